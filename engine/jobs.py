@@ -1,0 +1,60 @@
+"""What a worker is asked: jobs, and the command to the one that runs. JSON, one a line."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+from engine.experiment import Experiment
+
+
+class _Message(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings")
+
+
+class Train(_Message):
+    """Train one experiment, measured: such a job gets a process of its own."""
+
+    job: Literal["train"] = "train"
+    experiment: Experiment
+
+
+class ReadCatalog(_Message):
+    job: Literal["catalog"] = "catalog"
+
+
+class Examine(_Message):
+    """Ask whether the machine is ready."""
+
+    job: Literal["doctor"] = "doctor"
+
+
+class Stop(_Message):
+    """Asks the job that runs to end after the step in flight."""
+
+    job: Literal["stop"] = "stop"
+
+
+Job = Train | ReadCatalog | Examine
+Request = Job | Stop
+
+_REQUEST: TypeAdapter[Request] = TypeAdapter(Annotated[Request, Field(discriminator="job")])
+
+
+def is_measured(job: Job) -> bool:
+    """Whether the job's figures would suffer from anything running beside it."""
+    return isinstance(job, Train)
+
+
+def to_line(request: Request) -> bytes:
+    """The request as one line of UTF-8 JSON."""
+    return request.model_dump_json().encode() + b"\n"
+
+
+def from_line(line: bytes) -> Request:
+    """The request on one line. Raises ValueError when it is none."""
+    try:
+        return _REQUEST.validate_json(line)
+    except ValidationError as error:
+        raise ValueError(str(error)) from None
