@@ -1,0 +1,124 @@
+"""Starts a worker at a target, supervises it, and iterates its events."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from enum import StrEnum
+from types import TracebackType
+from typing import Protocol, Self
+
+from engine import jobs
+from engine.events import Event
+from engine.supervision import Limits, ProcessSession
+from engine.worker_process import COMMAND, WorkerProcess
+
+
+class Target(StrEnum):
+    """Where a job runs: in a process of its own, or in a thread of this one (to debug, and for contrast)."""
+
+    PROCESS = "process"
+    THREAD = "thread"
+
+
+class Session(Protocol):
+    """One job that runs. Its last event is Finished, Failed, CatalogRead or Diagnosis, whatever happens."""
+
+    def next_event(self, timeout_seconds: float) -> Event | None:
+        """The next event, or None when the time ran out or the last one was given."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the last event was given."""
+
+    def stop(self) -> None:
+        """Asks the job to end after the step in flight; harder means follow. Any thread may ask."""
+
+    def close(self) -> None:
+        """Ends the job, if it still runs, and gives back what it held."""
+
+
+class Launcher:
+    """Gives each measured job a fresh worker, and keeps one spare that has torch imported already.
+
+    Light jobs share a worker of their own, which is gone before a measured job begins. `command` and
+    `environment` are what a worker is started with. Sessions are started from one thread at a time.
+    """
+
+    def __init__(
+        self,
+        target: Target = Target.PROCESS,
+        limits: Limits | None = None,
+        command: tuple[str, ...] = COMMAND,
+        environment: dict[str, str] | None = None,
+    ) -> None:
+        self.target = target
+        self._limits = limits or Limits()
+        self._command = command
+        self._environment = environment
+        self._spare: WorkerProcess | None = None
+        self._light: WorkerProcess | None = None
+        self._lock = threading.Lock()
+
+    def prepare(self) -> None:
+        """Readies a spare, if there is none. For when the machine is idle: importing torch takes a core."""
+        with self._lock:
+            self._close_light()
+            if self.target is Target.PROCESS and (self._spare is None or not self._spare.is_alive):
+                self._spare = self._new_worker()
+
+    def start(self, job: jobs.Job) -> Session:
+        """Hands the job to a worker."""
+        if self.target is Target.THREAD:
+            # the one way to torch in this process, and only when it is asked for
+            from engine.thread_session import ThreadSession
+
+            return ThreadSession(job)
+        with self._lock:
+            worker = self._take_fresh() if jobs.is_measured(job) else self._take_light()
+        return ProcessSession(worker, job, self._limits)
+
+    def close(self) -> None:
+        """Ends the idle workers. Sessions are closed by those who started them."""
+        with self._lock:
+            self._close_light()
+            if self._spare is not None:
+                self._spare.close()
+                self._spare = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _new_worker(self) -> WorkerProcess:
+        return WorkerProcess(self._command, self._environment)
+
+    def _take_fresh(self) -> WorkerProcess:
+        self._close_light()
+        spare, self._spare = self._spare, None
+        if spare is not None and spare.is_alive:
+            return spare
+        if spare is not None:
+            spare.close()
+        return self._new_worker()
+
+    def _take_light(self) -> WorkerProcess:
+        if self._light is None or not self._light.is_alive:
+            self._close_light()
+            self._light = self._new_worker()
+        return self._light
+
+    def _close_light(self) -> None:
+        if self._light is not None:
+            self._light.close()
+            self._light = None
+
+
+def iterate(session: Session, tick_seconds: float = 0.2) -> Iterator[Event | None]:
+    """The session's events as they come, and None whenever nothing came for `tick_seconds`."""
+    while not session.is_over:
+        yield session.next_event(tick_seconds)

@@ -1,0 +1,44 @@
+"""How far a run came, from its events alone: what can be said of one that was cut short."""
+
+from __future__ import annotations
+
+from engine.events import Event, Heartbeat, Samples, Skipped, Summary
+
+
+class Progress:
+    """Gathers from a run's events; `step` is the last that completed."""
+
+    def __init__(self) -> None:
+        self.step = 0
+        self._recorded_steps = 0
+        self._seconds = 0.0
+        self._loss: float | None = None
+        self._grad_scale: float | None = None
+        self._skipped: int | None = None
+
+    def saw(self, event: Event) -> bool:
+        """Takes the event in; whether a step was completed since the last one."""
+        before = self.step
+        match event:
+            case Heartbeat(step=step):
+                self.step = max(self.step, step)
+            case Samples(step=(*_, step), seconds=(*_, seconds), loss=(*_, loss)):
+                self.step = max(self.step, int(step))
+                self._recorded_steps, self._seconds, self._loss = int(step), seconds, loss
+                if event.grad_scale is not None:
+                    self._grad_scale = event.grad_scale[-1]
+                    self._skipped = self._skipped or 0
+            case Skipped(steps=steps):
+                self._skipped = (self._skipped or 0) + len(steps)
+        return self.step > before
+
+    def summary(self, speed_note: str) -> Summary:
+        """The figures of a run without an end: no speed and no peak, since nobody measured them whole."""
+        return Summary(
+            steps=self._recorded_steps,
+            seconds=self._seconds,
+            final_train_loss=self._loss,
+            final_grad_scale=self._grad_scale,
+            skipped_steps=self._skipped,
+            speed_note=speed_note,
+        )

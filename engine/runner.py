@@ -1,0 +1,134 @@
+"""Runs a job at a target, records it in the store, and passes its events on."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+from engine import jobs
+from engine.catalog import Catalog
+from engine.events import CatalogRead, Diagnosis, Event, Failed, Finished, Heartbeat, Ready, Samples, Started
+from engine.launcher import Launcher, Session, iterate
+from engine.problem import Kind, Problem, ProblemError
+from engine.progress import Progress
+from engine.records.store import Store
+
+COMMIT_SECONDS = 0.2
+"""How much of a run may be lost when this process is killed, at most."""
+
+
+class Runner:
+    """Trains the store's queued runs, one after another, in the thread that iterates."""
+
+    def __init__(self, store: Store, launcher: Launcher) -> None:
+        self._store = store
+        self._launcher = launcher
+        self._session: Session | None = None
+
+    def stop(self) -> None:
+        """Asks the job that runs to end after the step in flight. Any thread may ask."""
+        session = self._session
+        if session is not None:
+            session.stop()
+
+    def run(self, run_id: str) -> Iterator[Event]:
+        """Trains a queued run; each event is recorded, then yielded; Finished or Failed is the last.
+
+        A request that is refused before training began leaves no run behind. Raises ProblemError when the
+        store fails; the job is ended then.
+        """
+        record = self._store.run(run_id)
+        self._store.begin(run_id)
+        recorder = _Recorder(self._store, run_id)
+        session = self._session = self._launcher.start(jobs.Train(experiment=record.experiment))
+        try:
+            for event in iterate(session, COMMIT_SECONDS):
+                recorder.take(event)
+                if event is not None:
+                    yield event
+        finally:
+            self._session = None
+            session.close()
+            recorder.close()
+
+    def catalog(self) -> Catalog:
+        """What can be chosen on this machine. Raises ProblemError."""
+        answer = self._answer(jobs.ReadCatalog())
+        assert isinstance(answer, CatalogRead)
+        return answer.catalog
+
+    def diagnose(self) -> Diagnosis:
+        """Whether this machine is ready. Raises ProblemError."""
+        answer = self._answer(jobs.Examine())
+        assert isinstance(answer, Diagnosis)
+        return answer
+
+    def _answer(self, job: jobs.Job) -> Event:
+        session = self._session = self._launcher.start(job)
+        try:
+            answer = next(event for event in iterate(session) if session.is_over and event is not None)
+        finally:
+            self._session = None
+            session.close()
+        if isinstance(answer, Failed):
+            raise ProblemError(answer.problem)
+        if isinstance(answer, Finished):
+            raise ProblemError(
+                Problem(
+                    kind=Kind.INTERNAL, message="It was stopped before it could answer.", remedy="Ask again."
+                )
+            )
+        return answer
+
+
+class _Recorder:
+    """Gathers a run's events and commits them a few times a second; the end of the run at once."""
+
+    def __init__(self, store: Store, run_id: str) -> None:
+        self._store = store
+        self._run_id = run_id
+        self._waiting: list[Event] = []
+        self._committed = time.monotonic()
+        self._progress = Progress()
+        self._began = False
+        self._ended = False
+
+    def take(self, event: Event | None) -> None:
+        if event is not None and not isinstance(event, Heartbeat | Ready):
+            self._progress.saw(event)
+            self._waiting.append(event)
+        self._began |= isinstance(event, Started)
+        if isinstance(event, Failed) and event.problem.kind is Kind.REQUEST and not self._began:
+            self._ended = True
+            self._store.delete([self._run_id])
+        elif isinstance(event, Finished | Failed):
+            self._ended = True
+            self._commit()
+        elif time.monotonic() - self._committed >= COMMIT_SECONDS:
+            self._commit()
+
+    def close(self) -> None:
+        """Ends a run that its reader left before its last event: as stopped, with what there is."""
+        if not self._ended:
+            self._ended = True
+            summary = self._progress.summary("The run was left before its end.")
+            self._waiting.append(Finished(summary=summary, stopped=True))
+            self._commit()
+
+    def _commit(self) -> None:
+        self._committed = time.monotonic()
+        if self._waiting:
+            events, self._waiting = _merged(self._waiting), []
+            self._store.record(self._run_id, events)
+
+
+def _merged(events: list[Event]) -> list[Event]:
+    """Neighbouring sample batches as one block each."""
+    merged: list[Event] = []
+    for event in events:
+        last = merged[-1] if merged else None
+        if isinstance(event, Samples) and isinstance(last, Samples):
+            merged[-1] = last.followed_by(event)
+        else:
+            merged.append(event)
+    return merged

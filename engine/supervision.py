@@ -1,0 +1,217 @@
+"""Watches one job in a worker process: silence, standstill, garbage and death each end it, in plain words."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from engine import jobs
+from engine.events import (
+    Event,
+    Failed,
+    Finished,
+    Heartbeat,
+    Log,
+    Phase,
+    PhaseName,
+    Samples,
+    Started,
+    is_last,
+)
+from engine.problem import Kind, Problem
+from engine.progress import Progress
+from engine.worker_process import End, Garbage, WorkerProcess
+
+
+def _standstill_limits() -> Mapping[PhaseName, float]:
+    return {
+        PhaseName.DOWNLOADING: 300.0,
+        PhaseName.BUILDING: 900.0,
+        PhaseName.WARMING_UP: 900.0,
+        PhaseName.MEASURING: 300.0,
+        PhaseName.VALIDATING: 900.0,
+        PhaseName.SAVING: 300.0,
+    }
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How long the supervisor waits, in seconds, before it calls a worker lost.
+
+    `ready`: to import torch. `silence`: without any line; the heartbeat comes each second. `standstill`:
+    without a completed step or other progress behind a living heartbeat, by phase. `stop`: after asking to
+    stop, before the signal; `terminate`: after the signal, before the kill.
+    """
+
+    ready: float = 180.0
+    silence: float = 60.0
+    stop: float = 5.0
+    terminate: float = 2.0
+    standstill: Mapping[PhaseName, float] = field(default_factory=_standstill_limits)
+
+
+class ProcessSession:
+    """One job in a worker process; see `engine.launcher.Session`."""
+
+    def __init__(self, worker: WorkerProcess, job: jobs.Job, limits: Limits) -> None:
+        self._worker = worker
+        self._job = job
+        self._limits = limits
+        self._watch = _Watch(limits)
+        self._stop_asked: float | None = None
+        self._terminated: float | None = None
+        self._started = False
+        self._over = False
+        worker.send(job)
+
+    @property
+    def is_over(self) -> bool:
+        return self._over
+
+    @property
+    def worker_pid(self) -> int:
+        return self._worker.pid
+
+    def stop(self) -> None:
+        if self._stop_asked is None:
+            self._stop_asked = time.monotonic()
+            self._worker.send(jobs.Stop())
+
+    def close(self) -> None:
+        if not self._over:
+            self._over = True
+            self._worker.kill()
+            self._worker.close()
+
+    def next_event(self, timeout_seconds: float) -> Event | None:
+        if self._over:
+            return None
+        ending = self._overdue()
+        if ending is None:
+            # looked at least five times a second, so that a stop or a limit is seen soon
+            item = self._worker.next_item(min(timeout_seconds, 0.2))
+            if item is None:
+                return None
+            ending = self._ending_of(item)
+            if ending is None:
+                assert not isinstance(item, Garbage | End)
+                self._watch.saw(item)
+                self._started |= isinstance(item, Started)
+                if is_last(item):
+                    self._finish(kill=False)
+                return item
+        self._finish(kill=True)
+        return ending
+
+    def _finish(self, *, kill: bool) -> None:
+        self._over = True
+        if kill:
+            self._worker.kill()
+        if kill or jobs.is_measured(self._job):
+            self._worker.close()
+
+    def _overdue(self) -> Event | None:
+        """The last event that impatience writes, if it is time for one."""
+        if self._stop_asked is not None:
+            return self._stopped_hard()
+        problem = self._watch.overdue()
+        return None if problem is None else self._failed(problem)
+
+    def _stopped_hard(self) -> Event | None:
+        assert self._stop_asked is not None
+        now = time.monotonic()
+        if not self._started:
+            return self._stopped("Stopped before training began.")
+        if self._terminated is None and now - self._stop_asked > self._limits.stop:
+            self._terminated = now
+            self._worker.terminate()
+        if self._terminated is not None and now - self._terminated > self._limits.terminate:
+            return self._stopped("The worker did not stop when asked and was ended.")
+        return None
+
+    def _stopped(self, why: str) -> Finished:
+        return Finished(summary=self._watch.progress.summary(why), stopped=True)
+
+    def _failed(self, problem: Problem, why: str = "") -> Failed:
+        summary = self._watch.progress.summary("The run did not end by itself.") if self._started else None
+        detail = "\n".join(part for part in (why, self._worker.stderr_tail) if part)
+        return Failed(problem=problem, detail=detail, summary=summary)
+
+    def _ending_of(self, item: Event | Garbage | End) -> Event | None:
+        if isinstance(item, Garbage):
+            problem = Problem(
+                kind=Kind.PROTOCOL,
+                message=f"The training process sent something that is no Ammeter event: '{item.shown}'.",
+                remedy="Run it again; if it happens again, report it with the details below.",
+            )
+            return self._failed(problem, item.why)
+        if isinstance(item, End):
+            if self._stop_asked is not None:
+                return self._stopped("The worker was ended by a signal, since it did not stop when asked.")
+            self._worker.kill()
+            return self._failed(_death(self._worker.close()))
+        return None
+
+
+class _Watch:
+    """Remembers when the worker last spoke and last got anywhere."""
+
+    def __init__(self, limits: Limits) -> None:
+        now = time.monotonic()
+        self.progress = Progress()
+        self._limits = limits
+        self._heard = self._advanced = now
+        self._is_ready = False
+        self._phase = PhaseName.BUILDING
+
+    def saw(self, event: Event) -> None:
+        self._heard = now = time.monotonic()
+        self._is_ready = True
+        if isinstance(event, Phase):
+            self._phase = event.name
+        if self.progress.saw(event) or not isinstance(event, Heartbeat | Log | Samples):
+            self._advanced = now
+
+    def overdue(self) -> Problem | None:
+        now = time.monotonic()
+        if not self._is_ready:
+            waited, limit = now - self._heard, self._limits.ready
+            sentence = f"The training process was not ready after {limit:.0f} seconds."
+        elif now - self._heard > self._limits.silence:
+            waited, limit = now - self._heard, self._limits.silence
+            sentence = f"The training process fell silent for {limit:.0f} seconds and was ended."
+        else:
+            waited, limit = now - self._advanced, self._limits.standstill[self._phase]
+            sentence = (
+                f"Nothing moved for {limit:.0f} seconds while {self._phase.value}, "
+                f"after step {self.progress.step:,}; the training process was ended."
+            )
+        if waited <= limit:
+            return None
+        return Problem(
+            kind=Kind.HANG,
+            message=sentence,
+            remedy="The device or its driver may hang: see if other programs can use it, then run again.",
+        )
+
+
+def _death(status: int) -> Problem:
+    if status >= 0:
+        how, remedy = f"with exit status {status}", "The details below show what it said last."
+    else:
+        how = f"by signal {_signal_name(-status)}"
+        remedy = "The details below show what it said last."
+        if -status == getattr(signal, "SIGKILL", 9):
+            remedy = "If nobody ended it, the system ran out of memory: try a smaller batch."
+    return Problem(
+        kind=Kind.WORKER_DIED, message=f"The training process ended in mid-run {how}.", remedy=remedy
+    )
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return f"{number} ({signal.Signals(number).name})"
+    except ValueError:
+        return str(number)

@@ -1,0 +1,142 @@
+"""The worker process: reads jobs from its stdin, runs them, and writes events to its stdout.
+
+    python -P -m engine.worker
+
+It ends by itself after one measured job, and when its stdin closes, so that a killed window leaves no process
+behind. Nothing but the protocol reaches its stdout: what a library prints goes to stderr.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import queue
+import signal
+import sys
+import threading
+import traceback
+from collections.abc import Iterator
+from contextlib import suppress
+
+import psutil
+import torch
+
+from engine import __version__, jobs
+from engine.event_writer import EventWriter
+from engine.events import CatalogRead, Diagnosis, Event, Failed, Heartbeat, Ready
+from engine.training.catalog import read_catalog
+from engine.training.control import Control
+from engine.training.doctor import examine
+from engine.training.failures import problem_of
+from engine.training.loop import train
+
+HEARTBEAT_SECONDS = 1.0
+
+
+def perform(job: jobs.Job, control: Control) -> Iterator[Event]:
+    """The events of one job, the last of which ends it: whatever goes wrong is told as `Failed`."""
+    failure: Failed | None = None
+    try:
+        match job:
+            case jobs.Train():
+                yield from train(job.experiment, control)
+            case jobs.ReadCatalog():
+                yield CatalogRead(catalog=read_catalog())
+            case jobs.Examine():
+                yield Diagnosis(checks=examine())
+    except Exception as error:  # noqa: BLE001 - a worker's last word must be an event, whatever happened
+        failure = Failed(problem=problem_of(error), detail=traceback.format_exc())
+    # outside the except block, where the exception no longer pins the tensors of the frames it went through
+    if failure is not None:
+        yield failure
+
+
+def ready() -> Ready:
+    """Says that torch is imported; no device has been touched."""
+    return Ready(
+        pid=os.getpid(), python=platform.python_version(), torch=torch.__version__, ammeter=__version__
+    )
+
+
+def main() -> int:
+    input_descriptor, output_descriptor = _take_private_streams()
+    writer = EventWriter(output_descriptor)
+    desk = _Desk()
+    threading.Thread(target=desk.read, args=(input_descriptor,), name="job-reader", daemon=True).start()
+    writer.put(ready())
+    while (job := desk.next_job()) is not None:
+        _run(job, desk.control, writer)
+        if jobs.is_measured(job):
+            break
+    writer.close()
+    # without the interpreter's own ending: a library's exit handler must not hold the VRAM a second longer
+    sys.stderr.flush()
+    os._exit(0)
+
+
+def _run(job: jobs.Job, control: Control, writer: EventWriter) -> None:
+    done = threading.Event()
+    beat = threading.Thread(target=_beat, args=(control, writer, done), name="heartbeat", daemon=True)
+    beat.start()
+    for event in perform(job, control):
+        writer.put(event)
+    done.set()
+
+
+def _beat(control: Control, writer: EventWriter, done: threading.Event) -> None:
+    while not done.wait(HEARTBEAT_SECONDS):
+        writer.put(Heartbeat(step=control.step))
+
+
+class _Desk:
+    """Takes requests off the input: jobs wait in line, `stop` reaches the job that runs at once."""
+
+    def __init__(self) -> None:
+        self.control = Control()
+        self._jobs: queue.SimpleQueue[jobs.Job | None] = queue.SimpleQueue()
+        self._busy = False
+
+    def next_job(self) -> jobs.Job | None:
+        """Waits for a job; None when there will be no more."""
+        self._busy = False
+        job = self._jobs.get()
+        self._busy = job is not None
+        return job
+
+    def read(self, input_descriptor: int) -> None:
+        with os.fdopen(input_descriptor, "rb") as lines:
+            for line in lines:
+                self._take(jobs.from_line(line))
+        if self._busy:
+            end_own_tree()
+        self._jobs.put(None)
+
+    def _take(self, request: jobs.Request) -> None:
+        if isinstance(request, jobs.Stop):
+            self.control.stop_requested.set()
+        else:
+            self._jobs.put(request)
+
+
+def end_own_tree() -> None:
+    """Ends this process and all it started, at once."""
+    for child in psutil.Process().children(recursive=True):
+        with suppress(psutil.NoSuchProcess):
+            child.kill()
+    if hasattr(signal, "SIGKILL"):
+        os.kill(os.getpid(), signal.SIGKILL)
+    os._exit(1)
+
+
+def _take_private_streams() -> tuple[int, int]:
+    """Duplicates of stdin and stdout for the protocol; the originals read nothing and write to stderr."""
+    private_input, private_output = os.dup(0), os.dup(1)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    os.dup2(2, 1)
+    return private_input, private_output
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,138 @@
+"""A worker process as its supervisor sees it: lines out, requests in, the tail of its stderr, and its end."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+from collections import deque
+from typing import IO
+
+import psutil
+
+from engine import jobs
+from engine.events import Event, Log, from_line
+
+STDERR_TAIL_LINES = 200
+_STDERR_LINES_PASSED_ON = 2_000
+_LONGEST_LINE_BYTES = 64 * 1024 * 1024
+COMMAND = (sys.executable, "-P", "-m", "engine.worker")
+
+
+class Garbage:
+    """A line on the worker's stdout that is no event; `why` says in what way."""
+
+    def __init__(self, line: bytes, why: str) -> None:
+        self.shown = line[:200].decode(errors="replace").strip()
+        self.why = why
+
+
+class End:
+    """The worker's stdout was closed: it has ended or is about to."""
+
+
+class WorkerProcess:
+    """Starts a worker in a session of its own and reads it on two threads.
+
+    `environment` is laid over this process's own. All methods may be called from any thread.
+    """
+
+    def __init__(self, command: tuple[str, ...] = COMMAND, environment: dict[str, str] | None = None) -> None:
+        self._process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env={**os.environ, **(environment or {})},
+            start_new_session=True,
+            creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
+        )
+        assert self._process.stdin and self._process.stdout and self._process.stderr
+        self._input: IO[bytes] = self._process.stdin
+        self._input_lock = threading.Lock()
+        self._inbox: queue.Queue[Event | Garbage | End] = queue.Queue()
+        self._stderr_tail: deque[str] = deque(maxlen=STDERR_TAIL_LINES)
+        self._readers = (
+            threading.Thread(target=self._read_events, args=(self._process.stdout,), daemon=True),
+            threading.Thread(target=self._read_stderr, args=(self._process.stderr,), daemon=True),
+        )
+        for reader in self._readers:
+            reader.start()
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def is_alive(self) -> bool:
+        return self._process.poll() is None
+
+    @property
+    def stderr_tail(self) -> str:
+        return "\n".join(self._stderr_tail)
+
+    def send(self, request: jobs.Request) -> None:
+        """Sends a request; to a worker that has ended it is lost, which its `End` then tells."""
+        with self._input_lock, contextlib.suppress(OSError, ValueError):
+            self._input.write(jobs.to_line(request))
+            self._input.flush()
+
+    def next_item(self, timeout_seconds: float) -> Event | Garbage | End | None:
+        """What came next from the worker, or None when the time ran out."""
+        try:
+            return self._inbox.get(timeout=max(0.0, timeout_seconds))
+        except queue.Empty:
+            return None
+
+    def terminate(self) -> None:
+        """Asks the process to end by signal; its children are ended with `kill`."""
+        with contextlib.suppress(ProcessLookupError):
+            self._process.terminate()
+
+    def kill(self) -> None:
+        """Ends the whole tree at once: the process, its children, and children whose parent has gone."""
+        with contextlib.suppress(psutil.NoSuchProcess):
+            for child in psutil.Process(self.pid).children(recursive=True):
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    child.kill()
+        if hasattr(os, "killpg") and self._process.returncode is None:
+            # the worker leads its group, and keeps the number from being given to others until it is reaped
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.pid, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):
+            self._process.kill()
+
+    def close(self, timeout_seconds: float = 2.0) -> int:
+        """Closes stdin, which ends a worker, waits, and kills what is left. Returns the exit status."""
+        with self._input_lock, contextlib.suppress(OSError):
+            self._input.close()
+        # its stdout ends when it does; it is not reaped yet, so that kill() may still name its group
+        self._readers[0].join(timeout_seconds)
+        self.kill()
+        status = self._process.wait()
+        for reader in self._readers:
+            reader.join(timeout_seconds)
+        for stream in (self._process.stdout, self._process.stderr):
+            if stream is not None:
+                stream.close()
+        return status
+
+    def _read_events(self, stream: IO[bytes]) -> None:
+        while line := stream.readline(_LONGEST_LINE_BYTES):
+            try:
+                self._inbox.put(from_line(line))
+            except ValueError as error:
+                self._inbox.put(Garbage(line, str(error)))
+                break
+        self._inbox.put(End())
+
+    def _read_stderr(self, stream: IO[bytes]) -> None:
+        for number, line in enumerate(stream):
+            text = line.decode(errors="replace").rstrip()
+            self._stderr_tail.append(text)
+            if text and number < _STDERR_LINES_PASSED_ON:
+                self._inbox.put(Log(level="stderr", message=text))

@@ -1,0 +1,211 @@
+"""A worker may end in any way: the run then fails with a plain sentence, and the next run just works.
+
+The workers here are real processes that misbehave on purpose.
+"""
+
+from __future__ import annotations
+
+import sys
+import textwrap
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from engine.events import Event, Failed, Finished, Samples
+from engine.experiment import Experiment
+from engine.jobs import Train
+from engine.launcher import Launcher, Session, iterate
+from engine.problem import Kind
+from engine.supervision import Limits, ProcessSession
+
+QUICK = Limits(ready=10.0, silence=0.6, stop=0.3, terminate=0.3)
+
+PRELUDE = """
+import json, os, signal, subprocess, sys, time
+def say(**event):
+    sys.stdout.write(json.dumps(event) + chr(10)); sys.stdout.flush()
+def started():
+    experiment = json.loads(sys.stdin.readline())["experiment"]
+    machine = dict(device_name="CPU", device_memory_mib=1.0, torch="0", python="3", os="os", ammeter="0")
+    say(event="started", experiment=experiment, environment=machine, total_steps=9, steps_per_epoch=9,
+        parameters=1, loss_name="cross-entropy", loss_unit="nats")
+say(event="ready", pid=os.getpid(), python="3", torch="0", ammeter="0")
+"""
+
+
+@pytest.fixture
+def launch(tmp_path: Path) -> Iterator[object]:
+    launchers: list[Launcher] = []
+
+    def start(body: str, limits: Limits = QUICK) -> Session:
+        script = tmp_path / f"worker_{len(launchers)}.py"
+        script.write_text(PRELUDE + textwrap.dedent(body))
+        launcher = Launcher(limits=limits, command=(sys.executable, str(script)))
+        launchers.append(launcher)
+        return launcher.start(Train(experiment=Experiment()))
+
+    yield start
+    for launcher in launchers:
+        launcher.close()
+
+
+def events_of(session: Session) -> list[Event]:
+    return [event for event in iterate(session) if event is not None]
+
+
+def failure_of(session: Session) -> Failed:
+    last = events_of(session)[-1]
+    assert isinstance(last, Failed)
+    return last
+
+
+def has_ended(pid: int, timeout_seconds: float = 5.0) -> bool:
+    """Whether the process goes away in time; an orphan may stay a zombie where nobody reaps it."""
+    deadline = time.monotonic() + timeout_seconds
+    while time.monotonic() < deadline:
+        try:
+            if psutil.Process(pid).status() == psutil.STATUS_ZOMBIE:
+                return True
+        except psutil.NoSuchProcess:
+            return True
+    return False
+
+
+def test_an_exit_is_told_with_its_status_and_the_end_of_stderr(launch):
+    failed = failure_of(launch("started(); sys.stderr.write('the last words\\n'); sys.exit(3)"))
+    assert failed.problem.kind is Kind.WORKER_DIED
+    assert "exit status 3" in failed.problem.message
+    assert "the last words" in failed.detail
+
+
+def test_a_signal_is_told_by_name(launch):
+    failed = failure_of(launch("started(); os.kill(os.getpid(), signal.SIGKILL)"))
+    assert "SIGKILL" in failed.problem.message
+    assert "smaller batch" in failed.problem.remedy
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["hello", '{"event": "no such"}', '{"event": "heartbeat"}', '{"event": "heartbeat", "step": "x"}', "[]"],
+)
+def test_garbage_on_stdout_ends_the_run(launch, line):
+    failed = failure_of(launch(f"started(); print({line!r}, flush=True); time.sleep(60)"))
+    assert failed.problem.kind is Kind.PROTOCOL
+    assert line[:20] in failed.problem.message
+
+
+def test_silence_past_the_heartbeat_ends_the_run(launch):
+    session = launch("started(); time.sleep(60)")
+    failed = failure_of(session)
+    assert failed.problem.kind is Kind.HANG
+    assert "silent" in failed.problem.message
+
+
+def test_a_standstill_behind_a_living_heartbeat_ends_the_run(launch):
+    limits = Limits(ready=10.0, silence=5.0, standstill=dict.fromkeys(Limits().standstill, 0.5))
+    body = """
+    started()
+    while True:
+        say(event="heartbeat", step=7)
+        time.sleep(0.05)
+    """
+    failed = failure_of(launch(body, limits))
+    assert failed.problem.kind is Kind.HANG
+    assert "after step 7" in failed.problem.message
+
+
+def test_a_worker_that_never_gets_ready_is_given_up(launch, tmp_path):
+    script = tmp_path / "mute.py"
+    script.write_text("import time; time.sleep(60)")
+    with Launcher(limits=Limits(ready=0.4), command=(sys.executable, str(script))) as launcher:
+        assert "not ready" in failure_of(launcher.start(Train(experiment=Experiment()))).problem.message
+
+
+def test_what_was_seen_before_the_end_is_in_the_summary(launch):
+    body = """
+    started()
+    say(event="samples", step=[1, 2], seconds=[0.5, 1.0], loss=[3.0, "NaN"], samples_per_second=[1, 2],
+        learning_rate=[1, 1])
+    sys.exit(1)
+    """
+    events = events_of(launch(body))
+    assert any(isinstance(event, Samples) for event in events)
+    failed = events[-1]
+    assert isinstance(failed, Failed) and failed.summary is not None
+    assert failed.summary.steps == 2
+    assert failed.summary.seconds == 1.0
+    assert failed.summary.samples_per_second is None
+
+
+def test_stop_asks_first(launch):
+    session = launch("""
+    started()
+    assert json.loads(sys.stdin.readline()) == {"job": "stop"}
+    say(event="finished", summary={"steps": 5}, stopped=True)
+    """)
+    session.next_event(10.0), session.next_event(10.0)
+    session.stop()
+    last = events_of(session)[-1]
+    assert isinstance(last, Finished) and last.stopped and last.summary.steps == 5
+
+
+@pytest.mark.parametrize("deaf", ["pass", "signal.signal(signal.SIGTERM, signal.SIG_IGN)"])
+def test_stop_terminates_and_then_kills_the_whole_tree(launch, deaf):
+    session = launch(f"""
+    {deaf}
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    started()
+    say(event="log", message=str(child.pid))
+    while True:
+        say(event="heartbeat", step=1)
+        time.sleep(0.05)
+    """)
+    seen: list[Event] = []
+    while not any(getattr(event, "event", "") == "log" for event in seen):
+        event = session.next_event(5.0)
+        seen += [event] if event else []
+    child_pid = int(next(event.message for event in seen if event.event == "log"))
+    session.stop()
+    last = events_of(session)[-1]
+    assert isinstance(last, Finished) and last.stopped
+    assert has_ended(child_pid)
+
+
+def test_a_stop_before_training_began_does_not_wait(launch):
+    session = launch("time.sleep(600)", Limits(stop=60.0))
+    began = time.monotonic()
+    session.stop()
+    assert isinstance(events_of(session)[-1], Finished)
+    assert time.monotonic() - began < 30
+
+
+def test_a_dead_worker_takes_its_orphans_along(launch):
+    session = launch("""
+    sleeper = [sys.executable, "-c", "import time; time.sleep(600)"]
+    child = subprocess.Popen(sleeper, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    started()
+    say(event="log", message=str(child.pid))
+    os._exit(1)
+    """)
+    events = events_of(session)
+    child_pid = int(next(event.message for event in events if event.event == "log"))
+    assert isinstance(events[-1], Failed) and events[-1].problem.kind is Kind.WORKER_DIED
+    assert has_ended(child_pid)
+
+
+def test_closing_a_session_ends_its_worker(launch):
+    session = launch("started(); time.sleep(600)")
+    assert isinstance(session, ProcessSession)
+    session.next_event(10.0)
+    session.close()
+    assert session.is_over and session.next_event(0.0) is None
+    assert not psutil.pid_exists(session.worker_pid)
+
+
+def test_after_a_failure_the_next_run_just_works(launch):
+    failure_of(launch("started(); sys.exit(9)"))
+    last = events_of(launch('started(); say(event="finished", summary={"steps": 1})'))[-1]
+    assert isinstance(last, Finished) and not last.stopped
