@@ -34,9 +34,11 @@ class Summary(_Message):
     """The figures of one run; a figure that does not apply is None, never 0.
 
     `samples_per_second` is the median over blocks after warm-up, and its interval (95 %) says only how
-    steady this run was. Allocated and reserved are the caching allocator's, over training without warm-up;
-    `whole_run_peak_mib` is allocated, warm-up and cuDNN's search included. `peak_resident_mib` is for a CPU:
-    the worker's resident peak over its idle level.
+    steady this run was; `speed_note` says why there is no speed, or what it suffered from. Allocated and
+    reserved are the caching allocator's, over training without warm-up; `whole_run_peak_mib` is allocated,
+    warm-up and cuDNN's search included. `peak_resident_mib` is for a CPU: the worker's resident peak over
+    its idle level. `final_train_loss` is the mean over the last epoch, or over the part of it that was
+    trained; accuracies are fractions, 0 to 1.
     """
 
     steps: int = 0

@@ -67,6 +67,17 @@ class Launcher:
             if self.target is Target.PROCESS and (self._spare is None or not self._spare.is_alive):
                 self._spare = self._new_worker()
 
+    @property
+    def idle_worker_pids(self) -> frozenset[int]:
+        """The processes that are kept at the ready: the spare, and the one for light jobs."""
+        return frozenset(worker.pid for worker in (self._spare, self._light) if worker is not None)
+
+    @property
+    def has_ready_spare(self) -> bool:
+        """Whether a spare has imported torch and waits."""
+        spare = self._spare
+        return spare is not None and spare.has_spoken
+
     def start(self, job: jobs.Job) -> Session:
         """Hands the job to a worker."""
         if self.target is Target.THREAD:

@@ -10,7 +10,6 @@ from engine.catalog import Catalog
 from engine.events import CatalogRead, Diagnosis, Event, Failed, Finished, Heartbeat, Ready, Samples, Started
 from engine.launcher import Launcher, Session, iterate
 from engine.problem import Kind, Problem, ProblemError
-from engine.progress import Progress
 from engine.records.store import Store
 
 COMMIT_SECONDS = 0.2
@@ -89,13 +88,11 @@ class _Recorder:
         self._run_id = run_id
         self._waiting: list[Event] = []
         self._committed = time.monotonic()
-        self._progress = Progress()
         self._began = False
         self._ended = False
 
     def take(self, event: Event | None) -> None:
         if event is not None and not isinstance(event, Heartbeat | Ready):
-            self._progress.saw(event)
             self._waiting.append(event)
         self._began |= isinstance(event, Started)
         if isinstance(event, Failed) and event.problem.kind is Kind.REQUEST and not self._began:
@@ -111,7 +108,8 @@ class _Recorder:
         """Ends a run that its reader left before its last event: as stopped, with what there is."""
         if not self._ended:
             self._ended = True
-            summary = self._progress.summary("The run was left before its end.")
+            self._commit()
+            summary = self._store.summary_so_far(self._run_id)
             self._waiting.append(Finished(summary=summary, stopped=True))
             self._commit()
 
@@ -119,7 +117,12 @@ class _Recorder:
         self._committed = time.monotonic()
         if self._waiting:
             events, self._waiting = _merged(self._waiting), []
-            self._store.record(self._run_id, events)
+            try:
+                self._store.record(self._run_id, events)
+            except ProblemError:
+                # what the store refuses once it is not asked again: the run is lost, and the reader is told
+                self._ended = True
+                raise
 
 
 def _merged(events: list[Event]) -> list[Event]:

@@ -135,9 +135,8 @@ class ProcessSession:
         return Finished(summary=self._watch.progress.summary(why), stopped=True)
 
     def _failed(self, problem: Problem, why: str = "") -> Failed:
-        summary = self._watch.progress.summary("The run did not end by itself.") if self._started else None
         detail = "\n".join(part for part in (why, self._worker.stderr_tail) if part)
-        return Failed(problem=problem, detail=detail, summary=summary)
+        return Failed(problem=problem, detail=detail)
 
     def _ending_of(self, item: Event | Garbage | End) -> Event | None:
         if isinstance(item, Garbage):

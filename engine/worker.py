@@ -27,7 +27,7 @@ from engine.events import CatalogRead, Diagnosis, Event, Failed, Heartbeat, Read
 from engine.training.catalog import read_catalog
 from engine.training.control import Control
 from engine.training.doctor import examine
-from engine.training.failures import problem_of
+from engine.training.failures import problem_of, summary_of
 from engine.training.loop import train
 
 HEARTBEAT_SECONDS = 1.0
@@ -45,7 +45,7 @@ def perform(job: jobs.Job, control: Control) -> Iterator[Event]:
             case jobs.Examine():
                 yield Diagnosis(checks=examine())
     except Exception as error:  # noqa: BLE001 - a worker's last word must be an event, whatever happened
-        failure = Failed(problem=problem_of(error), detail=traceback.format_exc())
+        failure = Failed(problem=problem_of(error), detail=traceback.format_exc(), summary=summary_of(error))
     # outside the except block, where the exception no longer pins the tensors of the frames it went through
     if failure is not None:
         yield failure

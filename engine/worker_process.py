@@ -72,6 +72,11 @@ class WorkerProcess:
         return self._process.poll() is None
 
     @property
+    def has_spoken(self) -> bool:
+        """Whether something of it waits to be read, which from an idle worker is its `Ready`."""
+        return not self._inbox.empty()
+
+    @property
     def stderr_tail(self) -> str:
         return "\n".join(self._stderr_tail)
 

@@ -10,6 +10,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+from engine.launcher import Launcher
+
 # before anything imports Qt: tests need no display
 os.environ["QT_QPA_PLATFORM"] = "offscreen"
 
@@ -29,7 +31,7 @@ def nothing_left_running(request: pytest.FixtureRequest) -> Iterator[None]:
     children_before = _children()
     threads_before = set(threading.enumerate())
     yield
-    left = _children() - children_before - _ALLOWED
+    left = {child for child in _children() - children_before if child.pid not in shared_worker_pids()}
     if left:
         _, alive = psutil.wait_procs(left, timeout=5)
         assert not alive, f"left running: {[' '.join(process.cmdline()) for process in alive]}"
@@ -41,12 +43,41 @@ def nothing_left_running(request: pytest.FixtureRequest) -> Iterator[None]:
     assert not threads, f"left running: {threads}"
 
 
-_ALLOWED: set[psutil.Process] = set()
+class SharedLauncher(Launcher):
+    """Keeps its idle workers between tests, since each of them takes seconds to import torch."""
+
+    def close(self) -> None:
+        """Nothing: the session ends them."""
+
+    def end(self) -> None:
+        super()._close_light()
+        super().close()
+
+    def _close_light(self) -> None:
+        """Nothing: an idle light worker disturbs no test, and no test measures."""
 
 
-def allow_process(pid: int) -> None:
-    """For what a session-wide fixture starts and ends itself."""
-    _ALLOWED.add(psutil.Process(pid))
+_shared: list[SharedLauncher] = []
+
+
+def shared_worker_pids() -> frozenset[int]:
+    """The processes that the session ends itself."""
+    return frozenset(pid for launcher in _shared for pid in launcher.idle_worker_pids)
+
+
+@pytest.fixture(scope="session")
+def shared_launcher() -> Iterator[SharedLauncher]:
+    launcher = SharedLauncher()
+    _shared.append(launcher)
+    yield launcher
+    launcher.end()
+
+
+@pytest.fixture
+def launcher(shared_launcher: SharedLauncher) -> SharedLauncher:
+    """A launcher with a spare at the ready, shared by all tests: not for those that measure."""
+    shared_launcher.prepare()
+    return shared_launcher
 
 
 def _children() -> set[psutil.Process]:

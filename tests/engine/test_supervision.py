@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from engine.events import Event, Failed, Finished, Samples
+from engine.events import Event, Failed, Finished
 from engine.experiment import Experiment
 from engine.jobs import Train
 from engine.launcher import Launcher, Session, iterate
@@ -124,22 +124,6 @@ def test_a_worker_that_never_gets_ready_is_given_up(launch, tmp_path):
         assert "not ready" in failure_of(launcher.start(Train(experiment=Experiment()))).problem.message
 
 
-def test_what_was_seen_before_the_end_is_in_the_summary(launch):
-    body = """
-    started()
-    say(event="samples", step=[1, 2], seconds=[0.5, 1.0], loss=[3.0, "NaN"], samples_per_second=[1, 2],
-        learning_rate=[1, 1])
-    sys.exit(1)
-    """
-    events = events_of(launch(body))
-    assert any(isinstance(event, Samples) for event in events)
-    failed = events[-1]
-    assert isinstance(failed, Failed) and failed.summary is not None
-    assert failed.summary.steps == 2
-    assert failed.summary.seconds == 1.0
-    assert failed.summary.samples_per_second is None
-
-
 def test_stop_asks_first(launch):
     session = launch("""
     started()
@@ -158,6 +142,8 @@ def test_stop_terminates_and_then_kills_the_whole_tree(launch, deaf):
     {deaf}
     child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
     started()
+    say(event="samples", step=[1, 2], seconds=[0.5, 1.0], loss=[3.0, 2.0], samples_per_second=[1, 2],
+        learning_rate=[1, 1])
     say(event="log", message=str(child.pid))
     while True:
         say(event="heartbeat", step=1)
@@ -171,6 +157,8 @@ def test_stop_terminates_and_then_kills_the_whole_tree(launch, deaf):
     session.stop()
     last = events_of(session)[-1]
     assert isinstance(last, Finished) and last.stopped
+    assert (last.summary.steps, last.summary.seconds, last.summary.final_train_loss) == (2, 1.0, 2.5)
+    assert last.summary.samples_per_second is None and last.summary.speed_note
     assert has_ended(child_pid)
 
 

@@ -1,0 +1,111 @@
+"""Puts the verbs together, and turns every way in which one can end into an exit status."""
+
+from __future__ import annotations
+
+import functools
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any
+
+import typer
+
+from engine import __version__
+from engine.cli import compare, machine, output, run, saved
+from engine.cli.interrupt import InterruptError
+from engine.problem import Kind, Problem, ProblemError, request_problem
+
+DONE, FAILED, REFUSED, INTERRUPTED = 0, 1, 2, 130
+"""Exit statuses: done; tried and failed; the request was wrong; interrupted by Ctrl+C."""
+
+_COMMANDS: dict[str, Callable[..., int]] = {
+    "run": run.run,
+    "compare": compare.compare,
+    "runs": saved.runs,
+    "show": saved.show,
+    "delete": saved.delete,
+    "presets": machine.presets,
+    "catalog": machine.catalog,
+    "doctor": machine.doctor,
+}
+VERBS = tuple(_COMMANDS)
+
+# what typer's parser raises for a wrong command line; typer exports only this descendant of it
+_USAGE_ERROR: type[Exception] = typer.BadParameter.__mro__[1]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs one verb and returns the exit status. With no verb it prints the help and returns 2."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    as_json = "--json" in arguments
+    command = typer.main.get_command(_app())
+    try:
+        status = command.main(arguments or ["--help"], prog_name="ammeter", standalone_mode=False)
+        return REFUSED if not arguments else int(status or DONE)
+    except _USAGE_ERROR as error:
+        output.error(_from_usage(error), as_json)
+        return REFUSED
+    except ProblemError as error:
+        output.error(error.problem, as_json)
+        return REFUSED if error.problem.kind is Kind.REQUEST else FAILED
+    except (InterruptError, KeyboardInterrupt):
+        problem = Problem(kind=Kind.REQUEST, message="It was interrupted.", remedy="Start it again.")
+        output.error(problem, as_json)
+        return INTERRUPTED
+    except Exception as error:  # noqa: BLE001 - the last resort: a script still gets its one JSON object
+        traceback.print_exc()
+        output.error(_from_bug(error), as_json)
+        return FAILED
+
+
+def _app() -> typer.Typer:
+    app = typer.Typer(
+        name="ammeter",
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["--help", "-h"]},
+    )
+    app.callback()(_program)
+    for name, function in _COMMANDS.items():
+        app.command(name)(_answering_ctrl_c(function))
+    return app
+
+
+def _answering_ctrl_c(verb: Callable[..., int]) -> Callable[..., int]:
+    """The verb; typer would turn KeyboardInterrupt into an exit without the one JSON object."""
+
+    @functools.wraps(verb)
+    def answering(*arguments: Any, **options: Any) -> int:
+        try:
+            return verb(*arguments, **options)
+        except KeyboardInterrupt:
+            raise InterruptError from None
+
+    return answering
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        output.line(f"ammeter {__version__}")
+        raise typer.Exit
+
+
+def _program(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Measures what mixed-precision training gains on this machine. Without a verb it opens the window."""
+
+
+def _from_usage(error: Any) -> Problem:
+    context = getattr(error, "ctx", None)
+    remedy = f"See `{context.command_path} --help`." if context is not None else "See `ammeter --help`."
+    parameter = getattr(error, "param", None)
+    option = getattr(error, "option_name", None) or getattr(parameter, "name", None)
+    return request_problem(error.format_message(), remedy, key=option)
+
+
+def _from_bug(error: Exception) -> Problem:
+    message = f"Ammeter met an error of its own: {error or type(error).__name__}."
+    return Problem(kind=Kind.INTERNAL, message=message, remedy="Please report it with the lines above.")

@@ -1,0 +1,74 @@
+"""What the verbs that train work with: the store, a runner, and Ctrl+C."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+
+from engine.catalog import Catalog
+from engine.cli import output
+from engine.cli.interrupt import Interrupt, InterruptError
+from engine.cli.options import Asked
+from engine.cli.progress import RunProgress
+from engine.events import Event, Failed
+from engine.launcher import Launcher, Target
+from engine.problem import Kind, ProblemError
+from engine.records.record import RunRecord
+from engine.records.store import Store
+from engine.runner import Runner
+
+DONE, FAILED, INTERRUPTED = 0, 1, 130
+"""Exit statuses of a run: done; tried and failed; interrupted by Ctrl+C, with what was trained saved."""
+
+TargetOption = Annotated[Target, typer.Option("--target", hidden=True)]
+
+
+@dataclass(frozen=True)
+class Workshop:
+    """Open for the length of one verb; `interrupt` says whether Ctrl+C was pressed."""
+
+    store: Store
+    runner: Runner
+    interrupt: Interrupt
+
+
+@contextmanager
+def workshop(target: Target) -> Iterator[Workshop]:
+    """Opens the store and readies a runner; both are closed afterwards, and the job that runs is ended."""
+    with Store() as store, Launcher(target) as launcher:
+        store.recover()
+        for note in store.notes:
+            output.aside(note)
+        runner = Runner(store, launcher)
+        with Interrupt(runner.stop) as interrupt:
+            try:
+                yield Workshop(store, runner, interrupt)
+            except ProblemError:
+                if interrupt.asked:
+                    raise InterruptError from None
+                raise
+
+
+def has_gpu(asked: Asked, catalog: Catalog) -> bool:
+    """Whether the device that the options name is a GPU."""
+    device = catalog.device(str(asked.settings(True).get("device", "auto")))
+    return device.is_gpu if device is not None else catalog.has_gpu
+
+
+def train(shop: Workshop, added: RunRecord, title: str) -> Event:
+    """Trains the queued run to its last event. Raises ProblemError for a request that was refused."""
+    last: Event | None = None
+    with RunProgress(title) as progress:
+        for last in shop.runner.run(added.id):
+            progress.show(last)
+            if shop.interrupt.asked:
+                # Ctrl+C may have come before there was a session to stop; asking twice does no harm
+                shop.runner.stop()
+    assert last is not None  # every job ends with a last event
+    if isinstance(last, Failed) and last.problem.kind is Kind.REQUEST:
+        raise ProblemError(last.problem)
+    return last

@@ -1,0 +1,39 @@
+"""Where things live. These functions only compute; folders are made where something is written."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import platformdirs
+
+_APPLICATION = "Ammeter"
+
+
+def data_folder() -> Path:
+    """The folder of the saved runs: AMMETER_HOME, or the platform's place for a user's data."""
+    return _from_environment("AMMETER_HOME") or _platform_data()
+
+
+def config_folder() -> Path:
+    """The folder of settings and own presets: AMMETER_HOME, or the platform's place for settings."""
+    return _from_environment("AMMETER_HOME") or platformdirs.user_config_path(_APPLICATION, appauthor=False)
+
+
+def store_path() -> Path:
+    """The file of the saved runs."""
+    return data_folder() / "ammeter.sqlite"
+
+
+def datasets_folder() -> Path:
+    """The folder of downloaded datasets: AMMETER_DATA, or beside the platform's user data."""
+    return _from_environment("AMMETER_DATA") or _platform_data() / "datasets"
+
+
+def _platform_data() -> Path:
+    return platformdirs.user_data_path(_APPLICATION, appauthor=False)
+
+
+def _from_environment(name: str) -> Path | None:
+    value = os.environ.get(name, "").strip()
+    return Path(value).expanduser().absolute() if value else None

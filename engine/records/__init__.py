@@ -1,0 +1,1 @@
+"""Saved runs: the store, and statistics over runs. No torch here."""

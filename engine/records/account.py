@@ -1,0 +1,55 @@
+"""What can be said of a run that ended without its own summary, from what was recorded of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.events import Epoch, Event, Skipped, Started, Summary
+
+_INTERRUPTED_NOTE = "the run ended early"
+
+
+def summary_of(events: Iterable[Event], samples: Mapping[str, NDArray[np.float64]]) -> Summary:
+    """The figures that samples and events show; a speed is not among them, since the run ended early."""
+    events = tuple(events)
+    started = next((event for event in events if isinstance(event, Started)), None)
+    accuracies = [
+        event.validation_accuracy
+        for event in events
+        if isinstance(event, Epoch) and event.validation_accuracy is not None
+    ]
+    skipped = sum(len(event.steps) for event in events if isinstance(event, Skipped))
+    steps = int(_last(samples, "step") or 0)
+    return Summary(
+        steps=steps,
+        epochs=steps / started.steps_per_epoch if started is not None else 0.0,
+        speed_note=_INTERRUPTED_NOTE,
+        seconds=_last(samples, "seconds") or 0.0,
+        final_train_loss=_train_loss(events, samples),
+        final_grad_scale=_last(samples, "grad_scale"),
+        best_validation_accuracy=max(accuracies, default=None),
+        final_validation_accuracy=accuracies[-1] if accuracies else None,
+        skipped_steps=skipped if started is not None and started.experiment.uses_scaler else None,
+    )
+
+
+def _train_loss(events: tuple[Event, ...], samples: Mapping[str, NDArray[np.float64]]) -> float | None:
+    """The mean loss of the last epoch, or of the part of it that was trained, as in a whole run."""
+    last = max((event for event in events if isinstance(event, Epoch)), key=_step_of, default=None)
+    since = 0 if last is None else last.step
+    losses = samples["loss"][samples["step"] > since] if "loss" in samples else np.empty(0)
+    if len(losses):
+        return float(losses.mean())
+    return None if last is None else last.train_loss
+
+
+def _step_of(epoch: Epoch) -> int:
+    return epoch.step
+
+
+def _last(samples: Mapping[str, NDArray[np.float64]], name: str) -> float | None:
+    column = samples.get(name)
+    return float(column[-1]) if column is not None and len(column) else None

@@ -1,0 +1,58 @@
+"""What was recorded of a run while it ran: its sample blocks and its other events, in order."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+
+from engine.events import Event, Heartbeat, Ready, Samples, from_line, to_line
+from engine.records.blocks import Block, Columns, block_of, blocks_of, columns_of, joined
+
+
+def append(connection: sqlite3.Connection, run_id: str, events: Sequence[Event]) -> None:
+    """Adds the events: samples as one block, the others a line each; signs of life are left out."""
+    block = block_of(event for event in events if isinstance(event, Samples))
+    if block is not None:
+        _append_blocks(connection, run_id, [block])
+    kept = (event for event in events if not isinstance(event, Samples | Heartbeat | Ready))
+    first = _next_position(connection, "events", run_id)
+    connection.executemany(
+        "INSERT INTO events (run, position, line) VALUES (?, ?, ?)",
+        [(run_id, position, to_line(event).decode()) for position, event in enumerate(kept, first)],
+    )
+
+
+def events_of(connection: sqlite3.Connection, run_id: str) -> tuple[Event, ...]:
+    """The events of a run without its samples."""
+    rows = connection.execute("SELECT line FROM events WHERE run = ? ORDER BY position", (run_id,))
+    return tuple(from_line(row["line"].encode()) for row in rows)
+
+
+def samples_of(connection: sqlite3.Connection, run_id: str) -> Columns:
+    """The samples of a run by column; empty if it has none."""
+    statement = "SELECT names, rows, data FROM samples WHERE run = ? ORDER BY position"
+    rows = connection.execute(statement, (run_id,))
+    return joined(columns_of(Block(row["names"], row["rows"], row["data"])) for row in rows)
+
+
+def compact(connection: sqlite3.Connection, run_id: str) -> None:
+    """Makes few large blocks of the several small ones a second, which are quicker to read."""
+    blocks = list(blocks_of(samples_of(connection, run_id)))
+    connection.execute("DELETE FROM samples WHERE run = ?", (run_id,))
+    _append_blocks(connection, run_id, blocks)
+
+
+def _append_blocks(connection: sqlite3.Connection, run_id: str, blocks: Sequence[Block]) -> None:
+    first = _next_position(connection, "samples", run_id)
+    connection.executemany(
+        "INSERT INTO samples (run, position, names, rows, data) VALUES (?, ?, ?, ?, ?)",
+        [
+            (run_id, position, block.names, block.rows, block.data)
+            for position, block in enumerate(blocks, first)
+        ],
+    )
+
+
+def _next_position(connection: sqlite3.Connection, table: str, run_id: str) -> int:
+    statement = f"SELECT coalesce(max(position), -1) + 1 FROM {table} WHERE run = ?"
+    return int(connection.execute(statement, (run_id,)).fetchone()[0])

@@ -1,0 +1,60 @@
+"""The tables of the store, as the migrations that make them. A migration that was released never changes."""
+
+from __future__ import annotations
+
+APPLICATION_ID = 0x416D7472
+"""Marks the file as Ammeter's in SQLite's own header."""
+
+_FIRST = """
+CREATE TABLE comparisons (
+    id TEXT PRIMARY KEY,
+    title TEXT NOT NULL,
+    created REAL NOT NULL
+);
+CREATE TABLE runs (
+    id TEXT PRIMARY KEY,
+    number INTEGER NOT NULL UNIQUE,
+    name TEXT NOT NULL,
+    status TEXT NOT NULL
+        CHECK (status IN ('queued', 'running', 'finished', 'stopped', 'failed', 'interrupted')),
+    created REAL NOT NULL,
+    started REAL,
+    ended REAL,
+    experiment TEXT NOT NULL,
+    environment TEXT,
+    summary TEXT,
+    problem TEXT,
+    detail TEXT NOT NULL DEFAULT '',
+    comparison TEXT REFERENCES comparisons (id) ON DELETE SET NULL,
+    label TEXT,
+    total_steps INTEGER,
+    owner TEXT NOT NULL
+);
+CREATE INDEX runs_by_status ON runs (status);
+CREATE INDEX runs_by_comparison ON runs (comparison);
+CREATE TABLE samples (
+    run TEXT NOT NULL REFERENCES runs (id) ON DELETE CASCADE,
+    position INTEGER NOT NULL,
+    names TEXT NOT NULL,
+    rows INTEGER NOT NULL,
+    data BLOB NOT NULL,
+    PRIMARY KEY (run, position)
+);
+CREATE TABLE events (
+    run TEXT NOT NULL REFERENCES runs (id) ON DELETE CASCADE,
+    position INTEGER NOT NULL,
+    line TEXT NOT NULL,
+    PRIMARY KEY (run, position)
+);
+CREATE TABLE trials (
+    run TEXT NOT NULL REFERENCES runs (id) ON DELETE CASCADE,
+    position INTEGER NOT NULL,
+    trial TEXT NOT NULL,
+    PRIMARY KEY (run, position)
+)
+"""
+
+MIGRATIONS = (_FIRST,)
+"""The script at index n makes version n + 1 of version n; statements are parted by semicolons."""
+
+VERSION = len(MIGRATIONS)

@@ -1,0 +1,18 @@
+"""What a running job and the threads beside it tell one another."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+
+
+@dataclass
+class Control:
+    """Shared by the loop and the worker's other threads.
+
+    `stop_requested` asks the loop to end after the step in flight. `step` is the last step that is known to
+    have completed on the device; the loop writes it and the heartbeat reads it.
+    """
+
+    stop_requested: threading.Event = field(default_factory=threading.Event)
+    step: int = 0

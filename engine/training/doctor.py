@@ -1,0 +1,110 @@
+"""Whether this machine is ready, line by line."""
+
+from __future__ import annotations
+
+import math
+import platform
+import shutil
+from pathlib import Path
+
+import torch
+import torchvision
+
+from engine import __version__
+from engine.catalog import DeviceEntry
+from engine.events import Check
+from engine.experiment import Experiment, Precision
+from engine.paths import data_folder
+from engine.training.devices import device_entries
+from engine.training.environment import nvidia_driver, operating_system
+from engine.training.failures import problem_of
+from engine.training.models import SMALL_CNN, build_model
+from engine.training.precision import float32_mode
+from engine.training.run import LOSSES
+from engine.training.step import PlainStep, optimizer_for, scaler_for
+
+_LOW_DISK_GIB = 2.0
+_GIB = 2**30
+
+
+def examine() -> tuple[Check, ...]:
+    """The doctor's report: versions, device, Tensor Cores, BF16, a real step under AMP, and the disk."""
+    device = device_entries()[0]
+    return (
+        Check(name="Ammeter", status="ok", detail=f"{__version__}, Python {platform.python_version()}"),
+        Check(name="System", status="ok", detail=operating_system()),
+        Check(
+            name="PyTorch",
+            status="ok",
+            detail=f"{torch.__version__}, torchvision {torchvision.__version__}",
+        ),
+        _device_check(device),
+        _tensor_core_check(device),
+        _precision_check(device, Precision.BF16),
+        _step_check(device),
+        _disk_check(data_folder()),
+    )
+
+
+def _device_check(device: DeviceEntry) -> Check:
+    memory = f"{device.title}, {device.memory_mib / 1024:.1f} GiB"
+    if device.is_gpu:
+        driver = nvidia_driver()
+        return Check(name="Device", status="ok", detail=memory + (f", driver {driver}" if driver else ""))
+    return Check(name="Device", status="note", detail=f"{memory}; no GPU was found, so the CPU trains")
+
+
+def _tensor_core_check(device: DeviceEntry) -> Check:
+    if device.tensor_cores:
+        return Check(name="Tensor Cores", status="ok", detail="there: 16-bit products run on them")
+    return Check(name="Tensor Cores", status="note", detail="none: expect less from mixed precision")
+
+
+def _precision_check(device: DeviceEntry, precision: Precision) -> Check:
+    entry = device.precision(precision)
+    remark = entry.reason or entry.note
+    return Check(
+        name=precision.value.upper(),
+        status="note" if remark else "ok",
+        detail=remark or f"{device.title} computes in it",
+    )
+
+
+def _step_check(entry: DeviceEntry) -> Check:
+    precision = Precision.FP16 if entry.is_gpu else Precision.BF16
+    name = f"A step under {precision.label}"
+    try:
+        loss = _one_step(torch.device(entry.name), precision)
+    except Exception as error:  # noqa: BLE001 - whatever goes wrong here is what the doctor is asked for
+        problem = problem_of(error)
+        return Check(name=name, status="problem", detail=f"{problem.message} {problem.remedy}")
+    if not math.isfinite(loss):
+        return Check(name=name, status="problem", detail=f"it ran, but its loss was {loss}")
+    return Check(name=name, status="ok", detail=f"forward and backward ran on {entry.name}")
+
+
+def _one_step(device: torch.device, precision: Precision) -> float:
+    experiment = Experiment(precision=precision)
+    model = build_model(SMALL_CNN, image_size=28, channels=1, num_classes=10, seed=0).to(device)
+    step = PlainStep(
+        model,
+        LOSSES["classification"][0],
+        optimizer_for(model, experiment),
+        scaler_for(experiment, device),
+        device=device,
+        precision=precision,
+        clip_norm=None,
+    )
+    pictures = torch.randn(8, 1, 28, 28, device=device)
+    labels = torch.arange(8, device=device)
+    with float32_mode(precision):
+        return float(step(pictures, labels)["loss"])
+
+
+def _disk_check(folder: Path) -> Check:
+    there = next(path for path in (folder, *folder.parents) if path.exists())
+    free_gib = shutil.disk_usage(there).free / _GIB
+    is_low = free_gib < _LOW_DISK_GIB
+    return Check(
+        name="Disk", status="note" if is_low else "ok", detail=f"{free_gib:.1f} GiB free at {folder}"
+    )

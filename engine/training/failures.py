@@ -1,0 +1,80 @@
+"""Exceptions of a run, told in plain words."""
+
+from __future__ import annotations
+
+import re
+
+import torch
+
+from engine.events import Summary
+from engine.problem import Kind, Problem, ProblemError
+
+# A CPU that runs out under a cap says so in as many ways as there are libraries in one step.
+_OUT_OF_MEMORY = re.compile(
+    r"out of memory|can't allocate memory|cannot allocate memory|not enough memory|bad_alloc"
+    r"|could not create a primitive|could not create a memory|ALLOC_FAILED",
+    re.IGNORECASE,
+)
+_ONE_SAMPLE = re.compile(r"more than 1 value per channel when training", re.IGNORECASE)
+
+
+class TrainingError(ProblemError):
+    """A run that ended with a problem of its own making; `summary` has its figures so far."""
+
+    def __init__(self, problem: Problem, summary: Summary) -> None:
+        super().__init__(problem)
+        self.summary = summary
+
+
+def summary_of(error: BaseException) -> Summary | None:
+    """The figures that a failed run had until then, where it could still make them."""
+    return error.summary if isinstance(error, TrainingError) else None
+
+
+def problem_of(error: BaseException) -> Problem:
+    """What a person is told about an exception that ended a run."""
+    if isinstance(error, ProblemError):
+        return error.problem
+    if _is_out_of_memory(error):
+        return Problem(
+            kind=Kind.OUT_OF_MEMORY,
+            message="The device ran out of memory.",
+            remedy="Lower batch_size or image_size, choose a smaller model or a 16-bit precision, "
+            "or raise memory_cap_gib if it is set.",
+        )
+    if isinstance(error, ValueError) and _ONE_SAMPLE.search(str(error)):
+        return Problem(
+            kind=Kind.REQUEST,
+            message="A batch of a single sample is too small for this model's batch normalisation.",
+            remedy="Choose a batch_size that does not leave one sample over at the end of an epoch, "
+            "or a larger image_size.",
+            key="batch_size",
+        )
+    return Problem(
+        kind=Kind.INTERNAL,
+        message=f"The training stopped on an error that Ammeter did not expect: {_first_line(error)}",
+        remedy="The details name the place. Try another model or precision; report this if it comes back.",
+    )
+
+
+def not_a_number(step: int) -> Problem:
+    """The loss became NaN at `step`, and the experiment said that this is a failure."""
+    return Problem(
+        kind=Kind.NOT_A_NUMBER,
+        message=f"The loss is not a number (NaN) since step {step:,}.",
+        remedy="Lower optimizer.learning_rate, clip with step.clip_norm, or try bf16 or fp32.",
+        key="on_nan",
+        value="fail",
+    )
+
+
+def _is_out_of_memory(error: BaseException) -> bool:
+    if isinstance(error, MemoryError | torch.OutOfMemoryError):
+        return True
+    return isinstance(error, RuntimeError) and _OUT_OF_MEMORY.search(str(error)) is not None
+
+
+def _first_line(error: BaseException) -> str:
+    lines = str(error).strip().splitlines()
+    text = lines[0].rstrip(".") if lines else type(error).__name__
+    return (text if len(text) <= 160 else text[:157] + "...") + "."

@@ -1,0 +1,164 @@
+"""How much memory a run takes, now and at its peak, in MiB.
+
+On an accelerator the caching allocator's counts, allocated and reserved, and what the whole device has in
+use, other programs included. On a CPU the process's resident memory over its level before the run.
+"""
+
+from __future__ import annotations
+
+import sys
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import psutil
+import torch
+
+_MIB = 2**20
+
+
+@dataclass(frozen=True)
+class Peaks:
+    """Peaks in MiB; those that do not apply to the device are None.
+
+    Allocated and reserved are those of the training that counts; the whole run's is of allocated memory,
+    warm-up, validation and the libraries' search for algorithms included.
+    """
+
+    allocated_mib: float | None = None
+    reserved_mib: float | None = None
+    whole_run_mib: float | None = None
+    resident_mib: float | None = None
+
+
+class MemoryMeter(Protocol):
+    def sample(self) -> dict[str, float]:
+        """The memory columns of a `Samples` event, as of now. Cheap: it is called about 20 times a second."""
+        ...
+
+    def count(self, counts: bool) -> None:
+        """Says whether what follows counts as training: warm-up and validation do not."""
+        ...
+
+    def peaks(self) -> Peaks:
+        """The peaks so far."""
+        ...
+
+
+def memory_meter(device: torch.device) -> MemoryMeter:
+    """A meter for the device. On a CPU make it before the model, since it takes the idle level."""
+    if device.type in ("cuda", "xpu"):
+        return AllocatorMeter(device)
+    return ResidentMeter() if device.type == "cpu" else NoMeter()
+
+
+class AllocatorMeter:
+    """For an accelerator with PyTorch's caching allocator.
+
+    A sample's allocated memory is the peak since the sample before: between steps nothing of a step's
+    activations is left to be seen.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self._module: Any = torch.get_device_module(device)
+        self._counts = False
+        self._allocated: int | None = None
+        self._reserved: int | None = None
+        self._whole_run = 0
+        # The allocator has no counts to reset before the device is in use.
+        self._module.init()
+        self._module.reset_peak_memory_stats(device)
+
+    def sample(self) -> dict[str, float]:
+        allocated, reserved = self._close_span()
+        free, total = self._module.mem_get_info(self._device)
+        return {
+            "allocated_mib": allocated / _MIB,
+            "reserved_mib": reserved / _MIB,
+            "device_used_mib": (total - free) / _MIB,
+        }
+
+    def count(self, counts: bool) -> None:
+        self._close_span()
+        self._counts = counts
+
+    def peaks(self) -> Peaks:
+        self._close_span()
+        return Peaks(
+            allocated_mib=None if self._allocated is None else self._allocated / _MIB,
+            reserved_mib=None if self._reserved is None else self._reserved / _MIB,
+            whole_run_mib=self._whole_run / _MIB,
+        )
+
+    def _close_span(self) -> tuple[int, int]:
+        # The allocator counts on the host, in the order of the calls, so this needs no waiting.
+        allocated: int = self._module.max_memory_allocated(self._device)
+        reserved: int = self._module.max_memory_reserved(self._device)
+        self._module.reset_peak_memory_stats(self._device)
+        self._whole_run = max(self._whole_run, allocated)
+        if self._counts:
+            self._allocated = max(self._allocated or 0, allocated)
+            self._reserved = max(self._reserved or 0, reserved)
+        return allocated, reserved
+
+
+class ResidentMeter:
+    """For a CPU: resident memory over the idle level. The peak is Linux's own where it can be reset."""
+
+    def __init__(self) -> None:
+        self._process = psutil.Process()
+        self._has_own_peak = _reset_resident_peak()
+        self._peak = 0
+        self._idle = self._resident()
+
+    def sample(self) -> dict[str, float]:
+        return {"resident_mib": max(0, self._resident() - self._idle) / _MIB}
+
+    def count(self, counts: bool) -> None:
+        """What a CPU's allocator keeps cannot be told apart by phase; the peak is the whole run's."""
+
+    def peaks(self) -> Peaks:
+        self._resident()
+        peak = max(self._peak, _resident_peak() or 0) if self._has_own_peak else self._peak
+        return Peaks(resident_mib=max(0, peak - self._idle) / _MIB)
+
+    def _resident(self) -> int:
+        resident: int = self._process.memory_info().rss
+        self._peak = max(self._peak, resident)
+        return resident
+
+
+class NoMeter:
+    """For a device that does not tell."""
+
+    def sample(self) -> dict[str, float]:
+        return {}
+
+    def count(self, counts: bool) -> None:
+        """Nothing is counted."""
+
+    def peaks(self) -> Peaks:
+        return Peaks()
+
+
+def status_bytes(field: str) -> int | None:
+    """A field of Linux's /proc/self/status, such as VmHWM, in bytes; None where there is none."""
+    if sys.platform == "linux":
+        for line in Path("/proc/self/status").read_text(encoding="ascii", errors="replace").splitlines():
+            if line.startswith(f"{field}:"):
+                return int(line.split()[1]) * 1024
+    return None
+
+
+def _reset_resident_peak() -> bool:
+    # Some containers do not let a process write this; the peak is then the largest sample.
+    with suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
+        return _resident_peak() is not None
+    return False
+
+
+def _resident_peak() -> int | None:
+    return status_bytes("VmHWM")

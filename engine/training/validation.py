@@ -1,0 +1,56 @@
+"""How well a model does on samples it does not train on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+from engine.experiment import Precision
+from engine.training.batches import Batch
+from engine.training.precision import autocast
+from engine.training.step import LossFunction
+
+
+@dataclass(frozen=True)
+class Validation:
+    """The mean loss, and the share of samples (0 to 1) whose most likely class is the right one (top-1)."""
+
+    loss: float
+    accuracy: float
+
+
+def validate(
+    model: nn.Module,
+    batches: Iterable[Batch],
+    loss_function: LossFunction,
+    *,
+    precision: Precision,
+    device: torch.device,
+    must_end: Callable[[], bool],
+) -> Validation | None:
+    """Validates a classifier under the run's autocast, without a scaler: there is no gradient to scale.
+
+    Returns None when asked to end before all batches were seen. The model is left in training mode.
+    """
+    loss_sum = torch.zeros((), device=device)
+    correct = torch.zeros((), device=device, dtype=torch.long)
+    samples = 0
+    model.eval()
+    try:
+        with torch.no_grad():
+            for inputs, targets in batches:
+                if must_end():
+                    return None
+                with autocast(precision, device):
+                    outputs = model(inputs)
+                    loss = loss_function(outputs, targets)
+                loss_sum += loss.float() * len(targets)
+                correct += (outputs.argmax(dim=1) == targets).sum()
+                samples += len(targets)
+    finally:
+        model.train()
+    # The one place that waits for the device, once a validation.
+    return Validation(loss=loss_sum.item() / samples, accuracy=correct.item() / samples)

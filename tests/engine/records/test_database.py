@@ -1,0 +1,110 @@
+"""Opening the file: what is not ours or newer is refused and stays as it is."""
+
+from __future__ import annotations
+
+import sqlite3
+import sys
+from pathlib import Path
+
+import pytest
+
+from engine.experiment import Experiment
+from engine.problem import Kind, ProblemError
+from engine.records.database import open_database
+from engine.records.schema import VERSION
+from engine.records.store import Store
+
+
+def test_a_newer_file_is_refused_and_not_touched(path: Path) -> None:
+    with Store(path) as store:
+        store.add(Experiment())
+    connection = sqlite3.connect(path)
+    connection.execute(f"PRAGMA user_version = {VERSION + 1}")
+    connection.close()
+    before = path.read_bytes()
+    with pytest.raises(ProblemError, match="newer Ammeter") as caught:
+        Store(path)
+    assert caught.value.problem.kind is Kind.STORE
+    assert path.read_bytes() == before
+    assert [entry.name for entry in path.parent.iterdir()] == [path.name]
+
+
+def test_a_file_that_is_no_database_is_refused_and_not_touched(path: Path) -> None:
+    path.parent.mkdir()
+    path.write_bytes(b"a letter to my aunt, rather long, and no database at all" * 10)
+    before = path.read_bytes()
+    with pytest.raises(ProblemError, match="not a file of Ammeter's saved runs"):
+        Store(path)
+    assert path.read_bytes() == before
+
+
+def test_a_database_of_another_program_is_refused_and_not_touched(path: Path) -> None:
+    path.parent.mkdir()
+    connection = sqlite3.connect(path)
+    connection.execute("CREATE TABLE recipes (name TEXT)")
+    connection.close()
+    before = path.read_bytes()
+    with pytest.raises(ProblemError, match="not a file of Ammeter's saved runs"):
+        Store(path)
+    assert path.read_bytes() == before
+
+
+def test_a_damaged_file_is_answered_with_a_sentence(path: Path) -> None:
+    with Store(path) as store:
+        for _ in range(50):
+            store.add(Experiment())
+    content = path.read_bytes()
+    path.write_bytes(content[:4096] + b"\xff" * (len(content) - 4096))
+    with pytest.raises(ProblemError) as caught, Store(path) as store:
+        store.runs()
+    assert caught.value.problem.kind is Kind.STORE
+
+
+def test_a_folder_that_cannot_be_made_is_answered_with_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("not a folder", encoding="utf-8")
+    with pytest.raises(ProblemError, match="cannot be opened or written") as caught:
+        Store(tmp_path / "file" / "ammeter.sqlite")
+    assert "AMMETER_HOME" in caught.value.problem.remedy
+
+
+def test_a_folder_in_the_place_of_the_file_is_answered_with_a_sentence(path: Path) -> None:
+    path.mkdir(parents=True)
+    with pytest.raises(ProblemError) as caught:
+        Store(path)
+    assert caught.value.problem.kind is Kind.STORE
+
+
+def test_an_empty_file_becomes_a_store(path: Path) -> None:
+    path.parent.mkdir()
+    path.touch()
+    with Store(path) as store:
+        assert store.runs() == ()
+
+
+def test_the_journal_is_written_ahead_where_the_file_system_can(path: Path) -> None:
+    with Store(path) as store:
+        assert store.notes == ()
+        assert store._connection.execute("PRAGMA journal_mode").fetchone()[0] == "wal"
+        assert store._connection.execute("PRAGMA foreign_keys").fetchone()[0] == 1
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="dot-file locks are a Unix way of SQLite's")
+def test_where_wal_is_refused_a_rollback_journal_is_used_and_said(path: Path) -> None:
+    # this way of SQLite's to reach files has no shared memory, as network file systems have none
+    connection, notes = open_database(path, vfs="unix-dotfile")
+    try:
+        assert connection.execute("PRAGMA journal_mode").fetchone()[0] == "delete"
+        assert len(notes) == 1 and "rollback journal" in notes[0]
+        assert connection.execute("SELECT count(*) FROM runs").fetchone()[0] == 0
+    finally:
+        connection.close()
+
+
+def test_a_file_locked_by_another_program_is_answered_with_a_sentence(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("engine.records.database._BUSY_SECONDS", 0.05)
+    with Store(path) as first, Store(path) as second:
+        with first._writing(), pytest.raises(ProblemError, match="in use by another program"):
+            second.add(Experiment())
+        assert second.add(Experiment()).number == 1

@@ -1,0 +1,147 @@
+"""Several processes share the store; one that is killed loses at most what it had not committed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from engine.events import Epoch, Samples, Skipped, Started
+from engine.experiment import Experiment, Precision
+from engine.problem import ProblemError
+from engine.records.record import Status
+from engine.records.store import Store
+
+ROOT = Path(__file__).parents[3]
+
+RECORDER = """
+import sys, threading
+from pathlib import Path
+from engine.events import Samples
+from engine.experiment import Experiment
+from engine.records.store import Store
+
+store = Store(Path(sys.argv[1]))
+run = store.add(Experiment())
+waiting = store.add(Experiment(), name="waiting")
+store.begin(run.id)
+pause = threading.Event()
+for step in range(1, 100_000, 5):
+    steps = tuple(range(step, step + 5))
+    column = tuple(float(one) for one in steps)
+    store.record(run.id, [Samples(
+        step=steps, seconds=column, loss=column, samples_per_second=column, learning_rate=column)])
+    print(run.id, waiting.id, steps[-1], flush=True)
+    pause.wait(0.02)
+"""
+
+ADDER = """
+import sys
+from pathlib import Path
+from engine.experiment import Experiment
+from engine.records.store import Store
+
+with Store(Path(sys.argv[1])) as store:
+    for _ in range(20):
+        store.add(Experiment())
+"""
+
+
+def start(script: str, path: Path) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", script, str(path)],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+
+
+def test_a_killed_process_loses_nothing_that_it_committed(path: Path) -> None:
+    with start(RECORDER, path) as process:
+        assert process.stdout is not None
+        for _ in range(5):
+            run_id, waiting_id, committed = process.stdout.readline().split()
+        with Store(path) as store:
+            assert store.recover() == (), "its process lives"
+            with pytest.raises(ProblemError, match="another Ammeter"):
+                store.delete([run_id])
+            with pytest.raises(ProblemError, match="another Ammeter"):
+                store.claim(waiting_id)
+            assert store.orphans() == ()
+        process.send_signal(signal.SIGKILL if hasattr(signal, "SIGKILL") else signal.SIGTERM)
+    with Store(path) as store:
+        assert store.recover() == (run_id,)
+        run, steps = store.run(run_id), store.samples(run_id)["step"]
+        assert run.status is Status.INTERRUPTED and run.ended is not None
+        assert list(steps) == list(range(1, len(steps) + 1)) and len(steps) >= int(committed)
+        assert run.summary is not None and run.summary.steps == len(steps)
+        assert run.summary.seconds == float(len(steps))
+        assert run.summary.final_train_loss == pytest.approx(sum(steps) / len(steps))
+        assert run.summary.samples_per_second is None and run.summary.speed_note
+        assert store.recover() == ()
+
+        assert [one.id for one in store.orphans()] == [waiting_id]
+        assert store.claim(waiting_id).status is Status.QUEUED
+        assert store.orphans() == ()
+        store.begin(waiting_id)
+
+
+def test_several_processes_open_a_new_store_and_write_at_once(path: Path) -> None:
+    processes = [start(ADDER, path) for _ in range(3)]
+    for process in processes:
+        process.communicate()
+    assert [process.returncode for process in processes] == [0, 0, 0]
+    with Store(path) as store:
+        assert [run.number for run in store.runs()] == list(range(60, 0, -1))
+
+
+def test_a_reader_in_another_thread_sees_the_run_grow(path: Path, batch: Callable[..., Samples]) -> None:
+    with Store(path) as store:
+        run = store.add(Experiment())
+        seen: list[int] = []
+
+        def read() -> None:
+            with Store(path) as reader:
+                seen.append(len(reader.samples(run.id).get("step", ())))
+
+        for first in (1, 11, 21):
+            store.record(run.id, [batch(first, 10)])
+            thread = threading.Thread(target=read)
+            thread.start()
+            thread.join()
+    assert seen == [10, 20, 30]
+
+
+def test_an_interrupted_run_tells_all_that_can_be_said(
+    path: Path, started: Callable[..., Started], batch: Callable[..., Samples]
+) -> None:
+    with Store(path) as store:
+        run = store.add(Experiment())
+        store.begin(run.id)
+        experiment = Experiment(precision=Precision.FP16)
+        store.record(run.id, [started(experiment), batch(1, 60, grad_scale=(1_024.0,) * 60)])
+        store.record(run.id, [Skipped(steps=(1, 2)), Skipped(steps=(9,))])
+        for epoch, accuracy in enumerate((0.5, 0.75, 0.7), 1):
+            store.record(
+                run.id,
+                [
+                    Epoch(
+                        epoch=epoch,
+                        step=50,
+                        seconds=1.0,
+                        train_loss=0.1,
+                        validation_loss=0.2,
+                        validation_accuracy=accuracy,
+                    )
+                ],
+            )
+        summary = store.summary_so_far(run.id)
+    assert (summary.steps, summary.epochs, summary.skipped_steps) == (60, 1.2, 3)
+    assert (summary.best_validation_accuracy, summary.final_validation_accuracy) == (0.75, 0.7)
+    assert summary.final_grad_scale == 1_024.0

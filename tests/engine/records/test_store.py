@@ -1,0 +1,179 @@
+"""The store keeps what was recorded, and says plainly what it cannot do."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from engine.events import Epoch, Failed, Finished, Heartbeat, Log, Samples, Skipped, Started, Summary
+from engine.experiment import Experiment, Precision
+from engine.problem import Kind, Problem, ProblemError
+from engine.records.record import Status
+from engine.records.store import Store
+
+PROBLEM = Problem(kind=Kind.OUT_OF_MEMORY, message="It did not fit.", remedy="Take a smaller batch.")
+
+
+def test_a_run_is_queued_then_running_then_finished(
+    store: Store, started: Callable[..., Started], batch: Callable[..., Samples]
+) -> None:
+    run = store.add(Experiment(seed=7))
+    assert (run.status, run.name, run.number) == (Status.QUEUED, "Run 1", 1)
+    assert run.started is None and run.summary is None and run.environment is None
+    assert abs((datetime.now(UTC) - run.created).total_seconds()) < 60
+
+    store.begin(run.id)
+    assert store.run(run.id).status is Status.RUNNING
+    resolved = Experiment(seed=7, image_size=28, num_classes=10, device="cpu")
+    store.record(run.id, [started(resolved, total_steps=3), Heartbeat(step=0), batch(1, 3)])
+    store.record(run.id, [Finished(summary=Summary(steps=3, samples_per_second=12.5))])
+
+    done = store.run(run.id)
+    assert (done.status, done.experiment, done.total_steps) == (Status.FINISHED, resolved, 3)
+    assert done.environment is not None and done.environment.device_name == "a card"
+    assert done.summary == Summary(steps=3, samples_per_second=12.5)
+    assert done.started is not None and done.ended is not None and done.started <= done.ended
+
+
+def test_a_stopped_and_a_failed_run_say_so(store: Store, batch: Callable[..., Samples]) -> None:
+    stopped, failed = store.add(Experiment()), store.add(Experiment())
+    for run in (stopped, failed):
+        store.begin(run.id)
+        store.record(run.id, [batch(1, 4)])
+    store.record(stopped.id, [Finished(summary=Summary(steps=4), stopped=True)])
+    store.record(failed.id, [Failed(problem=PROBLEM, detail="Traceback")])
+    assert store.run(stopped.id).status is Status.STOPPED
+    after = store.run(failed.id)
+    assert (after.status, after.problem, after.detail) == (Status.FAILED, PROBLEM, "Traceback")
+    assert after.summary is not None and after.summary.steps == 4
+
+
+def test_samples_come_back_column_by_column_with_nan_and_infinity(
+    store: Store, batch: Callable[..., Samples]
+) -> None:
+    run = store.add(Experiment())
+    scales = (65_536.0, 32_768.0)
+    store.record(run.id, [batch(1, 2, loss=(math.nan, math.inf), grad_scale=scales)])
+    store.record(run.id, [batch(3, 2, loss=(-math.inf, 0.1), grad_scale=scales)])
+    columns = store.samples(run.id)
+    assert columns["step"].dtype == np.int64
+    np.testing.assert_array_equal(columns["step"], [1, 2, 3, 4])
+    np.testing.assert_array_equal(columns["loss"], [math.nan, math.inf, -math.inf, 0.1])
+    np.testing.assert_array_equal(columns["grad_scale"], [*scales, *scales])
+    assert "allocated_mib" not in columns
+
+
+def test_a_run_without_samples_has_no_columns(store: Store) -> None:
+    assert store.samples(store.add(Experiment()).id) == {}
+
+
+def test_many_small_blocks_become_one_when_the_run_ends(store: Store, batch: Callable[..., Samples]) -> None:
+    run = store.add(Experiment())
+    for first in range(1, 400, 4):
+        store.record(run.id, [batch(first, 4)])
+    before = store.samples(run.id)
+    store.record(run.id, [Finished(summary=Summary(steps=400))])
+    after = store.samples(run.id)
+    assert list(before) == list(after)
+    for name in before:
+        np.testing.assert_array_equal(before[name], after[name])
+    blocks = store._connection.execute("SELECT count(*) FROM samples").fetchone()[0]
+    assert blocks == 1
+
+
+def test_events_come_back_in_order_without_samples_and_signs_of_life(
+    store: Store, started: Callable[..., Started], batch: Callable[..., Samples]
+) -> None:
+    run = store.add(Experiment())
+    first = [started(), batch(1, 2), Log(message="hello"), Heartbeat(step=2), Skipped(steps=(2,))]
+    second = [
+        Epoch(epoch=1, step=2, seconds=1.0, train_loss=0.5),
+        Finished(summary=Summary(final_train_loss=math.inf)),
+    ]
+    store.record(run.id, first)
+    store.record(run.id, second)
+    assert store.events(run.id) == (first[0], first[2], first[4], *second)
+
+
+def test_runs_are_listed_newest_first_and_numbered(store: Store) -> None:
+    ids = [store.add(Experiment(), name=name).id for name in (None, "Mine", None)]
+    assert [run.id for run in store.runs()] == ids[::-1]
+    assert [run.name for run in store.runs()] == ["Run 3", "Mine", "Run 1"]
+    assert [run.id for run in store.runs(limit=2)] == ids[:0:-1]
+
+
+def test_a_run_is_found_by_the_start_of_its_id(store: Store) -> None:
+    run = store.add(Experiment())
+    assert store.run(run.id[:4]) == run
+    assert store.run(run.id.upper()) == run
+
+
+def test_an_unknown_or_ambiguous_id_is_answered(store: Store) -> None:
+    for _ in range(17):
+        store.add(Experiment())
+    starts = [run.id[0] for run in store.runs()]
+    shared = next(start for start in starts if starts.count(start) > 1)
+    with pytest.raises(ProblemError, match="more than one run"):
+        store.run(shared)
+    for wrong in ("", "%", "zz", "0123456789abc"):
+        with pytest.raises(ProblemError) as caught:
+            store.run(wrong)
+        assert caught.value.problem.kind is Kind.REQUEST and caught.value.problem.key == "run"
+
+
+def test_a_run_is_renamed_and_deleted_with_all_that_is_its_own(
+    store: Store, batch: Callable[..., Samples]
+) -> None:
+    comparison = store.add_comparison("FP32 against FP16 AMP")
+    run = store.add(Experiment(), comparison=comparison, label="FP32")
+    store.record(run.id, [batch(1, 2), Log(message="hello")])
+    store.rename(run.id, "  Better name ")
+    assert store.run(run.id).name == "Better name"
+    with pytest.raises(ProblemError):
+        store.rename(run.id, "  ")
+    assert [one.title for one in store.comparisons()] == ["FP32 against FP16 AMP"]
+    store.delete([run.id])
+    assert store.runs() == () and store.comparisons() == ()
+    assert store.samples(run.id) == {} and store.events(run.id) == ()
+
+
+def test_deleting_is_all_or_nothing(store: Store) -> None:
+    run = store.add(Experiment())
+    with pytest.raises(ProblemError, match="no longer among the saved runs"):
+        store.delete([run.id, "000000000000"])
+    assert store.runs() == (run,)
+
+
+def test_only_a_queued_run_begins(store: Store) -> None:
+    run = store.add(Experiment())
+    store.begin(run.id)
+    with pytest.raises(ProblemError, match="is running, not queued"):
+        store.begin(run.id)
+    with pytest.raises(ProblemError, match="no longer"):
+        store.begin("000000000000")
+
+
+def test_what_another_store_writes_is_seen_and_noticed(path: Path) -> None:
+    with Store(path) as mine, Store(path) as theirs:
+        version = mine.data_version()
+        mine.add(Experiment())
+        assert mine.data_version() == version
+        run = theirs.add(Experiment(precision=Precision.BF16))
+        assert mine.data_version() != version
+        assert mine.run(run.id) == run
+
+
+def test_closing_and_opening_finds_everything_again(path: Path, batch: Callable[..., Samples]) -> None:
+    with Store(path) as store:
+        run = store.add(Experiment(steps=3), label="FP32")
+        store.record(run.id, [batch(1, 3), Finished(summary=Summary(steps=3))])
+        saved = store.run(run.id)
+    with Store(path) as store:
+        assert store.run(run.id) == saved
+        assert len(store.samples(run.id)["loss"]) == 3
+    assert [entry.name for entry in path.parent.iterdir()] == [path.name]

@@ -1,0 +1,271 @@
+"""The command line without a worker: what it answers at once, and the verbs for saved runs."""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import engine
+from engine.cli import VERBS, main
+from engine.events import Environment, Failed, Finished, Samples, Started, Summary
+from engine.experiment import Experiment, setting_names
+from engine.paths import config_folder, data_folder, datasets_folder, store_path
+from engine.presets import own_presets_folder
+from engine.problem import Kind, Problem
+from engine.records.store import Store
+
+ROOT = Path(__file__).parents[2]
+ERROR_KEYS = {"kind", "message", "remedy", "key", "value", "allowed"}
+
+Capture = pytest.CaptureFixture[str]
+
+
+def answer(capsys: Capture, *arguments: str) -> tuple[int, dict[str, Any]]:
+    """The exit status and the one JSON object on stdout."""
+    status = main([*arguments, "--json"])
+    out = capsys.readouterr().out
+    assert out.count("\n") == 1
+    return status, json.loads(out, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
+
+
+def refusal(capsys: Capture, *arguments: str) -> dict[str, Any]:
+    status, found = answer(capsys, *arguments)
+    assert status == 2
+    assert set(found) == {"error"} and set(found["error"]) == ERROR_KEYS
+    return dict(found["error"])
+
+
+@pytest.fixture
+def saved(home: Path) -> str:
+    """The id of a finished run in the store."""
+    environment = Environment(
+        device_name="a card", device_memory_mib=1.0, torch="2.11", python="3.13", os="Linux", ammeter="0.1"
+    )
+    started = Started(
+        experiment=Experiment(),
+        environment=environment,
+        total_steps=2,
+        steps_per_epoch=2,
+        parameters=1,
+        loss_name="cross-entropy",
+        loss_unit="nats",
+    )
+    samples = Samples(
+        step=(1, 2),
+        seconds=(0.1, 0.2),
+        loss=(math.inf, math.nan),
+        samples_per_second=(640.0, 640.5),
+        learning_rate=(0.001, 0.001),
+    )
+    summary = Summary(steps=2, samples_per_second=640.0, final_train_loss=math.nan, skipped_steps=1)
+    with Store() as store:
+        run = store.add(Experiment(), name="First [light]")
+        store.begin(run.id)
+        store.record(run.id, [started, samples, Finished(summary=summary)])
+    return run.id
+
+
+def test_without_a_verb_it_names_the_verbs_and_returns_2(capsys: Capture) -> None:
+    assert main([]) == 2
+    shown = capsys.readouterr().out
+    assert all(verb in shown for verb in VERBS)
+
+
+def test_help_and_version_are_no_errors(capsys: Capture) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"ammeter {engine.__version__}\n"
+    assert main(["run", "--help"]) == 0
+    assert "--preset" in capsys.readouterr().out
+
+
+def test_it_runs_as_a_module_and_loads_neither_qt_nor_torch(home: Path) -> None:
+    script = (
+        "import sys; from engine.cli import main; code = main(['presets']);"
+        "loaded = {'torch', 'torchvision', 'PySide6', 'pyqtgraph', 'gui'} & set(sys.modules);"
+        "sys.exit(code if not loaded else str(loaded))"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert (ran.returncode, ran.stderr) == (0, "")
+    command = [sys.executable, "-m", "engine", "--version"]
+    ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert ran.stdout == f"ammeter {engine.__version__}\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["fly"], "No such command 'fly'"),
+        (["run", "--wings", "2"], "No such option: --wings"),
+        (["show"], "Missing argument 'RUN'"),
+        (["compare", "--repeats", "0"], "--repeats"),
+        (["compare", "--repeats", "two"], "--repeats"),
+        (["runs", "--limit", "none"], "--limit"),
+    ],
+)
+def test_what_the_parser_refuses_has_the_same_form(capsys: Capture, arguments: list[str], words: str) -> None:
+    assert words in refusal(capsys, *arguments)["message"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "key", "value"),
+    [
+        (["--precision", "fp8"], "precision", "fp8"),
+        (["--batch-size", "many"], "batch_size", "many"),
+        (["--image-size", "0"], "image_size", "0"),
+        (["--epochs", "0"], "epochs", "0"),
+        (["--steps", "1.5"], "steps", "1.5"),
+        (["--optimizer", "adam"], "optimizer.name", "adam"),
+        (["--lr", "-1"], "optimizer.learning_rate", "-1"),
+        (["--device", "gpu"], "device", "gpu"),
+        (["--seed", "x"], "seed", "x"),
+        (["--recipe", "turbo"], "step.recipe", "turbo"),
+        (["--memory-gib", "0"], "memory_cap_gib", "0"),
+        (["--epochs", "1", "--steps", "2"], "steps", "2"),
+        (["--set", "scaler.mode=maybe"], "scaler.mode", "maybe"),
+        (["--set", "optimizer=adamw"], "optimizer", "adamw"),
+        (["--preset", "fashon"], "preset", "fashon"),
+        (["--set", "batch_size"], "set", "batch_size"),
+    ],
+)
+def test_a_wrong_value_is_answered_before_a_worker_starts(
+    capsys: Capture, arguments: list[str], key: str, value: str
+) -> None:
+    error = refusal(capsys, "run", *arguments)
+    assert (error["kind"], error["key"], error["value"]) == ("request", key, value)
+    assert not store_path().exists(), "nothing is saved"
+
+
+def test_an_unknown_setting_is_answered_with_the_nearest(capsys: Capture) -> None:
+    error = refusal(capsys, "run", "--set", "optimizer.learningrate=1")
+    assert error["remedy"] == "Did you mean optimizer.learning_rate?"
+    assert error["allowed"].split(", ") == sorted(setting_names())
+
+
+def test_a_config_that_does_not_parse_or_is_not_there_is_answered(capsys: Capture, tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    assert str(path) in refusal(capsys, "run", "--config", str(path))["message"]
+    path.write_text("model = \n", encoding="utf-8")
+    assert "not valid TOML" in refusal(capsys, "run", "--config", str(path))["message"]
+    path.write_text("batch_size = 0\n", encoding="utf-8")
+    assert refusal(capsys, "run", "--config", str(path))["key"] == "batch_size"
+
+
+def test_each_layer_holds_over_the_one_before(capsys: Capture, tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text("seed = 1\nbatch_size = 0\n", encoding="utf-8")
+    layers = ["run", "--preset", "hello-amp", "--config", str(path)]
+    assert refusal(capsys, *layers)["value"] == "0"
+    assert refusal(capsys, *layers, "--batch-size", "-1")["value"] == "-1"
+    assert refusal(capsys, *layers, "--batch-size", "-1", "--set", "batch_size=-2")["value"] == "-2"
+
+
+@pytest.mark.parametrize("precisions", [["fp32"], ["fp32", "fp32"]])
+def test_a_comparison_of_one_thing_with_itself_is_refused(capsys: Capture, precisions: list[str]) -> None:
+    flags = [part for one in precisions for part in ("--precision", one)]
+    assert refusal(capsys, "compare", *flags)["key"] == "precision"
+
+
+def test_a_problem_without_json_is_two_plain_lines_on_stderr(capsys: Capture) -> None:
+    assert main(["run", "--precision", "fp8"]) == 2
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert [line.strip() for line in shown.err.splitlines()] == [
+        "ammeter: precision is 'fp8', but it must be fp32, tf32, fp16 or bf16.",
+        "Set precision to fp32, tf32, fp16 or bf16.",
+    ]
+
+
+def test_an_empty_store_has_no_runs(capsys: Capture) -> None:
+    assert answer(capsys, "runs") == (0, {"runs": []})
+    assert main(["runs"]) == 0
+    assert "no saved runs" in capsys.readouterr().out
+
+
+def test_a_saved_run_is_listed_and_shown_whole(capsys: Capture, saved: str) -> None:
+    status, listed = answer(capsys, "runs", "--limit", "5")
+    assert status == 0
+    status, shown = answer(capsys, "show", saved[:6])
+    assert status == 0 and listed["runs"] == [shown]
+    assert (shown["id"], shown["name"], shown["status"]) == (saved, "First [light]", "finished")
+    assert set(shown["experiment"]) == set(Experiment.model_fields)
+    assert set(shown["environment"]) == set(Environment.model_fields)
+    assert set(shown["summary"]) == set(Summary.model_fields)
+    assert shown["summary"]["final_train_loss"] == "NaN"
+    assert shown["summary"]["peak_allocated_mib"] is None
+    assert "samples" not in shown
+
+
+def test_show_samples_adds_the_curves_with_nan_and_infinity(capsys: Capture, saved: str) -> None:
+    _, shown = answer(capsys, "show", saved, "--samples")
+    assert shown["samples"] == {
+        "step": [1, 2],
+        "seconds": [0.1, 0.2],
+        "loss": ["Infinity", "NaN"],
+        "samples_per_second": [640.0, 640.5],
+        "learning_rate": [0.001, 0.001],
+    }
+
+
+def test_runs_and_show_are_readable_too(capsys: Capture, saved: str) -> None:
+    assert main(["runs"]) == 0
+    assert "First [light]" in capsys.readouterr().out
+    assert main(["show", saved, "--samples"]) == 0
+    shown = capsys.readouterr().out
+    for part in ("640 samples/s", "optimizer.learning_rate", "a card", "2 of 2 steps", saved):
+        assert part in shown
+
+
+def test_a_failed_run_is_shown_with_its_problem(capsys: Capture) -> None:
+    problem = Problem(kind=Kind.OUT_OF_MEMORY, message="It did not fit.", remedy="Take less.")
+    with Store() as store:
+        run = store.add(Experiment())
+        store.begin(run.id)
+        store.record(run.id, [Failed(problem=problem)])
+    assert answer(capsys, "show", run.id)[1]["problem"]["message"] == "It did not fit."
+    assert main(["show", run.id]) == 0
+    assert "Take less." in capsys.readouterr().out
+
+
+def test_deleting_takes_the_run_away_and_a_wrong_id_takes_nothing(capsys: Capture, saved: str) -> None:
+    assert refusal(capsys, "delete", saved, "zzz")["key"] == "run"
+    assert answer(capsys, "delete", saved, saved[:8]) == (0, {"deleted": [saved]})
+    assert answer(capsys, "runs")[1] == {"runs": []}
+
+
+def test_presets_are_listed_with_what_is_wrong_with_ones_own(capsys: Capture) -> None:
+    own_presets_folder().mkdir(parents=True)
+    (own_presets_folder() / "wrong.toml").write_text("title = 3", encoding="utf-8")
+    status, found = answer(capsys, "presets")
+    assert status == 0
+    kinds = {one["name"]: one["kind"] for one in found["presets"]}
+    assert kinds["hello-amp"] == "run" and kinds["fashion"] == "compare"
+    assert len(found["broken"]) == 1
+    assert main(["presets"]) == 0
+    assert "Preset 'wrong'" in capsys.readouterr().out
+
+
+def test_a_store_that_cannot_be_opened_exits_1(capsys: Capture, home: Path) -> None:
+    home.mkdir()
+    store_path().write_text("not a database at all", encoding="utf-8")
+    status, found = answer(capsys, "runs")
+    assert (status, found["error"]["kind"]) == (1, "store")
+
+
+def test_the_environment_moves_the_store_and_the_datasets(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert store_path() == home / "ammeter.sqlite"
+    assert data_folder() == config_folder() == home
+    assert datasets_folder() == tmp_path / "data"
+    monkeypatch.delenv("AMMETER_HOME")
+    monkeypatch.setenv("AMMETER_DATA", " ")
+    assert data_folder().name == config_folder().name == "Ammeter"
+    assert datasets_folder() == data_folder() / "datasets"

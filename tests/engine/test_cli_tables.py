@@ -1,0 +1,91 @@
+"""What a person reads: every figure with its unit, ratios beside it, and the verdicts."""
+
+from __future__ import annotations
+
+import dataclasses
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from engine.cli import tables
+from engine.events import Summary
+from engine.experiment import Experiment, Precision
+from engine.records.record import RunRecord, Status
+from engine.records.variants import variants
+
+FP32 = RunRecord(
+    id="00000000000a",
+    number=1,
+    name="Run 1",
+    status=Status.FINISHED,
+    created=datetime(2026, 1, 1, tzinfo=UTC),
+    started=None,
+    ended=None,
+    experiment=Experiment(),
+    environment=None,
+    summary=None,
+    problem=None,
+    detail="",
+    comparison=None,
+    label="FP32",
+    total_steps=94,
+)
+
+
+def finished(number: int, label: str, precision: Precision, **figures: Any) -> RunRecord:
+    return dataclasses.replace(
+        FP32,
+        id=f"{number:012x}",
+        number=number,
+        label=label,
+        experiment=Experiment(precision=precision),
+        summary=Summary(steps=94, **figures),
+    )
+
+
+def test_a_summary_names_each_figure_that_applies_with_its_unit(capsys: pytest.CaptureFixture[str]) -> None:
+    run = finished(
+        1,
+        "FP16 AMP",
+        Precision.FP16,
+        samples_per_second=1_663.4,
+        samples_per_second_ci=(1_600.0, 1_700.0),
+        step_ms=38.5,
+        seconds=7.7,
+        peak_allocated_mib=3_174.4,
+        final_validation_accuracy=0.612,
+        skipped_steps=3,
+    )
+    tables.run_summary(run)
+    assert capsys.readouterr().out.splitlines() == [
+        "Run 1: small-cnn on fashion, FP16 AMP",
+        "Speed          1,663 samples/s (1,600 to 1,700 within this run)",
+        "Step time      38.5 ms",
+        "Training time  7.7 s",
+        "Peak memory    3.10 GiB allocated",
+        "Accuracy       61.2 %",
+        "Skipped steps  3",
+        "Steps          94",
+        "Finished; saved as 000000000001.",
+    ]
+
+
+def test_a_run_without_a_speed_says_why(capsys: pytest.CaptureFixture[str]) -> None:
+    tables.run_summary(finished(1, "FP32", Precision.FP32, speed_note="it was too short"))
+    assert "none: it was too short" in capsys.readouterr().out
+
+
+def test_a_comparison_shows_medians_ratios_and_verdicts(capsys: pytest.CaptureFixture[str]) -> None:
+    runs = [
+        finished(n, "FP32", Precision.FP32, samples_per_second=speed, step_ms=64_000 / speed)
+        for n, speed in enumerate((900.0, 1_000.0, 1_100.0))
+    ]
+    runs += [finished(9, "BF16 AMP", Precision.BF16, samples_per_second=1_500.0, step_ms=64_000 / 1_500)]
+    tables.comparison(runs, variants(runs, {}, "FP32"))
+    shown = capsys.readouterr().out.splitlines()
+    assert shown[0].split() == ["FP32", "BF16", "AMP"]
+    assert shown[1].split() == ["Throughput,", "samples/s", "1,000", "1,500", "(1.50×)"]
+    assert shown[2].split() == ["Step", "time,", "ms", "64.0", "42.7", "(0.67×)"]
+    assert "BF16 AMP trained 1.50 times as fast as FP32 (one repeat, so no interval)." in shown
+    assert "BF16 AMP saved as 000000000009." in shown

@@ -1,0 +1,139 @@
+"""The command line with a real worker: it trains, saves, compares, and stops when it is told to."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from engine.cli import main
+from engine.experiment import Experiment
+from engine.records.record import Status
+from engine.records.store import Store
+
+ROOT = Path(__file__).parents[2]
+ON_CPU = ["--device", "cpu"]
+
+Capture = pytest.CaptureFixture[str]
+
+
+def answer(capsys: Capture, *arguments: str) -> tuple[int, dict[str, Any]]:
+    status = main([*arguments, "--json"])
+    return status, json.loads(capsys.readouterr().out)
+
+
+def wait_until(holds: Callable[[], bool], seconds: float = 60.0) -> None:
+    pause, end = threading.Event(), time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end, "it took too long"
+        pause.wait(0.05)
+
+
+def test_run_trains_the_preset_saves_it_and_prints_it_whole(capsys: Capture) -> None:
+    status, run = answer(capsys, "run", "--preset", "hello-amp", *ON_CPU, "--name", "Hello")
+    assert status == 0
+    assert (run["name"], run["status"]) == ("Hello", "finished")
+    assert run["experiment"]["device"] == "cpu" and set(run["experiment"]) == set(Experiment.model_fields)
+    assert run["summary"]["steps"] == 3
+    assert run["summary"]["samples_per_second"] is None and run["summary"]["speed_note"]
+    assert run["summary"]["peak_allocated_mib"] is None
+    _, shown = answer(capsys, "show", run["id"], "--samples")
+    assert shown.pop("samples")["step"] == [1, 2, 3]
+    assert shown == run
+
+
+def test_compare_trains_every_side_in_alternating_order_and_says_what_it_gained(capsys: Capture) -> None:
+    arguments = ["--preset", "hello-amp", *ON_CPU, "--steps", "120", "--set", "measure.warmup_steps=20"]
+    sides = ["--precision", "fp32", "--precision", "bf16", "--repeats", "2"]
+    status, found = answer(capsys, "compare", *arguments, *sides)
+    assert status == 0
+    assert found["baseline"] == "FP32"
+    assert [run["label"] for run in found["runs"]] == ["FP32", "BF16 AMP", "BF16 AMP", "FP32"]
+    assert {run["experiment"]["steps"] for run in found["runs"]} == {120}
+    base, other = found["variants"]
+    assert (base["label"], base["speedup"], base["speedup_ci"]) == ("FP32", 1.0, None)
+    assert other["ids"] == [run["id"] for run in found["runs"] if run["label"] == "BF16 AMP"]
+    low, high = other["speedup_ci"]
+    assert 0 < low <= high and other["clean"]
+    assert other["verdict"].startswith("BF16 AMP trained ") and "times as fast as FP32" in other["verdict"]
+    with Store() as store:
+        (comparison,) = store.comparisons()
+        assert {run.comparison for run in store.runs()} == {comparison.id}
+
+
+def test_what_only_the_machine_can_refuse_leaves_nothing_behind(capsys: Capture) -> None:
+    for verb in ("run", "compare"):
+        flags = ["--model", "resnet81", *ON_CPU]
+        status, found = answer(capsys, verb, *flags)
+        assert status == 2
+        assert (found["error"]["key"], found["error"]["value"]) == ("model", "resnet81")
+        assert "resnet18" in found["error"]["remedy"]
+        with Store() as store:
+            assert store.runs() == () and store.comparisons() == ()
+
+
+def test_a_run_that_fails_is_saved_and_exits_1(capsys: Capture) -> None:
+    explosion = ["--lr", "1000", "--steps", "200", "--set", "on_nan=fail", "--precision", "fp32"]
+    status, found = answer(capsys, "run", "--preset", "hello-amp", *ON_CPU, *explosion)
+    assert (status, found["error"]["kind"]) == (1, "nan")
+    with Store() as store:
+        (run,) = store.runs()
+    assert run.status is Status.FAILED and run.problem is not None
+    assert run.problem.message == found["error"]["message"]
+
+
+def start(*arguments: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-P", "-m", "engine", *arguments, "--json"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
+    )
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGINT to send to one process")
+def test_ctrl_c_stops_the_run_and_saves_what_was_trained() -> None:
+    process = start("run", "--preset", "hello-amp", *ON_CPU, "--steps", "10000000")
+    with process, Store() as store:
+        wait_until(lambda: bool(store.runs()) and len(store.samples(store.runs()[0].id)) > 0)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+        assert (process.returncode, err) == (130, "")
+        run = store.runs()[0]
+    printed = json.loads(out)
+    assert (printed["id"], printed["status"]) == (run.id, "stopped")
+    assert run.summary is not None and 0 < run.summary.steps < 10_000_000
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGINT to send to one process")
+def test_ctrl_c_before_anything_was_trained_leaves_one_answer_and_no_run() -> None:
+    with start("compare", "--preset", "hello-amp") as process:
+        wait_until(lambda: bool(psutil.Process(process.pid).children()))
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (130, "")
+    assert set(json.loads(out)) == {"error"}
+    with Store() as store:
+        assert store.runs() == () and store.comparisons() == ()
+
+
+def test_catalog_and_doctor_answer(capsys: Capture) -> None:
+    status, catalog = answer(capsys, "catalog")
+    assert status == 0
+    assert catalog["devices"][-1]["name"] == "cpu"
+    assert {"linear", "small-cnn", "resnet18"} <= {model["name"] for model in catalog["models"]}
+    assert "fashion" in {dataset["name"] for dataset in catalog["datasets"]}
+    status, found = answer(capsys, "doctor")
+    wrong = [check for check in found["checks"] if check["status"] == "problem"]
+    assert status == (1 if wrong else 0) and ("error" in found) == bool(wrong)

@@ -1,0 +1,231 @@
+"""The language of experiments: JSON and TOML both ways, and an answer to every wrong value."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.experiment import (
+    Experiment,
+    Measure,
+    Optimizer,
+    Precision,
+    Scaler,
+    Step,
+    Validation,
+    experiment_from,
+    flattened,
+    from_dotted,
+    layered,
+    read_toml,
+    setting_names,
+)
+from engine.problem import Kind, ProblemError
+
+names = st.text(min_size=1, max_size=40)
+counts = st.integers(1, 1_000_000_000)
+
+
+def positive(most: float) -> st.SearchStrategy[float]:
+    return st.floats(0, most, exclude_min=True, allow_subnormal=False)
+
+
+@st.composite
+def optimizers(draw: st.DrawFn) -> Optimizer:
+    name = draw(st.sampled_from(["adamw", "sgd"]))
+    momentum = draw(st.floats(0, 1, exclude_max=True)) if name == "sgd" else 0.0
+    return Optimizer(
+        name=name,
+        learning_rate=draw(positive(1_000)),
+        weight_decay=draw(st.floats(0, 1_000)),
+        momentum=momentum,
+    )
+
+
+@st.composite
+def experiments(draw: st.DrawFn) -> Experiment:
+    length = draw(st.sampled_from(["epochs", "steps"]))
+    return Experiment(
+        model=draw(names),
+        dataset=draw(names),
+        image_size=draw(st.none() | st.integers(1, 8_192)),
+        num_classes=draw(st.none() | st.integers(2, 1_000_000)),
+        samples=draw(counts),
+        precision=draw(st.sampled_from(Precision)),
+        batch_size=draw(counts),
+        device=draw(st.sampled_from(["auto", "cpu", "cuda", "cuda:1", "mps", "xpu:0"])),
+        seed=draw(st.integers(0, 2**63 - 1)),
+        memory_cap_gib=draw(st.none() | positive(100_000)),
+        on_nan=draw(st.sampled_from(["continue", "stop", "fail"])),
+        measure=Measure(warmup_steps=draw(st.integers(0, 1_000_000)), block_steps=draw(counts_to(1_000_000))),
+        optimizer=draw(optimizers()),
+        scaler=Scaler(
+            mode=draw(st.sampled_from(["auto", "on", "off"])),
+            init_scale=draw(positive(2.0**127)),
+            backoff_factor=draw(st.floats(0, 1, exclude_min=True, exclude_max=True, allow_subnormal=False)),
+        ),
+        step=Step(clip_norm=draw(st.none() | positive(1e300))),
+        validation=Validation(every=draw(st.integers(0, 1_000_000)), limit=draw(st.none() | counts)),
+        **{length: draw(counts)},
+    )
+
+
+def counts_to(most: int) -> st.SearchStrategy[int]:
+    return st.integers(1, most)
+
+
+@given(experiments())
+def test_json_gives_back_the_same_experiment(experiment: Experiment) -> None:
+    assert Experiment.from_json(experiment.to_json()) == experiment
+
+
+@given(experiments())
+def test_toml_gives_back_the_same_experiment(experiment: Experiment) -> None:
+    assert Experiment.from_toml(experiment.to_toml()) == experiment
+
+
+@given(experiments())
+def test_a_command_line_of_texts_gives_back_the_same_experiment(experiment: Experiment) -> None:
+    texts = {key: "none" if value is None else str(value) for key, value in flattened(experiment).items()}
+    settings = layered(*(from_dotted(key, text) for key, text in texts.items() if text != "none"))
+    assert experiment_from(settings) == experiment
+
+
+def test_every_setting_has_a_dotted_name() -> None:
+    assert set(setting_names()) == set(flattened(Experiment()))
+    assert "optimizer.learning_rate" in setting_names()
+
+
+def test_without_a_length_it_is_one_epoch() -> None:
+    assert Experiment().epochs == 1
+    assert Experiment(steps=5).epochs is None
+
+
+def test_the_scaler_is_used_for_fp16_unless_the_mode_says_otherwise() -> None:
+    assert Experiment(precision=Precision.FP16).uses_scaler
+    assert not Experiment(precision=Precision.BF16).uses_scaler
+    assert Experiment(precision=Precision.BF16, scaler=Scaler(mode="on")).uses_scaler
+    assert not Experiment(precision=Precision.FP16, scaler=Scaler(mode="off")).uses_scaler
+
+
+WRONG = [
+    ("precision", "fp8", "fp32, tf32, fp16 or bf16"),
+    ("batch_size", "0", "1 or more"),
+    ("batch_size", "many", "a whole number"),
+    ("batch_size", "2.5", "a whole number"),
+    ("batch_size", 10_000_000_000, "at most 1,000,000,000"),
+    ("epochs", "0", "1 or more"),
+    ("steps", "-3", "1 or more"),
+    ("samples", "none", "a whole number"),
+    ("image_size", "0", "1 or more"),
+    ("num_classes", "1", "2 or more"),
+    ("seed", "-1", "0 or more"),
+    ("memory_cap_gib", "0", "more than 0"),
+    ("memory_cap_gib", "inf", "a finite number"),
+    ("device", "gpu", "auto, cpu, cuda:0 or another device of `ammeter catalog`"),
+    ("model", "", "at least 1 characters"),
+    ("on_nan", "panic", "continue, stop or fail"),
+    ("measure.warmup_steps", "-1", "0 or more"),
+    ("measure.block_steps", "0", "1 or more"),
+    ("optimizer.name", "adam", "adamw or sgd"),
+    ("optimizer.learning_rate", "0", "more than 0"),
+    ("optimizer.learning_rate", "nan", "a finite number"),
+    ("optimizer.learning_rate", "fast", "a number"),
+    ("optimizer.momentum", "1", "less than 1"),
+    ("optimizer", "adamw", "a table of settings"),
+    ("scaler.mode", "maybe", "auto, on or off"),
+    ("scaler.growth_factor", "1", "more than 1"),
+    ("scaler.backoff_factor", "1", "less than 1"),
+    ("step.recipe", "turbo", "plain"),
+    ("step.clip_norm", "0", "more than 0"),
+    ("validation.every", "-1", "0 or more"),
+    ("validation.limit", "0", "1 or more"),
+]
+
+
+@pytest.mark.parametrize(("key", "value", "allowed"), WRONG)
+def test_a_wrong_value_is_answered_with_key_value_and_what_is_allowed(
+    key: str, value: Any, allowed: str
+) -> None:
+    with pytest.raises(ProblemError) as caught:
+        experiment_from(from_dotted(key, value))
+    problem = caught.value.problem
+    assert (problem.kind, problem.key, problem.value, problem.allowed) == (
+        Kind.REQUEST,
+        key,
+        str(value),
+        allowed,
+    )
+    assert key in problem.message and str(value) in problem.message and allowed in problem.message
+    assert problem.message.endswith(".") and problem.remedy.endswith(".")
+
+
+def test_an_unknown_key_is_answered_with_the_nearest_one() -> None:
+    with pytest.raises(ProblemError) as caught:
+        experiment_from({"batchsize": 4})
+    assert caught.value.problem.message == "There is no setting named 'batchsize'."
+    assert caught.value.problem.remedy == "Did you mean batch_size?"
+
+
+def test_several_wrong_values_are_all_named() -> None:
+    with pytest.raises(ProblemError) as caught:
+        experiment_from({"batch_size": 0, "precision": "fp8"})
+    assert {problem.key for problem in caught.value.problems} == {"batch_size", "precision"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "key", "words"),
+    [
+        ({"epochs": 1, "steps": 2}, "steps", "epochs and steps are both given"),
+        ({"optimizer": {"name": "adamw", "momentum": 0.9}}, "optimizer.momentum", "momentum is for sgd"),
+    ],
+)
+def test_settings_that_contradict_one_another_are_answered(
+    settings: dict[str, Any], key: str, words: str
+) -> None:
+    with pytest.raises(ProblemError) as caught:
+        experiment_from(settings)
+    assert caught.value.problem.key == key
+    assert words in caught.value.problem.message
+
+
+@pytest.mark.parametrize("text", ["not json", "[]", '{"batch_size": }', "3"])
+def test_json_that_is_no_experiment_is_answered(text: str) -> None:
+    with pytest.raises(ProblemError):
+        Experiment.from_json(text)
+
+
+def test_a_toml_file_that_does_not_parse_is_answered_with_its_place(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text("batch_size = = 3\n", encoding="utf-8")
+    with pytest.raises(ProblemError) as caught:
+        read_toml(path)
+    assert str(path) in caught.value.problem.message
+    assert "line 1" in caught.value.problem.message
+
+
+def test_a_toml_file_that_is_not_there_or_not_text_is_answered(tmp_path: Path) -> None:
+    (tmp_path / "binary.toml").write_bytes(b"\xff\xfe\x00")
+    for name in ("absent.toml", "binary.toml"):
+        with pytest.raises(ProblemError) as caught:
+            read_toml(tmp_path / name)
+        assert name in caught.value.problem.message
+
+
+def test_the_later_layer_holds_and_tables_are_merged() -> None:
+    below = {"model": "linear", "optimizer": {"name": "sgd", "learning_rate": 0.1}}
+    over = {"optimizer": {"learning_rate": 0.2}, "batch_size": 8}
+    assert layered(below, over) == {
+        "model": "linear",
+        "optimizer": {"name": "sgd", "learning_rate": 0.2},
+        "batch_size": 8,
+    }
+
+
+def test_of_epochs_and_steps_the_one_in_the_later_layer_holds() -> None:
+    assert layered({"epochs": 3}, {"steps": 10}) == {"steps": 10}
+    assert layered({"steps": 10}, {"epochs": 3}) == {"epochs": 3}

@@ -1,0 +1,123 @@
+"""Presets: those that come with the program, and the user's own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.experiment import Experiment, Precision
+from engine.presets import Preset, Variant, all_presets, broken_presets, own_presets_folder, preset, save_own
+from engine.problem import ProblemError
+
+
+def write_own(name: str, text: str) -> None:
+    own_presets_folder().mkdir(parents=True, exist_ok=True)
+    (own_presets_folder() / f"{name}.toml").write_text(text, encoding="utf-8")
+
+
+def test_the_built_in_presets_are_there_and_whole() -> None:
+    assert {"hello-amp", "fashion"} <= {found.name for found in all_presets()}
+    for found in all_presets():
+        assert found.title and found.about and not found.is_own
+        assert found.experiments(has_gpu=True) and found.experiments(has_gpu=False)
+
+
+def test_hello_amp_is_the_smallest_loop_that_shows_every_part() -> None:
+    ((label, experiment),) = preset("hello-amp").experiments(has_gpu=False)
+    assert label == "FP16 AMP"
+    assert (experiment.model, experiment.dataset) == ("linear", "synthetic-regression")
+    assert (experiment.samples, experiment.batch_size, experiment.epochs) == (20, 20, 3)
+    assert experiment.optimizer.name == "sgd" and experiment.optimizer.learning_rate == 0.1
+    assert experiment.uses_scaler
+
+
+@pytest.mark.parametrize(("has_gpu", "amp"), [(True, Precision.FP16), (False, Precision.BF16)])
+def test_fashion_compares_fp32_with_the_amp_of_the_machine(has_gpu: bool, amp: Precision) -> None:
+    found = preset("fashion")
+    assert found.kind == "compare"
+    sides = found.experiments(has_gpu)
+    assert [label for label, _ in sides] == ["FP32", amp.label]
+    assert [experiment.precision for _, experiment in sides] == [Precision.FP32, amp]
+    assert len({experiment.model_copy(update={"precision": amp}) for _, experiment in sides}) == 1
+
+
+def test_an_unknown_preset_is_answered_with_the_nearest() -> None:
+    with pytest.raises(ProblemError) as caught:
+        preset("fashon")
+    assert caught.value.problem.remedy == "Did you mean fashion?"
+
+
+def test_a_saved_preset_is_found_again() -> None:
+    experiment = Experiment(model="resnet18", batch_size=32, image_size=32)
+    sides = (Variant("FP32", {"precision": "fp32"}), Variant("twice", {"batch_size": 64}))
+    saved = save_own("Mein Versuch: ü!", experiment, sides, about="Why.")
+    found = preset("mein-versuch-u")
+    assert found == saved and found.is_own and found.origin.is_file()
+    assert (found.title, found.about, found.kind) == ("Mein Versuch: ü!", "Why.", "compare")
+    assert found.experiments(has_gpu=True)[0] == ("FP32", experiment)
+    assert found.experiments(has_gpu=True)[1][1].batch_size == 64
+
+
+def test_a_preset_is_replaced_only_when_asked() -> None:
+    save_own("Mine", Experiment(seed=1))
+    with pytest.raises(ProblemError, match="already a preset named 'mine'"):
+        save_own("mine", Experiment(seed=2))
+    save_own("mine", Experiment(seed=2), replace=True)
+    assert preset("mine").experiments(has_gpu=False)[0][1].seed == 2
+    assert [path.name for path in own_presets_folder().iterdir()] == ["mine.toml"]
+
+
+@pytest.mark.parametrize("title", ["fashion", "Hello AMP", "", "???"])
+def test_a_title_that_cannot_name_a_preset_is_refused(title: str) -> None:
+    with pytest.raises(ProblemError) as caught:
+        save_own(title, Experiment(), replace=True)
+    assert caught.value.problem.key == "title"
+
+
+def test_where_nothing_can_be_written_it_says_so(home: Path) -> None:
+    home.mkdir()
+    (home / "presets").write_text("a file in the folder's place", encoding="utf-8")
+    with pytest.raises(ProblemError, match="could not be saved"):
+        save_own("mine", Experiment())
+
+
+BROKEN: list[tuple[str, str]] = [
+    ("title = ", "not valid TOML"),
+    ("about = 'no title'", "title is missing"),
+    ("title = 'x'\nkind = 'race'\n[experiment]", "run, compare or probe"),
+    ("title = 'x'\ncolour = 'red'\n[experiment]", "no setting named 'colour'"),
+    ("title = 'x'\n[experiment]\nbatch_size = 0", "batch_size is 0"),
+    ("title = 'x'\n[experiment]\n[[variants]]\nprecision = 'fp32'", "label is missing"),
+    ("title = 'x'\n[experiment]\n[[variants]]\nlabel = 'a'\nprecision = 'fp8'", "precision is 'fp8'"),
+    ("title = 'x'\n[experiment]\n[[variants]]\nlabel = 'a'\n[[variants]]\nlabel = 'a'", "labelled 'a'"),
+    ("title = 'x'\n[experiment]\n[without_gpu]\nvariants = 3", "must be a list of tables"),
+    ("title = 'x'\n[experiment]\n[without_gpu]\nepochs = 0", "epochs is 0"),
+]
+
+
+@pytest.mark.parametrize(("text", "words"), BROKEN)
+def test_a_broken_file_of_the_user_is_reported_and_the_others_stay(text: str, words: str) -> None:
+    write_own("wrong", text)
+    save_own("right", Experiment())
+    assert {found.name for found in all_presets()} >= {"fashion", "hello-amp", "right"}
+    (problem,) = broken_presets()
+    assert problem.message.startswith("Preset 'wrong': ") and words in problem.message
+
+
+def test_a_file_that_takes_the_name_of_a_built_in_preset_does_not_hide_it() -> None:
+    write_own("fashion", "title = 'mine'\n[experiment]\nmodel = 'linear'")
+    assert preset("fashion").title != "mine"
+    assert len(broken_presets()) == 1
+
+
+def test_the_overrides_without_a_gpu_do_not_reach_one_that_has() -> None:
+    table: dict[str, Any] = {"batch_size": 256, "optimizer": {"name": "sgd", "learning_rate": 0.1}}
+    small = {"batch_size": 8, "optimizer": {"learning_rate": 0.01}}
+    found = Preset("x", "x", "", "run", table, (), small, Path("x.toml"), True)
+    assert found.base(has_gpu=True) == table
+    assert found.base(has_gpu=False) == {
+        "batch_size": 8,
+        "optimizer": {"name": "sgd", "learning_rate": 0.01},
+    }

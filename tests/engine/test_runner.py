@@ -1,0 +1,165 @@
+"""A run under fire: the worker or the whole program is killed in mid-run, and nothing recorded is lost."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from engine.events import Event, Failed, Finished, Samples, Started
+from engine.experiment import Experiment, experiment_from
+from engine.launcher import Launcher
+from engine.problem import Kind, ProblemError
+from engine.records.store import Status, Store
+from engine.runner import Runner
+
+pytestmark = pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="signals are POSIX")
+
+TINY = {
+    "model": "linear",
+    "dataset": "synthetic-regression",
+    "samples": 20,
+    "batch_size": 10,
+    "steps": 20,
+    "device": "cpu",
+    "measure": {"warmup_steps": 1, "block_steps": 2},
+    "optimizer": {"name": "sgd", "learning_rate": 0.01},
+}
+ENDLESS = {**TINY, "steps": 100_000_000}
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    with Store(tmp_path / "runs.sqlite") as store:
+        yield store
+
+
+def train(store: Store, launcher: Launcher, **changes: object) -> tuple[str, list[Event]]:
+    record = store.add(experiment_from({**TINY, **changes}))
+    return record.id, list(Runner(store, launcher).run(record.id))
+
+
+def test_a_run_is_recorded_whole(store, launcher):
+    run_id, events = train(store, launcher)
+    record, samples = store.run(run_id), store.samples(run_id)
+    assert isinstance(events[-1], Finished)
+    assert record.status is Status.FINISHED
+    assert record.summary == events[-1].summary
+    assert list(samples["step"]) == list(range(1, 21))
+    assert record.environment is not None and record.environment.device_name
+    assert record.experiment.device == "cpu"
+
+
+def test_a_killed_worker_leaves_a_failed_run_and_the_next_one_works(store, launcher):
+    record = store.add(experiment_from(ENDLESS))
+    told = 0
+    for event in Runner(store, launcher).run(record.id):
+        if isinstance(event, Samples):
+            told = event.step[-1]
+            for worker in psutil.Process().children(recursive=True):
+                if worker.pid not in launcher.idle_worker_pids:
+                    worker.kill()
+    assert isinstance(event, Failed) and event.problem.kind is Kind.WORKER_DIED
+    after = store.run(record.id)
+    assert after.status is Status.FAILED
+    assert after.problem is not None and "SIGKILL" in after.problem.message
+    assert len(store.samples(record.id)["step"]) == told
+    assert after.summary is not None and after.summary.steps == told
+    assert after.summary.samples_per_second is None
+    run_id, _ = train(store, launcher)
+    assert store.run(run_id).status is Status.FINISHED
+
+
+PROGRAM = """
+import sys
+from engine.events import Samples
+from engine.experiment import Experiment
+from engine.launcher import Launcher
+from engine.records.store import Store
+from engine.runner import Runner
+with Store() as store, Launcher() as launcher:
+    record = store.add(Experiment.from_json(sys.argv[1]))
+    for event in Runner(store, launcher).run(record.id):
+        if isinstance(event, Samples):
+            print(event.step[-1], event.seconds[-1], flush=True)
+"""
+
+
+def test_a_killed_program_leaves_an_interrupted_run_with_its_samples_and_no_worker(home):
+    experiment = experiment_from(ENDLESS)
+    program = subprocess.Popen(
+        [sys.executable, "-P", "-c", PROGRAM, experiment.to_json()], stdout=subprocess.PIPE, text=True
+    )
+    assert program.stdout is not None
+    seen = 0.0
+    for line in program.stdout:
+        seen = float(line.split()[1])
+        if seen > 1.0:
+            break
+    workers = psutil.Process(program.pid).children(recursive=True)
+    assert workers
+    os.kill(program.pid, signal.SIGKILL)
+    program.stdout.close()
+    program.wait()
+    _, alive = psutil.wait_procs(workers, timeout=10)
+    assert not alive
+
+    with Store() as store:
+        (run_id,) = store.recover()
+        record, samples = store.run(run_id), store.samples(run_id)
+    assert record.status is Status.INTERRUPTED
+    assert samples["seconds"][-1] > seen - 0.3
+    assert list(samples["step"]) == list(range(1, len(samples["step"]) + 1))
+
+
+@pytest.mark.parametrize(
+    ("changes", "key"),
+    [
+        ({"model": "resnet51"}, "model"),
+        ({"dataset": "cifra"}, "dataset"),
+        ({"dataset": "fashion"}, "dataset"),
+        ({"batch_size": 21}, "batch_size"),
+        ({"precision": "tf32"}, "precision"),
+    ],
+)
+def test_a_request_that_this_machine_cannot_run_leaves_nothing_behind(store, launcher, changes, key):
+    _, events = train(store, launcher, **changes)
+    assert not any(isinstance(event, Started) for event in events)
+    failed = events[-1]
+    assert isinstance(failed, Failed)
+    assert failed.problem.kind is Kind.REQUEST
+    assert failed.problem.key == key
+    assert failed.problem.value and failed.problem.remedy
+    assert store.runs() == ()
+
+
+def test_a_run_that_its_reader_leaves_is_stopped_and_kept(store, launcher):
+    record = store.add(experiment_from(ENDLESS))
+    events = Runner(store, launcher).run(record.id)
+    for event in events:
+        if isinstance(event, Samples):
+            break
+    events.close()
+    after = store.run(record.id)
+    assert after.status is Status.STOPPED
+    assert after.summary is not None and after.summary.steps == len(store.samples(record.id)["step"]) > 0
+
+
+def test_a_run_that_was_deleted_meanwhile_ends_with_a_problem_not_a_worker(store, launcher):
+    record = store.add(Experiment.model_validate(ENDLESS))
+    with pytest.raises(ProblemError):
+        for event in Runner(store, launcher).run(record.id):
+            if isinstance(event, Started):
+                store.delete([record.id])
+
+
+def test_the_catalog_and_the_diagnosis_answer(store, launcher):
+    runner = Runner(store, launcher)
+    catalog = runner.catalog()
+    assert catalog.device("cpu") is not None and catalog.model("resnet50") is not None
+    assert all(check.status in ("ok", "note") for check in runner.diagnose().checks)

@@ -1,0 +1,174 @@
+"""The real worker: its private streams, its jobs, and how it ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+
+import psutil
+import pytest
+
+from engine import jobs
+from engine.events import (
+    CatalogRead,
+    Diagnosis,
+    Event,
+    Finished,
+    Heartbeat,
+    Ready,
+    Samples,
+    Started,
+    from_line,
+)
+from engine.experiment import experiment_from
+from engine.launcher import Launcher, Session, Target, iterate
+from engine.worker_process import COMMAND, WorkerProcess
+
+TINY = experiment_from(
+    {
+        "model": "linear",
+        "dataset": "synthetic-regression",
+        "samples": 20,
+        "batch_size": 10,
+        "steps": 30,
+        "device": "cpu",
+        "measure": {"warmup_steps": 1, "block_steps": 2},
+        "optimizer": {"name": "sgd", "learning_rate": 0.01},
+    }
+)
+ENDLESS = experiment_from({**TINY.model_dump(), "steps": 100_000_000})
+
+
+def run(session: Session) -> list[Event]:
+    return [event for event in iterate(session) if event is not None]
+
+
+def test_a_run_tells_its_story_in_order(launcher):
+    events = run(launcher.start(jobs.Train(experiment=TINY)))
+    kinds = [type(event) for event in events]
+    assert kinds.index(Ready) < kinds.index(Started) < kinds.index(Samples) < kinds.index(Finished)
+    steps = [step for event in events if isinstance(event, Samples) for step in event.step]
+    assert steps == list(range(1, 31))
+    last = events[-1]
+    assert isinstance(last, Finished) and last.summary.steps == 30 and not last.stopped
+
+
+def test_stop_ends_a_run_after_the_step_in_flight(launcher):
+    session = launcher.start(jobs.Train(experiment=ENDLESS))
+    for event in iterate(session):
+        if isinstance(event, Samples):
+            session.stop()
+    # iterate() ends with the last event
+    assert isinstance(event, Finished) and event.stopped and event.summary.steps > 0
+
+
+def test_the_heartbeat_carries_the_last_completed_step(launcher):
+    session = launcher.start(jobs.Train(experiment=ENDLESS))
+    beat = next(event for event in iterate(session) if isinstance(event, Heartbeat) and event.step > 0)
+    session.close()
+    assert beat.step > 0
+
+
+def test_light_jobs_share_a_worker_and_a_measured_job_has_its_own():
+    with Launcher() as launcher:
+        catalog = run(launcher.start(jobs.ReadCatalog()))
+        diagnosis = run(launcher.start(jobs.Examine()))
+        training = run(launcher.start(jobs.Train(experiment=TINY)))
+    assert isinstance(catalog[-1], CatalogRead) and isinstance(diagnosis[-1], Diagnosis)
+    assert isinstance(training[-1], Finished)
+    pids = [
+        event.pid for events in (catalog, diagnosis, training) for event in events if isinstance(event, Ready)
+    ]
+    # the shared worker says that it is ready once, for both of its jobs
+    assert len(pids) == 2 and pids[0] != pids[1]
+
+
+def test_the_same_engine_runs_in_a_thread_of_this_process():
+    code = textwrap.dedent(
+        """
+        import sys
+        from engine import jobs
+        from engine.events import Finished, Started
+        from engine.experiment import Experiment
+        from engine.launcher import Launcher, Target, iterate
+        assert "torch" not in sys.modules
+        experiment = Experiment.from_json(sys.argv[1])
+        with Launcher(Target.THREAD) as launcher:
+            events = [event for event in iterate(launcher.start(jobs.Train(experiment=experiment))) if event]
+        assert isinstance(events[-1], Finished), events[-1]
+        assert any(isinstance(event, Started) for event in events)
+        print(events[-1].summary.steps)
+        """
+    )
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", code, TINY.to_json()], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "30"
+
+
+def test_a_worker_whose_stdin_closes_ends_itself_in_mid_run(launcher):
+    worker = WorkerProcess()
+    worker.send(jobs.Train(experiment=ENDLESS))
+    while not isinstance(worker.next_item(60.0), Samples):
+        pass
+    process = psutil.Process(worker.pid)
+    worker._input.close()
+    process.wait(timeout=10)
+    worker.close()
+
+
+def test_an_idle_worker_ends_with_its_stdin():
+    worker = WorkerProcess()
+    assert isinstance(worker.next_item(60.0), Ready)
+    assert worker.close(timeout_seconds=20.0) == 0
+
+
+@pytest.mark.skipif(os.name == "nt", reason="process groups are POSIX")
+def test_ctrl_c_in_a_terminal_does_not_reach_the_worker(launcher):
+    worker = WorkerProcess()
+    try:
+        assert os.getpgid(worker.pid) != os.getpgid(0)
+        assert os.getsid(worker.pid) == worker.pid
+    finally:
+        worker.close()
+
+
+def test_what_a_library_prints_does_not_reach_the_protocol():
+    code = textwrap.dedent(
+        """
+        import os, sys
+        from engine.event_writer import EventWriter
+        from engine.events import Heartbeat
+        from engine.worker import _take_private_streams
+        source, target = _take_private_streams()
+        print("printed"); sys.stdout.flush()
+        os.write(1, b"written to descriptor 1")
+        assert sys.stdin.read() == "" and os.read(0, 10) == b""
+        assert os.read(source, 10) == b"a job"
+        writer = EventWriter(target)
+        writer.put(Heartbeat(step=3))
+        writer.close()
+        """
+    )
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", code], input=b"a job", capture_output=True, check=False
+    )
+    assert done.returncode == 0, done.stderr.decode()
+    assert from_line(done.stdout) == Heartbeat(step=3)
+    assert b"printed" in done.stderr and b"written to descriptor 1" in done.stderr
+
+
+def test_a_folder_named_engine_in_the_current_one_is_not_run(tmp_path):
+    (tmp_path / "engine").mkdir()
+    (tmp_path / "engine" / "worker.py").write_text("raise SystemExit('the wrong engine')")
+    done = subprocess.run(COMMAND, cwd=tmp_path, input=b"", capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr.decode()
+    assert json.loads(done.stdout)["event"] == "ready"
+
+
+def test_target_thread_is_not_the_default():
+    assert Launcher().target is Target.PROCESS

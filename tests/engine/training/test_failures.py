@@ -1,0 +1,45 @@
+"""Exceptions in plain words."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from engine.problem import Kind, ProblemError, request_problem
+from engine.training.failures import problem_of, summary_of
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB."),
+        RuntimeError("[enforce fail at alloc_cpu.cpp:124] DefaultCPUAllocator: can't allocate memory"),
+        RuntimeError("could not create a primitive"),
+        RuntimeError("std::bad_alloc"),
+        RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"),
+        MemoryError(),
+    ],
+)
+def test_every_form_of_out_of_memory_is_known(error: Exception) -> None:
+    problem = problem_of(error)
+    assert problem.kind is Kind.OUT_OF_MEMORY and "batch_size" in problem.remedy
+
+
+def test_a_problem_stays_itself() -> None:
+    problem = request_problem("No.", "Ask otherwise.")
+    assert problem_of(ProblemError(problem)) is problem
+    assert summary_of(ProblemError(problem)) is None
+
+
+def test_one_sample_in_batch_normalisation_names_the_setting() -> None:
+    with pytest.raises(ValueError, match="more than 1 value") as raised:
+        nn.BatchNorm1d(4)(torch.zeros(1, 4))
+    assert problem_of(raised.value).key == "batch_size"
+
+
+def test_anything_else_is_internal_and_never_begins_with_a_class_name() -> None:
+    problem = problem_of(RuntimeError("mat1 and mat2 shapes cannot be multiplied\nmore"))
+    assert problem.kind is Kind.INTERNAL
+    assert problem.message.endswith("mat1 and mat2 shapes cannot be multiplied.")
+    assert problem_of(KeyError()).message.endswith("KeyError.")

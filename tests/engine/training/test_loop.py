@@ -1,0 +1,184 @@
+"""A run from its first event to its last."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import Any
+
+import pytest
+import torch
+
+from engine.events import Epoch, Finished, Log, Phase, Samples, Started
+from engine.experiment import Experiment, Precision, layered
+from engine.problem import Kind, ProblemError
+from engine.training.control import Control
+from engine.training.failures import TrainingError
+from engine.training.loop import train
+from engine.training.processor import processor
+
+CPU_PRECISIONS = [Precision.FP32, Precision.FP16, Precision.BF16]
+DIVERGING = {"optimizer": {"learning_rate": 1_000}}
+
+
+@pytest.mark.parametrize("precision", CPU_PRECISIONS)
+def test_the_loss_falls_in_every_precision(hello: Any, precision: Precision) -> None:
+    run = hello(precision=precision, epochs=40)
+    assert run.samples.loss[-1] < run.samples.loss[0] / 4
+    assert run.summary.steps == 40 and run.summary.epochs == 40
+
+
+@pytest.mark.parametrize("precision", [Precision.FP32, Precision.BF16])
+def test_real_pictures_are_learnt(fashion: Any, precision: Precision) -> None:
+    run = fashion(precision=precision, steps=40)
+    assert run.epochs[-1].validation_loss < run.samples.loss[0] / 2
+    assert run.summary.final_validation_accuracy > 0.5
+
+
+@pytest.mark.parametrize("precision", [Precision.FP16, Precision.BF16])
+def test_every_precision_starts_from_the_same_weights_and_pictures(
+    fashion: Any, precision: Precision
+) -> None:
+    reference, other = fashion(), fashion(precision=precision)
+    assert other.samples.loss == pytest.approx(reference.samples.loss, rel=0.02)
+    assert other.samples.loss != reference.samples.loss
+
+
+def test_the_same_seed_gives_the_same_losses_bit_for_bit(fashion: Any) -> None:
+    first, second, other = fashion(), fashion(), fashion(seed=1)
+    assert first.samples.loss == second.samples.loss != other.samples.loss
+    assert first.epochs[-1].validation_loss == second.epochs[-1].validation_loss
+
+
+def test_events_come_in_order(fashion: Any) -> None:
+    run = fashion(steps=12, measure={"warmup_steps": 5})
+    told = [event.name if isinstance(event, Phase) else type(event).__name__ for event in run.events]
+    without_samples = [name for name, _ in groupby(name for name in told if name != "Samples")]
+    assert without_samples == [
+        "Started", "building", "warming up", "measuring", "validating", "Epoch", "Finished"
+    ]  # fmt: skip
+    assert run.samples.step == tuple(range(1, 13))
+
+
+def test_started_tells_what_will_run(pictures: Any) -> None:
+    started = pictures(samples=50, epochs=2).started
+    assert started.steps_per_epoch == 4 and started.total_steps == 8
+    assert started.loss_name == "cross-entropy" and started.loss_unit == "nats"
+    assert started.experiment.image_size == 8 and started.experiment.device == "cpu"
+    assert started.parameters > 200_000
+    assert started.environment.cuda is None and started.environment.device_memory_mib > 0
+
+
+def test_a_slow_format_is_noted(hello: Any) -> None:
+    notes = hello(precision="fp16").started.notes
+    assert bool(notes) is not bool(processor().computes_fp16)
+    assert all("slow here" in note for note in notes)
+
+
+def test_the_rest_of_an_epoch_is_trained_too(hello: Any) -> None:
+    run = hello(samples=50, epochs=2)
+    per_second, seconds = run.samples.samples_per_second, (0.0, *run.samples.seconds)
+    assert run.summary.steps == 6
+    assert per_second[2] * (seconds[3] - seconds[2]) == pytest.approx(10)
+    assert per_second[1] * (seconds[2] - seconds[1]) == pytest.approx(20)
+
+
+def test_a_run_by_steps_ends_within_an_epoch_and_validates_there(fashion: Any) -> None:
+    run = fashion(steps=3)
+    assert run.summary.epochs == pytest.approx(3 / 94)
+    (epoch,) = run.epochs
+    assert epoch.step == 3 and epoch.validation_accuracy == run.summary.final_validation_accuracy
+    assert epoch.train_loss == pytest.approx(sum(run.samples.loss) / 3)
+
+
+def test_accuracy_is_a_fraction_of_the_samples_asked_for(fashion: Any) -> None:
+    accuracy = fashion().summary.final_validation_accuracy
+    assert 0 <= accuracy <= 1 and (accuracy * 100) % 1 == pytest.approx(0)
+
+
+def test_without_validation_its_figures_are_none(fashion: Any) -> None:
+    run = fashion(validation={"every": 0})
+    assert run.summary.best_validation_accuracy is None
+    assert run.epochs[0].validation_loss is None
+    assert not any(isinstance(event, Phase) and event.name == "validating" for event in run.events)
+
+
+def test_figures_that_do_not_apply_are_none(hello: Any) -> None:
+    summary = hello(epochs=3).summary
+    assert summary.final_grad_scale is None and summary.skipped_steps is None
+    assert summary.peak_allocated_mib is None and summary.whole_run_peak_mib is None
+    assert summary.peak_resident_mib is not None and summary.samples_per_second is None
+    assert summary.speed_note is not None and "only 3 whole blocks" in summary.speed_note
+
+
+def test_a_long_enough_run_has_a_speed(hello: Any) -> None:
+    summary = hello(epochs=60, measure={"warmup_steps": 10, "block_steps": 5}).summary
+    low, high = summary.samples_per_second_ci
+    assert low <= summary.samples_per_second <= high
+    assert summary.speed_note is None and summary.step_ms > 0
+    assert 0 <= summary.data_wait_fraction <= 1
+
+
+def test_stop_ends_the_run_after_the_step_in_flight() -> None:
+    control = Control()
+    experiment = Experiment.model_validate(
+        {"model": "linear", "dataset": "synthetic-regression", "device": "cpu", "steps": 1_000_000}
+    )
+    for event in train(experiment, control):
+        if isinstance(event, Samples):
+            control.stop_requested.set()
+    assert isinstance(event, Finished) and event.stopped
+    assert 0 < event.summary.steps == control.step < 1_000_000
+
+
+def test_a_nan_is_told_once_and_training_goes_on(hello: Any) -> None:
+    run = hello(**DIVERGING, epochs=60)
+    assert run.summary.steps == 60 and not run.finished.stopped
+    (warning,) = [event for event in run.events if isinstance(event, Log)]
+    assert "NaN" in warning.message
+
+
+def test_a_nan_stops_a_run_that_says_so(hello: Any) -> None:
+    run = hello(**DIVERGING, epochs=60, on_nan="stop")
+    assert run.finished.stopped and run.summary.steps < 60
+
+
+def test_a_nan_fails_a_run_that_says_so(hello: Any) -> None:
+    with pytest.raises(TrainingError) as raised:
+        hello(**DIVERGING, epochs=60, on_nan="fail")
+    assert raised.value.problem.kind is Kind.NOT_A_NUMBER
+    assert 0 < raised.value.summary.steps < 60
+
+
+@pytest.mark.parametrize(
+    ("settings", "key"),
+    [
+        ({"model": "resnet17"}, "model"),
+        ({"dataset": "fasion"}, "dataset"),
+        ({"precision": "tf32"}, "precision"),
+        ({"device": "cuda:99"}, "device"),
+        ({"batch_size": 6_001}, "batch_size"),
+        ({"model": "resnet18", "num_classes": 3}, "num_classes"),
+        ({"model": "linear"}, "dataset"),
+        ({"model": "vgg11"}, "image_size"),
+    ],
+)
+def test_what_cannot_run_is_refused_before_any_event(settings: dict[str, Any], key: str) -> None:
+    experiment = Experiment.model_validate(layered({"device": "cpu"}, settings))
+    with pytest.raises(ProblemError) as raised:
+        next(train(experiment, Control()))
+    assert raised.value.problem.kind is Kind.REQUEST and raised.value.problem.key == key
+
+
+def test_an_abandoned_run_leaves_torch_as_it_was() -> None:
+    before = torch.backends.cuda.matmul.fp32_precision
+    events = train(Experiment.model_validate({"device": "cpu", "precision": "bf16"}), Control())
+    assert isinstance(next(events), Started)
+    assert torch.backends.cuda.matmul.fp32_precision == "ieee"
+    events.close()  # type: ignore[attr-defined]
+    assert torch.backends.cuda.matmul.fp32_precision == before
+
+
+def test_epochs_count_from_one(hello: Any) -> None:
+    run = hello(epochs=3)
+    assert [event.epoch for event in run.events if isinstance(event, Epoch)] == [1, 2, 3]
+    assert run.summary.final_train_loss == run.epochs[-1].train_loss == run.samples.loss[-1]

@@ -1,0 +1,90 @@
+"""Memory on a CPU: measured, and capped."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from engine.catalog import DeviceEntry
+from engine.problem import ProblemError
+from engine.training.memory import ResidentMeter, memory_meter
+from engine.training.memory_cap import check_cap, memory_cap
+from engine.training.precision import other_accelerator_precisions
+
+ROOT = Path(__file__).resolve().parents[3]
+CPU = torch.device("cpu")
+on_linux = pytest.mark.skipif(sys.platform != "linux", reason="caps a CPU's memory only on Linux")
+
+# A process of its own: the peak of one that has run other tests says little, and a cap may end it.
+_CHILD = """
+import json, sys
+from engine.experiment import Experiment
+from engine.training.control import Control
+from engine.training.failures import problem_of
+from engine.training.loop import train
+try:
+    *_, last = train(Experiment.from_json(sys.argv[1]), Control())
+    answer = last.summary.model_dump()
+except Exception as error:
+    answer = {"kind": problem_of(error).kind, "message": problem_of(error).message}
+print(json.dumps(answer))
+"""
+
+
+def in_a_process_of_its_own(**settings: Any) -> dict[str, Any]:
+    command = [sys.executable, "-c", _CHILD, json.dumps({"device": "cpu", **settings})]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=90, check=True)
+    answer: dict[str, Any] = json.loads(done.stdout)
+    return answer
+
+
+BIG = {"model": "small-cnn", "dataset": "synthetic", "image_size": 48, "num_classes": 10, "batch_size": 64}
+
+
+@on_linux
+def test_running_out_under_a_cap_is_told_as_that() -> None:
+    answer = in_a_process_of_its_own(**BIG, steps=1, memory_cap_gib=0.05)
+    assert answer == {"kind": "out-of-memory", "message": "The device ran out of memory."}
+
+
+@on_linux
+def test_a_run_that_fits_its_cap_has_a_peak_but_no_speed() -> None:
+    summary = in_a_process_of_its_own(
+        **BIG, steps=5, samples=320, memory_cap_gib=4, measure={"warmup_steps": 0, "block_steps": 1}
+    )
+    # the first layer's output alone, before and after its ReLU, is 36 MiB for 64 pictures
+    assert 36 < summary["peak_resident_mib"] < 4_096
+    assert summary["samples_per_second"] is None and "cap" in summary["speed_note"]
+
+
+@on_linux
+def test_a_cap_ends_with_its_context() -> None:
+    import resource
+
+    before = resource.getrlimit(resource.RLIMIT_DATA)
+    with memory_cap(CPU, 64.0):
+        assert resource.getrlimit(resource.RLIMIT_DATA)[0] != before[0]
+    assert resource.getrlimit(resource.RLIMIT_DATA) == before
+
+
+def test_a_device_that_cannot_be_capped_says_so() -> None:
+    mps = DeviceEntry(name="mps", title="A GPU", memory_mib=8_192, precisions=other_accelerator_precisions())
+    check_cap(mps, None)
+    with pytest.raises(ProblemError) as raised:
+        check_cap(mps, 4)
+    assert raised.value.problem.key == "memory_cap_gib"
+
+
+def test_resident_memory_is_counted_over_the_idle_level() -> None:
+    meter = memory_meter(CPU)
+    assert isinstance(meter, ResidentMeter)
+    held = torch.ones(16 * 2**20)
+    sampled, peak = meter.sample()["resident_mib"], meter.peaks().resident_mib
+    assert peak is not None and peak >= sampled > 48
+    assert held.sum() > 0 and meter.peaks().allocated_mib is None

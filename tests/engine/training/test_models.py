@@ -1,0 +1,63 @@
+"""The models: what the catalog says of them is what they do."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torchvision
+
+from engine.catalog import ModelEntry
+from engine.training.models import build_model, count_parameters, input_channels, model_entries
+
+ENTRIES = {entry.name: entry for entry in model_entries()}
+FAMILIES = [
+    *("small-cnn", "alexnet", "convnext_tiny", "densenet121", "efficientnet_b0", "efficientnet_v2_s"),
+    *("googlenet", "inception_v3", "maxvit_t", "mnasnet0_5", "mobilenet_v2", "mobilenet_v3_small"),
+    *("resnet18", "resnext50_32x4d", "shufflenet_v2_x0_5", "squeezenet1_0", "squeezenet1_1", "swin_t"),
+    *("swin_v2_t", "vgg11_bn", "vit_b_16", "vit_b_32", "wide_resnet50_2"),
+]
+
+
+def smallest_forward(entry: ModelEntry, image_size: int) -> torch.Size:
+    """The shape of the logits for two pictures, worked out without computing or storing anything."""
+    with torch.device("meta"):
+        channels = input_channels(entry.name, 1)
+        model = build_model(entry.name, image_size=image_size, channels=channels, num_classes=7, seed=0)
+        logits: torch.Tensor = model(torch.empty(2, channels, image_size, image_size))
+    return logits.shape
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_the_smallest_picture_of_the_catalog_is_taken(name: str) -> None:
+    entry = ENTRIES[name]
+    assert entry.min_image_size is not None
+    assert smallest_forward(entry, entry.min_image_size) == (2, 7)
+    next_size = entry.min_image_size + (entry.image_size_multiple or 1)
+    if entry.name != "maxvit_t":  # 448 pixels: right, but slow
+        assert smallest_forward(entry, next_size) == (2, 7)
+
+
+def test_a_regnet_takes_the_smallest_picture() -> None:
+    # Its constructor computes with tensors, which have no values on the meta device.
+    model = build_model("regnet_x_400mf", image_size=8, channels=3, num_classes=7, seed=0)
+    assert model(torch.zeros(2, 3, 8, 8)).shape == (2, 7)
+
+
+def test_every_classifier_of_torchvision_is_there_by_its_own_name() -> None:
+    assert set(torchvision.models.list_models(module=torchvision.models)) < set(ENTRIES)
+    assert "resnet50" in ENTRIES and "raft_large" not in ENTRIES and "fasterrcnn_resnet50_fpn" not in ENTRIES
+
+
+@pytest.mark.parametrize("name", ["linear", "small-cnn", "resnet18", "squeezenet1_1"])
+def test_parameters_are_counted_right(name: str) -> None:
+    classes = 10 if name == "small-cnn" else 1_000
+    model = build_model(name, image_size=224, channels=1 if classes == 10 else 3, num_classes=classes, seed=0)
+    assert count_parameters(model) == ENTRIES[name].parameters
+
+
+def test_weights_depend_on_the_seed_alone() -> None:
+    def weights(seed: int) -> torch.Tensor:
+        model = build_model("small-cnn", image_size=28, channels=1, num_classes=10, seed=seed)
+        return torch.nn.utils.parameters_to_vector(model.parameters())
+
+    assert torch.equal(weights(3), weights(3)) and not torch.equal(weights(3), weights(4))
