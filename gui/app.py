@@ -1,0 +1,45 @@
+"""Starts the window: application, theme, store, and what happens when the store cannot be opened."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from PySide6.QtGui import QIcon
+from PySide6.QtWidgets import QApplication, QMessageBox
+
+from engine import __version__
+from engine.launcher import Launcher
+from engine.problem import ProblemError
+from engine.records.store import Store
+from gui.icons import pixmap
+from gui.main_window import MainWindow
+from gui.settings import Key, Settings
+from gui.theme import theme
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Opens the window and returns its exit status when it is closed."""
+    application = make_application(arguments)
+    settings = Settings.load()
+    settings.restore(Key.THEME, theme().set_mode)
+    try:
+        store = Store()
+    except ProblemError as error:
+        QMessageBox.critical(None, "Ammeter", f"{error.problem.message}\n\n{error.problem.remedy}")
+        return 1
+    with store:
+        window = MainWindow(store, Launcher(), settings)
+        window.show()
+        return application.exec()
+
+
+def make_application(arguments: Sequence[str] | None = None) -> QApplication:
+    """The application with its name, icon and theme."""
+    application = QApplication(list(arguments if arguments is not None else sys.argv[:1]))
+    application.setApplicationName("Ammeter")
+    application.setApplicationDisplayName("Ammeter")
+    application.setApplicationVersion(__version__)
+    application.setDesktopFileName("ammeter")
+    application.setWindowIcon(QIcon(pixmap("logo", theme().palette.text, 64, 1.0)))
+    return application

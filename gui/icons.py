@@ -1,0 +1,92 @@
+"""The program's own line icons: 16 px, stroke 1.4, drawn in whatever colour the theme asks for."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QByteArray, QRectF, QSize, Qt
+from PySide6.QtGui import QIcon, QPainter, QPixmap
+from PySide6.QtSvg import QSvgRenderer
+
+_FRAME = (
+    '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16" fill="none" stroke="{color}" '
+    'stroke-width="{width}" stroke-linecap="round" stroke-linejoin="round">{body}</svg>'
+)
+
+_SHAPES = {
+    "logo": '<path d="M2.6 12.4a6.3 6.3 0 1 1 10.8 0"/><path d="M8 9.4l2.7-3.6"/>'
+    '<circle cx="8" cy="9.6" r="0.9" fill="{color}"/>',
+    "chip": '<rect x="4" y="4" width="8" height="8" rx="1.5"/><path d="M6.5 7.2h3v1.6h-3z"/>'
+    '<path d="M6 1.8V4M10 1.8V4M6 12v2.2M10 12v2.2M1.8 6H4M1.8 10H4M12 6h2.2M12 10h2.2"/>',
+    "save": '<path d="M2.7 3.7a1 1 0 0 1 1-1h7l2.6 2.6v7a1 1 0 0 1-1 1H3.7a1 1 0 0 1-1-1z"/>'
+    '<path d="M5 2.9v3h4.6v-3M4.9 13V9.3h6.2V13"/>',
+    "reset": '<path d="M3.2 6.2a5.2 5.2 0 1 1-.4 3"/><path d="M2.7 2.9v3.5h3.5"/>',
+    "chevron-down": '<path d="M4 6l4 4 4-4"/>',
+    "chevron-up": '<path d="M4 10l4-4 4 4"/>',
+    "chevron-right": '<path d="M6 4l4 4-4 4"/>',
+    "chevron-left": '<path d="M10 4L6 8l4 4"/>',
+    "search": '<circle cx="7" cy="7" r="4.2"/><path d="M10.2 10.2l3.2 3.2"/>',
+    "check": '<path d="M3.2 8.4l3.2 3.2 6.4-7"/>',
+    "cross": '<path d="M4.2 4.2l7.6 7.6M11.8 4.2l-7.6 7.6"/>',
+    "cross-outline": '<path d="M5 2.6L8 5.6l3-3L13.4 5l-3 3 3 3L11 13.4l-3-3-3 3L2.6 11l3-3-3-3z"/>',
+    "ring": '<circle cx="8" cy="8" r="4.4"/>',
+    "stop": '<rect x="3.8" y="3.8" width="8.4" height="8.4" rx="1"/>',
+    "play": '<path d="M5 3.2v9.6l7.6-4.8z"/>',
+    "pause": '<path d="M5.2 3.4v9.2M10.8 3.4v9.2"/>',
+    "moon": '<path d="M13 9.6A5.4 5.4 0 0 1 6.4 3a5.4 5.4 0 1 0 6.6 6.6z"/>',
+    "sun": '<circle cx="8" cy="8" r="2.8"/><path d="M8 1.6v1.2M8 13.2v1.2M1.6 8h1.2M13.2 8h1.2'
+    'M3.5 3.5l.8.8M11.7 11.7l.8.8M12.5 3.5l-.8.8M4.3 11.7l-.8.8"/>',
+    "help": '<circle cx="8" cy="8" r="6"/><path d="M6.3 6.4a1.8 1.8 0 1 1 2.6 1.6c-.6.3-.9.7-.9 1.3"/>'
+    '<path d="M8 11.4v.1"/>',
+    "trash": '<path d="M2.8 4.3h10.4M6.2 4.1V2.7h3.6v1.4M4.1 4.5l.6 8.8h6.6l.6-8.8M6.7 7v3.9M9.3 7v3.9"/>',
+    "plus": '<path d="M8 3.2v9.6M3.2 8h9.6"/>',
+    "log": '<rect x="2" y="2.8" width="12" height="10.4" rx="1.5"/>'
+    '<path d="M4.8 6.2l2 1.8-2 1.8M8.4 10h2.8"/>',
+    "swap": '<path d="M2.4 5.6h10.8M10.6 3l2.6 2.6M13.6 10.4H2.8M5.4 13l-2.6-2.6"/>',
+    "export": '<path d="M8 2.4v7.4M5 7l3 3 3-3M2.8 11.6v1.8h10.4v-1.8"/>',
+    "bolt": '<path d="M9 1.8L3.6 9H8l-1 5.2L12.4 7H8z"/>',
+    "copy": '<rect x="5.4" y="5.4" width="8" height="8" rx="1.2"/>'
+    '<path d="M10.6 5.2V3.6a1 1 0 0 0-1-1h-6a1 1 0 0 0-1 1v6a1 1 0 0 0 1 1h1.6"/>',
+    "wrap": '<path d="M2.4 4h11.2M2.4 8h8.8a2.2 2.2 0 0 1 0 4.4H8.4M10 10.8l-1.7 1.6L10 14M2.4 12.4h2.8"/>',
+    "pencil": '<path d="M3 13l.7-3L10.9 2.8l2.3 2.3L6 12.3z"/>',
+    "table": '<rect x="2.4" y="3" width="11.2" height="10" rx="1.2"/><path d="M2.4 6.6h11.2M6.4 6.6V13"/>',
+}
+
+
+def icon_names() -> tuple[str, ...]:
+    """Every icon there is."""
+    return tuple(_SHAPES)
+
+
+def svg(name: str, color: str, width: float = 1.4) -> str:
+    """The icon as SVG text, stroked in `color`. Raises KeyError for an unknown name."""
+    body = _SHAPES[name].replace("{color}", color)
+    return _FRAME.format(color=color, width=width, body=body)
+
+
+def pixmap(name: str, color: str, size: int = 16, ratio: float = 1.0) -> QPixmap:
+    """The icon `size` logical pixels wide, crisp on a screen of device pixel ratio `ratio`."""
+    picture = QPixmap(QSize(round(size * ratio), round(size * ratio)))
+    picture.fill(Qt.GlobalColor.transparent)
+    painter = QPainter(picture)
+    _renderer(name, color).render(painter, QRectF(picture.rect()))
+    painter.end()
+    picture.setDevicePixelRatio(ratio)
+    return picture
+
+
+def draw_icon(painter: QPainter, rect: QRectF, name: str, color: str) -> None:
+    """Draws the icon into `rect`, for widgets and delegates that paint themselves."""
+    _renderer(name, color).render(painter, rect)
+
+
+def icon(name: str, color: str, size: int = 16, disabled: str | None = None) -> QIcon:
+    """The icon in `color` (and `disabled` when the control is), for ordinary and dense screens."""
+    result = QIcon()
+    for ratio in (1.0, 2.0, 3.0):
+        result.addPixmap(pixmap(name, color, size, ratio))
+        if disabled is not None:
+            result.addPixmap(pixmap(name, disabled, size, ratio), QIcon.Mode.Disabled)
+    return result
+
+
+def _renderer(name: str, color: str) -> QSvgRenderer:
+    return QSvgRenderer(QByteArray(svg(name, color).encode()))

@@ -1,0 +1,376 @@
+"""The window: panels side by side, and the signals between them."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QByteArray, Qt, QTimer
+from PySide6.QtGui import QAction, QCloseEvent, QKeySequence
+from PySide6.QtWidgets import QMainWindow, QMessageBox, QSplitter, QStackedWidget, QVBoxLayout, QWidget
+
+from engine.catalog import Catalog
+from engine.launcher import Launcher
+from engine.presets import all_presets, broken_presets
+from engine.problem import Problem, ProblemError
+from engine.records.record import RunRecord
+from engine.records.store import Store
+from gui.device_memory import DeviceMemory
+from gui.experiments import Experiments
+from gui.help import show_help
+from gui.panels.compare import ComparePanel
+from gui.panels.compare_column import ComparisonColumn
+from gui.panels.dock import CLOSED_HEIGHT, OPEN_HEIGHT, Dock
+from gui.panels.live import LivePanel
+from gui.panels.setup import Request, SetupPanel
+from gui.panels.top_bar import SIDE_WIDTH, TopBar
+from gui.settings import Key, Settings
+from gui.theme import theme
+from gui.widgets import FocusRing
+from gui.widgets.notice import Notice
+
+WORKSPACES = (
+    ("train", "Train", "Train, and watch the curves live (Ctrl+1)"),
+    ("compare", "Compare", "Lay runs over one another and read their ratios (Ctrl+2)"),
+)
+GPU_REPAINT_HZ = 30
+CPU_REPAINT_HZ = 5
+FIRST_PRESET = "fashion"
+
+
+class MainWindow(QMainWindow):
+    """Owns the panels and `experiments`. It repaints at `repaint_hz`, or as the device that trains allows.
+
+    Where the training shares the cores with the window it repaints five times a second: at 30 it would cost
+    the training some 15 % of its speed.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        launcher: Launcher,
+        settings: Settings | None = None,
+        repaint_hz: int | None = None,
+    ) -> None:
+        super().__init__()
+        self.setWindowTitle("Ammeter")
+        self.setMinimumSize(960, 600)
+        self.resize(1440, 900)
+        self._settings = settings or Settings.load()
+        self._repaint_hz = repaint_hz
+        self._asks_before_closing = True
+        self._dock_was_open = True
+        self._followed: tuple[str, ...] = ()
+        self.experiments = Experiments(store, launcher, self)
+        self._make_panels()
+        self._lay_out()
+        self._connect()
+        self._make_actions()
+        self._timer = QTimer(self)
+        self._timer.timeout.connect(self.live.refresh)
+        self.experiments.load()
+        self._restore()
+        for note in store.notes:
+            self.dock.log.append("warning", note)
+        for problem in broken_presets():
+            self.dock.log.append("warning", f"{problem.message} {problem.remedy}")
+        self.experiments.start()
+        self._offer_waiting()
+
+    def _make_panels(self) -> None:
+        self.top_bar = TopBar(WORKSPACES)
+        self.setup = SetupPanel()
+        self.column = ComparisonColumn()
+        self.live = LivePanel()
+        self.compare = ComparePanel()
+        self.dock = Dock()
+        self.runs = self.dock.runs
+        self.notice = Notice()
+        self._memory = DeviceMemory(self)
+        self._focus_ring = FocusRing(self)
+
+    def _lay_out(self) -> None:
+        self._side = QStackedWidget()
+        self._side.setMinimumWidth(300)
+        self._side.setMaximumWidth(440)
+        self._workspaces = QStackedWidget()
+        for side, workspace in ((self.setup, self.live), (self.column, self.compare)):
+            self._side.addWidget(side)
+            self._workspaces.addWidget(workspace)
+        self._middle = QSplitter(Qt.Orientation.Vertical)
+        self._middle.setChildrenCollapsible(False)
+        self._middle.addWidget(_stacked(self.notice, self._workspaces))
+        self._middle.addWidget(self.dock)
+        self._middle.setStretchFactor(0, 1)
+        self._middle.setSizes([640, OPEN_HEIGHT])
+        self._body = QSplitter(Qt.Orientation.Horizontal)
+        self._body.setChildrenCollapsible(False)
+        self._body.addWidget(self._side)
+        self._body.addWidget(self._middle)
+        self._body.setStretchFactor(1, 1)
+        self._body.setSizes([SIDE_WIDTH, 1120])
+        self.setCentralWidget(_stacked(self.top_bar, self._body))
+
+    def _connect(self) -> None:
+        self.top_bar.workspace_chosen.connect(self.show_workspace)
+        self.top_bar.theme_toggled.connect(theme().toggle)
+        self.top_bar.help_requested.connect(lambda: show_help(self))
+        self.setup.run_requested.connect(self._submit)
+        self.setup.queue_requested.connect(self._submit)
+        self.setup.problem_raised.connect(self._tell)
+        self.live.stop_requested.connect(self.experiments.stop)
+        self.dock.opened.connect(self._fold_dock)
+        self._memory.read.connect(self.top_bar.device.set_usage)
+        self._connect_runs()
+        self._connect_experiments()
+        self.column.changed.connect(self._show_comparison)
+
+    def _connect_runs(self) -> None:
+        self.runs.checked_changed.connect(self._compare_ticked)
+        self.runs.compare_requested.connect(self._open_comparison)
+        self.runs.delete_requested.connect(self._delete)
+        self.runs.rename_requested.connect(lambda run, name: self.experiments.rename(run.id, name))
+        self.runs.stop_requested.connect(self.experiments.stop)
+        self.runs.take_out_requested.connect(self.experiments.take_out)
+        self.runs.open_requested.connect(self._open_run)
+        self.runs.use_settings_requested.connect(self._use_settings)
+
+    def _connect_experiments(self) -> None:
+        self.experiments.catalog_known.connect(self._take_catalog)
+        self.experiments.list_changed.connect(self._show_list)
+        self.experiments.run_changed.connect(self._show_run)
+        self.experiments.began.connect(self._follow)
+        self.experiments.ended.connect(self._end)
+        self.experiments.progressed.connect(self.runs.set_progress)
+        self.experiments.logged.connect(self.dock.log.append)
+        self.experiments.problem.connect(self._tell)
+
+    def _make_actions(self) -> None:
+        shortcuts = (
+            (self.setup.run_action, "Ctrl+Return"),
+            (self.setup.queue_action, "Ctrl+Shift+Return"),
+            (self.setup.save_action, "Ctrl+S"),
+            (self.setup.reset_action, "Ctrl+Backspace"),
+        )
+        for action, keys in shortcuts:
+            action.setShortcut(QKeySequence(keys))
+            self.addAction(action)
+        self._add_action("Stop the run", "Ctrl+.", self.experiments.stop)
+        self._add_action("Theme", "Ctrl+T", theme().toggle)
+        self._add_action("Log", "Ctrl+L", self.dock.toggle_log)
+        self._add_action("Fold the dock", "Ctrl+J", lambda: self.runs.set_open(not self.runs.is_open()))
+        self._add_action("Filter runs", "Ctrl+F", self.runs.filter.setFocus)
+        self._add_action("Help", "F1", lambda: show_help(self))
+        self._add_action("Quit", "Ctrl+Q", self.close)
+        for number, (key, name, _) in enumerate(WORKSPACES, start=1):
+            self._add_action(name, f"Ctrl+{number}", lambda key=key: self.show_workspace(key))
+
+    def _add_action(self, name: str, keys: str, do: object) -> None:
+        action = QAction(name, self)
+        action.setShortcut(QKeySequence(keys))
+        action.triggered.connect(lambda: do())  # type: ignore[operator]  # the signal's own argument is left out
+        self.addAction(action)
+
+    def show_workspace(self, key: str) -> None:
+        """Brings "train" or "compare" to the front, with its side column."""
+        index = [name for name, _, _ in WORKSPACES].index(key)
+        if key != self.workspace:
+            self._make_room(key)
+        self._workspaces.setCurrentIndex(index)
+        self._side.setCurrentIndex(index)
+        self.top_bar.set_workspace(key)
+
+    def _make_room(self, workspace: str) -> None:
+        """Folds the dock over a comparison, which needs the height, and unfolds it again for training."""
+        if workspace == "compare":
+            self._dock_was_open = self.runs.is_open()
+            if len(self.runs.checked()) > 1:
+                self.runs.set_open(False)
+        elif self._dock_was_open:
+            self.runs.set_open(True)
+
+    @property
+    def workspace(self) -> str:
+        return WORKSPACES[self._workspaces.currentIndex()][0]
+
+    def close_without_asking(self) -> None:
+        """Closes even while a run trains; the run is stopped and keeps what it recorded."""
+        self._asks_before_closing = False
+        self.close()
+
+    def closeEvent(self, event: QCloseEvent) -> None:
+        if self._asks_before_closing and self.experiments.running and not self._may_stop():
+            event.ignore()
+            return
+        self.hide()
+        self._timer.stop()
+        self._memory.stop()
+        self._remember()
+        self.experiments.shut_down()
+        super().closeEvent(event)
+
+    def _may_stop(self) -> bool:
+        waiting = len(self.experiments.waiting)
+        text = "A run is training. Closing stops it; what it recorded so far is kept."
+        if waiting:
+            text += f" {waiting} more stay in the queue for the next start."
+        box = QMessageBox(QMessageBox.Icon.NoIcon, "Ammeter", text, parent=self)
+        stop = box.addButton("Stop and close", QMessageBox.ButtonRole.AcceptRole)
+        box.setDefaultButton(box.addButton("Keep training", QMessageBox.ButtonRole.RejectRole))
+        box.exec()
+        return box.clickedButton() is stop
+
+    def _take_catalog(self, catalog: Catalog) -> None:
+        self.setup.set_catalog(catalog)
+        device = catalog.devices[0]
+        self.top_bar.set_device(device)
+        self._memory.start(device)
+
+    def _submit(self, request: Request) -> None:
+        try:
+            run_ids = self.experiments.submit(request.title, request.experiments, request.name)
+        except ProblemError as error:
+            self._tell(error.problem)
+            return
+        if self.experiments.running is None:
+            self._watch(run_ids)
+        self.show_workspace("train")
+
+    def _follow(self, run_id: str) -> None:
+        """Shows the run that began, beside those it will be compared with."""
+        self._watch(self.experiments.group(run_id))
+        self.setup.set_running(True)
+        record = self.experiments.record(run_id)
+        on_cpu = record is not None and self._trains_on_cpu(record.experiment.device)
+        rate = self._repaint_hz or (CPU_REPAINT_HZ if on_cpu else GPU_REPAINT_HZ)
+        self._timer.start(1000 // rate)
+
+    def _trains_on_cpu(self, device: str) -> bool:
+        catalog = self.experiments.catalog
+        entry = catalog.device(device) if catalog else None
+        return entry is None or not entry.is_gpu
+
+    def _end(self, _run_id: str) -> None:
+        self._timer.stop()
+        self.live.refresh()
+        self.setup.set_running(False)
+        self._show_comparison()
+
+    def _watch(self, run_ids: tuple[str, ...]) -> None:
+        """Puts runs into the live panel."""
+        self._followed = tuple(run_id for run_id in run_ids if self.experiments.record(run_id))
+        records = [self.experiments.record(run_id) for run_id in self._followed]
+        labels = [record.label or record.experiment.precision.label for record in records if record]
+        names = [record.name for record in records if record]
+        self.live.set_title(" against ".join(labels) if len(labels) > 1 else "".join(names))
+        self.live.set_runs([self.experiments.live(run_id) for run_id in self._followed])
+        self.live.refresh()
+
+    def _show_list(self) -> None:
+        self.runs.set_runs(self.experiments.records())
+        left = tuple(run_id for run_id in self._followed if self.experiments.record(run_id))
+        if left != self._followed:
+            self._watch(left)
+        self._show_comparison()
+
+    def _show_run(self, run_id: str) -> None:
+        record = self.experiments.record(run_id)
+        if record is not None:
+            self.runs.update_run(record)
+
+    def _open_run(self, run_id: str) -> None:
+        self._watch(self.experiments.group(run_id))
+        self.show_workspace("train")
+
+    def _use_settings(self, run: RunRecord) -> None:
+        self.setup.use_settings(run.experiment)
+        self.show_workspace("train")
+
+    def _delete(self, run_ids: tuple[str, ...]) -> None:
+        count = len(run_ids)
+        what = f"Delete {count} runs" if count > 1 else "Delete this run"
+        box = QMessageBox(
+            QMessageBox.Icon.NoIcon,
+            "Ammeter",
+            f"{what} with all recorded curves? This cannot be undone.",
+            parent=self,
+        )
+        delete = box.addButton("Delete", QMessageBox.ButtonRole.DestructiveRole)
+        box.setDefaultButton(box.addButton("Keep", QMessageBox.ButtonRole.RejectRole))
+        box.exec()
+        if box.clickedButton() is delete:
+            self.experiments.delete(run_ids)
+
+    def _compare_ticked(self, _run_ids: tuple[str, ...]) -> None:
+        self._show_comparison()
+
+    def _open_comparison(self, _run_ids: tuple[str, ...]) -> None:
+        self._show_comparison()
+        self.show_workspace("compare")
+
+    def _show_comparison(self) -> None:
+        """Lays the ticked runs that have figures over one another, in the order they were made."""
+        records = [self.experiments.record(run_id) for run_id in self.runs.checked()]
+        runs = tuple(sorted((record for record in records if record is not None), key=lambda one: one.number))
+        self.column.set_runs(runs)
+        self.compare.show_runs(self.column.choice(), [(run, self.experiments.live(run.id)) for run in runs])
+
+    def _tell(self, problem: Problem) -> None:
+        self.notice.tell(problem.message, problem.remedy)
+
+    def _offer_waiting(self) -> None:
+        left = self.experiments.left_waiting()
+        if not left:
+            return
+        text = "1 run is" if len(left) == 1 else f"{len(left)} runs are"
+        self.notice.tell(
+            f"{text} still in the queue from last time.",
+            action="Run now",
+            do=lambda: self.experiments.resume_waiting(left),
+        )
+
+    def _restore(self) -> None:
+        """Brings back what the last window left, each part on its own, over the defaults."""
+        self.setup.set_presets(all_presets())
+        self.setup.choose_preset(FIRST_PRESET)
+        restore = self._settings.restore
+        restore(Key.FORM, self.setup.restore)
+        restore(Key.DOCK_OPEN, self.runs.set_open)
+        restore(Key.DOCK_PAGE, self.dock.show_page)
+        restore(Key.RUNS_TABLE, self.runs.restore)
+        restore(Key.TICKED_RUNS, self.runs.set_checked)
+        restore(Key.WORKSPACE, self.show_workspace)
+        for key, apply in (
+            (Key.GEOMETRY, self.restoreGeometry),
+            (Key.SIDE_SPLITTER, self._body.restoreState),
+            (Key.DOCK_SPLITTER, self._middle.restoreState),
+        ):
+            state: QByteArray | None = self._settings.get_bytes(key)
+            if state is not None:
+                apply(state)
+        self.dock.settle()
+
+    def _remember(self) -> None:
+        keep = self._settings.set
+        keep(Key.FORM, self.setup.state())
+        keep(Key.DOCK_OPEN, self._dock_was_open if self.workspace == "compare" else self.runs.is_open())
+        keep(Key.DOCK_PAGE, self.dock.page)
+        keep(Key.RUNS_TABLE, self.runs.state())
+        keep(Key.TICKED_RUNS, list(self.runs.checked()))
+        keep(Key.WORKSPACE, self.workspace)
+        keep(Key.THEME, theme().mode)
+        self._settings.set_bytes(Key.GEOMETRY, self.saveGeometry())
+        self._settings.set_bytes(Key.SIDE_SPLITTER, self._body.saveState())
+        self._settings.set_bytes(Key.DOCK_SPLITTER, self._middle.saveState())
+        self._settings.save()
+
+    def _fold_dock(self, is_open: bool) -> None:
+        height, dock = self._middle.height(), OPEN_HEIGHT if is_open else CLOSED_HEIGHT
+        self._middle.setSizes([height - dock, dock])
+
+
+def _stacked(above: QWidget, below: QWidget) -> QWidget:
+    holder = QWidget()
+    column = QVBoxLayout(holder)
+    column.setContentsMargins(0, 0, 0, 0)
+    column.setSpacing(0)
+    column.addWidget(above)
+    column.addWidget(below, 1)
+    return holder

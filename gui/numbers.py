@@ -1,0 +1,49 @@
+"""Numbers as people read them: thousands set off by commas, one rounding for all of a quantity."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+NONE = "–"
+
+
+def decimals_for(values: Iterable[float | None]) -> int:
+    """How many decimals show about three figures of the largest finite value."""
+    sizes = [abs(value) for value in values if value is not None and math.isfinite(value)]
+    largest = max(sizes, default=0.0)
+    if largest == 0.0:
+        return 0
+    return min(max(0, 2 - math.floor(math.log10(largest))), 6)
+
+
+def number(value: float | None, decimals: int) -> str:
+    """The number with `decimals` places; a dash for None, words for what is not finite."""
+    if value is None:
+        return NONE
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "∞" if value > 0 else "−∞"
+    return f"{value:,.{decimals}f}".replace("-", "−")
+
+
+def ratio(value: float | None, baseline: float | None) -> str:
+    """`value` over `baseline` as "1.89×", or nothing where that makes no sense."""
+    if value is None or not baseline or not (math.isfinite(value) and math.isfinite(baseline)):
+        return ""
+    return f"{value / baseline:.2f}×"
+
+
+def duration(seconds: float) -> str:
+    """A span of time in one or two units: "3 s", "2 min 5 s", "1 h 4 min"."""
+    whole = max(0, math.ceil(seconds))
+    if whole < 60:
+        return f"{whole} s"
+    minutes, rest = divmod(whole, 60)
+    if minutes < 10:
+        return f"{minutes} min {rest} s" if rest else f"{minutes} min"
+    if minutes < 60:
+        return f"{minutes} min"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours:,} h {minutes} min" if minutes else f"{hours:,} h"

@@ -1,0 +1,115 @@
+"""The live workspace: title strip, stat cards and four linked plots of the runs in view."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import QFrame, QScrollArea, QStackedLayout, QVBoxLayout, QWidget
+
+from gui.panels.live_cards import LiveCards
+from gui.panels.live_plots import LivePlots
+from gui.panels.live_run import LiveRun
+from gui.panels.live_strip import LiveStrip
+from gui.plots.framing import XAxis
+from gui.widgets import label
+
+__all__ = ["LivePanel", "LiveRun"]
+
+EMPTY_HINT = "Press Compare 2 precisions to watch both train here."
+_COMPACT_BELOW = 560
+
+
+class LivePanel(QFrame):
+    """Shows up to four runs. Events go into the `LiveRun`s; `refresh()`, called by one timer, draws them.
+
+    `stop_requested` is emitted when the Stop button is pressed.
+    """
+
+    stop_requested = Signal()
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setProperty("surface", "page")
+        self.setAccessibleName("Live runs")
+        self._runs: tuple[LiveRun, ...] = ()
+        self._title = ""
+        self._stopping = False
+        self._seen: object = None
+        self.strip, self.cards, self.plots = LiveStrip(), LiveCards(), LivePlots()
+        self.strip.stop_requested.connect(self._stop)
+        self.strip.x_axis_chosen.connect(self.set_x_axis)
+        self._hint = label(EMPTY_HINT, "empty")
+        self._hint.setAlignment(Qt.AlignmentFlag.AlignCenter)
+        self._hint.setWordWrap(True)
+        self._stack = QStackedLayout(self)
+        self._stack.addWidget(self._hint)
+        self._stack.addWidget(self._workspace())
+
+    def _workspace(self) -> QWidget:
+        page = QWidget()
+        self._column = column = QVBoxLayout(page)
+        column.setSpacing(8)
+        column.addWidget(self.strip)
+        column.addWidget(self.cards)
+        column.addWidget(self.plots, 1)
+        scroller = QScrollArea()
+        scroller.setWidgetResizable(True)
+        scroller.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        scroller.setWidget(page)
+        return scroller
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        low = event.size().height() < _COMPACT_BELOW
+        margin = 8 if low else 16
+        self._column.setContentsMargins(16, margin, 16, margin)
+        self.cards.set_compact(low)
+
+    def set_runs(self, runs: Sequence[LiveRun]) -> None:
+        """Shows these runs; the first is the baseline of the ratios."""
+        self._runs = tuple(runs)
+        self._stopping = False
+        self._seen = None
+        self.plots.set_crosshair(None)
+        self.plots.set_x_range(None)
+        self._stack.setCurrentIndex(1 if self._runs else 0)
+        self.refresh()
+
+    def runs(self) -> tuple[LiveRun, ...]:
+        return self._runs
+
+    def set_title(self, title: str) -> None:
+        """The strip's title; empty makes it "FP32 against FP16 AMP" from the runs."""
+        self._title = title
+        self._seen = None
+
+    def set_empty_hint(self, text: str) -> None:
+        """What to do, said in the middle while there are no runs."""
+        self._hint.setText(text)
+
+    def set_x_axis(self, x_axis: XAxis) -> None:
+        """Plots against "steps" or "seconds"."""
+        self.strip.x_axis.set_value(x_axis)
+        self.plots.set_x_axis(x_axis)
+        self._seen = None
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Draws what changed since the last call; costs next to nothing where nothing did."""
+        now = tuple((run.run_id, run.revision, run.status) for run in self._runs)
+        if self._runs and now != self._seen:
+            self._seen = now
+            self._stopping = self._stopping and any(run.status == "running" for run in self._runs)
+            self.strip.show_runs(self._title, self._runs, self._stopping)
+            self.cards.show_runs(self._runs)
+            self.plots.show_runs(self._runs)
+        if self._runs:
+            self.plots.refresh()
+
+    def _stop(self) -> None:
+        self._stopping = True
+        self._seen = None
+        self.stop_requested.emit()
+        self.refresh()

@@ -1,0 +1,167 @@
+"""The six stat cards: throughput, step time, peak memory, accuracy or loss, grad scale, skipped steps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from PySide6.QtCore import QSize
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import QGridLayout, QWidget
+
+from gui.numbers import NONE, decimals_for, number, ratio
+from gui.panels import live_figures as figures
+from gui.panels.live_run import LiveRun
+from gui.widgets import Button, StatCard, StatRow
+
+# six cards need this much for their titles, units and ratios; it is a window some 1,350 px wide
+_NARROW = 1024
+_NOT_USED = "not used"
+
+
+class LiveCards(QWidget):
+    """Six cards in one row, or in two rows of three where the panel is narrow."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.throughput = StatCard("Throughput", "img/s", "Trained samples a second, warm-up left out")
+        self.step_time = StatCard("Step time", "ms", "Milliseconds of one optimizer step, warm-up left out")
+        self.memory = StatCard("Peak memory", "GiB", "The most memory that training took, warm-up left out")
+        self.quality = StatCard("Accuracy", "%", "On the validation samples, after the last epoch")
+        self.scale = StatCard(
+            "Grad scale", "", "What the loss is multiplied by so that FP16 gradients survive"
+        )
+        self.skipped = StatCard("Skipped steps", "", "Steps left out because a gradient overflowed")
+        self.cards = (self.throughput, self.step_time, self.memory, self.quality, self.scale, self.skipped)
+        self.loss_switch = Button("Loss", "link", "Show the training loss in place of the accuracy", "swap")
+        self.loss_switch.setAccessibleName("Show the loss in place of the accuracy")
+        self.loss_switch.clicked.connect(self._switch_quality)
+        self.quality.add_corner(self.loss_switch)
+        self._shows_loss = False
+        self._runs: Sequence[LiveRun] = ()
+        self._columns = 0
+        self._grid = QGridLayout(self)
+        self._grid.setContentsMargins(0, 0, 0, 0)
+        self._grid.setSpacing(8)
+        self._arrange(6)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._arrange(3 if event.size().width() < _NARROW else 6)
+
+    def minimumSizeHint(self) -> QSize:
+        # as if in two rows: the layout's own hint would hold the panel as wide as one row of six
+        margin = 2 * self._grid.spacing()
+        return QSize(3 * self.throughput.minimumWidth() + margin, super().minimumSizeHint().height())
+
+    def set_compact(self, compact: bool) -> None:
+        """Stands closer, for a low window."""
+        for card in self.cards:
+            card.set_compact(compact)
+
+    def show_runs(self, runs: Sequence[LiveRun]) -> None:
+        """Fills the cards; ratios are against the first run."""
+        self._runs = runs
+        self._show_speed(runs)
+        self._show_memory(runs)
+        self._show_quality(runs)
+        self._show_scaler(runs)
+
+    def _arrange(self, columns: int) -> None:
+        if columns == self._columns:
+            return
+        self._columns = columns
+        for number_, card in enumerate(self.cards):
+            self._grid.addWidget(card, number_ // columns, number_ % columns)
+        for column in range(6):
+            self._grid.setColumnStretch(column, 1 if column < columns else 0)
+
+    def _show_speed(self, runs: Sequence[LiveRun]) -> None:
+        rates = [figures.samples_per_second(run) for run in runs]
+        self.throughput.set_title("Throughput", runs[0].unit if runs else "img/s")
+        notes = [run.summary.speed_note or "" if run.summary is not None else "" for run in runs]
+        _fill(self.throughput, runs, rates, notes)
+        _fill(self.step_time, runs, [figures.step_ms(run) for run in runs], notes)
+
+    def _show_memory(self, runs: Sequence[LiveRun]) -> None:
+        peaks = [figures.peak_memory_mib(run) for run in runs]
+        unit, scale = memory_unit(peaks)
+        on_cpu = any(figures.is_on_cpu(run) for run in runs)
+        self.memory.set_title("Peak memory" if on_cpu or not runs else "Peak VRAM", unit)
+        _fill(self.memory, runs, [None if peak is None else peak / scale for peak in peaks])
+
+    def _show_quality(self, runs: Sequence[LiveRun]) -> None:
+        if self._shows_loss:
+            self.quality.set_title("Loss", next((run.loss_unit for run in runs if run.loss_unit), ""))
+            _fill(self.quality, runs, [figures.train_loss(run) for run in runs], with_ratio=False)
+            return
+        self.quality.set_title("Accuracy", "%")
+        shares = [figures.accuracy(run) for run in runs]
+        rows = [
+            _row(run, number(None if share is None else share * 100.0, 1), share is None)
+            for run, share in zip(runs, shares, strict=True)
+        ]
+        self.quality.set_rows(rows)
+
+    def _show_scaler(self, runs: Sequence[LiveRun]) -> None:
+        scales = [figures.grad_scale(run) for run in runs]
+        self.scale.set_rows(
+            [_row(run, *_scale_text(run, scale)) for run, scale in zip(runs, scales, strict=True)]
+        )
+        rows = []
+        for run in runs:
+            count = figures.skipped_steps(run)
+            steps = run.summary.steps if run.summary is not None else run.step
+            text, absent = (
+                (NONE if _is_waiting(run) else _NOT_USED, True) if count is None else (f"{count:,}", False)
+            )
+            rows.append(_row(run, text, absent, "" if absent else f"of {steps:,}"))
+        self.skipped.set_rows(rows)
+
+    def _switch_quality(self) -> None:
+        self._shows_loss = not self._shows_loss
+        other, shown = ("Accuracy", "loss") if self._shows_loss else ("Loss", "accuracy")
+        self.loss_switch.setText(other)
+        self.loss_switch.setAccessibleName(f"Show the {other.lower()} in place of the {shown}")
+        self.loss_switch.setToolTip(f"Show the {other.lower()} in place of the {shown}")
+        self._show_quality(self._runs)
+
+
+def memory_unit(values_mib: Sequence[float | None]) -> tuple[str, float]:
+    """GiB, or MiB while everything is below one GiB; and how many MiB that is."""
+    largest = max((value for value in values_mib if value is not None), default=1024.0)
+    return ("GiB", 1024.0) if largest >= 1024.0 else ("MiB", 1.0)
+
+
+def _fill(
+    card: StatCard,
+    runs: Sequence[LiveRun],
+    values: Sequence[float | None],
+    notes: Sequence[str] = (),
+    *,
+    with_ratio: bool = True,
+) -> None:
+    decimals = decimals_for(values)
+    baseline = values[0] if values else None
+    rows = []
+    for place, (run, value) in enumerate(zip(runs, values, strict=True)):
+        against = ratio(value, baseline) if place else ""
+        detail = f"{against} {runs[0].label}" if against else notes[place] if notes else ""
+        rows.append(_row(run, number(value, decimals), value is None, detail=detail))
+    card.set_rows(rows)
+    pair = len(values) == 2 and with_ratio
+    text = ratio(values[1], baseline) if pair else ""
+    card.set_ratio(text, f"{runs[1].label} over {runs[0].label}" if text else "")
+
+
+def _row(run: LiveRun, text: str, absent: bool, after: str = "", detail: str = "") -> StatRow:
+    return StatRow(run.precision, run.label, text, after, absent, run.status == "queued", detail)
+
+
+def _scale_text(run: LiveRun, scale: float | None) -> tuple[str, bool]:
+    if scale is None:
+        return (NONE if _is_waiting(run) else _NOT_USED), True
+    return (f"{scale:,.0f}" if scale >= 1 else f"{scale:.3g}"), False
+
+
+def _is_waiting(run: LiveRun) -> bool:
+    return run.step == 0 and not run.is_over

@@ -1,0 +1,91 @@
+"""The figures of a run on the stat cards: from its summary when that is there, else from its samples."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gui.panels.live_run import LiveRun
+
+_LAST_BLOCKS = 50
+
+
+def samples_per_second(run: LiveRun) -> float | None:
+    """The median over the last blocks after warm-up, as the summary has it for all of them."""
+    if run.summary is not None:
+        return run.summary.samples_per_second
+    rates = run.column("samples_per_second")[run.warmup_steps :]
+    usable = rates[np.isfinite(rates) & (rates > 0)]
+    blocks = len(usable) // run.block_steps
+    if blocks < 1:
+        return float(np.median(usable)) if len(usable) else None
+    used = usable[: blocks * run.block_steps].reshape(blocks, run.block_steps)[-_LAST_BLOCKS:]
+    # steps of equal size: a block's rate is the harmonic mean of theirs
+    return float(np.median(1.0 / (1.0 / used).mean(axis=1)))
+
+
+def step_ms(run: LiveRun) -> float | None:
+    if run.summary is not None:
+        return run.summary.step_ms
+    rate = samples_per_second(run)
+    return run.batch_size / rate * 1000.0 if rate else None
+
+
+def memory_column(run: LiveRun) -> str:
+    """The column that memory is told in: allocated on an accelerator, resident on a CPU."""
+    return "allocated_mib" if len(run.column("allocated_mib")) else "resident_mib"
+
+
+def is_on_cpu(run: LiveRun) -> bool:
+    return bool(len(run.column("resident_mib"))) and not len(run.column("allocated_mib"))
+
+
+def peak_memory_mib(run: LiveRun) -> float | None:
+    """The peak over training without warm-up."""
+    if run.summary is not None:
+        allocated = run.summary.peak_allocated_mib
+        return allocated if allocated is not None else run.summary.peak_resident_mib
+    column = run.column(memory_column(run))
+    values = column[run.warmup_steps :] if len(column) > run.warmup_steps else column
+    finite = values[np.isfinite(values)]
+    return float(finite.max()) if len(finite) else None
+
+
+def accuracy(run: LiveRun) -> float | None:
+    """The last validation's accuracy, 0 to 1."""
+    if run.summary is not None:
+        return run.summary.final_validation_accuracy
+    seen = [epoch.validation_accuracy for epoch in run.epochs if epoch.validation_accuracy is not None]
+    return seen[-1] if seen else None
+
+
+def train_loss(run: LiveRun) -> float | None:
+    """The final training loss, or while it trains the mean over the last 15 steps."""
+    if run.summary is not None:
+        return run.summary.final_train_loss
+    recent = run.column("loss")[-15:]
+    return float(recent.mean()) if len(recent) else None
+
+
+def grad_scale(run: LiveRun) -> float | None:
+    """The loss scale now; None where the run uses none."""
+    if run.summary is not None:
+        return run.summary.final_grad_scale
+    scales = run.column("grad_scale")
+    return float(scales[-1]) if len(scales) else None
+
+
+def skipped_steps(run: LiveRun) -> int | None:
+    """How many steps the scaler skipped; None where the run uses no scaler."""
+    if run.summary is not None:
+        return run.summary.skipped_steps
+    return len(run.skipped) if len(run.column("grad_scale")) else None
+
+
+def seconds_left(run: LiveRun) -> float | None:
+    """A guess from the pace of the last steps; None before there is one."""
+    seconds, steps = run.column("seconds"), run.column("step")
+    if run.total_steps is None or len(steps) < 3:
+        return None
+    back = min(len(steps) - 1, 200)
+    span, done = float(seconds[-1] - seconds[-1 - back]), float(steps[-1] - steps[-1 - back])
+    return max(0.0, run.total_steps - float(steps[-1])) * span / done if done > 0 and span > 0 else None

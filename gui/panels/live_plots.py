@@ -1,0 +1,161 @@
+"""The four linked plots: training loss, grad scale, memory, throughput; one crosshair, one x range."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from PySide6.QtWidgets import QGridLayout, QWidget
+
+from gui.panels import live_figures as figures
+from gui.panels.live_cards import memory_unit
+from gui.panels.live_run import LiveRun, Values
+from gui.plots import Curve, LivePlot, PlotSpec
+from gui.plots.framing import XAxis
+
+_LOSS = PlotSpec("Training loss", "", "The loss of each step on its own batch", smooth=15)
+_SCALE = PlotSpec(
+    "Grad scale",
+    "log2 axis",
+    "What the loss is multiplied by so that small FP16 gradients survive; halved when a step overflows",
+    powers_of_two=True,
+)
+_MEMORY = PlotSpec("Memory", "GiB", "Memory that training takes, step by step")
+_SPEED = PlotSpec("Throughput", "img/s", "Samples a second of each step", smooth=9, shows_warmup=True)
+
+
+class LivePlots(QWidget):
+    """Two by two plots that share x in steps or seconds."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.loss, self.scale = LivePlot(_LOSS), LivePlot(_SCALE)
+        self.memory, self.speed = LivePlot(_MEMORY), LivePlot(_SPEED)
+        self.plots = (self.loss, self.scale, self.memory, self.speed)
+        self._x_axis: XAxis = "steps"
+        self._unit_mib = 1024.0
+        grid = QGridLayout(self)
+        grid.setContentsMargins(0, 0, 0, 0)
+        grid.setSpacing(8)
+        for number, plot in enumerate(self.plots):
+            grid.addWidget(plot, number // 2, number % 2)
+            grid.setRowStretch(number // 2, 1)
+            grid.setColumnStretch(number % 2, 1)
+            plot.hovered.connect(self.set_crosshair)
+            plot.x_range_chosen.connect(self.set_x_range)
+
+    def set_crosshair(self, place: float | None) -> None:
+        """Reads all four plots off at `place` in x units; None reads the latest values."""
+        for plot in self.plots:
+            plot.set_crosshair(place)
+
+    def set_x_range(self, chosen: tuple[float, float] | None) -> None:
+        """Shows a part of x in all four plots; None follows the whole run."""
+        for plot in self.plots:
+            plot.set_x_range(chosen)
+            plot.refresh()
+
+    def set_x_axis(self, x_axis: XAxis) -> None:
+        """x in steps or in seconds since each run's first step."""
+        self._x_axis = x_axis
+        for plot in self.plots:
+            plot.set_crosshair(None)
+            plot.set_x_range(None)
+            plot.set_x_axis(x_axis)
+
+    def show_runs(self, runs: Sequence[LiveRun]) -> None:
+        """Hands the runs' buffers to the plots; `refresh()` draws them."""
+        self._show_loss(runs)
+        self._show_scale(runs)
+        self._show_memory(runs)
+        self._show_speed(runs)
+        total = self._total(runs)
+        for plot in self.plots:
+            plot.set_total(total)
+
+    def refresh(self) -> None:
+        """Draws what changed."""
+        for plot in self.plots:
+            plot.refresh()
+
+    def _total(self, runs: Sequence[LiveRun]) -> float | None:
+        if self._x_axis == "seconds":
+            ends = [float(run.column("seconds")[-1]) for run in runs if len(run.column("seconds"))]
+            return max(ends, default=None)
+        totals = [run.total_steps for run in runs if run.total_steps is not None and not run.is_over]
+        seen = [run.step for run in runs]
+        return float(max([*totals, *seen], default=0)) or None
+
+    def _curve(self, run: LiveRun, y: Values, *, shadow: Values | None = None, key: str = "") -> Curve:
+        x = run.column("step" if self._x_axis == "steps" else "seconds")
+        count = min(len(x), len(y))
+        skips = tuple(self._places(run, run.skipped)) if key == "scale" else ()
+        return Curve(
+            key=f"{run.run_id}:{self._x_axis}:{key}",
+            precision=run.precision,
+            name=run.label,
+            x=x[:count],
+            y=y[:count],
+            shadow=shadow[:count] if shadow is not None else None,
+            shadow_name="reserved" if shadow is not None else "",
+            skips=skips,
+        )
+
+    def _places(self, run: LiveRun, steps: Sequence[int]) -> list[float]:
+        if self._x_axis == "steps" or not steps:
+            return [float(step) for step in steps]
+        rows = np.searchsorted(run.column("step"), np.asarray(steps, dtype=np.float64))
+        seconds = run.column("seconds")
+        return [float(seconds[row]) for row in rows if row < len(seconds)]
+
+    def _show_loss(self, runs: Sequence[LiveRun]) -> None:
+        words = next((f"{run.loss_name}, {run.loss_unit}" for run in runs if run.loss_name), "")
+        self.loss.set_title("Training loss", words.removesuffix(", "))
+        self.loss.set_curves([self._curve(run, run.column("loss")) for run in runs])
+        self.loss.set_hint("The loss of each step appears here.")
+
+    def _show_scale(self, runs: Sequence[LiveRun]) -> None:
+        using = [run for run in runs if len(run.column("grad_scale"))]
+        self.scale.set_curves([self._curve(run, run.column("grad_scale"), key="scale") for run in using])
+        started = any(run.step for run in runs)
+        names = " and ".join(dict.fromkeys(run.label for run in runs))
+        self.scale.set_hint(f"Not used: {names} train without a loss scaler." if started else "")
+
+    def _show_memory(self, runs: Sequence[LiveRun]) -> None:
+        columns = [run.column(figures.memory_column(run)) for run in runs]
+        reserved = [run.column("reserved_mib") for run in runs]
+        peaks = [float(np.nanmax(column)) for column in columns if np.isfinite(column).any()]
+        unit, self._unit_mib = memory_unit(peaks)
+        on_cpu = any(figures.is_on_cpu(run) for run in runs)
+        self.memory.set_title("Memory" if on_cpu or not peaks else "VRAM", unit)
+        self.memory.set_hint("Memory in use appears here.")
+        curves = []
+        for run, column, around in zip(runs, columns, reserved, strict=True):
+            shadow = around / self._unit_mib if len(around) >= len(column) > 0 else None
+            curves.append(self._curve(run, column / self._unit_mib, shadow=shadow, key=unit))
+        self.memory.set_curves(curves)
+        self._show_capacity(runs, unit, on_cpu)
+
+    def _show_capacity(self, runs: Sequence[LiveRun], unit: str, on_cpu: bool) -> None:
+        sizes = [run.environment.device_memory_mib for run in runs if run.environment is not None]
+        if not sizes or max(sizes) <= 0:
+            self.memory.set_capacity(None)
+            return
+        whose = "machine's memory" if on_cpu else "card capacity"
+        self.memory.set_capacity(max(sizes) / self._unit_mib, f"{whose} {max(sizes) / 1024.0:,.1f} GiB")
+
+    def _show_speed(self, runs: Sequence[LiveRun]) -> None:
+        self.speed.set_title("Throughput", runs[0].unit if runs else "img/s")
+        self.speed.set_curves([self._curve(run, run.column("samples_per_second")) for run in runs])
+        self.speed.set_hint("Samples a second appear here.")
+        warmups = [run.warmup_steps for run in runs]
+        if self._x_axis == "seconds":
+            seconds = [run.column("seconds") for run in runs]
+            reached = [
+                column[min(end, len(column)) - 1]
+                for column, end in zip(seconds, warmups, strict=True)
+                if len(column) and end
+            ]
+            self.speed.set_warmup(float(max(reached)) if reached else None)
+            return
+        self.speed.set_warmup(float(max(warmups, default=0)) or None)

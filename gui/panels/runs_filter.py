@@ -1,0 +1,32 @@
+"""The field that filters the runs table."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QRectF
+from PySide6.QtGui import QPainter, QPaintEvent
+from PySide6.QtWidgets import QLineEdit
+
+from gui.icons import draw_icon
+from gui.theme import theme
+
+
+class FilterEdit(QLineEdit):
+    """A line edit with a magnifying glass at its left; Escape empties it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setProperty("small", "true")
+        self.setPlaceholderText("Filter runs")
+        self.setFixedHeight(28)
+        self.setMinimumWidth(120)
+        self.setMaximumWidth(240)
+        self.setTextMargins(18, 0, 0, 0)
+        self.setAccessibleName("Filter runs")
+        self.setToolTip("Shows the runs whose name, model, dataset, precision or status has these words")
+        theme().changed.connect(self.update)
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        super().paintEvent(event)
+        painter = QPainter(self)
+        draw_icon(painter, QRectF(10, self.height() / 2 - 7, 14, 14), "search", theme().palette.text3)
+        painter.end()

@@ -1,0 +1,150 @@
+"""The table view of the runs: its columns, keys and highlighted rows."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QModelIndex, Qt, Signal
+from PySide6.QtGui import QKeyEvent, QResizeEvent
+from PySide6.QtWidgets import QAbstractButton, QAbstractItemView, QHeaderView, QTableView
+
+from engine.records.record import RunRecord, Status
+from gui.panels.runs_delegate import ROW_HEIGHT, RunsDelegate
+from gui.panels.runs_figures import Column
+from gui.panels.runs_header import RunsHeader
+from gui.panels.runs_model import RunsModel
+
+_ROOMY = {
+    Column.TICK: 40,
+    Column.MARKER: 28,
+    Column.NAME: 108,
+    Column.WHEN: 68,
+    Column.MODEL: 104,
+    Column.DATASET: 120,
+    Column.PRECISION: 92,
+    Column.BATCH: 72,
+    Column.SPEED: 76,
+    Column.PEAK: 84,
+    Column.ACCURACY: 72,
+    Column.RATIO: 84,
+    Column.STATUS: 156,
+}
+_COMPACT = {
+    Column.TICK: 40,
+    Column.MARKER: 24,
+    Column.NAME: 80,
+    Column.WHEN: 72,
+    Column.MODEL: 80,
+    Column.DATASET: 104,
+    Column.PRECISION: 84,
+    Column.BATCH: 56,
+    Column.SPEED: 60,
+    Column.PEAK: 74,
+    Column.ACCURACY: 60,
+    Column.RATIO: 68,
+    Column.STATUS: 136,
+}
+# what a narrow table does without, first to go first; the tip of the name still tells it
+_DISPENSABLE = (Column.DATASET, Column.BATCH, Column.WHEN, Column.MODEL)
+
+
+class RunsTable(QTableView):
+    """Whole rows are highlighted; Space ticks them, Enter shows their curves, F2 renames, Delete deletes."""
+
+    stop_requested = Signal()
+    take_out_requested = Signal(str)
+    open_requested = Signal(str)
+    delete_pressed = Signal()
+
+    def __init__(self, model: RunsModel) -> None:
+        super().__init__()
+        self._runs = model
+        self.setModel(model)
+        self.setAccessibleName("Runs")
+        self.setToolTip("Saved runs. Double-click one to see its curves; right-click for more")
+        self._delegate = RunsDelegate(model, self)
+        self._delegate.stop_requested.connect(self.stop_requested)
+        self._delegate.take_out_requested.connect(self.take_out_requested)
+        self.setItemDelegate(self._delegate)
+        self.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
+        self.setSelectionMode(QAbstractItemView.SelectionMode.ExtendedSelection)
+        self.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
+        self.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setVerticalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
+        self.setTabKeyNavigation(False)
+        self.setShowGrid(False)
+        self.setWordWrap(False)
+        self.setHorizontalHeader(RunsHeader(self))
+        self.setSortingEnabled(True)
+        self._widths: dict[Column, int] = {}
+        self._set_up_headers()
+        self.doubleClicked.connect(self._double_clicked)
+
+    def highlighted(self) -> tuple[RunRecord, ...]:
+        """The runs of the highlighted rows, top to bottom."""
+        rows = sorted(index.row() for index in self.selectionModel().selectedRows())
+        return tuple(self._runs.run(row) for row in rows)
+
+    def rename(self, run_id: str) -> None:
+        """Opens the name of a run for editing in its cell."""
+        row = self._runs.row_of(run_id)
+        if row is not None:
+            self.edit(self._runs.index(row, Column.NAME))
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        chosen = self.highlighted()
+        key = event.key()
+        if key == Qt.Key.Key_Space and chosen:
+            self._toggle(chosen)
+        elif key in (Qt.Key.Key_Delete, Qt.Key.Key_Backspace) and chosen:
+            self.delete_pressed.emit()
+        elif key == Qt.Key.Key_F2 and chosen:
+            self.rename(chosen[0].id)
+        elif key in (Qt.Key.Key_Return, Qt.Key.Key_Enter) and chosen:
+            self.open_requested.emit(chosen[0].id)
+        else:
+            super().keyPressEvent(event)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._fit_columns()
+
+    def _toggle(self, chosen: tuple[RunRecord, ...]) -> None:
+        ids = {run.id for run in chosen if run.status is not Status.QUEUED}
+        checked = set(self._runs.checked())
+        wanted = checked - ids if ids <= checked else checked | ids
+        self._runs.set_checked(wanted)
+
+    def _double_clicked(self, index: QModelIndex) -> None:
+        if index.column() not in (Column.TICK, Column.STATUS):
+            self.open_requested.emit(self._runs.run(index.row()).id)
+
+    def _set_up_headers(self) -> None:
+        rows, columns = self.verticalHeader(), self.horizontalHeader()
+        rows.hide()
+        rows.setAccessibleName("Rows of the runs")
+        rows.setToolTip("Rows of the runs")
+        self.setCornerButtonEnabled(False)
+        for corner in self.findChildren(QAbstractButton):
+            corner.setAccessibleName("All runs")
+            corner.setToolTip("All runs")
+        rows.setSectionResizeMode(QHeaderView.ResizeMode.Fixed)
+        rows.setDefaultSectionSize(ROW_HEIGHT)
+        columns.setFixedHeight(ROW_HEIGHT)
+        columns.setSectionResizeMode(Column.NAME, QHeaderView.ResizeMode.Stretch)
+        for fixed in (Column.TICK, Column.MARKER):
+            columns.setSectionResizeMode(fixed, QHeaderView.ResizeMode.Fixed)
+        self.sortByColumn(Column.WHEN, Qt.SortOrder.DescendingOrder)
+
+    def _fit_columns(self) -> None:
+        room = self.viewport().width()
+        widths = _ROOMY if room >= sum(_ROOMY.values()) else _COMPACT
+        # set anew only when the table changes its density: in between the user's own widths hold
+        if widths is not self._widths:
+            self._widths = widths
+            for column, width in widths.items():
+                self.setColumnWidth(column, width)
+        spare = room - sum(widths.values())
+        for column in _DISPENSABLE:
+            self.setColumnHidden(column, spare < 0)
+            if spare < 0:
+                spare += widths[column]

@@ -1,0 +1,263 @@
+"""The setup panel: an experiment is described here, checked while it is typed, and sent to be run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from PySide6.QtCore import QSize, Qt, Signal
+from PySide6.QtGui import QAction
+from PySide6.QtWidgets import QDialog, QFrame, QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
+
+from engine.catalog import Catalog
+from engine.experiment import Experiment, Precision
+from engine.presets import Preset, all_presets
+from gui.panels.setup_check import (
+    Outcome,
+    Request,
+    button_words,
+    check,
+    converted_length,
+    plan_words,
+    request,
+    unresolved,
+)
+from gui.panels.setup_draft import Draft
+from gui.panels.setup_foot import SetupFoot
+from gui.panels.setup_form import SetupForm
+from gui.panels.setup_saving import SavePresetDialog
+from gui.widgets import IconButton, label
+
+__all__ = ["Request", "SetupPanel"]
+
+WIDTH = 320
+_LOOKING = "Looking at this machine…"
+_BUSY = "A run is training; add this one to the queue."
+
+
+class SetupPanel(QFrame):
+    """Its truth is a `Draft`: changes laid over a preset. The fields show it and are read from nowhere else.
+
+    The main window hands in presets and the catalog, and gives the four actions their shortcuts.
+    """
+
+    run_requested = Signal(object)  # Request
+    queue_requested = Signal(object)  # Request
+    problem_raised = Signal(object)  # Problem
+    draft_changed = Signal()
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setProperty("surface", "side")
+        self._presets: tuple[Preset, ...] = ()
+        self._draft: Draft | None = None
+        self._catalog: Catalog | None = None
+        self._outcome = Outcome((), {})
+        self._is_running = False
+        self.run_action = self._action("Train", self._run)
+        self.queue_action = self._action("Add to queue", self._enqueue)
+        self.save_action = self._action("Save as a preset…", self.save_preset)
+        self.reset_action = self._action("Reset the form", self.reset)
+        self.form = SetupForm()
+        self.foot = SetupFoot(self.run_action, self.queue_action)
+        self._lay_out()
+        self._connect()
+        self._refresh()
+
+    def set_presets(self, presets: Sequence[Preset]) -> None:
+        """Offers these presets; with none chosen yet the first is."""
+        self._presets = tuple(presets)
+        self.form.set_presets(presets)
+        if self._draft is None and presets:
+            self.choose_preset(presets[0].name)
+
+    def choose_preset(self, name: str) -> None:
+        """Begins anew from a preset. Raises KeyError for one that is not offered."""
+        preset = {found.name: found for found in self._presets}[name]
+        self._put(Draft(preset, has_gpu=self._has_gpu))
+
+    def set_catalog(self, catalog: Catalog) -> None:
+        """Says what this machine can do; until then the button waits."""
+        self._catalog = catalog
+        if self._draft is not None:
+            self._draft = self._draft.on_machine(self._has_gpu)
+            self._refresh()
+
+    def set_running(self, is_running: bool) -> None:
+        """While a run trains, new ones can only be queued."""
+        if is_running != self._is_running:
+            self._is_running = is_running
+            self._refresh()
+
+    def use_settings(self, experiment: Experiment) -> None:
+        """Puts a run's settings into the form, as changes to the chosen preset."""
+        if self._draft is None:
+            return
+        if self._catalog is not None:
+            experiment = unresolved(experiment, self._catalog)
+        self._put(self._draft.with_experiment(experiment))
+
+    def reset(self) -> None:
+        """Takes back every change to the chosen preset."""
+        if self._draft is not None:
+            self._put(self._draft.reset())
+
+    def request(self) -> Request | None:
+        """What pressing the button would ask for; None while something is wrong."""
+        return request(self._draft, self._outcome) if self._draft and not self._outcome.problems else None
+
+    def outcome(self) -> Outcome:
+        """The experiments of the form, and what is wrong with them."""
+        return self._outcome
+
+    def state(self) -> dict[str, Any]:
+        """What survives a restart, as plain JSON values."""
+        if self._draft is None:
+            return {}
+        return {**self._draft.to_state(), "options_open": self.form.more.is_open()}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Takes back what `state` gave. A preset that is gone is replaced by its settings, told as changes.
+
+        Raises KeyError, TypeError or ValueError for anything else.
+        """
+        if self._draft is None or not state:
+            return
+        offered = {found.name: found for found in self._presets}
+        preset = offered.get(state["preset"], self._draft.preset)
+        self._put(Draft.from_state(state, preset, has_gpu=self._has_gpu))
+        self.form.more.set_open(bool(state.get("options_open", False)))
+
+    def save_preset(self) -> None:
+        """Asks for a title and saves the form as a preset of the user's own."""
+        titles = [preset.title for preset in self._presets if preset.is_own]
+        dialog = SavePresetDialog(self._outcome.experiments, titles, self)
+        try:
+            if dialog.exec() == QDialog.DialogCode.Accepted and dialog.saved is not None:
+                self.set_presets(all_presets())
+                self.choose_preset(dialog.saved.name)
+            elif dialog.problem is not None:
+                self.problem_raised.emit(dialog.problem)
+        finally:
+            dialog.deleteLater()
+
+    def sizeHint(self) -> QSize:
+        return QSize(WIDTH, 848)
+
+    @property
+    def _has_gpu(self) -> bool:
+        return self._catalog is not None and self._catalog.has_gpu
+
+    def _put(self, draft: Draft) -> None:
+        self._draft = draft
+        self._refresh()
+        self.draft_changed.emit()
+
+    def _edit(self, key: str, text: str) -> None:
+        if self._draft is not None:
+            self._put(self._draft.with_change(key, text))
+
+    def _edit_length(self, text: str) -> None:
+        if self._draft is not None:
+            self._put(self._draft.with_length(self._draft.length_key, text))
+
+    def _toggle_unit(self) -> None:
+        if self._draft is not None:
+            key, text = converted_length(self._draft, self._outcome, self._catalog)
+            self._put(self._draft.with_length(key, text))
+
+    def _tick(self, precisions: tuple[Precision, ...]) -> None:
+        if self._draft is not None:
+            self._put(self._draft.with_precisions(precisions))
+
+    def _name(self, text: str) -> None:
+        if self._draft is not None:
+            self._put(self._draft.with_name(text))
+
+    def _run(self) -> None:
+        wanted = self.request()
+        if wanted is not None:
+            self.run_requested.emit(wanted)
+
+    def _enqueue(self) -> None:
+        wanted = self.request()
+        if wanted is not None:
+            self.queue_requested.emit(wanted)
+
+    def _refresh(self) -> None:
+        draft = self._draft
+        if draft is not None:
+            self._outcome = check(draft, self._catalog)
+            self.form.show_draft(draft, self._catalog)
+            self.form.show_outcome(self._outcome)
+            self.run_action.setText(button_words(draft, self._outcome))
+        against = self._outcome.reason if draft is not None else "There is no preset to begin with."
+        if against is None and self._catalog is None:
+            against = _LOOKING
+        self._enable(self.queue_action, against, "Runs this after everything that waits already")
+        against = against or (_BUSY if self._is_running else None)
+        self._enable(self.run_action, against, plan_words(self._outcome, self._catalog))
+        self.foot.show_line(against or plan_words(self._outcome, self._catalog))
+        unsound = self._outcome.reason if draft is not None else against
+        self._enable(self.save_action, unsound, "Save these settings as a preset of your own")
+        self._enable(self.reset_action, None if draft else against, "Back to the preset as it is")
+
+    @staticmethod
+    def _enable(action: QAction, against: str | None, tip: str) -> None:
+        action.setEnabled(against is None)
+        action.setToolTip(against or tip)
+
+    def _action(self, text: str, slot: Any) -> QAction:
+        action = QAction(text, self)
+        action.triggered.connect(lambda: slot())
+        return action
+
+    def _connect(self) -> None:
+        self.form.preset_chosen.connect(self.choose_preset)
+        self.form.edited.connect(self._edit)
+        self.form.length_edited.connect(self._edit_length)
+        self.form.unit_toggled.connect(self._toggle_unit)
+        self.form.ticked.connect(self._tick)
+        self.form.name_edited.connect(self._name)
+
+    def _lay_out(self) -> None:
+        head = QHBoxLayout()
+        head.setContentsMargins(16, 12, 12, 8)
+        head.setSpacing(4)
+        head.addWidget(label("Experiment", "title"))
+        head.addStretch()
+        for icon, name, action in (
+            ("save", "Save as a preset", self.save_action),
+            ("reset", "Reset the form", self.reset_action),
+        ):
+            head.addWidget(_button_for(action, icon, name))
+        scroll = QScrollArea()
+        scroll.setWidget(self.form)
+        scroll.setWidgetResizable(True)
+        scroll.setFrameShape(QFrame.Shape.NoFrame)
+        scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        scroll.setAccessibleName("The experiment's settings")
+        bar = scroll.verticalScrollBar()
+        bar.rangeChanged.connect(
+            lambda _, high: self.form.set_bar_width(bar.sizeHint().width() if high else 0)
+        )
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(0)
+        layout.addLayout(head)
+        layout.addWidget(scroll, 1)
+        layout.addWidget(self.foot)
+        self.setMinimumWidth(288)
+
+
+def _button_for(action: QAction, icon: str, name: str) -> IconButton:
+    button = IconButton(icon, name)
+
+    def follow() -> None:
+        button.setEnabled(action.isEnabled())
+        button.setToolTip(action.toolTip())
+
+    button.clicked.connect(action.trigger)
+    action.changed.connect(follow)
+    follow()
+    return button

@@ -1,0 +1,171 @@
+"""Whether a draft can run, and as what: the plan behind the form's button, or the reasons against it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from engine.catalog import Catalog, problems
+from engine.experiment import Experiment, experiment_from
+from engine.problem import Problem, ProblemError, request_problem
+from gui.panels.setup_draft import Draft, plain
+from gui.panels.setup_fields import label_of
+
+_LONGEST_REMEDY = 80
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the form asks the window to run: labelled experiments, which a comparison then sets side by side.
+
+    `name` is what the user called the runs, or None where they are to be numbered. `title` is for a
+    comparison, or for a single run that has a name; it is empty for one that is to be numbered.
+    """
+
+    title: str
+    experiments: tuple[tuple[str, Experiment], ...]
+    is_comparison: bool
+    name: str | None = None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The draft's experiments, and the first problem of each setting by its dotted key."""
+
+    experiments: tuple[tuple[str, Experiment], ...]
+    problems: Mapping[str, Problem]
+
+    @property
+    def reason(self) -> str | None:
+        """Why the draft cannot run, in one sentence; None if it can."""
+        return next((sentence(problem) for problem in self.problems.values()), None)
+
+
+def check(draft: Draft, catalog: Catalog | None) -> Outcome:
+    """Validates every run of the draft; with no catalog yet, only what needs none."""
+    found: dict[str, Problem] = {}
+    for problem in _blanks(draft):
+        found.setdefault(problem.key or "", problem)
+    experiments: list[tuple[str, Experiment]] = []
+    for label, settings in draft.variants(catalog):
+        try:
+            experiment = experiment_from(settings)
+        except ProblemError as error:
+            against: tuple[Problem, ...] = error.problems
+        else:
+            against = problems(experiment, catalog) if catalog else ()
+            if experiment not in (known for _, known in experiments):
+                experiments.append((label, experiment))
+        for problem in against:
+            found.setdefault(problem.key or "", problem)
+    return Outcome(tuple(experiments), found)
+
+
+def _blanks(draft: Draft) -> list[Problem]:
+    blank = []
+    # an empty length would be read as "one epoch", which nobody typed
+    if not plain(draft.length_key, draft.text(draft.length_key)):
+        blank.append(
+            request_problem("Length is empty.", "Type how long to train.", key=draft.length_key, value="")
+        )
+    if not draft.ticked:
+        blank.append(
+            request_problem("No precision is ticked.", "Tick one, or several to compare.", key="precision")
+        )
+    return blank
+
+
+def sentence(problem: Problem) -> str:
+    """The problem in the form's own words: the setting by its label, not its key."""
+    key = problem.key
+    if key is None:
+        return problem.message
+    text = re.sub(rf"^{re.escape(key)}\b", lambda _: label_of(key), problem.message)
+    return text.replace(" is '',", " is empty,").replace(" is None,", " is empty,")
+
+
+def explanation(problem: Problem) -> str:
+    """The sentence, and the remedy where it is short and says more than the sentence does."""
+    remedy, key = problem.remedy, problem.key or ""
+    if remedy.startswith(f"Set {key} to") or len(remedy) > _LONGEST_REMEDY:
+        return sentence(problem)
+    spoken = re.sub(rf"\b{re.escape(key)}\b", label_of(key).lower(), remedy) if key else remedy
+    return f"{sentence(problem)} {spoken}"
+
+
+def request(draft: Draft, outcome: Outcome) -> Request:
+    """The request that a sound draft makes."""
+    labels = [label for label, _ in outcome.experiments]
+    name = draft.name.strip() or None
+    return Request(name or _title(labels), outcome.experiments, len(labels) > 1, name)
+
+
+def _title(labels: Sequence[str]) -> str:
+    if len(labels) == 1:
+        return ""
+    return f"{labels[0]} against {labels[1]}" if len(labels) == 2 else ", ".join(labels)
+
+
+def button_words(draft: Draft, outcome: Outcome) -> str:
+    """What the primary button says: "Compare 2 precisions", "Train in FP32"."""
+    count = len(outcome.experiments)
+    ticked = draft.ticked
+    if count > len(ticked) or (count == 1 and not ticked):
+        return f"Compare {count} runs" if count > 1 else "Train"
+    if len(ticked) > 1:
+        return f"Compare {len(ticked)} precisions"
+    return f"Train in {ticked[0].label}" if ticked else "Train"
+
+
+def plan_words(outcome: Outcome, catalog: Catalog | None) -> str:
+    """What pressing the button will do: "2 runs, 940 steps each"."""
+    count = len(outcome.experiments)
+    lengths = {_length(experiment, catalog) for _, experiment in outcome.experiments}
+    runs = f"{count:,} run" + ("s" if count != 1 else "")
+    if len(lengths) != 1:
+        return runs
+    return f"{runs}, {lengths.pop()}" + (" each" if count > 1 else "")
+
+
+def _length(experiment: Experiment, catalog: Catalog | None) -> str:
+    per_epoch = steps_in_epoch(experiment, catalog)
+    steps = experiment.steps
+    if steps is None and per_epoch is not None and experiment.epochs is not None:
+        steps = experiment.epochs * per_epoch
+    if steps is not None:
+        return f"{steps:,} step" + ("s" if steps != 1 else "")
+    return f"{experiment.epochs:,} epoch" + ("s" if experiment.epochs != 1 else "")
+
+
+def steps_in_epoch(experiment: Experiment, catalog: Catalog | None) -> int | None:
+    """How many steps make one epoch; None while the dataset's size is unknown."""
+    dataset = catalog.dataset(experiment.dataset) if catalog else None
+    if dataset is None:
+        return None
+    return -(-(dataset.train_samples or experiment.samples) // experiment.batch_size)
+
+
+def converted_length(draft: Draft, outcome: Outcome, catalog: Catalog | None) -> tuple[str, str]:
+    """The draft's length in the other unit, as (key, text); the same number where it cannot be known."""
+    key = draft.length_key
+    other = "steps" if key == "epochs" else "epochs"
+    experiment = outcome.experiments[0][1] if outcome.experiments else None
+    per_epoch = steps_in_epoch(experiment, catalog) if experiment else None
+    length = getattr(experiment, key) if experiment else None
+    if per_epoch is None or length is None:
+        return other, draft.text(key)
+    return other, f"{length * per_epoch if key == 'epochs' else max(1, round(length / per_epoch)):,}"
+
+
+def unresolved(experiment: Experiment, catalog: Catalog) -> Experiment:
+    """A run's experiment with what this machine would choose anyway left open again."""
+    dataset = catalog.dataset(experiment.dataset)
+    update: dict[str, object] = {}
+    if experiment.device == catalog.devices[0].name:
+        update["device"] = "auto"
+    if dataset is not None and experiment.image_size == dataset.image_size:
+        update["image_size"] = None
+    if dataset is not None and experiment.num_classes == dataset.num_classes:
+        update["num_classes"] = None
+    return experiment.model_copy(update=update)

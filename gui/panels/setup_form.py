@@ -1,0 +1,164 @@
+"""The scrolled part of the setup panel: the fields. It shows a draft, and says what a person changed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QVBoxLayout, QWidget
+
+from engine.catalog import Catalog
+from engine.experiment import Precision
+from engine.presets import Preset
+from gui.panels.setup_check import Outcome, explanation
+from gui.panels.setup_controls import ChoiceBox, LengthEdit, NumberEdit, SearchBox
+from gui.panels.setup_draft import Draft
+from gui.panels.setup_fields import LABELS, TIPS
+from gui.panels.setup_options import MoreOptions
+from gui.panels.setup_words import dataset_words, parameters_words
+from gui.widgets import Field, PrecisionChip, divider, label, set_text
+
+_MARGIN = 16
+
+
+class SetupForm(QWidget):
+    """Every signal comes from a person's hand; `show_draft` emits none."""
+
+    preset_chosen = Signal(str)
+    edited = Signal(str, str)  # dotted key, text
+    length_edited = Signal(str)
+    unit_toggled = Signal()
+    ticked = Signal(object)  # tuple[Precision, ...]
+    name_edited = Signal(str)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.preset = ChoiceBox(LABELS["preset"], TIPS["preset"])
+        self.model = SearchBox(LABELS["model"], TIPS["model"])
+        self.dataset = ChoiceBox(LABELS["dataset"], TIPS["dataset"])
+        self.batch_size = NumberEdit(LABELS["batch_size"], TIPS["batch_size"])
+        self.length = LengthEdit("Length", TIPS["length"])
+        self.chips = {precision: PrecisionChip(precision) for precision in Precision}
+        self.more = MoreOptions()
+        self._chip_note = label("", "hint")
+        self._fields = {
+            "model": Field(LABELS["model"], self.model),
+            "dataset": Field(LABELS["dataset"], self.dataset),
+            "precision": Field(LABELS["precision"], self._make_chips()),
+            "batch_size": Field(LABELS["batch_size"], self.batch_size),
+            "length": Field("Length", self.length),
+        }
+        self._lay_out()
+        self._connect()
+
+    def set_presets(self, presets: Sequence[Preset]) -> None:
+        """Offers these presets."""
+        self.preset.set_choices([(preset.name, preset.title) for preset in presets])
+
+    def show_draft(self, draft: Draft, catalog: Catalog | None) -> None:
+        """Shows what the draft says and what the catalog knows of it."""
+        self.preset.set_value(draft.preset.name)
+        self.preset.setToolTip(draft.preset.about or TIPS["preset"])
+        if catalog is not None:
+            self.model.set_choices([(entry.name, entry.name) for entry in catalog.models])
+            self.dataset.set_choices([(entry.name, entry.title) for entry in catalog.datasets])
+        self.model.set_value(draft.text("model"))
+        self.dataset.set_value(draft.text("dataset"))
+        self.batch_size.set_value(draft.text("batch_size"))
+        self.length.set_unit(draft.length_key)
+        self.length.set_value(draft.text(draft.length_key))
+        self._show_facts(draft, catalog)
+        self._show_chips(draft, catalog)
+        self.more.show_draft(draft, catalog)
+
+    def show_outcome(self, outcome: Outcome) -> None:
+        """Puts each reason under the field that it is about."""
+        sentences = {key: explanation(problem) for key, problem in outcome.problems.items()}
+        length = sentences.get("epochs") or sentences.get("steps")
+        for key, field in self._fields.items():
+            field.set_problem(length if key == "length" else sentences.get(key))
+        self.more.show_problems(sentences)
+
+    def set_bar_width(self, pixels: int) -> None:
+        """Gives the scroll bar its room from the margin, so that the fields keep their width."""
+        self._column.setContentsMargins(_MARGIN, 0, max(_MARGIN - pixels, 4), 0)
+
+    def problem(self, key: str) -> str | None:
+        """The reason that stands under the field of a setting."""
+        field = self._fields.get("length" if key in ("epochs", "steps") else key)
+        return (field or self.more.form.fields[key]).problem()
+
+    def _show_facts(self, draft: Draft, catalog: Catalog | None) -> None:
+        model = catalog.model(draft.text("model")) if catalog else None
+        dataset = catalog.dataset(draft.text("dataset")) if catalog else None
+        self.model.set_info(parameters_words(model))
+        self.dataset.set_info(*dataset_words(dataset, draft))
+        comes_later = dataset is not None and dataset.needs_download
+        self._fields["dataset"].set_note("downloaded when first used" if comes_later else "")
+
+    def _show_chips(self, draft: Draft, catalog: Catalog | None) -> None:
+        device = catalog.device(draft.text("device")) if catalog else None
+        notes = []
+        for precision, chip in self.chips.items():
+            is_ticked = precision in draft.ticked
+            chip.setChecked(is_ticked)
+            entry = device.precision(precision) if device else None
+            available = entry is None or entry.available
+            chip.set_available(available, entry.reason if entry else None, entry.note if entry else None)
+            # one that is ticked though it cannot be used must at least come off again
+            chip.setEnabled(available or is_ticked)
+            if is_ticked and entry is not None and entry.available and entry.note:
+                notes.append(f"{precision.label}: {entry.note}")
+        count = len(draft.ticked)
+        self._fields["precision"].set_note(f"{count} selected" if count else "none selected")
+        set_text(self._chip_note, "\n".join(notes))
+        self._chip_note.setVisible(bool(notes))
+
+    def _make_chips(self) -> QWidget:
+        holder = QWidget()
+        holder.setAccessibleName("Precision")
+        grid = QGridLayout(holder)
+        grid.setContentsMargins(0, 0, 0, 0)
+        grid.setSpacing(8)
+        for place, chip in enumerate(self.chips.values()):
+            grid.addWidget(chip, place // 2, place % 2)
+            chip.clicked.connect(self._tick)
+        self._chip_note.setWordWrap(True)
+        self._chip_note.hide()
+        grid.addWidget(self._chip_note, 2, 0, 1, 2)
+        return holder
+
+    def _tick(self) -> None:
+        self.ticked.emit(tuple(precision for precision, chip in self.chips.items() if chip.isChecked()))
+
+    def _lay_out(self) -> None:
+        sizes = QHBoxLayout()
+        sizes.setSpacing(12)
+        for key in ("batch_size", "length"):
+            sizes.addWidget(self._fields[key], 1, Qt.AlignmentFlag.AlignTop)
+        self._column = layout = QVBoxLayout(self)
+        layout.setContentsMargins(_MARGIN, 0, _MARGIN, 0)
+        layout.setSpacing(0)
+        layout.addWidget(Field(LABELS["preset"], self.preset))
+        for key in ("model", "dataset", "precision"):
+            layout.addWidget(self._fields[key])
+        layout.addLayout(sizes)
+        layout.addSpacing(4)
+        layout.addWidget(divider())
+        layout.addSpacing(12)
+        layout.addWidget(self.more)
+        layout.addStretch()
+
+    def _connect(self) -> None:
+        self.preset.edited.connect(self.preset_chosen)
+        plain: dict[str, NumberEdit | ChoiceBox] = {
+            "model": self.model,
+            "dataset": self.dataset,
+            "batch_size": self.batch_size,
+        }
+        for key, control in plain.items():
+            control.edited.connect(lambda text, key=key: self.edited.emit(key, text))
+        self.length.edited.connect(self.length_edited)
+        self.length.unit_toggled.connect(self.unit_toggled)
+        self.more.form.edited.connect(self.edited)
+        self.more.form.name_edited.connect(self.name_edited)

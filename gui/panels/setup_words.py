@@ -1,0 +1,51 @@
+"""The small facts beside the form's fields: how large a model is, what a dataset holds."""
+
+from __future__ import annotations
+
+from engine.catalog import DatasetEntry, ModelEntry
+from gui.panels.setup_draft import Draft, plain
+
+_SCALES = ((1_000_000_000, "B", ".1f"), (1_000_000, "M", ".1f"), (10_000, "k", ".0f"))
+
+
+def parameters_words(model: ModelEntry | None) -> str:
+    """A model's size as "25.6 M parameters"."""
+    if model is None:
+        return ""
+    for scale, letter, form in _SCALES:
+        if model.parameters >= scale:
+            divisor = 1_000 if letter == "k" else scale
+            return f"{model.parameters / divisor:{form}} {letter} parameters"
+    return f"{model.parameters:,} parameters"
+
+
+def dataset_words(dataset: DatasetEntry | None, draft: Draft) -> tuple[str, ...]:
+    """What the dataset's samples are, at the draft's size and classes: in full, then shorter."""
+    if dataset is None:
+        return ()
+    size = plain("image_size", draft.text("image_size")) or dataset.image_size
+    classes = plain("num_classes", draft.text("num_classes")) if dataset.any_classes else ""
+    classes = classes or str(dataset.num_classes or "")
+    if dataset.image_size is None:
+        return ("no pictures",)
+    pictures = f"{size}×{size}"
+    if dataset.train_samples is not None:
+        pictures = f"{dataset.train_samples:,} of {pictures}"
+    return (f"{pictures}, {classes} classes", pictures) if classes else (pictures,)
+
+
+SUMMARY_LINES = 3
+
+
+def option_lines(draft: Draft) -> tuple[str, ...]:
+    """The settings under "More options" that matter most, in three short lines."""
+    optimizer = {"adamw": "AdamW", "sgd": "SGD"}.get(
+        draft.text("optimizer.name"), draft.text("optimizer.name")
+    )
+    clip, cap = draft.text("step.clip_norm"), draft.text("memory_cap_gib")
+    clipping = f"clip norm {clip}" if clip else "no clipping"
+    return (
+        f"{optimizer} · learning rate {draft.text('optimizer.learning_rate')} · {clipping}",
+        f"scaler {draft.text('scaler.mode')} · device {draft.text('device')} · seed {draft.text('seed')}",
+        f"memory cap {cap} GiB" if cap else "no memory cap",
+    )

@@ -1,0 +1,121 @@
+"""One run's curve in a plot: the data it shows, and the pyqtgraph items that draw it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyqtgraph as pg
+from numpy.typing import NDArray
+from PySide6.QtGui import QColor, QPen
+
+from engine.experiment import Precision
+from gui.plots.smoothing import Values
+from gui.plots.ticks import nice_step
+from gui.theme import theme
+from gui.widgets.markers import precision_pen
+
+_LEAST_MARKER_STEPS = 40
+_MARKER_SIZE, _LAST_MARKER_SIZE = 7.5, 10.0
+_STAGGER = {Precision.FP32: 0.75, Precision.TF32: 0.55, Precision.FP16: 0.375, Precision.BF16: 0.175}
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """One run's data for one plot: `x` and `y` of one length, `x` rising.
+
+    `shadow` is context drawn dim beside it (reserved beside allocated) and named `shadow_name` in the
+    legend; `skips` are places on the x axis.
+    """
+
+    key: str
+    precision: Precision
+    name: str
+    x: Values
+    y: Values
+    shadow: Values | None = None
+    shadow_name: str = ""
+    skips: tuple[float, ...] = ()
+
+    def index_at(self, place: float) -> int | None:
+        """The row nearest to `place`, or None where the curve does not reach."""
+        if not len(self.x):
+            return None
+        right = int(np.searchsorted(self.x, place))
+        if right >= len(self.x):
+            gap = float(self.x[-1] - self.x[-2]) if len(self.x) > 1 else 0.5
+            return len(self.x) - 1 if place - float(self.x[-1]) <= gap else None
+        if right and place - self.x[right - 1] < self.x[right] - place:
+            right -= 1
+        return right
+
+
+def marker_rows(count: int, visible: float, precision: Precision) -> NDArray[np.intp]:
+    """The rows that carry a marker: one per 40 at most, five across what is visible, staggered."""
+    spacing = max(_LEAST_MARKER_STEPS, int(nice_step(max(visible, 1.0), 5)))
+    # none right before the last point, which has a marker of its own
+    end = count - spacing // 6
+    return np.arange(int(spacing * _STAGGER[precision]), max(0, end), spacing, dtype=np.intp)
+
+
+def staircase(x: Values, y: Values) -> tuple[Values, Values]:
+    """A step-like curve reduced to its corners."""
+    if len(x) < 2:
+        return x, y
+    changes = np.flatnonzero(y[1:] != y[:-1]) + 1
+    corners_x = np.concatenate(([x[0]], np.repeat(x[changes], 2), [x[-1]]))
+    corners_y = np.concatenate(([y[0]], np.column_stack((y[changes - 1], y[changes])).ravel(), [y[-1]]))
+    return corners_x, corners_y
+
+
+def _live_line() -> pg.PlotDataItem:
+    # one pixel, opaque, not antialiased, one extreme pair a pixel: anything else costs frames
+    return pg.PlotDataItem(antialias=False, connect="finite", autoDownsampleFactor=1.0)
+
+
+class CurveItems:
+    """The items of one curve in one plot: dim trace, line, sparse markers, last point."""
+
+    def __init__(self, plot: pg.PlotItem, precision: Precision) -> None:
+        self._plot, self._precision = plot, precision
+        self._dim, self._line = _live_line(), _live_line()
+        self._markers = pg.ScatterPlotItem()
+        items = (self._dim, self._line, self._markers)
+        for height, item in enumerate(items):
+            item.setZValue(height)
+            plot.addItem(item, ignoreBounds=True)
+        self._items = items
+        self.restyle()
+
+    def show(
+        self, x: Values, line: Values, dim: Values | None, markers: NDArray[np.intp], steps: bool
+    ) -> None:
+        """Draws `line` over `dim`; both in the view's coordinates, NaN where there is no value."""
+        self._dim.setData(*((x, dim) if dim is not None and np.isfinite(dim).any() else ([], [])))
+        known = np.flatnonzero(np.isfinite(line))
+        if not len(known):
+            self._line.setData([], [])
+            self._markers.setData([], [])
+            return
+        self._line.setData(*(staircase(x, line) if steps else (x, line)))
+        shown = markers[np.isfinite(line[markers])]
+        rows = np.append(shown, known[-1])
+        sizes = np.append(np.full(len(shown), _MARKER_SIZE), _LAST_MARKER_SIZE)
+        self._markers.setData(x[rows], line[rows], size=sizes)
+
+    def restyle(self) -> None:
+        """Takes the colours of the theme."""
+        palette = theme().palette
+        look = palette.look(self._precision)
+        dim = QPen(QColor(look.dim), 1)
+        dim.setCosmetic(True)
+        self._dim.setPen(dim)
+        self._line.setPen(precision_pen(self._precision))
+        self._markers.setSymbol(look.symbol)
+        self._markers.setBrush(QColor(look.color))
+        self._markers.setPen(pg.mkPen(palette.bg1, width=1))
+
+    def remove(self) -> None:
+        """Takes the items out of the plot."""
+        for item in self._items:
+            self._plot.removeItem(item)

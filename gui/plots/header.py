@@ -1,0 +1,66 @@
+"""The header of a plot: title, unit and the toggles Log, Smooth and Follow."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QHBoxLayout, QWidget
+
+from gui.widgets.buttons import Button
+from gui.widgets.labels import ElidedLabel, label, set_text
+
+_HIGH, _LOW = 42, 28
+
+
+class PlotHeader(QWidget):
+    """44 px high. `changed` is emitted when Log or Smooth is switched, `follow_switched` for Follow."""
+
+    changed = Signal()
+    follow_switched = Signal(bool)
+
+    def __init__(
+        self, title: str, unit: str, smooth: int, can_log: bool, parent: QWidget | None = None
+    ) -> None:
+        super().__init__(parent)
+        self._title = label(title, "panelTitle")
+        self._unit = ElidedLabel(unit, "unit")
+        row = QHBoxLayout(self)
+        row.setContentsMargins(11, 0, 11, 0)
+        row.setSpacing(4)
+        row.addWidget(self._title)
+        row.addSpacing(4)
+        row.addWidget(self._unit, 1)
+        self.set_compact(False)
+        self.log = Button("Log", "toggle", "Show the values on a logarithmic axis")
+        self.smooth = Button(
+            f"Smooth {smooth}",
+            "toggle",
+            f"Draw a line fitted over {smooth} steps; the raw values stay behind it",
+        )
+        self.follow = Button(
+            "Follow",
+            "toggle",
+            "Keep the whole run in view. Drag or scroll a plot to look closer, double-click to return",
+        )
+        for button, shown in ((self.log, can_log), (self.smooth, smooth > 0), (self.follow, True)):
+            button.setAccessibleName(f"{title}: {button.text()}")
+            row.addWidget(button)
+            button.setVisible(shown)
+        self.smooth.setChecked(smooth > 0)
+        self.follow.setChecked(True)
+        self.log.toggled.connect(self.changed)
+        self.smooth.toggled.connect(self.changed)
+        self.follow.toggled.connect(self.follow_switched)
+
+    def set_title(self, title: str, unit: str) -> None:
+        set_text(self._title, title)
+        self._unit.set_whole_text(unit)
+
+    def set_compact(self, compact: bool) -> None:
+        """Gives up height where the plot is low."""
+        self.setFixedHeight(_LOW if compact else _HIGH)
+
+    def set_follow(self, follow: bool) -> None:
+        """Sets the toggle without emitting `follow_switched`."""
+        self.follow.blockSignals(True)
+        self.follow.setChecked(follow)
+        self.follow.blockSignals(False)

@@ -1,0 +1,262 @@
+"""A live plot: header, legend that is the readout, and curves that grow while a run trains."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from PySide6.QtCore import Signal
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QVBoxLayout, QWidget
+
+from gui.numbers import decimals_for, number
+from gui.plots.canvas import PlotCanvas
+from gui.plots.curves import Curve, CurveItems, marker_rows
+from gui.plots.frame import Frame
+from gui.plots.framing import XAxis, visible_extent, whole_range, with_capacity, x_ticks
+from gui.plots.header import PlotHeader
+from gui.plots.legend import Entry, LegendRow
+from gui.plots.scales import Scale
+from gui.plots.shown import Shown, prepared
+from gui.theme import theme
+
+_COMPACT_BELOW = 170
+
+
+@dataclass(frozen=True)
+class PlotSpec:
+    """What a plot shows and how.
+
+    `smooth` is the window of the line fit in steps (0 for none); `powers_of_two` makes the axis log2 and
+    the curve a staircase; `shows_warmup` shades the warm-up.
+    """
+
+    title: str
+    unit: str
+    about: str
+    smooth: int = 0
+    can_log: bool = True
+    powers_of_two: bool = False
+    shows_warmup: bool = False
+
+
+class LivePlot(QFrame):
+    """One plot panel. Setters only fill buffers; `refresh()`, called by one timer, draws what changed.
+
+    `hovered` carries the place of the pointer in x units or None, `x_range_chosen` the range (low, high)
+    the user dragged or scrolled to, or None when Follow is switched on again.
+    """
+
+    hovered = Signal(object)
+    x_range_chosen = Signal(object)
+
+    def __init__(self, spec: PlotSpec, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.spec = spec
+        self.setProperty("surface", "panel")
+        self.header = PlotHeader(spec.title, spec.unit, spec.smooth, spec.can_log and not spec.powers_of_two)
+        self.header.setToolTip(spec.about)
+        self.legend = LegendRow()
+        self.canvas = PlotCanvas(f"Plot: {spec.title}")
+        self._items: dict[str, CurveItems] = {}
+        self._shown: dict[str, Shown] = {}
+        self._curves: tuple[Curve, ...] = ()
+        self._x_axis: XAxis = "steps"
+        self._chosen: tuple[float, float] | None = None
+        self._total: float | None = None
+        self._warmup: float | None = None
+        self._capacity: tuple[float, str] | None = None
+        self._hint = ""
+        self._stale = True
+        self._lay_out()
+        self._connect()
+
+    def _lay_out(self) -> None:
+        legend_row = QHBoxLayout()
+        legend_row.setContentsMargins(11, 0, 11, 0)
+        legend_row.addWidget(self.legend)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(1, 1, 1, 4)
+        column.setSpacing(0)
+        column.addWidget(self.header)
+        column.addLayout(legend_row)
+        column.addWidget(self.canvas, 1)
+
+    def _connect(self) -> None:
+        self.header.changed.connect(self._redraw)
+        self.header.follow_switched.connect(self._switch_follow)
+        self.canvas.hovered.connect(self.hovered)
+        self.canvas.x_range_chosen.connect(self.x_range_chosen)
+        self.canvas.whole_asked.connect(lambda: self.x_range_chosen.emit(None))
+        self.canvas.resized.connect(self._mark)
+        theme().changed.connect(self._restyle)
+
+    def set_curves(self, curves: Sequence[Curve]) -> None:
+        """Takes the data to draw. A curve of the same key only ever grows; else give it another key."""
+        self._curves = tuple(curves)
+        self._mark()
+
+    def set_total(self, total: float | None) -> None:
+        """How far x will reach when the runs are done, where that is known."""
+        if total != self._total:
+            self._total = total
+            self._mark()
+
+    def set_warmup(self, place: float | None) -> None:
+        """Where the warm-up ends, in x units."""
+        if place != self._warmup:
+            self._warmup = place
+            self._mark()
+
+    def set_capacity(self, value: float | None, text: str = "") -> None:
+        """A limit in the plot's unit; far off scale it is pinned to the top edge."""
+        capacity = None if value is None else (value, text)
+        if capacity != self._capacity:
+            self._capacity = capacity
+            self._mark()
+
+    def set_hint(self, text: str) -> None:
+        """Words in the middle of a plot that has nothing to show."""
+        if text != self._hint:
+            self._hint = text
+            self._mark()
+
+    def set_title(self, title: str, unit: str) -> None:
+        self.header.set_title(title, unit)
+
+    def set_x_axis(self, x_axis: XAxis) -> None:
+        """What the curves' x is, for the unit at the axis and in the readout."""
+        if x_axis != self._x_axis:
+            self._x_axis = x_axis
+            self._redraw()
+            self._show_values()
+
+    def set_x_range(self, chosen: tuple[float, float] | None) -> None:
+        """Shows a part of x; None follows the whole run."""
+        self.header.set_follow(chosen is None)
+        if chosen != self._chosen:
+            self._chosen = chosen
+            self._mark()
+
+    def set_crosshair(self, place: float | None) -> None:
+        """Reads the values off at `place`; None reads the latest."""
+        self.canvas.set_crosshair(place)
+        self._show_values()
+
+    def refresh(self) -> None:
+        """Draws what changed since the last call; cheap where nothing did."""
+        if not self._stale:
+            return
+        self._stale = False
+        self._drop_gone()
+        x_range = self._x_range()
+        scale, smooth = self._scale(), self.spec.smooth if self.header.smooth.isChecked() else 0
+        for curve in self._curves:
+            shown = prepared(curve, scale, smooth, self._shown.get(curve.key))
+            if shown is not self._shown.get(curve.key) or x_range != self.canvas.frame.x_range:
+                self._shown[curve.key] = shown
+                self._draw(shown, x_range)
+        self.canvas.show_frame(self._frame(x_range))
+        self._show_values()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self.header.set_compact(event.size().height() < _COMPACT_BELOW)
+
+    def _mark(self) -> None:
+        self._stale = True
+
+    def _redraw(self) -> None:
+        self._shown.clear()
+        self._mark()
+
+    def _restyle(self) -> None:
+        for items in self._items.values():
+            items.restyle()
+        self.canvas.show_frame(replace(self.canvas.frame, skips=self._skips()))
+        self.legend.update()
+
+    def _switch_follow(self, follow: bool) -> None:
+        self.x_range_chosen.emit(None if follow else self._x_range())
+
+    def _drop_gone(self) -> None:
+        keys = {curve.key for curve in self._curves}
+        for key in [key for key in self._items if key not in keys]:
+            self._items.pop(key).remove()
+            self._shown.pop(key, None)
+
+    def _scale(self) -> Scale:
+        if self.spec.powers_of_two:
+            return Scale.LOG2
+        return Scale.LOG10 if self.header.log.isChecked() else Scale.LINEAR
+
+    def _draw(self, shown: Shown, x_range: tuple[float, float]) -> None:
+        curve = shown.curve
+        if curve.key not in self._items:
+            self._items[curve.key] = CurveItems(self.canvas.getPlotItem(), curve.precision)
+        rows = np.searchsorted(curve.x, x_range)
+        markers = marker_rows(len(curve.x), float(rows[1] - rows[0]), curve.precision)
+        self._items[curve.key].show(curve.x, shown.line, shown.dim, markers, self.spec.powers_of_two)
+
+    def _x_range(self) -> tuple[float, float]:
+        return self._chosen if self._chosen is not None else whole_range(self._curves, self._total)
+
+    def _frame(self, x_range: tuple[float, float]) -> Frame:
+        scale, area = self._scale(), self.canvas.area()
+        bounds = visible_extent(self._shown.values(), x_range)
+        y_range = scale.range_of(*bounds) if bounds else scale.range_of(0.0, 1.0)
+        y_range, capacity = with_capacity(y_range, scale, self._capacity)
+        shade = self._warmup if self.spec.shows_warmup and bounds else None
+        return Frame(
+            x_range=x_range,
+            y_range=y_range,
+            x_ticks=x_ticks(x_range, max(2, int(area.width() // 85)), self._x_axis),
+            y_ticks=scale.ticks(*y_range, max(2, int(area.height() // 26))) if bounds else (),
+            shade_until=shade,
+            shade_text="warm-up, not counted" if shade else "",
+            skips=self._skips(),
+            capacity=capacity if bounds else None,
+            hint="" if bounds else self._hint,
+        )
+
+    def _skips(self) -> tuple[tuple[float, str], ...]:
+        palette = theme().palette
+        return tuple(
+            (place, palette.look(curve.precision).color) for curve in self._curves for place in curve.skips
+        )
+
+    def _show_values(self) -> None:
+        place = self.canvas.crosshair()
+        drawn = [(curve, self._shown[curve.key]) for curve in self._curves if curve.key in self._shown]
+        rows = [(curve, shown, shown.row_at(place)) for curve, shown in drawn]
+        decimals = decimals_for(float(shown.values[row]) for _, shown, row in rows if row is not None)
+        entries = [
+            Entry(
+                curve.precision,
+                curve.name,
+                self._text(float(shown.values[row]) if row is not None else None, decimals),
+                _extra(shown.curve, row, decimals),
+            )
+            for curve, shown, row in rows
+        ]
+        skipped = self._skips()
+        self.legend.show_values(entries, self._place_text(place), skipped[0][1] if skipped else None)
+
+    def _text(self, value: float | None, decimals: int) -> str:
+        if self.spec.powers_of_two and value is not None and np.isfinite(value):
+            return f"{value:,.0f}" if value >= 1 else f"{value:g}"
+        return number(value, decimals)
+
+    def _place_text(self, place: float | None) -> str:
+        if not self._curves:
+            return ""
+        if place is None:
+            return "latest"
+        return f"step {max(1, round(place)):,}" if self._x_axis == "steps" else f"{place:,.1f} s"
+
+
+def _extra(curve: Curve, row: int | None, decimals: int) -> str:
+    if curve.shadow is None or row is None or not curve.shadow_name:
+        return ""
+    return f"({number(float(curve.shadow[row]), decimals)} {curve.shadow_name})"

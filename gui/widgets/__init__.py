@@ -1,0 +1,36 @@
+"""The widgets that panels are made of."""
+
+from gui.widgets.buttons import Button, IconButton, Segmented
+from gui.widgets.device_chip import DeviceChip
+from gui.widgets.field import Field
+from gui.widgets.focus_ring import FocusRing
+from gui.widgets.labels import ElidedLabel, divider, label, set_precision, set_property, set_text
+from gui.widgets.markers import LineSample, Marker, draw_marker, marker_pixmap, precision_pen
+from gui.widgets.precision_chip import PrecisionChip
+from gui.widgets.progress_line import ProgressLine, draw_bar
+from gui.widgets.stat_card import StatCard, StatRow
+
+__all__ = [
+    "Button",
+    "DeviceChip",
+    "ElidedLabel",
+    "Field",
+    "FocusRing",
+    "IconButton",
+    "LineSample",
+    "Marker",
+    "PrecisionChip",
+    "ProgressLine",
+    "Segmented",
+    "StatCard",
+    "StatRow",
+    "divider",
+    "draw_bar",
+    "draw_marker",
+    "label",
+    "marker_pixmap",
+    "precision_pen",
+    "set_precision",
+    "set_property",
+    "set_text",
+]

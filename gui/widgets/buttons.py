@@ -1,0 +1,128 @@
+"""Buttons: plain, with an icon alone, small toggles, and a row of segments."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from PySide6.QtCore import QSize, Qt, Signal
+from PySide6.QtWidgets import (
+    QButtonGroup,
+    QFrame,
+    QHBoxLayout,
+    QPushButton,
+    QSizePolicy,
+    QToolButton,
+    QWidget,
+)
+
+from gui.icons import icon
+from gui.theme import theme
+
+
+class Button(QPushButton):
+    """A button of `kind` primary, secondary, strip, toggle, inline or link, with an icon where named."""
+
+    def __init__(
+        self, text: str, kind: str, tooltip: str, icon_name: str | None = None, parent: QWidget | None = None
+    ) -> None:
+        super().__init__(text, parent)
+        self._kind, self._icon_name = kind, icon_name
+        self.setProperty("kind", kind)
+        self.setToolTip(tooltip)
+        self.setAccessibleName(text)
+        self.setAutoDefault(False)
+        self.setCursor(Qt.CursorShape.PointingHandCursor)
+        if kind == "toggle":
+            self.setCheckable(True)
+        if icon_name is not None:
+            self.setIconSize(QSize(14, 14))
+            theme().changed.connect(self._recolor)
+            self._recolor()
+
+    def set_icon(self, name: str) -> None:
+        self._icon_name = name
+        self._recolor()
+
+    def _recolor(self) -> None:
+        if self._icon_name is None:
+            return
+        palette = theme().palette
+        color = {"primary": palette.prifg, "link": palette.text2}.get(self._kind, palette.text)
+        self.setIcon(icon(self._icon_name, color, 14, palette.off))
+
+
+class IconButton(QToolButton):
+    """A button that is an icon alone, so its name is told by tooltip and to screen readers."""
+
+    def __init__(
+        self, icon_name: str, name: str, tooltip: str | None = None, parent: QWidget | None = None
+    ) -> None:
+        super().__init__(parent)
+        self._icon_name = icon_name
+        self.setProperty("kind", "icon")
+        self.setAccessibleName(name)
+        self.setToolTip(tooltip or name)
+        self.setIconSize(QSize(16, 16))
+        self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+        self.setCursor(Qt.CursorShape.PointingHandCursor)
+        theme().changed.connect(self._recolor)
+        self._recolor()
+
+    def set_icon(self, icon_name: str) -> None:
+        """Shows another icon of gui.icons."""
+        if icon_name != self._icon_name:
+            self._icon_name = icon_name
+            self._recolor()
+
+    def _recolor(self) -> None:
+        palette = theme().palette
+        self.setIcon(icon(self._icon_name, palette.text2, 16, palette.off))
+
+
+class Segmented(QFrame):
+    """A row of choices of which exactly one holds; `changed` carries its key."""
+
+    changed = Signal(str)
+
+    def __init__(
+        self, choices: Sequence[tuple[str, str]], name: str, tooltip: str = "", parent: QWidget | None = None
+    ) -> None:
+        """`choices` are pairs of key and text; the first is chosen."""
+        super().__init__(parent)
+        self.setProperty("surface", "track")
+        self.setAccessibleName(name)
+        self.setToolTip(tooltip)
+        self.setFixedHeight(32)
+        self._group = QButtonGroup(self)
+        self._group.setExclusive(True)
+        self._buttons: dict[str, QPushButton] = {}
+        row = QHBoxLayout(self)
+        row.setContentsMargins(1, 1, 1, 1)
+        row.setSpacing(0)
+        for key, text in choices:
+            row.addWidget(self._segment(key, text, f"{name}: {text}", tooltip))
+        self._buttons[choices[0][0]].setChecked(True)
+
+    def _segment(self, key: str, text: str, name: str, tooltip: str) -> QPushButton:
+        button = QPushButton(text)
+        button.setProperty("kind", "segment")
+        button.setCheckable(True)
+        button.setAutoDefault(False)
+        button.setAccessibleName(name)
+        button.setToolTip(tooltip)
+        button.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
+        button.clicked.connect(lambda: self.changed.emit(key))
+        self._group.addButton(button)
+        self._buttons[key] = button
+        return button
+
+    def value(self) -> str:
+        """The key of the chosen segment."""
+        return next(key for key, button in self._buttons.items() if button.isChecked())
+
+    def set_value(self, key: str) -> None:
+        """Chooses a segment without emitting `changed`. Raises KeyError for an unknown key."""
+        self._buttons[key].setChecked(True)
+
+    def button(self, key: str) -> QPushButton:
+        return self._buttons[key]

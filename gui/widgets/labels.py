@@ -1,0 +1,84 @@
+"""Labels: one with a role of the style sheet, and one that shortens its text to its room."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QSize, Qt
+from PySide6.QtGui import QFontMetrics, QResizeEvent
+from PySide6.QtWidgets import QFrame, QLabel, QSizePolicy, QWidget
+
+from engine.experiment import Precision
+
+
+def label(text: str, role: str, parent: QWidget | None = None) -> QLabel:
+    """A plain-text label whose look is the style sheet's `role`."""
+    result = QLabel(text, parent)
+    result.setTextFormat(Qt.TextFormat.PlainText)
+    result.setProperty("role", role)
+    return result
+
+
+def set_text(target: QLabel, text: str) -> None:
+    """Sets the text only where it changed: setting it lays the window out anew."""
+    if target.text() != text:
+        target.setText(text)
+
+
+def set_property(target: QWidget, name: str, value: object) -> None:
+    """Sets a dynamic property that the style sheet reads, and applies it."""
+    if target.property(name) != value:
+        target.setProperty(name, value)
+        target.style().unpolish(target)
+        target.style().polish(target)
+
+
+def set_precision(target: QLabel, precision: Precision | None) -> None:
+    """Gives the text the colour of a precision, or takes it away."""
+    set_property(target, "precision", precision.value if precision is not None else "")
+
+
+def divider(vertical: bool = False, parent: QWidget | None = None) -> QFrame:
+    """A hairline across, or down."""
+    line = QFrame(parent)
+    line.setProperty("surface", "vdivider" if vertical else "divider")
+    return line
+
+
+class ElidedLabel(QLabel):
+    """A label that shortens its text with an ellipsis and then tells the whole of it in a tooltip."""
+
+    def __init__(self, text: str = "", role: str = "body", parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setTextFormat(Qt.TextFormat.PlainText)
+        self.setProperty("role", role)
+        self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Preferred)
+        self._whole = ""
+        self.set_whole_text(text)
+
+    def whole_text(self) -> str:
+        return self._whole
+
+    def set_whole_text(self, text: str) -> None:
+        """Sets the text; what fits of it is shown."""
+        if text == self._whole:
+            return
+        self._whole = text
+        self.setAccessibleName(text)
+        self.updateGeometry()
+        self._shorten()
+
+    def sizeHint(self) -> QSize:
+        width = QFontMetrics(self.font()).horizontalAdvance(self._whole) + 2
+        return QSize(width, super().sizeHint().height())
+
+    def minimumSizeHint(self) -> QSize:
+        return QSize(16, super().minimumSizeHint().height())
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._shorten()
+
+    def _shorten(self) -> None:
+        shown = QFontMetrics(self.font()).elidedText(self._whole, Qt.TextElideMode.ElideRight, self.width())
+        if shown != self.text():
+            self.setText(shown)
+            self.setToolTip(self._whole if shown != self._whole else "")

@@ -1,0 +1,117 @@
+"""The markers of the precisions: circle, square, triangle, diamond; filled, or hollow while queued."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QPointF, QRectF, QSize, Qt
+from PySide6.QtGui import QColor, QPainter, QPainterPath, QPaintEvent, QPen, QPixmap, QPolygonF
+from PySide6.QtWidgets import QWidget
+
+from engine.experiment import Precision
+from gui.theme import theme
+
+
+def marker_path(symbol: str, size: float) -> QPainterPath:
+    """The outline of a pyqtgraph symbol (`o`, `s`, `t1`, `d`), `size` pixels wide, about the origin."""
+    half = size / 2
+    path = QPainterPath()
+    if symbol == "o":
+        path.addEllipse(QPointF(0, 0), half, half)
+    elif symbol == "s":
+        path.addRect(QRectF(-half * 0.9, -half * 0.9, size * 0.9, size * 0.9))
+    elif symbol == "t1":
+        points = [QPointF(0, -half), QPointF(half * 1.1, half * 0.85), QPointF(-half * 1.1, half * 0.85)]
+        path.addPolygon(QPolygonF(points))
+        path.closeSubpath()
+    else:
+        tip = half * 1.15
+        path.addPolygon(QPolygonF([QPointF(0, -tip), QPointF(tip, 0), QPointF(0, tip), QPointF(-tip, 0)]))
+        path.closeSubpath()
+    return path
+
+
+def draw_marker(
+    painter: QPainter,
+    center: QPointF,
+    precision: Precision,
+    size: float = 8.0,
+    *,
+    hollow: bool = False,
+    color: str | None = None,
+) -> None:
+    """Draws the precision's marker at `center`, in its own colour unless another is given."""
+    look = theme().palette.look(precision)
+    ink = QColor(color or look.color)
+    painter.save()
+    painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+    painter.translate(center)
+    if hollow:
+        painter.setPen(QPen(ink, 1.3))
+        painter.setBrush(Qt.BrushStyle.NoBrush)
+        painter.drawPath(marker_path(look.symbol, size - 1.0))
+    else:
+        painter.fillPath(marker_path(look.symbol, size), ink)
+    painter.restore()
+
+
+def marker_pixmap(
+    precision: Precision, size: int = 8, hollow: bool = False, ratio: float = 1.0, color: str | None = None
+) -> QPixmap:
+    """The marker on a transparent square 4 px wider than itself."""
+    side = size + 4
+    picture = QPixmap(QSize(round(side * ratio), round(side * ratio)))
+    picture.setDevicePixelRatio(ratio)
+    picture.fill(Qt.GlobalColor.transparent)
+    painter = QPainter(picture)
+    draw_marker(painter, QPointF(side / 2, side / 2), precision, size, hollow=hollow, color=color)
+    painter.end()
+    return picture
+
+
+def precision_pen(precision: Precision, width: float = 1.0, color: str | None = None) -> QPen:
+    """The precision's pen: cosmetic, opaque, with its dash at any width."""
+    look = theme().palette.look(precision)
+    pen = QPen(QColor(color or look.color), width)
+    pen.setCosmetic(True)
+    if look.dash:
+        pen.setDashPattern([length / width for length in look.dash])
+        pen.setCapStyle(Qt.PenCapStyle.FlatCap)
+    return pen
+
+
+class Marker(QWidget):
+    """A precision's marker alone; its name must stand beside it."""
+
+    def __init__(self, precision: Precision, size: int = 8, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._precision, self._size, self._hollow = precision, size, False
+        self.setFixedSize(size + 4, size + 4)
+        theme().changed.connect(self.update)
+
+    def set_precision(self, precision: Precision, hollow: bool = False) -> None:
+        if (precision, hollow) != (self._precision, self._hollow):
+            self._precision, self._hollow = precision, hollow
+            self.update()
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        painter = QPainter(self)
+        center = QPointF(self.width() / 2, self.height() / 2)
+        draw_marker(painter, center, self._precision, self._size, hollow=self._hollow)
+        painter.end()
+
+
+class LineSample(QWidget):
+    """A short piece of a precision's line with its marker, as it stands in a legend."""
+
+    def __init__(self, precision: Precision, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._precision = precision
+        self.setFixedSize(28, 16)
+        theme().changed.connect(self.update)
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        painter = QPainter(self)
+        painter.setPen(precision_pen(self._precision))
+        middle = self.height() / 2
+        painter.drawLine(QPointF(0, middle), QPointF(self.width(), middle))
+        draw_marker(painter, QPointF(self.width() / 2, middle), self._precision, 8)
+        painter.end()

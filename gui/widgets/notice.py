@@ -1,0 +1,59 @@
+"""A strip that tells one thing in words, with at most one thing to do about it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QWidget
+
+from gui.widgets.buttons import Button, IconButton
+from gui.widgets.labels import label, set_text
+
+
+class Notice(QFrame):
+    """Hidden until it has something to say; a new message takes the place of the one before."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setProperty("surface", "panel")
+        self._text = label("", "strong")
+        self._text.setWordWrap(True)
+        self._remedy = label("", "body")
+        self._remedy.setWordWrap(True)
+        self._action = Button("", "strip", "")
+        self._action.clicked.connect(self._act)
+        self._do: Callable[[], None] | None = None
+        close = IconButton("cross", "Close this message")
+        close.clicked.connect(self.hide)
+        row = QHBoxLayout(self)
+        row.setContentsMargins(16, 8, 8, 8)
+        row.setSpacing(12)
+        row.addWidget(self._text, 3)
+        row.addWidget(self._remedy, 2)
+        row.addWidget(self._action)
+        row.addWidget(close)
+        self.hide()
+
+    def tell(
+        self, text: str, remedy: str = "", action: str = "", do: Callable[[], None] | None = None
+    ) -> None:
+        """Shows `text`, what to do about it, and a button named `action` that calls `do`."""
+        set_text(self._text, text)
+        set_text(self._remedy, remedy)
+        self._remedy.setVisible(bool(remedy))
+        self._action.setVisible(do is not None)
+        self._action.setText(action)
+        self._action.setAccessibleName(action)
+        self._action.setToolTip(action)
+        self._do = do
+        self.setAccessibleName(f"{text} {remedy}".strip())
+        self.show()
+
+    def text(self) -> str:
+        """What it says now; empty while it is hidden."""
+        return self._text.text() if not self.isHidden() else ""
+
+    def _act(self) -> None:
+        self.hide()
+        if self._do is not None:
+            self._do()

@@ -1,0 +1,70 @@
+"""The chip that ticks a precision: marker, name and tick."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QPointF, QRectF, QSize, Qt
+from PySide6.QtGui import QColor, QPainter, QPaintEvent, QPen
+from PySide6.QtWidgets import QAbstractButton, QSizePolicy, QWidget
+
+from engine.experiment import Precision
+from gui.fonts import font
+from gui.icons import draw_icon
+from gui.theme import theme
+from gui.widgets.markers import draw_marker
+
+_HEIGHT = 36
+
+
+class PrecisionChip(QAbstractButton):
+    """A checkable chip, 36 px high. One that cannot be ticked says why in its tooltip."""
+
+    def __init__(self, precision: Precision, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.precision = precision
+        self.setText(precision.label)
+        self.setCheckable(True)
+        self.setFixedHeight(_HEIGHT)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.setCursor(Qt.CursorShape.PointingHandCursor)
+        self.setAttribute(Qt.WidgetAttribute.WA_Hover)
+        self.setAccessibleName(f"Train in {precision.label}")
+        self.set_available(True)
+        theme().changed.connect(self.update)
+
+    def set_available(self, available: bool, reason: str | None = None, note: str | None = None) -> None:
+        """Enables the chip, or disables it with the reason; `note` says what to expect where it works."""
+        self.setEnabled(available)
+        if available:
+            usual = f"Train in {self.text()}; tick several to compare them"
+            self.setToolTip(f"{usual}. {note}" if note else f"{usual}.")
+        else:
+            self.setToolTip(f"{self.text()} cannot be used: {reason or 'this device does not support it'}.")
+
+    def sizeHint(self) -> QSize:
+        return QSize(140, _HEIGHT)
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        palette = theme().palette
+        look = palette.look(self.precision)
+        ticked = self.isChecked() and self.isEnabled()
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        outline = palette.text3 if self.underMouse() and self.isEnabled() else palette.line2
+        painter.setPen(
+            QPen(QColor(look.color if ticked else outline if self.isEnabled() else palette.line), 1)
+        )
+        painter.setBrush(QColor(look.tint if ticked else palette.field if self.isEnabled() else palette.bg1))
+        painter.drawRoundedRect(QRectF(self.rect()).adjusted(0.5, 0.5, -0.5, -0.5), 6, 6)
+        middle = self.height() / 2
+        ink = None if ticked else palette.text2 if self.isEnabled() else palette.off
+        draw_marker(painter, QPointF(18, middle), self.precision, 8, hollow=not ticked, color=ink)
+        painter.setFont(font(13, 600 if ticked else 500))
+        name_ink = palette.text if ticked else palette.text2
+        painter.setPen(QColor(name_ink if self.isEnabled() else palette.off))
+        painter.drawText(
+            QRectF(32, 0, self.width() - 60, self.height()), Qt.AlignmentFlag.AlignVCenter, self.text()
+        )
+        if ticked:
+            draw_icon(painter, QRectF(self.width() - 28, middle - 8, 16, 16), "check", look.color)
+        painter.end()

@@ -1,0 +1,162 @@
+"""A card with one figure of each run: title, unit and ratio above, marker, name and value below."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import QFrame, QGridLayout, QHBoxLayout, QSizePolicy, QVBoxLayout, QWidget
+
+from engine.experiment import Precision
+from gui.widgets.labels import ElidedLabel, label, set_precision, set_property, set_text
+from gui.widgets.markers import Marker
+
+_ROW, _LOW_ROW = 26, 20
+_NARROW = 170
+
+
+@dataclass(frozen=True)
+class StatRow:
+    """One run's line: `value` in its precision's colour, `after` in small neutral ink behind it.
+
+    An `absent` value ("not used", "–") is set small and grey. `detail` is the row's tooltip.
+    """
+
+    precision: Precision
+    name: str
+    value: str
+    after: str = ""
+    absent: bool = False
+    hollow: bool = False
+    detail: str = ""
+
+
+class _Row:
+    def __init__(self, grid: QGridLayout, number: int, precision: Precision) -> None:
+        self.marker = Marker(precision)
+        self.name = ElidedLabel("", "legend")
+        self.value = label("", "stat")
+        self.after = label("", "absent")
+        self.parts: tuple[QWidget, ...] = (self.marker, self.name, self.value, self.after)
+        values = QHBoxLayout()
+        values.setSpacing(4)
+        values.addWidget(self.value)
+        values.addWidget(self.after)
+        grid.addWidget(self.marker, number, 0)
+        grid.addWidget(self.name, number, 1)
+        grid.addLayout(values, number, 2, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
+
+    def show(self, row: StatRow) -> None:
+        self.marker.set_precision(row.precision, row.hollow)
+        self.name.set_whole_text(row.name)
+        set_text(self.value, "" if row.absent else row.value)
+        set_precision(self.value, row.precision)
+        self.value.setVisible(not row.absent)
+        after = row.value if row.absent else row.after
+        set_text(self.after, after)
+        self.after.setVisible(bool(after))
+        for part in (self.value, self.after):
+            part.setToolTip(row.detail)
+
+
+class StatCard(QFrame):
+    """One figure of up to four runs, 174 x 96 px or larger."""
+
+    def __init__(self, title: str, unit: str = "", tooltip: str = "", parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setProperty("surface", "panel")
+        self.setToolTip(tooltip)
+        self.setMinimumWidth(144)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        self._title = label(title, "label")
+        self._unit = label(unit, "unit")
+        self._ratio = label("", "ratio")
+        self._rows: list[_Row] = []
+        self._compact = self._narrow = False
+        self._head = QHBoxLayout()
+        self._head.setSpacing(8)
+        self._head.addWidget(self._title)
+        self._head.addWidget(self._unit)
+        self._head.addStretch(1)
+        self._head.addWidget(self._ratio)
+        self._grid = QGridLayout()
+        self._grid.setHorizontalSpacing(6)
+        self._grid.setVerticalSpacing(0)
+        self._grid.setColumnStretch(1, 1)
+        self._column = QVBoxLayout(self)
+        self._column.setSpacing(2)
+        self._column.addLayout(self._head)
+        self._column.addLayout(self._grid)
+        self._column.addStretch(1)
+        self._apply_size()
+
+    def set_compact(self, compact: bool) -> None:
+        """Stands closer, for a low window."""
+        if compact != self._compact:
+            self._compact = compact
+            self._apply_size()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        narrow = event.size().width() < _NARROW
+        if narrow != self._narrow:
+            self._narrow = narrow
+            self._apply_size()
+
+    def _apply_size(self) -> None:
+        side = 8 if self._narrow else 11
+        above, below = (5, 4) if self._compact else (8, 7)
+        self._column.setContentsMargins(side, above, side, below)
+        self._head.setSpacing(4 if self._narrow else 8)
+        self._title.setFixedHeight(18 if self._compact else 24)
+        self.setMinimumHeight(72 if self._compact else 96)
+        for number, row in enumerate(self._rows):
+            self._fit(number, row)
+
+    def add_corner(self, widget: QWidget) -> None:
+        """Puts a control into the header's right-hand corner."""
+        self._head.addWidget(widget)
+
+    def set_title(self, title: str, unit: str) -> None:
+        set_text(self._title, title)
+        set_text(self._unit, unit)
+
+    def set_ratio(self, text: str, tooltip: str = "") -> None:
+        """The second run's figure over the first's, such as "1.89×"; empty for none."""
+        set_text(self._ratio, text)
+        self._ratio.setToolTip(tooltip)
+
+    def ratio(self) -> str:
+        return self._ratio.text()
+
+    def set_rows(self, rows: Sequence[StatRow]) -> None:
+        """Shows one line a run."""
+        while len(self._rows) < len(rows):
+            number = len(self._rows)
+            self._rows.append(_Row(self._grid, number, rows[number].precision))
+            self._fit(number, self._rows[-1])
+        while len(self._rows) > len(rows):
+            self._drop_last_row()
+        for shown, row in zip(self._rows, rows, strict=True):
+            shown.show(row)
+        spoken = "; ".join(f"{row.name} {row.value} {row.after}".strip() for row in rows)
+        self.setAccessibleName(f"{self._title.text()} {self._unit.text()}: {spoken}")
+
+    def _fit(self, number: int, row: _Row) -> None:
+        self._grid.setRowMinimumHeight(number, _LOW_ROW if self._compact else _ROW)
+        set_property(row.value, "role", "statSmall" if self._compact or self._narrow else "stat")
+
+    def _drop_last_row(self) -> None:
+        row = self._rows.pop()
+        self._grid.setRowMinimumHeight(len(self._rows), 0)
+        for part in row.parts:
+            part.setParent(None)
+            part.deleteLater()
+
+    def texts(self) -> tuple[str, ...]:
+        """What stands in the rows, for tests and screen readers."""
+        return tuple(
+            f"{row.name.whole_text()} {row.value.text()}{row.after.text()}".strip() for row in self._rows
+        )

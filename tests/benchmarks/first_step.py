@@ -1,0 +1,83 @@
+"""From the button to the first training step, with a spare worker at the ready and without one, alternating.
+
+    QT_QPA_PLATFORM=offscreen uv run python tests/benchmarks/first_step.py
+
+The preset is hello-amp. The time ends when the window's own process has the first step's figures.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import tempfile
+import time
+from pathlib import Path
+
+os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
+
+from PySide6.QtCore import QEventLoop, QTimer
+from PySide6.QtWidgets import QApplication
+
+from engine.events import Samples
+from engine.launcher import Launcher
+from engine.records.store import Store
+from gui.app import make_application
+from gui.main_window import MainWindow
+from gui.settings import Settings
+
+REPEATS = 5
+
+
+def wait_for(signal: object, accept: object = lambda *_: True) -> None:
+    loop = QEventLoop()
+    connection = signal.connect(lambda *values: loop.quit() if accept(*values) else None)
+    QTimer.singleShot(120_000, loop.quit)
+    loop.exec()
+    signal.disconnect(connection)
+
+
+def wait_until(is_true: object) -> None:
+    while not is_true():
+        QApplication.processEvents(QEventLoop.ProcessEventsFlag.AllEvents, 20)
+
+
+class Cold(Launcher):
+    """Never keeps a spare."""
+
+    def prepare(self) -> None:
+        self._close_light()
+
+
+def measure(application: QApplication, home: Path, launcher: Launcher) -> float:
+    with Store(home / "runs.sqlite") as store:
+        window = MainWindow(store, launcher, Settings(home / "window.json"))
+        window.show()
+        wait_for(window.experiments.catalog_known)
+        window.setup.choose_preset("hello-amp")
+        wait_until(lambda: window.setup.run_action.isEnabled())
+        wait_until(lambda: launcher.has_ready_spare or isinstance(launcher, Cold))
+        began = time.perf_counter()
+        window.setup.run_action.trigger()
+        wait_for(window.experiments.event_taken, lambda _id, event: isinstance(event, Samples))
+        took = time.perf_counter() - began
+        window.close_without_asking()
+        window.deleteLater()
+        application.processEvents()
+    return took
+
+
+def main() -> None:
+    application = make_application([])
+    ready, cold = [], []
+    for _ in range(REPEATS):
+        for times, launcher in ((ready, Launcher()), (cold, Cold())):
+            with tempfile.TemporaryDirectory() as home:
+                times.append(measure(application, Path(home), launcher))
+    print(f"{'button to first step':<24}{'median s':>10}{'min s':>8}{'max s':>8}")
+    for name, times in (("spare at the ready", ready), ("no spare", cold)):
+        print(f"{name:<24}{statistics.median(times):>10.2f}{min(times):>8.2f}{max(times):>8.2f}")
+    print(f"{'ratio':<24}{statistics.median(ready) / statistics.median(cold):>10.2f}")
+
+
+if __name__ == "__main__":
+    main()

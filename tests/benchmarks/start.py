@@ -1,0 +1,92 @@
+"""How long `ammeter` takes to its first painted window, beside an empty Qt window, alternating.
+
+    QT_QPA_PLATFORM=offscreen uv run python tests/benchmarks/start.py
+
+Each start is a process of its own. It also says whether torch came into the window's process.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+REPEATS = 5
+
+WATCH = """
+import os, sys, time
+from PySide6.QtCore import QEvent, QObject
+from PySide6.QtWidgets import QMainWindow, QWidget
+class Watcher(QObject):
+    def eventFilter(self, watched, event):
+        if event.type() == QEvent.Type.Paint and isinstance(watched, QWidget):
+            if isinstance(watched.window(), QMainWindow):
+                took = time.monotonic() - float(os.environ["BEGAN"])
+                print(took, "torch" in sys.modules, len(sys.modules), flush=True)
+                os._exit(0)
+        return False
+"""
+
+AMMETER = (
+    WATCH
+    + """
+import gui.app
+make = gui.app.make_application
+def watched(arguments=None):
+    application = make(arguments)
+    application.watcher = Watcher()
+    application.installEventFilter(application.watcher)
+    return application
+gui.app.make_application = watched
+sys.argv = ["ammeter"]
+from gui.__main__ import main
+main()
+"""
+)
+
+EMPTY = (
+    WATCH
+    + """
+from PySide6.QtWidgets import QApplication
+application = QApplication([])
+watcher = Watcher()
+application.installEventFilter(watcher)
+window = QMainWindow()
+window.resize(1440, 900)
+window.show()
+application.exec()
+"""
+)
+
+
+def start(code: str, home: str) -> tuple[float, str]:
+    environment = {**os.environ, "AMMETER_HOME": home, "BEGAN": str(time.monotonic())}
+    environment.setdefault("QT_QPA_PLATFORM", "offscreen")
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+    )
+    seconds, torch, _modules = done.stdout.split()
+    return float(seconds), torch
+
+
+def main() -> None:
+    ours, empty, torch = [], [], set()
+    with tempfile.TemporaryDirectory() as home:
+        start(AMMETER, home), start(EMPTY, home)
+        for _ in range(REPEATS):
+            seconds, loaded = start(AMMETER, home)
+            ours.append(seconds)
+            torch.add(loaded)
+            empty.append(start(EMPTY, home)[0])
+    print(f"{'first painted window':<24}{'median s':>10}{'min s':>8}{'max s':>8}")
+    for name, times in (("ammeter", ours), ("an empty Qt window", empty)):
+        print(f"{name:<24}{statistics.median(times):>10.2f}{min(times):>8.2f}{max(times):>8.2f}")
+    print(f"{'ratio':<24}{statistics.median(ours) / statistics.median(empty):>10.2f}")
+    print(f"torch in the window's process: {' '.join(sorted(torch))}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,122 @@
+"""What the live window costs the training: the speed with it over the speed without, in alternating pairs.
+
+    QT_QPA_PLATFORM=offscreen uv run python tests/benchmarks/window_tax.py [--pairs 20] [--steps N] [--thread]
+
+On a GPU it trains ResNet-18 on 32x32 pictures, batch 128, FP16 AMP, with the window at 30 and 60 Hz; on a CPU
+the built-in pictures, with the window at the 5 Hz it uses there. `--thread` adds the engine inside the
+window's own process, for contrast. Each figure is the run's own steady speed; the interval is a bootstrap
+over pairs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import tempfile
+from pathlib import Path
+
+os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
+
+import numpy as np
+from PySide6.QtCore import QEventLoop
+from PySide6.QtWidgets import QApplication
+
+from engine.experiment import Experiment, experiment_from
+from engine.launcher import Launcher, Target
+from engine.records.store import Store
+from engine.runner import Runner
+from gui.app import make_application
+from gui.main_window import CPU_REPAINT_HZ, MainWindow
+from gui.settings import Settings
+
+
+def workload(has_gpu: bool, steps: int | None) -> Experiment:
+    if has_gpu:
+        settings = {"model": "resnet18", "dataset": "synthetic", "image_size": 32, "num_classes": 100}
+        settings |= {"batch_size": 128, "precision": "fp16", "steps": steps or 600}
+    else:
+        settings = {"model": "small-cnn", "dataset": "fashion", "batch_size": 64, "precision": "fp32"}
+        settings |= {"steps": steps or 150}
+    return experiment_from({**settings, "validation": {"every": 0}})
+
+
+def speed_without(experiment: Experiment, folder: Path) -> float:
+    with Store(folder / "without.sqlite") as store, Launcher() as launcher:
+        record = store.add(experiment)
+        for _ in Runner(store, launcher).run(record.id):
+            pass
+        return speed_of(store, record.id)
+
+
+def speed_with(
+    application: QApplication, experiment: Experiment, folder: Path, hz: int, target: Target
+) -> float:
+    with Store(folder / f"window-{hz}-{target}.sqlite") as store:
+        window = MainWindow(store, Launcher(target), Settings(folder / "window.json"), repaint_hz=hz)
+        window.show()
+        wait_until(application, lambda: window.experiments.catalog is not None)
+        ended: list[str] = []
+        window.experiments.ended.connect(ended.append)
+        (run_id,) = window.experiments.submit("window tax", [("run", experiment)])
+        wait_until(application, lambda: bool(ended))
+        speed = speed_of(store, run_id)
+        window.close_without_asking()
+        window.deleteLater()
+        application.processEvents()
+    return speed
+
+
+def wait_until(application: QApplication, is_true: object) -> None:
+    while not is_true():
+        application.processEvents(QEventLoop.ProcessEventsFlag.WaitForMoreEvents, 50)
+
+
+def speed_of(store: Store, run_id: str) -> float:
+    summary = store.run(run_id).summary
+    assert summary is not None and summary.samples_per_second is not None, store.run(run_id)
+    return summary.samples_per_second
+
+
+def interval(ratios: list[float]) -> tuple[float, float, float]:
+    drawn = np.random.default_rng(0).choice(ratios, size=(10_000, len(ratios)))
+    low, high = np.percentile(np.median(drawn, axis=1), [2.5, 97.5])
+    return float(np.median(ratios)), float(low), float(high)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--pairs", type=int, default=20)
+    parser.add_argument("--steps", type=int)
+    parser.add_argument("--thread", action="store_true")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as home:
+        os.environ["AMMETER_HOME"] = home
+        folder = Path(home)
+        with Store(folder / "catalog.sqlite") as store, Launcher() as launcher:
+            catalog = Runner(store, launcher).catalog()
+        application = make_application([])
+        experiment = workload(catalog.has_gpu, options.steps)
+        rates = (30, 60) if catalog.has_gpu else (CPU_REPAINT_HZ,)
+        kinds = [(Target.PROCESS, hz) for hz in rates]
+        kinds += [(Target.THREAD, hz) for hz in rates if options.thread]
+        ratios: dict[tuple[Target, int], list[float]] = {kind: [] for kind in kinds}
+        for pair in range(options.pairs):
+            for target, hz in kinds:
+                arms = [
+                    lambda target=target, hz=hz: speed_with(application, experiment, folder, hz, target),
+                    lambda: speed_without(experiment, folder),
+                ]
+                first, second = arms if pair % 2 == 0 else arms[::-1]
+                one, other = first(), second()
+                with_window, without = (one, other) if pair % 2 == 0 else (other, one)
+                ratios[target, hz].append(with_window / without)
+    what = f"{experiment.model}, batch {experiment.batch_size}, {options.pairs} pairs"
+    print(f"{catalog.devices[0].title}, {what}")
+    print(f"{'engine':<12}{'window Hz':>10}{'with / without':>16}{'95 % interval':>18}")
+    for (target, hz), values in ratios.items():
+        middle, low, high = interval(values)
+        print(f"{target.value:<12}{hz:>10}{middle:>16.3f}{f'{low:.3f} to {high:.3f}':>18}")
+
+
+if __name__ == "__main__":
+    main()

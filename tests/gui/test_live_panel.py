@@ -1,0 +1,325 @@
+"""The live panel: events in, figures and curves out."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QAbstractButton, QLabel
+from pytestqt.qtbot import QtBot
+
+from engine.events import (
+    Environment,
+    Epoch,
+    Event,
+    Failed,
+    Finished,
+    Heartbeat,
+    Phase,
+    PhaseName,
+    Samples,
+    Skipped,
+    Started,
+    Summary,
+)
+from engine.experiment import Experiment, Precision
+from engine.problem import Kind, Problem
+from gui.panels import live_figures as figures
+from gui.panels.live import EMPTY_HINT, LivePanel, LiveRun
+from gui.theme import theme
+
+
+def started(precision: str = "fp32", steps: int = 200, **more: object) -> Started:
+    settings = {"precision": precision, "steps": steps, "batch_size": 64, **more}
+    return Started(
+        experiment=Experiment.model_validate(settings),
+        environment=Environment(
+            device_name="NVIDIA H200",
+            device_memory_mib=143_155.0,
+            torch="2.11",
+            python="3.12",
+            os="Linux",
+            ammeter="0.1.0",
+        ),
+        total_steps=steps,
+        steps_per_epoch=100,
+        parameters=25_600_000,
+        loss_name="cross-entropy",
+        loss_unit="nats",
+    )
+
+
+def samples(
+    first: int, count: int, rate: float = 880.0, mib: float = 10_000.0, **columns: tuple[float, ...]
+) -> Samples:
+    steps = tuple(range(first, first + count))
+    memory = {} if "resident_mib" in columns else {"allocated_mib": (mib,) * count}
+    return Samples(
+        step=steps,
+        seconds=tuple(step * 64 / rate for step in steps),
+        loss=tuple(5.0 / step for step in steps),
+        samples_per_second=(rate,) * count,
+        learning_rate=(0.1,) * count,
+        **memory,
+        **columns,
+    )
+
+
+def made(precision: str, *events: Event) -> LiveRun:
+    run = LiveRun.of(f"run-{precision}", Experiment(precision=Precision(precision)))
+    run.take_all(events)
+    return run
+
+
+def pair() -> tuple[LiveRun, LiveRun]:
+    """FP32, finished, and FP16 AMP in the middle of its run."""
+    summary = Summary(
+        steps=200,
+        samples_per_second=880.0,
+        step_ms=72.73,
+        peak_allocated_mib=10_400.0,
+        final_train_loss=1.53,
+        final_validation_accuracy=0.613,
+    )
+    scale = (65_536.0,) * 26 + (32_768.0,) * 100
+    return (
+        made("fp32", started(), samples(1, 200), Finished(summary=summary)),
+        made(
+            "fp16",
+            started("fp16"),
+            samples(1, 126, 1663.0, 3_174.0, grad_scale=scale),
+            Skipped(steps=(4, 12, 26)),
+            Epoch(epoch=1, step=100, seconds=4.0, train_loss=2.0, validation_accuracy=0.548),
+        ),
+    )
+
+
+@pytest.fixture
+def panel(qtbot: QtBot) -> LivePanel:
+    theme().set_mode("dark")
+    panel = LivePanel()
+    qtbot.addWidget(panel)
+    panel.resize(1120, 660)
+    panel.show()
+    return panel
+
+
+class TestLiveRun:
+    def test_batches_are_appended_and_the_last_step_is_known(self) -> None:
+        run = made("fp32", started(), samples(1, 3000), samples(3001, 10))
+        assert run.step == 3010 and run.total_steps == 200
+        np.testing.assert_array_equal(run.column("step"), np.arange(1, 3011))
+        assert len(run.column("grad_scale")) == 0
+        assert run.status == "running" and not run.is_over
+
+    def test_it_is_named_for_its_precision_unless_it_has_a_label(self) -> None:
+        assert made("bf16").label == "BF16 AMP"
+        assert LiveRun.of("a", Experiment(), "Run 3").label == "Run 3"
+
+    def test_it_ends_as_the_last_event_says(self) -> None:
+        assert made("fp32", started(), Finished(summary=Summary())).status == "finished"
+        assert made("fp32", started(), Finished(summary=Summary(), stopped=True)).status == "stopped"
+        problem = Problem(kind=Kind.OUT_OF_MEMORY, message="It did not fit.", remedy="Take less.")
+        failed = made("fp32", started(), Failed(problem=problem))
+        assert failed.status == "failed" and failed.problem == problem and failed.is_over
+
+    def test_a_heartbeat_changes_nothing(self) -> None:
+        run = made("fp32", started())
+        before = run.revision
+        run.take(Heartbeat(step=3))
+        assert run.revision == before
+
+    def test_without_pictures_the_unit_is_samples(self) -> None:
+        run = made("fp32", started(model="linear", dataset="synthetic-regression"))
+        assert run.unit == "samples/s"
+
+
+class TestFigures:
+    def test_speed_leaves_the_warm_up_out(self) -> None:
+        run = made("fp32", started(), samples(1, 10, 10.0), samples(11, 40, 500.0))
+        assert figures.samples_per_second(run) == pytest.approx(500.0)
+        assert figures.step_ms(run) == pytest.approx(128.0)
+
+    def test_speed_of_a_block_is_all_its_samples_over_all_its_time(self) -> None:
+        run = made("fp32", started(), samples(1, 10))
+        run.load({"samples_per_second": [100.0, 300.0] * 5})
+        assert figures.samples_per_second(run) == pytest.approx(150.0)
+
+    def test_the_summary_holds_once_it_is_there(self) -> None:
+        run = pair()[0]
+        assert figures.samples_per_second(run) == 880.0
+        assert figures.peak_memory_mib(run) == 10_400.0
+        assert figures.accuracy(run) == 0.613
+        assert figures.grad_scale(run) is None and figures.skipped_steps(run) is None
+
+    def test_what_is_not_known_yet_is_none(self) -> None:
+        run = made("fp32", started())
+        for figure in (
+            figures.samples_per_second,
+            figures.step_ms,
+            figures.peak_memory_mib,
+            figures.accuracy,
+            figures.train_loss,
+            figures.grad_scale,
+            figures.skipped_steps,
+            figures.seconds_left,
+        ):
+            assert figure(run) is None
+
+    def test_on_a_cpu_memory_is_the_resident_one(self) -> None:
+        run = made("fp32", started(), samples(1, 20, resident_mib=tuple(range(100, 120))))
+        assert figures.is_on_cpu(run)
+        assert figures.peak_memory_mib(run) == 119.0
+
+    def test_the_time_left_follows_the_pace(self) -> None:
+        run = made("fp32", started(), samples(1, 100, 640.0))
+        assert figures.seconds_left(run) == pytest.approx(10.0)
+
+
+class TestLivePanel:
+    def test_without_runs_it_says_what_to_do(self, panel: LivePanel) -> None:
+        panel.refresh()
+        shown = [label.text() for label in panel.findChildren(QLabel) if label.isVisible()]
+        assert shown == [EMPTY_HINT]
+
+    def test_the_cards_compare_both_runs(self, panel: LivePanel) -> None:
+        panel.set_runs(pair())
+        cards = panel.cards
+        assert cards.throughput.texts() == ("FP32 880", "FP16 AMP 1,663")
+        assert cards.throughput.ratio() == "1.89×"
+        assert cards.step_time.texts() == ("FP32 72.7", "FP16 AMP 38.5")
+        assert cards.step_time.ratio() == "0.53×"
+        assert cards.memory.texts() == ("FP32 10.2", "FP16 AMP 3.1")
+        assert cards.memory.accessibleName().startswith("Peak VRAM GiB")
+        assert cards.quality.texts() == ("FP32 61.3", "FP16 AMP 54.8")
+        assert cards.scale.texts() == ("FP32 not used", "FP16 AMP 32,768")
+        assert cards.skipped.texts() == ("FP32 not used", "FP16 AMP 3of 126")
+
+    def test_the_accuracy_card_switches_to_the_loss_and_back(self, qtbot: QtBot, panel: LivePanel) -> None:
+        panel.set_runs(pair())
+        qtbot.mouseClick(panel.cards.loss_switch, Qt.MouseButton.LeftButton)
+        assert panel.cards.quality.texts()[0] == "FP32 1.53"
+        assert panel.cards.loss_switch.text() == "Accuracy"
+        qtbot.mouseClick(panel.cards.loss_switch, Qt.MouseButton.LeftButton)
+        assert panel.cards.quality.texts()[0] == "FP32 61.3"
+
+    def test_the_strip_says_what_runs_and_how_far_it_is(self, panel: LivePanel) -> None:
+        panel.set_runs(pair())
+        strip = panel.strip
+        assert strip.title.whole_text() == "FP32 against FP16 AMP"
+        assert strip.status.whole_text() == "FP16 AMP running, 2 of 2"
+        assert strip.step.text() == "step 126 of 200"
+        assert strip.progress.fraction() == pytest.approx(0.63)
+        assert strip.left.text() == "3 s left"
+        panel.set_title("Fashion")
+        panel.refresh()
+        assert strip.title.whole_text() == "Fashion"
+
+    def test_a_phase_other_than_measuring_is_named(self, panel: LivePanel) -> None:
+        run = made("fp32", started(), Phase(name=PhaseName.VALIDATING))
+        panel.set_runs([run])
+        assert panel.strip.status.whole_text() == "FP32 running · validating"
+        run.take(Phase(name=PhaseName.MEASURING))
+        panel.refresh()
+        assert panel.strip.status.whole_text() == "FP32 running"
+
+    def test_a_failed_run_tells_why(self, panel: LivePanel) -> None:
+        problem = Problem(kind=Kind.OUT_OF_MEMORY, message="It did not fit.", remedy="Take less.")
+        panel.set_runs([made("fp32", started(), Failed(problem=problem))])
+        assert panel.strip.status.whole_text() == "FP32 failed: It did not fit."
+        assert not panel.strip.stop.isVisible()
+
+    def test_stop_asks_once_and_says_that_it_stops(self, qtbot: QtBot, panel: LivePanel) -> None:
+        panel.set_runs(pair())
+        with qtbot.waitSignal(panel.stop_requested):
+            qtbot.mouseClick(panel.strip.stop, Qt.MouseButton.LeftButton)
+        assert not panel.strip.stop.isEnabled()
+        assert panel.strip.status.whole_text() == "FP16 AMP stopping, 2 of 2"
+
+    def test_curves_grow_with_the_events_at_the_next_refresh(self, panel: LivePanel) -> None:
+        runs = pair()
+        panel.set_runs(runs)
+        assert panel.plots.loss.legend.entries()[1].value == "0.0397"
+        runs[1].take(samples(127, 50, 1663.0, 3_174.0, grad_scale=(16_384.0,) * 50))
+        panel.refresh()
+        assert panel.plots.scale.legend.entries()[0].value == "16,384"
+        assert panel.strip.step.text() == "step 176 of 200"
+
+    def test_a_refresh_without_news_draws_nothing(self, panel: LivePanel) -> None:
+        panel.set_runs(pair())
+        frames = [plot.canvas.frame for plot in panel.plots.plots]
+        panel.refresh()
+        assert all(plot.canvas.frame is frame for plot, frame in zip(panel.plots.plots, frames, strict=True))
+
+    def test_one_crosshair_goes_through_all_four_plots(self, qtbot: QtBot, panel: LivePanel) -> None:
+        panel.set_runs(pair())
+        canvas = panel.plots.speed.canvas
+        qtbot.mouseMove(canvas.viewport(), canvas.area().center().toPoint())
+        places = {plot.canvas.crosshair() for plot in panel.plots.plots}
+        assert len(places) == 1 and places != {None}
+        assert {plot.legend.place() for plot in panel.plots.plots} == {"step 106"} or {
+            plot.legend.place() for plot in panel.plots.plots
+        } == {"step 107"}
+
+    def test_one_x_range_holds_for_all_four_plots(self, panel: LivePanel) -> None:
+        panel.set_runs(pair())
+        panel.plots.loss.x_range_chosen.emit((20.0, 60.0))
+        assert {plot.canvas.frame.x_range for plot in panel.plots.plots} == {(20.0, 60.0)}
+        panel.plots.memory.header.follow.click()
+        assert {plot.canvas.frame.x_range for plot in panel.plots.plots} == {(0.0, 213.0)}
+
+    def test_time_as_the_x_axis_shows_seconds_on_all_four(self, qtbot: QtBot, panel: LivePanel) -> None:
+        panel.set_runs(pair())
+        qtbot.mouseClick(panel.strip.x_axis.button("seconds"), Qt.MouseButton.LeftButton)
+        ranges = {plot.canvas.frame.x_range for plot in panel.plots.plots}
+        assert len(ranges) == 1 and ranges.pop()[1] == pytest.approx(200 * 64 / 880 * 1.065)
+        assert all(plot.canvas.frame.x_ticks[-1].text.endswith(" s") for plot in panel.plots.plots)
+
+    def test_without_a_scaler_the_grad_scale_is_not_used(self, panel: LivePanel) -> None:
+        panel.set_runs([made("fp32", started(), samples(1, 50)), made("bf16", started(), samples(1, 50))])
+        assert "not used" in panel.plots.scale.canvas.frame.hint.lower()
+        assert panel.cards.scale.texts() == ("FP32 not used", "BF16 AMP not used")
+
+    def test_on_a_cpu_the_words_are_of_memory_in_mib(self, panel: LivePanel) -> None:
+        panel.set_runs([made("fp32", started(), samples(1, 50, resident_mib=(300.0,) * 50))])
+        assert panel.cards.memory.accessibleName() == "Peak memory MiB: FP32 300"
+
+    def test_the_card_capacity_is_pinned_to_the_top_of_the_memory_plot(self, panel: LivePanel) -> None:
+        panel.set_runs(pair())
+        capacity = panel.plots.memory.canvas.frame.capacity
+        assert capacity is not None and capacity.text == "card capacity 139.8 GiB"
+        assert capacity.position is None
+
+    def test_a_narrow_panel_has_two_rows_of_three_cards(self, qtbot: QtBot, panel: LivePanel) -> None:
+        panel.set_runs(pair())
+        assert len({card.y() for card in panel.cards.cards}) == 1
+        panel.resize(780, 500)
+        qtbot.waitUntil(lambda: len({card.y() for card in panel.cards.cards}) == 2)
+        assert panel.width() == 780
+
+    def test_nothing_is_cut_off_in_the_smallest_window(self, qtbot: QtBot, panel: LivePanel) -> None:
+        panel.set_runs(pair())
+        panel.resize(780, 440)
+        page = panel.plots.parentWidget()
+        assert page is not None
+        qtbot.waitUntil(lambda: page.height() <= 440)
+        for plot in panel.plots.plots:
+            assert plot.canvas.area().height() > 20 and plot.canvas.area().width() > 200
+        for card in panel.cards.cards:
+            assert card.height() >= card.minimumSizeHint().height()
+
+    def test_every_control_says_what_it_does(self, panel: LivePanel) -> None:
+        panel.set_runs(pair())
+        for button in panel.findChildren(QAbstractButton):
+            assert button.accessibleName() and button.toolTip(), button
+        for plot in panel.plots.plots:
+            assert plot.canvas.accessibleName() and plot.legend.accessibleName()
+
+    def test_new_runs_take_the_place_of_the_old_ones(self, panel: LivePanel) -> None:
+        panel.set_runs(pair())
+        panel.set_runs([made("tf32", started("tf32"), samples(1, 30))])
+        assert panel.cards.throughput.texts() == ("TF32 880",)
+        assert [entry.name for entry in panel.plots.loss.legend.entries()] == ["TF32"]
+        panel.set_runs([])
+        panel.refresh()
+        assert panel.runs() == ()

@@ -1,0 +1,327 @@
+"""Live plots: smoothing, ticks, what is drawn and what is read off."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from PySide6.QtCore import QPoint, QPointF, Qt
+from PySide6.QtGui import QColor
+from pytestqt.qtbot import QtBot
+
+from engine.experiment import Precision
+from gui.numbers import decimals_for, duration, number, ratio
+from gui.plots import Curve, LivePlot, PlotSpec
+from gui.plots.curves import marker_rows, staircase
+from gui.plots.scales import Scale
+from gui.plots.smoothing import extended, local_line
+from gui.plots.ticks import linear_ticks, log2_ticks, log10_ticks
+from gui.theme import theme
+
+LOSS = PlotSpec("Training loss", "nats", "The loss of each step", smooth=15)
+SCALE = PlotSpec("Grad scale", "log2 axis", "The loss scale", powers_of_two=True)
+SPEED = PlotSpec("Throughput", "img/s", "Samples a second", smooth=9, shows_warmup=True)
+
+
+def curve(y: object, *, key: str = "a", precision: Precision = Precision.FP32, **more: object) -> Curve:
+    values = np.asarray(y, dtype=np.float64)
+    x = np.arange(1, len(values) + 1, dtype=np.float64)
+    return Curve(key, precision, precision.label, x, values, **more)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def plot(qtbot: QtBot) -> LivePlot:
+    return made(qtbot, LOSS)
+
+
+def made(qtbot: QtBot, spec: PlotSpec) -> LivePlot:
+    theme().set_mode("dark")
+    plot = LivePlot(spec)
+    qtbot.addWidget(plot)
+    plot.resize(540, 228)
+    plot.show()
+    return plot
+
+
+def colors_in(plot: LivePlot) -> set[str]:
+    image = plot.canvas.grab().toImage()
+    return {
+        image.pixelColor(x, y).name().upper() for x in range(image.width()) for y in range(image.height())
+    }
+
+
+def readout(plot: LivePlot) -> list[str]:
+    return [entry.value for entry in plot.legend.entries()]
+
+
+class TestSmoothing:
+    def test_a_straight_line_stays_as_it_is_also_at_its_ends(self) -> None:
+        line = np.linspace(7, -3, 200)
+        np.testing.assert_allclose(local_line(line, 15), line, atol=1e-9)
+
+    def test_it_is_the_line_numpy_fits_to_each_window(self) -> None:
+        noisy = np.random.default_rng(0).normal(size=60)
+        smoothed = local_line(noisy, 15)
+        for row in range(60):
+            window = np.arange(max(0, row - 7), min(60, row + 8))
+            fit = np.polyfit(window - row, noisy[window], 1)
+            assert smoothed[row] == pytest.approx(fit[1], abs=1e-9)
+
+    def test_gaps_stay_gaps_and_do_not_spoil_their_neighbours(self) -> None:
+        line = np.linspace(0, 10, 101)
+        line[[0, 40, 41, 100]] = np.nan
+        line[60] = np.inf
+        smoothed = local_line(line, 15)
+        whole = np.isfinite(line)
+        np.testing.assert_allclose(smoothed[whole], line[whole], atol=1e-9)
+        assert not np.isfinite(smoothed[~whole]).any()
+
+    @given(st.lists(st.floats(-1e6, 1e6) | st.just(float("nan")), max_size=120), st.integers(0, 120))
+    def test_extending_gives_what_smoothing_all_at_once_gives(self, values: list[float], cut: int) -> None:
+        whole = np.array(values, dtype=np.float64)
+        before = local_line(whole[:cut], 15)
+        np.testing.assert_allclose(
+            extended(before, whole, 15), local_line(whole, 15), rtol=1e-6, atol=1e-4, equal_nan=True
+        )
+
+
+class TestTicks:
+    @pytest.mark.parametrize(
+        ("low", "high", "most", "texts"),
+        [
+            (0, 213, 5, ["0", "50", "100", "150", "200"]),
+            (0, 7.3, 4, ["0", "2", "4", "6"]),
+            (0, 0.73, 4, ["0.0", "0.2", "0.4", "0.6"]),
+            (0, 2100, 5, ["0", "500", "1,000", "1,500", "2,000"]),
+            (-1, 1, 2, ["−1", "0", "1"]),
+        ],
+    )
+    def test_linear(self, low: float, high: float, most: int, texts: list[str]) -> None:
+        assert [tick.text for tick in linear_ticks(low, high, most)] == texts
+
+    def test_powers_of_two_carry_their_true_numbers(self) -> None:
+        assert [tick.text for tick in log2_ticks(12.8, 17.2, 5)] == [
+            "8,192",
+            "16,384",
+            "32,768",
+            "65,536",
+            "131,072",
+        ]
+
+    def test_decades_and_what_lies_between(self) -> None:
+        assert [tick.text for tick in log10_ticks(-2.1, 1.1, 4)] == ["0.01", "0.1", "1", "10"]
+        assert [tick.text for tick in log10_ticks(0.1, 0.9, 4)] == ["2", "5"]
+
+    @given(st.floats(-1e12, 1e12), st.floats(1e-9, 1e12), st.integers(1, 12), st.sampled_from(list(Scale)))
+    def test_any_range_has_a_few_ticks_inside_of_it(
+        self, low: float, span: float, most: int, scale: Scale
+    ) -> None:
+        if scale is not Scale.LINEAR:
+            low, span = max(-300.0, min(low, 300.0)), min(span, 300.0)
+        ticks = scale.ticks(low, low + span, most)
+        assert len(ticks) <= 3 * most + 3
+        assert all(tick.text for tick in ticks)
+
+
+class TestNumbers:
+    def test_three_figures_of_the_largest_for_all_of_a_quantity(self) -> None:
+        assert decimals_for([10.2, 3.1]) == 1
+        assert decimals_for([880, 1663]) == 0
+        assert decimals_for([0.352, None, float("nan")]) == 3
+        assert number(1663.4, 0) == "1,663"
+        assert number(None, 1) == "–" and number(float("nan"), 1) == "NaN" and number(-1, 0) == "−1"
+        assert number(float("-inf"), 0) == "−∞"
+
+    def test_ratios_only_where_they_make_sense(self) -> None:
+        assert ratio(1663, 880) == "1.89×"
+        assert ratio(None, 880) == "" and ratio(1, 0) == "" and ratio(float("inf"), 1) == ""
+
+    def test_durations_in_words(self) -> None:
+        shown = [duration(seconds) for seconds in (-1, 2.1, 60, 125, 3000, 3900, 7200)]
+        assert shown == ["0 s", "3 s", "1 min", "2 min 5 s", "50 min", "1 h 5 min", "2 h"]
+
+
+class TestCurves:
+    def test_a_staircase_keeps_only_its_corners(self) -> None:
+        x = np.arange(1.0, 8.0)
+        corners = staircase(x, np.array([4.0, 4, 4, 2, 2, 8, 8]))
+        np.testing.assert_array_equal(corners[0], [1, 4, 4, 6, 6, 7])
+        np.testing.assert_array_equal(corners[1], [4, 4, 2, 2, 8, 8])
+
+    def test_markers_are_40_steps_apart_or_more_and_staggered(self) -> None:
+        first = marker_rows(10_000, 10_000, Precision.FP32)
+        assert (np.diff(first) >= 40).all() and 3 <= len(first) <= 8
+        few = marker_rows(200, 200, Precision.FP16)
+        assert (np.diff(few) >= 40).all() and few[0] != marker_rows(200, 200, Precision.FP32)[0]
+        assert len(marker_rows(3, 3, Precision.FP32)) == 0
+
+    def test_a_place_is_read_at_its_nearest_row(self) -> None:
+        points = curve([5.0, 6.0, 7.0])
+        assert [points.index_at(place) for place in (0.0, 1.4, 1.6, 3.4)] == [0, 0, 1, 2]
+        assert points.index_at(9.0) is None
+        assert curve([]).index_at(1.0) is None
+
+
+class TestLivePlot:
+    @pytest.mark.parametrize(
+        "values",
+        [
+            [],
+            [2.5],
+            [float("nan")],
+            [float("nan"), float("inf"), 3.0, float("-inf"), 2.0],
+            [float("nan")] * 50,
+            [0.0] * 30,
+            [-4.0, -2.0, -3.0],
+            [1e300, 1e-300, 1.0],
+        ],
+        ids=["none", "one", "nan", "mixed", "all nan", "zeros", "negative", "huge"],
+    )
+    @pytest.mark.parametrize("log", [False, True], ids=["linear", "log"])
+    @pytest.mark.parametrize("spec", [LOSS, SCALE], ids=["loss", "scale"])
+    def test_any_values_can_be_drawn(
+        self, qtbot: QtBot, values: list[float], log: bool, spec: PlotSpec
+    ) -> None:
+        plot = made(qtbot, spec)
+        plot.header.log.setChecked(log)
+        plot.set_capacity(100.0, "card capacity")
+        plot.set_warmup(2.0)
+        plot.set_curves([curve(values, shadow=np.asarray(values, dtype=np.float64))])
+        plot.refresh()
+        assert not plot.grab().isNull()
+        plot.set_crosshair(1.0)
+        assert len(readout(plot)) == 1
+
+    def test_lines_raw_trace_and_markers_have_the_precisions_colours(self, plot: LivePlot) -> None:
+        noisy = 5 + np.random.default_rng(0).normal(0, 1, 300)
+        plot.set_curves([curve(noisy, precision=Precision.FP16)])
+        plot.refresh()
+        look = theme().palette.look(Precision.FP16)
+        assert {look.color, look.dim, theme().palette.grid} <= colors_in(plot)
+        theme().set_mode("light")
+        light = theme().palette.look(Precision.FP16)
+        drawn = colors_in(plot)
+        assert {light.color, light.dim, "#FFFFFF"} <= drawn and look.color not in drawn
+
+    def test_the_legend_reads_off_at_the_crosshair_and_else_the_latest(self, plot: LivePlot) -> None:
+        plot.header.smooth.setChecked(False)
+        plot.set_curves([curve(np.arange(100.0)), curve([1.0, 2.0], key="b", precision=Precision.BF16)])
+        plot.refresh()
+        assert readout(plot) == ["99.0", "2.0"] and plot.legend.place() == "latest"
+        plot.set_crosshair(50.0)
+        assert readout(plot) == ["49.0", "–"] and plot.legend.place() == "step 50"
+        plot.set_x_axis("seconds")
+        assert plot.legend.place() == "50.0 s"
+
+    def test_a_value_that_is_not_a_number_is_told_in_words(self, plot: LivePlot) -> None:
+        plot.set_curves([curve([1.0, float("nan")])])
+        plot.refresh()
+        assert readout(plot) == ["NaN"]
+
+    def test_the_pointer_gives_its_place_and_none_when_it_leaves(self, qtbot: QtBot, plot: LivePlot) -> None:
+        plot.set_curves([curve(np.ones(200))])
+        plot.refresh()
+        middle = plot.canvas.area().center().toPoint()
+        with qtbot.waitSignal(plot.hovered) as heard:
+            qtbot.mouseMove(plot.canvas.viewport(), middle)
+        assert heard.args[0] == pytest.approx(106.5, abs=1)
+        assert plot.canvas.place_at(QPointF(2, 2)) is None
+        with qtbot.waitSignal(plot.hovered, check_params_cb=lambda place: place is None):
+            qtbot.mouseMove(plot.canvas.viewport(), QPoint(2, 2))
+
+    def test_arrow_keys_move_the_crosshair(self, qtbot: QtBot, plot: LivePlot) -> None:
+        plot.set_curves([curve(np.ones(200))])
+        plot.refresh()
+        plot.set_crosshair(100.0)
+        with qtbot.waitSignal(plot.hovered, check_params_cb=lambda place: 100 < place < 105):
+            qtbot.keyClick(plot.canvas, Qt.Key.Key_Right)
+        with qtbot.waitSignal(plot.hovered, check_params_cb=lambda place: place is None):
+            qtbot.keyClick(plot.canvas, Qt.Key.Key_Escape)
+
+    def test_following_shows_the_whole_run_and_the_total_to_come(self, plot: LivePlot) -> None:
+        plot.set_total(200.0)
+        plot.set_curves([curve(np.ones(50))])
+        plot.refresh()
+        frame = plot.canvas.frame
+        assert frame.x_range[0] == 0 and 200 < frame.x_range[1] < 220
+        assert frame.x_ticks[-1].text == "200 steps"
+
+    def test_a_chosen_range_holds_until_follow_is_pressed(self, qtbot: QtBot, plot: LivePlot) -> None:
+        plot.set_curves([curve(np.arange(1000.0))])
+        plot.set_x_range((100.0, 200.0))
+        plot.refresh()
+        assert plot.canvas.frame.x_range == (100.0, 200.0)
+        assert plot.canvas.frame.y_range[1] < 250
+        assert not plot.header.follow.isChecked()
+        with qtbot.waitSignal(plot.x_range_chosen, check_params_cb=lambda chosen: chosen is None):
+            plot.header.follow.click()
+
+    def test_the_wheel_over_a_plot_chooses_a_range(self, qtbot: QtBot, plot: LivePlot) -> None:
+        plot.set_curves([curve(np.arange(1000.0))])
+        plot.refresh()
+        view = plot.canvas.getPlotItem().getViewBox()
+        with qtbot.waitSignal(plot.x_range_chosen) as heard:
+            view.scaleBy(x=0.5)
+            view.sigRangeChangedManually.emit([True, False])
+        low, high = heard.args[0]
+        assert high - low == pytest.approx(532, abs=2)
+
+    def test_log_and_smooth_change_what_is_drawn_but_not_what_is_read(self, plot: LivePlot) -> None:
+        plot.set_curves([curve(np.full(100, 10.0))])
+        plot.refresh()
+        linear = plot.canvas.frame.y_range
+        plot.header.log.setChecked(True)
+        plot.refresh()
+        low, high = plot.canvas.frame.y_range
+        assert linear[0] == 0 and low < 1 < high and readout(plot) == ["10.0"]
+
+    def test_a_far_capacity_is_pinned_and_a_near_one_is_in_scale(self, plot: LivePlot) -> None:
+        plot.set_curves([curve(np.full(100, 10.0))])
+        plot.set_capacity(139.8, "card capacity 139.8 GiB")
+        plot.refresh()
+        capacity = plot.canvas.frame.capacity
+        assert capacity is not None and capacity.position is None
+        assert plot.canvas.frame.y_range[1] < 20
+        plot.set_capacity(12.0, "card capacity 12.0 GiB")
+        plot.refresh()
+        capacity = plot.canvas.frame.capacity
+        assert capacity is not None and capacity.position == pytest.approx(12.0)
+        assert plot.canvas.frame.y_range[1] > 12
+
+    def test_skipped_steps_stand_at_the_bottom_of_the_grad_scale(self, qtbot: QtBot) -> None:
+        plot = made(qtbot, SCALE)
+        plot.set_curves([curve([65536.0] * 100, precision=Precision.FP16, skips=(50.0,))])
+        plot.refresh()
+        color = theme().palette.look(Precision.FP16).color
+        assert plot.canvas.frame.skips == ((50.0, color),)
+        area = plot.canvas.area()
+        place = QPoint(round(area.left() + 50 / 106.5 * area.width()), round(area.bottom()) - 5)
+        assert plot.canvas.grab().toImage().pixelColor(place) == QColor(color)
+        assert readout(plot) == ["65,536"]
+
+    def test_the_warm_up_is_shaded(self, qtbot: QtBot) -> None:
+        plot = made(qtbot, SPEED)
+        plot.set_curves([curve(np.full(100, 50.0))])
+        plot.set_warmup(20.0)
+        plot.refresh()
+        area = plot.canvas.area()
+        place = QPoint(round(area.left()) + 10, round(area.center().y()) + 3)
+        assert plot.canvas.grab().toImage().pixelColor(place) == QColor(theme().palette.shade)
+
+    def test_a_curve_that_is_gone_leaves_nothing_behind(self, plot: LivePlot) -> None:
+        plot.set_curves([curve([1.0, 2.0, 3.0]), curve([2.0, 2.0, 2.0], key="b", precision=Precision.TF32)])
+        plot.refresh()
+        plot.set_curves([])
+        plot.set_hint("Nothing yet.")
+        plot.refresh()
+        assert not plot.canvas.getPlotItem().listDataItems()
+        assert plot.canvas.frame.hint == "Nothing yet." and not plot.legend.entries()
+
+    def test_a_hundred_thousand_points_are_drawn_as_a_few(self, plot: LivePlot) -> None:
+        noisy = np.random.default_rng(0).normal(5, 1, 100_000)
+        plot.set_curves([curve(noisy)])
+        plot.refresh()
+        items = plot.canvas.getPlotItem().listDataItems()
+        drawn = [len(item.getData()[0]) for item in items if item.getData()[0] is not None]
+        assert drawn and max(drawn) < 3000

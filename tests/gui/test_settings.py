@@ -1,0 +1,118 @@
+"""What the window remembers survives a restart, and a broken file never keeps the window from opening."""
+
+from __future__ import annotations
+
+import json
+import logging
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import QByteArray
+
+from gui.settings import Key, Settings
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "settings" / "window.json"
+
+
+def saved(path: Path, **values: object) -> Settings:
+    settings = Settings.load(path)
+    for key, value in values.items():
+        settings.set(key, value)
+    assert settings.save()
+    return settings
+
+
+def test_values_come_back(path: Path) -> None:
+    saved(path, theme="dark", dock_open=False, form={"changes": {"batch_size": "128"}})
+    settings = Settings.load(path)
+    assert settings.get("theme", "system") == "dark"
+    assert settings.get("dock_open", True) is False
+    assert settings.get("form", {}) == {"changes": {"batch_size": "128"}}
+
+
+def test_a_value_of_another_type_is_left_out(path: Path) -> None:
+    saved(path, ticked_runs="not a list")
+    assert Settings.load(path).get(Key.TICKED_RUNS, ["default"]) == ["default"]
+
+
+def test_byte_arrays_pass_as_text(path: Path) -> None:
+    settings = Settings.load(path)
+    settings.set_bytes(Key.GEOMETRY, QByteArray(b"\x00\xff geometry"))
+    settings.save()
+    assert json.loads(path.read_text())["geometry"].isascii()
+    assert Settings.load(path).get_bytes(Key.GEOMETRY) == QByteArray(b"\x00\xff geometry")
+    assert Settings.load(path).get_bytes(Key.SIDE_SPLITTER) is None
+
+
+def test_a_broken_byte_array_is_left_out_with_a_warning(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    saved(path, geometry="%%%")
+    with caplog.at_level(logging.WARNING):
+        assert Settings.load(path).get_bytes(Key.GEOMETRY) is None
+    assert "geometry" in caplog.text
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[1, 2]", b"\xff\xfe\x00", b"null"])
+def test_a_broken_file_is_read_from_its_backup(path: Path, content: bytes) -> None:
+    saved(path, theme="light")
+    saved(path, theme="dark")
+    path.write_bytes(content)
+    assert Settings.load(path).get("theme", "system") == "light"
+
+
+def test_a_broken_file_never_replaces_a_good_backup(path: Path) -> None:
+    saved(path, theme="light")
+    saved(path, theme="dark")
+    path.write_bytes(b"{")
+    settings = Settings.load(path)
+    settings.save()
+    path.write_bytes(b"{")
+    assert Settings.load(path).get("theme", "system") == "light"
+
+
+def test_with_both_files_broken_it_starts_empty(path: Path) -> None:
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"{")
+    path.with_name("window.json.bak").write_bytes(b"\x00")
+    assert Settings.load(path).get("theme", "system") == "system"
+
+
+def test_a_folder_that_cannot_be_written_is_a_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("in the way")
+    settings = Settings.load(blocked / "window.json")
+    settings.set("theme", "dark")
+    assert not settings.save()
+    assert "could not be saved" in caplog.text
+
+
+def test_saving_leaves_no_other_file_behind(path: Path) -> None:
+    saved(path, theme="light")
+    saved(path, theme="dark")
+    assert sorted(entry.name for entry in path.parent.iterdir()) == ["window.json", "window.json.bak"]
+
+
+def test_each_part_is_restored_in_its_own_try(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    settings = saved(path, form=3, theme="dark")
+    restored: list[object] = []
+
+    def refuse(value: object) -> None:
+        raise TypeError(f"{value} is no form")
+
+    assert not settings.restore(Key.FORM, refuse)
+    assert settings.restore(Key.THEME, restored.append)
+    assert not settings.restore(Key.WORKSPACE, restored.append)
+    assert restored == ["dark"]
+    assert "form" in caplog.text
+    assert settings.get("form", 0) == 0
+
+
+def test_without_a_path_it_lies_in_the_configuration_folder(home: Path) -> None:
+    settings = Settings.load()
+    settings.set("theme", "dark")
+    assert settings.save()
+    assert (home / "window.json").is_file()

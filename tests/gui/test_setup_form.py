@@ -1,0 +1,430 @@
+"""The setup form: what is typed is checked at once, and the button asks for exactly what stands there."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import QPoint, QPointF, Qt, QTimer
+from PySide6.QtGui import QWheelEvent
+from PySide6.QtWidgets import QAbstractButton, QAbstractItemView, QApplication, QComboBox, QLineEdit
+from pytestqt.qtbot import QtBot
+
+from engine.catalog import Catalog, DatasetEntry, DeviceEntry, ModelEntry, PrecisionEntry
+from engine.experiment import Experiment, Precision
+from engine.presets import all_presets, own_presets_folder, preset
+from gui.panels.setup import Request, SetupPanel
+from gui.panels.setup_controls import NumberEdit
+from gui.panels.setup_draft import Draft, plain
+from gui.panels.setup_saving import SavePresetDialog, save_preset
+from gui.theme import theme
+
+# the offscreen platform says so whenever a window or a popup is shown
+pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")
+
+FP32, TF32, FP16, BF16 = Precision
+
+
+def device(name: str, *able: Precision, note: str | None = None) -> DeviceEntry:
+    entries = tuple(
+        PrecisionEntry(
+            precision=precision,
+            available=precision in able,
+            reason=None if precision in able else "it has no Tensor Cores",
+            note=note if precision is FP16 else None,
+        )
+        for precision in Precision
+    )
+    return DeviceEntry(name=name, title="A device", memory_mib=16_384, precisions=entries)
+
+
+def catalog(*devices: DeviceEntry) -> Catalog:
+    return Catalog(
+        devices=devices or (device("cpu", FP32, FP16, BF16, note="slow on this CPU"),),
+        models=(
+            ModelEntry(name="small-cnn", task="classification", parameters=421_642, min_image_size=8),
+            ModelEntry(name="resnet50", task="classification", parameters=25_557_032, min_image_size=32),
+            ModelEntry(name="linear", task="regression", parameters=11),
+        ),
+        datasets=(
+            DatasetEntry(
+                name="fashion",
+                title="Fashion-MNIST, built in",
+                task="classification",
+                image_size=28,
+                num_classes=10,
+                train_samples=6_000,
+            ),
+            DatasetEntry(
+                name="synthetic",
+                title="Synthetic",
+                task="classification",
+                image_size=224,
+                num_classes=1_000,
+                any_classes=True,
+            ),
+            DatasetEntry(name="synthetic-regression", title="Regression", task="regression"),
+        ),
+    )
+
+
+@pytest.fixture
+def panel(qtbot: QtBot) -> SetupPanel:
+    theme()
+    panel = SetupPanel()
+    qtbot.addWidget(panel)
+    panel.set_presets(all_presets())
+    panel.choose_preset("fashion")
+    panel.set_catalog(catalog())
+    panel.resize(320, 848)
+    with qtbot.waitExposed(panel):
+        panel.show()
+    return panel
+
+
+def type_into(qtbot: QtBot, edit: QLineEdit, text: str) -> None:
+    edit.setFocus()
+    edit.selectAll()
+    qtbot.keyClick(edit, Qt.Key.Key_Delete)
+    qtbot.keyClicks(edit, text)
+
+
+def option(panel: SetupPanel, key: str) -> NumberEdit:
+    control = panel.form.more.form.control(key)
+    assert isinstance(control, NumberEdit)
+    return control
+
+
+def experiments(panel: SetupPanel) -> list[Experiment]:
+    return [experiment for _, experiment in panel.outcome().experiments]
+
+
+def test_the_preset_decides_what_is_ticked_and_what_the_button_says(panel: SetupPanel) -> None:
+    ticked = [precision for precision, chip in panel.form.chips.items() if chip.isChecked()]
+    assert ticked == [FP32, BF16]
+    assert panel.foot.run_button.text() == "Compare 2 precisions"
+    assert panel.foot.line.text() == "2 runs, 752 steps each"
+    assert panel.foot.run_button.isEnabled()
+
+
+def test_on_a_gpu_the_same_preset_compares_with_fp16(panel: SetupPanel) -> None:
+    panel.set_catalog(catalog(device("cuda:0", *Precision)))
+    assert [experiment.precision for experiment in experiments(panel)] == [FP32, FP16]
+
+
+def test_the_button_waits_for_the_catalog(qtbot: QtBot) -> None:
+    panel = SetupPanel()
+    qtbot.addWidget(panel)
+    panel.set_presets(all_presets())
+    assert not panel.run_action.isEnabled()
+    assert panel.foot.line.text() == "Looking at this machine…"
+    panel.set_catalog(catalog())
+    assert panel.run_action.isEnabled()
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("abc", "Batch size is 'abc', but it must be a whole number."),
+        ("0", "Batch size is '0', but it must be 1 or more."),
+        ("", "Batch size is empty, but it must be a whole number."),
+        ("6001", "Batch size is 6,001, but fashion has 6,000 samples."),
+        ("1,5", "Batch size is '1,5', but it must be a whole number."),
+    ],
+)
+def test_a_bad_value_is_told_under_the_field_and_at_the_button(
+    panel: SetupPanel, qtbot: QtBot, text: str, reason: str
+) -> None:
+    type_into(qtbot, panel.form.batch_size, text)
+    assert panel.form.problem("batch_size") == reason
+    assert not panel.foot.run_button.isEnabled()
+    assert panel.foot.run_button.toolTip() == reason
+    assert panel.foot.line.text() == reason
+    assert panel.request() is None
+    type_into(qtbot, panel.form.batch_size, "128")
+    assert panel.form.problem("batch_size") is None
+    assert panel.foot.run_button.isEnabled()
+
+
+def test_thousands_may_be_separated(panel: SetupPanel, qtbot: QtBot) -> None:
+    type_into(qtbot, panel.form.batch_size, "1,024")
+    assert {experiment.batch_size for experiment in experiments(panel)} == {1_024}
+
+
+@pytest.mark.parametrize(
+    ("typed", "read"), [("12,800", "12800"), ("12 800", "12800"), ("0,001", "0,001"), ("1,5", "1,5")]
+)
+def test_a_decimal_comma_is_never_taken_for_thousands(typed: str, read: str) -> None:
+    assert plain("optimizer.learning_rate", typed) == read
+
+
+def test_an_unknown_model_is_answered_with_a_near_one(panel: SetupPanel, qtbot: QtBot) -> None:
+    type_into(qtbot, panel.form.model.field, "resnet5")
+    problem = panel.form.problem("model")
+    assert problem == "Model is 'resnet5', but there is no model of that name. Did you mean resnet50?"
+    type_into(qtbot, panel.form.model.field, "resnet50")
+    assert panel.form.problem("model") is None
+
+
+def test_a_dataset_that_the_model_cannot_take_is_told_at_the_dataset(panel: SetupPanel, qtbot: QtBot) -> None:
+    type_into(qtbot, panel.form.model.field, "linear")
+    assert "which linear cannot take" in (panel.form.problem("dataset") or "")
+
+
+def test_a_problem_among_the_options_folds_them_out(panel: SetupPanel, qtbot: QtBot) -> None:
+    assert not panel.form.more.is_open()
+    type_into(qtbot, panel.form.model.field, "resnet50")
+    assert panel.form.more.is_open()
+    assert "needs pictures of 32" in (panel.form.problem("image_size") or "")
+
+
+def test_chips_tick_one_or_several(panel: SetupPanel, qtbot: QtBot) -> None:
+    qtbot.mouseClick(panel.form.chips[BF16], Qt.MouseButton.LeftButton)
+    assert panel.foot.run_button.text() == "Train in FP32"
+    assert panel.foot.line.text() == "1 run, 752 steps"
+    qtbot.mouseClick(panel.form.chips[FP32], Qt.MouseButton.LeftButton)
+    assert panel.form.problem("precision") == "No precision is ticked. Tick one, or several to compare."
+    assert not panel.run_action.isEnabled()
+
+
+def test_a_precision_that_the_device_cannot_do_says_why(panel: SetupPanel) -> None:
+    chip = panel.form.chips[TF32]
+    assert not chip.isEnabled()
+    assert "no Tensor Cores" in chip.toolTip()
+
+
+def test_a_ticked_precision_that_cannot_be_used_can_be_taken_off(panel: SetupPanel, qtbot: QtBot) -> None:
+    panel.use_settings(Experiment(precision=TF32))
+    assert "cannot do it" in (panel.form.problem("precision") or "")
+    assert panel.form.chips[TF32].isEnabled()
+    qtbot.mouseClick(panel.form.chips[TF32], Qt.MouseButton.LeftButton)
+    assert not panel.form.chips[TF32].isEnabled()
+
+
+def test_the_request_holds_what_the_form_says(panel: SetupPanel, qtbot: QtBot) -> None:
+    type_into(qtbot, panel.form.length, "2")
+    with qtbot.waitSignal(panel.run_requested) as signal:
+        panel.foot.run_button.click()
+    request = signal.args[0]
+    assert isinstance(request, Request)
+    assert request.title == "FP32 against BF16 AMP"
+    assert request.is_comparison
+    assert request.name is None
+    labels = [(label, experiment.precision, experiment.epochs) for label, experiment in request.experiments]
+    assert labels == [("FP32", FP32, 2), ("BF16 AMP", BF16, 2)]
+
+
+def test_a_name_goes_into_the_request(panel: SetupPanel, qtbot: QtBot) -> None:
+    panel.form.more.set_open(True)
+    type_into(qtbot, panel.form.more.form.name, "Before the change")
+    request = panel.request()
+    assert request is not None
+    assert (request.title, request.name) == ("Before the change", "Before the change")
+
+
+def test_while_a_run_trains_the_form_only_queues(panel: SetupPanel, qtbot: QtBot) -> None:
+    panel.set_running(True)
+    assert not panel.run_action.isEnabled()
+    assert panel.foot.line.text() == "A run is training; add this one to the queue."
+    with qtbot.waitSignal(panel.queue_requested):
+        panel.foot.queue_button.click()
+    panel.set_running(False)
+    assert panel.run_action.isEnabled()
+
+
+def test_length_is_told_in_epochs_or_in_steps(panel: SetupPanel, qtbot: QtBot) -> None:
+    panel.form.length.unit_button.click()
+    assert panel.form.length.text() == "752"
+    assert {(run.steps, run.epochs) for run in experiments(panel)} == {(752, None)}
+    type_into(qtbot, panel.form.length, "")
+    assert panel.form.problem("steps") == "Length is empty. Type how long to train."
+    type_into(qtbot, panel.form.length, "752")
+    panel.form.length.unit_button.click()
+    assert panel.form.length.text() == "8"
+
+
+def test_reset_takes_every_change_back(panel: SetupPanel, qtbot: QtBot) -> None:
+    before = panel.outcome().experiments
+    type_into(qtbot, panel.form.batch_size, "abc")
+    type_into(qtbot, option(panel, "optimizer.learning_rate"), "0.5")
+    qtbot.mouseClick(panel.form.chips[FP16], Qt.MouseButton.LeftButton)
+    panel.reset_action.trigger()
+    assert panel.form.batch_size.text() == "64"
+    assert panel.outcome().experiments == before
+
+
+def test_another_preset_replaces_everything(panel: SetupPanel) -> None:
+    panel.choose_preset("hello-amp")
+    (experiment,) = experiments(panel)
+    assert (experiment.model, experiment.precision, experiment.optimizer.name) == ("linear", FP16, "sgd")
+    assert panel.foot.run_button.text() == "Train in FP16 AMP"
+
+
+def test_changed_options_are_counted(panel: SetupPanel, qtbot: QtBot) -> None:
+    rate = option(panel, "optimizer.learning_rate")
+    for text, note in (("0.5", "1 changed"), ("0.001", "all default"), ("1e-3", "all default")):
+        type_into(qtbot, rate, text)
+        assert panel.form.more.note() == note
+
+
+def test_options_that_mean_nothing_are_hidden_and_left_out(panel: SetupPanel, qtbot: QtBot) -> None:
+    panel.choose_preset("hello-amp")
+    panel.form.more.set_open(True)
+    momentum = option(panel, "optimizer.momentum")
+    assert momentum.isVisible()
+    type_into(qtbot, momentum, "0.9")
+    name = panel.form.more.form.control("optimizer.name")
+    name.edited.emit("adamw")
+    assert not momentum.isVisible()
+    assert panel.outcome().problems == {}
+    assert experiments(panel)[0].optimizer.momentum == 0
+
+
+def test_what_is_left_behind_survives_a_restart(panel: SetupPanel, qtbot: QtBot) -> None:
+    type_into(qtbot, panel.form.batch_size, "32")
+    qtbot.mouseClick(panel.form.chips[FP16], Qt.MouseButton.LeftButton)
+    panel.form.length.unit_button.click()
+    state = json.loads(json.dumps(panel.state()))
+    again = SetupPanel()
+    qtbot.addWidget(again)
+    again.set_presets(all_presets())
+    again.set_catalog(catalog())
+    again.restore(state)
+    assert again.outcome().experiments == panel.outcome().experiments
+    assert again.state() == panel.state()
+
+
+def test_a_preset_that_is_gone_leaves_its_settings(panel: SetupPanel, qtbot: QtBot) -> None:
+    type_into(qtbot, panel.form.batch_size, "32")
+    state = {**panel.state(), "preset": "gone"}
+    wanted = panel.outcome().experiments
+    panel.choose_preset("hello-amp")
+    panel.restore(state)
+    assert panel.outcome().experiments == wanted
+
+
+@pytest.mark.parametrize("state", [{"preset": 3}, {"preset": "fashion", "changes": 1, "name": ""}])
+def test_a_broken_state_is_refused_and_changes_nothing(panel: SetupPanel, state: dict[str, object]) -> None:
+    before = panel.outcome().experiments
+    with pytest.raises((KeyError, TypeError, ValueError)):
+        panel.restore(state)
+    assert panel.outcome().experiments == before
+
+
+def test_a_runs_settings_can_be_used_again(panel: SetupPanel) -> None:
+    wanted = Experiment(
+        model="resnet50", dataset="synthetic", batch_size=128, steps=200, precision=FP16, image_size=64
+    )
+    resolved = wanted.model_copy(update={"device": "cpu", "num_classes": 1_000})
+    panel.use_settings(resolved)
+    assert experiments(panel) == [wanted]
+
+
+def test_the_wheel_over_a_control_scrolls_the_form(panel: SetupPanel) -> None:
+    panel.form.batch_size.setFocus()
+    before = panel.form.dataset.value()
+    turn = QWheelEvent(
+        QPointF(5, 5),
+        QPointF(panel.form.dataset.mapToGlobal(QPoint(5, 5))),
+        QPoint(),
+        QPoint(0, -120),
+        Qt.MouseButton.NoButton,
+        Qt.KeyboardModifier.NoModifier,
+        Qt.ScrollPhase.NoScrollPhase,
+        False,
+    )
+    QApplication.sendEvent(panel.form.dataset, turn)
+    assert panel.form.dataset.value() == before
+
+
+def test_a_low_window_scrolls_and_keeps_the_buttons(panel: SetupPanel) -> None:
+    panel.form.more.set_open(True)
+    panel.resize(320, 600)
+    assert panel.foot.geometry().bottom() == panel.height() - 1
+    assert panel.foot.run_button.isVisible()
+    assert panel.form.batch_size.width() > 120
+
+
+def test_the_form_is_saved_as_a_preset(panel: SetupPanel, qtbot: QtBot) -> None:
+    type_into(qtbot, panel.form.batch_size, "32")
+    wanted = panel.outcome().experiments
+
+    def answer() -> None:
+        dialog = QApplication.activeModalWidget()
+        assert isinstance(dialog, SavePresetDialog)
+        dialog.title.setText("My own")
+        dialog.title.textEdited.emit("My own")
+        dialog.save_button.click()
+
+    QTimer.singleShot(0, answer)
+    panel.save_action.trigger()
+    assert preset("my-own").kind == "compare"
+    assert panel.state()["preset"] == "my-own"
+    assert panel.outcome().experiments == wanted
+
+
+def test_a_taken_title_is_told_under_the_field(qtbot: QtBot) -> None:
+    dialog = SavePresetDialog([("FP32", Experiment())], [])
+    qtbot.addWidget(dialog)
+    assert not dialog.save_button.isEnabled()
+    qtbot.keyClicks(dialog.title, "Fashion")
+    dialog.save_button.click()
+    assert "already a preset named 'fashion'" in (dialog.field.problem() or "")
+    assert dialog.saved is None
+
+
+def test_an_own_title_is_replaced_knowingly(qtbot: QtBot) -> None:
+    save_preset("Mine", [("FP32", Experiment())])
+    dialog = SavePresetDialog([("FP32", Experiment(batch_size=8))], ["Mine"])
+    qtbot.addWidget(dialog)
+    qtbot.keyClicks(dialog.title, "Mine")
+    assert dialog.save_button.text() == "Replace"
+    dialog.save_button.click()
+    assert preset("mine").experiments(False)[0][1].batch_size == 8
+
+
+def test_a_preset_that_cannot_be_written_is_a_problem(qtbot: QtBot, home: Path) -> None:
+    home.mkdir()
+    own_presets_folder().write_text("in the way")
+    dialog = SavePresetDialog([("FP32", Experiment())], [])
+    qtbot.addWidget(dialog)
+    qtbot.keyClicks(dialog.title, "Mine")
+    dialog.save_button.click()
+    assert dialog.problem is not None
+    assert "could not be saved" in dialog.problem.message
+
+
+def test_saved_variants_read_back_the_same() -> None:
+    base = Experiment(batch_size=8)
+    other = Experiment(
+        batch_size=16, precision=BF16, step={"clip_norm": 1.0}, steps=20, optimizer={"name": "sgd"}
+    )
+    for pair in ((("A", base), ("B", other)), (("B", other), ("A", base))):
+        saved = save_preset("Pair", pair, replace=True)
+        assert saved.experiments(False) == pair
+        assert preset("pair").experiments(False) == pair
+
+
+def test_a_draft_over_a_preset_is_that_preset() -> None:
+    draft = Draft(preset("fashion"))
+    assert draft.changed_options == 0
+    assert draft.ticked == (FP32, BF16)
+
+
+def test_every_control_has_a_name_and_a_tip(panel: SetupPanel) -> None:
+    panel.form.more.set_open(True)
+    kinds = (QAbstractButton, QLineEdit, QComboBox, QAbstractItemView)
+    controls = [widget for kind in kinds for widget in panel.findChildren(kind)]
+    assert len(controls) > 30
+    for control in controls:
+        assert control.accessibleName(), control
+        assert control.toolTip(), (control, control.accessibleName())
+
+
+@pytest.mark.parametrize("mode", ["light", "dark"])
+def test_it_paints_in_both_themes(panel: SetupPanel, mode: str) -> None:
+    theme().set_mode(mode)
+    panel.form.more.set_open(True)
+    picture = panel.grab().toImage()
+    assert picture.pixelColor(4, 4).name().upper() == theme().palette.bg1

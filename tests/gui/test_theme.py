@@ -1,0 +1,134 @@
+"""The theme: tokens, style sheet, icons and fonts."""
+
+from __future__ import annotations
+
+from importlib import resources
+
+import pytest
+from PySide6.QtGui import QColor, QFont, QFontDatabase, QFontInfo
+from PySide6.QtWidgets import QApplication
+from pytestqt.qtbot import QtBot
+
+from engine.experiment import Precision
+from gui.fonts import font
+from gui.icons import icon, icon_names, pixmap, svg
+from gui.stylesheet import style_sheet
+from gui.theme import DARK, LIGHT, Palette, theme
+
+
+def contrast(first: str, second: str) -> float:
+    """The WCAG 2 contrast ratio."""
+
+    def luminance(color: str) -> float:
+        parts = QColor(color).getRgbF()[:3]
+        linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    high, low = sorted((luminance(first), luminance(second)), reverse=True)
+    return (high + 0.05) / (low + 0.05)
+
+
+@pytest.mark.parametrize("palette", [DARK, LIGHT], ids=["dark", "light"])
+def test_text_and_precisions_can_be_read_on_the_plot_background(palette: Palette) -> None:
+    assert contrast(palette.text, palette.bg1) > 15
+    assert contrast(palette.text2, palette.bg1) > 7.5
+    assert contrast(palette.text3, palette.bg1) > 5
+    assert contrast(palette.prifg, palette.pri) > 15
+    for precision in Precision:
+        assert contrast(palette.look(precision).color, palette.bg1) > 4.5
+
+
+@pytest.mark.parametrize("palette", [DARK, LIGHT], ids=["dark", "light"])
+def test_no_two_precisions_share_colour_dash_or_marker(palette: Palette) -> None:
+    looks = [palette.look(precision) for precision in Precision]
+    assert len({look.color for look in looks}) == len(looks)
+    assert len({look.dash for look in looks}) == len(looks)
+    assert len({look.symbol for look in looks}) == len(looks)
+
+
+@pytest.mark.parametrize("palette", [DARK, LIGHT], ids=["dark", "light"])
+def test_tint_and_dim_are_the_colour_mixed_over_the_background(palette: Palette) -> None:
+    ground = QColor(palette.bg1)
+    for precision in Precision:
+        look = palette.look(precision)
+        for mixed, share in ((look.tint, 0.14), (look.dim, 0.38)):
+            for channel in ("red", "green", "blue"):
+                low, high = getattr(ground, channel)(), getattr(QColor(look.color), channel)()
+                assert abs(getattr(QColor(mixed), channel)() - (low + (high - low) * share)) <= 1.5
+
+
+@pytest.mark.parametrize("palette", [DARK, LIGHT], ids=["dark", "light"])
+def test_the_style_sheet_is_filled_in_and_its_pictures_exist(palette: Palette) -> None:
+    sheet = style_sheet(palette)
+    assert "$" not in sheet
+    assert sheet.count("{") == sheet.count("}")
+    folder = resources.files("resources") / "icons"
+    for name, color in (("check", palette.prifg), ("chevron", palette.text2), ("up", palette.text2)):
+        assert f'url("ammeter:{name}-{palette.name}.svg")' in sheet
+        assert color in (folder / f"{name}-{palette.name}.svg").read_text()
+
+
+def test_choosing_a_mode_changes_palette_and_style_sheet_and_says_so(
+    qtbot: QtBot, qapp: QApplication
+) -> None:
+    themes = theme()
+    themes.set_mode("light")
+    with qtbot.waitSignal(themes.changed):
+        themes.set_mode("dark")
+    assert themes.palette is DARK and themes.mode == "dark"
+    assert DARK.bg0 in qapp.styleSheet()
+    with qtbot.assertNotEmitted(themes.changed):
+        themes.set_mode("dark")
+    with qtbot.waitSignal(themes.changed):
+        themes.toggle()
+    assert themes.palette is LIGHT and LIGHT.bg0 in qapp.styleSheet()
+    assert qapp.palette().window().color() == QColor(LIGHT.bg0)
+
+
+def test_the_system_mode_shows_one_of_the_two_themes(qapp: QApplication) -> None:
+    theme().set_mode("system")
+    assert theme().palette in (DARK, LIGHT)
+
+
+def test_an_unknown_mode_is_refused(qapp: QApplication) -> None:
+    before = theme().mode
+    with pytest.raises(ValueError, match="choose system, light or dark"):
+        theme().set_mode("sepia")
+    assert theme().mode == before
+
+
+def test_there_is_one_theme(qapp: QApplication) -> None:
+    assert theme() is theme()
+
+
+@pytest.mark.parametrize("family", ["Inter", "Inter Display", "JetBrains Mono"])
+def test_the_fonts_come_along(qapp: QApplication, family: str) -> None:
+    theme()
+    assert family in QFontDatabase.families()
+
+
+def test_the_fonts_are_used_with_tabular_numerals_in_any_weight(qapp: QApplication) -> None:
+    theme()
+    for weight in (400, 500, 600, 700):
+        face = font(13, weight)
+        assert QFontInfo(face).family() == "Inter"
+        assert face.featureValue(QFont.Tag("tnum")) == 1
+        assert face.hintingPreference() == QFont.HintingPreference.PreferNoHinting
+    assert QFontInfo(font(15, 600, display=True)).family() == "Inter Display"
+    assert QFontInfo(font(12, mono=True)).fixedPitch()
+
+
+def test_every_font_file_has_its_licence_beside_it() -> None:
+    folder = resources.files("resources") / "fonts"
+    for name in ("LICENSE-Inter.txt", "LICENSE-JetBrainsMono.txt"):
+        assert "SIL OPEN FONT LICENSE Version 1.1" in (folder / name).read_text()
+
+
+@pytest.mark.parametrize("name", icon_names())
+def test_every_icon_draws_something_in_the_colour_asked_for(qapp: QApplication, name: str) -> None:
+    assert "{" not in svg(name, "#123456")
+    image = pixmap(name, "#FF0000", 16, 2.0).toImage()
+    inks = [image.pixelColor(x, y) for x in range(32) for y in range(32)]
+    solid = [ink for ink in inks if ink.alpha() > 200]
+    assert solid and all(ink.red() > 200 and ink.green() < 60 for ink in solid)
+    assert not icon(name, "#FF0000", disabled="#00FF00").isNull()

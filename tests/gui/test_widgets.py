@@ -1,0 +1,204 @@
+"""The widgets that panels are made of."""
+
+from __future__ import annotations
+
+import pytest
+from PySide6.QtCore import QPoint, Qt
+from PySide6.QtGui import QColor
+from PySide6.QtWidgets import QLineEdit, QPushButton, QVBoxLayout, QWidget
+from pytestqt.qtbot import QtBot
+
+from engine.experiment import Precision
+from gui.theme import theme
+from gui.widgets import (
+    Button,
+    DeviceChip,
+    ElidedLabel,
+    Field,
+    FocusRing,
+    IconButton,
+    LineSample,
+    Marker,
+    PrecisionChip,
+    ProgressLine,
+    Segmented,
+    StatCard,
+    StatRow,
+    marker_pixmap,
+    precision_pen,
+)
+
+
+def pixel(widget: QWidget, place: QPoint) -> QColor:
+    return widget.grab().toImage().pixelColor(place)
+
+
+def test_a_chip_is_ticked_by_click_and_by_space_and_shows_its_tint(qtbot: QtBot) -> None:
+    theme().set_mode("dark")
+    chip = PrecisionChip(Precision.FP16)
+    qtbot.addWidget(chip)
+    chip.resize(140, 36)
+    assert chip.text() == "FP16 AMP" and chip.height() == 36
+    with qtbot.waitSignal(chip.toggled):
+        qtbot.mouseClick(chip, Qt.MouseButton.LeftButton)
+    assert pixel(chip, QPoint(chip.width() // 2, 5)) == QColor(theme().palette.look(Precision.FP16).tint)
+    qtbot.keyClick(chip, Qt.Key.Key_Space)
+    assert not chip.isChecked()
+    assert pixel(chip, QPoint(chip.width() // 2, 5)) == QColor(theme().palette.field)
+
+
+def test_a_chip_that_cannot_be_ticked_says_why(qtbot: QtBot) -> None:
+    chip = PrecisionChip(Precision.TF32)
+    qtbot.addWidget(chip)
+    chip.set_available(False, "a CPU has no TF32")
+    qtbot.mouseClick(chip, Qt.MouseButton.LeftButton)
+    assert not chip.isChecked()
+    assert chip.toolTip() == "TF32 cannot be used: a CPU has no TF32."
+    chip.set_available(True, note="Slow on this CPU.")
+    assert chip.isEnabled() and "Slow on this CPU" in chip.toolTip()
+
+
+def test_of_segments_one_is_chosen_and_a_click_says_which(qtbot: QtBot) -> None:
+    segments = Segmented((("steps", "Steps"), ("seconds", "Time")), "Horizontal axis", "Steps or time")
+    qtbot.addWidget(segments)
+    assert segments.value() == "steps"
+    with qtbot.waitSignal(segments.changed) as heard:
+        qtbot.mouseClick(segments.button("seconds"), Qt.MouseButton.LeftButton)
+    assert heard.args == ["seconds"] and segments.value() == "seconds"
+    with qtbot.assertNotEmitted(segments.changed):
+        segments.set_value("steps")
+    assert segments.button("steps").accessibleName() == "Horizontal axis: Steps"
+    with pytest.raises(KeyError):
+        segments.set_value("miles")
+
+
+def test_a_field_shows_its_problem_and_takes_it_back(qtbot: QtBot) -> None:
+    control = QLineEdit()
+    field = Field("Batch size", control, note="2 selected")
+    qtbot.addWidget(field)
+    field.show()
+    plain = field.sizeHint().height()
+    assert control.accessibleName() == "Batch size"
+    assert plain in (62, 63, 64, 65)
+    field.set_problem("batch_size is 0, but it must be 1 or more.")
+    assert field.problem() == "batch_size is 0, but it must be 1 or more."
+    assert control.accessibleDescription() == field.problem()
+    assert field.sizeHint().height() > plain
+    field.set_problem(None)
+    assert field.problem() is None and field.sizeHint().height() == plain
+
+
+def test_a_stat_card_shows_a_line_a_run_and_drops_those_gone(qtbot: QtBot) -> None:
+    card = StatCard("Skipped steps")
+    qtbot.addWidget(card)
+    card.resize(174, 96)
+    absent = StatRow(Precision.FP32, "FP32", "not used", absent=True)
+    card.set_rows([absent, StatRow(Precision.FP16, "FP16 AMP", "3", after="of 126")])
+    assert card.texts() == ("FP32 not used", "FP16 AMP 3of 126")
+    assert card.accessibleName() == "Skipped steps : FP32 not used; FP16 AMP 3 of 126"
+    assert card.minimumSizeHint().height() <= 96
+    card.set_rows([absent])
+    assert card.texts() == ("FP32 not used",)
+    card.set_rows([])
+    assert card.texts() == ()
+
+
+def test_a_stat_card_gives_up_height_in_a_low_window(qtbot: QtBot) -> None:
+    card = StatCard("Throughput", "img/s")
+    qtbot.addWidget(card)
+    card.set_rows([StatRow(Precision.FP32, "FP32", "880"), StatRow(Precision.FP16, "FP16 AMP", "1,663")])
+    usual = card.sizeHint().height()
+    card.set_compact(True)
+    assert card.sizeHint().height() < usual
+
+
+def test_the_progress_line_fills_in_the_precisions_colour(qtbot: QtBot) -> None:
+    theme().set_mode("light")
+    bar = ProgressLine("Progress")
+    qtbot.addWidget(bar)
+    bar.resize(100, 4)
+    bar.set_progress(0.5, Precision.BF16)
+    assert pixel(bar, QPoint(25, 2)) == QColor(theme().palette.look(Precision.BF16).color)
+    assert pixel(bar, QPoint(75, 2)) == QColor(theme().palette.bg3)
+    assert bar.accessibleName() == "Progress: 50%"
+    bar.set_progress(7.0)
+    assert pixel(bar, QPoint(97, 2)) == QColor(theme().palette.text2)
+
+
+def test_a_long_text_is_shortened_and_told_whole_in_the_tooltip(qtbot: QtBot) -> None:
+    text = ElidedLabel("a rather long name of a run that does not fit")
+    qtbot.addWidget(text)
+    text.resize(80, 20)
+    text.show()
+    assert text.text().endswith("…") and text.toolTip() == text.whole_text()
+    text.resize(600, 20)
+    assert text.text() == text.whole_text() and not text.toolTip()
+
+
+def test_the_device_chip_names_the_device_and_hides_an_unknown_usage(qtbot: QtBot) -> None:
+    chip = DeviceChip()
+    qtbot.addWidget(chip)
+    chip.show()
+    assert chip.accessibleName() == "Device: Looking at this machine"
+    chip.set_device("NVIDIA H200", ("139.8 GiB", "Tensor Cores", "BF16"))
+    assert chip.accessibleName() == "Device: NVIDIA H200, 139.8 GiB, Tensor Cores, BF16"
+    narrow = chip.sizeHint().width()
+    chip.set_usage(0.03, "4.1 GiB in use")
+    assert chip.sizeHint().width() > narrow
+    chip.set_usage(None, "")
+    assert chip.sizeHint().width() == narrow
+
+
+def test_buttons_have_names_and_tooltips_and_follow_the_theme(qtbot: QtBot) -> None:
+    theme().set_mode("dark")
+    button, plain = IconButton("reset", "Reset the form"), Button("Stop", "strip", "Stop the run", "stop")
+    for widget in (button, plain):
+        qtbot.addWidget(widget)
+    dark = button.icon().pixmap(16, 16).toImage()
+    theme().set_mode("light")
+    assert button.icon().pixmap(16, 16).toImage() != dark
+    assert button.accessibleName() == "Reset the form" and button.toolTip()
+    assert plain.accessibleName() == "Stop" and plain.toolTip() == "Stop the run"
+
+
+@pytest.mark.parametrize("precision", list(Precision))
+def test_markers_are_filled_or_hollow_in_the_precisions_colour(qtbot: QtBot, precision: Precision) -> None:
+    color = QColor(theme().palette.look(precision).color)
+    for size in (8, 12):
+        filled, hollow = (
+            marker_pixmap(precision, size).toImage(),
+            marker_pixmap(precision, size, True).toImage(),
+        )
+        middle = QPoint(filled.width() // 2, filled.height() // 2)
+        assert filled.pixelColor(middle) == color
+        assert hollow.pixelColor(middle).alpha() == 0
+    for widget in (Marker(precision), LineSample(precision)):
+        qtbot.addWidget(widget)
+        assert not widget.grab().isNull()
+
+
+def test_a_pens_dash_keeps_its_pixels_at_any_width(qtbot: QtBot) -> None:
+    for width in (1.0, 2.0):
+        pen = precision_pen(Precision.BF16, width)
+        assert [length * width for length in pen.dashPattern()] == [10, 3, 2, 3]
+        assert pen.color().alpha() == 255
+    assert precision_pen(Precision.FP32).style() == Qt.PenStyle.SolidLine
+
+
+def test_the_keyboard_brings_a_ring_and_hiding_its_control_takes_it(qtbot: QtBot) -> None:
+    window = QWidget()
+    qtbot.addWidget(window)
+    column = QVBoxLayout(window)
+    column.setContentsMargins(20, 20, 20, 20)
+    first, second = QPushButton("first"), QPushButton("second")
+    column.addWidget(first)
+    column.addWidget(second)
+    ring = FocusRing(window)
+    window.show()
+    window.activateWindow()
+    qtbot.waitUntil(window.isActiveWindow)
+    second.setFocus(Qt.FocusReason.TabFocusReason)
+    assert ring.target() is second
+    assert ring.geometry() == second.geometry().adjusted(-4, -4, 4, 4)
+    second.hide()
+    assert ring.target() is not second
