@@ -97,7 +97,7 @@ def compare(runs: Sequence[RunRecord], baseline_id: str) -> Comparison:
 
 
 def figures(runs: Sequence[RunRecord]) -> tuple[Figure, ...]:
-    """The lines of the comparison, in the order shown; memory is told in MiB where all of it is below 1 GiB."""
+    """The lines of the comparison, in the order shown; memory is in MiB where all of it is below 1 GiB."""
     peaks = [peak[1] for run in runs if (peak := training_peak(run)) is not None]
     if not peaks or max(peaks) >= MIB_PER_GIB:
         return FIGURES
