@@ -22,11 +22,14 @@ class EventWriter:
         self._waiting: deque[Event] = deque()
         self._changed = threading.Condition()
         self._closed = False
-        self._broken = False
+        self._reader_is_gone = False
         self._thread = threading.Thread(target=self._write_all, name="event-writer", daemon=True)
         self._thread.start()
 
     def put(self, event: Event) -> None:
+        """Leaves the event to be written; once the other end was closed it goes nowhere."""
+        if self._reader_is_gone:
+            return
         with self._changed:
             last = self._waiting[-1] if self._waiting else None
             full = len(self._waiting) >= self._capacity
@@ -36,17 +39,12 @@ class EventWriter:
                 self._waiting.append(event)
             self._changed.notify()
 
-    def close(self, timeout_seconds: float = 10.0) -> None:
-        """Waits until all has been written, at most `timeout_seconds`."""
+    def close(self) -> None:
+        """Waits until all has been written or the reader is gone, however long the reader stalls."""
         with self._changed:
             self._closed = True
             self._changed.notify()
-        self._thread.join(timeout_seconds)
-
-    @property
-    def reader_is_gone(self) -> bool:
-        """Whether the other end was closed; what is put from then on goes nowhere."""
-        return self._broken
+        self._thread.join()
 
     def _write_all(self) -> None:
         while True:
@@ -58,7 +56,7 @@ class EventWriter:
             try:
                 _write(self._file_descriptor, to_line(event))
             except OSError:
-                self._broken = True
+                self._reader_is_gone = True
                 return
 
 

@@ -183,9 +183,10 @@ def layered(*layers: Mapping[str, Any]) -> dict[str, Any]:
     """
     result: dict[str, Any] = {}
     for layer in layers:
-        if layer.get("steps") is not None and layer.get("epochs") is None:
+        steps, epochs = (_none_from_text(layer.get(name)) for name in ("steps", "epochs"))
+        if steps is not None and epochs is None:
             result.pop("epochs", None)
-        if layer.get("epochs") is not None and layer.get("steps") is None:
+        if epochs is not None and steps is None:
             result.pop("steps", None)
         for key, value in layer.items():
             below = result.get(key)

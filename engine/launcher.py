@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from enum import StrEnum
 from types import TracebackType
 from typing import Protocol, Self
 
 from engine import jobs
 from engine.events import Event
+from engine.problem import ProblemError
 from engine.supervision import Limits, ProcessSession
 from engine.worker_process import COMMAND, WorkerProcess
 
@@ -64,8 +66,13 @@ class Launcher:
         """Readies a spare, if there is none. For when the machine is idle: importing torch takes a core."""
         with self._lock:
             self._close_light()
-            if self.target is Target.PROCESS and (self._spare is None or not self._spare.is_alive):
-                self._spare = self._new_worker()
+            if self._spare is not None and not self._spare.is_alive:
+                self._spare.close()
+                self._spare = None
+            if self.target is Target.PROCESS and self._spare is None:
+                # without a spare the next job starts a worker of its own, and says why it cannot
+                with suppress(ProblemError):
+                    self._spare = self._new_worker()
 
     @property
     def idle_worker_pids(self) -> frozenset[int]:
@@ -79,7 +86,7 @@ class Launcher:
         return spare is not None and spare.has_spoken
 
     def start(self, job: jobs.Job) -> Session:
-        """Hands the job to a worker."""
+        """Hands the job to a worker. Raises ProblemError where none can be started."""
         if self.target is Target.THREAD:
             # the one way to torch in this process, and only when it is asked for
             from engine.thread_session import ThreadSession

@@ -12,7 +12,10 @@ from pydantic_core import PydanticCustomError
 
 
 class Kind(StrEnum):
-    """The kinds of problem a user can meet. `REQUEST` means that nothing was tried."""
+    """The kinds of problem a user can meet.
+
+    `REQUEST` means that the settings must be others; before a run has started also that nothing was tried.
+    """
 
     REQUEST = "request"
     OUT_OF_MEMORY = "out-of-memory"

@@ -39,7 +39,13 @@ class Runner:
         record = self._store.run(run_id)
         self._store.begin(run_id)
         recorder = _Recorder(self._store, run_id)
-        session = self._session = self._launcher.start(jobs.Train(experiment=record.experiment))
+        try:
+            session = self._session = self._launcher.start(jobs.Train(experiment=record.experiment))
+        except ProblemError as error:
+            failed = Failed(problem=error.problem)
+            recorder.take(failed)
+            yield failed
+            return
         try:
             for event in iterate(session, COMMIT_SECONDS):
                 recorder.take(event)

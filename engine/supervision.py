@@ -24,14 +24,18 @@ from engine.problem import Kind, Problem
 from engine.progress import Progress
 from engine.worker_process import End, Garbage, WorkerProcess
 
+_BLINK_SECONDS = 2.0
+"""Between two looks that follow one another; more means that nobody was looking."""
+
 
 def _standstill_limits() -> Mapping[PhaseName, float]:
     return {
-        PhaseName.DOWNLOADING: 300.0,
+        # a whole download and a whole validation are one event; a large model's step takes a CPU minutes
+        PhaseName.DOWNLOADING: 3_600.0,
         PhaseName.BUILDING: 900.0,
         PhaseName.WARMING_UP: 900.0,
-        PhaseName.MEASURING: 300.0,
-        PhaseName.VALIDATING: 900.0,
+        PhaseName.MEASURING: 900.0,
+        PhaseName.VALIDATING: 3_600.0,
         PhaseName.SAVING: 300.0,
     }
 
@@ -88,6 +92,7 @@ class ProcessSession:
     def next_event(self, timeout_seconds: float) -> Event | None:
         if self._over:
             return None
+        self._watch.looks()
         ending = self._overdue()
         if ending is None:
             # looked at least five times a second, so that a stop or a limit is seen soon
@@ -148,22 +153,32 @@ class ProcessSession:
             return self._failed(problem, item.why)
         if isinstance(item, End):
             if self._stop_asked is not None:
-                return self._stopped("The worker was ended by a signal, since it did not stop when asked.")
+                how = "by itself" if self._terminated is None else "by a signal"
+                return self._stopped(f"The worker ended {how} and could not say how far it was.")
             self._worker.kill()
             return self._failed(_death(self._worker.close()))
         return None
 
 
 class _Watch:
-    """Remembers when the worker last spoke and last got anywhere."""
+    """Remembers when the worker last spoke and last got anywhere, in time that someone was looking."""
 
     def __init__(self, limits: Limits) -> None:
         now = time.monotonic()
         self.progress = Progress()
         self._limits = limits
-        self._heard = self._advanced = now
+        self._looked = self._heard = self._advanced = now
         self._is_ready = False
         self._phase = PhaseName.BUILDING
+
+    def looks(self) -> None:
+        """Says that someone looks now. A program that was suspended must not call its worker silent."""
+        now = time.monotonic()
+        unwatched = now - self._looked
+        self._looked = now
+        if unwatched > _BLINK_SECONDS:
+            self._heard += unwatched
+            self._advanced += unwatched
 
     def saw(self, event: Event) -> None:
         self._heard = now = time.monotonic()

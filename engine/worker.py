@@ -95,18 +95,27 @@ class _Desk:
         self.control = Control()
         self._jobs: queue.SimpleQueue[jobs.Job | None] = queue.SimpleQueue()
         self._busy = False
+        self._is_closed = False
 
     def next_job(self) -> jobs.Job | None:
-        """Waits for a job; None when there will be no more."""
+        """Waits for a job; None when there will be no more, or nobody is left to hear of it."""
         self._busy = False
         job = self._jobs.get()
+        # Said before it is asked whether the input has closed, as the reader does the reverse: one of the two
+        # then sees the other, and a job is never run for nobody.
         self._busy = job is not None
-        return job
+        return None if self._is_closed else job
 
     def read(self, input_descriptor: int) -> None:
-        with os.fdopen(input_descriptor, "rb") as lines:
-            for line in lines:
-                self._take(jobs.from_line(line))
+        """Reads to the end of the input; a line that is no request, such as half a one, ends it too."""
+        try:
+            with os.fdopen(input_descriptor, "rb") as lines:
+                for line in lines:
+                    self._take(jobs.from_line(line))
+        except ValueError as error:
+            # whoever supervises this process shows the end of its stderr
+            sys.stderr.write(f"The worker was sent what is no request: {error}\n")
+        self._is_closed = True
         if self._busy:
             end_own_tree()
         self._jobs.put(None)
@@ -121,7 +130,7 @@ class _Desk:
 def end_own_tree() -> None:
     """Ends this process and all it started, at once."""
     for child in psutil.Process().children(recursive=True):
-        with suppress(psutil.NoSuchProcess):
+        with suppress(psutil.Error):
             child.kill()
     if hasattr(signal, "SIGKILL"):
         os.kill(os.getpid(), signal.SIGKILL)

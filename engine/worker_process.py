@@ -16,10 +16,12 @@ import psutil
 
 from engine import jobs
 from engine.events import Event, Log, from_line
+from engine.problem import Kind, Problem, ProblemError
 
-STDERR_TAIL_LINES = 200
+_STDERR_TAIL_LINES = 200
 _STDERR_LINES_PASSED_ON = 2_000
 _LONGEST_LINE_BYTES = 64 * 1024 * 1024
+_REAP_SECONDS = 10.0
 COMMAND = (sys.executable, "-P", "-m", "engine.worker")
 
 
@@ -38,24 +40,17 @@ class End:
 class WorkerProcess:
     """Starts a worker in a session of its own and reads it on two threads.
 
-    `environment` is laid over this process's own. All methods may be called from any thread.
+    `environment` is laid over this process's own. All methods may be called from any thread. Raises
+    ProblemError where the system starts no process.
     """
 
     def __init__(self, command: tuple[str, ...] = COMMAND, environment: dict[str, str] | None = None) -> None:
-        self._process = subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env={**os.environ, **(environment or {})},
-            start_new_session=True,
-            creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
-        )
+        self._process = _started(command, {**os.environ, **(environment or {})})
         assert self._process.stdin and self._process.stdout and self._process.stderr
         self._input: IO[bytes] = self._process.stdin
         self._input_lock = threading.Lock()
         self._inbox: queue.Queue[Event | Garbage | End] = queue.Queue()
-        self._stderr_tail: deque[str] = deque(maxlen=STDERR_TAIL_LINES)
+        self._stderr_tail: deque[str] = deque(maxlen=_STDERR_TAIL_LINES)
         self._readers = (
             threading.Thread(target=self._read_events, args=(self._process.stdout,), daemon=True),
             threading.Thread(target=self._read_stderr, args=(self._process.stderr,), daemon=True),
@@ -100,11 +95,14 @@ class WorkerProcess:
 
     def kill(self) -> None:
         """Ends the whole tree at once: the process, its children, and children whose parent has gone."""
-        with contextlib.suppress(psutil.NoSuchProcess):
+        if self._process.returncode is not None:
+            # it was reaped, and its number may be another's by now
+            return
+        with contextlib.suppress(psutil.Error):
             for child in psutil.Process(self.pid).children(recursive=True):
-                with contextlib.suppress(psutil.NoSuchProcess):
+                with contextlib.suppress(psutil.Error):
                     child.kill()
-        if hasattr(os, "killpg") and self._process.returncode is None:
+        if hasattr(os, "killpg"):
             # the worker leads its group, and keeps the number from being given to others until it is reaped
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.pid, signal.SIGKILL)
@@ -112,32 +110,59 @@ class WorkerProcess:
             self._process.kill()
 
     def close(self, timeout_seconds: float = 2.0) -> int:
-        """Closes stdin, which ends a worker, waits, and kills what is left. Returns the exit status."""
+        """Closes stdin, which ends a worker, waits, and kills what is left. Returns the exit status.
+
+        A process that even a kill does not end, because it is stuck in a driver, is left to the system.
+        """
         with self._input_lock, contextlib.suppress(OSError):
             self._input.close()
         # its stdout ends when it does; it is not reaped yet, so that kill() may still name its group
         self._readers[0].join(timeout_seconds)
         self.kill()
-        status = self._process.wait()
+        status = -getattr(signal, "SIGKILL", 9)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            status = self._process.wait(_REAP_SECONDS)
         for reader in self._readers:
             reader.join(timeout_seconds)
-        for stream in (self._process.stdout, self._process.stderr):
-            if stream is not None:
-                stream.close()
         return status
 
     def _read_events(self, stream: IO[bytes]) -> None:
-        while line := stream.readline(_LONGEST_LINE_BYTES):
-            try:
-                self._inbox.put(from_line(line))
-            except ValueError as error:
-                self._inbox.put(Garbage(line, str(error)))
-                break
+        # Each stream is closed by its reader: a process that left the worker's tree may still hold the other
+        # end, and to close it from elsewhere would be to wait for that process.
+        with stream:
+            while line := stream.readline(_LONGEST_LINE_BYTES):
+                try:
+                    self._inbox.put(from_line(line))
+                except ValueError as error:
+                    self._inbox.put(Garbage(line, str(error)))
+                    break
         self._inbox.put(End())
 
     def _read_stderr(self, stream: IO[bytes]) -> None:
-        for number, line in enumerate(stream):
-            text = line.decode(errors="replace").rstrip()
-            self._stderr_tail.append(text)
-            if text and number < _STDERR_LINES_PASSED_ON:
-                self._inbox.put(Log(level="stderr", message=text))
+        with stream:
+            for number, line in enumerate(stream):
+                # of a progress bar, which returns to the line's begin to overwrite itself, the last state
+                text = line.decode(errors="replace").rstrip().rpartition("\r")[2]
+                self._stderr_tail.append(text)
+                if text and number < _STDERR_LINES_PASSED_ON:
+                    self._inbox.put(Log(level="stderr", message=text))
+
+
+def _started(command: tuple[str, ...], environment: dict[str, str]) -> subprocess.Popen[bytes]:
+    try:
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=environment,
+            start_new_session=True,
+            creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
+        )
+    except OSError as error:
+        problem = Problem(
+            kind=Kind.WORKER_DIED,
+            message=f"The training process could not be started: {error.strerror or error}.",
+            remedy="Close other programs to make room for it, then run it again.",
+        )
+        raise ProblemError(problem) from error

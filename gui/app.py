@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Sequence
 
@@ -31,6 +32,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
     with store:
         window = MainWindow(store, Launcher(), settings)
         window.show()
+        # Python's own handler would only print a traceback from whatever slot runs next
+        signal.signal(signal.SIGINT, lambda *_: window.close_without_asking())
         return application.exec()
 
 

@@ -6,12 +6,15 @@ import ctypes
 import importlib.util
 import os
 import re
+import socket
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 from engine.problem import Kind, Problem
 
+_PLUGINS = "PySide6/Qt/plugins/platforms"
+_ANSWER_SECONDS = 2.0
 _PACKAGES = {
     "libxcb-cursor": ("libxcb-cursor0", "xcb-util-cursor"),
     "libxcb-icccm": ("libxcb-icccm4", "xcb-util-wm"),
@@ -41,9 +44,6 @@ def display_problem(environment: Mapping[str, str] | None = None) -> Problem | N
     if not sys.platform.startswith("linux"):
         return None
     environment = os.environ if environment is None else environment
-    failed = _library_problem("PySide6/QtWidgets.abi3.so")
-    if failed is not None:
-        return failed
     platforms = _platforms(environment)
     if not platforms:
         return Problem(
@@ -53,6 +53,9 @@ def display_problem(environment: Mapping[str, str] | None = None) -> Problem | N
             "(`ammeter run --help` explains one).",
             key="display",
         )
+    failed = _library_problem("PySide6/QtWidgets.abi3.so")
+    if failed is not None:
+        return failed
     problems = [_platform_problem(name, environment) for name in platforms]
     return None if None in problems else problems[-1]
 
@@ -66,24 +69,58 @@ def _platforms(environment: Mapping[str, str]) -> list[str]:
 
 
 def _platform_problem(name: str, environment: Mapping[str, str]) -> Problem | None:
-    failed = _library_problem(f"PySide6/Qt/plugins/platforms/libq{name}.so")
-    if failed is None and name == "xcb" and not _x_server_answers():
-        return Problem(
-            kind=Kind.REQUEST,
-            message=f"The display '{environment.get('DISPLAY', '')}' does not answer.",
-            remedy="Check DISPLAY, or use a verb, such as `ammeter run`.",
-            key="display",
-        )
-    return failed
+    # one library serves wayland-egl and wayland-brcm as well
+    plugin = "wayland" if name.startswith("wayland") else name
+    unknown = _unknown_platform(plugin)
+    if unknown is not None:
+        return unknown
+    failed = _library_problem(f"{_PLUGINS}/libq{plugin}.so")
+    if failed is not None:
+        return failed
+    if plugin == "xcb" and not _x_server_answers(environment.get("DISPLAY", "")):
+        return _silent(environment, "DISPLAY")
+    if plugin == "wayland" and not _wayland_answers(environment):
+        return _silent(environment, "WAYLAND_DISPLAY")
+    return None
+
+
+def _silent(environment: Mapping[str, str], variable: str) -> Problem:
+    display = environment.get(variable)
+    return Problem(
+        kind=Kind.REQUEST,
+        message=f"The display '{display}' does not answer." if display else f"{variable} names no display.",
+        remedy=f"Check {variable}, or use a verb, such as `ammeter run`.",
+        key="display",
+    )
+
+
+def _unknown_platform(plugin: str) -> Problem | None:
+    """What to say of a platform that this Qt does not have; None if it has, or if that cannot be known."""
+    folder = _in_pyside(_PLUGINS)
+    known = [path.stem.removeprefix("libq") for path in folder.glob("libq*.so")] if folder else []
+    if not known or plugin in known or "QT_QPA_PLATFORM_PLUGIN_PATH" in os.environ:
+        return None
+    return Problem(
+        kind=Kind.REQUEST,
+        message=f"Qt has no platform '{plugin}', which QT_QPA_PLATFORM asks for.",
+        remedy=f"Unset QT_QPA_PLATFORM, or choose one of {', '.join(sorted(known))}.",
+        key="display",
+    )
+
+
+def _in_pyside(path: str) -> Path | None:
+    """A file or folder beside the installed PySide6; None if it is not there, as in a system's package."""
+    spec = importlib.util.find_spec("PySide6")
+    if spec is None or spec.origin is None:
+        return None
+    found = Path(spec.origin).parent.parent / path
+    return found if found.exists() else None
 
 
 def _library_problem(path: str) -> Problem | None:
     """What the system lacks to load a library of PySide6; None if it loads, or is not there to be tried."""
-    spec = importlib.util.find_spec("PySide6")
-    if spec is None or spec.origin is None:
-        return None
-    library = Path(spec.origin).parent.parent / path
-    if not library.exists():
+    library = _in_pyside(path)
+    if library is None:
         return None
     try:
         ctypes.CDLL(str(library), mode=os.RTLD_LAZY | os.RTLD_LOCAL)
@@ -110,13 +147,27 @@ def _missing(error: str) -> Problem:
     )
 
 
-def _x_server_answers() -> bool:
+def _wayland_answers(environment: Mapping[str, str]) -> bool:
+    if "WAYLAND_SOCKET" in environment:  # a connection that was handed down
+        return True
+    display = environment.get("WAYLAND_DISPLAY") or "wayland-0"
+    address = Path(environment.get("XDG_RUNTIME_DIR", "")) / display
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(_ANSWER_SECONDS)
+        try:
+            connection.connect(str(address))
+        except OSError:
+            return False
+    return True
+
+
+def _x_server_answers(display: str) -> bool:
     xcb = ctypes.CDLL("libxcb.so.1")
     xcb.xcb_connect.restype = ctypes.c_void_p
     xcb.xcb_connect.argtypes = [ctypes.c_char_p, ctypes.c_void_p]
     xcb.xcb_connection_has_error.argtypes = [ctypes.c_void_p]
     xcb.xcb_disconnect.argtypes = [ctypes.c_void_p]
-    connection = xcb.xcb_connect(None, None)
+    connection = xcb.xcb_connect(display.encode(), None)
     refused = bool(xcb.xcb_connection_has_error(connection))
     xcb.xcb_disconnect(connection)
     return not refused

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from PySide6.QtCore import QObject, QTimer, Signal
+from PySide6.QtCore import QCoreApplication, QObject, QTimer, Signal
 
 from engine.catalog import Catalog
 from engine.events import Event, Failed, Finished, Log, Phase, PhaseName, Samples, Started
@@ -75,6 +75,8 @@ class Experiments(QObject):
         """Stops the run in progress and waits for the worker to be gone; waiting runs stay queued."""
         self._watch.stop()
         self._thread.shut_down()
+        # what the thread said last is in the store; nobody looks at it here any more
+        QCoreApplication.removePostedEvents(self)
 
     @property
     def running(self) -> str | None:
@@ -139,7 +141,8 @@ class Experiments(QObject):
 
     def left_waiting(self) -> tuple[str, ...]:
         """Queued runs that an earlier window left, oldest first."""
-        return tuple(record.id for record in self._store.orphans())
+        line = self.waiting
+        return tuple(record.id for record in self._store.claimable() if record.id not in line)
 
     def stop(self) -> None:
         """Asks the run in progress to end after the step in flight."""

@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QDialog, QDialogButtonBox, QGridLayout, QVBoxLayout, QWidget
 
 from engine import __version__
 from engine.paths import config_folder, datasets_folder, store_path
+from gui.shortcuts import SHORTCUTS, keys_of
 from gui.widgets import divider, label
-
-SHORTCUTS = (
-    ("Ctrl+Enter", "Train what the form says"),
-    ("Ctrl+Shift+Enter", "Add it to the queue"),
-    ("Ctrl+.", "Stop the run"),
-    ("Ctrl+1, Ctrl+2", "Train, Compare"),
-    ("Ctrl+S", "Save the form as a preset of your own"),
-    ("Ctrl+Backspace", "Reset the form to the chosen preset"),
-    ("Ctrl+F", "Filter the runs"),
-    ("Ctrl+J, Ctrl+L", "Fold the runs table; show the log"),
-    ("Ctrl+T", "Dark or light"),
-    ("Ctrl+Q", "Quit"),
-)
 
 
 def show_help(parent: QWidget) -> None:
@@ -37,7 +27,7 @@ def make_help(parent: QWidget | None = None) -> QDialog:
     column.setContentsMargins(24, 20, 24, 20)
     column.setSpacing(12)
     column.addWidget(label("Shortcuts", "title"))
-    column.addLayout(_table(SHORTCUTS))
+    column.addLayout(_table([(keys_of(shortcut.name), shortcut.about) for shortcut in SHORTCUTS]))
     column.addWidget(divider())
     column.addWidget(label("Where your data lives", "title"))
     places = (
@@ -54,7 +44,7 @@ def make_help(parent: QWidget | None = None) -> QDialog:
     return dialog
 
 
-def _table(rows: tuple[tuple[str, str], ...]) -> QGridLayout:
+def _table(rows: Sequence[tuple[str, str]]) -> QGridLayout:
     grid = QGridLayout()
     grid.setHorizontalSpacing(24)
     grid.setVerticalSpacing(6)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QByteArray, Qt, QTimer
-from PySide6.QtGui import QAction, QCloseEvent, QKeySequence
-from PySide6.QtWidgets import QMainWindow, QMessageBox, QSplitter, QStackedWidget, QVBoxLayout, QWidget
+from PySide6.QtCore import QSize, Qt, QTimer
+from PySide6.QtGui import QCloseEvent
+from PySide6.QtWidgets import QMainWindow, QSplitter, QStackedWidget, QVBoxLayout, QWidget
 
 from engine.catalog import Catalog
 from engine.launcher import Launcher
@@ -15,13 +15,16 @@ from engine.records.store import Store
 from gui.device_memory import DeviceMemory
 from gui.experiments import Experiments
 from gui.help import show_help
+from gui.kept import Kept, kept_bytes, remember, restore
 from gui.panels.compare import ComparePanel
 from gui.panels.compare_column import ComparisonColumn
 from gui.panels.dock import CLOSED_HEIGHT, OPEN_HEIGHT, Dock
 from gui.panels.live import LivePanel
 from gui.panels.setup import Request, SetupPanel
 from gui.panels.top_bar import SIDE_WIDTH, TopBar
+from gui.questions import may_delete, may_stop
 from gui.settings import Key, Settings
+from gui.shortcuts import install
 from gui.theme import theme
 from gui.widgets import FocusRing
 from gui.widgets.notice import Notice
@@ -33,6 +36,7 @@ WORKSPACES = (
 GPU_REPAINT_HZ = 30
 CPU_REPAINT_HZ = 5
 FIRST_PRESET = "fashion"
+FULL_SIZE = QSize(1440, 900)
 
 
 class MainWindow(QMainWindow):
@@ -52,7 +56,7 @@ class MainWindow(QMainWindow):
         super().__init__()
         self.setWindowTitle("Ammeter")
         self.setMinimumSize(960, 600)
-        self.resize(1440, 900)
+        self.resize(self.screen().availableSize().boundedTo(FULL_SIZE).expandedTo(self.minimumSize()))
         self._settings = settings or Settings.load()
         self._repaint_hz = repaint_hz
         self._asks_before_closing = True
@@ -62,9 +66,9 @@ class MainWindow(QMainWindow):
         self._make_panels()
         self._lay_out()
         self._connect()
-        self._make_actions()
+        self._install_shortcuts()
         self._timer = QTimer(self)
-        self._timer.timeout.connect(self.live.refresh)
+        self._timer.timeout.connect(self._repaint)
         self.experiments.load()
         self._restore()
         for note in store.notes:
@@ -142,31 +146,25 @@ class MainWindow(QMainWindow):
         self.experiments.logged.connect(self.dock.log.append)
         self.experiments.problem.connect(self._tell)
 
-    def _make_actions(self) -> None:
-        shortcuts = (
-            (self.setup.run_action, "Ctrl+Return"),
-            (self.setup.queue_action, "Ctrl+Shift+Return"),
-            (self.setup.save_action, "Ctrl+S"),
-            (self.setup.reset_action, "Ctrl+Backspace"),
+    def _install_shortcuts(self) -> None:
+        install(
+            self,
+            {
+                "run": self.setup.run_action,
+                "queue": self.setup.queue_action,
+                "save": self.setup.save_action,
+                "reset": self.setup.reset_action,
+                "stop": self.experiments.stop,
+                "train": lambda: self.show_workspace("train"),
+                "compare": lambda: self.show_workspace("compare"),
+                "filter": self.runs.filter.setFocus,
+                "fold": lambda: self.runs.set_open(not self.runs.is_open()),
+                "log": self.dock.toggle_log,
+                "theme": theme().toggle,
+                "help": lambda: show_help(self),
+                "quit": self.close,
+            },
         )
-        for action, keys in shortcuts:
-            action.setShortcut(QKeySequence(keys))
-            self.addAction(action)
-        self._add_action("Stop the run", "Ctrl+.", self.experiments.stop)
-        self._add_action("Theme", "Ctrl+T", theme().toggle)
-        self._add_action("Log", "Ctrl+L", self.dock.toggle_log)
-        self._add_action("Fold the dock", "Ctrl+J", lambda: self.runs.set_open(not self.runs.is_open()))
-        self._add_action("Filter runs", "Ctrl+F", self.runs.filter.setFocus)
-        self._add_action("Help", "F1", lambda: show_help(self))
-        self._add_action("Quit", "Ctrl+Q", self.close)
-        for number, (key, name, _) in enumerate(WORKSPACES, start=1):
-            self._add_action(name, f"Ctrl+{number}", lambda key=key: self.show_workspace(key))
-
-    def _add_action(self, name: str, keys: str, do: object) -> None:
-        action = QAction(name, self)
-        action.setShortcut(QKeySequence(keys))
-        action.triggered.connect(lambda: do())  # type: ignore[operator]  # the signal's own argument is left out
-        self.addAction(action)
 
     def show_workspace(self, key: str) -> None:
         """Brings "train" or "compare" to the front, with its side column."""
@@ -196,26 +194,19 @@ class MainWindow(QMainWindow):
         self.close()
 
     def closeEvent(self, event: QCloseEvent) -> None:
-        if self._asks_before_closing and self.experiments.running and not self._may_stop():
+        if (
+            self._asks_before_closing
+            and self.experiments.running
+            and not may_stop(self, len(self.experiments.waiting))
+        ):
             event.ignore()
             return
         self.hide()
         self._timer.stop()
         self._memory.stop()
-        self._remember()
+        remember(self._settings, self._kept())
         self.experiments.shut_down()
         super().closeEvent(event)
-
-    def _may_stop(self) -> bool:
-        waiting = len(self.experiments.waiting)
-        text = "A run is training. Closing stops it; what it recorded so far is kept."
-        if waiting:
-            text += f" {waiting} more stay in the queue for the next start."
-        box = QMessageBox(QMessageBox.Icon.NoIcon, "Ammeter", text, parent=self)
-        stop = box.addButton("Stop and close", QMessageBox.ButtonRole.AcceptRole)
-        box.setDefaultButton(box.addButton("Keep training", QMessageBox.ButtonRole.RejectRole))
-        box.exec()
-        return box.clickedButton() is stop
 
     def _take_catalog(self, catalog: Catalog) -> None:
         self.setup.set_catalog(catalog)
@@ -246,6 +237,10 @@ class MainWindow(QMainWindow):
         catalog = self.experiments.catalog
         entry = catalog.device(device) if catalog else None
         return entry is None or not entry.is_gpu
+
+    def _repaint(self) -> None:
+        if self.live.isVisible():
+            self.live.refresh()
 
     def _end(self, _run_id: str) -> None:
         self._timer.stop()
@@ -284,18 +279,7 @@ class MainWindow(QMainWindow):
         self.show_workspace("train")
 
     def _delete(self, run_ids: tuple[str, ...]) -> None:
-        count = len(run_ids)
-        what = f"Delete {count} runs" if count > 1 else "Delete this run"
-        box = QMessageBox(
-            QMessageBox.Icon.NoIcon,
-            "Ammeter",
-            f"{what} with all recorded curves? This cannot be undone.",
-            parent=self,
-        )
-        delete = box.addButton("Delete", QMessageBox.ButtonRole.DestructiveRole)
-        box.setDefaultButton(box.addButton("Keep", QMessageBox.ButtonRole.RejectRole))
-        box.exec()
-        if box.clickedButton() is delete:
+        if may_delete(self, len(run_ids)):
             self.experiments.delete(run_ids)
 
     def _compare_ticked(self, _run_ids: tuple[str, ...]) -> None:
@@ -327,39 +311,30 @@ class MainWindow(QMainWindow):
         )
 
     def _restore(self) -> None:
-        """Brings back what the last window left, each part on its own, over the defaults."""
+        """Starts from the first preset, and lays over it what the last window left."""
         self.setup.set_presets(all_presets())
         self.setup.choose_preset(FIRST_PRESET)
-        restore = self._settings.restore
-        restore(Key.FORM, self.setup.restore)
-        restore(Key.DOCK_OPEN, self.runs.set_open)
-        restore(Key.DOCK_PAGE, self.dock.show_page)
-        restore(Key.RUNS_TABLE, self.runs.restore)
-        restore(Key.TICKED_RUNS, self.runs.set_checked)
-        restore(Key.WORKSPACE, self.show_workspace)
-        for key, apply in (
-            (Key.GEOMETRY, self.restoreGeometry),
-            (Key.SIDE_SPLITTER, self._body.restoreState),
-            (Key.DOCK_SPLITTER, self._middle.restoreState),
-        ):
-            state: QByteArray | None = self._settings.get_bytes(key)
-            if state is not None:
-                apply(state)
+        restore(self._settings, self._kept())
         self.dock.settle()
 
-    def _remember(self) -> None:
-        keep = self._settings.set
-        keep(Key.FORM, self.setup.state())
-        keep(Key.DOCK_OPEN, self._dock_was_open if self.workspace == "compare" else self.runs.is_open())
-        keep(Key.DOCK_PAGE, self.dock.page)
-        keep(Key.RUNS_TABLE, self.runs.state())
-        keep(Key.TICKED_RUNS, list(self.runs.checked()))
-        keep(Key.WORKSPACE, self.workspace)
-        keep(Key.THEME, theme().mode)
-        self._settings.set_bytes(Key.GEOMETRY, self.saveGeometry())
-        self._settings.set_bytes(Key.SIDE_SPLITTER, self._body.saveState())
-        self._settings.set_bytes(Key.DOCK_SPLITTER, self._middle.saveState())
-        self._settings.save()
+    def _kept(self) -> tuple[Kept, ...]:
+        middle, body = self._middle, self._body
+        return (
+            Kept(Key.FORM, self.setup.state, self.setup.restore),
+            Kept(Key.RUNS_TABLE, self.runs.state, self.runs.restore),
+            Kept(Key.TICKED_RUNS, lambda: list(self.runs.checked()), self.runs.set_checked),
+            Kept(Key.DOCK_OPEN, self._dock_is_open, self.runs.set_open),
+            Kept(Key.DOCK_PAGE, lambda: self.dock.page, self.dock.show_page),
+            kept_bytes(Key.GEOMETRY, self.saveGeometry, self.restoreGeometry),
+            kept_bytes(Key.SIDE_SPLITTER, body.saveState, body.restoreState),
+            kept_bytes(Key.DOCK_SPLITTER, middle.saveState, middle.restoreState),
+            Kept(Key.WORKSPACE, lambda: self.workspace, self.show_workspace),
+            Kept(Key.THEME, lambda: theme().mode, theme().set_mode),
+        )
+
+    def _dock_is_open(self) -> bool:
+        """Whether the dock is open, or will be again when the comparison that folded it is left."""
+        return self._dock_was_open if self.workspace == "compare" else self.runs.is_open()
 
     def _fold_dock(self, is_open: bool) -> None:
         height, dock = self._middle.height(), OPEN_HEIGHT if is_open else CLOSED_HEIGHT

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable
 
 NONE = "–"
+_TOO_LONG_TO_READ = 1e8
 
 
 def decimals_for(values: Iterable[float | None]) -> int:
@@ -18,13 +19,18 @@ def decimals_for(values: Iterable[float | None]) -> int:
 
 
 def number(value: float | None, decimals: int) -> str:
-    """The number with `decimals` places; a dash for None, words for what is not finite."""
+    """The number with `decimals` places; a dash for None, words for what is not finite.
+
+    A value too long to be read, such as a loss that diverges, is shown as a power of ten.
+    """
     if value is None:
         return NONE
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):
         return "∞" if value > 0 else "−∞"
+    if abs(value) >= _TOO_LONG_TO_READ:
+        return f"{value:.2e}".replace("e+", "e").replace("-", "−")
     return f"{value:,.{decimals}f}".replace("-", "−")
 
 

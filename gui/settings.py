@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import json
 import logging
 import os
@@ -12,8 +10,6 @@ from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, TypeVar
-
-from PySide6.QtCore import QByteArray
 
 from engine.paths import config_folder
 
@@ -37,7 +33,7 @@ class Key(StrEnum):
 
 
 class Settings:
-    """Remembered values by name. Only plain JSON values go in; Qt's byte arrays pass as base64 text."""
+    """Remembered values by name. Only plain JSON values go in."""
 
     def __init__(self, path: Path, values: dict[str, Any] | None = None) -> None:
         self._path = path
@@ -61,18 +57,6 @@ class Settings:
     def set(self, key: str, value: Any) -> None:
         """Remembers a JSON value until `save`."""
         self._values[key] = value
-
-    def get_bytes(self, key: str) -> QByteArray | None:
-        """A byte array that `set_bytes` remembered; None where there is none or it is broken."""
-        try:
-            return QByteArray(base64.b64decode(self.get(key, ""), validate=True)) or None
-        except binascii.Error:
-            _log.warning("The remembered %s is broken and was left out.", key)
-            return None
-
-    def set_bytes(self, key: str, value: QByteArray) -> None:
-        """Remembers what Qt's `saveState` and `saveGeometry` return."""
-        self.set(key, base64.b64encode(value.data()).decode("ascii"))
 
     def restore(self, key: str, apply: Callable[[Any], object]) -> bool:
         """Hands the remembered value to `apply`; says whether that worked.

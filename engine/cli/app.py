@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import sys
 import traceback
 from collections.abc import Callable, Sequence
@@ -48,6 +49,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     except ProblemError as error:
         output.error(error.problem, as_json)
         return REFUSED if error.problem.kind is Kind.REQUEST else FAILED
+    except BrokenPipeError:
+        # who reads stdout has read enough, as `head` does; the interpreter's own flush at exit must not fail
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILED
     except (InterruptError, KeyboardInterrupt):
         problem = Problem(kind=Kind.REQUEST, message="It was interrupted.", remedy="Start it again.")
         output.error(problem, as_json)

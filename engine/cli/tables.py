@@ -9,7 +9,7 @@ from typing import Any
 
 from engine.cli import output
 from engine.events import Summary
-from engine.records.comparison import FIGURES, Figure, training_peak
+from engine.records.comparison import Figure, figures, training_peak
 from engine.records.record import RunRecord
 from engine.records.variants import Variant
 
@@ -30,7 +30,7 @@ def summary_pairs(run: RunRecord) -> list[tuple[str, str]]:
     if summary is None:
         return []
     rows = [("Speed", _speed(summary))]
-    for figure in FIGURES[1:]:
+    for figure in figures([run])[1:]:
         value = figure.value(run)
         if value is None:
             continue
@@ -45,7 +45,7 @@ def comparison(runs: Sequence[RunRecord], variants: Sequence[Variant]) -> None:
     by_id = {run.id: run for run in runs}
     sides = [[by_id[run_id] for run_id in variant.ids] for variant in variants]
     headings = ["", *(variant.label for variant in variants)]
-    rows = [_row(figure, sides) for figure in FIGURES]
+    rows = [_row(figure, sides) for figure in figures(runs)]
     output.table(headings, [row for row in rows if any(cell != _NONE for cell in row[1:])], headings[1:])
     for variant in variants:
         output.line(variant.verdict)
@@ -61,8 +61,8 @@ def variant_dict(variant: Variant) -> dict[str, Any]:
 
 def runs_table(runs: Sequence[RunRecord]) -> None:
     """Saved runs, one a line."""
-    figures = [figure for figure in FIGURES if figure.name in _IN_LIST]
-    numbers = [f"{figure.title}, {figure.unit}" for figure in figures]
+    shown = [figure for figure in figures(runs) if figure.name in _IN_LIST]
+    numbers = [f"{figure.title}, {figure.unit}" for figure in shown]
     headings = ["Id", "Name", "Status", "When", "Model", "Dataset", "Precision", "Batch", *numbers]
     rows = [
         [
@@ -74,7 +74,7 @@ def runs_table(runs: Sequence[RunRecord]) -> None:
             run.experiment.dataset,
             run.experiment.precision.label,
             f"{run.experiment.batch_size:,}",
-            *(figure.text(figure.value(run)) for figure in figures),
+            *(figure.text(figure.value(run)) for figure in shown),
         ]
         for run in runs
     ]

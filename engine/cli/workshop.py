@@ -14,7 +14,7 @@ from engine.cli import output
 from engine.cli.interrupt import Interrupt, InterruptError
 from engine.cli.options import Asked
 from engine.cli.progress import RunProgress
-from engine.events import Event, Failed
+from engine.events import Event, Failed, Started
 from engine.launcher import Launcher, Target
 from engine.problem import Kind, ProblemError
 from engine.records.record import RunRecord
@@ -62,13 +62,15 @@ def has_gpu(asked: Asked, catalog: Catalog) -> bool:
 def train(shop: Workshop, added: RunRecord, title: str) -> Event:
     """Trains the queued run to its last event. Raises ProblemError for a request that was refused."""
     last: Event | None = None
+    began = False
     with RunProgress(title) as progress:
         for last in shop.runner.run(added.id):
             progress.show(last)
+            began |= isinstance(last, Started)
             if shop.interrupt.asked:
                 # Ctrl+C may have come before there was a session to stop; asking twice does no harm
                 shop.runner.stop()
     assert last is not None  # every job ends with a last event
-    if isinstance(last, Failed) and last.problem.kind is Kind.REQUEST:
+    if isinstance(last, Failed) and last.problem.kind is Kind.REQUEST and not began:
         raise ProblemError(last.problem)
     return last

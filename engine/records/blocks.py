@@ -26,13 +26,12 @@ class Block:
     data: bytes
 
 
-def block_of(batches: Iterable[Samples]) -> Block | None:
-    """Neighbouring batches as one block; None if they hold no row."""
-    columns = joined(
+def columns_in(batches: Iterable[Samples]) -> Columns:
+    """Neighbouring batches as one table; empty if there are none."""
+    return joined(
         {name: np.asarray(values, dtype=np.float64) for name, values in batch.columns().items()}
         for batch in batches
     )
-    return next(blocks_of(columns), None)
 
 
 def blocks_of(columns: Columns) -> Iterator[Block]:

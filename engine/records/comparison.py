@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -12,6 +13,7 @@ from engine.problem import ProblemError, request_problem
 from engine.records.record import RunRecord, Status
 
 MIB_PER_GIB = 1024.0
+_TOO_LONG_TO_READ = 1e8
 MemoryQuantity = Literal["allocated", "resident"]
 
 
@@ -30,8 +32,15 @@ class Figure:
     value: Callable[[RunRecord], float | None]
 
     def text(self, value: float | None) -> str:
-        """The value as shown, without its unit."""
-        return "–" if value is None else f"{value:,.{self.digits}f}"
+        """The value as shown, without its unit; what diverged is shown as NaN, ∞ or a power of ten."""
+        if value is None:
+            return "–"
+        if math.isnan(value):
+            return "NaN"
+        if math.isinf(value):
+            return "∞" if value > 0 else "−∞"
+        shown = f"{value:,.{self.digits}f}" if abs(value) < _TOO_LONG_TO_READ else f"{value:.2e}"
+        return shown.replace("-", "−").replace("e+", "e")
 
 
 @dataclass(frozen=True)

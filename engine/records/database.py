@@ -84,16 +84,16 @@ def _look(path: Path, vfs: str | None) -> None:
 
 def _check(connection: sqlite3.Connection, path: Path) -> None:
     version = _version(connection)
+    is_empty = version == 0 and not _scalar(connection, "SELECT count(*) FROM sqlite_master")
+    if version == 0 and not is_empty:
+        # another program may just have made the tables, at once with their version
+        version = _version(connection)
     if version > VERSION:
         known = f"format {version}, this one knows {VERSION}"
         message = f"The saved runs at {path} were written by a newer Ammeter ({known})."
         remedy = "Use the newer Ammeter, or set AMMETER_HOME to another folder."
         raise ProblemError(_problem(message, remedy))
-    if version:
-        is_ours = _scalar(connection, "PRAGMA application_id") == APPLICATION_ID
-    else:
-        is_ours = not _scalar(connection, "SELECT count(*) FROM sqlite_master")
-    if not is_ours:
+    if not is_empty and (version == 0 or _scalar(connection, "PRAGMA application_id") != APPLICATION_ID):
         raise ProblemError(_not_ours(path))
 
 
@@ -129,7 +129,9 @@ def _migrate(connection: sqlite3.Connection, path: Path) -> None:
         connection.execute(f"PRAGMA user_version = {VERSION}")
         connection.execute("COMMIT")
     except BaseException:
-        connection.execute("ROLLBACK")
+        # SQLite has rolled back by itself when the disk is full
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
         raise
 
 

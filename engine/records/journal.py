@@ -6,14 +6,13 @@ import sqlite3
 from collections.abc import Sequence
 
 from engine.events import Event, Heartbeat, Ready, Samples, from_line, to_line
-from engine.records.blocks import Block, Columns, block_of, blocks_of, columns_of, joined
+from engine.records.blocks import Block, Columns, blocks_of, columns_in, columns_of, joined
 
 
 def append(connection: sqlite3.Connection, run_id: str, events: Sequence[Event]) -> None:
-    """Adds the events: samples as one block, the others a line each; signs of life are left out."""
-    block = block_of(event for event in events if isinstance(event, Samples))
-    if block is not None:
-        _append_blocks(connection, run_id, [block])
+    """Adds the events: samples as blocks, the others a line each; signs of life are left out."""
+    batches = [event for event in events if isinstance(event, Samples)]
+    _append_blocks(connection, run_id, list(blocks_of(columns_in(batches))))
     kept = (event for event in events if not isinstance(event, Samples | Heartbeat | Ready))
     first = _next_position(connection, "events", run_id)
     connection.executemany(

@@ -39,7 +39,9 @@ class Owner(BaseModel):
         return abs(started - self.started) > _START_TOLERANCE_SECONDS
 
 
+@functools.cache
 def this_process() -> Owner:
+    """The process that asks. Read once: its start would come out otherwise after the clock was set."""
     process = psutil.Process()
     return Owner(host=socket.gethostname(), boot=_boot_id(), pid=process.pid, started=process.create_time())
 

@@ -131,10 +131,10 @@ class Store:
             request_problem(message, "See the ids with `ammeter runs`.", key="run", value=id_or_start)
         )
 
-    def orphans(self) -> tuple[RunRecord, ...]:
-        """Queued runs, oldest first, whose process is gone: nobody runs them unless they are claimed."""
+    def claimable(self) -> tuple[RunRecord, ...]:
+        """Queued runs, oldest first, that this process may run: its own, and those whose process is gone."""
         queued = [run for run in reversed(self.runs()) if run.status is Status.QUEUED]
-        return tuple(run for run in queued if self._owner_of(run.id).is_gone)
+        return tuple(run for run in queued if self._may_take(self._owner_of(run.id)))
 
     def rename(self, run_id: str, name: str) -> None:
         """Gives a run another name."""
@@ -152,14 +152,14 @@ class Store:
             for run_id in run_ids:
                 row = self._row(run_id)
                 owner = Owner.model_validate_json(row["owner"])
-                if row["status"] == Status.RUNNING and owner != self._owner and not owner.is_gone:
+                if row["status"] == Status.RUNNING and not self._may_take(owner):
                     message = f"{row['name']} is being trained by another Ammeter."
                     raise ProblemError(request_problem(message, "Stop it there first.", key="run"))
                 connection.execute("DELETE FROM runs WHERE id = ?", (run_id,))
                 connection.execute(
-                    "DELETE FROM comparisons WHERE id = ?1"
-                    " AND NOT EXISTS (SELECT 1 FROM runs WHERE comparison = ?1)",
-                    (row["comparison"],),
+                    "DELETE FROM comparisons WHERE id = :id"
+                    " AND NOT EXISTS (SELECT 1 FROM runs WHERE comparison = :id)",
+                    {"id": row["comparison"]},
                 )
 
     def recover(self) -> tuple[str, ...]:
@@ -203,7 +203,7 @@ class Store:
             if row["status"] != Status.QUEUED:
                 message = f"{row['name']} is {row['status']}, not queued."
                 raise ProblemError(request_problem(message, "Start it as a new run.", key="run"))
-            if owner != self._owner and not owner.is_gone:
+            if not self._may_take(owner):
                 message = f"{row['name']} waits in the queue of another Ammeter."
                 raise ProblemError(request_problem(message, "Start it there, or start a new run.", key="run"))
             connection.execute(
@@ -239,6 +239,9 @@ class Store:
             message = f"Run {run_id} is no longer among the saved runs."
             raise ProblemError(Problem(kind=Kind.STORE, message=message, remedy="Start it as a new run."))
         return rows[0]
+
+    def _may_take(self, owner: Owner) -> bool:
+        return owner == self._owner or owner.is_gone
 
     def _owner_of(self, run_id: str) -> Owner:
         return Owner.model_validate_json(self._row(run_id)["owner"])

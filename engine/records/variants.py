@@ -58,7 +58,7 @@ def variants(runs: Sequence[RunRecord], samples: Mapping[str, Samples], baseline
 def block_speeds(run: RunRecord, samples: Samples) -> NDArray[np.float64]:
     """Samples per second of each whole block of `measure.block_steps` steps after warm-up.
 
-    Of a block that is the harmonic mean over its steps: samples trained by the time they took.
+    Of a block that is the harmonic mean over its steps: samples by time, for batches of one size.
     """
     speeds = samples.get("samples_per_second")
     measure = run.experiment.measure

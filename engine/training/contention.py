@@ -9,6 +9,9 @@ import psutil
 TOLERATED_SHARE = 0.15
 """A window that repaints five times a second stays below this on two cores."""
 
+_LEAST_CORE_SECONDS = 1.0
+"""Systems count processor time in ticks of some 10 ms: of less than this they tell nothing."""
+
 
 class OtherPrograms:
     """Counts processor time that was neither idle nor this process's own, while it is switched on."""
@@ -28,9 +31,9 @@ class OtherPrograms:
             self._since = None
 
     def share(self) -> float:
-        """The fraction of all cores' time that others took, 0 to 1; 0 before anything was counted."""
+        """The fraction of all cores' time that others took, 0 to 1; 0 before enough was counted to tell."""
         others, whole = self._so_far()
-        return max(0.0, others / whole) if whole > 0 else 0.0
+        return max(0.0, others / whole) if whole >= _LEAST_CORE_SECONDS else 0.0
 
     def _so_far(self) -> tuple[float, float]:
         if self._since is None:

@@ -98,7 +98,10 @@ class Run:
 
     def batches(self) -> Iterator[Batch]:
         """The next epoch's batches; the time that the loop waits for them is counted."""
-        batches = self.source.epoch()
+        # Begun here and not at the first `next`, which is the first step's own time.
+        return self._awaited(self.source.epoch())
+
+    def _awaited(self, batches: Iterator[Batch]) -> Iterator[Batch]:
         while True:
             asked = time.perf_counter()
             batch = next(batches, None)

@@ -25,18 +25,11 @@ from PySide6.QtWidgets import (
 from engine.experiment import Precision
 from engine.records.comparison import compare
 from engine.records.record import RunRecord
+from gui.panels.setting_names import setting_name
 from gui.theme import theme
 from gui.widgets import ElidedLabel, Field, Marker, Segmented, divider, label, marker_pixmap
 
-_SETTING_NAMES = {
-    "precision": "Precision",
-    "batch_size": "Batch size",
-    "step.recipe": "Speed recipe",
-    "scaler.mode": "Loss scaler",
-    "step.clip_norm": "Clipping",
-    "device_name": "Device",
-    "torch": "torch",
-}
+_LONGEST_NAME = 24
 
 
 @dataclass(frozen=True)
@@ -137,8 +130,9 @@ class ComparisonColumn(QFrame):
         self._baseline.blockSignals(True)
         self._baseline.clear()
         for run in self._runs:
-            name = f"{run.experiment.precision.label}   {run.name}"
+            name = f"{run.experiment.precision.label}   {_short(run.name)}"
             self._baseline.addItem(_icon(run, self.devicePixelRatioF()), name, run.id)
+            self._baseline.setItemData(self._baseline.count() - 1, run.name, role=Qt.ItemDataRole.ToolTipRole)
         self._baseline.setCurrentIndex(self._baseline.findData(run_id))
         self._baseline.setEnabled(bool(self._runs))
         self._baseline.blockSignals(False)
@@ -200,7 +194,7 @@ class ComparisonColumn(QFrame):
             self._settings.addWidget(_side(run.experiment.precision), 0, column)
         for number, row in enumerate(rows, start=1):
             shown = (_shown(row.key, value) for value in row.values)
-            for column, cell in enumerate((_setting_name(row.key), *shown)):
+            for column, cell in enumerate((setting_name(row.key), *shown)):
                 self._settings.addWidget(_setting_label(cell, column), number, column)
         for column, stretch in enumerate((4, 3, 3)):
             self._settings.setColumnStretch(column, stretch)
@@ -211,6 +205,10 @@ class ComparisonColumn(QFrame):
 
 def _icon(run: RunRecord, ratio: float) -> QIcon:
     return QIcon(marker_pixmap(run.experiment.precision, 8, ratio=ratio))
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1].rstrip()}…"
 
 
 def _first_baseline(runs: Sequence[RunRecord]) -> str | None:
@@ -239,10 +237,6 @@ def _setting_label(text: str, column: int) -> QLabel:
     result.setToolTip(text)
     result.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
     return result
-
-
-def _setting_name(key: str) -> str:
-    return _SETTING_NAMES.get(key, key.rpartition(".")[2].replace("_", " ").capitalize())
 
 
 def _shown(key: str, value: Any) -> str:

@@ -10,10 +10,12 @@ from PySide6.QtWidgets import QLabel, QVBoxLayout, QWidget
 
 from engine.records.comparison import Cell, Comparison
 from engine.records.record import RunRecord, Status
+from gui.panels.setting_names import in_a_sentence
 from gui.theme import theme
 from gui.widgets import label, set_property
 
 _WIDE = 900
+_PERCENT = "\N{NO-BREAK SPACE}%"
 
 
 class Headline(QWidget):
@@ -32,6 +34,7 @@ class Headline(QWidget):
         column.setSpacing(8)
         column.addWidget(self._large)
         column.addWidget(self._small)
+        column.addStretch(1)
         self._shown: tuple[Comparison, RunRecord] | None = None
         theme().changed.connect(self._refresh)
 
@@ -60,10 +63,9 @@ class Headline(QWidget):
         }
         speed = cells["samples_per_second"].ratio
         if speed is None:
-            reason = _why_no_speed(run) or _why_no_speed(comparison.baseline) or "a speed is missing"
+            reason = _why_no_speed(run) or _why_no_speed(comparison.baseline) or "A speed is missing."
             labels = (run.experiment.precision.label, comparison.baseline.experiment.precision.label)
-            small = f"{reason[:1].upper()}{reason[1:]}."
-            self._write_small(f"{labels[0]} and {labels[1]} cannot be compared in speed", small)
+            self._write_small(f"{labels[0]} and {labels[1]} cannot be compared in speed", reason)
             return
         against = f"{speed:.2f}× {_light('as fast as')} {_name(comparison.baseline)}"
         lines = [f"{_name(run)} {_light('trained')} {against}"]
@@ -100,27 +102,27 @@ def _light(text: str) -> str:
 
 
 def _memory(cell: Cell) -> str:
-    return "" if cell.ratio is None else f"{cell.ratio:.0%} of the memory".replace("%", " %")
+    return "" if cell.ratio is None else f"{100 * cell.ratio:.0f}{_PERCENT} of the memory"
 
 
 def _accuracy(cells: dict[str, Cell], bases: dict[str, Cell]) -> str:
     mine, theirs = cells["accuracy"].value, bases["accuracy"].value
     if mine is None or theirs is None:
         return ""
-    return _light(f"accuracy {mine:.1f} % against {theirs:.1f} %")
+    return _light(f"accuracy {mine:.1f}{_PERCENT} against {theirs:.1f}{_PERCENT}")
 
 
 def _caution(comparison: Comparison, run: RunRecord) -> str:
-    """What the figures do not say: no interval, and what else differs than the precision."""
+    """What the figures do not say: no interval, what the runs suffered from, and what else differs."""
     parts = ["One run each, so no interval of the ratio and no spread of the accuracy is known."]
-    parts += [
-        f"With caution: in {one.name} {one.summary.speed_note}."
-        for one in (comparison.baseline, run)
-        if one.summary is not None and one.summary.speed_note
-    ]
+    for one in (comparison.baseline, run):
+        if one.summary is not None and one.summary.speed_note:
+            parts.append(f"With caution: in “{one.name}” {one.summary.speed_note}.")
+        if one.status is not Status.FINISHED:
+            parts.append(f"“{one.name}” did not train to its end ({one.status.value}).")
     mine, theirs = comparison.runs.index(run), comparison.runs.index(comparison.baseline)
     others = [
-        row.key.rpartition(".")[2].replace("_", " ")
+        in_a_sentence(row.key)
         for row in comparison.settings
         if row.key != "precision" and row.values[mine] != row.values[theirs]
     ]
@@ -132,10 +134,10 @@ def _caution(comparison: Comparison, run: RunRecord) -> str:
 def _why_no_speed(run: RunRecord) -> str | None:
     name = f"{run.name} ({run.experiment.precision.label})"
     if run.status is Status.QUEUED:
-        return f"{name} has not run yet"
+        return f"{name} has not run yet."
     if run.status is Status.RUNNING:
-        return f"{name} is still running"
+        return f"{name} is still running."
     if run.summary is None or run.summary.samples_per_second is None:
         note = run.summary.speed_note if run.summary else None
-        return f"{name} has no speed" + (f": {note.rstrip('.')}" if note else "")
+        return f"{name} has no speed." + (f" {note[:1].upper()}{note[1:].rstrip('.')}." if note else "")
     return None

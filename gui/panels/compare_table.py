@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
+
 from PySide6.QtCore import Qt
+from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QFrame, QGridLayout, QHBoxLayout, QLabel, QScrollArea, QVBoxLayout, QWidget
 
 from engine.records.comparison import Cell, Comparison, Figure
@@ -10,6 +13,8 @@ from engine.records.record import RunRecord
 from gui.widgets import ElidedLabel, Marker, label
 
 _HEADING_HEIGHT, _ROW_HEIGHT = 40, 32
+_EDGES = 4
+"""The border and the margin within it, both sides together."""
 
 
 class FigureTable(QFrame):
@@ -18,6 +23,7 @@ class FigureTable(QFrame):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setProperty("surface", "panel")
+        self.setAccessibleName("Figures of the compared runs")
         self._scroll = QScrollArea()
         self._scroll.setWidgetResizable(True)
         self._scroll.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
@@ -25,6 +31,7 @@ class FigureTable(QFrame):
         column.setContentsMargins(1, 1, 1, 1)
         column.addWidget(self._scroll)
         self._texts: list[list[str]] = []
+        self._needed = (0, 0)
 
     def show_comparison(self, comparison: Comparison, headline: str | None) -> None:
         """Builds the table anew."""
@@ -56,23 +63,34 @@ class FigureTable(QFrame):
                 texts += [shown, ratio]
             self._texts.append(texts)
         self._scroll.setWidget(inner)
-        height = _HEADING_HEIGHT + _ROW_HEIGHT * len(comparison.figures) + 2
-        wide = inner.minimumSizeHint().width() > self._scroll.viewport().width() > 100
-        self.setFixedHeight(height + (12 if wide else 0))
+        self._needed = (inner.minimumSizeHint().width(), _HEADING_HEIGHT + _ROW_HEIGHT * last)
+        self._fit_height()
 
     def texts(self) -> list[list[str]]:
         """The rows as shown: title, then value and ratio of each run."""
         return self._texts
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._fit_height()
+
+    def _fit_height(self) -> None:
+        """All rows, and the scroll bar below them where the columns do not fit."""
+        width, height = self._needed
+        is_scrolled = width > self.width() - _EDGES
+        bar = self._scroll.horizontalScrollBar().sizeHint().height() if is_scrolled else 0
+        self.setFixedHeight(height + _EDGES + bar)
 
 
 def _against(figure: Figure, cell: Cell) -> str:
     """The ratio, or the difference where a ratio means nothing."""
     if cell.ratio is not None:
         return f"{cell.ratio:.2f}×"
-    if cell.difference is None:
+    if cell.difference is None or not math.isfinite(cell.difference):
         return ""
-    shown = f"{cell.difference:+,.{figure.digits}f}".replace("-", "−")
-    return "same" if float(f"{cell.difference:.{figure.digits}f}") == 0 else shown
+    if float(f"{cell.difference:.{figure.digits}f}") == 0:
+        return "same"
+    return ("+" if cell.difference > 0 else "") + figure.text(cell.difference)
 
 
 def _heading_text(text: str) -> QLabel:

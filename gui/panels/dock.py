@@ -70,6 +70,7 @@ class Dock(QFrame):
         self._fold(self.runs.is_open())
 
     def _fold(self, is_open: bool) -> None:
+        self.log.setVisible(is_open)
         if is_open:
             self.setMinimumHeight(OPEN_HEIGHT - 60)
             self.setMaximumHeight(16_777_215)

@@ -39,6 +39,7 @@ class TopBar(QFrame):
         row.setSpacing(0)
         row.addWidget(self._name())
         row.addLayout(self._make_tabs(workspaces))
+        row.addSpacing(24)
         row.addStretch(1)
         row.addWidget(self.device)
         row.addSpacing(16)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from PySide6.QtCore import QPointF
+from PySide6.QtCore import QPointF, Qt
 from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter, QPaintEvent
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
@@ -16,6 +16,7 @@ from gui.widgets.markers import draw_marker, precision_pen
 
 _BASELINE, _MIDDLE = 14, 10
 _SKIPPED = "skipped step"
+_WHOLE = 10_000.0
 
 
 @dataclass(frozen=True)
@@ -30,20 +31,23 @@ class Entry:
 
 @dataclass(frozen=True)
 class _Fit:
-    """How much of the entries there is room for; the values are kept the longest."""
+    """How much of the entries there is room for, `name` pixels for each name; the values are kept longest."""
 
     sample: int
     gap: int
     extras: bool
-    names: bool
+    name: float
 
 
 _FITS = (
-    _Fit(28, 24, extras=True, names=True),
-    _Fit(12, 14, extras=True, names=True),
-    _Fit(28, 24, extras=False, names=True),
-    _Fit(12, 14, extras=False, names=True),
-    _Fit(12, 10, extras=False, names=False),
+    _Fit(28, 24, extras=True, name=_WHOLE),
+    _Fit(12, 14, extras=True, name=_WHOLE),
+    _Fit(28, 24, extras=False, name=_WHOLE),
+    _Fit(12, 14, extras=False, name=_WHOLE),
+    _Fit(12, 14, extras=False, name=160.0),
+    _Fit(12, 14, extras=False, name=110.0),
+    _Fit(12, 14, extras=False, name=72.0),
+    _Fit(12, 10, extras=False, name=0.0),
 )
 
 
@@ -82,8 +86,9 @@ class LegendRow(QWidget):
         palette = theme().palette
         plain = font(12)
         room = self.width() - _width(plain, self._place) - 8
-        self._write(painter, room + 8, self._place, plain, palette.text3)
         fit = self._fit(room)
+        if self._needed(fit) <= room:
+            self._write(painter, room + 8, self._place, plain, palette.text3)
         left = 0.0
         for entry in self._entries:
             left = self._paint_entry(painter, entry, left, fit)
@@ -93,11 +98,10 @@ class LegendRow(QWidget):
         painter.end()
 
     def _fit(self, room: float) -> _Fit:
-        for fit in _FITS:
-            needed = sum(_entry_width(entry, fit) for entry in self._entries) - fit.gap
-            if needed <= room:
-                return fit
-        return _FITS[-1]
+        return next((fit for fit in _FITS if self._needed(fit) <= room), _FITS[-1])
+
+    def _needed(self, fit: _Fit) -> float:
+        return sum(_entry_width(entry, fit) for entry in self._entries) - fit.gap
 
     def _paint_entry(self, painter: QPainter, entry: Entry, left: float, fit: _Fit) -> float:
         palette = theme().palette
@@ -106,8 +110,8 @@ class LegendRow(QWidget):
             painter.drawLine(QPointF(left, _MIDDLE), QPointF(left + fit.sample, _MIDDLE))
         draw_marker(painter, QPointF(left + fit.sample / 2, _MIDDLE), entry.precision, 8)
         left += fit.sample + 8
-        if fit.names:
-            left = self._write(painter, left, entry.name, font(12), palette.text2) + 8
+        if fit.name:
+            left = self._write(painter, left, _name(entry, fit), font(12), palette.text2) + 8
         left = self._write(painter, left, entry.value, font(12, 600), palette.look(entry.precision).color)
         if fit.extras and entry.extra:
             left = self._write(painter, left + 8, entry.extra, font(12), palette.text3)
@@ -123,11 +127,15 @@ class LegendRow(QWidget):
 
 def _entry_width(entry: Entry, fit: _Fit) -> float:
     width = fit.sample + 8 + _width(font(12, 600), entry.value) + fit.gap
-    if fit.names:
-        width += _width(font(12), entry.name) + 8
+    if fit.name:
+        width += _width(font(12), _name(entry, fit)) + 8
     if fit.extras and entry.extra:
         width += _width(font(12), entry.extra) + 8
     return width
+
+
+def _name(entry: Entry, fit: _Fit) -> str:
+    return QFontMetricsF(font(12)).elidedText(entry.name, Qt.TextElideMode.ElideRight, fit.name)
 
 
 def _width(face: QFont, text: str) -> float:

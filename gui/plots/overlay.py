@@ -6,14 +6,17 @@ from collections.abc import Sequence
 
 import numpy as np
 import pyqtgraph as pg
+from numpy.typing import NDArray
 from PySide6.QtCore import QSize, Signal
 from PySide6.QtGui import QColor
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QVBoxLayout, QWidget
 
+from gui.numbers import NONE, number
 from gui.plots.canvas import PlotCanvas
 from gui.plots.curves import Curve
 from gui.plots.frame import Frame
 from gui.plots.legend import Entry, LegendRow
+from gui.plots.scales import extent
 from gui.plots.smoothing import Values, local_line
 from gui.plots.ticks import Tick, linear_ticks
 from gui.theme import theme
@@ -34,6 +37,7 @@ class OverlayPlot(QFrame):
         super().__init__(parent)
         self.setProperty("surface", "panel")
         self._curves: tuple[Curve, ...] = ()
+        self._smooth: tuple[Values, ...] = ()
         self._items: list[pg.PlotDataItem] = []
         self._title = label(title, "panelTitle")
         self._unit = ElidedLabel("", "unit")
@@ -53,6 +57,7 @@ class OverlayPlot(QFrame):
     def set_curves(self, curves: Sequence[Curve], title: str, unit: str) -> None:
         """Shows these curves; their `x` must fit what `by_time` says."""
         self._curves = tuple(curves)
+        self._smooth = tuple(local_line(curve.y, _SMOOTHING_STEPS) for curve in curves)
         self._title.setText(title)
         self._unit.set_whole_text(unit)
         self._draw()
@@ -101,16 +106,16 @@ class OverlayPlot(QFrame):
             plot.removeItem(item)
         self._items = []
         palette = theme().palette
-        for curve in self._curves:
-            x, y = thinned(curve.x, local_line(curve.y, _SMOOTHING_STEPS))
-            marks = np.unique(np.linspace(0, max(0, len(x) - 1), 6).astype(int))[1:]
+        for curve, smooth in zip(self._curves, self._smooth, strict=True):
+            x, y = thinned(curve.x, smooth)
+            marks = _marked_rows(y)
             line = pg.PlotDataItem(
                 x, y, pen=precision_pen(curve.precision, 2.0), antialias=True, connect="finite"
             )
             look = palette.look(curve.precision)
             points = pg.ScatterPlotItem(
-                x[marks] if len(x) else [],
-                y[marks] if len(y) else [],
+                x[marks],
+                y[marks],
                 symbol=look.symbol,
                 size=9,
                 brush=QColor(look.color),
@@ -123,17 +128,15 @@ class OverlayPlot(QFrame):
         self._read_at(self.canvas.crosshair())
 
     def _show_frame(self) -> None:
-        finite = [curve.y[np.isfinite(curve.y)] for curve in self._curves]
-        smooth = [thinned(curve.x, local_line(curve.y, _SMOOTHING_STEPS))[1] for curve in self._curves]
-        values = np.concatenate([part[np.isfinite(part)] for part in smooth]) if smooth else np.empty(0)
-        ends = [float(curve.x[-1]) for curve in self._curves if len(curve.x)]
-        if not len(values) or not ends or not any(len(part) for part in finite):
+        pairs = zip(self._curves, self._smooth, strict=True)
+        bounds = extent(thinned(curve.x, smooth)[1] for curve, smooth in pairs)
+        if bounds is None:
             self.canvas.show_frame(Frame(hint="Nothing was recorded."))
             return
-        low, high = float(values.min()), float(values.max())
+        low, high = bounds
         margin = (high - low) * 0.06 or abs(high) * 0.1 or 1.0
         bottom = 0.0 if 0 <= low < 0.35 * high else low - margin
-        right = max(ends) * 1.02
+        right = max(float(curve.x[-1]) for curve in self._curves if len(curve.x)) * 1.02 or 1.0
         area = self.canvas.area()
         self.canvas.show_frame(
             Frame(
@@ -151,14 +154,24 @@ class OverlayPlot(QFrame):
 
     def _read_at(self, place: float | None) -> None:
         self.canvas.set_crosshair(place)
-        entries = []
-        for curve in self._curves:
-            row = curve.index_at(place) if place is not None else len(curve.y) - 1
-            smooth = local_line(curve.y, _SMOOTHING_STEPS)
-            value = f"{smooth[row]:,.3f}" if row is not None and 0 <= row < len(smooth) else "–"
-            entries.append(Entry(curve.precision, curve.name, value))
+        entries = [
+            Entry(curve.precision, curve.name, _value_at(curve, smooth, place))
+            for curve, smooth in zip(self._curves, self._smooth, strict=True)
+        ]
         where = "at the end" if place is None else f"{place:,.1f} s" if self.by_time else f"step {place:,.0f}"
         self._legend.show_values(entries, where, None)
+
+
+def _value_at(curve: Curve, smooth: Values, place: float | None) -> str:
+    row = curve.index_at(place) if place is not None else len(smooth) - 1
+    return number(float(smooth[row]), 3) if row is not None and row >= 0 else NONE
+
+
+def _marked_rows(values: Values) -> NDArray[np.intp]:
+    """Five rows that can be drawn, the last one among them, or the only one."""
+    rows: NDArray[np.intp] = np.flatnonzero(np.isfinite(values))
+    chosen = np.unique(np.linspace(0, max(0, len(rows) - 1), 6).astype(int))
+    return rows if len(rows) < 2 else rows.take(chosen[1:])
 
 
 def thinned(x: Values, y: Values) -> tuple[Values, Values]:

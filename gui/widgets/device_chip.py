@@ -21,7 +21,7 @@ class DeviceChip(QFrame):
         self.setProperty("surface", "chip")
         self.setFixedHeight(32)
         self._icon = QLabel()
-        self._title = label("", "strong")
+        self._title = ElidedLabel("", "strong")
         self._facts = ElidedLabel("", "body")
         self._divider = divider(vertical=True)
         self._bar = ProgressLine("Memory in use")
@@ -40,7 +40,7 @@ class DeviceChip(QFrame):
 
     def set_device(self, title: str, facts: Sequence[str], tooltip: str = "") -> None:
         """Names the device, such as "NVIDIA H200" with ("139.8 GiB", "Tensor Cores", "BF16")."""
-        set_text(self._title, title)
+        self._title.set_whole_text(title)
         self._facts.set_whole_text("".join(f"·  {fact}  " for fact in facts).rstrip())
         self._facts.setVisible(bool(facts))
         spoken = ", ".join((title, *facts))

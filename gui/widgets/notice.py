@@ -20,7 +20,7 @@ class Notice(QFrame):
         self._text.setWordWrap(True)
         self._remedy = label("", "body")
         self._remedy.setWordWrap(True)
-        self._action = Button("", "strip", "")
+        self._action = Button("Do it", "strip", "Does what the message says can be done")
         self._action.clicked.connect(self._act)
         self._do: Callable[[], None] | None = None
         close = IconButton("cross", "Close this message")

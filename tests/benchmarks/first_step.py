@@ -22,6 +22,7 @@ from engine.events import Samples
 from engine.launcher import Launcher
 from engine.records.store import Store
 from gui.app import make_application
+from gui.event_loop import run_until
 from gui.main_window import MainWindow
 from gui.settings import Settings
 
@@ -34,11 +35,6 @@ def wait_for(signal: object, accept: object = lambda *_: True) -> None:
     QTimer.singleShot(120_000, loop.quit)
     loop.exec()
     signal.disconnect(connection)
-
-
-def wait_until(is_true: object) -> None:
-    while not is_true():
-        QApplication.processEvents(QEventLoop.ProcessEventsFlag.AllEvents, 20)
 
 
 class Cold(Launcher):
@@ -54,8 +50,8 @@ def measure(application: QApplication, home: Path, launcher: Launcher) -> float:
         window.show()
         wait_for(window.experiments.catalog_known)
         window.setup.choose_preset("hello-amp")
-        wait_until(lambda: window.setup.run_action.isEnabled())
-        wait_until(lambda: launcher.has_ready_spare or isinstance(launcher, Cold))
+        run_until(lambda: window.setup.run_action.isEnabled())
+        run_until(lambda: launcher.has_ready_spare or isinstance(launcher, Cold))
         began = time.perf_counter()
         window.setup.run_action.trigger()
         wait_for(window.experiments.event_taken, lambda _id, event: isinstance(event, Samples))

@@ -18,7 +18,6 @@ from pathlib import Path
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 
 import numpy as np
-from PySide6.QtCore import QEventLoop
 from PySide6.QtWidgets import QApplication
 
 from engine.experiment import Experiment, experiment_from
@@ -26,6 +25,7 @@ from engine.launcher import Launcher, Target
 from engine.records.store import Store
 from engine.runner import Runner
 from gui.app import make_application
+from gui.event_loop import run_until
 from gui.main_window import CPU_REPAINT_HZ, MainWindow
 from gui.settings import Settings
 
@@ -54,21 +54,16 @@ def speed_with(
     with Store(folder / f"window-{hz}-{target}.sqlite") as store:
         window = MainWindow(store, Launcher(target), Settings(folder / "window.json"), repaint_hz=hz)
         window.show()
-        wait_until(application, lambda: window.experiments.catalog is not None)
+        run_until(lambda: window.experiments.catalog is not None)
         ended: list[str] = []
         window.experiments.ended.connect(ended.append)
         (run_id,) = window.experiments.submit("window tax", [("run", experiment)])
-        wait_until(application, lambda: bool(ended))
+        run_until(lambda: bool(ended))
         speed = speed_of(store, run_id)
         window.close_without_asking()
         window.deleteLater()
         application.processEvents()
     return speed
-
-
-def wait_until(application: QApplication, is_true: object) -> None:
-    while not is_true():
-        application.processEvents(QEventLoop.ProcessEventsFlag.WaitForMoreEvents, 50)
 
 
 def speed_of(store: Store, run_id: str) -> float:

@@ -269,3 +269,12 @@ def test_the_environment_moves_the_store_and_the_datasets(
     monkeypatch.setenv("AMMETER_DATA", " ")
     assert data_folder().name == config_folder().name == "Ammeter"
     assert datasets_folder() == data_folder() / "datasets"
+
+
+def test_a_reader_that_has_read_enough_is_no_error(home: Path) -> None:
+    command = [sys.executable, "-m", "engine", "presets", "--json"]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None and process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 1

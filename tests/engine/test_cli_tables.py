@@ -89,3 +89,11 @@ def test_a_comparison_shows_medians_ratios_and_verdicts(capsys: pytest.CaptureFi
     assert shown[2].split() == ["Step", "time,", "ms", "64.0", "42.7", "(0.67×)"]
     assert "BF16 AMP trained 1.50 times as fast as FP32 (one repeat, so no interval)." in shown
     assert "BF16 AMP saved as 000000000009." in shown
+
+
+def test_memory_below_a_gib_is_told_in_mib(capsys: pytest.CaptureFixture[str]) -> None:
+    run = finished(1, "FP32", Precision.FP32, peak_resident_mib=13.5)
+    tables.run_summary(run)
+    tables.runs_table([run])
+    shown = capsys.readouterr().out
+    assert "13.5 MiB resident" in shown and "Peak memory, MiB" in shown

@@ -137,3 +137,21 @@ def test_catalog_and_doctor_answer(capsys: Capture) -> None:
     status, found = answer(capsys, "doctor")
     wrong = [check for check in found["checks"] if check["status"] == "problem"]
     assert status == (1 if wrong else 0) and ("error" in found) == bool(wrong)
+
+
+def test_settings_that_show_their_fault_in_training_leave_a_failed_run(capsys: Capture) -> None:
+    one_left_over = [
+        "--image-size",
+        "32",
+        "--set",
+        "num_classes=4",
+        "--set",
+        "samples=3",
+        "--batch-size",
+        "2",
+    ]
+    status, found = answer(
+        capsys, "run", *ON_CPU, "--model", "resnet18", "--dataset", "synthetic", *one_left_over
+    )
+    assert status == 1
+    assert found["error"]["key"] == "batch_size" and found["run"]["status"] == "failed"

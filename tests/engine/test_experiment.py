@@ -229,3 +229,8 @@ def test_the_later_layer_holds_and_tables_are_merged() -> None:
 def test_of_epochs_and_steps_the_one_in_the_later_layer_holds() -> None:
     assert layered({"epochs": 3}, {"steps": 10}) == {"steps": 10}
     assert layered({"steps": 10}, {"epochs": 3}) == {"epochs": 3}
+
+
+def test_a_length_that_is_emptied_in_words_leaves_the_other_one() -> None:
+    assert layered({"steps": 10}, {"epochs": "none"})["steps"] == 10
+    assert experiment_from(layered({"epochs": 3}, {"epochs": "none", "steps": "5"})).steps == 5

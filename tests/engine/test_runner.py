@@ -163,3 +163,11 @@ def test_the_catalog_and_the_diagnosis_answer(store, launcher):
     catalog = runner.catalog()
     assert catalog.device("cpu") is not None and catalog.model("resnet50") is not None
     assert all(check.status in ("ok", "note") for check in runner.diagnose().checks)
+
+
+def test_a_worker_that_cannot_be_started_leaves_a_failed_run(store, tmp_path):
+    record = store.add(experiment_from(TINY))
+    with Launcher(command=(str(tmp_path / "no such program"),)) as launcher:
+        (failed,) = Runner(store, launcher).run(record.id)
+    assert isinstance(failed, Failed) and failed.problem.kind is Kind.WORKER_DIED
+    assert store.run(record.id).status is Status.FAILED

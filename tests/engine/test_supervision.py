@@ -8,18 +8,20 @@ from __future__ import annotations
 import sys
 import textwrap
 import time
+import types
 from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
 import pytest
 
-from engine.events import Event, Failed, Finished
+from engine.events import Event, Failed, Finished, Heartbeat, Log
 from engine.experiment import Experiment
 from engine.jobs import Train
 from engine.launcher import Launcher, Session, iterate
-from engine.problem import Kind
-from engine.supervision import Limits, ProcessSession
+from engine.problem import Kind, ProblemError
+from engine.supervision import Limits, ProcessSession, _Watch
+from engine.worker_process import WorkerProcess
 
 QUICK = Limits(ready=10.0, silence=0.6, stop=0.3, terminate=0.3)
 
@@ -158,6 +160,7 @@ def test_stop_terminates_and_then_kills_the_whole_tree(launch, deaf):
     last = events_of(session)[-1]
     assert isinstance(last, Finished) and last.stopped
     assert (last.summary.steps, last.summary.seconds, last.summary.final_train_loss) == (2, 1.0, 2.5)
+    assert last.summary.epochs == pytest.approx(2 / 9)
     assert last.summary.samples_per_second is None and last.summary.speed_note
     assert has_ended(child_pid)
 
@@ -197,3 +200,55 @@ def test_after_a_failure_the_next_run_just_works(launch):
     failure_of(launch("started(); sys.exit(9)"))
     last = events_of(launch('started(); say(event="finished", summary={"steps": 1})'))[-1]
     assert isinstance(last, Finished) and not last.stopped
+
+
+def test_a_program_that_was_suspended_does_not_call_its_worker_silent(monkeypatch):
+    clock = types.SimpleNamespace(now=1_000.0)
+    monkeypatch.setattr("engine.supervision.time", types.SimpleNamespace(monotonic=lambda: clock.now))
+    watch = _Watch(Limits(silence=60.0))
+    watch.saw(Heartbeat(step=1))
+    clock.now += 3_600.0
+    watch.looks()
+    assert watch.overdue() is None
+    for _ in range(70):
+        clock.now += 1.0
+        watch.looks()
+    problem = watch.overdue()
+    assert problem is not None and "silent" in problem.message
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="sessions are POSIX")
+def test_a_process_that_left_the_tree_does_not_hold_up_the_end(launch):
+    session = launch("""
+    read, write = os.pipe()
+    if os.fork() == 0:
+        os.setsid()
+        os.close(1)
+        if os.fork() == 0:
+            os.write(write, str(os.getpid()).encode())
+            time.sleep(600)
+        os._exit(0)
+    os.wait()
+    started()
+    say(event="log", message=os.read(read, 20).decode())
+    os._exit(1)
+    """)
+    events = events_of(session)
+    runaway = int(next(event.message for event in events if event.event == "log"))
+    psutil.Process(runaway).kill()
+    assert isinstance(events[-1], Failed) and events[-1].problem.kind is Kind.WORKER_DIED
+
+
+def test_of_a_progress_bar_the_last_state_is_told(launch):
+    events = events_of(launch("started(); sys.stderr.write('10 %\\r99 %\\r100 %\\n'); sys.exit(3)"))
+    assert [event.message for event in events if isinstance(event, Log)] == ["100 %"]
+
+
+def test_a_worker_that_cannot_be_started_is_told_in_words(tmp_path):
+    with pytest.raises(ProblemError) as raised:
+        WorkerProcess((str(tmp_path / "no such program"),))
+    assert raised.value.problem.kind is Kind.WORKER_DIED
+    assert "could not be started" in raised.value.problem.message
+    with Launcher(command=(str(tmp_path / "no such program"),)) as launcher:
+        launcher.prepare()
+        assert not launcher.idle_worker_pids

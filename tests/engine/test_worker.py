@@ -25,6 +25,7 @@ from engine.events import (
 )
 from engine.experiment import experiment_from
 from engine.launcher import Launcher, Session, Target, iterate
+from engine.worker import _Desk
 from engine.worker_process import COMMAND, WorkerProcess
 
 TINY = experiment_from(
@@ -172,3 +173,19 @@ def test_a_folder_named_engine_in_the_current_one_is_not_run(tmp_path):
 
 def test_target_thread_is_not_the_default():
     assert Launcher().target is Target.PROCESS
+
+
+@pytest.mark.parametrize("line", [jobs.to_line(jobs.Train(experiment=ENDLESS)), b""])
+def test_a_job_whose_sender_has_gone_is_not_run(line):
+    source, target = os.pipe()
+    os.write(target, line)
+    os.close(target)
+    desk = _Desk()
+    desk.read(source)
+    assert desk.next_job() is None
+
+
+def test_half_a_request_ends_the_worker():
+    done = subprocess.run(COMMAND, input=b'{"job": "tra', capture_output=True, check=False, timeout=60)
+    assert done.returncode == 0
+    assert b"no request" in done.stderr

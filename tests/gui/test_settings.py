@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import json
-import logging
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import QByteArray
 
 from gui.settings import Key, Settings
 
@@ -36,22 +33,6 @@ def test_values_come_back(path: Path) -> None:
 def test_a_value_of_another_type_is_left_out(path: Path) -> None:
     saved(path, ticked_runs="not a list")
     assert Settings.load(path).get(Key.TICKED_RUNS, ["default"]) == ["default"]
-
-
-def test_byte_arrays_pass_as_text(path: Path) -> None:
-    settings = Settings.load(path)
-    settings.set_bytes(Key.GEOMETRY, QByteArray(b"\x00\xff geometry"))
-    settings.save()
-    assert json.loads(path.read_text())["geometry"].isascii()
-    assert Settings.load(path).get_bytes(Key.GEOMETRY) == QByteArray(b"\x00\xff geometry")
-    assert Settings.load(path).get_bytes(Key.SIDE_SPLITTER) is None
-
-
-def test_a_broken_byte_array_is_left_out_with_a_warning(path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    saved(path, geometry="%%%")
-    with caplog.at_level(logging.WARNING):
-        assert Settings.load(path).get_bytes(Key.GEOMETRY) is None
-    assert "geometry" in caplog.text
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[1, 2]", b"\xff\xfe\x00", b"null"])

@@ -10,6 +10,7 @@ import pytest
 
 from engine.experiment import Experiment
 from engine.problem import Kind, ProblemError
+from engine.records import database
 from engine.records.database import open_database
 from engine.records.schema import VERSION
 from engine.records.store import Store
@@ -108,3 +109,16 @@ def test_a_file_locked_by_another_program_is_answered_with_a_sentence(
         with first._writing(), pytest.raises(ProblemError, match="in use by another program"):
             second.add(Experiment())
         assert second.add(Experiment()).number == 1
+
+
+def test_a_store_that_another_program_just_makes_is_not_taken_for_a_strange_file(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Store(path).close()
+    real, answers = database._version, [0]
+    # as read a moment before the other program committed its tables
+    monkeypatch.setattr(
+        database, "_version", lambda connection: answers.pop() if answers else real(connection)
+    )
+    with Store(path) as store:
+        assert store.runs() == ()

@@ -15,6 +15,7 @@ import pytest
 from engine.events import Epoch, Samples, Skipped, Started
 from engine.experiment import Experiment, Precision
 from engine.problem import ProblemError
+from engine.records.owner import this_process
 from engine.records.record import Status
 from engine.records.store import Store
 
@@ -73,7 +74,7 @@ def test_a_killed_process_loses_nothing_that_it_committed(path: Path) -> None:
                 store.delete([run_id])
             with pytest.raises(ProblemError, match="another Ammeter"):
                 store.claim(waiting_id)
-            assert store.orphans() == ()
+            assert store.claimable() == ()
         process.send_signal(signal.SIGKILL if hasattr(signal, "SIGKILL") else signal.SIGTERM)
     with Store(path) as store:
         assert store.recover() == (run_id,)
@@ -86,10 +87,11 @@ def test_a_killed_process_loses_nothing_that_it_committed(path: Path) -> None:
         assert run.summary.samples_per_second is None and run.summary.speed_note
         assert store.recover() == ()
 
-        assert [one.id for one in store.orphans()] == [waiting_id]
+        assert [one.id for one in store.claimable()] == [waiting_id]
         assert store.claim(waiting_id).status is Status.QUEUED
-        assert store.orphans() == ()
+        assert [one.id for one in store.claimable()] == [waiting_id]
         store.begin(waiting_id)
+        assert store.claimable() == ()
 
 
 def test_several_processes_open_a_new_store_and_write_at_once(path: Path) -> None:
@@ -145,3 +147,7 @@ def test_an_interrupted_run_tells_all_that_can_be_said(
     assert (summary.steps, summary.epochs, summary.skipped_steps) == (60, 1.2, 3)
     assert (summary.best_validation_accuracy, summary.final_validation_accuracy) == (0.75, 0.7)
     assert summary.final_grad_scale == 1_024.0
+
+
+def test_this_process_stays_itself_when_the_clock_is_set() -> None:
+    assert this_process() is this_process()

@@ -13,6 +13,7 @@ import pytest
 from engine.events import Epoch, Failed, Finished, Heartbeat, Log, Samples, Skipped, Started, Summary
 from engine.experiment import Experiment, Precision
 from engine.problem import Kind, Problem, ProblemError
+from engine.records.blocks import MOST_ROWS
 from engine.records.record import Status
 from engine.records.store import Store
 
@@ -177,3 +178,10 @@ def test_closing_and_opening_finds_everything_again(path: Path, batch: Callable[
         assert store.run(run.id) == saved
         assert len(store.samples(run.id)["loss"]) == 3
     assert [entry.name for entry in path.parent.iterdir()] == [path.name]
+
+
+def test_a_commit_of_any_length_is_kept_whole(store: Store, batch: Callable[..., Samples]) -> None:
+    run = store.add(Experiment())
+    store.begin(run.id)
+    store.record(run.id, [batch(1, MOST_ROWS), batch(MOST_ROWS + 1, 10)])
+    assert store.samples(run.id)["step"].tolist() == list(range(1, MOST_ROWS + 11))

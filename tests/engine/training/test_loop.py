@@ -11,10 +11,12 @@ import torch
 from engine.events import Epoch, Finished, Log, Phase, Samples, Started
 from engine.experiment import Experiment, Precision, layered
 from engine.problem import Kind, ProblemError
+from engine.training.batches import Resident
 from engine.training.control import Control
 from engine.training.failures import TrainingError
 from engine.training.loop import train
 from engine.training.processor import processor
+from engine.training.telemetry import Telemetry
 
 CPU_PRECISIONS = [Precision.FP32, Precision.FP16, Precision.BF16]
 DIVERGING = {"optimizer": {"learning_rate": 1_000}}
@@ -182,3 +184,12 @@ def test_epochs_count_from_one(hello: Any) -> None:
     run = hello(epochs=3)
     assert [event.epoch for event in run.events if isinstance(event, Epoch)] == [1, 2, 3]
     assert run.summary.final_train_loss == run.epochs[-1].train_loss == run.samples.loss[-1]
+
+
+def test_the_shuffle_is_no_steps_time(hello: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    order: list[str] = []
+    epoch, begin = Resident.epoch, Telemetry.begin
+    monkeypatch.setattr(Resident, "epoch", lambda source: order.append("shuffle") or epoch(source))
+    monkeypatch.setattr(Telemetry, "begin", lambda telemetry: order.append("begin") or begin(telemetry))
+    hello(epochs=2)
+    assert order == ["shuffle", "begin"] * 2

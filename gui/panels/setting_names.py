@@ -1,0 +1,31 @@
+"""What a setting is called where runs are compared, away from the groups of the form."""
+
+from __future__ import annotations
+
+from gui.panels.setup_fields import label_of
+
+_NAMES = {
+    "epochs": "Epochs",
+    "steps": "Steps",
+    "device_name": "Trained on",
+    "torch": "torch",
+    "step.recipe": "Speed recipe",
+    "step.clip_norm": "Clipping",
+    "scaler.mode": "Loss scaler",
+    "scaler.growth_factor": "Scale growth",
+    "scaler.backoff_factor": "Scale back-off",
+    "scaler.growth_interval": "Scale grows after",
+    "measure.warmup_steps": "Warm-up steps",
+    "measure.block_steps": "Block steps",
+}
+
+
+def setting_name(key: str) -> str:
+    """The name of a setting by its dotted key, or of a fact of the machine."""
+    return _NAMES.get(key) or label_of(key)
+
+
+def in_a_sentence(key: str) -> str:
+    """The same in the middle of a sentence: "batch size", but "BF16"."""
+    name = setting_name(key)
+    return name if name[1:2].isupper() else name[:1].lower() + name[1:]

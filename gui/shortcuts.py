@@ -1,0 +1,55 @@
+"""The window's keyboard shortcuts: one table for the window, for its tooltips and for the help."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from PySide6.QtGui import QAction, QKeySequence
+from PySide6.QtWidgets import QWidget
+
+
+@dataclass(frozen=True)
+class Shortcut:
+    """`keys` as Qt writes them; `about` is what the help says."""
+
+    name: str
+    keys: str
+    about: str
+
+
+SHORTCUTS = (
+    Shortcut("run", "Ctrl+Return", "Train what the form says"),
+    Shortcut("queue", "Ctrl+Shift+Return", "Add it to the queue"),
+    Shortcut("stop", "Ctrl+.", "Stop the run that trains"),
+    Shortcut("train", "Ctrl+1", "Go to Train"),
+    Shortcut("compare", "Ctrl+2", "Go to Compare"),
+    Shortcut("save", "Ctrl+S", "Save the form as a preset of your own"),
+    Shortcut("reset", "Ctrl+Backspace", "Reset the form to the chosen preset"),
+    Shortcut("filter", "Ctrl+F", "Filter the runs"),
+    Shortcut("fold", "Ctrl+J", "Fold and unfold the runs"),
+    Shortcut("log", "Ctrl+L", "Show the log, or the runs again"),
+    Shortcut("theme", "Ctrl+T", "Dark or light"),
+    Shortcut("help", "F1", "This page"),
+    Shortcut("quit", "Ctrl+Q", "Quit"),
+)
+
+
+def keys_of(name: str) -> str:
+    """The keys of a shortcut as this system writes them. Raises KeyError for an unknown name."""
+    keys = {shortcut.name: shortcut.keys for shortcut in SHORTCUTS}[name]
+    return QKeySequence(keys).toString(QKeySequence.SequenceFormat.NativeText)
+
+
+def install(window: QWidget, actions: Mapping[str, QAction | Callable[[], object]]) -> None:
+    """Gives each action of the window, or a new one for each function, the keys of its name."""
+    for shortcut in SHORTCUTS:
+        target = actions[shortcut.name]
+        if isinstance(target, QAction):
+            action = target
+        else:
+            action = QAction(shortcut.about, window)
+            # a signal's own arguments are of no use to these functions
+            action.triggered.connect(lambda _checked=False, target=target: target())
+        action.setShortcut(QKeySequence(shortcut.keys))
+        window.addAction(action)

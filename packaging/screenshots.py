@@ -1,0 +1,80 @@
+"""Makes the README's screenshots from the real window: it trains the preset "fashion" and is grabbed.
+
+    uv run python packaging/screenshots.py [FOLDER] [--steps N] [--size 1440x900]
+
+Without a display it draws offscreen. Runs and settings go to a folder that is thrown away.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import tempfile
+from pathlib import Path
+
+os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
+
+from PySide6.QtWidgets import QApplication
+
+from engine.launcher import Launcher
+from engine.records.store import Store
+from gui.app import make_application
+from gui.event_loop import run_until
+from gui.main_window import MainWindow
+from gui.settings import Settings
+from gui.theme import theme
+
+ROOT = Path(__file__).parent.parent
+
+
+def grab(application: QApplication, window: MainWindow, folder: Path, name: str) -> None:
+    """One picture a theme."""
+    for mode in ("dark", "light"):
+        theme().set_mode(mode)
+        window.live.refresh()
+        for _ in range(3):
+            application.processEvents()
+        window.grab().save(str(folder / f"{name}-{mode}.png"))
+
+
+def take(application: QApplication, window: MainWindow, folder: Path, steps: int | None) -> None:
+    run_until(window.setup.run_action.isEnabled)
+    if steps is not None:
+        form = window.setup.form
+        form.length.unit_button.click()
+        form.length.setText(str(steps))
+        form.length.edited.emit(str(steps))
+    window.setup.run_action.trigger()
+    run_until(lambda: len(window.live.runs()) == 2)
+    second = window.live.runs()[1]
+    run_until(
+        application, lambda: second.step > 0.6 * (second.total_steps or 1) and second.status == "running"
+    )
+    window.runs.set_checked([record.id for record in window.experiments.records()])
+    grab(application, window, folder, "train")
+    run_until(lambda: second.is_over and window.experiments.running is None)
+    window.show_workspace("compare")
+    grab(application, window, folder, "compare")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folder", nargs="?", type=Path, default=ROOT / "resources" / "screenshots")
+    parser.add_argument("--steps", type=int)
+    parser.add_argument("--size", default="1440x900")
+    options = parser.parse_args()
+    options.folder.mkdir(parents=True, exist_ok=True)
+    width, height = (int(side) for side in options.size.split("x"))
+    with tempfile.TemporaryDirectory() as home:
+        os.environ["AMMETER_HOME"] = home
+        application = make_application([])
+        with Store() as store:
+            window = MainWindow(store, Launcher(), Settings.load())
+            window.resize(width, height)
+            window.show()
+            take(application, window, options.folder, options.steps)
+            window.close_without_asking()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,301 @@
+"""The window whole, with the real worker: choose, press, watch, close, open again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QAbstractButton, QLineEdit, QWidget
+from pytestqt.qtbot import QtBot
+
+from engine.events import Samples
+from engine.experiment import Experiment, Precision, experiment_from
+from engine.launcher import Launcher
+from engine.records.record import Status
+from engine.records.store import Store
+from gui.main_window import MainWindow
+from gui.settings import Settings
+from gui.theme import theme
+
+WAIT_MS = 60_000
+TINY = experiment_from(
+    {
+        "model": "linear",
+        "dataset": "synthetic-regression",
+        "samples": 20,
+        "batch_size": 10,
+        "steps": 40,
+        "device": "cpu",
+        "measure": {"warmup_steps": 1, "block_steps": 2},
+        "optimizer": {"name": "sgd", "learning_rate": 0.01},
+    }
+)
+ENDLESS = experiment_from({**TINY.model_dump(), "steps": 100_000_000})
+
+Open = Callable[[], MainWindow]
+
+
+@pytest.fixture
+def open_window(qtbot: QtBot, launcher: Launcher, home: Path) -> Iterator[Open]:
+    """Opens windows on one store, as starting the program again does; the one before is closed first."""
+    opened: list[tuple[MainWindow, Store]] = []
+
+    def close_last() -> None:
+        if opened:
+            window, store = opened.pop()
+            window.close_without_asking()
+            store.close()
+            window.deleteLater()
+
+    def start() -> MainWindow:
+        close_last()
+        store = Store(home / "ammeter.sqlite")
+        window = MainWindow(store, launcher, Settings.load(home / "window.json"))
+        opened.append((window, store))
+        window.show()
+        return window
+
+    yield start
+    close_last()
+
+
+@pytest.fixture
+def window(qtbot: QtBot, open_window: Open) -> MainWindow:
+    window = open_window()
+    qtbot.waitUntil(window.setup.run_action.isEnabled, timeout=WAIT_MS)
+    return window
+
+
+def type_into(qtbot: QtBot, edit: QLineEdit, text: str) -> None:
+    edit.setFocus()
+    edit.selectAll()
+    qtbot.keyClick(edit, Qt.Key.Key_Delete)
+    qtbot.keyClicks(edit, text)
+
+
+def press_run(qtbot: QtBot, window: MainWindow) -> None:
+    button = window.setup.foot.findChildren(QAbstractButton)[0]
+    assert button.isEnabled() and button.property("kind") == "primary"
+    qtbot.mouseClick(button, Qt.MouseButton.LeftButton)
+
+
+def wait_for_end(qtbot: QtBot, window: MainWindow, runs: int) -> None:
+    def all_over() -> bool:
+        records = window.experiments.records()
+        return len(records) >= runs and all(record.status.is_over for record in records)
+
+    qtbot.waitUntil(all_over, timeout=WAIT_MS)
+
+
+def test_from_the_preset_to_two_runs_with_a_ratio_and_back_after_a_restart(
+    qtbot: QtBot, window: MainWindow, open_window: Open
+) -> None:
+    form = window.setup.form
+    assert form.preset.value() == "fashion"
+    assert form.chips[Precision.FP32].isChecked() and form.chips[Precision.BF16].isChecked()
+    form.length.unit_button.click()
+    type_into(qtbot, form.length, "70")
+
+    press_run(qtbot, window)
+    with qtbot.waitSignal(window.experiments.began, timeout=WAIT_MS):
+        pass
+    qtbot.waitUntil(lambda: len(window.live.runs()) == 2, timeout=WAIT_MS)
+    qtbot.waitUntil(lambda: window.live.runs()[0].step > 5, timeout=WAIT_MS)
+    assert not window.setup.run_action.isEnabled()
+    wait_for_end(qtbot, window, 2)
+
+    fp32, bf16 = window.live.runs()
+    for run in (fp32, bf16):
+        assert list(run.column("step")) == list(range(1, 71))
+        assert run.column("loss")[-10:].mean() < run.column("loss")[:10].mean()
+        assert run.summary is not None and run.summary.samples_per_second
+    newest, oldest = window.experiments.records()
+    assert (oldest.label, newest.label) == ("FP32", "BF16 AMP")
+    assert oldest.comparison == newest.comparison is not None
+    assert "×" in row_text(window, newest.id) and "Finished" in row_text(window, newest.id)
+    assert window.setup.run_action.isEnabled()
+
+    again = open_window()
+    assert {record.id for record in again.experiments.records()} == {oldest.id, newest.id}
+    assert "×" in row_text(again, newest.id)
+    again.runs.open_requested.emit(newest.id)
+    assert [list(run.column("loss")) for run in again.live.runs()] == [
+        list(fp32.column("loss")),
+        list(bf16.column("loss")),
+    ]
+    assert again.setup.form.length.text() == "70"
+
+
+def row_text(window: MainWindow, run_id: str) -> str:
+    model = window.runs.table.model()
+    for row in range(model.rowCount()):
+        cells = [str(model.index(row, column).data() or "") for column in range(model.columnCount())]
+        if window.runs.model.run(row).id == run_id:
+            return " | ".join(cells)
+    raise AssertionError(f"{run_id} is not in the table")
+
+
+def submit(window: MainWindow, *experiments: Experiment) -> tuple[str, ...]:
+    return window.experiments.submit("test", [(str(n), one) for n, one in enumerate(experiments)])
+
+
+def wait_for_steps(qtbot: QtBot, window: MainWindow, run_id: str) -> None:
+    qtbot.waitUntil(lambda: window.experiments.live(run_id).step > 0, timeout=WAIT_MS)
+
+
+def test_stop_ends_the_run_and_the_next_one_begins(qtbot: QtBot, window: MainWindow) -> None:
+    (first,) = submit(window, ENDLESS)
+    wait_for_steps(qtbot, window, first)
+    (second,) = submit(window, TINY)
+    assert window.experiments.record(second).status is Status.QUEUED
+    assert window.experiments.waiting == (second,)
+    window.live.stop_requested.emit()
+    wait_for_end(qtbot, window, 2)
+    assert window.experiments.record(first).status is Status.STOPPED
+    assert window.experiments.record(second).status is Status.FINISHED
+    assert (
+        len(window.experiments.live(first).column("loss")) == window.experiments.record(first).summary.steps
+    )
+
+
+def test_a_queued_run_can_be_taken_out(qtbot: QtBot, window: MainWindow) -> None:
+    (first,) = submit(window, ENDLESS)
+    wait_for_steps(qtbot, window, first)
+    (second,) = submit(window, TINY)
+    window.runs.take_out_requested.emit(second)
+    assert window.experiments.record(second) is None and window.experiments.waiting == ()
+    window.experiments.stop()
+    wait_for_end(qtbot, window, 1)
+    assert [record.id for record in window.experiments.records()] == [first]
+
+
+def test_what_is_queued_when_the_window_closes_is_offered_by_the_next(
+    qtbot: QtBot, window: MainWindow, open_window: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (first,) = submit(window, ENDLESS)
+    wait_for_steps(qtbot, window, first)
+    (second,) = submit(window, TINY)
+    again = open_window()
+    assert again.experiments.record(first).status is Status.STOPPED
+    assert again.experiments.record(second).status is Status.QUEUED
+    assert "still in the queue" in again.notice.text()
+    again.notice.findChild(QAbstractButton).click()
+    wait_for_end(qtbot, again, 2)
+    assert again.experiments.record(second).status is Status.FINISHED
+
+
+def test_a_killed_worker_is_told_in_words_and_the_next_run_works(
+    qtbot: QtBot, window: MainWindow, launcher: Launcher
+) -> None:
+    (first,) = submit(window, ENDLESS)
+    wait_for_steps(qtbot, window, first)
+    for child in psutil.Process().children():
+        if child.pid not in launcher.idle_worker_pids:
+            child.kill()
+    wait_for_end(qtbot, window, 1)
+    assert window.experiments.record(first).status is Status.FAILED
+    assert "SIGKILL" in window.notice.text() and "SIGKILL" in window.dock.log.text()
+    (second,) = submit(window, TINY)
+    wait_for_end(qtbot, window, 2)
+    assert window.experiments.record(second).status is Status.FINISHED
+
+
+def test_a_run_of_another_program_appears_by_itself(qtbot: QtBot, window: MainWindow, home: Path) -> None:
+    with Store(home / "ammeter.sqlite") as other:
+        record = other.add(TINY, name="from elsewhere")
+    qtbot.waitUntil(lambda: window.experiments.record(record.id) is not None, timeout=WAIT_MS)
+    assert "from elsewhere" in row_text(window, record.id)
+
+
+def test_deleting_asks_and_leaves_the_run_that_trains(qtbot: QtBot, window: MainWindow) -> None:
+    (first,) = submit(window, TINY)
+    wait_for_end(qtbot, window, 1)
+    (running,) = submit(window, ENDLESS)
+    wait_for_steps(qtbot, window, running)
+    window.experiments.delete([first, running])
+    assert [record.id for record in window.experiments.records()] == [running]
+    window.experiments.stop()
+    wait_for_end(qtbot, window, 1)
+
+
+def test_ticked_runs_are_compared_and_the_dock_makes_room(qtbot: QtBot, window: MainWindow) -> None:
+    ids = submit(window, TINY, experiment_from({**TINY.model_dump(), "precision": "bf16"}))
+    wait_for_end(qtbot, window, 2)
+    window.runs.set_checked(ids)
+    window.runs.compare_requested.emit(window.runs.checked())
+    assert window.workspace == "compare" and not window.runs.is_open()
+    assert [curve.key for curve in window.compare.losses.curves()] == list(ids)
+    assert "FP32" in window.compare.headline.text()
+    by_step = [list(curve.x) for curve in window.compare.losses.curves()]
+    window.compare.losses.set_by_time(True)
+    by_time = [list(curve.x) for curve in window.compare.losses.curves()]
+    assert by_step[0] == list(range(1, 41)) and by_time[0] != by_step[0]
+    window.show_workspace("train")
+    assert window.runs.is_open()
+
+
+def test_what_the_window_looked_like_survives_a_restart(
+    qtbot: QtBot, window: MainWindow, open_window: Open
+) -> None:
+    theme().set_mode("light")
+    window._body.setSizes([400, 900])
+    side = window._body.sizes()[0]
+    window.runs.set_open(False)
+    window.show_workspace("compare")
+    again = open_window()
+    assert theme().mode == "light"
+    assert again._body.sizes()[0] == side != 320
+    assert again.workspace == "compare" and not again.runs.is_open()
+    theme().set_mode("dark")
+
+
+def test_broken_settings_do_not_keep_the_window_from_opening(
+    qtbot: QtBot, open_window: Open, home: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    home.mkdir(parents=True)
+    (home / "window.json").write_text(
+        '{"form": {"preset": 5}, "workspace": "nowhere", "geometry": "%", "theme": 3}'
+    )
+    window = open_window()
+    assert window.workspace == "train"
+    assert window.setup.form.preset.value() == "fashion"
+    assert "could not be restored" in caplog.text
+
+
+def test_the_window_repaints_slowly_beside_a_cpu_run(qtbot: QtBot, window: MainWindow) -> None:
+    (run_id,) = submit(window, ENDLESS)
+    wait_for_steps(qtbot, window, run_id)
+    assert window._timer.isActive() and window._timer.interval() == 200
+    window.experiments.stop()
+    wait_for_end(qtbot, window, 1)
+    assert not window._timer.isActive()
+
+
+def test_the_worker_never_runs_in_the_windows_process(
+    qtbot: QtBot, window: MainWindow, launcher: Launcher
+) -> None:
+    children: set[int] = set()
+    window.experiments.event_taken.connect(
+        lambda _id, event: (
+            children.update(child.pid for child in psutil.Process().children())
+            if isinstance(event, Samples)
+            else None
+        )
+    )
+    submit(window, TINY)
+    wait_for_end(qtbot, window, 1)
+    assert children - launcher.idle_worker_pids
+
+
+def test_every_control_says_what_it_is(window: MainWindow) -> None:
+    silent = [
+        control
+        for control in window.findChildren(QWidget)
+        if isinstance(control, QAbstractButton | QLineEdit)
+        and control.objectName() != "qt_spinbox_lineedit"
+        and not (control.accessibleName() and (control.toolTip() or isinstance(control.parent(), QLineEdit)))
+    ]
+    assert not silent, [(control, control.parent(), control.accessibleName()) for control in silent]

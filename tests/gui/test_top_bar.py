@@ -1,0 +1,111 @@
+"""The top bar: workspaces, the device, theme and help."""
+
+from __future__ import annotations
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QImage
+from PySide6.QtWidgets import QAbstractButton, QLabel, QWidget
+from pytestqt.qtbot import QtBot
+
+from engine.catalog import DeviceEntry, PrecisionEntry
+from engine.experiment import Precision
+from gui.panels.top_bar import TopBar
+from gui.theme import theme
+
+WORKSPACES = (("train", "Train", "Train a model"), ("compare", "Compare", "Compare runs"))
+LEAST_WINDOW_WIDTH = 960
+A_LONG_NAME = "NVIDIA RTX PRO 6000 Blackwell Max-Q Workstation Edition"
+
+
+@pytest.fixture
+def bar(qtbot: QtBot) -> TopBar:
+    theme().set_mode("dark")
+    bar = TopBar(WORKSPACES)
+    qtbot.addWidget(bar)
+    bar.resize(LEAST_WINDOW_WIDTH, 52)
+    with qtbot.waitExposed(bar):
+        bar.show()
+    return bar
+
+
+def device(title: str, bf16_note: str | None = None, tensor_cores: bool = True) -> DeviceEntry:
+    return DeviceEntry(
+        name="cuda:0",
+        title=title,
+        memory_mib=143_155,
+        tensor_cores=tensor_cores,
+        precisions=tuple(
+            PrecisionEntry(
+                precision=precision,
+                available=True,
+                note=bf16_note if precision is Precision.BF16 else None,
+            )
+            for precision in Precision
+        ),
+    )
+
+
+def button(bar: TopBar, name: str) -> QAbstractButton:
+    return next(one for one in bar.findChildren(QAbstractButton) if one.accessibleName() == name)
+
+
+def picture(widget: QWidget) -> QImage:
+    return widget.grab().toImage()
+
+
+def test_a_tab_asks_for_its_workspace(qtbot: QtBot, bar: TopBar) -> None:
+    assert button(bar, "Workspace Train").isChecked()
+    with qtbot.waitSignal(bar.workspace_chosen) as told:
+        qtbot.mouseClick(button(bar, "Workspace Compare"), Qt.MouseButton.LeftButton)
+    assert told.args == ["compare"]
+    assert not button(bar, "Workspace Train").isChecked()
+
+
+def test_the_window_sets_the_tab_without_being_asked_back(qtbot: QtBot, bar: TopBar) -> None:
+    with qtbot.assertNotEmitted(bar.workspace_chosen):
+        bar.set_workspace("compare")
+    assert button(bar, "Workspace Compare").isChecked()
+
+
+def test_theme_and_help_are_asked_for(qtbot: QtBot, bar: TopBar) -> None:
+    with qtbot.waitSignals([bar.theme_toggled, bar.help_requested], order="strict"):
+        qtbot.mouseClick(button(bar, "Theme"), Qt.MouseButton.LeftButton)
+        qtbot.mouseClick(button(bar, "Help"), Qt.MouseButton.LeftButton)
+
+
+def test_it_follows_the_theme(bar: TopBar) -> None:
+    toggle = button(bar, "Theme")
+    dark = picture(toggle)
+    theme().set_mode("light")
+    assert picture(toggle) != dark
+    theme().set_mode("dark")
+    assert picture(toggle) == dark
+
+
+def test_the_device_is_named_with_what_counts_for_mixed_precision(bar: TopBar) -> None:
+    bar.set_device(device("NVIDIA H200"))
+    assert bar.device.accessibleName() == "Device: NVIDIA H200, 139.8 GiB, Tensor Cores, BF16"
+    bar.set_device(device("An older card", bf16_note="emulated", tensor_cores=False))
+    assert bar.device.accessibleName() == "Device: An older card, 139.8 GiB"
+
+
+def test_a_long_device_name_is_shortened_and_cuts_nothing_off(qtbot: QtBot, bar: TopBar) -> None:
+    bar.set_device(device(A_LONG_NAME))
+    bar.device.set_usage(0.5, "69.9 GiB in use")
+    assert bar.minimumSizeHint().width() <= LEAST_WINDOW_WIDTH
+    help_button = button(bar, "Help")
+    qtbot.waitUntil(lambda: bar.device.geometry().right() < help_button.geometry().left())
+    compare = button(bar, "Workspace Compare")
+    assert compare.geometry().right() < bar.device.geometry().left()
+    assert help_button.geometry().right() < bar.width()
+    titles = [one for one in bar.device.findChildren(QLabel) if one.text().endswith("…")]
+    assert A_LONG_NAME in [one.toolTip() for one in titles]
+
+
+def test_every_control_says_what_it_is(bar: TopBar) -> None:
+    controls = bar.findChildren(QAbstractButton)
+    assert len(controls) == 4
+    for control in (*controls, bar.device):
+        assert control.accessibleName(), control
+        assert control.toolTip(), control.accessibleName()
