@@ -18,7 +18,7 @@ Task = Literal["classification", "regression"]
 
 
 class _Entry(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
 class PrecisionEntry(_Entry):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
@@ -10,7 +11,7 @@ from engine.experiment import Experiment
 
 
 class _Message(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings")
+    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings", defer_build=True)
 
 
 class Train(_Message):
@@ -39,7 +40,10 @@ class Stop(_Message):
 Job = Train | ReadCatalog | Examine
 Request = Job | Stop
 
-_REQUEST: TypeAdapter[Request] = TypeAdapter(Annotated[Request, Field(discriminator="job")])
+
+@cache
+def _adapter() -> TypeAdapter[Request]:
+    return TypeAdapter(Annotated[Request, Field(discriminator="job")])
 
 
 def is_measured(job: Job) -> bool:
@@ -55,6 +59,6 @@ def to_line(request: Request) -> bytes:
 def from_line(line: bytes) -> Request:
     """The request on one line. Raises ValueError when it is none."""
     try:
-        return _REQUEST.validate_json(line)
+        return _adapter().validate_json(line)
     except ValidationError as error:
         raise ValueError(str(error)) from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 
 
@@ -17,6 +18,9 @@ def main() -> int:
     if problem is not None:
         sys.stderr.write(f"{problem.message} {problem.remedy}\n")
         return 2 if problem.key == "display" else 1
+    # some thousand modules' worth of objects come to stay: looking through them for garbage, again and again
+    # while they come, is a tenth of the start; the window switches it on again
+    gc.disable()
     from gui.app import run
 
     return run()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 import sys
 from collections.abc import Sequence
@@ -32,6 +33,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
     with store:
         window = MainWindow(store, Launcher(), settings)
         window.show()
+        gc.freeze()
+        gc.enable()
         # Python's own handler would only print a traceback from whatever slot runs next
         signal.signal(signal.SIGINT, lambda *_: window.close_without_asking())
         return application.exec()

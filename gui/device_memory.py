@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 
 import psutil
-import pynvml
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from engine.catalog import DeviceEntry
@@ -58,6 +57,9 @@ def _gpu_used_bytes(name: str) -> int | None:
     kind, _, number = name.partition(":")
     if kind != "cuda":
         return None
+    # imported where there is a card to ask: it would be a twentieth of the window's start
+    import pynvml
+
     try:
         pynvml.nvmlInit()
         handle = pynvml.nvmlDeviceGetHandleByIndex(int(number or 0))

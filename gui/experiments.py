@@ -47,6 +47,7 @@ class Experiments(QObject):
         self._live: dict[str, LiveRun] = {}
         self._running: str | None = None
         self._total_steps = 0
+        self._has_started = False
         self.catalog: Catalog | None = None
         self._thread = EngineThread(store.path, launcher, self)
         self._thread.catalog_read.connect(self._take_catalog)
@@ -67,12 +68,19 @@ class Experiments(QObject):
         self._reload()
 
     def start(self) -> None:
-        """Starts the engine's thread, which reads the catalog and then trains what is queued."""
+        """Starts the engine's thread, which reads the catalog and then trains what is queued.
+
+        Once it has started, or was shut down, nothing happens.
+        """
+        if self._has_started:
+            return
+        self._has_started = True
         self._thread.start()
         self._watch.start()
 
     def shut_down(self) -> None:
         """Stops the run in progress and waits for the worker to be gone; waiting runs stay queued."""
+        self._has_started = True
         self._watch.stop()
         self._thread.shut_down()
         # what the thread said last is in the store; nobody looks at it here any more
@@ -189,8 +197,7 @@ class Experiments(QObject):
 
     def _begin(self, run_id: str) -> None:
         self._running = run_id
-        record = self._records[run_id]
-        self._live[run_id] = LiveRun.of(run_id, record.experiment, record.label)
+        self.live(run_id)
         self._refresh(run_id)
         self.began.emit(run_id)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from PySide6.QtCore import QSize, Qt, QTimer
-from PySide6.QtGui import QCloseEvent
+from PySide6.QtGui import QCloseEvent, QShowEvent
 from PySide6.QtWidgets import QMainWindow, QSplitter, QStackedWidget, QVBoxLayout, QWidget
 
 from engine.catalog import Catalog
@@ -75,7 +75,6 @@ class MainWindow(QMainWindow):
             self.dock.log.append("warning", note)
         for problem in broken_presets():
             self.dock.log.append("warning", f"{problem.message} {problem.remedy}")
-        self.experiments.start()
         self._offer_waiting()
 
     def _make_panels(self) -> None:
@@ -192,6 +191,11 @@ class MainWindow(QMainWindow):
         """Closes even while a run trains; the run is stopped and keeps what it recorded."""
         self._asks_before_closing = False
         self.close()
+
+    def showEvent(self, event: QShowEvent) -> None:
+        super().showEvent(event)
+        # after the first paint: the worker that it starts would take a core from it
+        QTimer.singleShot(0, self.experiments.start)
 
     def closeEvent(self, event: QCloseEvent) -> None:
         if (

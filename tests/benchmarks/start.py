@@ -30,17 +30,26 @@ class Watcher(QObject):
         return False
 """
 
+# The watcher is put on at the window's show event: a filter over all events before would slow the start down.
 AMMETER = (
     WATCH
     + """
-import gui.app
-make = gui.app.make_application
-def watched(arguments=None):
-    application = make(arguments)
-    application.watcher = Watcher()
-    application.installEventFilter(application.watcher)
-    return application
-gui.app.make_application = watched
+import gc
+import gui.display
+check = gui.display.display_problem
+def checked():
+    problem = check()
+    gc.disable()  # as the program does right after
+    from PySide6.QtWidgets import QApplication
+    from gui.main_window import MainWindow
+    show = MainWindow.showEvent
+    def watched(window, event):
+        show(window, event)
+        window.watcher = Watcher()
+        QApplication.instance().installEventFilter(window.watcher)
+    MainWindow.showEvent = watched
+    return problem
+gui.display.display_problem = checked
 sys.argv = ["ammeter"]
 from gui.__main__ import main
 main()
