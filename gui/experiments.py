@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from PySide6.QtCore import QCoreApplication, QObject, QTimer, Signal
 
 from engine.catalog import Catalog
-from engine.events import Event, Failed, Finished, Log, Phase, PhaseName, Samples, Started
+from engine.events import Event, Failed, Finished, Log, Phase, PhaseName, Started
 from engine.experiment import Experiment
 from engine.launcher import Launcher
 from engine.problem import Problem, ProblemError
@@ -24,9 +24,8 @@ class Experiments(QObject):
 
     Signals: `catalog_known` (Catalog); `list_changed`, when runs came or went; `run_changed` (run id), when
     one run's figures or status did; `began` and `ended` (run id); `logged` (level, message, run name or
-    None); `problem` (Problem), for what the user must be told; `progressed` (run id, 0 to 1);
-    `event_taken` (run id, engine event), after the run's curves have it;
-    `idle`, when nothing runs.
+    None); `problem` (Problem), for what the user must be told; `event_taken` (run id, engine event), after
+    the run's curves have it; `idle`, when nothing runs.
     """
 
     catalog_known = Signal(object)
@@ -36,7 +35,6 @@ class Experiments(QObject):
     ended = Signal(str)
     logged = Signal(str, str, object)
     problem = Signal(object)
-    progressed = Signal(str, float)
     event_taken = Signal(str, object)
     idle = Signal()
 
@@ -46,7 +44,6 @@ class Experiments(QObject):
         self._records: dict[str, RunRecord] = {}
         self._live: dict[str, LiveRun] = {}
         self._running: str | None = None
-        self._total_steps = 0
         self._has_started = False
         self.catalog: Catalog | None = None
         self._thread = EngineThread(store.path, launcher, self)
@@ -90,6 +87,11 @@ class Experiments(QObject):
     def running(self) -> str | None:
         """The id of the run that trains now."""
         return self._running
+
+    def progress(self) -> float:
+        """How far the run that trains is, 0 to 1."""
+        live = self._live.get(self._running or "")
+        return live.step / live.total_steps if live is not None and live.total_steps else 0.0
 
     @property
     def waiting(self) -> tuple[str, ...]:
@@ -208,10 +210,7 @@ class Experiments(QObject):
         live.take(event)
         self._write_log(run_id, event)
         if isinstance(event, Started):
-            self._total_steps = event.total_steps
             self._refresh(run_id)
-        elif isinstance(event, Samples) and self._total_steps:
-            self.progressed.emit(run_id, event.step[-1] / self._total_steps)
         self.event_taken.emit(run_id, event)
 
     def _end(self, run_id: str, last: Finished | Failed | None) -> None:

@@ -18,7 +18,7 @@ from gui.help import show_help
 from gui.kept import Kept, kept_bytes, remember, restore
 from gui.panels.compare import ComparePanel
 from gui.panels.compare_column import ComparisonColumn
-from gui.panels.dock import CLOSED_HEIGHT, OPEN_HEIGHT, Dock
+from gui.panels.dock import Dock
 from gui.panels.live import LivePanel
 from gui.panels.setup import Request, SetupPanel
 from gui.panels.top_bar import SIDE_WIDTH, TopBar
@@ -102,7 +102,7 @@ class MainWindow(QMainWindow):
         self._middle.addWidget(_stacked(self.notice, self._workspaces))
         self._middle.addWidget(self.dock)
         self._middle.setStretchFactor(0, 1)
-        self._middle.setSizes([640, OPEN_HEIGHT])
+        self._fold_dock(True)
         self._body = QSplitter(Qt.Orientation.Horizontal)
         self._body.setChildrenCollapsible(False)
         self._body.addWidget(self._side)
@@ -141,7 +141,6 @@ class MainWindow(QMainWindow):
         self.experiments.run_changed.connect(self._show_run)
         self.experiments.began.connect(self._follow)
         self.experiments.ended.connect(self._end)
-        self.experiments.progressed.connect(self.runs.set_progress)
         self.experiments.logged.connect(self.dock.log.append)
         self.experiments.problem.connect(self._tell)
 
@@ -243,8 +242,11 @@ class MainWindow(QMainWindow):
         return entry is None or not entry.is_gpu
 
     def _repaint(self) -> None:
+        """All that moves while a run trains, and none of it more often than this."""
         if self.live.isVisible():
             self.live.refresh()
+        if self.experiments.running is not None:
+            self.runs.set_progress(self.experiments.running, self.experiments.progress())
 
     def _end(self, _run_id: str) -> None:
         self._timer.stop()
@@ -340,9 +342,9 @@ class MainWindow(QMainWindow):
         """Whether the dock is open, or will be again when the comparison that folded it is left."""
         return self._dock_was_open if self.workspace == "compare" else self.runs.is_open()
 
-    def _fold_dock(self, is_open: bool) -> None:
-        height, dock = self._middle.height(), OPEN_HEIGHT if is_open else CLOSED_HEIGHT
-        self._middle.setSizes([height - dock, dock])
+    def _fold_dock(self, _is_open: bool) -> None:
+        height, dock = self._middle.height(), self.dock.usual_height(self.height())
+        self._middle.setSizes([max(1, height - dock), dock])
 
 
 def _stacked(above: QWidget, below: QWidget) -> QWidget:

@@ -10,7 +10,10 @@ from gui.panels.runs import RunsPanel
 from gui.widgets import IconButton, label
 
 OPEN_HEIGHT = 208
+LOW_HEIGHT = 148
+"""In a low window, where the plots above need the room more."""
 CLOSED_HEIGHT = 40
+_LOW_WINDOW = 800
 
 
 class Dock(QFrame):
@@ -65,6 +68,12 @@ class Dock(QFrame):
         column.addWidget(self.log, 1)
         return page
 
+    def usual_height(self, window_height: int) -> int:
+        """The height it takes by itself, folded or open, in a window of this height."""
+        if not self.runs.is_open():
+            return CLOSED_HEIGHT
+        return OPEN_HEIGHT if window_height >= _LOW_WINDOW else LOW_HEIGHT
+
     def settle(self) -> None:
         """Takes the height that fits its state, whatever a splitter gave it."""
         self._fold(self.runs.is_open())
@@ -72,7 +81,7 @@ class Dock(QFrame):
     def _fold(self, is_open: bool) -> None:
         self.log.setVisible(is_open)
         if is_open:
-            self.setMinimumHeight(OPEN_HEIGHT - 60)
+            self.setMinimumHeight(LOW_HEIGHT)
             self.setMaximumHeight(16_777_215)
         else:
             self.setFixedHeight(CLOSED_HEIGHT)

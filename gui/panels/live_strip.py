@@ -53,7 +53,8 @@ class LiveStrip(QWidget):
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
         self._narrow = event.size().width() < _NARROW
-        self.progress.setFixedWidth(48 if self._narrow else 120)
+        self.progress.setFixedWidth(40 if self._narrow else 120)
+        self._row.setSpacing(6 if self._narrow else 10)
 
     def show_runs(self, title: str, runs: Sequence[LiveRun], stopping: bool) -> None:
         """Says how far the runs are."""

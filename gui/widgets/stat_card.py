@@ -76,7 +76,7 @@ class StatCard(QFrame):
         self._rows: list[_Row] = []
         self._compact = self._narrow = False
         self._head = QHBoxLayout()
-        self._head.setSpacing(8)
+        self._head.setSpacing(6)
         self._head.addWidget(self._title)
         self._head.addWidget(self._unit)
         self._head.addStretch(1)
@@ -109,7 +109,7 @@ class StatCard(QFrame):
         side = 8 if self._narrow else 11
         above, below = (5, 4) if self._compact else (8, 7)
         self._column.setContentsMargins(side, above, side, below)
-        self._head.setSpacing(4 if self._narrow else 8)
+        self._head.setSpacing(4 if self._narrow else 6)
         self._title.setFixedHeight(18 if self._compact else 24)
         self.setMinimumHeight(72 if self._compact else 96)
         for number, row in enumerate(self._rows):
