@@ -10,7 +10,6 @@ from engine.problem import Kind, Problem, ProblemError
 from engine.records.schema import APPLICATION_ID, MIGRATIONS, VERSION
 
 _BUSY_SECONDS = 10.0
-_MAGIC = b"SQLite format 3\x00"
 
 
 def open_database(path: Path, vfs: str | None = None) -> tuple[sqlite3.Connection, tuple[str, ...]]:
@@ -23,7 +22,6 @@ def open_database(path: Path, vfs: str | None = None) -> tuple[sqlite3.Connectio
         path.parent.mkdir(parents=True, exist_ok=True)
         is_new = not path.exists() or path.stat().st_size == 0
         if not is_new:
-            _check_header(path)
             _look(path, vfs)
         connection = _connect(path, "rwc", vfs)
     except (OSError, sqlite3.Error) as error:
@@ -62,14 +60,12 @@ def _connect(path: Path, mode: str, vfs: str | None) -> sqlite3.Connection:
     return connection
 
 
-def _check_header(path: Path) -> None:
-    with path.open("rb") as file:
-        if file.read(len(_MAGIC)) != _MAGIC:
-            raise ProblemError(_not_ours(path))
-
-
 def _look(path: Path, vfs: str | None) -> None:
-    """Looks through a read-only connection first, so that a file not for us stays as it is."""
+    """Looks through a read-only connection first, so that a file not for us stays as it is.
+
+    The file is never opened but through SQLite: closing it by any other way would drop all locks that this
+    process holds on it, and another process, seeing none, would delete the log that we are writing.
+    """
     # without a log beside it the file is whole, and read as immutable it gets no new files beside it
     is_whole = not path.with_name(path.name + "-wal").exists()
     connection = _connect(path, "ro&immutable=1" if is_whole else "ro", vfs)

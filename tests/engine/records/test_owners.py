@@ -151,3 +151,26 @@ def test_an_interrupted_run_tells_all_that_can_be_said(
 
 def test_this_process_stays_itself_when_the_clock_is_set() -> None:
     assert this_process() is this_process()
+
+
+VISITOR = """
+import sys
+from pathlib import Path
+from engine.records.store import Store
+with Store(Path(sys.argv[1])) as store:
+    print(len(store.runs()), flush=True)
+"""
+
+
+def test_a_visit_by_another_program_takes_nothing_from_one_that_has_the_store_open_twice(path: Path) -> None:
+    # the window and its engine's thread have a connection each; a command line comes and goes beside them
+    with Store(path) as window, Store(path) as engine:
+        window.add(Experiment())
+        for seen in (1, 2, 3):
+            visitor = start(VISITOR, path)
+            assert visitor.communicate()[0].split() == [str(seen)]
+            assert path.with_name(path.name + "-wal").exists()
+            engine.add(Experiment())
+        assert len(window.runs()) == 4
+    with Store(path) as after:
+        assert [run.number for run in after.runs()] == [4, 3, 2, 1]
