@@ -45,11 +45,20 @@ class _Part(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings", allow_inf_nan=False)
 
 
+LEAST_BLOCKS = 5
+"""Fewer whole blocks than this say nothing of how steady a speed is."""
+
+
 class Measure(_Part):
     """How speed is measured: `warmup_steps` are trained but not counted; blocks of `block_steps` are."""
 
     warmup_steps: int = Field(10, ge=0, le=1_000_000)
     block_steps: int = Field(10, ge=1, le=1_000_000)
+
+    @property
+    def least_steps(self) -> int:
+        """How long a run must be for a speed: the warm-up and `LEAST_BLOCKS` whole blocks."""
+        return self.warmup_steps + LEAST_BLOCKS * self.block_steps
 
 
 class Optimizer(_Part):

@@ -37,6 +37,8 @@ GPU_REPAINT_HZ = 30
 CPU_REPAINT_HZ = 5
 FIRST_PRESET = "fashion"
 FULL_SIZE = QSize(1440, 900)
+WINDOW_FRAME = QSize(8, 40)
+"""What a window manager puts around a window, about: nobody knows it before the window is shown."""
 
 
 class MainWindow(QMainWindow):
@@ -56,7 +58,8 @@ class MainWindow(QMainWindow):
         super().__init__()
         self.setWindowTitle("Ammeter")
         self.setMinimumSize(960, 600)
-        self.resize(self.screen().availableSize().boundedTo(FULL_SIZE).expandedTo(self.minimumSize()))
+        room = self.screen().availableSize() - WINDOW_FRAME
+        self.resize(room.boundedTo(FULL_SIZE).expandedTo(self.minimumSize()))
         self._settings = settings or Settings.load()
         self._repaint_hz = repaint_hz
         self._asks_before_closing = True

@@ -19,7 +19,8 @@ def may_stop(parent: QWidget, waiting: int) -> bool:
     """Whether the window may close while a run trains and `waiting` more stand in the queue."""
     text = "A run is training. Closing stops it; what it recorded so far is kept."
     if waiting:
-        text += f" {waiting} more stay in the queue for the next start."
+        stays = "1 more stays" if waiting == 1 else f"{waiting} more stay"
+        text += f" {stays} in the queue for the next start."
     return ask(parent, text, "Stop and close", "Keep training")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Generator, Iterator
+from typing import Literal
 
 import torch
 from torch import nn
@@ -153,8 +154,9 @@ def _finish(run: Run) -> Iterator[Event]:
     summary = run.summary()
     if run.experiment.on_nan == "fail" and run.tally.first_nan_step is not None:
         raise TrainingError(not_a_number(run.tally.first_nan_step), summary)
-    if summary.speed_note and summary.samples_per_second is not None:
-        yield Log(level="warning", message=f"{summary.speed_note[0].upper()}{summary.speed_note[1:]}.")
+    if summary.speed_note:
+        level: Literal["info", "warning"] = "info" if summary.samples_per_second is None else "warning"
+        yield Log(level=level, message=f"Speed: {summary.speed_note}")
     yield Finished(summary=summary, stopped=run.must_end)
 
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-LEAST_BLOCKS = 5
+from engine.experiment import LEAST_BLOCKS
+
 _RESAMPLES = 1_000
 
 

@@ -50,6 +50,7 @@ class ComparisonColumn(QFrame):
         self.setProperty("surface", "side")
         self._runs: tuple[RunRecord, ...] = ()
         self._headline: str | None = None
+        self._own_baseline: str | None = None
         self._baseline = QComboBox()
         self._baseline.setToolTip("The run that the others are measured against")
         self._baseline.setAccessibleName("Baseline")
@@ -68,11 +69,13 @@ class ComparisonColumn(QFrame):
         theme().changed.connect(self._recolor)
 
     def set_runs(self, runs: Sequence[RunRecord]) -> None:
-        """Offers these runs; the choices hold where they still can."""
+        """Offers these runs; what a person chose holds where it still can, else FP32 is the baseline."""
         chosen = self.choice()
         self._runs = tuple(runs)
         ids = [run.id for run in runs]
-        baseline = chosen.baseline if chosen.baseline in ids else _first_baseline(runs)
+        if self._own_baseline not in ids:
+            self._own_baseline = None
+        baseline = self._own_baseline or _first_baseline(runs)
         self._fill_baseline(baseline)
         self._fill_others(chosen.headline)
         self._show_settings()
@@ -171,6 +174,7 @@ class ComparisonColumn(QFrame):
         return row
 
     def _choose_baseline(self) -> None:
+        self._own_baseline = self._baseline.currentData()
         self._fill_others(self._headline)
         self._show_settings()
         self.changed.emit()

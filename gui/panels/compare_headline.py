@@ -128,7 +128,24 @@ def _caution(comparison: Comparison, run: RunRecord) -> str:
     ]
     if others:
         parts.append(f"More than the precision differs ({', '.join(others)}), so it is not its gain alone.")
+    strangers = _other_experiments(comparison, run)
+    if strangers:
+        verb = "is another experiment" if len(strangers) == 1 else "are other experiments"
+        parts.append(f"{' and '.join(strangers)} {verb}: ratios to the baseline say little there.")
     return " ".join(parts)
+
+
+def _other_experiments(comparison: Comparison, run: RunRecord) -> list[str]:
+    """The further runs in the table that differ from the baseline in more than precision, by name."""
+    base = comparison.runs.index(comparison.baseline)
+    return [
+        f"“{other.name}”"
+        for place, other in enumerate(comparison.runs)
+        if other not in (run, comparison.baseline)
+        and any(
+            row.key != "precision" and row.values[place] != row.values[base] for row in comparison.settings
+        )
+    ]
 
 
 def _why_no_speed(run: RunRecord) -> str | None:

@@ -36,7 +36,7 @@ class LiveStrip(QWidget):
         )
         self.x_axis.changed.connect(self.x_axis_chosen)
         self.stop = Button(
-            "Stop", "strip", "Stop the run after the step in flight; what it trained is kept", "stop"
+            "Stop", "strip", "Stop this run and keep what it trained; the next in the queue begins", "stop"
         )
         self.stop.clicked.connect(self.stop_requested)
         self._row = QHBoxLayout(self)

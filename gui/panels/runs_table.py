@@ -91,6 +91,10 @@ class RunsTable(QTableView):
             self.edit(self._runs.index(row, Column.NAME))
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
+        if self.state() == QTableView.State.EditingState:
+            # the Return that ends the renaming of a run is not one that opens it
+            super().keyPressEvent(event)
+            return
         chosen = self.highlighted()
         key = event.key()
         if key == Qt.Key.Key_Space and chosen:

@@ -119,23 +119,31 @@ def button_words(draft: Draft, outcome: Outcome) -> str:
 
 
 def plan_words(outcome: Outcome, catalog: Catalog | None) -> str:
-    """What pressing the button will do: "2 runs, 940 steps each"."""
+    """What pressing the button will do ("2 runs, 940 steps each"), and if that is too short for a speed."""
     count = len(outcome.experiments)
     lengths = {_length(experiment, catalog) for _, experiment in outcome.experiments}
     runs = f"{count:,} run" + ("s" if count != 1 else "")
     if len(lengths) != 1:
         return runs
-    return f"{runs}, {lengths.pop()}" + (" each" if count > 1 else "")
+    plan = f"{runs}, {lengths.pop()}" + (" each" if count > 1 else "")
+    least = outcome.experiments[0][1].measure.least_steps
+    steps = _steps(outcome.experiments[0][1], catalog)
+    return f"{plan}; a speed needs {least:,}" if steps is not None and steps < least else plan
 
 
 def _length(experiment: Experiment, catalog: Catalog | None) -> str:
-    per_epoch = steps_in_epoch(experiment, catalog)
-    steps = experiment.steps
-    if steps is None and per_epoch is not None and experiment.epochs is not None:
-        steps = experiment.epochs * per_epoch
+    steps = _steps(experiment, catalog)
     if steps is not None:
         return f"{steps:,} step" + ("s" if steps != 1 else "")
     return f"{experiment.epochs:,} epoch" + ("s" if experiment.epochs != 1 else "")
+
+
+def _steps(experiment: Experiment, catalog: Catalog | None) -> int | None:
+    """The length in steps; None while the dataset's size is unknown."""
+    per_epoch = steps_in_epoch(experiment, catalog)
+    if experiment.steps is None and per_epoch is not None and experiment.epochs is not None:
+        return experiment.epochs * per_epoch
+    return experiment.steps
 
 
 def steps_in_epoch(experiment: Experiment, catalog: Catalog | None) -> int | None:

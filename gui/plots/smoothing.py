@@ -43,9 +43,17 @@ def _smooth_finite(values: Values, half: int) -> Values:
     result = np.empty_like(values)
     result[half:-half] = np.convolve(values, np.full(window, 1.0 / window), mode="valid")
     edge = _edge_weights(half)
-    result[:half] = edge @ values[: 2 * half]
-    result[-half:] = (edge @ values[: -2 * half - 1 : -1])[::-1]
+    backwards = values[::-1]
+    result[:half] = _within(edge @ values[: 2 * half], values, half)
+    result[-half:] = _within(edge @ backwards[: 2 * half], backwards, half)[::-1]
     return result
+
+
+def _within(fitted: Values, values: Values, half: int) -> Values:
+    """The cut-off fits, held to what their windows hold: a line shoots past a curve that bends."""
+    lowest = np.minimum.accumulate(values[: 2 * half])[half:]
+    highest = np.maximum.accumulate(values[: 2 * half])[half:]
+    return np.clip(fitted, lowest, highest)
 
 
 @lru_cache(maxsize=8)
@@ -70,6 +78,9 @@ def _smooth_with_gaps(values: Values, finite: NDArray[np.bool_], half: int) -> V
     usable = finite & (determinant > 0.5)
     result = values.copy()
     np.divide(second * total - first * leaning, determinant, out=result, where=usable)
+    if usable.any():
+        held = np.clip(result, values[finite].min(), values[finite].max())
+        result = np.where(usable, held, result)
     return result
 
 

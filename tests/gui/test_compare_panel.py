@@ -470,3 +470,33 @@ class TestLooks:
             assert control.toolTip(), control.accessibleName()
         for named in (four.panel, four.panel.table, four.panel.bars, four.panel.losses.canvas):
             assert named.accessibleName(), named
+
+
+def test_fp32_is_the_baseline_in_whatever_order_runs_are_ticked(
+    workspace: Workspace, trained: Trained
+) -> None:
+    fp32, bf16 = trained("fp32", 1_000.0), trained("bf16", 1_500.0)
+    workspace.show(bf16)
+    assert workspace.column.choice().baseline == bf16.id
+    workspace.show(fp32, bf16)
+    assert workspace.column.choice().baseline == fp32.id
+    assert "1.50×" in workspace.words
+
+
+def test_a_baseline_that_was_chosen_holds_while_it_is_ticked(workspace: Workspace, trained: Trained) -> None:
+    fp32, bf16 = trained("fp32", 1_000.0), trained("bf16", 1_500.0)
+    workspace.show(fp32, bf16)
+    workspace.column.set_baseline(bf16.id)
+    workspace.show(fp32, bf16)
+    assert workspace.column.choice().baseline == bf16.id
+    workspace.show(fp32)
+    workspace.show(fp32, bf16)
+    assert workspace.column.choice().baseline == fp32.id
+
+
+def test_other_experiments_in_the_table_are_named(workspace: Workspace, trained: Trained) -> None:
+    runs = [trained("fp32", 1_000.0), trained("bf16", 1_500.0)]
+    stranger = trained("bf16", 90.0, name="big", settings={"batch_size": 512})
+    workspace.show(runs[0], stranger, runs[1])
+    workspace.choose(runs[1].name)
+    assert "“big” is another experiment" in workspace.words

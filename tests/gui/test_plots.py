@@ -325,3 +325,15 @@ class TestLivePlot:
         items = plot.canvas.getPlotItem().listDataItems()
         drawn = [len(item.getData()[0]) for item in items if item.getData()[0] is not None]
         assert drawn and max(drawn) < 3000
+
+
+@given(st.lists(st.floats(-1e3, 1e3), min_size=1, max_size=60), st.sampled_from([9, 15]))
+def test_a_smoothed_curve_never_leaves_its_data(values: list[float], window: int) -> None:
+    smooth = local_line(np.array(values), window)
+    room = 1e-6 * (1 + max(abs(value) for value in values))
+    assert smooth.min() >= min(values) - room and smooth.max() <= max(values) + room
+
+
+def test_a_loss_that_falls_steeply_to_zero_is_not_drawn_below_it() -> None:
+    falling = np.array([7.0, 4.0, 1.0, 0.1, 0.02, 0.01, *[0.0] * 9])
+    assert local_line(falling, 15).min() >= 0.0

@@ -318,9 +318,12 @@ def test_a_name_is_edited_in_its_cell(panel: RunsPanel, qtbot: QtBot) -> None:
     assert editor is not None
     assert editor.accessibleName() == "Name of the run"
     editor.setText("Best so far")
+    opened: list[str] = []
+    panel.open_requested.connect(opened.append)
     with qtbot.waitSignal(panel.rename_requested) as signal:
         qtbot.keyClick(editor, Qt.Key.Key_Return)
     assert signal.args == [BY_NUMBER[2], "Best so far"]
+    assert not opened, "the Return that ends the editing is not one that opens the run"
 
 
 def test_a_double_click_shows_the_curves(panel: RunsPanel, qtbot: QtBot) -> None:

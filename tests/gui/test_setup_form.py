@@ -233,6 +233,14 @@ def test_while_a_run_trains_the_form_only_queues(panel: SetupPanel, qtbot: QtBot
     assert panel.run_action.isEnabled()
 
 
+def test_a_length_that_gives_no_speed_is_told_beforehand(panel: SetupPanel, qtbot: QtBot) -> None:
+    panel.form.length.unit_button.click()
+    type_into(qtbot, panel.form.length, "59")
+    assert panel.foot.line.text() == "2 runs, 59 steps each; a speed needs 60"
+    type_into(qtbot, panel.form.length, "60")
+    assert panel.foot.line.text() == "2 runs, 60 steps each"
+
+
 def test_length_is_told_in_epochs_or_in_steps(panel: SetupPanel, qtbot: QtBot) -> None:
     panel.form.length.unit_button.click()
     assert panel.form.length.text() == "752"
