@@ -1,6 +1,6 @@
 """What the live window costs the training: the speed with it over the speed without, in alternating pairs.
 
-    QT_QPA_PLATFORM=offscreen uv run python tests/benchmarks/window_tax.py [--pairs 20] [--steps N] [--thread]
+    QT_QPA_PLATFORM=offscreen uv run python tests/benchmarks/window_tax.py [--pairs 20] [--hz N] [--thread]
 
 On a GPU it trains ResNet-18 on 32x32 pictures, batch 128, FP16 AMP, with the window at 30 and 60 Hz; on a CPU
 the built-in pictures, with the window at the 5 Hz it uses there. `--thread` adds the engine inside the
@@ -83,6 +83,7 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=20)
     parser.add_argument("--steps", type=int)
     parser.add_argument("--thread", action="store_true")
+    parser.add_argument("--hz", type=int, action="append", help="another repaint rate; repeatable")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as home:
         os.environ["AMMETER_HOME"] = home
@@ -91,7 +92,7 @@ def main() -> None:
             catalog = Runner(store, launcher).catalog()
         application = make_application([])
         experiment = workload(catalog.has_gpu, options.steps)
-        rates = (30, 60) if catalog.has_gpu else (CPU_REPAINT_HZ,)
+        rates = options.hz or ([30, 60] if catalog.has_gpu else [CPU_REPAINT_HZ])
         kinds = [(Target.PROCESS, hz) for hz in rates]
         kinds += [(Target.THREAD, hz) for hz in rates if options.thread]
         ratios: dict[tuple[Target, int], list[float]] = {kind: [] for kind in kinds}
