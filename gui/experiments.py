@@ -145,9 +145,15 @@ class Experiments(QObject):
 
     def resume_waiting(self, run_ids: Iterable[str]) -> None:
         """Queues runs that an earlier window left queued."""
-        claimed = tuple(self._store.claim(run_id).id for run_id in run_ids)
-        self._thread.enqueue(claimed)
-        self.list_changed.emit()
+        claimed = []
+        for run_id in run_ids:
+            try:
+                claimed.append(self._store.claim(run_id).id)
+            except ProblemError as error:
+                # another window was quicker, or it was deleted meanwhile
+                self._tell(error.problem)
+        self._thread.enqueue(tuple(claimed))
+        self._reload()
 
     def left_waiting(self) -> tuple[str, ...]:
         """Queued runs that an earlier window left, oldest first."""

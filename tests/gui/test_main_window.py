@@ -187,6 +187,18 @@ def test_what_is_queued_when_the_window_closes_is_offered_by_the_next(
     assert again.experiments.record(second).status is Status.FINISHED
 
 
+def test_a_waiting_run_that_is_gone_by_now_is_told_and_the_others_run(
+    qtbot: QtBot, window: MainWindow, home: Path
+) -> None:
+    with Store(home / "ammeter.sqlite") as other:
+        gone, here = other.add(TINY), other.add(TINY)
+        other.delete([gone.id])
+    window.experiments.resume_waiting([gone.id, here.id])
+    assert gone.id in window.notice.text()
+    wait_for_end(qtbot, window, 1)
+    assert [record.id for record in window.experiments.records()] == [here.id]
+
+
 def test_a_killed_worker_is_told_in_words_and_the_next_run_works(
     qtbot: QtBot, window: MainWindow, launcher: Launcher
 ) -> None:
