@@ -61,6 +61,7 @@ def compare(
     _sides(asked, precision, on_gpu=True)
     with workshop(target) as shop:
         catalog = shop.runner.catalog()
+        shop.heed_interrupt()
         sides = _sides(asked, precision, on_gpu=has_gpu(asked, catalog))
         for _, experiment in sides:
             found = problems(experiment, catalog)

@@ -41,6 +41,7 @@ def run(
     with workshop(target) as shop:
         # asking costs an import of torch, so it is done only where the answer matters
         on_gpu = not asked.depends_on_gpu or has_gpu(asked, shop.runner.catalog())
+        shop.heed_interrupt()
         experiment = experiment_from(asked.settings(on_gpu))
         added = shop.store.add(experiment, name=name)
         last = train(shop, added, f"{added.name}, {experiment.precision.label}")

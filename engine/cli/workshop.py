@@ -35,6 +35,11 @@ class Workshop:
     runner: Runner
     interrupt: Interrupt
 
+    def heed_interrupt(self) -> None:
+        """Raises InterruptError where Ctrl+C came: before anything was trained there is nothing to save."""
+        if self.interrupt.asked:
+            raise InterruptError
+
 
 @contextmanager
 def workshop(target: Target) -> Iterator[Workshop]:

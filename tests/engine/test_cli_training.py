@@ -16,10 +16,12 @@ from typing import Any
 import psutil
 import pytest
 
+from engine.catalog import Catalog
 from engine.cli import main
 from engine.experiment import Experiment
 from engine.records.record import Status
 from engine.records.store import Store
+from engine.runner import Runner
 
 ROOT = Path(__file__).parents[2]
 ON_CPU = ["--device", "cpu"]
@@ -124,6 +126,23 @@ def test_ctrl_c_before_anything_was_trained_leaves_one_answer_and_no_run() -> No
         out, err = process.communicate(timeout=60)
     assert (process.returncode, err) == (130, "")
     assert set(json.loads(out)) == {"error"}
+    with Store() as store:
+        assert store.runs() == () and store.comparisons() == ()
+
+
+def test_ctrl_c_that_comes_too_late_to_stop_the_catalog_still_trains_nothing(
+    capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = Runner.catalog
+
+    def read_then_interrupted(runner: Runner) -> Catalog:
+        catalog = read(runner)
+        signal.raise_signal(signal.SIGINT)
+        return catalog
+
+    monkeypatch.setattr(Runner, "catalog", read_then_interrupted)
+    status, found = answer(capsys, "compare", "--preset", "hello-amp")
+    assert status == 130 and set(found) == {"error"}
     with Store() as store:
         assert store.runs() == () and store.comparisons() == ()
 
