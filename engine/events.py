@@ -40,6 +40,13 @@ class Summary(_Message):
     warm-up and cuDNN's search included. `peak_resident_mib` is for a CPU: the worker's resident peak over
     its idle level. `final_train_loss` is the mean over the last epoch, or over the part of it that was
     trained; accuracies are fractions, 0 to 1.
+
+    `recipe` is what was in force in the end, its parts joined by "+", and `left_out` says why a part that was
+    asked for was not; `float32_mode` is how products in float32 were made ("strict", "tf32" or "default").
+    Compiling and capturing are within the warm-up, whose seconds they are part of. The breakdown of memory is
+    of one step: what its tensors take, and for `other_mib` what of the training peak is none of these.
+    Utilisation, power and clock are means over the measured steps, temperature and other programs' memory
+    the highest seen. A pause is in no other figure than `paused_seconds`.
     """
 
     steps: int = 0
@@ -59,6 +66,25 @@ class Summary(_Message):
     final_grad_scale: float | None = None
     skipped_steps: int | None = None
     data_wait_fraction: float | None = None
+    first_nan_step: int | None = None
+    best_epoch: int | None = None
+    recipe: str | None = None
+    left_out: dict[str, str] = {}
+    float32_mode: Literal["strict", "tf32", "default"] | None = None
+    warmup_seconds: float | None = None
+    compile_seconds: float | None = None
+    capture_seconds: float | None = None
+    parameters_mib: float | None = None
+    gradients_mib: float | None = None
+    optimizer_state_mib: float | None = None
+    activations_mib: float | None = None
+    other_mib: float | None = None
+    gpu_utilization_percent: float | None = None
+    power_watts: float | None = None
+    temperature_celsius: float | None = None
+    clock_mhz: float | None = None
+    other_programs_mib: float | None = None
+    paused_seconds: float | None = None
     seconds: float = 0.0
 
 
@@ -97,6 +123,7 @@ class Diagnosis(_Message):
 class Started(_Message):
     """The run begins; `experiment` is as resolved, `total_steps` counts optimizer steps, warm-up included.
 
+    `resumed_step` is the step that a resumed run goes on from: rows after it are not to be kept.
     `loss_name` and `loss_unit` say what the loss is ("cross-entropy", "nats").
     """
 
@@ -109,15 +136,19 @@ class Started(_Message):
     loss_name: str
     loss_unit: str
     notes: tuple[str, ...] = ()
+    resumed_step: int | None = None
 
 
 class PhaseName(StrEnum):
     DOWNLOADING = "downloading"
     BUILDING = "building"
+    COMPILING = "compiling"
     WARMING_UP = "warming up"
+    CAPTURING = "capturing"
     MEASURING = "measuring"
     VALIDATING = "validating"
     SAVING = "saving"
+    PAUSED = "paused"
 
 
 class Phase(_Message):
@@ -136,8 +167,9 @@ class Samples(_Message):
     """One row a step, as columns of equal length; a column that does not apply to the device is None.
 
     `step` counts from 1. `seconds` runs since the first step began, validation included.
-    `samples_per_second` is that step's own. Memory in MiB: allocated, reserved and device-used on an
-    accelerator, `resident_mib` (over the idle worker) on a CPU.
+    `samples_per_second` is that step's own; `data_wait_ms` of its time the device had nothing to work on.
+    Memory in MiB: allocated, reserved and device-used on an accelerator, `resident_mib` (over the idle
+    worker) on a CPU. The card's own figures are those of the moment that the row was told.
     """
 
     event: Literal["samples"] = "samples"
@@ -152,6 +184,12 @@ class Samples(_Message):
     reserved_mib: Column | None = None
     device_used_mib: Column | None = None
     resident_mib: Column | None = None
+    data_wait_ms: Column | None = None
+    gpu_utilization_percent: Column | None = None
+    power_watts: Column | None = None
+    temperature_celsius: Column | None = None
+    clock_mhz: Column | None = None
+    other_programs_mib: Column | None = None
 
     @model_validator(mode="after")
     def _columns_are_of_one_length(self) -> Samples:

@@ -1,142 +1,96 @@
-"""What the user asked for: an `Experiment` and its parts, frozen, validated, JSON and TOML both ways."""
+"""What the user asked for: an `Experiment`, frozen, validated, JSON and TOML both ways."""
 
 from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterator, Mapping
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 import tomli_w
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, Field, ValidationError, model_validator
 
+from engine.parts import (
+    LEAST_BLOCKS,
+    Checkpoint,
+    Count,
+    Data,
+    Measure,
+    NoneFromText,
+    Optimizer,
+    Part,
+    Precision,
+    Scaler,
+    Schedule,
+    Step,
+    Validation,
+    none_from_text,
+)
 from engine.problem import ProblemError, problems_from_validation, request_problem, setting_error
 
-
-class Precision(StrEnum):
-    """The number formats a run can train in. `FP32` is strict: TF32 is off everywhere."""
-
-    FP32 = "fp32"
-    TF32 = "tf32"
-    FP16 = "fp16"
-    BF16 = "bf16"
-
-    @property
-    def label(self) -> str:
-        """The name on screen, such as "FP16 AMP"."""
-        return self.value.upper() + (" AMP" if self.is_autocast else "")
-
-    @property
-    def is_autocast(self) -> bool:
-        return self in (Precision.FP16, Precision.BF16)
-
-
-def _none_from_text(value: object) -> object:
-    """Lets a command line say that a setting is to be empty."""
-    return None if isinstance(value, str) and value.strip().lower() in ("", "none", "null") else value
+__all__ = [
+    "LEAST_BLOCKS",
+    "Checkpoint",
+    "Data",
+    "Experiment",
+    "Measure",
+    "Optimizer",
+    "Precision",
+    "Scaler",
+    "Schedule",
+    "Step",
+    "Validation",
+    "experiment_from",
+    "flattened",
+    "from_dotted",
+    "layered",
+    "parse_toml",
+    "read_toml",
+    "setting_names",
+]
 
 
-_none = BeforeValidator(_none_from_text)
-_Count = Annotated[int, Field(ge=1, le=1_000_000_000)]
-
-
-class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings", allow_inf_nan=False)
-
-
-LEAST_BLOCKS = 5
-"""Fewer whole blocks than this say nothing of how steady a speed is."""
-
-
-class Measure(_Part):
-    """How speed is measured: `warmup_steps` are trained but not counted; blocks of `block_steps` are."""
-
-    warmup_steps: int = Field(10, ge=0, le=1_000_000)
-    block_steps: int = Field(10, ge=1, le=1_000_000)
-
-    @property
-    def least_steps(self) -> int:
-        """How long a run must be for a speed: the warm-up and `LEAST_BLOCKS` whole blocks."""
-        return self.warmup_steps + LEAST_BLOCKS * self.block_steps
-
-
-class Optimizer(_Part):
-    """The optimizer and its settings; `momentum` belongs to SGD alone."""
-
-    name: Literal["adamw", "sgd"] = "adamw"
-    learning_rate: float = Field(1e-3, gt=0, le=1_000)
-    weight_decay: float = Field(0.0, ge=0, le=1_000)
-    momentum: float = Field(0.0, ge=0, lt=1)
-
-    @model_validator(mode="after")
-    def _momentum_is_for_sgd(self) -> Self:
-        if self.momentum and self.name != "sgd":
-            raise setting_error(
-                "momentum",
-                f"momentum is for sgd; {self.name} has its own.",
-                "Set momentum to 0.",
-                self.momentum,
-            )
-        return self
-
-
-class Scaler(_Part):
-    """`torch.amp.GradScaler`. Mode `auto` uses one for fp16 and none otherwise."""
-
-    mode: Literal["auto", "on", "off"] = "auto"
-    init_scale: float = Field(65_536.0, gt=0, le=2.0**127)
-    growth_factor: float = Field(2.0, gt=1, le=1_024)
-    backoff_factor: float = Field(0.5, gt=0, lt=1)
-    growth_interval: int = Field(2_000, ge=1, le=1_000_000_000)
-
-
-class Step(_Part):
-    """How one optimizer step is made. The gradient norm is clipped at `clip_norm`, after unscaling."""
-
-    recipe: Literal["plain"] = "plain"
-    clip_norm: Annotated[float | None, Field(gt=0), _none] = None
-
-
-class Validation(_Part):
-    """When to validate: after each `every` epochs (0 is never), on at most `limit` samples (None is all)."""
-
-    every: int = Field(1, ge=0, le=1_000_000)
-    limit: Annotated[int | None, Field(ge=1), _none] = None
-
-
-class Experiment(_Part):
+class Experiment(Part):
     """Everything that decides what a run trains and how.
 
-    `image_size` and `num_classes` of None mean the dataset's own; `samples` is the length of a synthetic
-    epoch; `memory_cap_gib` limits the worker as a smaller card would. Of `epochs` and `steps` exactly one
-    holds; with neither given it is one epoch.
+    `path` is a folder of pictures, for the dataset that is one. `image_size` and `num_classes` of None mean
+    the dataset's own (for text the number of classes is the vocabulary); `samples` is the length of a
+    synthetic epoch, `sequence_length` that of one sample of text, in tokens. `batch_size` is that of one
+    forward pass; an optimizer step takes `step.gradient_accumulation` of them. `memory_cap_gib` limits the
+    worker as a smaller card would. Of `epochs` and `steps` exactly one holds; with neither given it is one
+    epoch.
     """
 
     model: str = Field("small-cnn", min_length=1, max_length=200)
     dataset: str = Field("fashion", min_length=1, max_length=200)
-    image_size: Annotated[int | None, Field(ge=1, le=8_192), _none] = None
-    num_classes: Annotated[int | None, Field(ge=2, le=1_000_000), _none] = None
-    samples: _Count = 12_800
+    path: Annotated[str | None, Field(max_length=4_096), NoneFromText] = None
+    image_size: Annotated[int | None, Field(ge=1, le=8_192), NoneFromText] = None
+    num_classes: Annotated[int | None, Field(ge=2, le=1_000_000), NoneFromText] = None
+    samples: Count = 12_800
+    sequence_length: int = Field(512, ge=2, le=1_000_000)
     precision: Precision = Precision.FP32
-    batch_size: _Count = 64
-    epochs: Annotated[_Count | None, _none] = None
-    steps: Annotated[_Count | None, _none] = None
+    batch_size: Count = 64
+    epochs: Annotated[Count | None, NoneFromText] = None
+    steps: Annotated[Count | None, NoneFromText] = None
     device: str = Field("auto", pattern=r"^(auto|cpu|mps|(cuda|xpu)(:\d{1,3})?)$")
     seed: int = Field(0, ge=0, lt=2**63)
-    memory_cap_gib: Annotated[float | None, Field(gt=0, le=100_000), _none] = None
+    memory_cap_gib: Annotated[float | None, Field(gt=0, le=100_000), NoneFromText] = None
+    label_smoothing: float = Field(0.0, ge=0, lt=1)
     on_nan: Literal["continue", "stop", "fail"] = "continue"
     measure: Measure = Measure()
     optimizer: Optimizer = Optimizer()
+    schedule: Schedule = Schedule()
     scaler: Scaler = Scaler()
     step: Step = Step()
+    data: Data = Data()
     validation: Validation = Validation()
+    checkpoint: Checkpoint = Checkpoint()
 
     @model_validator(mode="before")
     @classmethod
     def _one_epoch_unless_said(cls, data: Any) -> Any:
         if isinstance(data, Mapping):
-            lengths = (_none_from_text(data.get("epochs")), _none_from_text(data.get("steps")))
+            lengths = (none_from_text(data.get("epochs")), none_from_text(data.get("steps")))
             if lengths == (None, None):
                 return {**data, "epochs": 1}
         return data
@@ -148,6 +102,22 @@ class Experiment(_Part):
                 "steps", "epochs and steps are both given.", "Give a run's length as one of them.", self.steps
             )
         return self
+
+    @model_validator(mode="after")
+    def _unscaled_means_no_scaler(self) -> Self:
+        if self.precision is Precision.FP16_UNSCALED and self.scaler.mode == "on":
+            raise setting_error(
+                "scaler.mode",
+                "scaler.mode is 'on', but fp16-unscaled is the precision that trains without a scaler.",
+                "Choose the precision fp16, or set scaler.mode to auto.",
+                self.scaler.mode,
+            )
+        return self
+
+    @property
+    def step_samples(self) -> int:
+        """Samples that one whole optimizer step trains on."""
+        return self.batch_size * self.step.gradient_accumulation
 
     @property
     def uses_scaler(self) -> bool:
@@ -192,7 +162,7 @@ def layered(*layers: Mapping[str, Any]) -> dict[str, Any]:
     """
     result: dict[str, Any] = {}
     for layer in layers:
-        steps, epochs = (_none_from_text(layer.get(name)) for name in ("steps", "epochs"))
+        steps, epochs = (none_from_text(layer.get(name)) for name in ("steps", "epochs"))
         if steps is not None and epochs is None:
             result.pop("epochs", None)
         if epochs is not None and steps is None:
@@ -249,7 +219,7 @@ def read_toml(path: Path) -> dict[str, Any]:
 def _dotted_names(model: type[BaseModel], prefix: str) -> Iterator[str]:
     for name, field in model.model_fields.items():
         part = field.annotation
-        if isinstance(part, type) and issubclass(part, _Part):
+        if isinstance(part, type) and issubclass(part, Part):
             yield from _dotted_names(part, f"{prefix}{name}.")
         else:
             yield prefix + name

@@ -1,4 +1,4 @@
-"""What a worker is asked: jobs, and the command to the one that runs. JSON, one a line."""
+"""What a worker is asked: jobs, and the commands to the one that runs. JSON, one a line."""
 
 from __future__ import annotations
 
@@ -15,10 +15,16 @@ class _Message(BaseModel):
 
 
 class Train(_Message):
-    """Train one experiment, measured: such a job gets a process of its own."""
+    """Train one experiment, measured: such a job gets a process of its own.
+
+    Checkpoints go into the folder `checkpoints`, where one is given. With `resume` the run goes on from the
+    last one there, as if it had never been stopped.
+    """
 
     job: Literal["train"] = "train"
     experiment: Experiment
+    checkpoints: str | None = None
+    resume: bool = False
 
 
 class ReadCatalog(_Message):
@@ -37,8 +43,20 @@ class Stop(_Message):
     job: Literal["stop"] = "stop"
 
 
+class Pause(_Message):
+    """Asks the job that runs to wait after the step in flight, until `Continue` or `Stop`."""
+
+    job: Literal["pause"] = "pause"
+
+
+class Continue(_Message):
+    """Asks the job that waits to go on."""
+
+    job: Literal["continue"] = "continue"
+
+
 Job = Train | ReadCatalog | Examine
-Request = Job | Stop
+Request = Job | Stop | Pause | Continue
 
 
 @cache

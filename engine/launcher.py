@@ -36,6 +36,12 @@ class Session(Protocol):
     def stop(self) -> None:
         """Asks the job to end after the step in flight; harder means follow. Any thread may ask."""
 
+    def pause(self) -> None:
+        """Asks the job to wait after the step in flight, until `go_on` or `stop`. Any thread may ask."""
+
+    def go_on(self) -> None:
+        """Asks the job that waits to go on."""
+
     def close(self) -> None:
         """Ends the job, if it still runs, and gives back what it held."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Literal
 
 import platformdirs
 
@@ -23,6 +24,16 @@ def config_folder() -> Path:
 def store_path() -> Path:
     """The file of the saved runs."""
     return data_folder() / "ammeter.sqlite"
+
+
+def checkpoints_folder(store: Path) -> Path:
+    """The folder of checkpoints beside the saved runs at `store`: in it each run has one of its own."""
+    return store.parent / "checkpoints"
+
+
+def checkpoint_path(folder: Path, kind: Literal["best", "last"]) -> Path:
+    """A checkpoint's file in the folder of its run."""
+    return folder / f"{kind}.pt"
 
 
 def datasets_folder() -> Path:

@@ -19,6 +19,22 @@ from engine.problem import Problem, ProblemError, problems_from_validation, requ
 
 PresetKind = Literal["run", "compare", "probe"]
 
+BUILT_IN = (
+    "fashion",
+    "hello-amp",
+    "cifar100-resnet",
+    "resnet18-fakedata",
+    "resnet50-imagenet",
+    "resnet50-memory",
+    "causal-lm",
+    "batch-limit",
+    "debug-ladder",
+)
+"""The presets that come with the program, in the order they are offered; a window begins with the first."""
+
+# keys of `without_gpu` that are no settings
+_NOT_SETTINGS = ("about", "variants")
+
 
 @dataclass(frozen=True)
 class Variant:
@@ -33,7 +49,7 @@ class Preset:
     """A named experiment; `kind` is what the window's button does with it.
 
     `without_gpu` is laid over `experiment` where there is no GPU; its list `variants`, where it has one,
-    stands in for the preset's own.
+    stands in for the preset's own, and its text `about` says how the preset differs there.
     """
 
     name: str
@@ -50,8 +66,20 @@ class Preset:
         """The settings that every variant shares."""
         if has_gpu:
             return layered(self.experiment)
-        overrides = {key: value for key, value in self.without_gpu.items() if key != "variants"}
-        return layered(self.experiment, overrides)
+        return layered(self.experiment, self._overrides)
+
+    @property
+    def without_gpu_note(self) -> str | None:
+        """How it differs on a machine without a GPU, as a sentence; None where it does not."""
+        told = self.without_gpu.get("about")
+        if told is not None:
+            return str(told)
+        return "Without a GPU it has other settings." if self._overrides else None
+
+    def about_for(self, has_gpu: bool) -> str:
+        """What it is, and on a machine without a GPU how it differs there."""
+        parts = (self.about, None if has_gpu else self.without_gpu_note)
+        return " ".join(part for part in parts if part)
 
     def variants_for(self, has_gpu: bool) -> tuple[Variant, ...]:
         """The sides of the comparison on such a machine; empty for a preset that compares nothing."""
@@ -66,6 +94,10 @@ class Preset:
             experiment = experiment_from(base)
             return ((experiment.precision.label, experiment),)
         return tuple((side.label, experiment_from(layered(base, side.overrides))) for side in variants)
+
+    @property
+    def _overrides(self) -> dict[str, Any]:
+        return {key: value for key, value in self.without_gpu.items() if key not in _NOT_SETTINGS}
 
 
 class _Side(BaseModel):
@@ -85,7 +117,7 @@ class _File(BaseModel):
 
 
 def all_presets() -> tuple[Preset, ...]:
-    """The built-in presets by name, then the user's own; own files that cannot be used are left out."""
+    """The built-in presets, then the user's own by name; own files that cannot be used are left out."""
     own = tuple(found for found in _own() if isinstance(found, Preset))
     return (*_built_in(), *own)
 
@@ -117,7 +149,7 @@ def save_own(
     taken already unless `replace` is set, and where the file cannot be written.
     """
     path = own_presets_folder() / f"{_name_from(title)}.toml"
-    if path.stem in {found.name for found in _built_in()}:
+    if path.stem in BUILT_IN:
         raise _taken(title, "Choose another title.")
     if path.exists() and not replace:
         raise _taken(title, "Choose another title, or replace that preset.")
@@ -141,17 +173,17 @@ def own_presets_folder() -> Path:
 
 def _built_in() -> Iterator[Preset]:
     folder = files("resources") / "presets"
-    for entry in sorted(folder.iterdir(), key=lambda item: item.name):
-        if entry.name.endswith(".toml"):
-            table = parse_toml(entry.read_text(encoding="utf-8"), entry.name)
-            yield _preset_from(table, Path(str(entry)), is_own=False)
+    for name in BUILT_IN:
+        entry = folder / f"{name}.toml"
+        table = parse_toml(entry.read_text(encoding="utf-8"), entry.name)
+        yield _preset_from(table, Path(str(entry)), is_own=False)
 
 
 def _own() -> Iterator[Preset | Problem]:
     folder = own_presets_folder()
     if not folder.is_dir():
         return
-    taken = {found.name for found in _built_in()}
+    taken = set(BUILT_IN)
     for path in sorted(folder.glob("*.toml")):
         try:
             if path.stem in taken:
@@ -178,6 +210,12 @@ def _preset_from(table: Mapping[str, Any], path: Path, *, is_own: bool) -> Prese
         origin=path,
         is_own=is_own,
     )
+    told = parsed.without_gpu.get("about", "")
+    if not isinstance(told, str):
+        message = f"without_gpu.about is {told}, but it must be text."
+        raise ProblemError(
+            request_problem(message, "Put it in quotes.", key="without_gpu.about", value=told, allowed="text")
+        )
     for has_gpu in (True, False):
         found.experiments(has_gpu)
     return found

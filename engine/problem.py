@@ -21,6 +21,7 @@ class Kind(StrEnum):
     OUT_OF_MEMORY = "out-of-memory"
     NOT_A_NUMBER = "nan"
     DOWNLOAD = "download"
+    DISK_FULL = "disk-full"
     WORKER_DIED = "worker-died"
     PROTOCOL = "protocol"
     HANG = "hang"
@@ -152,6 +153,8 @@ def _allowed(kind: str, context: dict[str, Any]) -> str | None:
         return str(context["expected"]).replace("'", "")
     if kind == "string_pattern_mismatch":
         return "auto, cpu, cuda:0 or another device of `ammeter catalog`"
+    if kind == "one_of":
+        return str(context["allowed"])
     bounds = {
         "greater_than_equal": ("ge", "{} or more"),
         "greater_than": ("gt", "more than {}"),

@@ -10,6 +10,7 @@ from engine.catalog import Catalog
 from engine.events import CatalogRead, Diagnosis, Event, Failed, Finished, Heartbeat, Ready, Samples, Started
 from engine.launcher import Launcher, Session, iterate
 from engine.problem import Kind, Problem, ProblemError
+from engine.records.record import RunRecord
 from engine.records.store import Store
 
 COMMIT_SECONDS = 0.2
@@ -30,17 +31,31 @@ class Runner:
         if session is not None:
             session.stop()
 
+    def pause(self) -> None:
+        """Asks the job that runs to wait after the step in flight. Any thread may ask."""
+        session = self._session
+        if session is not None:
+            session.pause()
+
+    def go_on(self) -> None:
+        """Asks the job that waits to go on. Any thread may ask."""
+        session = self._session
+        if session is not None:
+            session.go_on()
+
     def run(self, run_id: str) -> Iterator[Event]:
         """Trains a queued run; each event is recorded, then yielded; Finished or Failed is the last.
 
-        A request that is refused before training began leaves no run behind. Raises ProblemError when the
-        store fails; the job is ended then.
+        A run that was queued again goes on from its last checkpoint. A request that is refused before
+        training began leaves no run behind, and one that was to go on as it was. Raises ProblemError when
+        the store fails; the job is ended then.
         """
         record = self._store.run(run_id)
+        job = self._job(record)
         self._store.begin(run_id)
-        recorder = _Recorder(self._store, run_id)
+        recorder = _Recorder(self._store, run_id, resumes=job.resume)
         try:
-            session = self._session = self._launcher.start(jobs.Train(experiment=record.experiment))
+            session = self._session = self._launcher.start(job)
         except ProblemError as error:
             failed = Failed(problem=error.problem)
             recorder.take(failed)
@@ -68,6 +83,15 @@ class Runner:
         assert isinstance(answer, Diagnosis)
         return answer
 
+    def _job(self, record: RunRecord) -> jobs.Train:
+        wanted = record.experiment.checkpoint
+        folder = self._store.checkpoints_folder(record.id)
+        return jobs.Train(
+            experiment=record.experiment,
+            checkpoints=str(folder) if wanted.best or wanted.last else None,
+            resume=record.started is not None,
+        )
+
     def _answer(self, job: jobs.Job) -> Event:
         session = self._session = self._launcher.start(job)
         try:
@@ -89,9 +113,10 @@ class Runner:
 class _Recorder:
     """Gathers a run's events and commits them a few times a second; the end of the run at once."""
 
-    def __init__(self, store: Store, run_id: str) -> None:
+    def __init__(self, store: Store, run_id: str, *, resumes: bool) -> None:
         self._store = store
         self._run_id = run_id
+        self._resumes = resumes
         self._waiting: list[Event] = []
         self._committed = time.monotonic()
         self._began = False
@@ -101,23 +126,32 @@ class _Recorder:
         if event is not None and not isinstance(event, Heartbeat | Ready):
             self._waiting.append(event)
         self._began |= isinstance(event, Started)
-        if isinstance(event, Failed) and event.problem.kind is Kind.REQUEST and not self._began:
+        if isinstance(event, Finished | Failed):
             self._ended = True
-            self._store.delete([self._run_id])
-        elif isinstance(event, Finished | Failed):
-            self._ended = True
-            self._commit()
+            if self._came_to_nothing(event):
+                self._store.withdraw(self._run_id)
+            else:
+                self._commit()
         elif time.monotonic() - self._committed >= COMMIT_SECONDS:
             self._commit()
 
     def close(self) -> None:
         """Ends a run that its reader left before its last event: as stopped, with what there is."""
-        if not self._ended:
-            self._ended = True
+        if self._ended:
+            return
+        self._ended = True
+        if self._came_to_nothing(None):
+            self._store.withdraw(self._run_id)
+        else:
             self._commit()
             summary = self._store.summary_so_far(self._run_id)
             self._waiting.append(Finished(summary=summary, stopped=True))
             self._commit()
+
+    def _came_to_nothing(self, last: Finished | Failed | None) -> bool:
+        """Whether there is nothing to record: a refusal, or a resumed run that did not start again."""
+        is_refused = isinstance(last, Failed) and last.problem.kind is Kind.REQUEST
+        return not self._began and (self._resumes or is_refused)
 
     def _commit(self) -> None:
         self._committed = time.monotonic()

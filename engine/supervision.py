@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import signal
 import time
 from collections.abc import Mapping
@@ -30,13 +31,16 @@ _BLINK_SECONDS = 2.0
 
 def _standstill_limits() -> Mapping[PhaseName, float]:
     return {
-        # a whole download and a whole validation are one event; a large model's step takes a CPU minutes
+        # a whole validation is one event, as is decoding a folder; a large model's step takes a CPU minutes
         PhaseName.DOWNLOADING: 3_600.0,
-        PhaseName.BUILDING: 900.0,
+        PhaseName.BUILDING: 3_600.0,
+        PhaseName.COMPILING: 3_600.0,
         PhaseName.WARMING_UP: 900.0,
+        PhaseName.CAPTURING: 900.0,
         PhaseName.MEASURING: 900.0,
         PhaseName.VALIDATING: 3_600.0,
-        PhaseName.SAVING: 300.0,
+        PhaseName.SAVING: 900.0,
+        PhaseName.PAUSED: math.inf,
     }
 
 
@@ -82,6 +86,12 @@ class ProcessSession:
         if self._stop_asked is None:
             self._stop_asked = time.monotonic()
             self._worker.send(jobs.Stop())
+
+    def pause(self) -> None:
+        self._worker.send(jobs.Pause())
+
+    def go_on(self) -> None:
+        self._worker.send(jobs.Continue())
 
     def close(self) -> None:
         if not self._over:
@@ -129,7 +139,10 @@ class ProcessSession:
         now = time.monotonic()
         if not self._started:
             return self._stopped("Stopped before training began.")
-        if self._terminated is None and now - self._stop_asked > self._limits.stop:
+        # what is being saved for the run to go on from is not lost to impatience
+        saving = self._watch.phase is PhaseName.SAVING
+        patience = self._limits.standstill[PhaseName.SAVING] if saving else self._limits.stop
+        if self._terminated is None and now - self._stop_asked > patience:
             self._terminated = now
             self._worker.terminate()
         if self._terminated is not None and now - self._terminated > self._limits.terminate:
@@ -169,7 +182,7 @@ class _Watch:
         self._limits = limits
         self._looked = self._heard = self._advanced = now
         self._is_ready = False
-        self._phase = PhaseName.BUILDING
+        self.phase = PhaseName.BUILDING
 
     def looks(self) -> None:
         """Says that someone looks now. A program that was suspended must not call its worker silent."""
@@ -184,7 +197,7 @@ class _Watch:
         self._heard = now = time.monotonic()
         self._is_ready = True
         if isinstance(event, Phase):
-            self._phase = event.name
+            self.phase = event.name
         if self.progress.saw(event) or not isinstance(event, Heartbeat | Log | Samples):
             self._advanced = now
 
@@ -197,9 +210,9 @@ class _Watch:
             waited, limit = now - self._heard, self._limits.silence
             sentence = f"The training process fell silent for {limit:.0f} seconds and was ended."
         else:
-            waited, limit = now - self._advanced, self._limits.standstill[self._phase]
+            waited, limit = now - self._advanced, self._limits.standstill[self.phase]
             sentence = (
-                f"Nothing moved for {limit:.0f} seconds while {self._phase.value}, "
+                f"Nothing moved for {limit:.0f} seconds while {self.phase.value}, "
                 f"after step {self.progress.step:,}; the training process was ended."
             )
         if waited <= limit:

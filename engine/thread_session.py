@@ -29,6 +29,12 @@ class ThreadSession:
     def stop(self) -> None:
         self._control.stop_requested.set()
 
+    def pause(self) -> None:
+        self._control.pause_requested.set()
+
+    def go_on(self) -> None:
+        self._control.pause_requested.clear()
+
     def close(self) -> None:
         self.stop()
         self._thread.join()

@@ -17,6 +17,7 @@ import threading
 import traceback
 from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
 
 import psutil
 import torch
@@ -39,7 +40,8 @@ def perform(job: jobs.Job, control: Control) -> Iterator[Event]:
     try:
         match job:
             case jobs.Train():
-                yield from train(job.experiment, control)
+                folder = None if job.checkpoints is None else Path(job.checkpoints)
+                yield from train(job.experiment, control, folder, resume=job.resume)
             case jobs.ReadCatalog():
                 yield CatalogRead(catalog=read_catalog())
             case jobs.Examine():
@@ -121,10 +123,15 @@ class _Desk:
         self._jobs.put(None)
 
     def _take(self, request: jobs.Request) -> None:
-        if isinstance(request, jobs.Stop):
-            self.control.stop_requested.set()
-        else:
-            self._jobs.put(request)
+        match request:
+            case jobs.Stop():
+                self.control.stop_requested.set()
+            case jobs.Pause():
+                self.control.pause_requested.set()
+            case jobs.Continue():
+                self.control.pause_requested.clear()
+            case _:
+                self._jobs.put(request)
 
 
 def end_own_tree() -> None:

@@ -38,6 +38,7 @@ class EngineThread(QThread):
         self._waiting: deque[str] = deque()
         self._closing = False
         self._stop_asked = False
+        self._pause_asked = False
         self._runner: Runner | None = None
 
     def enqueue(self, run_ids: tuple[str, ...]) -> None:
@@ -63,6 +64,20 @@ class EngineThread(QThread):
         self._stop_asked = True
         if self._runner is not None:
             self._runner.stop()
+
+    def pause_run(self) -> None:
+        """Asks the run in progress to wait after the step in flight."""
+        with self._changed:
+            self._pause_asked = True
+            if self._runner is not None:
+                self._runner.pause()
+
+    def continue_run(self) -> None:
+        """Asks the run that waits to go on."""
+        with self._changed:
+            self._pause_asked = False
+            if self._runner is not None:
+                self._runner.go_on()
 
     def shut_down(self) -> None:
         """Stops the run in progress, forgets the queue, and waits until the worker is gone."""
@@ -103,11 +118,12 @@ class EngineThread(QThread):
     def _next(self) -> str | None:
         with self._changed:
             self._changed.wait_for(lambda: bool(self._waiting) or self._closing)
-            self._stop_asked = False
+            self._stop_asked = self._pause_asked = False
             return None if self._closing else self._waiting.popleft()
 
     def _train(self, runner: Runner, run_id: str) -> None:
         last: Finished | Failed | None = None
+        is_first = True
         self.run_began.emit(run_id)
         try:
             for event in runner.run(run_id):
@@ -117,11 +133,20 @@ class EngineThread(QThread):
                 if self._stop_asked:
                     # asked again, in case the wish came before the session was there
                     runner.stop()
+                elif is_first:
+                    self._ask_again_to_pause(runner)
+                is_first = False
         except ProblemError as error:
             last = Failed(problem=error.problem)
         except Exception as error:  # noqa: BLE001 - the thread must outlive one run, and the user must be told
             last = Failed(problem=_internal(error))
         self.run_ended.emit(run_id, last)
+
+    def _ask_again_to_pause(self, runner: Runner) -> None:
+        """In case the wish came before the session was there."""
+        with self._changed:
+            if self._pause_asked:
+                runner.pause()
 
 
 def _internal(error: Exception) -> Problem:

@@ -11,7 +11,8 @@ from engine.events import Event, Failed, Finished, Log, Phase, PhaseName, Starte
 from engine.experiment import Experiment
 from engine.launcher import Launcher
 from engine.problem import Problem, ProblemError
-from engine.records.record import RunRecord
+from engine.records.checkpoint_files import has_last
+from engine.records.record import RunRecord, Status
 from engine.records.store import Store
 from gui.engine_thread import EngineThread
 from gui.panels.live_run import LiveRun
@@ -25,7 +26,8 @@ class Experiments(QObject):
     Signals: `catalog_known` (Catalog); `list_changed`, when runs came or went; `run_changed` (run id), when
     one run's figures or status did; `began` and `ended` (run id); `logged` (level, message, run name or
     None); `problem` (Problem), for what the user must be told; `event_taken` (run id, engine event), after
-    the run's curves have it; `idle`, when nothing runs.
+    the run's curves have it; `pause_asked` (True to pause, False to go on, None for neither); `idle`, when
+    nothing runs.
     """
 
     catalog_known = Signal(object)
@@ -36,6 +38,7 @@ class Experiments(QObject):
     logged = Signal(str, str, object)
     problem = Signal(object)
     event_taken = Signal(str, object)
+    pause_asked = Signal(object)
     idle = Signal()
 
     def __init__(self, store: Store, launcher: Launcher, parent: QObject | None = None) -> None:
@@ -44,6 +47,7 @@ class Experiments(QObject):
         self._records: dict[str, RunRecord] = {}
         self._live: dict[str, LiveRun] = {}
         self._running: str | None = None
+        self._wants_pause: bool | None = None
         self._has_started = False
         self.catalog: Catalog | None = None
         self._thread = EngineThread(store.path, launcher, self)
@@ -164,10 +168,53 @@ class Experiments(QObject):
         """Asks the run in progress to end after the step in flight."""
         self._thread.stop_run()
 
+    def toggle_pause(self) -> None:
+        """Asks the run in progress to wait after the step in flight, or the one that waits to go on."""
+        live = self._live.get(self._running or "")
+        if live is None:
+            return
+        is_held = live.is_paused if self._wants_pause is None else self._wants_pause
+        if is_held:
+            self._thread.continue_run()
+        else:
+            self._thread.pause_run()
+        self._wish_pause(not is_held)
+
+    def resume(self, run_id: str) -> None:
+        """Queues a run that was stopped, to go on from its last checkpoint."""
+        try:
+            self._store.requeue(run_id)
+        except ProblemError as error:
+            self._tell(error.problem)
+            return
+        if run_id in self._live:
+            self._live[run_id].set_status(Status.QUEUED.value)
+        self._reload()
+        self._thread.enqueue((run_id,))
+
+    def why_not_resumed(self, run: RunRecord) -> str | None:
+        """Why a run cannot go on where it ended, in a sentence; None if it can."""
+        if run.status is Status.FINISHED:
+            return "It was trained to its end."
+        if not run.status.is_over:
+            return f"It is {run.status.value} already."
+        if not has_last(self._store.checkpoints_folder(run.id)):
+            return "It has no checkpoint to go on from; “Save the last” under More options makes one."
+        return None
+
     def take_out(self, run_id: str) -> None:
-        """Takes a queued run out of the line and forgets it."""
+        """Takes a queued run out of the line: a new one is forgotten, a resumed one is as it was before."""
         self._thread.take_out(run_id)
-        self.delete([run_id])
+        try:
+            self._store.withdraw(run_id)
+        except ProblemError as error:
+            self.problem.emit(error.problem)
+        self._reload()
+        record, live = self._records.get(run_id), self._live.get(run_id)
+        if record is None:
+            self._live.pop(run_id, None)
+        elif live is not None:
+            live.set_status(record.status.value, record.summary, record.problem)
 
     def delete(self, run_ids: Iterable[str]) -> None:
         """Deletes runs, except the one that trains."""
@@ -196,7 +243,7 @@ class Experiments(QObject):
         live = LiveRun.of(run_id, record.experiment, record.label)
         live.take_all(self._store.events(run_id))
         live.load(self._store.samples(run_id))
-        live.status, live.summary = record.status.value, record.summary
+        live.set_status(record.status.value, record.summary, record.problem)
         return live
 
     def _take_catalog(self, catalog: Catalog) -> None:
@@ -205,6 +252,7 @@ class Experiments(QObject):
 
     def _begin(self, run_id: str) -> None:
         self._running = run_id
+        self._wish_pause(None)
         self.live(run_id)
         self._refresh(run_id)
         self.began.emit(run_id)
@@ -217,10 +265,13 @@ class Experiments(QObject):
         self._write_log(run_id, event)
         if isinstance(event, Started):
             self._refresh(run_id)
+        if isinstance(event, Phase) and live.is_paused == self._wants_pause:
+            self._wish_pause(None)
         self.event_taken.emit(run_id, event)
 
     def _end(self, run_id: str, last: Finished | Failed | None) -> None:
         self._running = None
+        self._wish_pause(None)
         name = self._records[run_id].name
         if isinstance(last, Failed):
             self.logged.emit("problem", f"{last.problem.message} {last.problem.remedy}", name)
@@ -241,6 +292,12 @@ class Experiments(QObject):
                 self.logged.emit("info", detail, name)
             case Finished(stopped=stopped):
                 self.logged.emit("info", "Stopped." if stopped else "Finished.", name)
+
+    def _wish_pause(self, wish: bool | None) -> None:
+        """Remembers what was asked of the run in progress until it has come about."""
+        if wish != self._wants_pause:
+            self._wants_pause = wish
+            self.pause_asked.emit(wish)
 
     def _refresh(self, run_id: str) -> None:
         try:

@@ -122,6 +122,7 @@ class MainWindow(QMainWindow):
         self.setup.queue_requested.connect(self._submit)
         self.setup.problem_raised.connect(self._tell)
         self.live.stop_requested.connect(self.experiments.stop)
+        self.live.pause_toggled.connect(self.experiments.toggle_pause)
         self.dock.opened.connect(self._fold_dock)
         self._memory.read.connect(self.top_bar.device.set_usage)
         self._connect_runs()
@@ -135,7 +136,10 @@ class MainWindow(QMainWindow):
         self.runs.rename_requested.connect(lambda run, name: self.experiments.rename(run.id, name))
         self.runs.stop_requested.connect(self.experiments.stop)
         self.runs.take_out_requested.connect(self.experiments.take_out)
+        self.runs.resume_requested.connect(self._resume)
+        self.runs.set_resume_obstacle(self.experiments.why_not_resumed)
         self.runs.open_requested.connect(self._open_run)
+        self.runs.details_requested.connect(self._open_details)
         self.runs.use_settings_requested.connect(self._use_settings)
 
     def _connect_experiments(self) -> None:
@@ -144,6 +148,7 @@ class MainWindow(QMainWindow):
         self.experiments.run_changed.connect(self._show_run)
         self.experiments.began.connect(self._follow)
         self.experiments.ended.connect(self._end)
+        self.experiments.pause_asked.connect(self.live.set_pause_asked)
         self.experiments.logged.connect(self.dock.log.append)
         self.experiments.problem.connect(self._tell)
 
@@ -155,6 +160,7 @@ class MainWindow(QMainWindow):
                 "queue": self.setup.queue_action,
                 "save": self.setup.save_action,
                 "reset": self.setup.reset_action,
+                "pause": self.experiments.toggle_pause,
                 "stop": self.experiments.stop,
                 "train": lambda: self.show_workspace("train"),
                 "compare": lambda: self.show_workspace("compare"),
@@ -282,6 +288,15 @@ class MainWindow(QMainWindow):
     def _open_run(self, run_id: str) -> None:
         self._watch(self.experiments.group(run_id))
         self.show_workspace("train")
+
+    def _open_details(self, run_id: str) -> None:
+        self._open_run(run_id)
+        self.live.open_details()
+
+    def _resume(self, run_id: str) -> None:
+        self.experiments.resume(run_id)
+        if self.experiments.running is None:
+            self._open_run(run_id)
 
     def _use_settings(self, run: RunRecord) -> None:
         self.setup.use_settings(run.experiment)

@@ -21,6 +21,7 @@ class Shortcut:
 SHORTCUTS = (
     Shortcut("run", "Ctrl+Return", "Train what the form says"),
     Shortcut("queue", "Ctrl+Shift+Return", "Add it to the queue"),
+    Shortcut("pause", "Ctrl+P", "Pause the run that trains, and go on"),
     Shortcut("stop", "Ctrl+.", "Stop the run that trains"),
     Shortcut("train", "Ctrl+1", "Go to Train"),
     Shortcut("compare", "Ctrl+2", "Go to Compare"),

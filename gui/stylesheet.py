@@ -93,6 +93,7 @@ QToolButton[kind="icon"], QPushButton[kind="icon"] {
 }
 QToolButton[kind="icon"]:hover, QPushButton[kind="icon"]:hover { background: $bg2; border-color: $line2; }
 QToolButton[kind="icon"]:pressed { background: $bg3; }
+QToolButton[kind="icon"]:checked { background: $bg2; border-color: $line2; }
 QPushButton[kind="toggle"], QToolButton[kind="toggle"] {
     background: transparent; border: 1px solid transparent; border-radius: 4px; color: $text2;
     padding: 0 7px; min-height: 22px; max-height: 22px; font-size: 12px; font-weight: 500;

@@ -62,8 +62,17 @@ _DASHES = {
     Precision.TF32: (2.0, 3.0),
     Precision.FP16: (12.0, 3.0),
     Precision.BF16: (10.0, 3.0, 2.0, 3.0),
+    Precision.DEFAULT: (6.0, 3.0),
+    Precision.FP16_UNSCALED: (10.0, 3.0, 2.0, 3.0, 2.0, 3.0),
 }
-_SYMBOLS = {Precision.FP32: "o", Precision.TF32: "s", Precision.FP16: "t1", Precision.BF16: "d"}
+_SYMBOLS = {
+    Precision.FP32: "o",
+    Precision.TF32: "s",
+    Precision.FP16: "t1",
+    Precision.BF16: "d",
+    Precision.DEFAULT: "+",
+    Precision.FP16_UNSCALED: "t",
+}
 
 
 def _looks(colors: Mapping[Precision, tuple[str, str, str]]) -> Mapping[Precision, PrecisionLook]:
@@ -101,6 +110,8 @@ DARK = Palette(
             Precision.TF32: ("#009E73", "#112A27", "#0C4A3C"),
             Precision.FP16: ("#E69F00", "#312A17", "#644B11"),
             Precision.BF16: ("#CC79A7", "#2E252F", "#5A3C50"),
+            Precision.DEFAULT: ("#8F6BFF", "#25233B", "#433772"),
+            Precision.FP16_UNSCALED: ("#D55E00", "#2F2117", "#5D3211"),
         }
     ),
 )
@@ -131,6 +142,8 @@ LIGHT = Palette(
             Precision.TF32: ("#008561", "#DBEEE9", "#9ED1C3"),
             Precision.FP16: ("#BF5700", "#F6E7DB", "#E7BF9E"),
             Precision.BF16: ("#983878", "#F1E3EC", "#D8B3CC"),
+            Precision.DEFAULT: ("#45107A", "#E5DEEC", "#B8A4CC"),
+            Precision.FP16_UNSCALED: ("#9C1200", "#F1DEDB", "#D9A59E"),
         }
     ),
 )

@@ -21,6 +21,7 @@ DONE, FAILED, REFUSED, INTERRUPTED = 0, 1, 2, 130
 
 _COMMANDS: dict[str, Callable[..., int]] = {
     "run": run.run,
+    "resume": run.resume,
     "compare": compare.compare,
     "runs": saved.runs,
     "show": saved.show,

@@ -11,7 +11,7 @@ from engine.cli import output
 from engine.cli.options import AsJson
 from engine.events import Check
 from engine.launcher import Launcher
-from engine.presets import all_presets, broken_presets
+from engine.presets import Preset, all_presets, broken_presets
 from engine.problem import Kind, Problem
 from engine.records.store import Store
 from engine.runner import Runner
@@ -22,16 +22,29 @@ def presets(as_json: AsJson = False) -> int:
     found, broken = all_presets(), broken_presets()
     if as_json:
         entries = [
-            {"name": one.name, "title": one.title, "about": one.about, "kind": one.kind, "own": one.is_own}
+            {
+                "name": one.name,
+                "title": one.title,
+                "about": one.about,
+                "without_gpu": one.without_gpu_note,
+                "kind": one.kind,
+                "own": one.is_own,
+            }
             for one in found
         ]
         problems = [problem.model_dump(mode="json") for problem in broken]
         output.json_object({"presets": entries, "broken": problems})
         return 0
-    output.table(("Name", "Kind", "About"), [(one.name, one.kind, one.about) for one in found])
+    output.table(("Name", "Kind", "About"), [(one.name, one.kind, _about(one)) for one in found])
     for problem in broken:
         output.line(f"{problem.message} {problem.remedy}")
     return 0
+
+
+def _about(preset: Preset) -> str:
+    """Whether this machine has a GPU is not asked: it would take an import of torch."""
+    note = preset.without_gpu_note
+    return f"{preset.about} {note}" if note else preset.about
 
 
 def catalog(as_json: AsJson = False) -> int:

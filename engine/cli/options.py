@@ -35,14 +35,16 @@ Sets = Annotated[
 Model = Annotated[str | None, flag("--model", "The model; `ammeter catalog` lists them.", "NAME")]
 Dataset = Annotated[str | None, flag("--dataset", "The dataset; `ammeter catalog` lists them.", "NAME")]
 ImageSize = Annotated[str | None, flag("--image-size", "Pixels a side; pictures are resized.", "PIXELS")]
-BatchSize = Annotated[str | None, flag("--batch-size", "Samples a step.", "N")]
+BatchSize = Annotated[str | None, flag("--batch-size", "Samples of one forward pass.", "N")]
 Epochs = Annotated[str | None, flag("--epochs", "Length of the run in epochs.", "N")]
 Steps = Annotated[str | None, flag("--steps", "Length of the run in steps, in place of epochs.", "N")]
-OptimizerName = Annotated[str | None, flag("--optimizer", "adamw or sgd.", "NAME")]
+OptimizerName = Annotated[str | None, flag("--optimizer", "adamw, adam or sgd.", "NAME")]
 LearningRate = Annotated[str | None, flag("--lr", "The learning rate.", "RATE")]
 Device = Annotated[str | None, flag("--device", "auto, cpu, cuda:0 or another device.", "NAME")]
 Seed = Annotated[str | None, flag("--seed", "Seeds the weights and the order of the samples.", "N")]
-Recipe = Annotated[str | None, flag("--recipe", "How a step is made: plain.", "NAME")]
+Recipe = Annotated[
+    str | None, flag("--recipe", "plain, fast, or parts of it: channels_last+fused+compile+capture.", "NAME")
+]
 MemoryGib = Annotated[
     str | None, flag("--memory-gib", "Limits memory as a smaller card would, in GiB.", "GIB")
 ]

@@ -41,9 +41,11 @@ class RunProgress:
     def show(self, event: Event) -> None:
         """Takes one event of the run."""
         if isinstance(event, Started):
-            self._progress.update(self._task, total=event.total_steps, steps=f"{event.total_steps:,}")
+            done, total = event.resumed_step or 0, event.total_steps
+            self._progress.update(self._task, completed=done, total=total, steps=f"{total:,}")
         elif isinstance(event, Phase):
-            self._progress.update(self._task, description=f"{self._title}: {event.name.value}")
+            how_far = "" if event.fraction is None else f" {100 * event.fraction:.0f} %"
+            self._progress.update(self._task, description=f"{self._title}: {event.name.value}{how_far}")
         elif isinstance(event, Samples) and event.step:
             figures = f"{event.samples_per_second[-1]:,.0f} samples/s  loss {event.loss[-1]:.3f}"
             self._progress.update(self._task, completed=event.step[-1], figures=f"{figures}{self._accuracy}")

@@ -1,4 +1,4 @@
-"""The verb `run`."""
+"""The verbs `run` and `resume`."""
 
 from __future__ import annotations
 
@@ -7,10 +7,23 @@ from typing import Annotated
 import typer
 
 from engine.cli import options, output, tables
-from engine.cli.workshop import DONE, FAILED, INTERRUPTED, TargetOption, has_gpu, train, workshop
-from engine.events import Failed
-from engine.experiment import experiment_from
+from engine.cli.saved import RunId
+from engine.cli.workshop import (
+    DONE,
+    FAILED,
+    INTERRUPTED,
+    TargetOption,
+    Workshop,
+    has_gpu,
+    train,
+    workshop,
+)
+from engine.events import Event, Failed
+from engine.experiment import Precision, experiment_from
 from engine.launcher import Target
+from engine.records.record import RunRecord
+
+_PRECISIONS = f"{', '.join(list(Precision)[:-1])} or {list(Precision)[-1]}."
 
 
 def run(
@@ -20,7 +33,7 @@ def run(
     model: options.Model = None,
     dataset: options.Dataset = None,
     image_size: options.ImageSize = None,
-    precision: Annotated[str | None, options.flag("--precision", "fp32, tf32, fp16 or bf16.", "NAME")] = None,
+    precision: Annotated[str | None, options.flag("--precision", _PRECISIONS, "NAME")] = None,
     batch_size: options.BatchSize = None,
     epochs: options.Epochs = None,
     steps: options.Steps = None,
@@ -43,9 +56,24 @@ def run(
         on_gpu = not asked.depends_on_gpu or has_gpu(asked, shop.runner.catalog())
         shop.heed_interrupt()
         experiment = experiment_from(asked.settings(on_gpu))
-        added = shop.store.add(experiment, name=name)
-        last = train(shop, added, f"{added.name}, {experiment.precision.label}")
-        done = shop.store.run(added.id)
+        outcome = _train(shop, shop.store.add(experiment, name=name))
+    return _tell(*outcome, as_json)
+
+
+def resume(run: RunId, as_json: options.AsJson = False, target: TargetOption = Target.PROCESS) -> int:
+    """Go on with a run that ended early, from its last checkpoint, as if it had never been stopped."""
+    with workshop(target) as shop:
+        outcome = _train(shop, shop.store.requeue(shop.store.run(run).id))
+    return _tell(*outcome, as_json)
+
+
+def _train(shop: Workshop, queued: RunRecord) -> tuple[Event, RunRecord, bool]:
+    """Trains the queued run: its last event, what was saved of it, and whether Ctrl+C was pressed."""
+    last = train(shop, queued, f"{queued.name}, {queued.experiment.precision.label}")
+    return last, shop.store.run(queued.id), shop.interrupt.asked
+
+
+def _tell(last: Event, done: RunRecord, interrupted: bool, as_json: bool) -> int:
     if isinstance(last, Failed):
         output.error(last.problem, as_json, run=done.to_dict())
         return FAILED
@@ -53,4 +81,4 @@ def run(
         output.json_object(done.to_dict())
     else:
         tables.run_summary(done)
-    return INTERRUPTED if shop.interrupt.asked else DONE
+    return INTERRUPTED if interrupted else DONE

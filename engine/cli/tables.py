@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from engine.cli import output
-from engine.events import Summary
-from engine.records.comparison import Figure, figures, training_peak
+from engine.cli.summary import summary_groups
+from engine.records.comparison import Figure, figures
 from engine.records.record import RunRecord
 from engine.records.variants import Variant
 
@@ -17,27 +17,17 @@ _NONE = "–"
 
 
 def run_summary(run: RunRecord) -> None:
-    """One run's outcome, and its id."""
+    """One run's outcome in groups of figures, and its id."""
     experiment = run.experiment
     output.line(f"{run.name}: {experiment.model} on {experiment.dataset}, {experiment.precision.label}")
-    output.pairs(summary_pairs(run))
+    groups = summary_groups(run)
+    for title, rows in groups:
+        if title:
+            output.line(f"\n{title}")
+        output.pairs(rows)
+    if len(groups) > 1:
+        output.line()
     output.line(f"{run.status.value.capitalize()}; saved as {run.id}.")
-
-
-def summary_pairs(run: RunRecord) -> list[tuple[str, str]]:
-    """The figures of a run that apply to it, with their units."""
-    summary = run.summary
-    if summary is None:
-        return []
-    rows = [("Speed", _speed(summary))]
-    for figure in figures([run])[1:]:
-        value = figure.value(run)
-        if value is None:
-            continue
-        unit = f" {figure.unit}" if figure.unit else ""
-        rows.append((figure.title, f"{figure.text(value)}{unit}{_remark(figure, run)}"))
-    rows.append(("Steps", f"{summary.steps:,}"))
-    return rows
 
 
 def comparison(runs: Sequence[RunRecord], variants: Sequence[Variant]) -> None:
@@ -82,23 +72,6 @@ def runs_table(runs: Sequence[RunRecord]) -> None:
 
 
 _IN_LIST = ("samples_per_second", "peak_memory", "accuracy")
-
-
-def _speed(summary: Summary) -> str:
-    if summary.samples_per_second is None:
-        return f"none: {summary.speed_note}" if summary.speed_note else "none"
-    speed = f"{summary.samples_per_second:,.0f} samples/s"
-    if summary.samples_per_second_ci is None:
-        return speed
-    low, high = summary.samples_per_second_ci
-    return f"{speed} ({low:,.0f} to {high:,.0f} within this run)"
-
-
-def _remark(figure: Figure, run: RunRecord) -> str:
-    peak = training_peak(run)
-    if figure.name != "peak_memory" or peak is None:
-        return ""
-    return f" {peak[0]}"
 
 
 def _row(figure: Figure, sides: list[list[RunRecord]]) -> list[str]:

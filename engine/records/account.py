@@ -16,11 +16,13 @@ def summary_of(events: Iterable[Event], samples: Mapping[str, NDArray[np.float64
     """The figures that samples and events show; a speed is not among them, since the run ended early."""
     events = tuple(events)
     started = next((event for event in events if isinstance(event, Started)), None)
-    accuracies = [
-        event.validation_accuracy
+    validated = [
+        (event.validation_accuracy, event.epoch)
         for event in events
         if isinstance(event, Epoch) and event.validation_accuracy is not None
     ]
+    # of equal accuracies the first one is the best
+    best = max(validated, key=lambda pair: (pair[0], -pair[1]), default=(None, None))
     skipped = sum(len(event.steps) for event in events if isinstance(event, Skipped))
     steps = int(_last(samples, "step") or 0)
     return Summary(
@@ -30,10 +32,19 @@ def summary_of(events: Iterable[Event], samples: Mapping[str, NDArray[np.float64
         seconds=_last(samples, "seconds") or 0.0,
         final_train_loss=_train_loss(events, samples),
         final_grad_scale=_last(samples, "grad_scale"),
-        best_validation_accuracy=max(accuracies, default=None),
-        final_validation_accuracy=accuracies[-1] if accuracies else None,
+        best_validation_accuracy=best[0],
+        best_epoch=best[1],
+        final_validation_accuracy=validated[-1][0] if validated else None,
+        first_nan_step=_first_nan_step(samples),
         skipped_steps=skipped if started is not None and started.experiment.uses_scaler else None,
     )
+
+
+def _first_nan_step(samples: Mapping[str, NDArray[np.float64]]) -> int | None:
+    losses = samples.get("loss")
+    if losses is None or not np.isnan(losses).any():
+        return None
+    return int(samples["step"][np.isnan(losses).argmax()])
 
 
 def _train_loss(events: tuple[Event, ...], samples: Mapping[str, NDArray[np.float64]]) -> float | None:

@@ -5,7 +5,19 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Sequence
 
-from engine.events import Event, Heartbeat, Ready, Samples, from_line, to_line
+from engine.events import (
+    Epoch,
+    Event,
+    Failed,
+    Finished,
+    Heartbeat,
+    Ready,
+    Samples,
+    Skipped,
+    Started,
+    from_line,
+    to_line,
+)
 from engine.records.blocks import Block, Columns, blocks_of, columns_in, columns_of, joined
 
 
@@ -36,9 +48,56 @@ def samples_of(connection: sqlite3.Connection, run_id: str) -> Columns:
 
 def compact(connection: sqlite3.Connection, run_id: str) -> None:
     """Makes few large blocks of the several small ones a second, which are quicker to read."""
-    blocks = list(blocks_of(samples_of(connection, run_id)))
+    _replace_samples(connection, run_id, samples_of(connection, run_id))
+
+
+def ending(connection: sqlite3.Connection, run_id: str) -> Finished | Failed | None:
+    """How the run ended when it was trained last; None if nobody could say."""
+    endings = (event for event in events_of(connection, run_id) if isinstance(event, Finished | Failed))
+    return next(endings, None)
+
+
+def cut(connection: sqlite3.Connection, run_id: str, step: int) -> None:
+    """Drops all that was recorded after `step`, and that the run ended: it goes on from there."""
+    columns = samples_of(connection, run_id)
+    if columns:
+        is_kept = columns["step"] <= step
+        kept = {name: values[is_kept] for name, values in columns.items()}
+        _replace_samples(connection, run_id, kept)
+    rows = connection.execute(
+        "SELECT position, line FROM events WHERE run = ? ORDER BY position", (run_id,)
+    ).fetchall()
+    for row in rows:
+        event = from_line(row["line"].encode())
+        if isinstance(event, Finished | Failed):
+            _drop_events(connection, run_id, "=", row["position"])
+        elif _is_later(event, step):
+            # from here on all is later, phases and remarks too
+            _drop_events(connection, run_id, ">=", row["position"])
+            if isinstance(event, Skipped):
+                steps = tuple(each for each in event.steps if each <= step)
+                append(connection, run_id, [Skipped(steps=steps)] if steps else [])
+            return
+
+
+def _is_later(event: Event, step: int) -> bool:
+    match event:
+        case Epoch():
+            return event.step > step
+        case Skipped():
+            return max(event.steps, default=0) > step
+        case Started(resumed_step=int(resumed)):
+            return resumed >= step
+    return False
+
+
+def _drop_events(connection: sqlite3.Connection, run_id: str, relation: str, position: int) -> None:
+    connection.execute(f"DELETE FROM events WHERE run = ? AND position {relation} ?", (run_id, position))
+
+
+def _replace_samples(connection: sqlite3.Connection, run_id: str, columns: Columns) -> None:
     connection.execute("DELETE FROM samples WHERE run = ?", (run_id,))
-    _append_blocks(connection, run_id, blocks)
+    _append_blocks(connection, run_id, list(blocks_of(columns)))
 
 
 def _append_blocks(connection: sqlite3.Connection, run_id: str, blocks: Sequence[Block]) -> None:

@@ -18,7 +18,7 @@ from engine.events import Event, Failed, Finished, Started, Summary
 from engine.experiment import Experiment
 from engine.paths import store_path
 from engine.problem import Kind, Problem, ProblemError, request_problem
-from engine.records import journal
+from engine.records import checkpoint_files, journal, resume
 from engine.records.account import summary_of
 from engine.records.database import fail, open_database
 from engine.records.owner import Owner, this_process
@@ -79,17 +79,63 @@ class Store:
 
     def begin(self, run_id: str) -> None:
         """Marks a queued run as running in this process."""
-        self._take(run_id, "status = ?, started = ?, owner = ?", (Status.RUNNING, time.time()))
+        self._take(
+            run_id, "status = ?, started = coalesce(started, ?), owner = ?", (Status.RUNNING, time.time())
+        )
 
     def claim(self, run_id: str) -> RunRecord:
         """Makes a queued run this process's own, if the process that queued it is gone."""
         self._take(run_id, "owner = ?", ())
         return self.run(run_id)
 
+    def requeue(self, run_id: str) -> RunRecord:
+        """Queues a run again that ended early, to go on from its last checkpoint.
+
+        It keeps what it has until it has started again. Raises ProblemError where it cannot go on.
+        """
+        with self._writing() as connection:
+            row = self._row(run_id)
+            folder = self.checkpoints_folder(run_id)
+            problem = resume.obstacle(run_id, row["name"], Status(row["status"]), folder)
+            if problem is not None:
+                raise ProblemError(problem)
+            connection.execute(
+                "UPDATE runs SET status = ?, owner = ? WHERE id = ?",
+                (Status.QUEUED, self._owner.model_dump_json(), run_id),
+            )
+        return self.run(run_id)
+
+    def withdraw(self, run_id: str) -> None:
+        """Takes a run back that waits, or that was refused before it started.
+
+        A new one is deleted; one that was queued again is what it was before.
+        """
+        row = self._row(run_id)
+        if Status(row["status"]).is_over:
+            return
+        if row["environment"] is None:
+            self.delete([run_id])
+            return
+        with self._writing():
+            if not self._may_take(Owner.model_validate_json(row["owner"])):
+                message = f"{row['name']} belongs to another Ammeter."
+                raise ProblemError(request_problem(message, "Take it out there.", key="run"))
+            self._put_back(run_id)
+
+    def checkpoints_folder(self, run_id: str) -> Path:
+        """Where the run's checkpoints lie, if it has any."""
+        return checkpoint_files.folder_of(self.path, run_id)
+
     def record(self, run_id: str, events: Sequence[Event]) -> None:
-        """Writes events of a run in one transaction; the last one ends the run."""
+        """Writes events of a run in one transaction; the last one ends the run.
+
+        One that says that the run was resumed drops what was recorded after the step that it goes on from.
+        """
         with self._writing() as connection:
             self._row(run_id)
+            for event in events:
+                if isinstance(event, Started) and event.resumed_step is not None:
+                    journal.cut(connection, run_id, event.resumed_step)
             journal.append(connection, run_id, events)
             for event in events:
                 self._apply(run_id, event)
@@ -147,7 +193,11 @@ class Store:
             connection.execute("UPDATE runs SET name = ? WHERE id = ?", (name.strip(), run_id))
 
     def delete(self, run_ids: Iterable[str]) -> None:
-        """Deletes runs with their samples, all or none. A run that another process trains is refused."""
+        """Deletes runs with their samples and checkpoints, all or none.
+
+        A run that another process trains is refused.
+        """
+        run_ids = tuple(run_ids)
         with self._writing() as connection:
             for run_id in run_ids:
                 row = self._row(run_id)
@@ -161,14 +211,29 @@ class Store:
                     " AND NOT EXISTS (SELECT 1 FROM runs WHERE comparison = :id)",
                     {"id": row["comparison"]},
                 )
+            for run_id in run_ids:
+                checkpoint_files.mark(self.checkpoints_folder(run_id))
+        for run_id in run_ids:
+            checkpoint_files.remove(self.checkpoints_folder(run_id))
 
     def recover(self) -> tuple[str, ...]:
-        """Marks runs whose process is gone as interrupted, with all their samples; their ids."""
+        """Marks runs whose process is gone as interrupted, with all their samples; their ids.
+
+        What an earlier deletion left of checkpoints is deleted too.
+        """
         with self._writing() as connection:
             rows = connection.execute("SELECT id, owner FROM runs WHERE status = 'running'").fetchall()
             gone = [row["id"] for row in rows if Owner.model_validate_json(row["owner"]).is_gone]
             for run_id in gone:
-                self._end(run_id, Status.INTERRUPTED, self.summary_so_far(run_id))
+                if journal.ending(connection, run_id) is not None:
+                    # it was to be resumed, and never came to it
+                    self._put_back(run_id)
+                else:
+                    self._end(run_id, Status.INTERRUPTED, self.summary_so_far(run_id))
+            there = {row["id"] for row in connection.execute("SELECT id FROM runs")}
+        for folder in checkpoint_files.marked(self.path):
+            if folder.name not in there:
+                checkpoint_files.remove(folder)
         return tuple(gone)
 
     def summary_so_far(self, run_id: str) -> Summary:
@@ -214,11 +279,12 @@ class Store:
     def _apply(self, run_id: str, event: Event) -> None:
         if isinstance(event, Started):
             self._connection.execute(
-                "UPDATE runs SET experiment = ?, environment = ?, total_steps = ? WHERE id = ?",
+                "UPDATE runs SET experiment = ?, environment = ?, total_steps = ?,"
+                " ended = NULL, summary = NULL, problem = NULL, detail = '' WHERE id = ?",
                 (event.experiment.to_json(), event.environment.model_dump_json(), event.total_steps, run_id),
             )
         elif isinstance(event, Finished):
-            self._end(run_id, Status.STOPPED if event.stopped else Status.FINISHED, event.summary)
+            self._end(run_id, resume.status_after(event), event.summary)
         elif isinstance(event, Failed):
             self._end(run_id, Status.FAILED, event.summary or self.summary_so_far(run_id))
             self._connection.execute(
@@ -233,8 +299,14 @@ class Store:
         )
         journal.compact(self._connection, run_id)
 
+    def _put_back(self, run_id: str) -> None:
+        """Makes a run what it was before it was queued again."""
+        status = resume.status_after(journal.ending(self._connection, run_id))
+        self._connection.execute("UPDATE runs SET status = ? WHERE id = ?", (status, run_id))
+
     def _row(self, run_id: str) -> sqlite3.Row:
-        rows = self._read("SELECT name, status, owner, comparison FROM runs WHERE id = ?", (run_id,))
+        columns = "name, status, owner, comparison, environment"
+        rows = self._read(f"SELECT {columns} FROM runs WHERE id = ?", (run_id,))
         if not rows:
             message = f"Run {run_id} is no longer among the saved runs."
             raise ProblemError(Problem(kind=Kind.STORE, message=message, remedy="Start it as a new run."))

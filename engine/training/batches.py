@@ -3,29 +3,43 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
 import torch
-from torch.nn.functional import interpolate
+
+from engine.training.order import epoch_order
 
 Batch = tuple[torch.Tensor, torch.Tensor]
+Prepare = Callable[[torch.Tensor], torch.Tensor]
+Augment = Callable[[torch.Tensor, int, int], torch.Tensor]
 SYNTHETIC_BATCHES = 4
 
 
 class Source(Protocol):
-    """Where a run's batches come from; each is (inputs, targets) on the device, ready for the model."""
+    """Where a run's batches come from; each is (inputs, targets) on the device, ready for the model.
+
+    The stream that computes already waits for a batch's copy when it is handed out.
+    """
 
     train_samples: int
     has_validation: bool
 
-    def epoch(self) -> Iterator[Batch]:
-        """The training batches of the next epoch; the last may be smaller."""
+    def epoch(self, number: int, skip: int = 0) -> Iterator[Batch]:
+        """The training batches of epoch `number` (from 1) but for the first `skip`; the last may be smaller.
+
+        Their order and augmentation depend on the seed and the number alone.
+        """
         ...
 
     def validation(self, limit: int | None) -> Iterator[Batch]:
         """The validation batches, of at most `limit` samples in all."""
+        ...
+
+    def close(self) -> None:
+        """Ends what was started to load the data, and waits for it."""
         ...
 
 
@@ -43,7 +57,8 @@ class Split:
 class Resident:
     """A dataset that lies on the device whole and is shuffled anew for each epoch.
 
-    The order is drawn on the CPU from the seed alone, so that it is the same for every precision and device.
+    `augment` changes training inputs given their epoch and batch number; `prepare` makes any inputs the
+    model's own.
     """
 
     def __init__(
@@ -54,32 +69,45 @@ class Resident:
         batch_size: int,
         seed: int,
         device: torch.device,
-        prepare: Callable[[torch.Tensor], torch.Tensor] = lambda inputs: inputs,
+        prepare: Prepare = lambda inputs: inputs,
+        augment: Augment | None = None,
     ) -> None:
         self._train = train.to(device)
         self._validation = None if validation is None else validation.to(device)
         self._batch_size = batch_size
+        self._seed = seed
         self._device = device
         self._prepare = prepare
-        self._generator = torch.Generator().manual_seed(seed)
+        self._augment = augment
         self.train_samples = len(train.targets)
         self.has_validation = validation is not None
 
-    def epoch(self) -> Iterator[Batch]:
+    def epoch(self, number: int, skip: int = 0) -> Iterator[Batch]:
         # Drawn before the first batch is asked for, so that no step's time contains the shuffle.
-        order = torch.randperm(self.train_samples, generator=self._generator).to(self._device)
-        return self._batches(self._train, order)
+        order = epoch_order(self.train_samples, self._seed, number)
+        # CUDA stages ordinary memory before it returns, so that the host need not wait for the device here.
+        placed = order.to(self._device, non_blocking=self._device.type == "cuda")
+        return self._training(placed, number, skip)
 
     def validation(self, limit: int | None) -> Iterator[Batch]:
         if self._validation is None:
-            return iter(())
-        samples = min(limit or len(self._validation.targets), len(self._validation.targets))
-        return self._batches(self._validation, torch.arange(samples, device=self._device))
+            return
+        inputs, targets = self._validation.inputs, self._validation.targets
+        samples = min(limit or len(targets), len(targets))
+        for start in range(0, samples, self._batch_size):
+            chosen = slice(start, min(start + self._batch_size, samples))
+            yield self._prepare(inputs[chosen]), targets[chosen]
 
-    def _batches(self, split: Split, order: torch.Tensor) -> Iterator[Batch]:
-        for start in range(0, len(order), self._batch_size):
-            chosen = order[start : start + self._batch_size]
-            yield self._prepare(split.inputs[chosen]), split.targets[chosen]
+    def close(self) -> None:
+        """Nothing: the data lie in this process."""
+
+    def _training(self, order: torch.Tensor, epoch: int, skip: int) -> Iterator[Batch]:
+        for number in range(skip, math.ceil(self.train_samples / self._batch_size)):
+            chosen = order[number * self._batch_size : (number + 1) * self._batch_size]
+            inputs = self._train.inputs[chosen]
+            if self._augment is not None:
+                inputs = self._augment(inputs, epoch, number)
+            yield self._prepare(inputs), self._train.targets[chosen]
 
 
 class Turns:
@@ -91,37 +119,17 @@ class Turns:
         self._batches = batches
         self.train_samples = samples
 
-    def epoch(self) -> Iterator[Batch]:
-        left = self.train_samples
-        for inputs, targets in itertools.cycle(self._batches):
+    def epoch(self, number: int, skip: int = 0) -> Iterator[Batch]:
+        left = self.train_samples - skip * len(self._batches[0][1])
+        for inputs, targets in itertools.islice(itertools.cycle(self._batches), skip, None):
+            if left <= 0:
+                return
             size = min(left, len(targets))
             yield inputs[:size], targets[:size]
             left -= size
-            if left == 0:
-                return
 
     def validation(self, limit: int | None) -> Iterator[Batch]:
         return iter(())
 
-
-@dataclass(frozen=True)
-class PreparePictures:
-    """Makes bytes (batch, channels, height, width) the model's float32 input, on their own device.
-
-    Normalised by `mean` and `deviation` (of pixels from 0 to 1), resized to `image_size` where that differs,
-    and grey pictures repeated to `channels`.
-    """
-
-    mean: float
-    deviation: float
-    image_size: int
-    channels: int
-
-    def __call__(self, pictures: torch.Tensor) -> torch.Tensor:
-        prepared = (pictures.float() / 255 - self.mean) / self.deviation
-        if prepared.shape[-1] != self.image_size:
-            size = (self.image_size, self.image_size)
-            prepared = interpolate(prepared, size, mode="bilinear", antialias=True)
-        if prepared.shape[1] != self.channels:
-            prepared = prepared.repeat(1, self.channels, 1, 1)
-        return prepared
+    def close(self) -> None:
+        """Nothing: the batches lie on the device."""

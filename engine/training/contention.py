@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 
 import psutil
 
@@ -14,7 +15,10 @@ _LEAST_CORE_SECONDS = 1.0
 
 
 class OtherPrograms:
-    """Counts processor time that was neither idle nor this process's own, while it is switched on."""
+    """Counts processor time that was neither idle nor this process's own, while it is switched on.
+
+    The processes that it started, such as those that load data, are its own too.
+    """
 
     def __init__(self) -> None:
         self._process = psutil.Process()
@@ -46,8 +50,16 @@ class OtherPrograms:
         times = psutil.cpu_times()
         idle = times.idle + getattr(times, "iowait", 0.0)
         whole = sum(times) - getattr(times, "guest", 0.0) - getattr(times, "guest_nice", 0.0)
+        return whole - idle, whole, self._own_seconds()
+
+    def _own_seconds(self) -> float:
         own = self._process.cpu_times()
-        return whole - idle, whole, own.user + own.system
+        seconds: float = own.user + own.system + own.children_user + own.children_system
+        for child in self._process.children(recursive=True):
+            with suppress(psutil.NoSuchProcess):  # it ended, and is among the children that were waited for
+                times = child.cpu_times()
+                seconds += times.user + times.system
+        return seconds
 
 
 def contention_note(share: float) -> str | None:

@@ -10,9 +10,11 @@ from dataclasses import dataclass, field
 class Control:
     """Shared by the loop and the worker's other threads.
 
-    `stop_requested` asks the loop to end after the step in flight. `step` is the last step that is known to
-    have completed on the device; the loop writes it and the heartbeat reads it.
+    `stop_requested` asks the loop to end after the step in flight, `pause_requested` to wait there for as
+    long as it is set. `step` is the last step that is known to have completed on the device; the loop writes
+    it and the heartbeat reads it.
     """
 
     stop_requested: threading.Event = field(default_factory=threading.Event)
+    pause_requested: threading.Event = field(default_factory=threading.Event)
     step: int = 0

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import torch
 import torchvision
+from torch.nn.functional import cross_entropy
 
 from engine import __version__
 from engine.catalog import DeviceEntry
@@ -20,8 +21,7 @@ from engine.training.environment import nvidia_driver, operating_system
 from engine.training.failures import problem_of
 from engine.training.models import SMALL_CNN, build_model
 from engine.training.precision import float32_mode
-from engine.training.run import LOSSES
-from engine.training.step import PlainStep, optimizer_for, scaler_for
+from engine.training.recipe import build_step
 
 _LOW_DISK_GIB = 2.0
 _GIB = 2**30
@@ -85,20 +85,12 @@ def _step_check(entry: DeviceEntry) -> Check:
 
 def _one_step(device: torch.device, precision: Precision) -> float:
     experiment = Experiment(precision=precision)
-    model = build_model(SMALL_CNN, image_size=28, channels=1, num_classes=10, seed=0).to(device)
-    step = PlainStep(
-        model,
-        LOSSES["classification"][0],
-        optimizer_for(model, experiment),
-        scaler_for(experiment, device),
-        device=device,
-        precision=precision,
-        clip_norm=None,
-    )
+    model = build_model(SMALL_CNN, image_size=28, channels=1, num_classes=10, seed=0)
+    step = build_step(model, cross_entropy, experiment, device, is_convolutional=True)
     pictures = torch.randn(8, 1, 28, 28, device=device)
     labels = torch.arange(8, device=device)
     with float32_mode(precision):
-        return float(step(pictures, labels)["loss"])
+        return float(step([(pictures, labels)])[0])
 
 
 def _disk_check(folder: Path) -> Check:

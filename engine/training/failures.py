@@ -16,6 +16,7 @@ _OUT_OF_MEMORY = re.compile(
     re.IGNORECASE,
 )
 _ONE_SAMPLE = re.compile(r"more than 1 value per channel when training", re.IGNORECASE)
+_LOADER_ENDED = re.compile(r"DataLoader worker .*(exited unexpectedly|killed by signal)|shared memory\(shm\)")
 
 
 class TrainingError(ProblemError):
@@ -35,6 +36,14 @@ def problem_of(error: BaseException) -> Problem:
     """What a person is told about an exception that ended a run."""
     if isinstance(error, ProblemError):
         return error.problem
+    if isinstance(error, RuntimeError) and _LOADER_ENDED.search(str(error)):
+        return Problem(
+            kind=Kind.WORKER_DIED,
+            message="A loader process ended in the middle of the run.",
+            remedy="Lower data.workers or data.prefetch: memory may have run out, or in a container the "
+            "shared memory.",
+            key="data.workers",
+        )
     if _is_out_of_memory(error):
         return Problem(
             kind=Kind.OUT_OF_MEMORY,

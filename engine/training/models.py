@@ -1,4 +1,4 @@
-"""The models: two small ones of our own, and every classification model of torchvision."""
+"""The models: two small ones of our own, torchvision's classifiers, and causal language models."""
 
 from __future__ import annotations
 
@@ -10,12 +10,19 @@ import torchvision
 from torch import nn
 
 from engine.catalog import ModelEntry
+from engine.training.language_models import (
+    build_language_model,
+    is_language_model,
+    language_model_entries,
+)
 
 LINEAR, SMALL_CNN = "linear", "small-cnn"
 REGRESSION_FEATURES = 10
 _SMALLEST_PICTURE = 8
 # torchvision names these sizes for its weights; the architectures themselves take any size.
 _ANY_SIZE = ("swin", "efficientnet_v2")
+# channels_last helps convolutions: the first has none, the second one, in front of all its attention.
+_NOT_CONVOLUTIONAL = ("vit_", "swin")
 _MAXVIT_MULTIPLE = 224  # its four halvings must each leave a multiple of its windows of 7
 
 
@@ -44,7 +51,7 @@ class SmallCnn(nn.Module):
 
 
 def model_entries() -> tuple[ModelEntry, ...]:
-    """All models. torchvision's parameter counts come from its own tables, so nothing is built."""
+    """All models. Parameter counts come from torchvision's own tables and by formula, so nothing is built."""
     return (
         ModelEntry(name=LINEAR, task="regression", parameters=REGRESSION_FEATURES + 1),
         ModelEntry(
@@ -52,8 +59,10 @@ def model_entries() -> tuple[ModelEntry, ...]:
             task="classification",
             parameters=_count(SmallCnn(channels=1, num_classes=10)),
             min_image_size=_SMALLEST_PICTURE,
+            is_convolutional=True,
         ),
         *(_torchvision_entry(name) for name in torchvision.models.list_models(module=torchvision.models)),
+        *language_model_entries(),
     )
 
 
@@ -62,12 +71,17 @@ def input_channels(name: str, dataset_channels: int) -> int:
     return dataset_channels if name == SMALL_CNN else 3
 
 
-def build_model(name: str, *, image_size: int, channels: int, num_classes: int, seed: int) -> nn.Module:
-    """A model with random weights, on the CPU.
+def build_model(
+    name: str, *, image_size: int, channels: int, num_classes: int, seed: int, sequence_length: int = 0
+) -> nn.Module:
+    """A model with random weights, on the CPU, that takes pictures or sequences of at least that size.
 
     The weights depend on the seed and the settings alone: they are drawn on the CPU whatever the device, so
-    that every precision and device starts from the same ones. Reseeds torch's global generator.
+    that every precision and device starts from the same ones. Reseeds torch's global generator. For text
+    `num_classes` is the vocabulary. Raises ProblemError where the machine's memory is too small for it.
     """
+    if is_language_model(name):
+        return build_language_model(name, vocabulary=num_classes, seed=seed)
     torch.manual_seed(seed)
     if name == LINEAR:
         return nn.Linear(REGRESSION_FEATURES, 1)
@@ -112,6 +126,7 @@ def _torchvision_entry(name: str) -> ModelEntry:
         parameters=weights.meta["num_params"],
         min_image_size=least,
         image_size_multiple=multiple,
+        is_convolutional=not name.startswith(_NOT_CONVOLUTIONAL),
     )
 
 

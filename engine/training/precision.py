@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import torch
 
@@ -12,37 +13,98 @@ from engine.catalog import PrecisionEntry
 from engine.experiment import Precision
 from engine.training.processor import Processor
 
-_AUTOCAST_DTYPES = {Precision.FP16: torch.float16, Precision.BF16: torch.bfloat16}
+Float32Mode = Literal["strict", "tf32", "default"]
+
+_AUTOCAST_DTYPES = {
+    Precision.FP16: torch.float16,
+    Precision.BF16: torch.bfloat16,
+    Precision.FP16_UNSCALED: torch.float16,
+}
 _AMPERE, _VOLTA = (8, 0), (7, 0)
+_NOT_NVIDIA = "TF32 is a format of NVIDIA GPUs"
+_SAME_AS_FP32 = "the same as fp32 here"
+_UNSCALED = "trains without a loss scaler: gradients too small for FP16 become zero"
 
 
-def autocast(precision: Precision, device: torch.device) -> AbstractContextManager[object]:
+def autocast(
+    precision: Precision, device: torch.device, cache_enabled: bool = True
+) -> AbstractContextManager[object]:
     """The context of one forward pass.
 
-    Autocast is thread-local: enter it in the thread that trains, and around the forward pass alone.
+    Autocast is thread-local: enter it in the thread that trains, and around the forward pass alone. Its
+    cache of cast weights must be off while a CUDA graph is captured: a replay would find them outdated.
     """
     dtype = _AUTOCAST_DTYPES.get(precision)
-    return nullcontext() if dtype is None else torch.autocast(device.type, dtype=dtype)
+    if dtype is None:
+        return nullcontext()
+    return torch.autocast(device.type, dtype=dtype, cache_enabled=cache_enabled)
+
+
+def float32_mode_name(precision: Precision, autocast_tf32: bool = False) -> Float32Mode:
+    """How products of float32 are made: strictly, in TF32, or as PyTorch's own flags say."""
+    if precision is Precision.DEFAULT:
+        return "default"
+    allows_tf32 = precision is Precision.TF32 or (precision.is_autocast and autocast_tf32)
+    return "tf32" if allows_tf32 else "strict"
 
 
 @contextmanager
-def float32_mode(precision: Precision) -> Iterator[None]:
-    """TF32 on for `tf32` and off for every other precision while the context lasts.
+def float32_mode(precision: Precision, autocast_tf32: bool = False) -> Iterator[None]:
+    """Makes products of float32 as `float32_mode_name` says while the context lasts.
 
-    Under autocast too it is off: what autocast leaves in float32 is then true float32, and a comparison
-    measures the one format it names.
+    Under autocast too TF32 is off unless `autocast_tf32`: what autocast leaves in float32 is then true
+    float32, and a comparison measures the one format it names. All flags are as before afterwards.
     """
-    # One interface only: reading `allow_tf32` after writing `fp32_precision`, or the reverse, raises.
-    cudnn: Any = torch.backends.cudnn
-    backends: tuple[Any, ...] = (torch.backends.cuda.matmul, cudnn.conv, cudnn.rnn)
-    before = [backend.fp32_precision for backend in backends]
-    for backend in backends:
-        backend.fp32_precision = "tf32" if precision is Precision.TF32 else "ieee"
+    mode = float32_mode_name(precision, autocast_tf32)
+    if mode == "default":
+        yield
+        return
+    before = _read_flags()
+    _write_flags(_TF32 if mode == "tf32" else _STRICT)
     try:
         yield
     finally:
-        for backend, value in zip(backends, before, strict=True):
-            backend.fp32_precision = value
+        _write_flags(before)
+
+
+@dataclass(frozen=True)
+class _Flags:
+    """PyTorch's flags for float32 products: the older two, and the newer one of each of `_backends()`."""
+
+    matmul: str
+    cudnn_allows_tf32: bool
+    backends: tuple[str, ...]
+
+
+_STRICT = _Flags("highest", cudnn_allows_tf32=False, backends=("ieee",) * 4)
+_TF32 = _Flags("high", cudnn_allows_tf32=True, backends=("tf32",) * 4)
+
+
+def _backends() -> tuple[Any, ...]:
+    cudnn: Any = torch.backends.cudnn
+    mkldnn: Any = torch.backends.mkldnn
+    return (torch.backends.cuda.matmul, cudnn.conv, cudnn.rnn, mkldnn.matmul)
+
+
+def _read_flags() -> _Flags:
+    return _Flags(
+        torch.get_float32_matmul_precision(),
+        torch.backends.cudnn.allow_tf32,
+        tuple(backend.fp32_precision for backend in _backends()),
+    )
+
+
+def _write_flags(flags: _Flags) -> None:
+    # Both interfaces, the older first, for it writes the newer one too: torch.compile reads the older, which
+    # raises where the two disagree; and the older's "off" is "as the parent says", not strictly off.
+    torch.set_float32_matmul_precision(flags.matmul)
+    torch.backends.cudnn.allow_tf32 = flags.cudnn_allows_tf32
+    for backend, value in zip(_backends(), flags.backends, strict=True):
+        backend.fp32_precision = value
+
+
+def _entry(precision: Precision, *, reason: str | None = None, note: str | None = None) -> PrecisionEntry:
+    return PrecisionEntry(precision=precision, available=reason is None, reason=reason, note=note)
 
 
 def cuda_precisions(capability: tuple[int, int]) -> tuple[PrecisionEntry, ...]:
@@ -53,20 +115,24 @@ def cuda_precisions(capability: tuple[int, int]) -> tuple[PrecisionEntry, ...]:
     fp16 = None if volta else "without Tensor Cores FP16 saves memory but hardly any time"
     bf16 = None if ampere else "BF16 is emulated before Ampere, and slow"
     return (
-        PrecisionEntry(precision=Precision.FP32, available=True),
-        PrecisionEntry(precision=Precision.TF32, available=ampere, reason=tf32),
-        PrecisionEntry(precision=Precision.FP16, available=True, note=fp16),
-        PrecisionEntry(precision=Precision.BF16, available=True, note=bf16),
+        _entry(Precision.FP32),
+        _entry(Precision.TF32, reason=tf32),
+        _entry(Precision.DEFAULT, note=None if ampere else _SAME_AS_FP32),
+        _entry(Precision.FP16, note=fp16),
+        _entry(Precision.BF16, note=bf16),
+        _entry(Precision.FP16_UNSCALED, note=_joined(_UNSCALED, fp16)),
     )
 
 
 def other_accelerator_precisions() -> tuple[PrecisionEntry, ...]:
     """What an accelerator other than an NVIDIA card can do."""
     return (
-        PrecisionEntry(precision=Precision.FP32, available=True),
-        PrecisionEntry(precision=Precision.TF32, available=False, reason="TF32 is a format of NVIDIA GPUs"),
-        PrecisionEntry(precision=Precision.FP16, available=True),
-        PrecisionEntry(precision=Precision.BF16, available=True),
+        _entry(Precision.FP32),
+        _entry(Precision.TF32, reason=_NOT_NVIDIA),
+        _entry(Precision.DEFAULT, note=_SAME_AS_FP32),
+        _entry(Precision.FP16),
+        _entry(Precision.BF16),
+        _entry(Precision.FP16_UNSCALED, note=_UNSCALED),
     )
 
 
@@ -77,8 +143,14 @@ def cpu_precisions(processor: Processor) -> tuple[PrecisionEntry, ...]:
     if processor.computes_bf16 is None:
         bf16 = "saves time only where the CPU computes in BF16"
     return (
-        PrecisionEntry(precision=Precision.FP32, available=True),
-        PrecisionEntry(precision=Precision.TF32, available=False, reason="TF32 is a format of NVIDIA GPUs"),
-        PrecisionEntry(precision=Precision.FP16, available=True, note=fp16),
-        PrecisionEntry(precision=Precision.BF16, available=True, note=bf16),
+        _entry(Precision.FP32),
+        _entry(Precision.TF32, reason=_NOT_NVIDIA),
+        _entry(Precision.DEFAULT, note=_SAME_AS_FP32),
+        _entry(Precision.FP16, note=fp16),
+        _entry(Precision.BF16, note=bf16),
+        _entry(Precision.FP16_UNSCALED, note=_joined(_UNSCALED, fp16)),
     )
+
+
+def _joined(*notes: str | None) -> str:
+    return "; ".join(note for note in notes if note)

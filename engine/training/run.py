@@ -1,37 +1,37 @@
-"""Everything that one run consists of, put together on its device."""
+"""Everything that one run consists of, and how far it is."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
+from contextlib import nullcontext
+from itertools import islice
+from typing import Any
 
 import torch
 from torch import nn
-from torch.nn.functional import cross_entropy, mse_loss
 
-from engine.catalog import Task
 from engine.events import PhaseName, Samples, Summary
 from engine.experiment import Experiment
 from engine.training.batches import Batch, Source
-from engine.training.contention import OtherPrograms, contention_note
+from engine.training.checkpoints import CheckpointKind, Checkpoints, capture_state, restore_state
 from engine.training.control import Control
-from engine.training.memory import MemoryMeter
+from engine.training.instruments import Instruments
 from engine.training.memory_cap import CAPPED_CPU_NOTE
+from engine.training.precision import Float32Mode, float32_mode_name
+from engine.training.samples import samples_of
+from engine.training.schedule import learning_rate_at
 from engine.training.speed import Speed, speed_of
-from engine.training.step import LossFunction, PlainStep, optimizer_for, scaler_for
+from engine.training.step import LossFunction, TrainingStep
 from engine.training.tally import Tally
 from engine.training.telemetry import Rows, Telemetry
 from engine.training.validation import Validation, validate
 
-LOSSES: dict[Task, tuple[LossFunction, str, str]] = {
-    "classification": (cross_entropy, "cross-entropy", "nats"),
-    "regression": (mse_loss, "mean squared error", ""),
-}
-
 
 class Run:
-    """The parts of a run and how far it is. `experiment` is resolved, `model` still on the CPU."""
+    """The parts of a run and how far it is.
+
+    `experiment` is resolved; `resumed` is the state of a checkpoint that the run goes on from.
+    """
 
     def __init__(
         self,
@@ -40,50 +40,56 @@ class Run:
         *,
         device: torch.device,
         model: nn.Module,
+        step: TrainingStep,
+        loss_function: LossFunction,
         source: Source,
-        task: Task,
-        memory: MemoryMeter,
+        instruments: Instruments,
+        checkpoints: Checkpoints | None,
         steps_per_epoch: int,
         total_steps: int,
+        resumed: Mapping[str, Any] | None = None,
     ) -> None:
         self.experiment = experiment
         self.control = control
         self.device = device
         self.source = source
-        self.memory = memory
+        self.step = step
+        self.instruments = instruments
         self.steps_per_epoch = steps_per_epoch
         self.total_steps = total_steps
-        self.loss_function = LOSSES[task][0]
-        self.model = model.to(device).train()
-        self.scaler = scaler_for(experiment, device)
-        self.step = PlainStep(
-            self.model,
-            self.loss_function,
-            optimizer_for(self.model, experiment),
-            self.scaler,
-            device=device,
-            precision=experiment.precision,
-            clip_norm=experiment.step.clip_norm,
-        )
-        self.telemetry = Telemetry(device, self.step.columns)
         self.tally = Tally()
+        self.epoch = 1
         self.phase = PhaseName.BUILDING
-        self._others = OtherPrograms() if device.type == "cpu" else None
+        self._model = model
+        self._loss_function = loss_function
+        self._checkpoints = checkpoints
+        self._batches_done = 0
+        self._paused_seconds = 0.0
         self._unsent: list[Rows] = []
-        self._data_wait_seconds = 0.0
+        if resumed is not None:
+            self._restore(resumed)
+        self._first_step = self._warm_until = self.tally.steps
+        self.telemetry = Telemetry(
+            device, step.columns, first_step=self.tally.steps, first_seconds=self.tally.seconds
+        )
+
+    def close(self) -> None:
+        """Gives back what lives beside the run: loader processes, and the thread that asks the card."""
+        self.source.close()
+        self.instruments.close()
 
     def enter(self, phase: PhaseName) -> None:
         """Goes over to a phase: what belongs to the measurement is counted in `MEASURING` alone."""
         self.phase = phase
-        is_measured = phase is PhaseName.MEASURING
-        self.memory.count(is_measured)
-        if self._others is not None:
-            self._others.count(is_measured)
+        self.instruments.count(phase is PhaseName.MEASURING)
 
     @property
     def training_phase(self) -> PhaseName:
-        """Whether the next step warms up or is measured."""
-        is_warm = self.telemetry.steps >= self.experiment.measure.warmup_steps
+        """What the next step is: compiling, capturing, warming up, or measured."""
+        phase = self.step.next_phase()
+        if phase is not None:
+            return phase
+        is_warm = self.telemetry.steps - self._first_step >= self.experiment.measure.warmup_steps
         return PhaseName.MEASURING if is_warm else PhaseName.WARMING_UP
 
     @property
@@ -96,19 +102,54 @@ class Run:
     def is_complete(self) -> bool:
         return self.telemetry.steps >= self.total_steps
 
-    def batches(self) -> Iterator[Batch]:
-        """The next epoch's batches; the time that the loop waits for them is counted."""
+    def groups(self) -> Iterator[list[Batch]]:
+        """The batches of each optimizer step that is left of this epoch; waiting for them is marked."""
         # Begun here and not at the first `next`, which is the first step's own time.
-        return self._awaited(self.source.epoch())
+        return self._groups(self.source.epoch(self.epoch, self._batches_done))
 
-    def _awaited(self, batches: Iterator[Batch]) -> Iterator[Batch]:
-        while True:
-            asked = time.perf_counter()
-            batch = next(batches, None)
-            self._data_wait_seconds += time.perf_counter() - asked
-            if batch is None:
-                return
-            yield batch
+    def _groups(self, batches: Iterator[Batch]) -> Iterator[list[Batch]]:
+        while group := list(islice(batches, self.experiment.step.gradient_accumulation)):
+            self.telemetry.data_ready()
+            yield group
+
+    def train_on(self, group: list[Batch]) -> None:
+        """Makes one optimizer step, and has its figures recorded."""
+        if self.phase is not PhaseName.MEASURING:
+            self._warm_until = self.telemetry.steps + 1
+        rate = self._learning_rate()
+        if self.experiment.schedule.name != "constant" or self.experiment.schedule.warmup_steps:
+            self.step.set_learning_rate(rate)
+        with self.instruments.weighing(self.step) if self._is_weighed else nullcontext():
+            figures = self.step(group)
+        self.telemetry.record(figures, sum(len(targets) for _, targets in group), rate)
+        self._batches_done += len(group)
+
+    @property
+    def _is_weighed(self) -> bool:
+        """Whether the next step's memory is taken apart: in the first one libraries take their workspaces."""
+        is_second = self.telemetry.steps == self._first_step + 1
+        return is_second and self.phase is not PhaseName.MEASURING
+
+    def _learning_rate(self) -> float:
+        settings = self.experiment
+        return learning_rate_at(
+            self.telemetry.steps,
+            settings.optimizer,
+            settings.schedule,
+            self.total_steps,
+            self.steps_per_epoch,
+        )
+
+    def begin_epoch(self) -> None:
+        """Goes over to the next epoch."""
+        self.epoch += 1
+        self._batches_done = 0
+        self.tally.begin_epoch()
+
+    def end_pause(self, seconds: float) -> None:
+        """Counts a pause, and nothing else of that time."""
+        self._paused_seconds += seconds
+        self.telemetry.begin(paused_seconds=seconds)
 
     def take(self, rows: Rows) -> None:
         """Takes in steps that the device has completed."""
@@ -119,67 +160,91 @@ class Run:
     def samples(self) -> Samples | None:
         """The steps taken in since the last call as one event; None when there are none."""
         unsent, self._unsent = self._unsent, []
-        if not unsent:
-            return None
-        return samples_of(unsent, self.experiment.optimizer.learning_rate, self.memory.sample())
+        return samples_of(unsent, self.instruments.now()) if unsent else None
 
-    def validation_is_due(self, epoch: int) -> bool:
+    def validation_is_due(self) -> bool:
         """Whether to validate now, after the last step of an epoch or of the run."""
         every = self.experiment.validation.every
         if not every or not self.source.has_validation:
             return False
         ends_by_steps = self.experiment.steps is not None and self.is_complete
-        return ends_by_steps or epoch % every == 0
+        return ends_by_steps or self.epoch % every == 0
 
     def validate(self) -> Validation | None:
-        """Validates, and adds what it finds to the tally. None when it was asked to end."""
-        found = validate(
-            self.model,
+        """Validates; None when it was asked to end."""
+        return validate(
+            self._model,
             self.source.validation(self.experiment.validation.limit),
-            self.loss_function,
+            self._loss_function,
             precision=self.experiment.precision,
             device=self.device,
             must_end=self.control.stop_requested.is_set,
         )
-        if found is not None:
-            self.tally.add_validation(found)
-        return found
+
+    def checkpoints_due(self, epoch: int, *, is_best: bool) -> Iterator[CheckpointKind]:
+        """What is to be saved after an epoch; at the run's end the last one is saved anyway."""
+        wanted = self.experiment.checkpoint
+        if self._checkpoints is None:
+            return
+        if wanted.best and is_best:
+            yield "best"
+        if wanted.last and epoch % wanted.every == 0 and not self.is_complete:
+            yield "last"
+
+    @property
+    def saves_at_end(self) -> bool:
+        return self._checkpoints is not None and self.experiment.checkpoint.last
+
+    def save(self, kind: CheckpointKind) -> None:
+        """Saves a checkpoint. Waits for the device. Raises ProblemError where it cannot be written."""
+        assert self._checkpoints is not None
+        progress = {
+            "epoch": self.epoch,
+            "batches_done": self._batches_done,
+            "paused_seconds": self._paused_seconds,
+            "tally": self.tally.state(),
+        }
+        state = capture_state(self._model, self.step.optimizer, self.step.scaler, progress, self.device)
+        self._checkpoints.save(kind, state)
+
+    def _restore(self, state: Mapping[str, Any]) -> None:
+        progress = restore_state(state, self._model, self.step.optimizer, self.step.scaler, self.device)
+        self.epoch, self._batches_done = progress["epoch"], progress["batches_done"]
+        self._paused_seconds = progress["paused_seconds"]
+        self.tally.restore(progress["tally"])
+        self.control.step = self.tally.steps
 
     def summary(self) -> Summary:
         """The figures so far. Waits for the device."""
-        return self.tally.summary(
-            steps_per_epoch=self.steps_per_epoch,
-            speed=self._speed(),
-            peaks=self.memory.peaks(),
-            grad_scale=self.scaler.get_scale() if self.scaler.is_enabled() else None,
-            data_wait_seconds=self._data_wait_seconds,
+        warm_steps = self._warm_until - self._first_step
+        scaler, speed = self.step.scaler, self._speed(warm_steps)
+        found = self.tally.summary(
+            steps_per_epoch=self.steps_per_epoch, warm_steps=warm_steps, is_scaled=scaler.is_enabled()
         )
+        figures = {
+            "samples_per_second": speed.samples_per_second,
+            "samples_per_second_ci": speed.interval,
+            "speed_note": speed.note,
+            "step_ms": speed.step_ms,
+            **self.instruments.figures(self.step),
+            "final_grad_scale": scaler.get_scale() if scaler.is_enabled() else None,
+            "recipe": self.step.recipe,
+            "left_out": dict(self.step.left_out),
+            "float32_mode": self._float32_mode(),
+            "compile_seconds": self.step.compile_seconds,
+            "capture_seconds": self.step.capture_seconds,
+            "paused_seconds": self._paused_seconds or None,
+        }
+        return found.model_copy(update=figures)
 
-    def _speed(self) -> Speed:
+    def _float32_mode(self) -> Float32Mode:
+        mode = float32_mode_name(self.experiment.precision, self.experiment.step.autocast_tf32)
+        return "strict" if mode == "tf32" and self.device.type != "cuda" else mode
+
+    def _speed(self, warm_steps: int) -> Speed:
         if self.device.type == "cpu" and self.experiment.memory_cap_gib is not None:
             return Speed(note=CAPPED_CPU_NOTE)
-        measure = self.experiment.measure
         speed = speed_of(
-            self.tally.samples, self.tally.step_seconds, measure.block_steps, measure.warmup_steps
+            self.tally.samples, self.tally.step_seconds, self.experiment.measure.block_steps, warm_steps
         )
-        if self._others is None or speed.samples_per_second is None:
-            return speed
-        return replace(speed, note=contention_note(self._others.share()))
-
-
-def samples_of(rows: list[Rows], learning_rate: float, memory: dict[str, float]) -> Samples:
-    """Completed steps as one `Samples` event; the memory of now stands in each of its rows."""
-    columns: dict[str, list[float]] = {
-        "step": [], "seconds": [], "loss": [], "samples_per_second": []
-    }  # fmt: skip
-    for part in rows:
-        columns["step"] += part.step.tolist()
-        columns["seconds"] += part.seconds.tolist()
-        columns["samples_per_second"] += (part.samples / part.step_seconds).tolist()
-        for name in ("loss", "grad_scale", "grad_norm"):
-            if name in part.figures:
-                columns.setdefault(name, []).extend(part.figures[name].tolist())
-    length = len(columns["step"])
-    columns["learning_rate"] = [learning_rate] * length
-    columns |= {name: [value] * length for name, value in memory.items()}
-    return Samples.model_validate({name: tuple(column) for name, column in columns.items()})
+        return self.instruments.with_note(speed)

@@ -1,8 +1,8 @@
 """The numbers of each step, gathered without stalling the device.
 
-Each step writes its figures into a row of a block that lies on the device. About 20 times a second the
-block in use is copied to pinned memory, asynchronously, and another takes its place; the host reads a copy
-only once the device has passed it.
+Each step's row of figures is copied into a block that lies on the device. About 20 times a second the block
+in use is copied to pinned memory, asynchronously, and another takes its place; the host reads a copy only
+once the device has passed it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import torch
 from numpy.typing import NDArray
 
 from engine.training.clock import Mark, clock_for
-from engine.training.step import Figures
 
 INTERVAL_SECONDS = 0.05
 _ROWS = 1_024
@@ -25,14 +24,17 @@ _ROWS = 1_024
 class Rows:
     """Steps that the device has completed, as columns of equal length.
 
-    `step` counts from 1; `seconds` runs from the first step's begin to each step's end; `step_seconds` is
-    the step's own time. `figures` holds the columns that the step gives.
+    `step` counts from 1; `seconds` runs from the first step's begin to each step's end, without pauses;
+    `step_seconds` is the step's own time, for `wait_seconds` of which the device had no data to work on.
+    `figures` holds the columns that the step gives.
     """
 
     step: NDArray[np.int64]
     samples: NDArray[np.int64]
     seconds: NDArray[np.float64]
     step_seconds: NDArray[np.float64]
+    wait_seconds: NDArray[np.float64]
+    learning_rate: NDArray[np.float64]
     figures: dict[str, NDArray[np.float64]]
 
     @property
@@ -43,11 +45,18 @@ class Rows:
 class Telemetry:
     """Takes each step's figures and gives them back as `Rows`, in order, when the device is done with them.
 
-    `columns` are the names of the figures, which every step gives.
+    `columns` are the names of the figures, which every step gives. A resumed run goes on from `first_step`
+    steps that took `first_seconds`.
     """
 
     def __init__(
-        self, device: torch.device, columns: tuple[str, ...], interval_seconds: float = INTERVAL_SECONDS
+        self,
+        device: torch.device,
+        columns: tuple[str, ...],
+        interval_seconds: float = INTERVAL_SECONDS,
+        *,
+        first_step: int = 0,
+        first_seconds: float = 0.0,
     ) -> None:
         self._columns = columns
         self._clock = clock_for(device)
@@ -57,23 +66,34 @@ class Telemetry:
         self._ready: list[Rows] = []
         self._first: Mark | None = None
         self._last: Mark | None = None
+        self._ready_at: Mark | None = None
+        self._offset_seconds = first_seconds
         self._collected = time.perf_counter()
-        self.steps = 0
+        self.steps = first_step
 
-    def begin(self) -> None:
-        """Says that steps follow: the time since the last one is a gap, and no step's own."""
+    def begin(self, paused_seconds: float = 0.0) -> None:
+        """Says that steps follow: the time since the last one is a gap, and no step's own.
+
+        Of that gap `paused_seconds` are left out of every row's `seconds`.
+        """
+        self._offset_seconds -= paused_seconds
         self._last = self._clock.mark()
         if self._first is None:
             self._first = self._last
 
-    def record(self, figures: Figures, samples: int) -> None:
-        """Takes the figures of the step that was just given to the device."""
+    def data_ready(self) -> None:
+        """Says that the device was given all that the next step's data wait for."""
+        self._ready_at = self._clock.mark()
+
+    def record(self, row: torch.Tensor, samples: int, learning_rate: float) -> None:
+        """Takes the figures, float32 (columns,), of the step that was just given to the device."""
         assert self._last is not None, "begin() comes before the first step"
         end = self._clock.mark()
         self.steps += 1
-        values = [figures[name] for name in self._columns]
-        self._blocks[0].add(values, _Span(self.steps, samples, self._last, end))
-        self._last = end
+        ready = self._ready_at if self._ready_at is not None else self._last
+        span = _Span(self.steps, samples, learning_rate, self._last, ready, end, self._offset_seconds)
+        self._blocks[0].add(row, span)
+        self._last, self._ready_at = end, None
         if self._blocks[0].is_full:
             self._land()
             self._send()
@@ -122,8 +142,10 @@ class Telemetry:
         return Rows(
             step=np.array([span.step for span in spans]),
             samples=np.array([span.samples for span in spans]),
-            seconds=np.array([between(first, span.end) for span in spans]),
+            seconds=np.array([between(first, span.end) + span.offset_seconds for span in spans]),
             step_seconds=np.array([between(span.begin, span.end) for span in spans]),
+            wait_seconds=np.array([between(span.begin, span.ready) for span in spans]),
+            learning_rate=np.array([span.learning_rate for span in spans]),
             figures={name: values[:, column] for column, name in enumerate(self._columns)},
         )
 
@@ -132,8 +154,11 @@ class Telemetry:
 class _Span:
     step: int
     samples: int
+    learning_rate: float
     begin: Mark
+    ready: Mark
     end: Mark
+    offset_seconds: float
 
 
 class _Block:
@@ -155,8 +180,8 @@ class _Block:
     def is_full(self) -> bool:
         return len(self.spans) == _ROWS
 
-    def add(self, values: list[torch.Tensor], span: _Span) -> None:
-        torch.stack([value.float() for value in values], out=self._on_device[len(self.spans)])
+    def add(self, row: torch.Tensor, span: _Span) -> None:
+        self._on_device[len(self.spans)].copy_(row)
         self.spans.append(span)
 
     def send(self) -> None:

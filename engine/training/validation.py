@@ -10,13 +10,16 @@ from torch import nn
 
 from engine.experiment import Precision
 from engine.training.batches import Batch
+from engine.training.losses import LossFunction
 from engine.training.precision import autocast
-from engine.training.step import LossFunction
 
 
 @dataclass(frozen=True)
 class Validation:
-    """The mean loss, and the share of samples (0 to 1) whose most likely class is the right one (top-1)."""
+    """The mean loss, and the share (0 to 1) of predictions whose most likely class is the right one (top-1).
+
+    A picture is one prediction, a sequence of text one for each of its tokens.
+    """
 
     loss: float
     accuracy: float
@@ -31,13 +34,14 @@ def validate(
     device: torch.device,
     must_end: Callable[[], bool],
 ) -> Validation | None:
-    """Validates a classifier under the run's autocast, without a scaler: there is no gradient to scale.
+    """Validates under the run's autocast, without a scaler: there is no gradient to scale.
 
-    Returns None when asked to end before all batches were seen. The model is left in training mode.
+    Takes the model itself, neither compiled nor captured. Returns None when asked to end before all batches
+    were seen. The model is left in training mode.
     """
     loss_sum = torch.zeros((), device=device)
     correct = torch.zeros((), device=device, dtype=torch.long)
-    samples = 0
+    samples = predictions = 0
     model.eval()
     try:
         with torch.no_grad():
@@ -48,9 +52,10 @@ def validate(
                     outputs = model(inputs)
                     loss = loss_function(outputs, targets)
                 loss_sum += loss.float() * len(targets)
-                correct += (outputs.argmax(dim=1) == targets).sum()
+                correct += (outputs.argmax(dim=-1) == targets).sum()
                 samples += len(targets)
+                predictions += targets.numel()
     finally:
         model.train()
     # The one place that waits for the device, once a validation.
-    return Validation(loss=loss_sum.item() / samples, accuracy=correct.item() / samples)
+    return Validation(loss=loss_sum.item() / samples, accuracy=correct.item() / predictions)

@@ -25,6 +25,7 @@ from PySide6.QtWidgets import (
 from engine.experiment import Precision
 from engine.records.comparison import compare
 from engine.records.record import RunRecord
+from gui.panels.run_words import recipe_words
 from gui.panels.setting_names import setting_name
 from gui.theme import theme
 from gui.widgets import ElidedLabel, Field, Marker, Segmented, divider, label, marker_pixmap
@@ -248,7 +249,13 @@ def _shown(key: str, value: Any) -> str:
         return "–"
     if key == "precision":
         return Precision(value).label
-    return f"{value:,g}" if isinstance(value, int | float) and not isinstance(value, bool) else str(value)
+    if key == "step.recipe":
+        return recipe_words(str(value))
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    if isinstance(value, list):
+        return ", ".join(map(str, value)) or "–"
+    return f"{value:,g}" if isinstance(value, int | float) else str(value)
 
 
 def _clear(layout: QVBoxLayout | QGridLayout) -> None:

@@ -1,17 +1,21 @@
-"""The live workspace: title strip, stat cards and four linked plots of the runs in view."""
+"""The live workspace: title strip, stat cards, gauges and four linked plots of the runs in view."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QFrame, QScrollArea, QStackedLayout, QVBoxLayout, QWidget
 
 from gui.panels.live_cards import LiveCards
+from gui.panels.live_details import LiveDetails
+from gui.panels.live_gauges import LiveGauges
+from gui.panels.live_phase import still_seconds
 from gui.panels.live_plots import LivePlots
 from gui.panels.live_run import LiveRun
-from gui.panels.live_strip import LiveStrip
+from gui.panels.live_strip import LiveStrip, Wishes
 from gui.plots.framing import XAxis
 from gui.widgets import label
 
@@ -24,10 +28,11 @@ _COMPACT_BELOW = 560
 class LivePanel(QFrame):
     """Shows up to four runs. Events go into the `LiveRun`s; `refresh()`, called by one timer, draws them.
 
-    `stop_requested` is emitted when the Stop button is pressed.
+    `stop_requested` and `pause_toggled` are emitted when those buttons are pressed.
     """
 
     stop_requested = Signal()
+    pause_toggled = Signal()
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -35,10 +40,14 @@ class LivePanel(QFrame):
         self.setAccessibleName("Live runs")
         self._runs: tuple[LiveRun, ...] = ()
         self._title = ""
-        self._stopping = False
+        self._wishes = Wishes()
         self._seen: object = None
         self.strip, self.cards, self.plots = LiveStrip(), LiveCards(), LivePlots()
+        self.gauges, self.details = LiveGauges(), LiveDetails()
+        self.details.hide()
         self.strip.stop_requested.connect(self._stop)
+        self.strip.pause_toggled.connect(self.pause_toggled)
+        self.strip.details_toggled.connect(self._show_details)
         self.strip.x_axis_chosen.connect(self.set_x_axis)
         self._hint = label(EMPTY_HINT, "empty")
         self._hint.setAlignment(Qt.AlignmentFlag.AlignCenter)
@@ -53,6 +62,8 @@ class LivePanel(QFrame):
         column.setSpacing(8)
         column.addWidget(self.strip)
         column.addWidget(self.cards)
+        column.addWidget(self.gauges)
+        column.addWidget(self.details)
         column.addWidget(self.plots, 1)
         scroller = QScrollArea()
         scroller.setWidgetResizable(True)
@@ -66,11 +77,12 @@ class LivePanel(QFrame):
         margin = 8 if low else 16
         self._column.setContentsMargins(16, margin, 16, margin)
         self.cards.set_compact(low)
+        self.gauges.set_room(not low)
 
     def set_runs(self, runs: Sequence[LiveRun]) -> None:
         """Shows these runs; the first is the baseline of the ratios."""
         self._runs = tuple(runs)
-        self._stopping = False
+        self._wishes = replace(self._wishes, stop=False)
         self._seen = None
         self.plots.set_crosshair(None)
         self.plots.set_x_range(None)
@@ -96,20 +108,39 @@ class LivePanel(QFrame):
         self._seen = None
         self.refresh()
 
+    def set_pause_asked(self, asked: bool | None) -> None:
+        """What was asked last of the run that trains: to pause, to go on, or neither (None)."""
+        self._wishes = replace(self._wishes, pause=asked)
+        self._seen = None
+        self.refresh()
+
+    def open_details(self) -> None:
+        """Unfolds what the runs consist of."""
+        self.strip.details.setChecked(True)
+
     def refresh(self) -> None:
         """Draws what changed since the last call; costs next to nothing where nothing did."""
-        now = tuple((run.run_id, run.revision, run.status) for run in self._runs)
+        now = tuple((run.run_id, run.revision, run.status, still_seconds(run)) for run in self._runs)
         if self._runs and now != self._seen:
             self._seen = now
-            self._stopping = self._stopping and any(run.status == "running" for run in self._runs)
-            self.strip.show_runs(self._title, self._runs, self._stopping)
+            if not any(run.status == "running" for run in self._runs):
+                self._wishes = replace(self._wishes, stop=False)
+            self.strip.show_runs(self._title, self._runs, self._wishes)
             self.cards.show_runs(self._runs)
+            self.gauges.show_runs(self._runs)
+            if self.strip.details.isChecked():
+                self.details.show_runs(self._runs)
             self.plots.show_runs(self._runs)
         if self._runs:
             self.plots.refresh()
 
     def _stop(self) -> None:
-        self._stopping = True
+        self._wishes = replace(self._wishes, stop=True)
         self._seen = None
         self.stop_requested.emit()
         self.refresh()
+
+    def _show_details(self, shown: bool) -> None:
+        if shown:
+            self.details.show_runs(self._runs)
+        self.details.setVisible(shown)

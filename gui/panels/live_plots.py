@@ -17,7 +17,8 @@ _LOSS = PlotSpec("Training loss", "", "The loss of each step on its own batch", 
 _SCALE = PlotSpec(
     "Grad scale",
     "log2 axis",
-    "What the loss is multiplied by so that small FP16 gradients survive; halved when a step overflows",
+    "What the loss is multiplied by so that small FP16 gradients survive; halved when a step overflows. "
+    "A tick at the bottom marks a step that was skipped for it",
     powers_of_two=True,
 )
 _MEMORY = PlotSpec("Memory", "GiB", "Memory that training takes, step by step")
@@ -89,7 +90,7 @@ class LivePlots(QWidget):
     def _curve(self, run: LiveRun, y: Values, *, shadow: Values | None = None, key: str = "") -> Curve:
         x = run.column("step" if self._x_axis == "steps" else "seconds")
         count = min(len(x), len(y))
-        skips = tuple(self._places(run, run.skipped)) if key == "scale" else ()
+        skips = self._places(run) if key == "scale" else np.empty(0)
         return Curve(
             key=f"{run.run_id}:{self._x_axis}:{key}",
             precision=run.precision,
@@ -101,12 +102,13 @@ class LivePlots(QWidget):
             skips=skips,
         )
 
-    def _places(self, run: LiveRun, steps: Sequence[int]) -> list[float]:
-        if self._x_axis == "steps" or not steps:
-            return [float(step) for step in steps]
-        rows = np.searchsorted(run.column("step"), np.asarray(steps, dtype=np.float64))
-        seconds = run.column("seconds")
-        return [float(seconds[row]) for row in rows if row < len(seconds)]
+    def _places(self, run: LiveRun) -> Values:
+        """Where on the x axis the run's skipped steps are."""
+        steps, seconds = run.skipped.values, run.column("seconds")
+        if self._x_axis == "steps":
+            return steps
+        rows = np.searchsorted(run.column("step"), steps)
+        return seconds[rows[rows < len(seconds)]]
 
     def _show_loss(self, runs: Sequence[LiveRun]) -> None:
         words = next((f"{run.loss_name}, {run.loss_unit}" for run in runs if run.loss_name), "")
@@ -117,9 +119,13 @@ class LivePlots(QWidget):
     def _show_scale(self, runs: Sequence[LiveRun]) -> None:
         using = [run for run in runs if len(run.column("grad_scale"))]
         self.scale.set_curves([self._curve(run, run.column("grad_scale"), key="scale") for run in using])
-        started = any(run.step for run in runs)
+        unscaled = [run for run in runs if run.experiment is not None and not run.experiment.uses_scaler]
         names = " and ".join(dict.fromkeys(run.label for run in runs))
-        self.scale.set_hint(f"Not used: {names} train without a loss scaler." if started else "")
+        train = "train" if len(runs) > 1 else "trains"
+        unused = len(unscaled) == len(runs) > 0
+        self.scale.set_hint(
+            f"Not used: {names} {train} without a loss scaler." if unused else "The loss scale appears here."
+        )
 
     def _show_memory(self, runs: Sequence[LiveRun]) -> None:
         columns = [run.column(figures.memory_column(run)) for run in runs]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -15,6 +16,7 @@ from engine.events import (
     Failed,
     Finished,
     Phase,
+    PhaseName,
     Samples,
     Skipped,
     Started,
@@ -24,6 +26,7 @@ from engine.experiment import Experiment, Precision
 from engine.problem import Problem
 
 Values = NDArray[np.float64]
+WITHOUT_PICTURES = frozenset({"synthetic-regression", "synthetic-tokens", "python-source"})
 
 
 class Series:
@@ -43,6 +46,10 @@ class Series:
         self._buffer[self._count : needed] = added
         self._count = needed
 
+    def keep(self, count: int) -> None:
+        """Forgets all but the first `count` numbers."""
+        self._count = min(self._count, count)
+
     @property
     def values(self) -> Values:
         return self._buffer[: self._count]
@@ -57,6 +64,7 @@ class LiveRun:
 
     `status` is the store's word (queued, running, finished, stopped, failed, interrupted); `revision`
     grows with every change. `unit` is of the throughput: "img/s", or "samples/s" without pictures.
+    `batch_size` counts the samples of one optimizer step.
     """
 
     run_id: str
@@ -70,9 +78,11 @@ class LiveRun:
     total_steps: int | None = None
     loss_name: str = ""
     loss_unit: str = ""
-    phase: str = ""
+    phase: Phase | None = None
+    phase_began: float = 0.0
+    experiment: Experiment | None = None
     columns: dict[str, Series] = field(default_factory=dict)
-    skipped: list[int] = field(default_factory=list)
+    skipped: Series = field(default_factory=Series)
     epochs: list[Epoch] = field(default_factory=list)
     summary: Summary | None = None
     environment: Environment | None = None
@@ -89,6 +99,15 @@ class LiveRun:
     @property
     def is_over(self) -> bool:
         return self.status not in ("queued", "running")
+
+    @property
+    def is_paused(self) -> bool:
+        return self.status == "running" and self.phase is not None and self.phase.name is PhaseName.PAUSED
+
+    @property
+    def phase_seconds(self) -> float:
+        """How long the phase has lasted, by this machine's clock."""
+        return time.monotonic() - self.phase_began if self.phase is not None else 0.0
 
     @property
     def step(self) -> int:
@@ -110,7 +129,7 @@ class LiveRun:
             case Started():
                 self._start(event)
             case Phase():
-                self.phase = f"{event.name.value} {event.detail}".strip()
+                self._enter(event)
             case Epoch():
                 self.epochs.append(event)
             case Skipped():
@@ -134,17 +153,41 @@ class LiveRun:
             self.columns.setdefault(name, Series()).extend(values)
         self.revision += 1
 
+    def set_status(self, status: str, summary: Summary | None = None, problem: Problem | None = None) -> None:
+        """Stands as the store says, with what it has so far."""
+        self.status, self.phase, self.summary, self.problem = status, None, summary, problem
+        self.revision += 1
+
+    def _enter(self, phase: Phase) -> None:
+        # a fraction that grows is not another phase
+        if self.phase is None or self.phase.name is not phase.name:
+            self.phase_began = time.monotonic()
+        self.phase = phase
+        if self.status == "queued":
+            self.status = "running"
+
     def _start(self, event: Started) -> None:
         self._take_settings(event.experiment)
+        self.summary, self.problem = None, None
+        self._go_back_to(event.resumed_step or 0)
         self.environment, self.total_steps = event.environment, event.total_steps
         self.loss_name, self.loss_unit = event.loss_name, event.loss_unit
         self.status = "running"
 
+    def _go_back_to(self, step: int) -> None:
+        """Forgets what came after `step`: a resumed run trains it again."""
+        rows = int(np.searchsorted(self.column("step"), step, side="right"))
+        for series in self.columns.values():
+            series.keep(rows)
+        self.skipped.keep(int(np.searchsorted(self.skipped.values, step, side="right")))
+        self.epochs = [epoch for epoch in self.epochs if epoch.step <= step]
+
     def _take_settings(self, experiment: Experiment) -> None:
-        self.batch_size = experiment.batch_size
+        self.experiment = experiment
+        self.batch_size = experiment.step_samples
         self.block_steps = experiment.measure.block_steps
         self.warmup_steps = experiment.measure.warmup_steps
-        self.unit = "samples/s" if experiment.dataset == "synthetic-regression" else "img/s"
+        self.unit = "samples/s" if experiment.dataset in WITHOUT_PICTURES else "img/s"
 
     def _end(self, status: str) -> None:
-        self.status, self.phase = status, ""
+        self.status, self.phase = status, None

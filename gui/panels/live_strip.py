@@ -1,8 +1,9 @@
-"""The strip above the plots: what runs, how far it is, how long it will take, and Stop."""
+"""The strip above the plots: what runs, how far it is, how long it will take, Pause and Stop."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from PySide6.QtCore import Signal
 from PySide6.QtGui import QResizeEvent
@@ -10,16 +11,32 @@ from PySide6.QtWidgets import QHBoxLayout, QWidget
 
 from gui.numbers import duration
 from gui.panels import live_figures as figures
+from gui.panels.live_phase import phase_fraction, phase_words, stands_still
 from gui.panels.live_run import LiveRun
-from gui.widgets import Button, ElidedLabel, Marker, ProgressLine, Segmented, label, set_text
+from gui.shortcuts import keys_of
+from gui.widgets import Button, ElidedLabel, IconButton, Marker, ProgressLine, Segmented, label, set_text
 
-_NARROW = 900
+_NARROW, _TIGHT = 940, 800
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What was asked of the run that trains and has not come about yet: to pause or go on, and to stop."""
+
+    stop: bool = False
+    pause: bool | None = None
 
 
 class LiveStrip(QWidget):
-    """32 px high; `stop_requested` when Stop is pressed, `x_axis_chosen` with "steps" or "seconds"."""
+    """32 px high.
+
+    `stop_requested` and `pause_toggled` when a button is pressed, `x_axis_chosen` with "steps" or "seconds",
+    `details_toggled` with whether the details are to be seen.
+    """
 
     stop_requested = Signal()
+    pause_toggled = Signal()
+    details_toggled = Signal(bool)
     x_axis_chosen = Signal(str)
 
     def __init__(self, parent: QWidget | None = None) -> None:
@@ -39,39 +56,66 @@ class LiveStrip(QWidget):
             "Stop", "strip", "Stop this run and keep what it trained; the next in the queue begins", "stop"
         )
         self.stop.clicked.connect(self.stop_requested)
+        self.pause = Button("Pause", "strip", "Wait after the step in flight", "pause")
+        self.pause.clicked.connect(self.pause_toggled)
+        self.details = IconButton(
+            "info", "Details", "Show what the runs consist of: recipe, memory, waiting, the card"
+        )
+        self.details.setCheckable(True)
+        self.details.toggled.connect(self.details_toggled)
         self._row = QHBoxLayout(self)
         self._row.setContentsMargins(0, 0, 0, 0)
         self._row.setSpacing(10)
         self._row.addWidget(self.title)
         self._row.addSpacing(4)
         self._row.addWidget(self.status, 1)
-        for part in (self.step, self.progress, self.left, self.x_axis, self.stop):
+        for part in (self.step, self.progress, self.left, self.x_axis, self.details, self.pause, self.stop):
             self._row.addWidget(part)
         self.setFixedHeight(32)
-        self._narrow = False
+        self._narrow = self._tight = self._is_counting = False
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
-        self._narrow = event.size().width() < _NARROW
+        self._narrow, self._tight = event.size().width() < _NARROW, event.size().width() < _TIGHT
         self.progress.setFixedWidth(40 if self._narrow else 120)
         self._row.setSpacing(6 if self._narrow else 10)
+        for button in (self.pause, self.stop):
+            _say(button, button.accessibleName(), self._tight)
+        self._show_parts()
 
-    def show_runs(self, title: str, runs: Sequence[LiveRun], stopping: bool) -> None:
+    def _show_parts(self) -> None:
+        self.step.setVisible(self._is_counting)
+        self.progress.setVisible(self._is_counting)
+        self.left.setVisible(self._is_counting and not self._tight)
+
+    def show_runs(self, title: str, runs: Sequence[LiveRun], wishes: Wishes) -> None:
         """Says how far the runs are."""
         current = current_run(runs)
         if current is None:
             return
         self.title.set_whole_text(title or _usual_title(runs))
         busy = current.status == "running"
-        for part in (self.step, self.progress, self.left):
-            part.setVisible(busy)
+        self.pause.setVisible(busy)
+        self._is_counting = busy and not stands_still(current)
+        self._show_parts()
         self.stop.setVisible(any(run.status in ("running", "queued") for run in runs))
-        self.stop.setEnabled(busy and not stopping)
-        self._show_status(current, runs, stopping)
+        self.stop.setEnabled(busy and not wishes.stop)
+        self._show_pause(current, wishes)
+        self._show_status(current, runs, wishes)
         if busy:
             self._show_progress(current)
 
-    def _show_status(self, current: LiveRun, runs: Sequence[LiveRun], stopping: bool) -> None:
+    def _show_pause(self, run: LiveRun, wishes: Wishes) -> None:
+        held = run.is_paused if wishes.pause is None else wishes.pause
+        words = "Continue" if held else "Pause"
+        if self.pause.accessibleName() != words:
+            self.pause.set_icon("play" if held else "pause")
+        _say(self.pause, words, self._tight)
+        about = "Go on training" if held else "Wait after the step in flight; a pause is in no speed"
+        self.pause.setToolTip(f"{about} ({keys_of('pause')})")
+        self.pause.setEnabled(not wishes.stop)
+
+    def _show_status(self, current: LiveRun, runs: Sequence[LiveRun], wishes: Wishes) -> None:
         if self._marker is None:
             self._marker = Marker(current.precision)
             self._row.insertWidget(2, self._marker)
@@ -83,19 +127,47 @@ class LiveStrip(QWidget):
             self._marker.hide()
             return
         self._marker.show()
-        word = "stopping" if stopping and current.status == "running" else current.status
-        busy_with = current.phase if current.status == "running" and current.phase != "measuring" else ""
+        word = _state(current, wishes)
+        busy_with = phase_words(current, brief=self._narrow)
+        if self._narrow and busy_with and word == "running":
+            # what it does says more than that it runs, and there is no room for both
+            self.status.set_whole_text(f"{current.label} {busy_with}{place}")
+            return
         phase = f" · {busy_with}" if busy_with else ""
         reason = f": {current.problem.message}" if current.problem is not None else ""
         self.status.set_whole_text(f"{current.label} {word}{place}{phase}{reason}")
 
     def _show_progress(self, run: LiveRun) -> None:
+        fraction = phase_fraction(run)
+        if fraction is not None:
+            set_text(self.step, f"{fraction:.0%}".replace("%", " %"))
+            set_text(self.left, "")
+            self.progress.set_progress(fraction, run.precision)
+            return
         total = run.total_steps
         word = "" if self._narrow else "step "
         set_text(self.step, f"{word}{run.step:,} of {total:,}" if total else f"step {run.step:,}")
         self.progress.set_progress(run.step / total if total else 0.0, run.precision)
-        seconds = figures.seconds_left(run)
+        seconds = None if run.is_paused else figures.seconds_left(run)
         set_text(self.left, f"{duration(seconds)} left" if seconds is not None else "")
+
+
+def _say(button: Button, words: str, tight: bool) -> None:
+    """The button's words, or its icon alone where there is no room."""
+    button.setAccessibleName(words)
+    shown = "" if tight else words
+    if button.text() != shown:
+        button.setText(shown)
+
+
+def _state(run: LiveRun, wishes: Wishes) -> str:
+    if run.status != "running":
+        return run.status
+    if wishes.stop:
+        return "stopping"
+    if run.is_paused:
+        return "paused" if wishes.pause is not False else "going on"
+    return "pausing" if wishes.pause else run.status
 
 
 def _usual_title(runs: Sequence[LiveRun]) -> str:

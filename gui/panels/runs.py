@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from PySide6.QtCore import QPoint, Qt, Signal
@@ -22,6 +22,7 @@ from gui.panels.runs_table import RunsTable
 from gui.widgets import Button, IconButton, label, set_text
 
 HEADER_HEIGHT = 40
+_NOT_RESUMED = "Runs cannot be resumed here."
 _NO_RUNS = "No runs yet. Each run is kept here with its curves and figures, also after a restart."
 
 
@@ -35,7 +36,9 @@ class RunsPanel(QWidget):
     rename_requested = Signal(object, str)  # RunRecord, the new name
     stop_requested = Signal()
     take_out_requested = Signal(str)
+    resume_requested = Signal(str)
     open_requested = Signal(str)
+    details_requested = Signal(str)
     open_changed = Signal(bool)
 
     def __init__(self, parent: QWidget | None = None) -> None:
@@ -44,6 +47,7 @@ class RunsPanel(QWidget):
         self.table = RunsTable(self.model)
         self.filter = FilterEdit()
         self._is_open = True
+        self._resume_obstacle: Callable[[RunRecord], str | None] = lambda _run: _NOT_RESUMED
         self._empty = label(_NO_RUNS, "empty")
         self._empty.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self.pages = QStackedWidget()
@@ -97,6 +101,10 @@ class RunsPanel(QWidget):
         """Stands a control of the window's, such as the switch to the log, beside the filter."""
         self._extras.addWidget(widget)
 
+    def set_resume_obstacle(self, obstacle: Callable[[RunRecord], str | None]) -> None:
+        """How the panel learns why a run that is over cannot go on; None where it can."""
+        self._resume_obstacle = obstacle
+
     def state(self) -> dict[str, Any]:
         """What survives a restart: how the table is sorted."""
         header = self.table.horizontalHeader()
@@ -124,24 +132,33 @@ class RunsPanel(QWidget):
         menu = QMenu(self)
         menu.setToolTipsVisible(True)
         menu.setAccessibleName(f"What to do with {run.name}")
-        entries = [
-            ("Show its curves", run.status is not Status.QUEUED, lambda: self.open_requested.emit(run.id)),
-            ("Use these settings", True, lambda: self.use_settings_requested.emit(run)),
-            ("Rename", True, lambda: self.table.rename(run.id)),
-            ("Compare the ticked runs", len(self.checked()) > 1, self._compare),
-        ]
-        if run.status is Status.RUNNING:
-            entries.append(("Stop", True, self.stop_requested.emit))
-        elif run.status is Status.QUEUED:
-            entries.append(("Take out of the queue", True, self.delete_highlighted))
-        else:
-            entries.append(("Delete", True, self.delete_highlighted))
-        for words, enabled, slot in entries:
+        for words, against, slot in self._entries(run):
             action = menu.addAction(words)
-            action.setToolTip(words)
-            action.setEnabled(enabled)
+            action.setToolTip(against or words)
+            action.setEnabled(against is None)
             action.triggered.connect(lambda _=False, slot=slot: slot())
         return menu
+
+    def _entries(self, run: RunRecord) -> list[tuple[str, str | None, Callable[[], object]]]:
+        """The menu's lines: words, why it cannot be chosen (None if it can), and what it does."""
+        unborn = "It has not begun yet." if run.status is Status.QUEUED else None
+        alone = None if len(self.checked()) > 1 else "Tick two or more runs to compare them."
+        entries: list[tuple[str, str | None, Callable[[], object]]] = [
+            ("Show its curves", unborn, lambda: self.open_requested.emit(run.id)),
+            ("Details", unborn, lambda: self.details_requested.emit(run.id)),
+            ("Use these settings", None, lambda: self.use_settings_requested.emit(run)),
+            ("Rename", None, lambda: self.table.rename(run.id)),
+            ("Compare the ticked runs", alone, self._compare),
+        ]
+        if run.status is Status.RUNNING:
+            entries.append(("Stop", None, self.stop_requested.emit))
+        elif run.status is Status.QUEUED:
+            entries.append(("Take out of the queue", None, self.delete_highlighted))
+        else:
+            obstacle = self._resume_obstacle(run)
+            entries.append(("Resume", obstacle, lambda: self.resume_requested.emit(run.id)))
+            entries.append(("Delete", None, self.delete_highlighted))
+        return entries
 
     def _make_header(self) -> QWidget:
         header = QWidget()

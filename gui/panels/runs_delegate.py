@@ -24,9 +24,11 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from engine.parts import FAST
 from engine.records.record import RunRecord, Status
 from gui.fonts import font
 from gui.icons import draw_icon
+from gui.panels.run_words import recipe_title
 from gui.panels.runs_figures import NOTHING, NUMBERS, Column
 from gui.panels.runs_model import RunsModel
 from gui.theme import Palette, theme
@@ -37,6 +39,7 @@ _PAD = 8
 _BOX = 16
 _BAR_WIDTH, _BAR_HEIGHT = 72, 4
 _BUTTON = 24
+_FAST = recipe_title(FAST)
 _STRONG = (Column.NAME, Column.PRECISION, *NUMBERS)
 _WEIGHTS = {Column.NAME: 600, Column.RATIO: 600} | dict.fromkeys(
     (Column.BATCH, Column.SPEED, Column.PEAK, Column.ACCURACY), 500
@@ -157,6 +160,9 @@ class RunsDelegate(QStyledItemDelegate):
         ink = palette.text3 if text == NOTHING else palette.text if column in _STRONG else palette.text2
         side = Qt.AlignmentFlag.AlignRight if column in NUMBERS else Qt.AlignmentFlag.AlignLeft
         self._draw_text(painter, rect.adjusted(_PAD, 0, -_PAD, 0), text, _WEIGHTS.get(column, 400), ink, side)
+        if column is Column.RECIPE and text == _FAST:
+            left = rect.left() + _PAD + QFontMetrics(self._fonts[400]).horizontalAdvance(text) + 3
+            draw_icon(painter, QRectF(left, rect.center().y() - 6, 14, 14), "bolt", ink)
 
     def _paint_status(
         self, painter: QPainter, rect: QRect, row: int, run: RunRecord, palette: Palette

@@ -9,6 +9,7 @@ from enum import IntEnum
 from engine.experiment import Experiment, Precision
 from engine.records.comparison import baseline_for, speed_ratio, training_peak
 from engine.records.record import RunRecord, Status
+from gui.panels.run_words import left_out_words, recipe_title, recipe_words
 
 NOTHING = "–"
 
@@ -23,12 +24,13 @@ class Column(IntEnum):
     MODEL = 4
     DATASET = 5
     PRECISION = 6
-    BATCH = 7
-    SPEED = 8
-    PEAK = 9
-    ACCURACY = 10
-    RATIO = 11
-    STATUS = 12
+    RECIPE = 7
+    BATCH = 8
+    SPEED = 9
+    PEAK = 10
+    ACCURACY = 11
+    RATIO = 12
+    STATUS = 13
 
 
 HEADINGS = {
@@ -39,7 +41,8 @@ HEADINGS = {
     Column.MODEL: ("Model", "The network that was trained"),
     Column.DATASET: ("Dataset", "What it was trained on"),
     Column.PRECISION: ("Precision", "The number format it was trained in"),
-    Column.BATCH: ("Batch", "Samples in one step"),
+    Column.RECIPE: ("Recipe", "How a step is made: plain, fast, or some parts of that"),
+    Column.BATCH: ("Batch", "Samples that go through the network at once"),
     Column.SPEED: ("img/s", "Samples trained in a second, warm-up not counted"),
     Column.PEAK: ("Peak GiB", "The most memory that training took, warm-up not counted"),
     Column.ACCURACY: ("Acc. %", "Validation accuracy at the end of the run"),
@@ -62,6 +65,17 @@ _PRECISION_ORDER = tuple(Precision)
 def speed(run: RunRecord) -> float | None:
     """Samples per second, warm-up not counted."""
     return run.summary.samples_per_second if run.summary else None
+
+
+def recipe_of(run: RunRecord) -> str:
+    """The recipe in force in the end, or the one asked for where that is not known."""
+    return (run.summary.recipe if run.summary else None) or run.experiment.step.recipe
+
+
+def recipe_tip(run: RunRecord) -> str:
+    """The recipe in full, with what was left out of it and why."""
+    left_out = left_out_words(run.summary.left_out) if run.summary else ""
+    return recipe_words(recipe_of(run)) + (f"\nLeft out:\n{left_out}" if left_out else "")
 
 
 def peak_gib(run: RunRecord) -> float | None:
@@ -118,6 +132,8 @@ def cell_text(run: RunRecord, column: Column, baselines: Baselines) -> str:
             return dataset_words(run.experiment)
         case Column.PRECISION:
             return run.experiment.precision.label
+        case Column.RECIPE:
+            return recipe_title(recipe_of(run))
         case Column.BATCH:
             return f"{run.experiment.batch_size:,}"
         case Column.SPEED:
@@ -166,6 +182,7 @@ def matches(run: RunRecord, words: Iterable[str]) -> bool:
         run.experiment.model,
         dataset_words(run.experiment),
         run.experiment.precision.label,
+        recipe_title(recipe_of(run)),
         STATUS_WORDS[run.status],
     )
     text = "\n".join(parts).casefold()
@@ -184,7 +201,7 @@ def settings_words(run: RunRecord) -> str:
     settings = run.experiment
     return (
         f"{settings.model} · {dataset_words(settings)} · {settings.precision.label}"
-        f" · batch {settings.batch_size:,}"
+        f" · {recipe_words(recipe_of(run))} · batch {settings.batch_size:,}"
     )
 
 

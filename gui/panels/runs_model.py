@@ -18,6 +18,7 @@ from gui.panels.runs_figures import (
     Column,
     cell_text,
     matches,
+    recipe_tip,
     settings_words,
     sort_value,
     when_words,
@@ -213,6 +214,8 @@ class RunsModel(QAbstractTableModel):
             return f"{problem.message} {problem.remedy}" if problem else None
         if column is Column.NAME:
             return settings_words(run)
+        if column is Column.RECIPE:
+            return recipe_tip(run)
         if column is Column.TICK:
             return HEADINGS[column][1] if self.can_tick(row) else "This run has not begun yet"
         if column is Column.SPEED and run.summary is not None:

@@ -18,9 +18,10 @@ _ROOMY = {
     Column.NAME: 108,
     Column.WHEN: 68,
     Column.MODEL: 104,
-    Column.DATASET: 120,
-    Column.PRECISION: 92,
-    Column.BATCH: 72,
+    Column.DATASET: 112,
+    Column.PRECISION: 100,
+    Column.RECIPE: 76,
+    Column.BATCH: 64,
     Column.SPEED: 76,
     Column.PEAK: 84,
     Column.ACCURACY: 72,
@@ -35,6 +36,7 @@ _COMPACT = {
     Column.MODEL: 80,
     Column.DATASET: 104,
     Column.PRECISION: 84,
+    Column.RECIPE: 64,
     Column.BATCH: 56,
     Column.SPEED: 60,
     Column.PEAK: 74,
@@ -43,7 +45,7 @@ _COMPACT = {
     Column.STATUS: 136,
 }
 # what a narrow table does without, first to go first; the tip of the name still tells it
-_DISPENSABLE = (Column.DATASET, Column.BATCH, Column.WHEN, Column.MODEL)
+_DISPENSABLE = (Column.DATASET, Column.BATCH, Column.RECIPE, Column.WHEN, Column.MODEL)
 
 
 class RunsTable(QTableView):

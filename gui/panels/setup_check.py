@@ -147,11 +147,14 @@ def _steps(experiment: Experiment, catalog: Catalog | None) -> int | None:
 
 
 def steps_in_epoch(experiment: Experiment, catalog: Catalog | None) -> int | None:
-    """How many steps make one epoch; None while the dataset's size is unknown."""
+    """How many optimizer steps make one epoch; None while the dataset's size is unknown."""
     dataset = catalog.dataset(experiment.dataset) if catalog else None
     if dataset is None:
         return None
-    return -(-(dataset.train_samples or experiment.samples) // experiment.batch_size)
+    if dataset.needs_path and dataset.train_samples is None:
+        return None
+    batches = -(-(dataset.train_samples or experiment.samples) // experiment.batch_size)
+    return -(-batches // experiment.step.gradient_accumulation)
 
 
 def converted_length(draft: Draft, outcome: Outcome, catalog: Catalog | None) -> tuple[str, str]:

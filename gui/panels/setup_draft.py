@@ -11,6 +11,7 @@ from typing import Any
 from engine.catalog import Catalog
 from engine.experiment import Experiment, Precision, experiment_from, flattened, from_dotted, layered
 from engine.presets import Preset
+from gui.panels.setup_applies import applies
 from gui.panels.setup_fields import NUMBER_KEYS, OPTIONS, words_of
 
 _LENGTHS = ("epochs", "steps")
@@ -140,18 +141,7 @@ class Draft:
 
     def applies(self, key: str, catalog: Catalog | None) -> bool:
         """Whether a setting means anything beside the others; one that does not is hidden and left out."""
-        if key == "optimizer.momentum":
-            return self.text("optimizer.name") == "sgd"
-        if key.startswith("scaler.") and key != "scaler.mode":
-            return self.text("scaler.mode") != "off"
-        dataset = catalog.dataset(self.text("dataset")) if catalog else None
-        if dataset is None:
-            return True
-        if key == "image_size":
-            return dataset.image_size is not None
-        if key == "num_classes":
-            return dataset.any_classes
-        return key != "samples" or dataset.train_samples is None
+        return applies(key, self.text, self.ticked, catalog)
 
     def variants(self, catalog: Catalog | None) -> Iterator[tuple[str, dict[str, Any]]]:
         """The runs as (label, nested settings), one or more for each ticked precision; values may be text."""

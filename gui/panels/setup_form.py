@@ -14,11 +14,22 @@ from gui.panels.setup_check import Outcome, explanation
 from gui.panels.setup_controls import ChoiceBox, LengthEdit, NumberEdit, SearchBox
 from gui.panels.setup_draft import Draft
 from gui.panels.setup_fields import LABELS, TIPS
+from gui.panels.setup_folder import FolderEdit
 from gui.panels.setup_options import MoreOptions
+from gui.panels.setup_recipe import RecipeEdit
 from gui.panels.setup_words import dataset_words, parameters_words
 from gui.widgets import Field, PrecisionChip, divider, label, set_text
 
 _MARGIN = 16
+_CHIP_ORDER = (
+    Precision.FP32,
+    Precision.TF32,
+    Precision.FP16,
+    Precision.BF16,
+    Precision.DEFAULT,
+    Precision.FP16_UNSCALED,
+)
+"""The formats that are compared most, and below them, smaller, two that show what AMP spares one."""
 
 
 class SetupForm(QWidget):
@@ -36,18 +47,23 @@ class SetupForm(QWidget):
         self.preset = ChoiceBox(LABELS["preset"], TIPS["preset"])
         self.model = SearchBox(LABELS["model"], TIPS["model"])
         self.dataset = ChoiceBox(LABELS["dataset"], TIPS["dataset"])
+        self.path = FolderEdit(LABELS["path"], TIPS["path"])
         self.batch_size = NumberEdit(LABELS["batch_size"], TIPS["batch_size"])
         self.length = LengthEdit("Length", TIPS["length"])
+        self.recipe = RecipeEdit()
         self.chips = {precision: PrecisionChip(precision) for precision in Precision}
         self.more = MoreOptions()
         self._chip_note = label("", "hint")
         self._fields = {
             "model": Field(LABELS["model"], self.model),
             "dataset": Field(LABELS["dataset"], self.dataset),
+            "path": Field(LABELS["path"], self.path),
             "precision": Field(LABELS["precision"], self._make_chips()),
             "batch_size": Field(LABELS["batch_size"], self.batch_size),
             "length": Field("Length", self.length),
+            "step.recipe": Field(LABELS["step.recipe"], self.recipe),
         }
+        self.preset_field = Field(LABELS["preset"], self.preset)
         self._lay_out()
         self._connect()
 
@@ -58,12 +74,17 @@ class SetupForm(QWidget):
     def show_draft(self, draft: Draft, catalog: Catalog | None) -> None:
         """Shows what the draft says and what the catalog knows of it."""
         self.preset.set_value(draft.preset.name)
-        self.preset.setToolTip(draft.preset.about or TIPS["preset"])
+        self.preset.setToolTip(draft.preset.about_for(draft.has_gpu) or TIPS["preset"])
+        smaller = None if catalog is None or draft.has_gpu else draft.preset.without_gpu_note
+        self.preset_field.set_hint(smaller or "")
         if catalog is not None:
             self.model.set_choices([(entry.name, entry.name) for entry in catalog.models])
             self.dataset.set_choices([(entry.name, entry.title) for entry in catalog.datasets])
         self.model.set_value(draft.text("model"))
         self.dataset.set_value(draft.text("dataset"))
+        self.path.set_value(draft.text("path"))
+        self._fields["path"].setVisible(catalog is not None and draft.applies("path", catalog))
+        self.recipe.set_value(draft.text("step.recipe"))
         self.batch_size.set_value(draft.text("batch_size"))
         self.length.set_unit(draft.length_key)
         self.length.set_value(draft.text(draft.length_key))
@@ -98,7 +119,7 @@ class SetupForm(QWidget):
 
     def _show_chips(self, draft: Draft, catalog: Catalog | None) -> None:
         device = catalog.device(draft.text("device")) if catalog else None
-        notes = []
+        notes: dict[str, list[str]] = {}
         for precision, chip in self.chips.items():
             is_ticked = precision in draft.ticked
             chip.setChecked(is_ticked)
@@ -108,10 +129,11 @@ class SetupForm(QWidget):
             # one that is ticked though it cannot be used must at least come off again
             chip.setEnabled(available or is_ticked)
             if is_ticked and entry is not None and entry.available and entry.note:
-                notes.append(f"{precision.label}: {entry.note}")
+                notes.setdefault(entry.note, []).append(precision.label)
         count = len(draft.ticked)
         self._fields["precision"].set_note(f"{count} selected" if count else "none selected")
-        set_text(self._chip_note, "\n".join(notes))
+        lines = (f"{' and '.join(labels)}: {note}" for note, labels in notes.items())
+        set_text(self._chip_note, "\n".join(lines))
         self._chip_note.setVisible(bool(notes))
 
     def _make_chips(self) -> QWidget:
@@ -120,12 +142,14 @@ class SetupForm(QWidget):
         grid = QGridLayout(holder)
         grid.setContentsMargins(0, 0, 0, 0)
         grid.setSpacing(8)
-        for place, chip in enumerate(self.chips.values()):
-            grid.addWidget(chip, place // 2, place % 2)
-            chip.clicked.connect(self._tick)
+        for place, precision in enumerate(_CHIP_ORDER):
+            grid.addWidget(self.chips[precision], place // 2, place % 2)
+            self.chips[precision].clicked.connect(self._tick)
+        for precision in _CHIP_ORDER[4:]:
+            self.chips[precision].set_small()
         self._chip_note.setWordWrap(True)
         self._chip_note.hide()
-        grid.addWidget(self._chip_note, 2, 0, 1, 2)
+        grid.addWidget(self._chip_note, 3, 0, 1, 2)
         return holder
 
     def _tick(self) -> None:
@@ -139,10 +163,11 @@ class SetupForm(QWidget):
         self._column = layout = QVBoxLayout(self)
         layout.setContentsMargins(_MARGIN, 0, _MARGIN, 0)
         layout.setSpacing(0)
-        layout.addWidget(Field(LABELS["preset"], self.preset))
-        for key in ("model", "dataset", "precision"):
+        layout.addWidget(self.preset_field)
+        for key in ("model", "dataset", "path", "precision"):
             layout.addWidget(self._fields[key])
         layout.addLayout(sizes)
+        layout.addWidget(self._fields["step.recipe"])
         layout.addSpacing(4)
         layout.addWidget(divider())
         layout.addSpacing(12)
@@ -151,10 +176,12 @@ class SetupForm(QWidget):
 
     def _connect(self) -> None:
         self.preset.edited.connect(self.preset_chosen)
-        plain: dict[str, NumberEdit | ChoiceBox] = {
+        plain: dict[str, NumberEdit | ChoiceBox | RecipeEdit] = {
             "model": self.model,
             "dataset": self.dataset,
+            "path": self.path,
             "batch_size": self.batch_size,
+            "step.recipe": self.recipe,
         }
         for key, control in plain.items():
             control.edited.connect(lambda text, key=key: self.edited.emit(key, text))

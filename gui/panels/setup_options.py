@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QLabel, QSizePolicy, QVBoxLayout, QWidget
 
 from engine.catalog import Catalog
 from gui.panels.setup_controls import ChoiceBox, NumberEdit
 from gui.panels.setup_draft import Draft
 from gui.panels.setup_expander import Expander
-from gui.panels.setup_fields import GROUPS, OPTIONS, TIPS, Group, Option, Shape
+from gui.panels.setup_fields import GROUPS, OPTIONS, TIPS
+from gui.panels.setup_option import Group, Option, Shape
 from gui.panels.setup_words import SUMMARY_LINES, option_lines
 from gui.widgets import Field, label, set_text
 
@@ -24,13 +25,12 @@ class OptionsForm(QWidget):
         super().__init__()
         self.fields: dict[str, Field] = {}
         self._grids: list[tuple[Group, QGridLayout]] = []
-        self._shown: dict[str, list[Field]] = {}
+        self._headings: dict[str, QLabel] = {}
+        self._shown: dict[str, list[Option]] = {}
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(0)
         for group in GROUPS:
-            layout.addWidget(label(group.title, "heading"))
-            layout.addSpacing(8)
             layout.addLayout(self._make_grid(group))
         self.name = NumberEdit("Name", TIPS["name"], hint="numbered")
         self.name.setMaxLength(200)
@@ -63,6 +63,9 @@ class OptionsForm(QWidget):
         grid.setVerticalSpacing(0)
         grid.setColumnStretch(0, 1)
         grid.setColumnStretch(1, 1)
+        heading = self._headings[group.title] = label(group.title, "heading")
+        heading.setFixedHeight(24)
+        grid.addWidget(heading, 0, 0, 1, 2, Qt.AlignmentFlag.AlignTop)
         for option in group.options:
             field = Field(option.label, self._make_control(option))
             field.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Maximum)
@@ -80,16 +83,22 @@ class OptionsForm(QWidget):
         return control
 
     def _arrange(self, group: Group, grid: QGridLayout, draft: Draft, catalog: Catalog | None) -> None:
-        wanted = [self.fields[option.key] for option in group.options if draft.applies(option.key, catalog)]
+        wanted = [option for option in group.options if draft.applies(option.key, catalog)]
         if wanted == self._shown.get(group.title):
             return
         self._shown[group.title] = wanted
         for option in group.options:
             grid.removeWidget(self.fields[option.key])
-        for place, field in enumerate(wanted):
-            grid.addWidget(field, place // 2, place % 2, Qt.AlignmentFlag.AlignTop)
+        self._headings[group.title].setVisible(bool(wanted))
+        place = 2
+        for option in wanted:
+            # a wide one begins a row of its own and fills it
+            place += place % 2 if option.wide else 0
+            field, span = self.fields[option.key], 2 if option.wide else 1
+            grid.addWidget(field, place // 2, place % 2, 1, span, Qt.AlignmentFlag.AlignTop)
+            place += span
         for option in group.options:
-            self.fields[option.key].setVisible(self.fields[option.key] in wanted)
+            self.fields[option.key].setVisible(option in wanted)
 
 
 class MoreOptions(QWidget):
@@ -100,7 +109,9 @@ class MoreOptions(QWidget):
         self.form = OptionsForm()
         self.form.hide()
         self._known_problems: frozenset[str] = frozenset()
-        self._head = Expander("More options", "Show the optimizer, the loss scaler and everything else")
+        self._head = Expander(
+            "More options", "Show the optimizer, its schedule, the loss scaler, the data and everything else"
+        )
         self._head.toggled.connect(self.set_open)
         self._note = label("", "note")
         self._summary = QWidget()

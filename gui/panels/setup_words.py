@@ -26,6 +26,11 @@ def dataset_words(dataset: DatasetEntry | None, draft: Draft) -> tuple[str, ...]
     size = plain("image_size", draft.text("image_size")) or dataset.image_size
     classes = plain("num_classes", draft.text("num_classes")) if dataset.any_classes else ""
     classes = classes or str(dataset.num_classes or "")
+    if dataset.task == "language":
+        tokens = f"{draft.text('sequence_length')} tokens"
+        return (f"{tokens}, vocabulary {classes}", tokens) if classes else (tokens,)
+    if dataset.needs_path:
+        return (f"{size}×{size}",)
     if dataset.image_size is None:
         return ("no pictures",)
     pictures = f"{size}×{size}"
@@ -39,13 +44,13 @@ SUMMARY_LINES = 3
 
 def option_lines(draft: Draft) -> tuple[str, ...]:
     """The settings under "More options" that matter most, in three short lines."""
-    optimizer = {"adamw": "AdamW", "sgd": "SGD"}.get(
-        draft.text("optimizer.name"), draft.text("optimizer.name")
-    )
+    names = {"adamw": "AdamW", "adam": "Adam", "sgd": "SGD"}
+    optimizer = names.get(draft.text("optimizer.name"), draft.text("optimizer.name"))
     clip, cap = draft.text("step.clip_norm"), draft.text("memory_cap_gib")
+    accumulated = plain("step.gradient_accumulation", draft.text("step.gradient_accumulation"))
     clipping = f"clip norm {clip}" if clip else "no clipping"
     return (
         f"{optimizer} · learning rate {draft.text('optimizer.learning_rate')} · {clipping}",
-        f"scaler {draft.text('scaler.mode')} · device {draft.text('device')} · seed {draft.text('seed')}",
-        f"memory cap {cap} GiB" if cap else "no memory cap",
+        f"accumulation {accumulated} · scaler {draft.text('scaler.mode')} · seed {draft.text('seed')}",
+        f"device {draft.text('device')} · " + (f"memory cap {cap} GiB" if cap else "no memory cap"),
     )

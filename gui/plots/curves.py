@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyqtgraph as pg
@@ -17,7 +17,14 @@ from gui.widgets.markers import precision_pen
 
 _LEAST_MARKER_STEPS = 40
 _MARKER_SIZE, _LAST_MARKER_SIZE = 7.5, 10.0
-_STAGGER = {Precision.FP32: 0.75, Precision.TF32: 0.55, Precision.FP16: 0.375, Precision.BF16: 0.175}
+_STAGGER = {
+    Precision.FP32: 0.75,
+    Precision.TF32: 0.55,
+    Precision.FP16: 0.375,
+    Precision.BF16: 0.175,
+    Precision.DEFAULT: 0.9,
+    Precision.FP16_UNSCALED: 0.275,
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,7 +32,7 @@ class Curve:
     """One run's data for one plot: `x` and `y` of one length, `x` rising.
 
     `shadow` is context drawn dim beside it (reserved beside allocated) and named `shadow_name` in the
-    legend; `skips` are places on the x axis.
+    legend; `skips` are places on the x axis, rising.
     """
 
     key: str
@@ -35,7 +42,17 @@ class Curve:
     y: Values
     shadow: Values | None = None
     shadow_name: str = ""
-    skips: tuple[float, ...] = ()
+    skips: Values = field(default_factory=lambda: np.empty(0))
+
+    def skips_in(self, x_range: tuple[float, float], columns: int) -> tuple[float, ...]:
+        """The places of `skips` that are in view, one at most for each of `columns` pixels."""
+        low, high = x_range
+        first, last = np.searchsorted(self.skips, x_range)
+        seen = self.skips[first : last + 1]
+        seen = seen[(seen >= low) & (seen <= high)]
+        pixels = ((seen - low) / (high - low) * max(columns, 1)).astype(np.int64)
+        kept = np.flatnonzero(np.diff(pixels, prepend=-1))
+        return tuple(seen[kept].tolist())
 
     def index_at(self, place: float) -> int | None:
         """The row nearest to `place`, or None where the curve does not reach."""

@@ -16,6 +16,7 @@ from gui.widgets.markers import draw_marker, precision_pen
 
 _BASELINE, _MIDDLE = 14, 10
 _SKIPPED = "skipped step"
+_SKIPPED_TIP = "A tick at the bottom marks a step that was skipped because a gradient overflowed"
 _WHOLE = 10_000.0
 
 
@@ -73,6 +74,7 @@ class LegendRow(QWidget):
             self._entries, self._place, self._skip_color = shown
             spoken = ", ".join(f"{entry.name} {entry.value} {entry.extra}".strip() for entry in entries)
             self.setAccessibleName(f"Values, {place}: {spoken}")
+            self.setToolTip(_SKIPPED_TIP if skip_color is not None else "")
             self.update()
 
     def entries(self) -> tuple[Entry, ...]:

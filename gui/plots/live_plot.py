@@ -174,7 +174,7 @@ class LivePlot(QFrame):
     def _restyle(self) -> None:
         for items in self._items.values():
             items.restyle()
-        self.canvas.show_frame(replace(self.canvas.frame, skips=self._skips()))
+        self.canvas.show_frame(replace(self.canvas.frame, skips=self._skips(self.canvas.frame.x_range)))
         self.legend.update()
 
     def _switch_follow(self, follow: bool) -> None:
@@ -215,15 +215,18 @@ class LivePlot(QFrame):
             y_ticks=scale.ticks(*y_range, max(2, int(area.height() // 26))) if bounds else (),
             shade_until=shade,
             shade_text="warm-up, not counted" if shade else "",
-            skips=self._skips(),
+            skips=self._skips(x_range),
             capacity=capacity if bounds else None,
             hint="" if bounds else self._hint,
         )
 
-    def _skips(self) -> tuple[tuple[float, str], ...]:
-        palette = theme().palette
+    def _skips(self, x_range: tuple[float, float]) -> tuple[tuple[float, str], ...]:
+        # thousands of them in one pixel are one tick
+        palette, columns = theme().palette, int(self.canvas.area().width())
         return tuple(
-            (place, palette.look(curve.precision).color) for curve in self._curves for place in curve.skips
+            (place, palette.look(curve.precision).color)
+            for curve in self._curves
+            for place in curve.skips_in(x_range, columns)
         )
 
     def _show_values(self) -> None:
@@ -240,8 +243,9 @@ class LivePlot(QFrame):
             )
             for curve, shown, row in rows
         ]
-        skipped = self._skips()
-        self.legend.show_values(entries, self._place_text(place), skipped[0][1] if skipped else None)
+        skipping = next((curve for curve in self._curves if len(curve.skips)), None)
+        ink = theme().palette.look(skipping.precision).color if skipping else None
+        self.legend.show_values(entries, self._place_text(place), ink)
 
     def _text(self, value: float | None, decimals: int) -> str:
         if self.spec.powers_of_two and value is not None and np.isfinite(value):

@@ -8,6 +8,7 @@ from gui.widgets.labels import ElidedLabel, divider, label, set_precision, set_p
 from gui.widgets.markers import LineSample, Marker, draw_marker, marker_pixmap, precision_pen
 from gui.widgets.precision_chip import PrecisionChip
 from gui.widgets.progress_line import ProgressLine, draw_bar
+from gui.widgets.share_bar import Share, ShareBar
 from gui.widgets.stat_card import StatCard, StatRow
 
 __all__ = [
@@ -22,6 +23,8 @@ __all__ = [
     "PrecisionChip",
     "ProgressLine",
     "Segmented",
+    "Share",
+    "ShareBar",
     "StatCard",
     "StatRow",
     "divider",

@@ -20,6 +20,9 @@ class Field(QWidget):
         self._tooltip: str | None = None
         self._label = label(text, "label")
         self._note = label(note, "note")
+        self._hint = label("", "hint")
+        self._hint.setWordWrap(True)
+        self._hint.hide()
         self._problem = label("", "problem")
         self._problem.setWordWrap(True)
         self._problem.hide()
@@ -33,6 +36,7 @@ class Field(QWidget):
         column.setSpacing(4)
         column.addLayout(head)
         column.addWidget(control)
+        column.addWidget(self._hint)
         column.addWidget(self._problem)
         self._label.setFixedHeight(16)
         self._label.setBuddy(control)
@@ -45,6 +49,14 @@ class Field(QWidget):
     def set_note(self, text: str) -> None:
         """The small text at the right of the label."""
         set_text(self._note, text)
+
+    def set_hint(self, text: str) -> None:
+        """A sentence under the control; empty for none."""
+        set_text(self._hint, text)
+        self._hint.setVisible(bool(text))
+
+    def hint(self) -> str:
+        return self._hint.text()
 
     def set_problem(self, sentence: str | None) -> None:
         """Shows why the value is wrong, or clears it."""

@@ -1,4 +1,4 @@
-"""The markers of the precisions: circle, square, triangle, diamond; filled, or hollow while queued."""
+"""The markers of the precisions: circle, square, triangle and so on; filled, or hollow while queued."""
 
 from __future__ import annotations
 
@@ -11,16 +11,23 @@ from gui.theme import theme
 
 
 def marker_path(symbol: str, size: float) -> QPainterPath:
-    """The outline of a pyqtgraph symbol (`o`, `s`, `t1`, `d`), `size` pixels wide, about the origin."""
+    """The outline of a pyqtgraph symbol (`o s t1 t d +`), `size` pixels wide, about the origin."""
     half = size / 2
     path = QPainterPath()
     if symbol == "o":
         path.addEllipse(QPointF(0, 0), half, half)
     elif symbol == "s":
         path.addRect(QRectF(-half * 0.9, -half * 0.9, size * 0.9, size * 0.9))
-    elif symbol == "t1":
-        points = [QPointF(0, -half), QPointF(half * 1.1, half * 0.85), QPointF(-half * 1.1, half * 0.85)]
-        path.addPolygon(QPolygonF(points))
+    elif symbol in ("t", "t1"):
+        way = 1.0 if symbol == "t1" else -1.0
+        points = [(0.0, -half * way), (half * 1.1, half * 0.85 * way), (-half * 1.1, half * 0.85 * way)]
+        path.addPolygon(QPolygonF([QPointF(x, y) for x, y in points]))
+        path.closeSubpath()
+    elif symbol == "+":
+        arm, end = half * 0.4, half * 1.05
+        quarter = [(arm, end), (arm, arm), (end, arm)]
+        corners = [(x * way, y * way) for way in (1, -1) for x, y in quarter + [(x, -y) for y, x in quarter]]
+        path.addPolygon(QPolygonF([QPointF(x, y) for x, y in corners]))
         path.closeSubpath()
     else:
         tip = half * 1.15

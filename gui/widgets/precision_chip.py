@@ -12,15 +12,16 @@ from gui.icons import draw_icon
 from gui.theme import theme
 from gui.widgets.markers import draw_marker
 
-_HEIGHT = 36
+_HEIGHT, _LOW = 36, 28
 
 
 class PrecisionChip(QAbstractButton):
-    """A checkable chip, 36 px high. One that cannot be ticked says why in its tooltip."""
+    """A checkable chip, 36 px high, or 28. One that cannot be ticked says why in its tooltip."""
 
     def __init__(self, precision: Precision, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.precision = precision
+        self._small = False
         self.setText(precision.label)
         self.setCheckable(True)
         self.setFixedHeight(_HEIGHT)
@@ -41,8 +42,13 @@ class PrecisionChip(QAbstractButton):
         else:
             self.setToolTip(f"{self.text()} cannot be used: {reason or 'this device does not support it'}.")
 
+    def set_small(self) -> None:
+        """Stands back behind the others."""
+        self.setFixedHeight(_LOW)
+        self._small = True
+
     def sizeHint(self) -> QSize:
-        return QSize(140, _HEIGHT)
+        return QSize(140, self.height())
 
     def paintEvent(self, event: QPaintEvent) -> None:
         palette = theme().palette
@@ -58,13 +64,14 @@ class PrecisionChip(QAbstractButton):
         painter.drawRoundedRect(QRectF(self.rect()).adjusted(0.5, 0.5, -0.5, -0.5), 6, 6)
         middle = self.height() / 2
         ink = None if ticked else palette.text2 if self.isEnabled() else palette.off
-        draw_marker(painter, QPointF(18, middle), self.precision, 8, hollow=not ticked, color=ink)
-        painter.setFont(font(13, 600 if ticked else 500))
+        left, tick = (14, 22) if self._small else (18, 28)
+        draw_marker(painter, QPointF(left, middle), self.precision, 8, hollow=not ticked, color=ink)
+        painter.setFont(font(12 if self._small else 13, 600 if ticked else 500))
         name_ink = palette.text if ticked else palette.text2
         painter.setPen(QColor(name_ink if self.isEnabled() else palette.off))
         painter.drawText(
-            QRectF(32, 0, self.width() - 60, self.height()), Qt.AlignmentFlag.AlignVCenter, self.text()
+            QRectF(left + 13, 0, self.width(), self.height()), Qt.AlignmentFlag.AlignVCenter, self.text()
         )
         if ticked:
-            draw_icon(painter, QRectF(self.width() - 28, middle - 8, 16, 16), "check", look.color)
+            draw_icon(painter, QRectF(self.width() - tick, middle - 8, 16, 16), "check", look.color)
         painter.end()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -45,6 +46,8 @@ CATALOG = Catalog(
             min_image_size=16,
             image_size_multiple=16,
         ),
+        ModelEntry(name="lm", task="language", parameters=9_000_000, max_sequence_length=8_192),
+        ModelEntry(name="no-lm", task="language", parameters=9, reason="transformers is not installed"),
     ),
     datasets=(
         DatasetEntry(name="synthetic-regression", title="", task="regression", any_classes=False),
@@ -56,6 +59,8 @@ CATALOG = Catalog(
             channels=1,
             num_classes=10,
             train_samples=6_000,
+            validation_samples=1_000,
+            can_augment=True,
         ),
         DatasetEntry(
             name="synthetic",
@@ -65,8 +70,23 @@ CATALOG = Catalog(
             num_classes=1_000,
             any_classes=True,
         ),
+        DatasetEntry(
+            name="image-folder",
+            title="",
+            task="classification",
+            image_size=224,
+            channels=3,
+            needs_path=True,
+            can_augment=True,
+            fits_device=False,
+            loads=True,
+        ),
+        DatasetEntry(name="tokens", title="", task="language", num_classes=32_000, any_classes=True),
+        DatasetEntry(name="bytes", title="", task="language", num_classes=256, validation_samples=256),
     ),
 )
+LM = {"model": "lm", "dataset": "tokens"}
+FOLDER = {"dataset": "image-folder", "path": "."}
 
 
 def test_an_experiment_that_fits_is_resolved_to_what_it_will_be() -> None:
@@ -88,7 +108,7 @@ def test_auto_is_the_first_device_and_cuda_the_first_card() -> None:
         ({"model": "smallcnn"}, "model", "small-cnn"),
         ({"dataset": "fashon"}, "dataset", "fashion"),
         ({"device": "cuda:3"}, "device", "cpu"),
-        ({"precision": "tf32"}, "precision", "fp32, fp16, bf16"),
+        ({"precision": "tf32"}, "precision", "fp32, default, fp16, bf16, fp16-unscaled"),
         ({"memory_cap_gib": 16}, "memory_cap_gib", "at most 8.0"),
         ({"batch_size": 6_001}, "batch_size", "6,000"),
         ({"dataset": "synthetic", "samples": 32, "batch_size": 64}, "batch_size", "32"),
@@ -97,6 +117,15 @@ def test_auto_is_the_first_device_and_cuda_the_first_card() -> None:
         ({"model": "linear", "dataset": "synthetic-regression", "image_size": 8}, "image_size", "empty"),
         ({"model": "vit_b_16"}, "image_size", "32"),
         ({"image_size": 4}, "image_size", "8"),
+        ({"model": "no-lm", "dataset": "tokens"}, "model", "Install what is missing"),
+        ({"model": "lm"}, "dataset", "tokens, bytes"),
+        ({**LM, "dataset": "bytes", "num_classes": 300}, "num_classes", "256"),
+        ({**LM, "sequence_length": 8_193}, "sequence_length", "8,192"),
+        ({**LM, "image_size": 32}, "image_size", "empty"),
+        ({**FOLDER, "path": "no/such/folder"}, "path", "spelling"),
+        ({**FOLDER, "path": "a\0b"}, "path", "spelling"),
+        ({**FOLDER, "path": "~nobody-of-that-name/x"}, "path", "spelling"),
+        ({"path": "somewhere"}, "path", "image-folder"),
     ],
 )
 def test_what_does_not_fit_is_answered_with_the_key_and_what_to_do(
@@ -108,6 +137,78 @@ def test_what_does_not_fit_is_answered_with_the_key_and_what_to_do(
     assert words in f"{found[0].remedy} {found[0].allowed}"
     with pytest.raises(ProblemError):
         resolve(experiment_from(settings), CATALOG)
+
+
+@pytest.mark.parametrize(
+    ("settings", "key", "words"),
+    [
+        (
+            {"model": "linear", "dataset": "synthetic-regression", "label_smoothing": 0.1},
+            "label_smoothing",
+            "no labels to smooth",
+        ),
+        (
+            {"batch_size": 512, "step": {"gradient_accumulation": 13}},
+            "step.gradient_accumulation",
+            "12 batches of 512",
+        ),
+        (
+            {"batch_size": 6_000, "step": {"gradient_accumulation": 2}},
+            "step.gradient_accumulation",
+            "a single batch",
+        ),
+        ({"dataset": "synthetic", "data": {"augment": True}}, "data.augment", "shifted and flipped"),
+        ({**FOLDER, "data": {"on_device": True}}, "data.on_device", "too large"),
+        ({"dataset": "image-folder"}, "path", "needs a folder of pictures"),
+        (
+            {"checkpoint": {"best": True}, "validation": {"every": 0}},
+            "checkpoint.best",
+            "validation.every is 0",
+        ),
+        ({"dataset": "synthetic", "checkpoint": {"best": True}}, "checkpoint.best", "nothing to validate on"),
+    ],
+)
+def test_settings_that_the_dataset_cannot_follow_are_answered(
+    settings: dict[str, Any], key: str, words: str
+) -> None:
+    (problem,) = problems(experiment_from(settings), CATALOG)
+    assert problem.key == key and words in problem.message
+    assert problem.message.startswith(f"{key} is ") and problem.remedy.endswith(".")
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"batch_size": 512, "step": {"gradient_accumulation": 12}},
+        {"label_smoothing": 0.1, "data": {"augment": True}, "checkpoint": {"best": True}},
+        {**FOLDER, "batch_size": 100_000, "checkpoint": {"best": True}},
+        {**LM, "num_classes": 100, "label_smoothing": 0.1, "checkpoint": {"last": True}},
+        {"model": "lm", "dataset": "bytes", "sequence_length": 8_192, "checkpoint": {"best": True}},
+        {"sequence_length": 1_000_000},
+        {"precision": "fp16-unscaled"},
+        {"precision": "default"},
+        {"dataset": "synthetic", "data": {"workers": 4, "on_device": False}},
+    ],
+)
+def test_what_can_be_done_is_not_refused(settings: dict[str, Any]) -> None:
+    assert problems(experiment_from(settings), CATALOG) == ()
+
+
+def test_a_folder_that_is_a_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    for path, expected in (
+        (tmp_path, []),
+        (tmp_path / "file", ["path"]),
+        (tmp_path / "file" / "x", ["path"]),
+    ):
+        experiment = experiment_from({"dataset": "image-folder", "path": str(path)})
+        assert [problem.key for problem in problems(experiment, CATALOG)] == expected
+
+
+def test_each_setting_is_named_once_however_much_is_wrong_with_it() -> None:
+    wrong = {"model": "vit_b_16", "dataset": "bytes", "image_size": 4, "num_classes": 3, "path": "x"}
+    keys = [problem.key for problem in problems(experiment_from(wrong), CATALOG)]
+    assert len(keys) == len(set(keys)) and {"dataset", "image_size", "num_classes", "path"} <= set(keys)
 
 
 def test_classes_and_size_of_synthetic_pictures_are_free() -> None:

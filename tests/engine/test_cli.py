@@ -122,7 +122,7 @@ def test_what_the_parser_refuses_has_the_same_form(capsys: Capture, arguments: l
         (["--image-size", "0"], "image_size", "0"),
         (["--epochs", "0"], "epochs", "0"),
         (["--steps", "1.5"], "steps", "1.5"),
-        (["--optimizer", "adam"], "optimizer.name", "adam"),
+        (["--optimizer", "lion"], "optimizer.name", "lion"),
         (["--lr", "-1"], "optimizer.learning_rate", "-1"),
         (["--device", "gpu"], "device", "gpu"),
         (["--seed", "x"], "seed", "x"),
@@ -147,6 +147,17 @@ def test_an_unknown_setting_is_answered_with_the_nearest(capsys: Capture) -> Non
     error = refusal(capsys, "run", "--set", "optimizer.learningrate=1")
     assert error["remedy"] == "Did you mean optimizer.learning_rate?"
     assert error["allowed"].split(", ") == sorted(setting_names())
+
+
+def test_a_run_that_cannot_be_resumed_is_told_why(capsys: Capture, saved: str) -> None:
+    assert refusal(capsys, "resume", saved)["message"] == "First [light] was trained to its end."
+    assert "no run whose id starts with 'zz'" in refusal(capsys, "resume", "zz")["message"]
+    with Store() as store:
+        stopped = store.add(Experiment(), name="Stopped")
+        store.record(stopped.id, [Finished(summary=Summary(steps=1), stopped=True)])
+    error = refusal(capsys, "resume", stopped.id)
+    assert error["message"] == "Stopped has no checkpoint to go on from."
+    assert error["key"] == "checkpoint.last" and "checkpoint.last" in error["remedy"]
 
 
 def test_a_config_that_does_not_parse_or_is_not_there_is_answered(capsys: Capture, tmp_path: Path) -> None:
@@ -178,8 +189,8 @@ def test_a_problem_without_json_is_two_plain_lines_on_stderr(capsys: Capture) ->
     shown = capsys.readouterr()
     assert shown.out == ""
     assert [line.strip() for line in shown.err.splitlines()] == [
-        "ammeter: precision is 'fp8', but it must be fp32, tf32, fp16 or bf16.",
-        "Set precision to fp32, tf32, fp16 or bf16.",
+        "ammeter: precision is 'fp8', but it must be fp32, tf32, default, fp16, bf16 or fp16-unscaled.",
+        "Set precision to fp32, tf32, default, fp16, bf16 or fp16-unscaled.",
     ]
 
 

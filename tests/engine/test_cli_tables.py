@@ -71,6 +71,69 @@ def test_a_summary_names_each_figure_that_applies_with_its_unit(capsys: pytest.C
     ]
 
 
+def test_the_other_figures_stand_in_groups(capsys: pytest.CaptureFixture[str]) -> None:
+    run = finished(
+        1,
+        "FP16 AMP",
+        Precision.FP16,
+        final_validation_accuracy=0.5,
+        best_validation_accuracy=0.612,
+        best_epoch=2,
+        first_nan_step=1_200,
+        recipe="channels_last+fused",
+        left_out={"capture": "only CUDA devices capture"},
+        float32_mode="tf32",
+        data_wait_fraction=0.032,
+        warmup_seconds=12.34,
+        compile_seconds=8.0,
+        capture_seconds=0.5,
+        paused_seconds=60.0,
+        parameters_mib=97.5,
+        gradients_mib=97.5,
+        optimizer_state_mib=195.0,
+        activations_mib=5_529.6,
+        other_mib=0.0,
+        gpu_utilization_percent=98.6,
+        power_watts=612.4,
+        temperature_celsius=64.0,
+        clock_mhz=1_980.0,
+        other_programs_mib=2_048.0,
+    )
+    tables.run_summary(run)
+    assert capsys.readouterr().out.splitlines() == [
+        "Run 1: small-cnn on fashion, FP16 AMP",
+        "Speed          none",
+        "Training time  0.0 s",
+        "Accuracy       50.0 % (best 61.2 % after epoch 2)",
+        "NaN loss       since step 1,200",
+        "Steps          94",
+        "",
+        "How it trained",
+        "Recipe               channels_last+fused",
+        "Left out             capture: only CUDA devices capture",
+        "Products in float32  TF32",
+        "Waiting for data     3.2 % of the time",
+        "Warm-up              12.3 s, of which compiling 8.0 s and capturing 0.5 s",
+        "Paused               60.0 s, in no other figure",
+        "",
+        "Memory of a step",
+        "Parameters       97.5 MiB",
+        "Gradients        97.5 MiB",
+        "Optimizer state  195.0 MiB",
+        "Activations      5.40 GiB",
+        "Other            0.0 MiB",
+        "",
+        "GPU",
+        "Utilisation     99 %",
+        "Power           612 W",
+        "Temperature     64 °C at most",
+        "Clock           1,980 MHz",
+        "Other programs  2.00 GiB at most",
+        "",
+        "Finished; saved as 000000000001.",
+    ]
+
+
 def test_a_run_without_a_speed_says_why(capsys: pytest.CaptureFixture[str]) -> None:
     tables.run_summary(finished(1, "FP32", Precision.FP32, speed_note="it was too short"))
     assert "none: it was too short" in capsys.readouterr().out

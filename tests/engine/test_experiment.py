@@ -10,11 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.experiment import (
+    Checkpoint,
+    Data,
     Experiment,
     Measure,
     Optimizer,
     Precision,
     Scaler,
+    Schedule,
     Step,
     Validation,
     experiment_from,
@@ -24,10 +27,16 @@ from engine.experiment import (
     read_toml,
     setting_names,
 )
+from engine.parts import RECIPE_PARTS, joined
 from engine.problem import Kind, ProblemError
 
 names = st.text(min_size=1, max_size=40)
 counts = st.integers(1, 1_000_000_000)
+maybe = st.none() | st.booleans()
+recipes = st.sets(st.sampled_from(RECIPE_PARTS)).map(joined)
+patterns = st.lists(st.sampled_from(["fc", "layer4.*", "*.bn1", "lm_head"]), max_size=3).map(tuple)
+# a text that means "empty" on a command line cannot be told from it there
+paths = st.none() | names.filter(lambda text: text.strip().lower() not in ("", "none", "null"))
 
 
 def positive(most: float) -> st.SearchStrategy[float]:
@@ -36,42 +45,94 @@ def positive(most: float) -> st.SearchStrategy[float]:
 
 @st.composite
 def optimizers(draw: st.DrawFn) -> Optimizer:
-    name = draw(st.sampled_from(["adamw", "sgd"]))
+    name = draw(st.sampled_from(["adamw", "adam", "sgd"]))
     momentum = draw(st.floats(0, 1, exclude_max=True)) if name == "sgd" else 0.0
     return Optimizer(
         name=name,
         learning_rate=draw(positive(1_000)),
         weight_decay=draw(st.floats(0, 1_000)),
         momentum=momentum,
+        fused=draw(maybe),
+    )
+
+
+@st.composite
+def schedules(draw: st.DrawFn) -> Schedule:
+    name = draw(st.sampled_from(["constant", "cosine", "one-cycle", "step"]))
+    return Schedule(
+        name=name,
+        warmup_steps=0 if name == "one-cycle" else draw(st.integers(0, 1_000_000_000)),
+        final_fraction=draw(st.floats(0, 1)),
+        rise_fraction=draw(inside_one()),
+        decay_epochs=draw(counts_to(1_000_000)),
+        decay_factor=draw(positive(1)),
+    )
+
+
+@st.composite
+def steps(draw: st.DrawFn) -> Step:
+    return Step(
+        recipe=draw(recipes),
+        gradient_accumulation=draw(counts_to(1_000_000)),
+        clip_norm=draw(st.none() | positive(1e300)),
+        fp32_modules=draw(patterns),
+        activation_checkpointing=draw(st.booleans()),
+        autocast_tf32=draw(st.booleans()),
+    )
+
+
+@st.composite
+def data(draw: st.DrawFn) -> Data:
+    return Data(
+        on_device=draw(maybe),
+        workers=draw(st.integers(0, 256)),
+        prefetch=draw(counts_to(64)),
+        pin_memory=draw(st.booleans()),
+        persistent_workers=draw(st.booleans()),
+        augment=draw(st.booleans()),
     )
 
 
 @st.composite
 def experiments(draw: st.DrawFn) -> Experiment:
     length = draw(st.sampled_from(["epochs", "steps"]))
+    precision = draw(st.sampled_from(Precision))
+    modes = ["auto", "off"] if precision is Precision.FP16_UNSCALED else ["auto", "on", "off"]
     return Experiment(
         model=draw(names),
         dataset=draw(names),
+        path=draw(paths),
         image_size=draw(st.none() | st.integers(1, 8_192)),
         num_classes=draw(st.none() | st.integers(2, 1_000_000)),
         samples=draw(counts),
-        precision=draw(st.sampled_from(Precision)),
+        sequence_length=draw(st.integers(2, 1_000_000)),
+        precision=precision,
         batch_size=draw(counts),
         device=draw(st.sampled_from(["auto", "cpu", "cuda", "cuda:1", "mps", "xpu:0"])),
         seed=draw(st.integers(0, 2**63 - 1)),
         memory_cap_gib=draw(st.none() | positive(100_000)),
+        label_smoothing=draw(st.floats(0, 1, exclude_max=True)),
         on_nan=draw(st.sampled_from(["continue", "stop", "fail"])),
         measure=Measure(warmup_steps=draw(st.integers(0, 1_000_000)), block_steps=draw(counts_to(1_000_000))),
         optimizer=draw(optimizers()),
         scaler=Scaler(
-            mode=draw(st.sampled_from(["auto", "on", "off"])),
+            mode=draw(st.sampled_from(modes)),
             init_scale=draw(positive(2.0**127)),
-            backoff_factor=draw(st.floats(0, 1, exclude_min=True, exclude_max=True, allow_subnormal=False)),
+            backoff_factor=draw(inside_one()),
         ),
-        step=Step(clip_norm=draw(st.none() | positive(1e300))),
+        schedule=draw(schedules()),
+        step=draw(steps()),
+        data=draw(data()),
         validation=Validation(every=draw(st.integers(0, 1_000_000)), limit=draw(st.none() | counts)),
+        checkpoint=Checkpoint(
+            best=draw(st.booleans()), last=draw(st.booleans()), every=draw(counts_to(1_000_000))
+        ),
         **{length: draw(counts)},
     )
+
+
+def inside_one() -> st.SearchStrategy[float]:
+    return st.floats(0, 1, exclude_min=True, exclude_max=True, allow_subnormal=False)
 
 
 def counts_to(most: int) -> st.SearchStrategy[int]:
@@ -88,9 +149,15 @@ def test_toml_gives_back_the_same_experiment(experiment: Experiment) -> None:
     assert Experiment.from_toml(experiment.to_toml()) == experiment
 
 
+def as_text(value: object) -> str:
+    if isinstance(value, list):
+        return ", ".join(value)
+    return "none" if value is None else str(value)
+
+
 @given(experiments())
 def test_a_command_line_of_texts_gives_back_the_same_experiment(experiment: Experiment) -> None:
-    texts = {key: "none" if value is None else str(value) for key, value in flattened(experiment).items()}
+    texts = {key: as_text(value) for key, value in flattened(experiment).items()}
     settings = layered(*(from_dotted(key, text) for key, text in texts.items() if text != "none"))
     assert experiment_from(settings) == experiment
 
@@ -110,10 +177,41 @@ def test_the_scaler_is_used_for_fp16_unless_the_mode_says_otherwise() -> None:
     assert not Experiment(precision=Precision.BF16).uses_scaler
     assert Experiment(precision=Precision.BF16, scaler=Scaler(mode="on")).uses_scaler
     assert not Experiment(precision=Precision.FP16, scaler=Scaler(mode="off")).uses_scaler
+    assert not Experiment(precision=Precision.FP16_UNSCALED).uses_scaler
+
+
+def test_a_step_trains_on_as_many_samples_as_its_batches_hold() -> None:
+    assert Experiment(batch_size=16, step=Step(gradient_accumulation=4)).step_samples == 64
+
+
+@pytest.mark.parametrize(
+    ("written", "recipe", "parts"),
+    [
+        ("plain", "plain", ()),
+        ("Fast", "fast", RECIPE_PARTS),
+        ("capture + channels-last", "channels_last+capture", ("channels_last", "capture")),
+        ("fused, compile", "fused+compile", ("fused", "compile")),
+        (["compile"], "compile", ("compile",)),
+        ("channels_last+fused+compile+capture", "fast", RECIPE_PARTS),
+        ("", "plain", ()),
+        ([], "plain", ()),
+    ],
+)
+def test_a_recipe_is_a_name_or_its_parts_in_any_order(
+    written: object, recipe: str, parts: tuple[str, ...]
+) -> None:
+    step = experiment_from({"step": {"recipe": written}}).step
+    assert (step.recipe, step.parts) == (recipe, parts)
+
+
+def test_names_of_modules_are_a_list_or_apart_by_commas() -> None:
+    for written in ("fc, layer4.*", ["fc", "layer4.*"]):
+        assert experiment_from({"step": {"fp32_modules": written}}).step.fp32_modules == ("fc", "layer4.*")
+    assert experiment_from({"step": {"fp32_modules": ""}}).step.fp32_modules == ()
 
 
 WRONG = [
-    ("precision", "fp8", "fp32, tf32, fp16 or bf16"),
+    ("precision", "fp8", "fp32, tf32, default, fp16, bf16 or fp16-unscaled"),
     ("batch_size", "0", "1 or more"),
     ("batch_size", "many", "a whole number"),
     ("batch_size", "2.5", "a whole number"),
@@ -131,7 +229,11 @@ WRONG = [
     ("on_nan", "panic", "continue, stop or fail"),
     ("measure.warmup_steps", "-1", "0 or more"),
     ("measure.block_steps", "0", "1 or more"),
-    ("optimizer.name", "adam", "adamw or sgd"),
+    ("sequence_length", "1", "2 or more"),
+    ("label_smoothing", "1", "less than 1"),
+    ("label_smoothing", "-0.1", "0 or more"),
+    ("optimizer.name", "lion", "adamw, adam or sgd"),
+    ("optimizer.fused", "perhaps", "true or false"),
     ("optimizer.learning_rate", "0", "more than 0"),
     ("optimizer.learning_rate", "nan", "a finite number"),
     ("optimizer.learning_rate", "fast", "a number"),
@@ -140,8 +242,23 @@ WRONG = [
     ("scaler.mode", "maybe", "auto, on or off"),
     ("scaler.growth_factor", "1", "more than 1"),
     ("scaler.backoff_factor", "1", "less than 1"),
-    ("step.recipe", "turbo", "plain"),
+    ("schedule.name", "linear", "constant, cosine, one-cycle or step"),
+    ("schedule.warmup_steps", "-1", "0 or more"),
+    ("schedule.final_fraction", "1.5", "at most 1"),
+    ("schedule.rise_fraction", "0", "more than 0"),
+    ("schedule.decay_epochs", "0", "1 or more"),
+    ("schedule.decay_factor", "0", "more than 0"),
+    ("step.recipe", "turbo", "plain, fast, or some of channels_last, fused, compile, capture"),
+    ("step.recipe", "fused+turbo", "plain, fast, or some of channels_last, fused, compile, capture"),
+    ("step.gradient_accumulation", "0", "1 or more"),
+    ("step.activation_checkpointing", "some", "true or false"),
     ("step.clip_norm", "0", "more than 0"),
+    ("data.workers", "-1", "0 or more"),
+    ("data.workers", "257", "at most 256"),
+    ("data.prefetch", "0", "1 or more"),
+    ("data.on_device", "maybe", "true or false"),
+    ("checkpoint.best", "2", "true or false"),
+    ("checkpoint.every", "0", "1 or more"),
     ("validation.every", "-1", "0 or more"),
     ("validation.limit", "0", "1 or more"),
 ]
@@ -182,6 +299,17 @@ def test_several_wrong_values_are_all_named() -> None:
     [
         ({"epochs": 1, "steps": 2}, "steps", "epochs and steps are both given"),
         ({"optimizer": {"name": "adamw", "momentum": 0.9}}, "optimizer.momentum", "momentum is for sgd"),
+        ({"optimizer": {"name": "adam", "momentum": 0.9}}, "optimizer.momentum", "momentum is for sgd"),
+        (
+            {"schedule": {"name": "one-cycle", "warmup_steps": 5}},
+            "schedule.warmup_steps",
+            "one-cycle warms up by itself",
+        ),
+        (
+            {"precision": "fp16-unscaled", "scaler": {"mode": "on"}},
+            "scaler.mode",
+            "trains without a scaler",
+        ),
     ],
 )
 def test_settings_that_contradict_one_another_are_answered(

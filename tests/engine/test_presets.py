@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from engine.experiment import Experiment, Precision
-from engine.presets import Preset, Variant, all_presets, broken_presets, own_presets_folder, preset, save_own
+from engine.presets import (
+    BUILT_IN,
+    Preset,
+    Variant,
+    all_presets,
+    broken_presets,
+    own_presets_folder,
+    preset,
+    save_own,
+)
 from engine.problem import ProblemError
 
 
@@ -18,10 +28,87 @@ def write_own(name: str, text: str) -> None:
 
 
 def test_the_built_in_presets_are_there_and_whole() -> None:
-    assert {"hello-amp", "fashion"} <= {found.name for found in all_presets()}
+    assert tuple(found.name for found in all_presets()) == BUILT_IN
     for found in all_presets():
         assert found.title and found.about and not found.is_own
         assert found.experiments(has_gpu=True) and found.experiments(has_gpu=False)
+
+
+def test_every_file_of_the_folder_is_offered_and_a_window_begins_with_fashion() -> None:
+    folder = files("resources") / "presets"
+    assert {f"{name}.toml" for name in BUILT_IN} == {entry.name for entry in folder.iterdir()}
+    assert BUILT_IN[0] == "fashion"
+
+
+def test_a_preset_that_is_smaller_without_a_gpu_says_so() -> None:
+    for found in all_presets():
+        told = found.about_for(has_gpu=False)
+        assert found.about_for(has_gpu=True) == found.about
+        is_other = found.base(has_gpu=True) != found.base(has_gpu=False)
+        assert ("Without a GPU it is smaller" in told) == is_other, found.name
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_without_a_gpu_fp16_is_left_to_what_shows_its_parts(name: str) -> None:
+    used = {experiment.precision for _, experiment in preset(name).experiments(has_gpu=False)}
+    shows_scaling = name in ("hello-amp", "debug-ladder")
+    assert (Precision.FP16 in used) == shows_scaling
+
+
+def sides(name: str, has_gpu: bool = True) -> dict[str, Experiment]:
+    return dict(preset(name).experiments(has_gpu))
+
+
+def test_cifar100_resnet_clips_at_one_in_fp32_and_fp16() -> None:
+    experiments = sides("cifar100-resnet")
+    assert [one.precision.value for one in experiments.values()] == ["fp32", "fp16"]
+    for one in experiments.values():
+        assert (one.model, one.dataset, one.step.clip_norm) == ("resnet18", "cifar100", 1.0)
+        assert one.validation.every == 1 and one.label_smoothing == 0
+
+
+def test_resnet18_fakedata_has_the_settings_of_the_script() -> None:
+    (one,) = sides("resnet18-fakedata").values()
+    assert (one.model, one.dataset, one.num_classes, one.image_size) == ("resnet18", "fakedata", 10, 224)
+    assert (one.batch_size, one.epochs, one.precision) == (128, 5, Precision.FP16)
+    assert (one.optimizer.name, one.optimizer.learning_rate) == ("adamw", 3e-4)
+    data = one.data
+    assert (data.workers, data.pin_memory, data.persistent_workers, data.on_device) == (4, True, True, False)
+    assert one.step.clip_norm == 1.0 and one.checkpoint.best
+
+
+def test_resnet50_imagenet_is_the_usual_measure() -> None:
+    for one in sides("resnet50-imagenet").values():
+        assert (one.model, one.dataset, one.num_classes, one.image_size) == (
+            "resnet50", "synthetic", 1_000, 224
+        )  # fmt: skip
+        assert (one.batch_size, one.optimizer.name, one.optimizer.learning_rate) == (64, "adamw", 1e-3)
+
+
+def test_resnet50_memory_has_two_batches_of_amp_beside_fp32() -> None:
+    told = {label: (one.precision.value, one.batch_size) for label, one in sides("resnet50-memory").items()}
+    assert told == {"FP32 at 64": ("fp32", 64), "AMP at 64": ("fp16", 64), "AMP at 128": ("fp16", 128)}
+
+
+def test_causal_lm_gathers_four_batches_of_two_sequences() -> None:
+    for one in sides("causal-lm").values():
+        assert (one.num_classes, one.sequence_length, one.batch_size) == (32_000, 512, 2)
+        assert (one.optimizer.name, one.optimizer.learning_rate, one.optimizer.weight_decay) == (
+            "adamw", 2e-5, 0.01
+        )  # fmt: skip
+        assert (one.step.gradient_accumulation, one.step.clip_norm) == (4, 1.0)
+
+
+def test_batch_limit_probes_fp32_and_fp16() -> None:
+    assert preset("batch-limit").kind == "probe"
+    assert [one.precision.value for one in sides("batch-limit").values()] == ["fp32", "fp16"]
+
+
+@pytest.mark.parametrize("has_gpu", [True, False])
+def test_the_debug_ladder_climbs_from_fp32_to_the_scaler(has_gpu: bool) -> None:
+    rungs = list(sides("debug-ladder", has_gpu).values())
+    assert [one.precision.value for one in rungs] == ["fp32", "fp16-unscaled", "fp16"]
+    assert [one.uses_scaler for one in rungs] == [False, False, True]
 
 
 def test_hello_amp_is_the_smallest_loop_that_shows_every_part() -> None:
@@ -37,10 +124,10 @@ def test_hello_amp_is_the_smallest_loop_that_shows_every_part() -> None:
 def test_fashion_compares_fp32_with_the_amp_of_the_machine(has_gpu: bool, amp: Precision) -> None:
     found = preset("fashion")
     assert found.kind == "compare"
-    sides = found.experiments(has_gpu)
-    assert [label for label, _ in sides] == ["FP32", amp.label]
-    assert [experiment.precision for _, experiment in sides] == [Precision.FP32, amp]
-    assert len({experiment.model_copy(update={"precision": amp}) for _, experiment in sides}) == 1
+    compared = found.experiments(has_gpu)
+    assert [label for label, _ in compared] == ["FP32", amp.label]
+    assert [experiment.precision for _, experiment in compared] == [Precision.FP32, amp]
+    assert len({experiment.model_copy(update={"precision": amp}) for _, experiment in compared}) == 1
 
 
 def test_an_unknown_preset_is_answered_with_the_nearest() -> None:
@@ -51,8 +138,8 @@ def test_an_unknown_preset_is_answered_with_the_nearest() -> None:
 
 def test_a_saved_preset_is_found_again() -> None:
     experiment = Experiment(model="resnet18", batch_size=32, image_size=32)
-    sides = (Variant("FP32", {"precision": "fp32"}), Variant("twice", {"batch_size": 64}))
-    saved = save_own("Mein Versuch: ü!", experiment, sides, about="Why.")
+    variants = (Variant("FP32", {"precision": "fp32"}), Variant("twice", {"batch_size": 64}))
+    saved = save_own("Mein Versuch: ü!", experiment, variants, about="Why.")
     found = preset("mein-versuch-u")
     assert found == saved and found.is_own and found.origin.is_file()
     assert (found.title, found.about, found.kind) == ("Mein Versuch: ü!", "Why.", "compare")
@@ -94,6 +181,7 @@ BROKEN: list[tuple[str, str]] = [
     ("title = 'x'\n[experiment]\n[[variants]]\nlabel = 'a'\n[[variants]]\nlabel = 'a'", "labelled 'a'"),
     ("title = 'x'\n[experiment]\n[without_gpu]\nvariants = 3", "must be a list of tables"),
     ("title = 'x'\n[experiment]\n[without_gpu]\nepochs = 0", "epochs is 0"),
+    ("title = 'x'\n[experiment]\n[without_gpu]\nabout = 3", "about is 3, but it must be text"),
 ]
 
 
@@ -121,3 +209,5 @@ def test_the_overrides_without_a_gpu_do_not_reach_one_that_has() -> None:
         "batch_size": 8,
         "optimizer": {"name": "sgd", "learning_rate": 0.01},
     }
+    assert found.about_for(has_gpu=True) == ""
+    assert found.about_for(has_gpu=False) == "Without a GPU it has other settings."

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 import sys
+import textwrap
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
@@ -14,6 +17,7 @@ import pytest
 from engine.events import Event, Failed, Finished, Samples, Started
 from engine.experiment import Experiment, experiment_from
 from engine.launcher import Launcher
+from engine.paths import checkpoint_path
 from engine.problem import Kind, ProblemError
 from engine.records.store import Status, Store
 from engine.runner import Runner
@@ -171,3 +175,165 @@ def test_a_worker_that_cannot_be_started_leaves_a_failed_run(store, tmp_path):
         (failed,) = Runner(store, launcher).run(record.id)
     assert isinstance(failed, Failed) and failed.problem.kind is Kind.WORKER_DIED
     assert store.run(record.id).status is Status.FAILED
+
+
+SCRIPTED = """
+import json, os, sys
+def say(**event):
+    sys.stdout.write(json.dumps(event) + chr(10)); sys.stdout.flush()
+def started(**more):
+    say(event="started", experiment=job["experiment"], environment=dict(device_name="CPU",
+        device_memory_mib=1.0, torch="0", python="3", os="os", ammeter="0"), total_steps=30,
+        steps_per_epoch=10, parameters=1, loss_name="mean squared error", loss_unit="", **more)
+def samples(first, last):
+    steps = list(range(first, last + 1))
+    column = [float(step) for step in steps]
+    say(event="samples", step=steps, seconds=column, loss=column, samples_per_second=column,
+        learning_rate=column)
+def finished(steps, stopped):
+    say(event="finished", summary=dict(steps=steps), stopped=stopped)
+say(event="ready", pid=os.getpid(), python="3", torch="0", ammeter="0")
+line = sys.stdin.readline()
+if not line:
+    sys.exit()
+job = json.loads(line)
+open(sys.argv[1], "w").write(line)
+"""
+
+
+@pytest.fixture
+def scripted(tmp_path: Path) -> Iterator[Callable[[str], Launcher]]:
+    """Makes launchers of workers that say what a script has them say; `job_of` is what they were asked."""
+    launchers: list[Launcher] = []
+
+    def make(body: str) -> Launcher:
+        script = tmp_path / f"worker_{len(launchers)}.py"
+        script.write_text(SCRIPTED + textwrap.dedent(body))
+        command = (sys.executable, str(script), str(tmp_path / "job.json"))
+        launchers.append(Launcher(command=command))
+        return launchers[-1]
+
+    yield make
+    for launcher in launchers:
+        launcher.close()
+
+
+def stopped_run(store: Store, scripted: Callable[[str], Launcher]) -> str:
+    """A run that was stopped after step 12, with a checkpoint of step 10."""
+    record = store.add(experiment_from({**TINY, "steps": 30, "checkpoint": {"last": True}}))
+    *_, last = Runner(store, scripted("started(); samples(1, 12); finished(12, True)")).run(record.id)
+    assert isinstance(last, Finished) and last.stopped
+    folder = store.checkpoints_folder(record.id)
+    folder.mkdir(parents=True)
+    checkpoint_path(folder, "last").write_bytes(b"a checkpoint")
+    return record.id
+
+
+def test_a_run_is_asked_for_checkpoints_only_if_it_saves_some(store, scripted, tmp_path):
+    stopped = stopped_run(store, scripted)
+    job = json.loads((tmp_path / "job.json").read_text())
+    assert (job["checkpoints"], job["resume"]) == (str(store.checkpoints_folder(stopped)), False)
+    record = store.add(experiment_from(TINY))
+    list(Runner(store, scripted("started(); finished(1, False)")).run(record.id))
+    assert json.loads((tmp_path / "job.json").read_text())["checkpoints"] is None
+
+
+def test_a_requeued_run_goes_on_from_its_checkpoint_and_has_each_step_once(store, scripted, tmp_path):
+    run_id = stopped_run(store, scripted)
+    store.requeue(run_id)
+    body = "started(resumed_step=10); samples(11, 30); finished(30, False)"
+    *_, last = Runner(store, scripted(body)).run(run_id)
+    assert isinstance(last, Finished) and not last.stopped
+    job = json.loads((tmp_path / "job.json").read_text())
+    assert (job["checkpoints"], job["resume"]) == (str(store.checkpoints_folder(run_id)), True)
+    record = store.run(run_id)
+    assert record.status is Status.FINISHED and record.summary is not None and record.summary.steps == 30
+    assert store.samples(run_id)["step"].tolist() == list(range(1, 31))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "say(event='failed', problem=dict(kind='store', message='Damaged.', remedy='Start anew.'))",
+        "say(event='failed', problem=dict(kind='request', message='No.', remedy='Other settings.'))",
+        "finished(0, True)",
+        "sys.exit(3)",
+    ],
+)
+def test_a_resumed_run_that_does_not_start_again_is_what_it_was(store, scripted, body):
+    run_id = stopped_run(store, scripted)
+    before, events = store.run(run_id), store.events(run_id)
+    store.requeue(run_id)
+    *_, last = Runner(store, scripted(body)).run(run_id)
+    assert isinstance(last, Failed | Finished)
+    assert store.run(run_id) == before and store.events(run_id) == events
+    assert store.samples(run_id)["step"].tolist() == list(range(1, 13))
+    assert store.requeue(run_id).status is Status.QUEUED
+
+
+def test_a_resumed_run_that_its_reader_leaves_early_is_what_it_was(store, scripted):
+    run_id = stopped_run(store, scripted)
+    before = store.run(run_id)
+    store.requeue(run_id)
+    events = Runner(store, scripted("say(event='log', message='hello'); sys.stdin.read()")).run(run_id)
+    assert next(event for event in events if event.event == "log")
+    events.close()
+    assert store.run(run_id) == before
+
+
+def test_pausing_and_going_on_reach_the_job_that_runs(store, scripted):
+    record = store.add(experiment_from(TINY))
+    body = """
+        started()
+        for line in sys.stdin:
+            said = json.loads(line)["job"]
+            say(event="log", message=said)
+            if said == "continue":
+                break
+        finished(1, False)
+    """
+    runner = Runner(store, scripted(body))
+    runner.pause()  # nothing runs yet
+    heard = []
+    for event in runner.run(record.id):
+        if isinstance(event, Started):
+            runner.pause()
+        if event.event == "log":
+            heard.append(event.message)
+            runner.go_on()
+    assert heard == ["pause", "continue"]
+
+
+def test_a_stopped_run_resumed_in_a_real_worker_ends_as_one_that_never_stopped(store, launcher):
+    settings = {
+        **TINY,
+        "precision": "fp32",
+        "epochs": 4_000,
+        "steps": None,
+        "checkpoint": {"last": True, "every": 10_000},
+    }
+    whole = store.add(experiment_from({**settings, "epochs": 40}))
+    list(Runner(store, launcher).run(whole.id))
+    assert store.run(whole.id).status is Status.FINISHED
+    expected = store.samples(whole.id)["loss"]
+
+    record = store.add(experiment_from(settings))
+    runner = Runner(store, launcher)
+    for event in runner.run(record.id):
+        if isinstance(event, Samples):
+            runner.stop()
+    stopped = store.run(record.id)
+    assert stopped.status is Status.STOPPED and stopped.summary is not None
+    assert checkpoint_path(store.checkpoints_folder(record.id), "last").is_file()
+
+    store.requeue(record.id)
+    resumed = None
+    for event in runner.run(record.id):
+        if isinstance(event, Started):
+            resumed = event.resumed_step
+        if isinstance(event, Samples) and event.step[-1] >= 80:
+            runner.stop()
+    assert resumed == stopped.summary.steps
+    samples = store.samples(record.id)
+    assert list(samples["step"]) == list(range(1, len(samples["step"]) + 1))
+    assert list(samples["loss"][:80]) == list(expected)

@@ -18,6 +18,8 @@ from engine.events import (
     Event,
     Finished,
     Heartbeat,
+    Phase,
+    PhaseName,
     Ready,
     Samples,
     Started,
@@ -64,6 +66,21 @@ def test_stop_ends_a_run_after_the_step_in_flight(launcher):
             session.stop()
     # iterate() ends with the last event
     assert isinstance(event, Finished) and event.stopped and event.summary.steps > 0
+
+
+def test_a_run_pauses_and_goes_on(launcher):
+    session = launcher.start(jobs.Train(experiment=ENDLESS))
+    paused = False
+    for event in iterate(session):
+        if isinstance(event, Samples) and not paused:
+            session.pause()
+        if isinstance(event, Phase) and event.name is PhaseName.PAUSED:
+            paused = True
+            session.go_on()
+        if paused and isinstance(event, Samples):
+            session.stop()
+    assert paused
+    assert isinstance(event, Finished) and event.stopped and event.summary.paused_seconds > 0
 
 
 def test_the_heartbeat_carries_the_last_completed_step(launcher):

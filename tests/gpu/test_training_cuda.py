@@ -19,7 +19,7 @@ from engine.training.failures import problem_of
 from engine.training.loop import train
 from engine.training.models import build_model
 from engine.training.precision import float32_mode
-from engine.training.step import PlainStep, optimizer_for, scaler_for
+from engine.training.recipe import build_step
 from engine.training.telemetry import Telemetry
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA card")
@@ -153,7 +153,7 @@ def test_more_steps_than_a_block_holds_arrive_in_order() -> None:
     telemetry.begin()
     arrived = []
     for number in range(2_500):
-        telemetry.record({"loss": torch.full((), float(number), device=device)}, samples=1)
+        telemetry.record(torch.full((1,), float(number), device=device), 1, learning_rate=0.1)
         if number % 100 == 0:
             arrived += telemetry.collect()
     arrived += telemetry.flush()
@@ -165,26 +165,17 @@ def test_more_steps_than_a_block_holds_arrive_in_order() -> None:
 def test_a_step_without_a_scaler_never_waits_for_the_device() -> None:
     device = torch.device("cuda:0")
     experiment = Experiment.model_validate({"precision": "bf16", "step": {"clip_norm": 1.0}})
-    model = build_model("small-cnn", image_size=28, channels=1, num_classes=10, seed=0).to(device)
-    optimizer, scaler = optimizer_for(model, experiment), scaler_for(experiment, device)
-    step = PlainStep(
-        model,
-        cross_entropy,
-        optimizer,
-        scaler,
-        device=device,
-        precision=experiment.precision,
-        clip_norm=experiment.step.clip_norm,
-    )
+    model = build_model("small-cnn", image_size=28, channels=1, num_classes=10, seed=0)
+    step = build_step(model, cross_entropy, experiment, device, is_convolutional=True)
     telemetry = Telemetry(device, step.columns)
     source = load_source(experiment, 1, device)
-    batches = source.epoch()
+    batches = source.epoch(1)
     telemetry.begin()
     try:
         for number, (inputs, targets) in enumerate(itertools.islice(batches, 10)):
             if number == 5:  # the first steps load kernels, which may wait
                 torch.cuda.set_sync_debug_mode("error")
-            telemetry.record(step(inputs, targets), len(targets))
+            telemetry.record(step([(inputs, targets)]), len(targets), learning_rate=0.1)
     finally:
         torch.cuda.set_sync_debug_mode("default")
     assert telemetry.flush()[-1].last_step == 10

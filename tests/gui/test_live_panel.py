@@ -129,6 +129,25 @@ class TestLiveRun:
         run.take(Heartbeat(step=3))
         assert run.revision == before
 
+    def test_a_phase_before_the_start_is_of_a_run_that_runs(self) -> None:
+        run = made("fp32", Phase(name=PhaseName.BUILDING, detail="resnet50"))
+        assert run.status == "running"
+
+    def test_a_resumed_run_forgets_what_it_trains_again(self) -> None:
+        run = pair()[1]
+        run.take(Finished(summary=Summary(steps=126), stopped=True))
+        run.set_status("queued")
+        again = started("fp16").model_copy(update={"resumed_step": 20})
+        run.take_all([again, samples(21, 5, 1663.0, 3_174.0, grad_scale=(8_192.0,) * 5)])
+        np.testing.assert_array_equal(run.column("step"), np.arange(1, 26))
+        assert list(run.skipped.values) == [4, 12]
+        assert run.epochs == [] and run.summary is None and run.status == "running"
+
+    def test_a_step_counts_all_that_it_accumulates(self) -> None:
+        run = made("fp32", started(step={"gradient_accumulation": 4}), samples(1, 40, 512.0))
+        assert run.batch_size == 256
+        assert figures.step_ms(run) == pytest.approx(500.0)
+
     def test_without_pictures_the_unit_is_samples(self) -> None:
         run = made("fp32", started(model="linear", dataset="synthetic-regression"))
         assert run.unit == "samples/s"
@@ -222,6 +241,142 @@ class TestLivePanel:
         run.take(Phase(name=PhaseName.MEASURING))
         panel.refresh()
         assert panel.strip.status.whole_text() == "FP32 running"
+
+    def test_compiling_says_that_it_takes_time_and_for_how_long_it_has(self, panel: LivePanel) -> None:
+        run = made("fp32", Phase(name=PhaseName.COMPILING))
+        panel.set_runs([run])
+        status = panel.strip.status
+        assert status.whole_text() == "FP32 running · compiling, this can take a minute"
+        assert not panel.strip.step.isVisible()
+        run.phase_began -= 23
+        panel.refresh()
+        assert status.whole_text() == "FP32 running · compiling, this can take a minute · 23 s"
+        panel.resize(780, 500)
+        panel.set_runs([run])
+        assert status.whole_text() == "FP32 compiling · 23 s"
+
+    def test_a_download_shows_how_far_it_is(self, panel: LivePanel) -> None:
+        panel.set_runs(
+            [made("fp32", Phase(name=PhaseName.DOWNLOADING, fraction=0.42, detail="CIFAR-100, 161 MiB"))]
+        )
+        strip = panel.strip
+        assert strip.status.whole_text() == "FP32 running · downloading CIFAR-100, 161 MiB"
+        assert strip.step.text() == "42 %" and strip.progress.fraction() == pytest.approx(0.42)
+
+    def test_a_pause_is_asked_then_there_then_over(self, qtbot: QtBot, panel: LivePanel) -> None:
+        run = pair()[1]
+        panel.set_runs([run])
+        with qtbot.waitSignal(panel.pause_toggled):
+            qtbot.mouseClick(panel.strip.pause, Qt.MouseButton.LeftButton)
+        panel.set_pause_asked(True)
+        words = [(panel.strip.pause.text(), panel.strip.status.whole_text())]
+        run.take(Phase(name=PhaseName.PAUSED))
+        panel.set_pause_asked(None)
+        words.append((panel.strip.pause.text(), panel.strip.status.whole_text()))
+        assert panel.strip.left.text() == "" and panel.strip.stop.isEnabled()
+        panel.set_pause_asked(False)
+        words.append((panel.strip.pause.text(), panel.strip.status.whole_text()))
+        run.take(Phase(name=PhaseName.MEASURING))
+        panel.set_pause_asked(None)
+        words.append((panel.strip.pause.text(), panel.strip.status.whole_text()))
+        assert words == [
+            ("Continue", "FP16 AMP pausing"),
+            ("Continue", "FP16 AMP paused"),
+            ("Pause", "FP16 AMP going on"),
+            ("Pause", "FP16 AMP running"),
+        ]
+
+    def test_the_cards_own_figures_stand_in_a_line_and_a_cpu_has_none(self, panel: LivePanel) -> None:
+        columns: dict[str, tuple[float, ...]] = {
+            "gpu_utilization_percent": (97.0,) * 50,
+            "power_watts": (1_012.4,) * 50,
+            "temperature_celsius": (61.0,) * 50,
+            "data_wait_ms": (0.64 / 880 * 1000,) * 50,
+        }
+        panel.set_runs([made("fp32", started(), samples(1, 50, **columns))])
+        words = panel.gauges.words.whole_text()
+        assert words == "FP32   GPU busy 97 %  ·  1,012 W  ·  61 °C  ·  waiting for data 1 %"
+        assert panel.gauges.isVisible()
+        panel.set_runs([made("fp32", started(), samples(1, 50, resident_mib=(300.0,) * 50))])
+        assert not panel.gauges.isVisible()
+
+    def test_a_low_panel_keeps_its_height_for_the_plots(self, qtbot: QtBot, panel: LivePanel) -> None:
+        panel.set_runs([made("fp32", started(), samples(1, 50, power_watts=(600.0,) * 50))])
+        assert panel.gauges.isVisible()
+        panel.resize(1120, 500)
+        qtbot.waitUntil(lambda: not panel.gauges.isVisible())
+
+    def test_the_details_say_what_was_in_force_and_what_was_not(self, qtbot: QtBot, panel: LivePanel) -> None:
+        summary = Summary(
+            recipe="channels_last+fused+capture",
+            left_out={"compile": "this model has a loop that changes."},
+            float32_mode="strict",
+            warmup_seconds=48.1,
+            compile_seconds=41.0,
+            parameters_mib=97.5,
+            gradients_mib=97.5,
+            activations_mib=1_900.0,
+            first_nan_step=1_204,
+            paused_seconds=12.5,
+        )
+        plain = made("fp32", started(), samples(1, 20), Finished(summary=Summary(recipe="plain")))
+        panel.set_runs([plain, made("fp16", started("fp16"), Finished(summary=summary))])
+        assert not panel.details.isVisible()
+        qtbot.mouseClick(panel.strip.details, Qt.MouseButton.LeftButton)
+        assert panel.details.isVisible()
+        texts = panel.details.texts()
+        assert texts[:5] == (
+            "FP32",
+            "FP16 AMP",
+            "Recipe in force",
+            "Plain",
+            "channels last, fused optimizer, captured",
+        )
+        for words in (
+            "compiling: this model has a loop that changes",
+            "48.1 s, of it compiling 41.0 s",
+            "at step 1,204",
+            "12.5 s",
+            "parameters 0.10 GiB, gradients 0.10 GiB, activations 1.86 GiB",
+        ):
+            assert words in texts
+        qtbot.mouseClick(panel.strip.details, Qt.MouseButton.LeftButton)
+        assert not panel.details.isVisible()
+
+    def test_before_the_end_the_details_say_what_was_asked_for(self, panel: LivePanel) -> None:
+        panel.set_runs([made("fp32", started(step={"recipe": "fast"}))])
+        panel.open_details()
+        assert panel.details.texts() == (
+            "FP32",
+            "Recipe asked for",
+            "Fast",
+            "The rest is known when the run has ended.",
+        )
+
+    def test_thousands_of_skipped_steps_are_no_more_ticks_than_there_are_pixels(
+        self, panel: LivePanel
+    ) -> None:
+        count = 50_000
+        run = made(
+            "fp16",
+            started("fp16", count),
+            samples(1, count, grad_scale=(1.0,) * count),
+            Skipped(steps=tuple(range(2, count, 2))),
+        )
+        panel.set_runs([run])
+        frame, area = panel.plots.scale.canvas.frame, panel.plots.scale.canvas.area()
+        assert 100 < len(frame.skips) <= area.width() + 1
+        assert frame.skips[0][0] == 2.0
+        assert "skipped" in panel.plots.scale.legend.toolTip()
+        panel.plots.set_x_range((1_000.0, 1_010.0))
+        places = [place for place, _ in panel.plots.scale.canvas.frame.skips]
+        assert places == [1000.0, 1002.0, 1004.0, 1006.0, 1008.0, 1010.0]
+
+    def test_skipped_steps_stand_at_their_time_too(self, panel: LivePanel) -> None:
+        panel.set_runs(pair())
+        panel.set_x_axis("seconds")
+        places = [place for place, _ in panel.plots.scale.canvas.frame.skips]
+        assert places == pytest.approx([step * 64 / 1663.0 for step in (4, 12, 26)])
 
     def test_a_failed_run_tells_why(self, panel: LivePanel) -> None:
         problem = Problem(kind=Kind.OUT_OF_MEMORY, message="It did not fit.", remedy="Take less.")

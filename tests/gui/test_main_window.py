@@ -172,6 +172,69 @@ def test_a_queued_run_can_be_taken_out(qtbot: QtBot, window: MainWindow) -> None
     assert [record.id for record in window.experiments.records()] == [first]
 
 
+def test_a_run_is_paused_and_goes_on(qtbot: QtBot, window: MainWindow) -> None:
+    (run_id,) = submit(window, ENDLESS)
+    wait_for_steps(qtbot, window, run_id)
+    live = window.experiments.live(run_id)
+    qtbot.mouseClick(window.live.strip.pause, Qt.MouseButton.LeftButton)
+    qtbot.waitUntil(lambda: live.is_paused, timeout=WAIT_MS)
+    qtbot.waitUntil(lambda: window.live.strip.status.whole_text().endswith("paused"), timeout=WAIT_MS)
+    paused_at = live.step
+    qtbot.mouseClick(window.live.strip.pause, Qt.MouseButton.LeftButton)
+    qtbot.waitUntil(lambda: live.step > paused_at, timeout=WAIT_MS)
+    assert not live.is_paused and window.live.strip.pause.accessibleName() == "Pause"
+    window.experiments.toggle_pause()
+    qtbot.waitUntil(lambda: live.is_paused, timeout=WAIT_MS)
+    window.experiments.stop()
+    wait_for_end(qtbot, window, 1)
+    assert window.experiments.record(run_id).status is Status.STOPPED
+
+
+def test_a_stopped_run_is_resumed_from_its_last_checkpoint(qtbot: QtBot, window: MainWindow) -> None:
+    (run_id,) = submit(window, experiment_from({**ENDLESS.model_dump(), "checkpoint": {"last": True}}))
+    wait_for_steps(qtbot, window, run_id)
+    window.experiments.stop()
+    wait_for_end(qtbot, window, 1)
+    stopped_at = window.experiments.live(run_id).step
+    assert window.experiments.why_not_resumed(window.experiments.record(run_id)) is None
+    window.runs.resume_requested.emit(run_id)
+    qtbot.waitUntil(lambda: window.experiments.live(run_id).step > stopped_at, timeout=WAIT_MS)
+    window.experiments.stop()
+    wait_for_end(qtbot, window, 1)
+    steps = window.experiments.live(run_id).column("step")
+    assert list(steps) == list(range(1, len(steps) + 1))
+    assert window.live.runs()[0] is window.experiments.live(run_id)
+
+
+def test_a_resumed_run_that_is_taken_out_again_is_as_it_was(qtbot: QtBot, window: MainWindow) -> None:
+    (first,) = submit(window, experiment_from({**ENDLESS.model_dump(), "checkpoint": {"last": True}}))
+    wait_for_steps(qtbot, window, first)
+    window.experiments.stop()
+    wait_for_end(qtbot, window, 1)
+    (second,) = submit(window, ENDLESS)
+    wait_for_steps(qtbot, window, second)
+    window.runs.resume_requested.emit(first)
+    assert window.experiments.record(first).status is Status.QUEUED
+    assert window.experiments.live(first).status == "queued"
+    window.runs.take_out_requested.emit(first)
+    assert window.experiments.record(first).status is Status.STOPPED
+    assert window.experiments.live(first).status == "stopped"
+    window.experiments.stop()
+    wait_for_end(qtbot, window, 2)
+
+
+def test_a_run_without_a_checkpoint_cannot_be_resumed(qtbot: QtBot, window: MainWindow) -> None:
+    (run_id,) = submit(window, ENDLESS)
+    wait_for_steps(qtbot, window, run_id)
+    window.experiments.stop()
+    wait_for_end(qtbot, window, 1)
+    record = window.experiments.record(run_id)
+    assert "no checkpoint" in (window.experiments.why_not_resumed(record) or "")
+    window.experiments.resume(run_id)
+    assert "no checkpoint" in window.notice.text()
+    assert window.experiments.record(run_id).status is Status.STOPPED
+
+
 def test_what_is_queued_when_the_window_closes_is_offered_by_the_next(
     qtbot: QtBot, window: MainWindow, open_window: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -291,7 +291,7 @@ class TestLivePlot:
 
     def test_skipped_steps_stand_at_the_bottom_of_the_grad_scale(self, qtbot: QtBot) -> None:
         plot = made(qtbot, SCALE)
-        plot.set_curves([curve([65536.0] * 100, precision=Precision.FP16, skips=(50.0,))])
+        plot.set_curves([curve([65536.0] * 100, precision=Precision.FP16, skips=np.array([50.0]))])
         plot.refresh()
         color = theme().palette.look(Precision.FP16).color
         assert plot.canvas.frame.skips == ((50.0, color),)

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from PySide6.QtCore import QAbstractTableModel, QEvent, QPoint, Qt
-from PySide6.QtGui import QHelpEvent
+from PySide6.QtGui import QAction, QHelpEvent
 from PySide6.QtTest import QAbstractItemModelTester
 from PySide6.QtWidgets import QAbstractButton, QAbstractItemView, QApplication, QLineEdit, QToolTip
 from pytestqt.qtbot import QtBot
@@ -65,6 +65,7 @@ def record(
     )
 
 
+FOUR = (Precision.FP32, Precision.TF32, Precision.FP16, Precision.BF16)
 FAULT = Problem(kind=Kind.OUT_OF_MEMORY, message="The card is full.", remedy="Take a smaller batch.")
 RUNS = (
     record(1, Precision.FP32, speed=880.4, peak_mib=10_240, accuracy=0.613),
@@ -128,7 +129,7 @@ def test_a_row_tells_its_figures_and_a_missing_one_is_a_dash(panel: RunsPanel) -
     cells = [panel.model.text(row_of(panel, 2), Column(place)) for place in Column]
     assert cells[Column.NAME :] == [
         *("Run 2", "12:02", "small-cnn", "fashion", "FP16 AMP"),
-        *("64", "1,664", "3.10", "60.0", "1.89×", "Finished"),
+        *("Plain", "64", "1,664", "3.10", "60.0", "1.89×", "Finished"),
     ]
     figures = (Column.SPEED, Column.PEAK, Column.ACCURACY, Column.RATIO)
     assert {panel.model.text(row_of(panel, 6), figure) for figure in figures} == {"–"}
@@ -245,10 +246,7 @@ def test_random_updates_keep_the_model_sound(panel: RunsPanel) -> None:
 
 
 def test_thousands_of_runs_are_sorted_and_filtered_and_progress_touches_one_row(qtbot: QtBot) -> None:
-    runs = [
-        record(number, list(Precision)[number % 4], speed=float(number * 7 % 1_000))
-        for number in range(1, 5_001)
-    ]
+    runs = [record(number, FOUR[number % 4], speed=float(number * 7 % 1_000)) for number in range(1, 5_001)]
     panel = RunsPanel()
     qtbot.addWidget(panel)
     panel.set_runs(runs)
@@ -433,3 +431,32 @@ def test_every_cell_can_be_read_aloud(panel: RunsPanel) -> None:
     for row in range(model.rowCount()):
         for place in range(model.columnCount()):
             assert model.data(model.index(row, place), Qt.ItemDataRole.AccessibleTextRole)
+
+
+def action_of(panel: RunsPanel, run: RunRecord, words: str) -> QAction:
+    return next(action for action in panel.menu_for(run).actions() if action.text() == words)
+
+
+def test_a_run_that_cannot_be_resumed_says_why(panel: RunsPanel) -> None:
+    panel.set_resume_obstacle(lambda run: "It has no checkpoint." if run.number == 3 else None)
+    refused = action_of(panel, BY_NUMBER[3], "Resume")
+    assert not refused.isEnabled() and refused.toolTip() == "It has no checkpoint."
+    assert action_of(panel, BY_NUMBER[5], "Resume").isEnabled()
+
+
+def test_a_run_is_resumed_from_its_menu(panel: RunsPanel, qtbot: QtBot) -> None:
+    panel.set_resume_obstacle(lambda _run: None)
+    with qtbot.waitSignal(panel.resume_requested) as signal:
+        action_of(panel, BY_NUMBER[5], "Resume").trigger()
+    assert signal.args == [BY_NUMBER[5].id]
+
+
+def test_the_recipe_in_force_is_told_with_what_was_left_out(panel: RunsPanel) -> None:
+    summary = Summary(recipe="fused+compile", left_out={"capture": "a CPU has no graphs."})
+    panel.update_run(replace(BY_NUMBER[2], summary=summary))
+    index = panel.model.index(row_of(panel, 2), Column.RECIPE)
+    assert index.data() == "Parts"
+    tip = index.data(Qt.ItemDataRole.ToolTipRole)
+    assert tip == "fused optimizer, compiled\nLeft out:\ncapturing: a CPU has no graphs"
+    panel.filter.setText("parts")
+    assert numbers(panel.model) == [2]

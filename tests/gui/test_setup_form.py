@@ -8,7 +8,14 @@ from pathlib import Path
 import pytest
 from PySide6.QtCore import QPoint, QPointF, Qt, QTimer
 from PySide6.QtGui import QWheelEvent
-from PySide6.QtWidgets import QAbstractButton, QAbstractItemView, QApplication, QComboBox, QLineEdit
+from PySide6.QtWidgets import (
+    QAbstractButton,
+    QAbstractItemView,
+    QApplication,
+    QComboBox,
+    QFileDialog,
+    QLineEdit,
+)
 from pytestqt.qtbot import QtBot
 
 from engine.catalog import Catalog, DatasetEntry, DeviceEntry, ModelEntry, PrecisionEntry
@@ -23,7 +30,7 @@ from gui.theme import theme
 # the offscreen platform says so whenever a window or a popup is shown
 pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")
 
-FP32, TF32, FP16, BF16 = Precision
+FP32, TF32, FP16, BF16 = Precision.FP32, Precision.TF32, Precision.FP16, Precision.BF16
 
 
 def device(name: str, *able: Precision, note: str | None = None) -> DeviceEntry:
@@ -46,6 +53,7 @@ def catalog(*devices: DeviceEntry) -> Catalog:
             ModelEntry(name="small-cnn", task="classification", parameters=421_642, min_image_size=8),
             ModelEntry(name="resnet50", task="classification", parameters=25_557_032, min_image_size=32),
             ModelEntry(name="linear", task="regression", parameters=11),
+            ModelEntry(name="gpt", task="language", parameters=5_000_000, max_sequence_length=1_024),
         ),
         datasets=(
             DatasetEntry(
@@ -55,6 +63,7 @@ def catalog(*devices: DeviceEntry) -> Catalog:
                 image_size=28,
                 num_classes=10,
                 train_samples=6_000,
+                validation_samples=1_000,
             ),
             DatasetEntry(
                 name="synthetic",
@@ -65,6 +74,19 @@ def catalog(*devices: DeviceEntry) -> Catalog:
                 any_classes=True,
             ),
             DatasetEntry(name="synthetic-regression", title="Regression", task="regression"),
+            DatasetEntry(
+                name="image-folder",
+                title="A folder of pictures",
+                task="classification",
+                image_size=224,
+                needs_path=True,
+                can_augment=True,
+                fits_device=False,
+                loads=True,
+            ),
+            DatasetEntry(
+                name="synthetic-tokens", title="Tokens", task="language", num_classes=32_000, any_classes=True
+            ),
         ),
     )
 
@@ -287,6 +309,152 @@ def test_options_that_mean_nothing_are_hidden_and_left_out(panel: SetupPanel, qt
     assert not momentum.isVisible()
     assert panel.outcome().problems == {}
     assert experiments(panel)[0].optimizer.momentum == 0
+
+
+def shown(panel: SetupPanel) -> set[str]:
+    """The keys of the options that can be seen."""
+    return {key for key, field in panel.form.more.form.fields.items() if field.isVisible()}
+
+
+def choose(panel: SetupPanel, key: str, value: str) -> None:
+    panel.form.more.form.control(key).edited.emit(value)
+
+
+@pytest.mark.parametrize(
+    ("schedule", "fields"),
+    [
+        ("constant", {"warmup_steps"}),
+        ("cosine", {"warmup_steps", "final_fraction"}),
+        ("one-cycle", {"rise_fraction"}),
+        ("step", {"warmup_steps", "decay_epochs", "decay_factor"}),
+    ],
+)
+def test_a_schedule_shows_its_own_fields(panel: SetupPanel, schedule: str, fields: set[str]) -> None:
+    panel.form.more.set_open(True)
+    choose(panel, "schedule.warmup_steps", "5")
+    choose(panel, "schedule.name", schedule)
+    of_schedule = {key for key in shown(panel) if key.startswith("schedule.")}
+    assert of_schedule == {"schedule.name"} | {f"schedule.{field}" for field in fields}
+    # what is hidden is left out, so that one-cycle is not refused for a warm-up nobody sees
+    assert panel.outcome().problems == {}
+    assert experiments(panel)[0].schedule.name == schedule
+
+
+def test_what_belongs_to_autocast_is_shown_where_it_is_used(panel: SetupPanel) -> None:
+    panel.form.more.set_open(True)
+    choose(panel, "step.fp32_modules", "fc, layer4.*")
+    assert experiments(panel)[1].step.fp32_modules == ("fc", "layer4.*")
+    panel.form.ticked.emit((FP32,))
+    assert not shown(panel) & {"step.fp32_modules", "step.autocast_tf32"}
+    assert experiments(panel)[0].step.fp32_modules == ()
+
+
+def test_a_three_way_switch_is_auto_on_or_off(panel: SetupPanel) -> None:
+    found = []
+    for value in ("true", "false", ""):
+        choose(panel, "optimizer.fused", value)
+        assert panel.form.more.form.control("optimizer.fused").currentData() == value
+        found.append(experiments(panel)[0].optimizer.fused)
+    assert found == [True, False, None]
+    assert panel.form.more.note() == "all default"
+
+
+def test_a_switch_survives_being_used_again(panel: SetupPanel) -> None:
+    wanted = Experiment(
+        data={"augment": True, "on_device": False, "workers": 4},
+        checkpoint={"last": True, "every": 3},
+        step={"recipe": "compile", "fp32_modules": ("fc",), "activation_checkpointing": True},
+        dataset="image-folder",
+        path="/pictures",
+        model="resnet50",
+        precision=FP16,
+    )
+    panel.use_settings(wanted)
+    panel.restore(json.loads(json.dumps(panel.state())))
+    draft = panel._draft
+    assert draft is not None
+    ((_, settings),) = draft.variants(catalog())
+    assert Experiment.model_validate(settings) == wanted
+
+
+def test_loader_settings_are_for_a_dataset_that_is_loaded(panel: SetupPanel, tmp_path: Path) -> None:
+    panel.form.more.set_open(True)
+    loading = {"data.on_device", "data.workers", "data.prefetch"}
+    assert not shown(panel) & loading
+    panel.form.edited.emit("model", "resnet50")
+    panel.form.edited.emit("dataset", "image-folder")
+    panel.form.edited.emit("path", str(tmp_path))
+    assert loading < shown(panel) and "data.persistent_workers" not in shown(panel)
+    choose(panel, "data.workers", "2")
+    assert "data.persistent_workers" in shown(panel)
+    assert {experiment.data.workers for experiment in experiments(panel)} == {2}
+    panel.form.edited.emit("dataset", "fashion")
+    panel.form.edited.emit("model", "small-cnn")
+    assert {experiment.data.workers for experiment in experiments(panel)} == {0}
+
+
+def test_a_folder_is_asked_for_where_the_dataset_is_one(
+    panel: SetupPanel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert not panel.form.path.isVisible()
+    panel.form.edited.emit("model", "resnet50")
+    panel.form.edited.emit("dataset", "image-folder")
+    assert panel.form.path.isVisible()
+    assert "Folder is empty" in (panel.form.problem("path") or "")
+    monkeypatch.setattr(QFileDialog, "getExistingDirectory", lambda *_: str(tmp_path))
+    panel.form.path.button.click()
+    assert panel.form.path.text() == str(tmp_path)
+    assert panel.form.problem("path") is None
+    assert {experiment.path for experiment in experiments(panel)} == {str(tmp_path)}
+
+
+def test_text_has_a_sequence_length_and_no_pictures(panel: SetupPanel) -> None:
+    panel.form.more.set_open(True)
+    panel.form.edited.emit("dataset", "synthetic-tokens")
+    panel.form.edited.emit("model", "gpt")
+    assert "sequence_length" in shown(panel) and "image_size" not in shown(panel)
+    choose(panel, "sequence_length", "2,048")
+    assert "at most 1,024" in (panel.form.problem("sequence_length") or "")
+
+
+def test_the_recipe_is_plain_fast_or_some_parts(panel: SetupPanel, qtbot: QtBot) -> None:
+    recipe = panel.form.recipe
+    assert recipe.choice.value() == "plain" and not recipe.boxes["fused"].isVisible()
+    recipe.choice.button("fast").click()
+    assert {experiment.step.recipe for experiment in experiments(panel)} == {"fast"}
+    recipe.choice.button("parts").click()
+    assert all(box.isVisible() and box.isChecked() for box in recipe.boxes.values())
+    recipe.boxes["compile"].click()
+    assert {experiment.step.recipe for experiment in experiments(panel)} == {"channels_last+fused+capture"}
+    recipe.boxes["compile"].click()
+    # all of them are fast, and the ticks stay under the hand that sets them
+    assert experiments(panel)[0].step.recipe == "fast" and recipe.choice.value() == "parts"
+    panel.reset_action.trigger()
+    assert recipe.choice.value() == "plain" and not recipe.boxes["fused"].isVisible()
+
+
+def test_accumulation_makes_fewer_steps(panel: SetupPanel) -> None:
+    choose(panel, "step.gradient_accumulation", "4")
+    assert panel.foot.line.text() == "2 runs, 192 steps each"
+
+
+def test_checkpoints_are_counted_where_there_are_any(panel: SetupPanel) -> None:
+    panel.form.more.set_open(True)
+    assert "checkpoint.every" not in shown(panel)
+    choose(panel, "checkpoint.last", "true")
+    assert "checkpoint.every" in shown(panel)
+    choose(panel, "validation.every", "0")
+    assert "checkpoint.best" not in shown(panel)
+
+
+def test_a_preset_says_that_it_is_smaller_without_a_gpu(panel: SetupPanel) -> None:
+    name = next(found.name for found in all_presets() if found.without_gpu_note)
+    panel.choose_preset(name)
+    note = preset(name).without_gpu_note
+    assert note and panel.form.preset_field.hint() == note
+    assert note in panel.form.preset.toolTip()
+    panel.set_catalog(catalog(device("cuda:0", *Precision)))
+    assert panel.form.preset_field.hint() == ""
 
 
 def test_what_is_left_behind_survives_a_restart(panel: SetupPanel, qtbot: QtBot) -> None:

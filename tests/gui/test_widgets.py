@@ -171,7 +171,7 @@ def test_markers_are_filled_or_hollow_in_the_precisions_colour(qtbot: QtBot, pre
         )
         middle = QPoint(filled.width() // 2, filled.height() // 2)
         assert filled.pixelColor(middle) == color
-        assert hollow.pixelColor(middle).alpha() == 0
+        assert hollow.pixelColor(middle).alpha() < 32
     for widget in (Marker(precision), LineSample(precision)):
         qtbot.addWidget(widget)
         assert not widget.grab().isNull()

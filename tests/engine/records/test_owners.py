@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import subprocess
@@ -146,7 +147,17 @@ def test_an_interrupted_run_tells_all_that_can_be_said(
         summary = store.summary_so_far(run.id)
     assert (summary.steps, summary.epochs, summary.skipped_steps) == (60, 1.2, 3)
     assert (summary.best_validation_accuracy, summary.final_validation_accuracy) == (0.75, 0.7)
+    assert (summary.best_epoch, summary.first_nan_step) == (2, None)
     assert summary.final_grad_scale == 1_024.0
+
+
+def test_an_interrupted_run_tells_since_when_its_loss_was_no_number(
+    path: Path, batch: Callable[..., Samples]
+) -> None:
+    with Store(path) as store:
+        run = store.add(Experiment())
+        store.record(run.id, [batch(1, 2), batch(3, 3, loss=(0.5, math.nan, math.nan))])
+        assert store.summary_so_far(run.id).first_nan_step == 4
 
 
 def test_this_process_stays_itself_when_the_clock_is_set() -> None:

@@ -191,7 +191,7 @@ def test_epochs_count_from_one(hello: Any) -> None:
 def test_the_shuffle_is_no_steps_time(hello: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     order: list[str] = []
     epoch, begin = Resident.epoch, Telemetry.begin
-    monkeypatch.setattr(Resident, "epoch", lambda source: order.append("shuffle") or epoch(source))
+    monkeypatch.setattr(Resident, "epoch", lambda source, *at: order.append("shuffle") or epoch(source, *at))
     monkeypatch.setattr(Telemetry, "begin", lambda telemetry: order.append("begin") or begin(telemetry))
     hello(epochs=2)
     assert order == ["shuffle", "begin"] * 2

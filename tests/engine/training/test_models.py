@@ -48,6 +48,19 @@ def test_every_classifier_of_torchvision_is_there_by_its_own_name() -> None:
     assert "resnet50" in ENTRIES and "raft_large" not in ENTRIES and "fasterrcnn_resnet50_fpn" not in ENTRIES
 
 
+@pytest.mark.parametrize("name", FAMILIES)
+def test_channels_last_is_for_models_made_of_convolutions(name: str) -> None:
+    with torch.device("meta"):
+        size = ENTRIES[name].min_image_size or 0
+        model = build_model(name, image_size=size, channels=3, num_classes=7, seed=0)
+    convolutions = sum(isinstance(module, torch.nn.Conv2d) for module in model.modules())
+    assert ENTRIES[name].is_convolutional == (convolutions > 1)
+
+
+def test_neither_a_linear_model_nor_a_language_model_has_convolutions() -> None:
+    assert not any(ENTRIES[name].is_convolutional for name in ("linear", "causal-lm-tiny", "vit_l_16"))
+
+
 @pytest.mark.parametrize("name", ["linear", "small-cnn", "resnet18", "squeezenet1_1"])
 def test_parameters_are_counted_right(name: str) -> None:
     classes = 10 if name == "small-cnn" else 1_000

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -9,7 +10,14 @@ import torch
 
 from engine.catalog import PrecisionEntry
 from engine.experiment import Precision
-from engine.training.precision import autocast, cpu_precisions, cuda_precisions, float32_mode
+from engine.training.precision import (
+    autocast,
+    cpu_precisions,
+    cuda_precisions,
+    float32_mode,
+    float32_mode_name,
+    other_accelerator_precisions,
+)
 from engine.training.processor import Processor, from_cpuinfo
 
 
@@ -17,22 +25,84 @@ def by_name(entries: tuple[PrecisionEntry, ...]) -> dict[Precision, PrecisionEnt
     return {entry.precision: entry for entry in entries}
 
 
-def flags() -> list[str]:
+def backends() -> tuple[Any, ...]:
     cudnn: Any = torch.backends.cudnn
-    return [part.fp32_precision for part in (torch.backends.cuda.matmul, cudnn.conv, cudnn.rnn)]
+    mkldnn: Any = torch.backends.mkldnn
+    return (torch.backends.cuda.matmul, cudnn.conv, cudnn.rnn, mkldnn.matmul)
 
 
+def new_flags() -> list[str]:
+    return [backend.fp32_precision for backend in backends()]
+
+
+def old_flags() -> tuple[bool, bool, str]:
+    """Reading these raises where the two interfaces disagree, as torch.compile would find out."""
+    return (
+        torch.backends.cuda.matmul.allow_tf32,
+        torch.backends.cudnn.allow_tf32,
+        torch.get_float32_matmul_precision(),
+    )
+
+
+@pytest.fixture(params=["as PyTorch comes", "all in TF32", "all strict", "medium"])
+def flags_before(request: pytest.FixtureRequest) -> Iterator[object]:
+    """What a user may have set beforehand, through either interface."""
+    came, came_new = old_flags(), new_flags()
+    if request.param in ("all in TF32", "all strict"):
+        allow = request.param == "all in TF32"
+        torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = allow
+    elif request.param == "medium":
+        torch.set_float32_matmul_precision("medium")
+    yield old_flags(), new_flags()
+    torch.set_float32_matmul_precision(came[2])
+    torch.backends.cudnn.allow_tf32 = came[1]
+    for backend, value in zip(backends(), came_new, strict=True):
+        backend.fp32_precision = value
+
+
+@pytest.mark.parametrize("autocast_tf32", [False, True])
 @pytest.mark.parametrize("precision", list(Precision))
-def test_tf32_is_on_for_tf32_alone_and_restored_afterwards(precision: Precision) -> None:
-    before = flags()
-    with float32_mode(precision):
-        assert flags() == (["tf32"] * 3 if precision is Precision.TF32 else ["ieee"] * 3)
-    assert flags() == before
+def test_float32_products_are_made_as_the_precision_says_and_the_flags_restored(
+    flags_before: object, precision: Precision, autocast_tf32: bool
+) -> None:
+    mode = float32_mode_name(precision, autocast_tf32)
+    with float32_mode(precision, autocast_tf32):
+        if mode == "default":
+            assert (old_flags(), new_flags()) == flags_before
+        elif mode == "tf32":
+            assert (old_flags(), new_flags()) == ((True, True, "high"), ["tf32"] * 4)
+        else:
+            assert (old_flags(), new_flags()) == ((False, False, "highest"), ["ieee"] * 4)
+    assert (old_flags(), new_flags()) == flags_before
+
+
+def test_flags_are_restored_after_a_failure() -> None:
+    before = old_flags(), new_flags()
+    with pytest.raises(ValueError, match="training"), float32_mode(Precision.TF32):
+        raise ValueError("training failed")
+    assert (old_flags(), new_flags()) == before
+
+
+def test_only_tf32_and_autocast_where_it_is_allowed_use_tf32() -> None:
+    plainly = {name: float32_mode_name(name) for name in Precision}
+    allowed = {name: float32_mode_name(name, autocast_tf32=True) for name in Precision}
+    assert [name for name in Precision if plainly[name] == "tf32"] == [Precision.TF32]
+    assert {name for name in Precision if allowed[name] != plainly[name]} == {
+        name for name in Precision if name.is_autocast
+    }
+    assert plainly[Precision.DEFAULT] == allowed[Precision.DEFAULT] == "default"
+    assert allowed[Precision.FP32] == "strict"
 
 
 @pytest.mark.parametrize(
     ("precision", "dtype"),
-    [("fp32", torch.float32), ("fp16", torch.float16), ("bf16", torch.bfloat16)],
+    [
+        ("fp32", torch.float32),
+        ("default", torch.float32),
+        ("fp16", torch.float16),
+        ("fp16-unscaled", torch.float16),
+        ("bf16", torch.bfloat16),
+    ],
 )
 def test_a_product_is_computed_in_the_format_named(precision: str, dtype: torch.dtype) -> None:
     left, right = torch.ones(4, 4), torch.ones(4, 4)
@@ -41,9 +111,31 @@ def test_a_product_is_computed_in_the_format_named(precision: str, dtype: torch.
     assert (left @ right).dtype is torch.float32
 
 
+def test_the_cache_of_cast_weights_can_be_off() -> None:
+    with autocast(Precision.BF16, torch.device("cpu"), cache_enabled=False):
+        assert not torch.is_autocast_cache_enabled()
+    with autocast(Precision.BF16, torch.device("cpu")):
+        assert torch.is_autocast_cache_enabled()
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        cuda_precisions((9, 0)),
+        cuda_precisions((7, 0)),
+        other_accelerator_precisions(),
+        cpu_precisions(Processor("A CPU", 1_024)),
+    ],
+)
+def test_every_device_says_of_each_precision_whether_it_can(entries: tuple[PrecisionEntry, ...]) -> None:
+    assert [entry.precision for entry in entries] == list(Precision)
+    assert all(entry.available is (entry.reason is None) for entry in entries)
+    assert by_name(entries)[Precision.FP16_UNSCALED].note is not None
+
+
 @pytest.mark.parametrize(
     ("capability", "tf32", "notes"),
-    [((9, 0), True, 0), ((8, 0), True, 0), ((7, 5), False, 1), ((6, 1), False, 2)],
+    [((9, 0), True, 1), ((8, 0), True, 1), ((7, 5), False, 3), ((6, 1), False, 4)],
 )
 def test_cards_differ_by_generation(capability: tuple[int, int], tf32: bool, notes: int) -> None:
     entries = by_name(cuda_precisions(capability))
@@ -57,6 +149,7 @@ def test_a_cpu_does_all_but_tf32(computes_bf16: bool | None, says: bool) -> None
     assert [name for name, entry in entries.items() if not entry.available] == [Precision.TF32]
     assert (entries[Precision.BF16].note is not None) is says
     assert entries[Precision.FP16].note is not None
+    assert entries[Precision.DEFAULT].note == "the same as fp32 here"
 
 
 def test_a_processor_is_read_from_cpuinfo() -> None:

@@ -1,31 +1,97 @@
-"""Loss scaling and clipping, step by step."""
+"""The plain step against a loop by hand; loss scaling, clipping and accumulation, step by step."""
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import pytest
 import torch
 from torch import nn
-from torch.nn.functional import mse_loss
+from torch.nn.functional import cross_entropy, mse_loss
 
-from engine.experiment import Experiment
-from engine.training.step import PlainStep, optimizer_for, scaler_for
+from engine.experiment import Experiment, layered
+from engine.training.models import build_model
+from engine.training.recipe import build_step
+from engine.training.step import TrainingStep
 
 CPU = torch.device("cpu")
+DTYPES = {"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16, "fp16-unscaled": torch.float16}
+OPTIMIZERS: dict[str, tuple[type[torch.optim.Optimizer], dict[str, float]]] = {
+    "adamw": (torch.optim.AdamW, {"weight_decay": 0.1}),
+    "adam": (torch.optim.Adam, {"weight_decay": 0.1}),
+    "sgd": (torch.optim.SGD, {"weight_decay": 0.1, "momentum": 0.9}),
+}
 
 
-def make_step(model: nn.Module, **settings: Any) -> PlainStep:
-    experiment = Experiment.model_validate(settings)
-    return PlainStep(
-        model,
-        mse_loss,
-        optimizer_for(model, experiment),
-        scaler_for(experiment, CPU),
-        device=CPU,
-        precision=experiment.precision,
-        clip_norm=experiment.step.clip_norm,
+def small_cnn() -> nn.Module:
+    return build_model("small-cnn", image_size=8, channels=1, num_classes=4, seed=0)
+
+
+def pictures(number: int, size: int = 4) -> list[tuple[torch.Tensor, torch.Tensor]]:
+    generator = torch.Generator().manual_seed(1)
+    return [
+        (torch.randn(size, 1, 8, 8, generator=generator), torch.randint(4, (size,), generator=generator))
+        for _ in range(number)
+    ]
+
+
+def step_of(model: nn.Module, *tables: Any, loss: Any = cross_entropy) -> TrainingStep:
+    experiment = Experiment.model_validate(layered(*tables))
+    return build_step(model, loss, experiment, CPU, is_convolutional=True)
+
+
+def figure(step: TrainingStep, row: torch.Tensor, name: str) -> float:
+    return row[step.columns.index(name)].item()
+
+
+def losses_by_hand(
+    precision: str, optimizer_name: str, clip_norm: float | None, accumulation: int
+) -> list[float]:
+    """The loop as the guides write it."""
+    model = small_cnn()
+    kind, settings = OPTIMIZERS[optimizer_name]
+    optimizer = kind(model.parameters(), lr=0.01, **settings)  # type: ignore[call-arg]
+    scaler = torch.amp.GradScaler("cpu", enabled=precision == "fp16", init_scale=1024, growth_interval=3)
+    dtype, losses, loss_of_step = DTYPES[precision], [], 0.0
+    for number, (inputs, targets) in enumerate(pictures(8), start=1):
+        with torch.autocast("cpu", dtype=dtype or torch.bfloat16, enabled=dtype is not None):
+            loss = cross_entropy(model(inputs), targets) / accumulation
+        scaler.scale(loss).backward()
+        loss_of_step = loss.detach() + loss_of_step
+        if number % accumulation == 0:
+            if clip_norm is not None:
+                scaler.unscale_(optimizer)
+                nn.utils.clip_grad_norm_(model.parameters(), clip_norm)
+            scaler.step(optimizer)
+            scaler.update()
+            optimizer.zero_grad()
+            losses.append(loss_of_step.item())
+            loss_of_step = 0.0
+    return losses
+
+
+@pytest.mark.parametrize("precision", DTYPES)
+@pytest.mark.parametrize(
+    ("optimizer", "clip_norm", "accumulation"),
+    [("adamw", None, 1), ("adamw", 0.1, 1), ("adamw", None, 2), ("adam", 0.1, 4), ("sgd", 0.1, 2)],
+)
+def test_losses_are_bit_for_bit_those_of_a_loop_by_hand(
+    precision: str, optimizer: str, clip_norm: float | None, accumulation: int
+) -> None:
+    step = step_of(
+        small_cnn(),
+        {
+            "precision": precision,
+            "optimizer": {"name": optimizer, "learning_rate": 0.01, **OPTIMIZERS[optimizer][1]},
+            "scaler": {"init_scale": 1024, "growth_interval": 3},
+            "step": {"clip_norm": clip_norm, "gradient_accumulation": accumulation},
+        },
     )
+    batches = iter(pictures(8))
+    groups = [list(itertools.islice(batches, accumulation)) for _ in range(8 // accumulation)]
+    losses = [step(group)[0].item() for group in groups]
+    assert losses == losses_by_hand(precision, optimizer, clip_norm, accumulation)
 
 
 def test_overflows_are_skipped_counted_and_halve_the_scale(hello: Any) -> None:
@@ -58,22 +124,85 @@ def test_bf16_takes_a_scaler_when_asked(hello: Any) -> None:
     assert hello(precision="bf16", scaler={"mode": "on"}).summary.final_grad_scale == 65_536
 
 
+def values_of(step: TrainingStep) -> list[torch.Tensor]:
+    """Parameters and the optimizer's state."""
+    state = [value for entry in step.optimizer.state.values() for value in entry.values()]
+    return [tensor.detach().clone() for tensor in (*step.model.parameters(), *state)]
+
+
+@pytest.mark.parametrize("clip_norm", [None, 0.1])
+@pytest.mark.parametrize("fused", [False, True])
+@pytest.mark.parametrize("optimizer", ["adamw", "adam", "sgd"])
+@pytest.mark.parametrize("at", [0, 2])
+def test_an_infinite_gradient_skips_exactly_its_step(
+    optimizer: str, fused: bool, clip_norm: float | None, at: int
+) -> None:
+    model = small_cnn()
+    step = step_of(
+        model,
+        {
+            "precision": "bf16",
+            "optimizer": {"name": optimizer, "fused": fused, "momentum": 0.9 if optimizer == "sgd" else 0},
+            "scaler": {"mode": "on", "init_scale": 1024},
+            "step": {"clip_norm": clip_norm},
+        },
+    )
+    weight = next(model.parameters())
+    rows = []
+    for number, batch in enumerate(pictures(5)):
+        # The first step of an optimizer has no state yet: what it makes then must be as if it had not been.
+        before = values_of(step)
+        hook = weight.register_hook(lambda gradient: gradient * torch.inf) if number == at else None
+        rows.append(step([batch]).clone())
+        if hook is not None:
+            hook.remove()
+            after = values_of(step)
+            assert all(torch.equal(now, then) for now, then in zip(after, before, strict=False))
+            assert not any(extra.any() for extra in after[len(before) :])
+    found = [figure(step, row, "found_inf") for row in rows]
+    scales = [figure(step, row, "grad_scale") for row in rows]
+    assert found == [float(number == at) for number in range(5)]
+    assert scales == [1024.0 if number <= at else 512.0 for number in range(5)]
+    assert all(torch.isfinite(value).all() for value in values_of(step))
+
+
+def test_fused_and_unfused_agree_after_a_skipped_first_step() -> None:
+    settings = {"precision": "bf16", "scaler": {"mode": "on"}}
+    sgd = {"name": "sgd", "momentum": 0.9, "weight_decay": 0.1}
+    ended = []
+    for fused in (False, True):
+        model = small_cnn()
+        step = step_of(model, settings, {"optimizer": {**sgd, "fused": fused}})
+        hook = next(model.parameters()).register_hook(lambda gradient: gradient * torch.inf)
+        batches = pictures(4)
+        step(batches[:1])
+        hook.remove()
+        for batch in batches[1:]:
+            step([batch])
+        ended.append(values_of(step))
+    for unfused, fused_one in zip(*ended, strict=True):
+        torch.testing.assert_close(fused_one, unfused)
+
+
 @pytest.mark.parametrize("precision", ["fp32", "bf16", "fp16"])
 def test_gradients_are_clipped_after_unscaling(precision: str) -> None:
     torch.manual_seed(0)
     model = nn.Linear(10, 1)
     before = [parameter.detach().clone() for parameter in model.parameters()]
-    step = make_step(
+    step = step_of(
         model,
-        precision=precision,
-        scaler={"init_scale": 256},
-        optimizer={"name": "sgd", "learning_rate": 1},
-        step={"clip_norm": 0.01},
+        {
+            "precision": precision,
+            "scaler": {"init_scale": 256},
+            "optimizer": {"name": "sgd", "learning_rate": 1},
+            "step": {"clip_norm": 0.01},
+        },
+        loss=mse_loss,
     )
-    figures = step(torch.randn(20, 10), 5 + torch.randn(20, 1))
+    row = step([(torch.randn(20, 10), 5 + torch.randn(20, 1))])
     moved = [now - then for now, then in zip(model.parameters(), before, strict=True)]
     assert torch.cat([part.flatten() for part in moved]).norm().item() == pytest.approx(0.01, rel=1e-3)
-    assert figures["grad_norm"].item() > 1
+    assert figure(step, row, "grad_norm") > 1
 
 
 def test_a_small_gradient_is_not_clipped(hello: Any) -> None:
@@ -82,17 +211,61 @@ def test_a_small_gradient_is_not_clipped(hello: Any) -> None:
     assert free.samples.grad_norm is None and len(clipped.samples.grad_norm) == 5
 
 
-def test_figures_stay_on_the_device_as_tensors() -> None:
-    step = make_step(nn.Linear(10, 1), precision="fp16", step={"clip_norm": 1.0})
-    figures = step(torch.randn(4, 10), torch.randn(4, 1))
-    assert tuple(figures) == ("loss", "grad_scale", "grad_norm", "found_inf")
-    assert set(step.columns) == set(figures)
-    assert all(isinstance(figure, torch.Tensor) and figure.ndim == 0 for figure in figures.values())
+@pytest.mark.parametrize(
+    ("settings", "columns"),
+    [
+        ({}, ("loss",)),
+        ({"step": {"clip_norm": 1.0}}, ("loss", "grad_norm")),
+        ({"precision": "fp16"}, ("loss", "grad_scale", "found_inf")),
+        ({"precision": "fp16-unscaled"}, ("loss",)),
+        (
+            {"precision": "fp16", "step": {"clip_norm": 1.0}},
+            ("loss", "grad_scale", "found_inf", "grad_norm"),
+        ),
+    ],
+)
+def test_a_step_gives_one_row_of_figures(settings: dict[str, Any], columns: tuple[str, ...]) -> None:
+    step = step_of(nn.Linear(10, 1), settings, loss=mse_loss)
+    row = step([(torch.randn(4, 10), torch.randn(4, 1))])
+    assert step.columns == columns
+    assert row.shape == (len(columns),) and row.dtype is torch.float32 and not row.requires_grad
 
 
-def test_sgd_and_adamw_take_their_settings() -> None:
-    model = nn.Linear(2, 1)
-    sgd = optimizer_for(model, Experiment.model_validate({"optimizer": {"name": "sgd", "momentum": 0.9}}))
-    adamw = optimizer_for(model, Experiment.model_validate({"optimizer": {"weight_decay": 0.01}}))
-    assert isinstance(sgd, torch.optim.SGD) and sgd.defaults["momentum"] == 0.9
-    assert isinstance(adamw, torch.optim.AdamW) and adamw.defaults["weight_decay"] == 0.01
+@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+def test_accumulating_four_times_16_equals_once_64(precision: str) -> None:
+    settings = {
+        "precision": precision,
+        "scaler": {"init_scale": 1024},
+        "optimizer": {"name": "sgd", "learning_rate": 0.1, "momentum": 0.9},
+        "step": {"clip_norm": 1.0},
+    }
+    whole, parts = step_of(small_cnn(), settings), step_of(small_cnn(), settings)
+    tolerance = 1e-5 if precision == "fp32" else 2e-3
+    for batch in pictures(5, size=64):
+        group = list(zip(batch[0].split(16), batch[1].split(16), strict=True))
+        expected = whole([batch])
+        torch.testing.assert_close(parts(group), expected, rtol=tolerance, atol=tolerance)
+    for one, other in zip(whole.model.parameters(), parts.model.parameters(), strict=True):
+        torch.testing.assert_close(other, one, rtol=tolerance, atol=tolerance)
+
+
+def test_each_sample_of_a_group_weighs_the_same() -> None:
+    settings = {"optimizer": {"name": "sgd", "learning_rate": 0.1}}
+    whole, parts = step_of(small_cnn(), settings), step_of(small_cnn(), settings)
+    inputs, targets = pictures(1, size=10)[0]
+    group = [(inputs[:7], targets[:7]), (inputs[7:], targets[7:])]
+    torch.testing.assert_close(parts(group), whole([(inputs, targets)]))
+    for one, other in zip(whole.model.parameters(), parts.model.parameters(), strict=True):
+        torch.testing.assert_close(other, one)
+
+
+def test_the_learning_rate_can_be_set_for_each_step() -> None:
+    model = nn.Linear(10, 1)
+    step = step_of(model, {"optimizer": {"name": "sgd", "learning_rate": 1}}, loss=mse_loss)
+    before = [parameter.detach().clone() for parameter in model.parameters()]
+    step.set_learning_rate(0.0)
+    step([(torch.randn(4, 10), torch.randn(4, 1))])
+    assert all(torch.equal(now, then) for now, then in zip(model.parameters(), before, strict=True))
+    step.set_learning_rate(0.5)
+    step([(torch.randn(4, 10), torch.randn(4, 1))])
+    assert torch.equal(model.weight, before[0] - 0.5 * model.weight.grad)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from engine.training.run import samples_of
+from engine.training.samples import samples_of
 from engine.training.telemetry import Rows, Telemetry
 
 CPU = torch.device("cpu")
@@ -14,7 +14,8 @@ CPU = torch.device("cpu")
 def record(telemetry: Telemetry, steps: int) -> None:
     telemetry.begin()
     for number in range(steps):
-        telemetry.record({"loss": torch.tensor(float(number))}, samples=8)
+        telemetry.data_ready()
+        telemetry.record(torch.tensor([float(number)]), samples=8, learning_rate=0.1)
 
 
 def test_more_steps_than_a_block_holds_arrive_in_order() -> None:
@@ -44,6 +45,34 @@ def test_a_gap_is_no_steps_time() -> None:
     assert (np.diff(rows.seconds) > 0).all()
 
 
+def test_waiting_for_data_is_part_of_the_step_and_told_apart() -> None:
+    telemetry = Telemetry(CPU, ("loss",))
+    telemetry.begin()
+    sum(range(1_000_000))  # the data are late
+    telemetry.data_ready()
+    telemetry.record(torch.zeros(1), samples=8, learning_rate=0.1)
+    (rows,) = telemetry.flush()
+    assert rows.step_seconds[0] / 2 < rows.wait_seconds[0] < rows.step_seconds[0]
+
+
+def test_a_pause_is_in_no_rows_seconds() -> None:
+    telemetry = Telemetry(CPU, ("loss",))
+    record(telemetry, 1)
+    (before,) = telemetry.flush()
+    telemetry.begin(paused_seconds=1_000)
+    telemetry.record(torch.zeros(1), samples=8, learning_rate=0.1)
+    (after,) = telemetry.flush()
+    assert after.seconds[0] - before.seconds[0] < -900
+    assert 0 < after.step_seconds[0] < 1
+
+
+def test_a_resumed_run_counts_on() -> None:
+    telemetry = Telemetry(CPU, ("loss",), first_step=40, first_seconds=100)
+    record(telemetry, 2)
+    (rows,) = telemetry.flush()
+    assert rows.step.tolist() == [41, 42] and 100 < rows.seconds[0] < rows.seconds[1]
+
+
 def test_collecting_is_due_again_after_the_interval() -> None:
     assert Telemetry(CPU, ("loss",), interval_seconds=0).is_due()
     assert not Telemetry(CPU, ("loss",), interval_seconds=3_600).is_due()
@@ -55,8 +84,11 @@ def test_samples_repeat_the_memory_and_keep_a_nan() -> None:
         samples=np.array([8, 4]),
         seconds=np.array([0.5, 1.0]),
         step_seconds=np.array([0.5, 0.5]),
+        wait_seconds=np.array([0.25, 0.0]),
+        learning_rate=np.array([0.1, 0.05]),
         figures={"loss": np.array([1.0, np.nan]), "found_inf": np.array([0.0, 1.0])},
     )
-    event = samples_of([rows], learning_rate=0.1, memory={"resident_mib": 7.0})
+    event = samples_of([rows], {"resident_mib": 7.0})
     assert event.samples_per_second == (16, 8) and event.resident_mib == (7, 7)
     assert np.isnan(event.loss[1]) and event.grad_scale is None
+    assert event.learning_rate == (0.1, 0.05) and event.data_wait_ms == (250, 0)

@@ -1,0 +1,171 @@
+"""Whether a dataset can be trained on as an experiment says, and whether its model can take it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from engine.entries import Catalog, DatasetEntry, ModelEntry
+from engine.experiment import Experiment
+from engine.problem import Problem, request_problem
+
+
+def dataset_problems(experiment: Experiment, dataset: DatasetEntry) -> Iterator[Problem]:
+    """What of the settings the dataset cannot do, whatever the model."""
+    yield from _size_problems(experiment, dataset)
+    yield from _shape_problems(experiment, dataset)
+    yield from _path_problems(experiment, dataset)
+    yield from _handling_problems(experiment, dataset)
+
+
+def fit_problems(
+    experiment: Experiment, model: ModelEntry, dataset: DatasetEntry, catalog: Catalog
+) -> Iterator[Problem]:
+    """Why the model cannot take the dataset."""
+    if model.task != dataset.task:
+        fitting = [entry.name for entry in catalog.datasets if entry.task == model.task]
+        yield request_problem(
+            f"dataset is '{dataset.name}', which {model.name} cannot take: "
+            f"it is for {dataset.task}, and the model does {model.task}.",
+            f"With {model.name} choose one of: {', '.join(fitting)}.",
+            key="dataset",
+            value=dataset.name,
+            allowed=", ".join(fitting),
+        )
+        return
+    yield from _picture_problems(experiment, model, dataset)
+    longest = model.max_sequence_length
+    if longest is not None and experiment.sequence_length > longest:
+        yield request_problem(
+            f"sequence_length is {experiment.sequence_length:,}, but {model.name} takes at most {longest:,}.",
+            f"Set sequence_length to at most {longest:,}.",
+            key="sequence_length",
+            value=experiment.sequence_length,
+            allowed=f"2 to {longest:,}",
+        )
+
+
+def _size_problems(experiment: Experiment, dataset: DatasetEntry) -> Iterator[Problem]:
+    if dataset.needs_path:
+        return  # only the folder itself says how much it holds
+    available, size = dataset.train_samples or experiment.samples, experiment.batch_size
+    if size > available:
+        yield request_problem(
+            f"batch_size is {size:,}, but {dataset.name} has {available:,} samples.",
+            f"Set batch_size to at most {available:,}.",
+            key="batch_size",
+            value=size,
+            allowed=f"1 to {available:,}",
+        )
+        return
+    accumulated, batches = experiment.step.gradient_accumulation, -(-available // size)
+    if accumulated > batches:
+        many = f"{batches:,} batches of {size:,}" if batches > 1 else "a single batch"
+        yield request_problem(
+            f"step.gradient_accumulation is {accumulated:,}, but an epoch of {dataset.name} is {many}.",
+            f"Set step.gradient_accumulation to at most {batches:,}, or make the batches smaller.",
+            key="step.gradient_accumulation",
+            value=accumulated,
+            allowed=f"1 to {batches:,}",
+        )
+
+
+def _shape_problems(experiment: Experiment, dataset: DatasetEntry) -> Iterator[Problem]:
+    classes = experiment.num_classes
+    # only the folder itself says how many it has, and a saved run of it says so too
+    is_known = not dataset.any_classes and not dataset.needs_path
+    if classes is not None and is_known and classes != dataset.num_classes:
+        own = dataset.num_classes
+        has = f"{own:,}" if own else "no classes"
+        yield request_problem(
+            f"num_classes is {classes:,}, but {dataset.name} has {has}.",
+            "Leave num_classes empty.",
+            key="num_classes",
+            value=classes,
+            allowed=str(own) if own is not None else None,
+        )
+    if experiment.image_size is not None and dataset.image_size is None:
+        yield request_problem(
+            f"image_size is {experiment.image_size}, but {dataset.name} has no pictures.",
+            "Leave image_size empty.",
+            key="image_size",
+            value=experiment.image_size,
+        )
+
+
+def _path_problems(experiment: Experiment, dataset: DatasetEntry) -> Iterator[Problem]:
+    path = experiment.path
+    if dataset.needs_path and path is None:
+        message = f"path is empty, but {dataset.name} needs a folder of pictures."
+        yield request_problem(
+            message, "Set path to a folder that has one folder of pictures for each class.", key="path"
+        )
+    elif dataset.needs_path and path is not None and not _is_folder(path):
+        message = f"path is '{path}', but there is no folder of that name that can be read."
+        yield request_problem(message, "Check the spelling, and whose folder it is.", key="path", value=path)
+    elif path is not None and not dataset.needs_path:
+        message = f"path is '{path}', but {dataset.name} does not come from a folder of yours."
+        yield request_problem(message, "Leave path empty, or choose image-folder.", key="path", value=path)
+
+
+def _is_folder(path: str) -> bool:
+    try:
+        return Path(path).expanduser().is_dir()
+    except (OSError, RuntimeError, ValueError):
+        # a folder above it that is closed to us, a home that is nobody's, a name that cannot be one
+        return False
+
+
+def _handling_problems(experiment: Experiment, dataset: DatasetEntry) -> Iterator[Problem]:
+    if experiment.label_smoothing and dataset.task == "regression":
+        yield request_problem(
+            f"label_smoothing is {experiment.label_smoothing:g}, but {dataset.name} has no labels to smooth.",
+            "Set label_smoothing to 0.",
+            key="label_smoothing",
+            value=experiment.label_smoothing,
+        )
+    if experiment.data.augment and not dataset.can_augment:
+        yield request_problem(
+            f"data.augment is on, but samples of {dataset.name} cannot be shifted and flipped.",
+            "Switch data.augment off.",
+            key="data.augment",
+            value="true",
+        )
+    if experiment.data.on_device and not dataset.fits_device:
+        yield request_problem(
+            f"data.on_device is on, but {dataset.name} is too large to be kept on the device.",
+            "Leave data.on_device empty, or switch it off.",
+            key="data.on_device",
+            value="true",
+        )
+    if experiment.checkpoint.best and (reason := _no_validation(experiment, dataset)):
+        yield request_problem(
+            f"checkpoint.best is on, but {reason}: no accuracy says which state is the best.",
+            "Switch checkpoint.best off, or let the run validate.",
+            key="checkpoint.best",
+            value="true",
+        )
+
+
+def _no_validation(experiment: Experiment, dataset: DatasetEntry) -> str | None:
+    if not experiment.validation.every:
+        return "validation.every is 0"
+    if dataset.validation_samples is None and not dataset.needs_path:
+        return f"{dataset.name} has nothing to validate on"
+    return None
+
+
+def _picture_problems(experiment: Experiment, model: ModelEntry, dataset: DatasetEntry) -> Iterator[Problem]:
+    size = experiment.image_size or dataset.image_size
+    least, multiple = model.min_image_size, model.image_size_multiple or 1
+    if size is None or least is None or (size >= least and size % multiple == 0):
+        return
+    allowed = f"{least} or more" + (f", in multiples of {multiple}" if multiple > 1 else "")
+    nearest = max(least, -(-size // multiple) * multiple)
+    yield request_problem(
+        f"image_size is {size}, but {model.name} needs pictures of {allowed} pixels a side.",
+        f"Set image_size to {nearest}; the pictures are then resized.",
+        key="image_size",
+        value=size,
+        allowed=allowed,
+    )

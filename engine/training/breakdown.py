@@ -1,0 +1,181 @@
+"""What a training step's memory is made of: parameters, gradients, optimizer state, activations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+from torch.multiprocessing.reductions import StorageWeakRef
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+_MIB = 2**20
+
+
+@dataclass(frozen=True)
+class Breakdown:
+    """The parts in MiB. Buffers count as parameters; activations are None where nobody could see them."""
+
+    parameters_mib: float
+    gradients_mib: float
+    optimizer_state_mib: float
+    activations_mib: float | None
+
+    def other_mib(self, training_peak_mib: float | None) -> float | None:
+        """What of the peak is none of the parts, such as workspaces and the loss; None if one is unknown."""
+        if training_peak_mib is None or self.activations_mib is None:
+            return None
+        known = self.parameters_mib + self.gradients_mib + self.optimizer_state_mib + self.activations_mib
+        return max(0.0, training_peak_mib - known)
+
+
+def breakdown_of(
+    model: nn.Module, optimizer: torch.optim.Optimizer, activations_mib: float | None = None
+) -> Breakdown:
+    """The sizes of a step's tensors, after one was made: before it an optimizer has no state.
+
+    A gradient that was freed between two steps counts as large as its parameter, which it is in the step.
+    """
+    parameters = list(model.parameters())
+    gradients = [each if each.grad is None else each.grad for each in parameters if each.requires_grad]
+    state = [value for values in optimizer.state.values() for value in tree_leaves(values)]
+    return Breakdown(
+        parameters_mib=_mib([*parameters, *model.buffers()]),
+        gradients_mib=_mib(gradients),
+        optimizer_state_mib=_mib(value for value in state if isinstance(value, torch.Tensor)),
+        activations_mib=activations_mib,
+    )
+
+
+class ActivationMeter:
+    """`mib` is what the largest forward left for its backward; None before one, or where nobody can tell."""
+
+    def __init__(self) -> None:
+        self.mib: float | None = None
+
+    def add(self, count: int) -> None:
+        """Takes a forward's bytes."""
+        self.mib = max(self.mib or 0.0, count / _MIB)
+
+
+@contextmanager
+def activations_of(model: nn.Module, device: torch.device) -> Iterator[ActivationMeter]:
+    """Measures what the model's training forwards in this context leave alive at their end.
+
+    That is what the backward needs: activations, the output, and autocast's own copies of the weights; the
+    loss's part is not in it. Enter it around one step, best not the very first, in which libraries take their
+    workspaces. A model that is compiled is given as `torch.compile` returned it, and is left alone on a CPU,
+    where looking would change what is compiled; a forward that is being captured is not counted. No result
+    changes.
+    """
+    meter = ActivationMeter()
+    watch = _watch_for(model, device, meter)
+    if watch is None:
+        yield meter
+        return
+    handles = (
+        model.register_forward_pre_hook(watch.begin),
+        # also after a forward that failed: what was begun must be ended
+        model.register_forward_hook(watch.end, always_call=True),
+    )
+    try:
+        yield meter
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def _watch_for(
+    model: nn.Module, device: torch.device, meter: ActivationMeter
+) -> _AllocatorWatch | _StorageWatch | None:
+    # there is no public way to ask whether nn.Module.compile() was called
+    if model._compiled_call_impl is not None:
+        return None
+    if device.type in ("cuda", "xpu"):
+        return _AllocatorWatch(device, meter)
+    is_eager = not isinstance(model, torch._dynamo.OptimizedModule)
+    return _StorageWatch(meter) if device.type == "cpu" and is_eager else None
+
+
+class _AllocatorWatch:
+    """On an accelerator: by how much the allocator's count grew. It counts on the host, so nothing waits."""
+
+    def __init__(self, device: torch.device, meter: ActivationMeter) -> None:
+        self._device = device
+        self._module: Any = torch.get_device_module(device)
+        self._meter = meter
+        self._before: int | None = None
+
+    def begin(self, model: nn.Module, inputs: Any) -> None:
+        is_counted = torch.is_grad_enabled() and not self._is_capturing()
+        self._before = self._allocated() if is_counted else None
+
+    def end(self, model: nn.Module, inputs: Any, output: Any) -> None:
+        before, self._before = self._before, None
+        if before is not None and output is not None:
+            self._meter.add(max(0, self._allocated() - before))
+
+    def _allocated(self) -> int:
+        return int(self._module.memory_allocated(self._device))
+
+    def _is_capturing(self) -> bool:
+        return self._device.type == "cuda" and torch.cuda.is_current_stream_capturing()
+
+
+class _StorageWatch:
+    """On a CPU, whose allocator does not count: the storages that were made meanwhile and still live."""
+
+    def __init__(self, meter: ActivationMeter) -> None:
+        self._meter = meter
+        self._made: _Made | None = None
+
+    def begin(self, model: nn.Module, inputs: Any) -> None:
+        if torch.is_grad_enabled():
+            self._made = _Made([*model.parameters(), *model.buffers(), *tree_leaves(inputs)])
+            self._made.__enter__()  # type: ignore[no-untyped-call]
+
+    def end(self, model: nn.Module, inputs: Any, output: Any) -> None:
+        made, self._made = self._made, None
+        if made is None:
+            return
+        made.__exit__(None, None, None)  # type: ignore[no-untyped-call]
+        if output is not None:
+            self._meter.add(made.living_bytes())
+
+
+class _Made(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Keeps weak references to the storages of all results but those of `known` tensors."""
+
+    def __init__(self, known: Iterable[object]) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._known = set(_storages(known))
+        self._made: dict[int, tuple[Any, int]] = {}
+
+    def __torch_dispatch__(
+        self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        result = function(*args, **(kwargs or {}))
+        for identity, storage in _storages(tree_leaves(result)).items():
+            if identity not in self._known and identity not in self._made:
+                # a weak reference keeps the identity from being given to another storage
+                reference = StorageWeakRef(storage)  # type: ignore[no-untyped-call]
+                self._made[identity] = reference, storage.nbytes()
+        return result
+
+    def living_bytes(self) -> int:
+        return sum(size for reference, size in self._made.values() if not reference.expired())
+
+
+def _storages(values: Iterable[object]) -> dict[int, torch.UntypedStorage]:
+    """The distinct storages of those values that are tensors, by identity; sparse ones have none."""
+    tensors = (value for value in values if isinstance(value, torch.Tensor))
+    storages = (tensor.untyped_storage() for tensor in tensors if tensor.layout is torch.strided)
+    return {storage._cdata: storage for storage in storages}
+
+
+def _mib(tensors: Iterable[torch.Tensor]) -> float:
+    return sum(storage.nbytes() for storage in _storages(tensors).values()) / _MIB

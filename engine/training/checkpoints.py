@@ -1,0 +1,209 @@
+"""Checkpoints: all that a run needs to go on bit for bit, in files that load with `weights_only=True`."""
+
+from __future__ import annotations
+
+import errno
+import os
+import pickle
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO, Any, Literal, cast
+
+import torch
+from torch import nn
+
+from engine.paths import checkpoint_path
+from engine.problem import Kind, Problem, ProblemError
+
+CheckpointKind = Literal["best", "last"]
+
+_FORMAT, _VERSION = "ammeter-checkpoint", 1
+_PARTS = frozenset({"model", "optimizer", "scaler", "random", "progress"})
+_NO_ROOM = frozenset({errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)})
+
+
+class Checkpoints:
+    """The checkpoints of one run, at most one of each kind, in a folder of their own."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def save(self, kind: CheckpointKind, state: Mapping[str, Any]) -> None:
+        """Writes a state of `capture_state`; the file before it is replaced only by one that is whole.
+
+        Raises ProblemError of kind DISK_FULL or STORE; nothing half-written is left behind.
+        """
+        path = checkpoint_path(self._folder, kind)
+        # what a killed process leaves of it is overwritten by the next save
+        part = path.with_name(f".{path.name}.part")
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            with part.open("wb") as file, _told_by(file) as writer:
+                torch.save({"format": _FORMAT, "version": _VERSION, **state}, cast(IO[bytes], writer))
+                file.flush()
+                os.fsync(file.fileno())
+            part.replace(path)
+            _sync_folder(self._folder)
+        except OSError as error:
+            raise ProblemError(_not_written(path, error)) from error
+        finally:
+            with suppress(OSError):
+                part.unlink(missing_ok=True)
+
+    def load(self, kind: CheckpointKind) -> dict[str, Any]:
+        """What was saved last, on the CPU. Raises ProblemError for a file that is missing or damaged."""
+        path = checkpoint_path(self._folder, kind)
+        try:
+            state = torch.load(path, map_location="cpu", weights_only=True)
+        except FileNotFoundError:
+            raise ProblemError(_problem(f"There is no checkpoint at {path}.", _ANEW)) from None
+        except (OSError, RuntimeError, EOFError, ValueError, KeyError, pickle.UnpicklingError) as error:
+            raise ProblemError(_not_ours(path)) from error
+        if not isinstance(state, dict) or state.get("format") != _FORMAT:
+            raise ProblemError(_not_ours(path))
+        if state.get("version") != _VERSION or not state.keys() >= _PARTS:
+            message = f"The checkpoint {path} was written by another version of Ammeter."
+            raise ProblemError(_problem(message, f"Use that version. {_ANEW}"))
+        return state
+
+
+def capture_state(
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    scaler: torch.amp.GradScaler,
+    progress: Mapping[str, Any],
+    device: torch.device,
+) -> dict[str, Any]:
+    """All that training goes on from, after a whole optimizer step; `progress` holds plain numbers.
+
+    The tensors are those in use, not copies: save them before the next step. Waits for the device.
+    """
+    return {
+        "model": model.state_dict(),
+        "optimizer": optimizer.state_dict(),
+        "scaler": scaler.state_dict(),
+        "random": _random_states(device),
+        "progress": dict(progress),
+    }
+
+
+def restore_state(
+    state: Mapping[str, Any],
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    scaler: torch.amp.GradScaler,
+    device: torch.device,
+) -> dict[str, Any]:
+    """Puts a state of `capture_state` back, before the first step, and returns its `progress`.
+
+    Raises ProblemError where the state is of another model or optimizer.
+    """
+    try:
+        model.load_state_dict(state["model"])
+        _restore_optimizer(optimizer, state["optimizer"])
+        scaler.load_state_dict(state["scaler"])
+        _restore_random(state["random"], device)
+        return dict(state["progress"])
+    except (RuntimeError, ValueError, KeyError, TypeError) as error:
+        message = "The checkpoint does not fit this run: it is of another model, optimizer or scaler."
+        raise ProblemError(_problem(message, _ANEW)) from error
+
+
+def _restore_optimizer(optimizer: torch.optim.Optimizer, saved: Mapping[str, Any]) -> None:
+    """The state of each parameter alone: the settings are this run's own.
+
+    A learning rate that is a tensor must stay the very tensor that the step holds and a graph reads.
+    """
+    own = [
+        {key: value for key, value in group.items() if key != "params"} for group in optimizer.param_groups
+    ]
+    groups = optimizer.state_dict()["param_groups"]
+    if [len(group["params"]) for group in groups] != [
+        len(group["params"]) for group in saved["param_groups"]
+    ]:
+        raise ValueError("other parameters")
+    optimizer.load_state_dict({"state": saved["state"], "param_groups": groups})
+    for group, settings in zip(optimizer.param_groups, own, strict=True):
+        group.update(settings)
+
+
+def _random_states(device: torch.device) -> dict[str, torch.Tensor]:
+    states = {"cpu": torch.get_rng_state()}
+    match device.type:
+        case "cuda" | "xpu":
+            states[device.type] = torch.get_device_module(device).get_rng_state(device)
+        case "mps":
+            states["mps"] = torch.mps.get_rng_state()
+    return states
+
+
+def _restore_random(states: Mapping[str, torch.Tensor], device: torch.device) -> None:
+    torch.set_rng_state(states["cpu"])
+    match device.type:
+        case "cuda" | "xpu" if device.type in states:
+            torch.get_device_module(device).set_rng_state(states[device.type], device)
+        case "mps" if "mps" in states:
+            torch.mps.set_rng_state(states["mps"])
+
+
+class _Writer:
+    """Remembers why the file refused: torch's own writer says only that it could not write."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self.error: OSError | None = None
+
+    def write(self, data: bytes) -> int:
+        try:
+            return self._file.write(data)
+        except OSError as error:
+            self.error = self.error or error
+            raise
+
+    def flush(self) -> None:
+        self._file.flush()
+
+
+@contextmanager
+def _told_by(file: IO[bytes]) -> Iterator[_Writer]:
+    """A writer to the file, whose OSError is raised in place of what torch makes of it."""
+    writer = _Writer(file)
+    try:
+        yield writer
+    except Exception:
+        if writer.error is not None:
+            raise writer.error from None
+        raise
+
+
+def _sync_folder(folder: Path) -> None:
+    # Windows opens no folders; elsewhere a rename may be lost with the power until its folder is written
+    if os.name == "posix":
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+_ANEW = "Start it as a new run."
+
+
+def _not_written(path: Path, error: OSError) -> Problem:
+    if error.errno in _NO_ROOM:
+        return Problem(
+            kind=Kind.DISK_FULL,
+            message=f"There is no room to save the checkpoint {path}.",
+            remedy="Make room on that disk, set AMMETER_HOME to another one, or switch checkpoints off.",
+        )
+    message = f"The checkpoint {path} cannot be written: {error.strerror or error}."
+    return _problem(message, "Check that the folder can be written, or set AMMETER_HOME to another one.")
+
+
+def _not_ours(path: Path) -> Problem:
+    return _problem(f"{path} is not a checkpoint of Ammeter's, or it is damaged.", _ANEW)
+
+
+def _problem(message: str, remedy: str) -> Problem:
+    return Problem(kind=Kind.STORE, message=message, remedy=remedy)

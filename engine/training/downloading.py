@@ -1,0 +1,129 @@
+"""Archives from the network, whole or not at all: in pieces, checked, unpacked beside their place."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import hashlib
+import http.client
+import shutil
+import socket
+import tarfile
+import urllib.request
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+_PIECE_BYTES = 256 * 1024
+_PATIENCE_SECONDS = 30.0
+_UNFINISHED = ".unfinished-"
+_NETWORK_ERRORS = (OSError, http.client.HTTPException, ValueError)
+
+
+@dataclass(frozen=True)
+class Archive:
+    """A file to be fetched: its name, the addresses that have it, and the MD5 of what they send."""
+
+    name: str
+    urls: tuple[str, ...]
+    md5: str
+
+
+class Cancelled(Exception):  # noqa: N818 - nothing went wrong
+    """The download was asked to end."""
+
+
+class DownloadError(Exception):
+    """What was to be downloaded did not come; str() says why, as the second half of a sentence."""
+
+
+def fetch(archive: Archive, folder: Path, must_end: Callable[[], bool]) -> Iterator[int]:
+    """Fetches an archive into a folder; yields how many bytes came with each piece.
+
+    The addresses are tried in turn. Raises DownloadError, Cancelled, and OSError where the file cannot be
+    written.
+    """
+    why = "its servers did not answer as they should"
+    for url in archive.urls:
+        came = 0
+        digest = hashlib.md5(usedforsecurity=False)
+        with (folder / archive.name).open("wb") as file:
+            for piece in _pieces(url):
+                if must_end():
+                    raise Cancelled
+                if piece is None:
+                    break
+                file.write(piece)
+                digest.update(piece)
+                came += len(piece)
+                yield len(piece)
+            else:
+                if digest.hexdigest() == archive.md5:
+                    return
+                why = f"{archive.name} arrived damaged or incomplete"
+        if came:
+            yield -came  # the next address begins anew
+    raise DownloadError(why)
+
+
+def unpack(archive: Path, into: Path) -> None:
+    """Unpacks a .tar.gz into a folder, or a .gz beside its name there. Raises DownloadError, OSError."""
+    try:
+        if archive.name.endswith(".tar.gz"):
+            with tarfile.open(archive) as tar:
+                tar.extractall(into, filter="data")
+        else:
+            with gzip.open(archive) as packed, (into / archive.stem).open("wb") as file:
+                shutil.copyfileobj(packed, file)
+    except (tarfile.TarError, gzip.BadGzipFile, zlib.error, EOFError) as error:
+        raise DownloadError(f"{archive.name} is damaged") from error
+
+
+@contextlib.contextmanager
+def unfinished_folder(folder: Path) -> Iterator[Path]:
+    """A new folder within `folder` that is gone afterwards; so are those of processes that have ended."""
+    folder.mkdir(parents=True, exist_ok=True)
+    _remove_left_behind(folder)
+    place = folder / f"{_UNFINISHED}{socket.gethostname()}-{_process_mark(psutil.Process())}"
+    place.mkdir()
+    try:
+        yield place
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def _remove_left_behind(folder: Path) -> None:
+    own_host = f"{_UNFINISHED}{socket.gethostname()}-"
+    for place in folder.glob(f"{own_host}*"):
+        mark = place.name.removeprefix(own_host)
+        pid = mark.partition("-")[0]
+        if pid.isdigit() and not _is_running(int(pid), mark):
+            shutil.rmtree(place, ignore_errors=True)
+
+
+def _is_running(pid: int, mark: str) -> bool:
+    try:
+        return _process_mark(psutil.Process(pid)) == mark
+    except psutil.NoSuchProcess:
+        return False
+    except psutil.AccessDenied:
+        return True
+
+
+def _process_mark(process: psutil.Process) -> str:
+    # a pid is reused, a pid and its start are not
+    return f"{process.pid}-{process.create_time():.0f}"
+
+
+def _pieces(url: str) -> Iterator[bytes | None]:
+    """What an address sends, in pieces; None where it fails."""
+    try:
+        request = urllib.request.Request(url, headers={"User-Agent": "Ammeter"})
+        with urllib.request.urlopen(request, timeout=_PATIENCE_SECONDS) as answer:
+            while piece := answer.read(_PIECE_BYTES):
+                yield piece
+    except _NETWORK_ERRORS:
+        yield None

@@ -1,0 +1,177 @@
+"""Causal language models: Llama's architecture in sizes from tiny to 8 billion, with random weights.
+
+They are built from a configuration by `transformers`, an optional extra that takes seconds to import: it is
+imported when such a model is built, and never asked to fetch anything.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Any
+
+import psutil
+import torch
+from torch import nn
+
+from engine.catalog import ModelEntry
+from engine.problem import ProblemError, request_problem
+
+USUAL_VOCABULARY = 32_000
+_GIB = 2**30
+_QUIET = {
+    "HF_HUB_OFFLINE": "1",
+    "HF_HUB_DISABLE_TELEMETRY": "1",
+    "TRANSFORMERS_OFFLINE": "1",
+    "TRANSFORMERS_VERBOSITY": "error",
+}
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The sizes of a model. Queries have `heads`, keys and values share `key_value_heads` among them."""
+
+    hidden: int
+    layers: int
+    heads: int
+    key_value_heads: int
+    feed_forward: int
+    max_sequence_length: int = 8_192
+
+    def parameters(self, vocabulary: int) -> int:
+        """Trainable parameters; the embedding and the output projection are not tied."""
+        key_value = self.hidden // self.heads * self.key_value_heads
+        attention = 2 * self.hidden * self.hidden + 2 * self.hidden * key_value
+        norms = 2 * self.hidden
+        layer = attention + 3 * self.hidden * self.feed_forward + norms
+        return self.layers * layer + self.hidden + 2 * vocabulary * self.hidden
+
+
+# The last two are the shapes of Llama 3.2 1B and Llama 3.1 8B.
+SHAPES = {
+    "causal-lm-tiny": Shape(128, 4, 4, 2, 384),
+    "causal-lm-small": Shape(768, 12, 12, 4, 2_048),
+    "causal-lm-medium": Shape(1_024, 24, 16, 4, 2_816),
+    "causal-lm-1b": Shape(2_048, 16, 32, 8, 8_192, 131_072),
+    "causal-lm-8b": Shape(4_096, 32, 32, 8, 14_336, 131_072),
+}
+
+
+class Decoder(nn.Module):
+    """Llama's embedding and layers: tokens int64 (batch, sequence) in, (batch, sequence, hidden) out."""
+
+    def __init__(self, llama: Any) -> None:
+        super().__init__()
+        self.embed_tokens = llama.embed_tokens
+        self.layers = llama.layers
+        self.norm = llama.norm
+        self.rotary_emb = llama.rotary_emb
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        # LlamaModel's own forward looks for packed sequences and so makes the host wait in every step.
+        # Without a mask each layer attends causally, by the fastest kernel there is.
+        hidden: torch.Tensor = self.embed_tokens(tokens)
+        positions = torch.arange(tokens.shape[1], device=tokens.device).unsqueeze(0)
+        rotation = self.rotary_emb(hidden, position_ids=positions)
+        for layer in self.layers:
+            hidden = layer(hidden, attention_mask=None, position_embeddings=rotation)
+        normalised: torch.Tensor = self.norm(hidden)
+        return normalised
+
+
+class CausalLanguageModel(nn.Module):
+    """A decoder and its projection: tokens in, logits (batch, sequence, vocabulary) out.
+
+    Its parts have the names they have in `LlamaForCausalLM`: `model.layers.0.self_attn`, `lm_head`.
+    """
+
+    def __init__(self, llama: Any) -> None:
+        super().__init__()
+        self.model = Decoder(llama.model)
+        self.lm_head = llama.lm_head
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        logits: torch.Tensor = self.lm_head(self.model(tokens))
+        return logits
+
+
+def language_model_entries() -> tuple[ModelEntry, ...]:
+    """All sizes. Parameters are counted by formula for a vocabulary of 32,000, so nothing is built."""
+    missing = None
+    if find_spec("transformers") is None:
+        missing = "transformers is not installed here; it comes with the optional extra `llm`"
+    return tuple(
+        ModelEntry(
+            name=name,
+            task="language",
+            parameters=shape.parameters(USUAL_VOCABULARY),
+            max_sequence_length=shape.max_sequence_length,
+            reason=missing,
+        )
+        for name, shape in SHAPES.items()
+    )
+
+
+def is_language_model(name: str) -> bool:
+    return name in SHAPES
+
+
+def build_language_model(name: str, *, vocabulary: int, seed: int) -> nn.Module:
+    """A model with random float32 weights, on the CPU; reseeds torch's global generator.
+
+    That takes four bytes of the machine's memory a parameter, 32 GiB for the largest with its own vocabulary:
+    raises ProblemError where so much is not free.
+    """
+    _check_memory(name, vocabulary)
+    with warnings.catch_warnings():
+        # What a library's import warns of is not the user's to mend.
+        warnings.simplefilter("ignore")
+        return CausalLanguageModel(_llama(SHAPES[name], vocabulary, seed))
+
+
+def _llama(shape: Shape, vocabulary: int, seed: int) -> Any:
+    for name, value in _QUIET.items():
+        os.environ.setdefault(name, value)
+    try:
+        from transformers import LlamaConfig, LlamaForCausalLM
+    except ImportError as error:
+        raise _not_importable(error) from None
+
+    settings: dict[str, Any] = {
+        "vocab_size": vocabulary,
+        "hidden_size": shape.hidden,
+        "intermediate_size": shape.feed_forward,
+        "num_hidden_layers": shape.layers,
+        "num_attention_heads": shape.heads,
+        "num_key_value_heads": shape.key_value_heads,
+        "max_position_embeddings": shape.max_sequence_length,
+        "use_cache": False,
+        "tie_word_embeddings": False,
+        # Tokens here are numbers without a meaning: none begins or ends a text.
+        "bos_token_id": None,
+        "eos_token_id": None,
+        "attn_implementation": "sdpa",
+    }
+    torch.manual_seed(seed)
+    return LlamaForCausalLM(LlamaConfig(**settings))
+
+
+def _not_importable(error: ImportError) -> ProblemError:
+    message = f"The language models need transformers, which cannot be imported here: {error}."
+    remedy = "Install the optional extra `llm` again, or choose another model."
+    return ProblemError(request_problem(message, remedy, key="model"))
+
+
+def _check_memory(name: str, vocabulary: int) -> None:
+    needed = 4 * SHAPES[name].parameters(vocabulary) / _GIB
+    free = psutil.virtual_memory().available / _GIB
+    if needed > free:
+        message = (
+            f"model is '{name}', whose weights are made in the machine's own memory first: "
+            f"that takes {needed:.1f} GiB, and {free:.1f} are free."
+        )
+        raise ProblemError(
+            request_problem(message, "Choose a smaller model, or free some memory.", key="model", value=name)
+        )

@@ -1,0 +1,195 @@
+"""Puts a run together: everything that is done, and can be refused, before its first step."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Generator
+from contextlib import ExitStack
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from engine.catalog import Catalog, DatasetEntry, DeviceEntry, ModelEntry, resolve
+from engine.events import Event, Phase, PhaseName, Started
+from engine.experiment import Experiment
+from engine.problem import ProblemError, request_problem
+from engine.training.card import card_gauge
+from engine.training.checkpoints import Checkpoints
+from engine.training.control import Control
+from engine.training.datasets import DatasetFacts, download, facts_of, load_source
+from engine.training.environment import environment_of
+from engine.training.float32_modules import keep_in_float32
+from engine.training.instruments import Instruments
+from engine.training.losses import loss_for, loss_name, loss_unit
+from engine.training.memory import MemoryMeter, memory_meter
+from engine.training.memory_cap import CAPPED_CPU_NOTE
+from engine.training.models import build_model, count_parameters, input_channels
+from engine.training.picture_sources import is_kept
+from engine.training.recipe import build_step
+from engine.training.recompute import checkpoint_activations
+from engine.training.run import Run
+
+_TELLING_FRACTION = 0.01
+
+
+class Plan:
+    """A resolved experiment, what the catalog says of its parts, and how long it is.
+
+    Raises ProblemError where the experiment cannot run here.
+    """
+
+    def __init__(self, experiment: Experiment, catalog: Catalog) -> None:
+        resolved = resolve(experiment, catalog)
+        self.device_entry, self.model_entry, self.dataset_entry = _entries(resolved, catalog)
+        self.facts = facts_of(resolved)
+        self.experiment = resolved.model_copy(
+            update={
+                "image_size": self.facts.image_size or None,
+                "num_classes": self.facts.num_classes or None,
+            }
+        )
+        self.device = torch.device(self.device_entry.name)
+        self.steps_per_epoch = _steps_per_epoch(resolved, self.facts)
+        self.total_steps = resolved.steps or (resolved.epochs or 1) * self.steps_per_epoch
+
+
+def prepare(
+    plan: Plan, control: Control, checkpoints: Path | None, *, resume: bool
+) -> Generator[Event, None, Run | None]:
+    """Builds the run, and tells how it goes; None where it was stopped before it was built.
+
+    Raises ProblemError of kind `REQUEST` before any event.
+    """
+    experiment = plan.experiment
+    store = None if checkpoints is None else Checkpoints(checkpoints)
+    state = store.load("last") if store is not None and resume else None
+    memory = memory_meter(plan.device)
+    model, channels = _build(plan)
+    yield _started(plan, model, None if state is None else state["progress"]["tally"]["steps"])
+    if plan.dataset_entry.needs_download:
+        yield from _download(plan.dataset_entry, control)
+    if control.stop_requested.is_set():
+        return None
+    yield Phase(name=PhaseName.BUILDING, detail=experiment.model)
+    return _put_together(plan, control, model, channels, memory, store, state)
+
+
+def _build(plan: Plan) -> tuple[nn.Module, int]:
+    experiment = plan.experiment
+    channels = input_channels(experiment.model, plan.facts.channels or 0)
+    model = build_model(
+        experiment.model,
+        image_size=experiment.image_size or 0,
+        channels=channels,
+        num_classes=experiment.num_classes or 0,
+        sequence_length=experiment.sequence_length,
+        seed=experiment.seed,
+    )
+    if experiment.step.activation_checkpointing and not checkpoint_activations(model):
+        raise ProblemError(
+            request_problem(
+                f"step.activation_checkpointing is on, but {experiment.model} has no parts to recompute.",
+                "Switch it off for this model.",
+                key="step.activation_checkpointing",
+                value="true",
+            )
+        )
+    keep_in_float32(model, experiment.step.fp32_modules, plan.device)
+    return model, channels
+
+
+def _put_together(
+    plan: Plan,
+    control: Control,
+    model: nn.Module,
+    channels: int,
+    memory: MemoryMeter,
+    checkpoints: Checkpoints | None,
+    state: dict[str, object] | None,
+) -> Run:
+    experiment, device = plan.experiment, plan.device
+    loss_function = loss_for(plan.model_entry.task, experiment.label_smoothing)
+    step = build_step(
+        model, loss_function, experiment, device, is_convolutional=plan.model_entry.is_convolutional
+    )
+    with ExitStack() as undo:
+        source = load_source(experiment, channels, device, step.memory_format)
+        undo.callback(source.close)
+        card = card_gauge(device)
+        undo.callback(card.close)
+        run = Run(
+            experiment,
+            control,
+            device=device,
+            model=model,
+            step=step,
+            loss_function=loss_function,
+            source=source,
+            instruments=Instruments(device, memory, card),
+            checkpoints=checkpoints,
+            steps_per_epoch=plan.steps_per_epoch,
+            total_steps=plan.total_steps,
+            resumed=state,
+        )
+        undo.pop_all()
+    return run
+
+
+def _download(dataset: DatasetEntry, control: Control) -> Generator[Event, None, None]:
+    yield Phase(name=PhaseName.DOWNLOADING, fraction=0.0, detail=dataset.title)
+    told = 0.0
+    for fraction in download(dataset.name, control.stop_requested.is_set):
+        if fraction is None or abs(fraction - told) >= _TELLING_FRACTION:
+            told = fraction or 0.0
+            yield Phase(name=PhaseName.DOWNLOADING, fraction=fraction, detail=dataset.title)
+
+
+def _started(plan: Plan, model: nn.Module, resumed_step: int | None) -> Started:
+    task = plan.model_entry.task
+    return Started(
+        experiment=plan.experiment,
+        environment=environment_of(plan.device_entry),
+        total_steps=plan.total_steps,
+        steps_per_epoch=plan.steps_per_epoch,
+        parameters=count_parameters(model),
+        loss_name=loss_name(task),
+        loss_unit=loss_unit(task),
+        notes=_notes(plan),
+        resumed_step=resumed_step,
+    )
+
+
+def _notes(plan: Plan) -> tuple[str, ...]:
+    experiment, device = plan.experiment, plan.device_entry
+    notes = []
+    if note := device.precision(experiment.precision).note:
+        notes.append(f"{experiment.precision.label} on {device.title}: {note}.")
+    if experiment.data.workers and (not plan.dataset_entry.loads or is_kept(experiment)):
+        notes.append("The data lie on the device as a whole, so no loader process is started.")
+    if experiment.memory_cap_gib is not None and not device.is_gpu:
+        notes.append(CAPPED_CPU_NOTE)
+    return tuple(notes)
+
+
+def _steps_per_epoch(experiment: Experiment, facts: DatasetFacts) -> int:
+    """Raises ProblemError where an epoch is too short for the batch, or for what is accumulated."""
+    samples = facts.train_samples
+    if experiment.batch_size > samples:
+        raise ProblemError(
+            request_problem(
+                f"batch_size is {experiment.batch_size:,}, but {experiment.dataset} has {samples:,} samples.",
+                f"Set batch_size to at most {samples:,}.",
+                key="batch_size",
+                value=experiment.batch_size,
+                allowed=f"1 to {samples:,}",
+            )
+        )
+    return math.ceil(math.ceil(samples / experiment.batch_size) / experiment.step.gradient_accumulation)
+
+
+def _entries(experiment: Experiment, catalog: Catalog) -> tuple[DeviceEntry, ModelEntry, DatasetEntry]:
+    device, model = catalog.device(experiment.device), catalog.model(experiment.model)
+    dataset = catalog.dataset(experiment.dataset)
+    assert device is not None and model is not None and dataset is not None  # resolve() has seen to it
+    return device, model, dataset

@@ -1,0 +1,97 @@
+"""A thin bar of parts, in shades of one precision's colour, with the parts named and counted under it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from PySide6.QtCore import QPointF, QRectF, QSize
+from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPaintEvent
+from PySide6.QtWidgets import QSizePolicy, QWidget
+
+from engine.experiment import Precision
+from gui.fonts import font
+from gui.theme import theme
+
+_ABOVE, _BAR, _GAP, _LINE, _SQUARE = 5, 8, 6, 18, 8
+_SHADES = (1.0, 0.75, 0.54, 0.38, 0.2)
+
+
+@dataclass(frozen=True)
+class Share:
+    """One part: `amount` decides its width, `words` stand in the legend."""
+
+    amount: float
+    words: str
+
+
+class ShareBar(QWidget):
+    """The parts from left to right in the order of the legend; a narrow one breaks its legend into lines."""
+
+    def __init__(self, precision: Precision, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._precision = precision
+        self._shares: tuple[Share, ...] = ()
+        policy = QSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Minimum)
+        policy.setHeightForWidth(True)
+        self.setSizePolicy(policy)
+        theme().changed.connect(self.update)
+
+    def set_shares(self, shares: Sequence[Share]) -> None:
+        """Shows these parts, five at most."""
+        self._shares = tuple(shares[: len(_SHADES)])
+        self.setAccessibleName(", ".join(share.words for share in self._shares))
+        self.updateGeometry()
+        self.update()
+
+    def shares(self) -> tuple[Share, ...]:
+        return self._shares
+
+    def hasHeightForWidth(self) -> bool:
+        return True
+
+    def heightForWidth(self, width: int) -> int:
+        rows = max((row for _, row in self._places(width)), default=0) + 1
+        return _ABOVE + _BAR + _GAP + rows * _LINE
+
+    def sizeHint(self) -> QSize:
+        return QSize(240, self.heightForWidth(max(self.width(), 240)))
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        palette, painter = theme().palette, QPainter(self)
+        total = sum(share.amount for share in self._shares) or 1.0
+        painter.setFont(font(12))
+        left = 0.0
+        for share, shade, (place, row) in zip(
+            self._shares, _SHADES, self._places(self.width()), strict=False
+        ):
+            ink = mixed(palette.look(self._precision).color, palette.bg1, shade)
+            width = share.amount / total * self.width()
+            painter.fillRect(QRectF(left, _ABOVE, max(width - 1, 1), _BAR), ink)
+            left += width
+            top = _ABOVE + _BAR + _GAP + row * _LINE
+            painter.fillRect(QRectF(place, top + 4, _SQUARE, _SQUARE), ink)
+            painter.setPen(QColor(palette.text2))
+            painter.drawText(QPointF(place + _SQUARE + 6, top + 12), share.words)
+        painter.end()
+
+    def _places(self, width: int) -> list[tuple[float, int]]:
+        """Left edge and row of each legend entry."""
+        metrics = QFontMetricsF(font(12))
+        places: list[tuple[float, int]] = []
+        left, row = 0.0, 0
+        for share in self._shares:
+            needed = _SQUARE + 6 + metrics.horizontalAdvance(share.words)
+            if left and left + needed > width:
+                left, row = 0.0, row + 1
+            places.append((left, row))
+            left += needed + 14
+        return places
+
+
+def mixed(color: str, ground: str, share: float) -> QColor:
+    """`share` of a colour over an opaque ground."""
+    over, under = QColor(color), QColor(ground)
+    pairs = ((over.red(), under.red()), (over.green(), under.green()), (over.blue(), under.blue()))
+    red, green, blue = (round(low + (high - low) * share) for high, low in pairs)
+    return QColor(red, green, blue)

@@ -1,0 +1,105 @@
+"""Batches on the device: their order, their sizes, and beginning in the middle of an epoch."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+import torch
+
+from engine.training.batches import Resident, Split, Turns
+from engine.training.order import epoch_order, seed_of
+from engine.training.pictures import Colours, PreparePictures
+
+CPU = torch.device("cpu")
+GREY = Colours((0.5,), (0.25,))
+
+
+def numbered(samples: int) -> Split:
+    return Split(torch.arange(samples).view(samples, 1), torch.arange(samples))
+
+
+def resident(seed: int = 0) -> Resident:
+    return Resident(numbered(10), numbered(5), batch_size=4, seed=seed, device=CPU)
+
+
+def drawn(source: Resident, epoch: int, skip: int = 0) -> list[list[int]]:
+    return [targets.tolist() for _, targets in source.epoch(epoch, skip)]
+
+
+def test_an_epoch_has_each_sample_once_and_ends_with_what_is_left() -> None:
+    batches = drawn(resident(), 1)
+    assert [len(batch) for batch in batches] == [4, 4, 2]
+    assert sorted(itertools.chain(*batches)) == list(range(10))
+
+
+def test_the_order_depends_on_the_seed_and_the_epoch_alone() -> None:
+    assert drawn(resident(), 2) == drawn(resident(), 2)
+    source = resident()
+    assert drawn(source, 1) != drawn(source, 2)
+    assert drawn(source, 1) == drawn(source, 1) != drawn(resident(seed=1), 1)
+
+
+def test_skipped_batches_are_left_out_and_the_others_stay_as_they_were() -> None:
+    source = resident()
+    assert drawn(source, 3, skip=2) == drawn(source, 3)[2:]
+    assert drawn(source, 3, skip=3) == []
+
+
+def test_validation_keeps_its_order_and_its_limit() -> None:
+    source = resident()
+    assert [targets.tolist() for _, targets in source.validation(None)] == [[0, 1, 2, 3], [4]]
+    assert [targets.tolist() for _, targets in source.validation(2)] == [[0, 1]]
+
+
+def test_augmentation_is_told_its_epoch_and_batch_even_after_a_skip() -> None:
+    told: list[tuple[int, int]] = []
+
+    def note(inputs: torch.Tensor, epoch: int, number: int) -> torch.Tensor:
+        told.append((epoch, number))
+        return inputs
+
+    source = Resident(numbered(10), numbered(5), batch_size=4, seed=0, device=CPU, augment=note)
+    list(source.epoch(7, skip=1))
+    list(source.validation(None))
+    assert told == [(7, 1), (7, 2)]
+
+
+def test_turns_go_round_and_can_begin_in_the_middle() -> None:
+    batches = tuple((torch.full((4,), float(turn)), torch.zeros(4)) for turn in range(3))
+    source = Turns(batches, samples=18)
+    whole = [inputs.tolist() for inputs, _ in source.epoch(1)]
+    assert [len(inputs) for inputs in whole] == [4, 4, 4, 4, 2] and whole[0] == whole[3]
+    assert [inputs.tolist() for inputs, _ in source.epoch(2, skip=3)] == whole[3:]
+    assert list(source.epoch(1, skip=5)) == [] and list(source.validation(None)) == []
+
+
+def test_each_place_has_a_seed_of_its_own() -> None:
+    places = [(0, 1), (1, 0), (0, 1, 1), (0, 1, 2), (2**63 - 1, 5)]
+    assert len({seed_of(*place) for place in places}) == len(places)
+    assert torch.equal(epoch_order(50, 3, 4), epoch_order(50, 3, 4))
+
+
+def test_preparing_keeps_black_black() -> None:
+    prepare = PreparePictures(GREY, image_size=16, channels=1, device=CPU)
+    assert torch.equal(prepare(torch.zeros(1, 1, 8, 8, dtype=torch.uint8)), torch.full((1, 1, 16, 16), -2.0))
+
+
+def test_preparing_normalises_each_channel_by_its_own() -> None:
+    colours = Colours((0.0, 0.5, 1.0), (1.0, 0.5, 0.25))
+    white = torch.full((2, 3, 4, 4), 255, dtype=torch.uint8)
+    prepared = PreparePictures(colours, image_size=4, channels=3, device=CPU)(white)
+    torch.testing.assert_close(prepared[0, :, 0, 0], torch.tensor([1.0, 1.0, 0.0]))
+
+
+@pytest.mark.parametrize("image_size", [8, 12])
+def test_grey_pictures_get_three_channels_in_the_layout_that_is_asked_for(image_size: int) -> None:
+    prepare = PreparePictures(
+        GREY, image_size=image_size, channels=3, device=CPU, memory_format=torch.channels_last
+    )
+    pictures = torch.randint(256, (2, 1, 8, 8), dtype=torch.uint8)
+    before = pictures.clone()
+    prepared = prepare(pictures)
+    assert prepared.shape == (2, 3, image_size, image_size)
+    assert prepared.is_contiguous(memory_format=torch.channels_last)
+    assert torch.equal(prepared[:, 0], prepared[:, 2]) and torch.equal(pictures, before)

@@ -1,0 +1,120 @@
+"""The gauge with a reader of ours in the driver's place."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Iterator
+
+import pytest
+import torch
+
+from engine.training.card import CardFigures, NoGauge, ThreadedGauge, card_gauge
+from engine.training.nvml import Reading, others_bytes
+
+
+class Script:
+    """Gives the readings it is told to, one at a time."""
+
+    def __init__(self) -> None:
+        self._readings: queue.Queue[Reading] = queue.Queue()
+        self._asked = threading.Semaphore(0)
+        self.closed = 0
+
+    def read(self) -> Reading:
+        self._asked.release()
+        return self._readings.get()
+
+    def close(self) -> None:
+        self.closed += 1
+
+    def tell(self, slowed_by: frozenset[str] = frozenset(), **values: float) -> None:
+        """Returns once the reading was taken in, which the next question shows."""
+        self._readings.put(Reading(values, slowed_by))
+        assert self._asked.acquire(timeout=30)
+
+    def await_first(self) -> None:
+        assert self._asked.acquire(timeout=30)
+
+    def let_go(self) -> None:
+        self._readings.put(Reading({}))
+
+
+@pytest.fixture
+def script() -> Script:
+    return Script()
+
+
+@pytest.fixture
+def gauge(script: Script) -> Iterator[ThreadedGauge]:
+    made = ThreadedGauge(script.read, period_seconds=0.0, on_close=script.close)
+    script.await_first()
+    yield made
+    script.let_go()
+    made.close()
+
+
+def test_it_gives_what_it_heard_last(gauge: ThreadedGauge, script: Script) -> None:
+    assert gauge.sample() == {}
+    script.tell(power_watts=100.0, clock_mhz=1_500.0)
+    assert gauge.sample() == {"power_watts": 100.0, "clock_mhz": 1_500.0}
+    script.tell(power_watts=120.0)
+    assert gauge.sample() == {"power_watts": 120.0}
+
+
+def test_only_the_measured_time_counts(gauge: ThreadedGauge, script: Script) -> None:
+    script.tell(power_watts=500.0, temperature_celsius=90.0)
+    assert gauge.figures() == CardFigures()
+    gauge.count(True)
+    script.tell(power_watts=100.0, gpu_utilization_percent=50.0, temperature_celsius=60.0)
+    script.tell(power_watts=200.0, gpu_utilization_percent=100.0, temperature_celsius=55.0)
+    script.tell(power_watts=300.0, temperature_celsius=58.0, other_programs_mib=12.0)
+    gauge.count(False)
+    script.tell(frozenset({"heat"}), power_watts=900.0, temperature_celsius=95.0)
+    assert gauge.figures() == CardFigures(
+        gpu_utilization_percent=75.0, power_watts=200.0, temperature_celsius=60.0, other_programs_mib=12.0
+    )
+
+
+def test_it_says_what_held_the_clocks_down(gauge: ThreadedGauge, script: Script) -> None:
+    gauge.count(True)
+    script.tell(frozenset({"its power limit"}), clock_mhz=1_000.0)
+    script.tell(frozenset({"heat"}), clock_mhz=2_000.0)
+    assert gauge.figures() == CardFigures(clock_mhz=1_500.0, slowed_by=("heat", "its power limit"))
+
+
+def test_closing_ends_the_thread_once_and_keeps_what_was_heard(script: Script) -> None:
+    gauge = ThreadedGauge(script.read, period_seconds=0.0, on_close=script.close)
+    gauge.count(True)
+    script.await_first()
+    script.tell(power_watts=100.0)
+    script.let_go()
+    gauge.close()
+    gauge.close()
+    assert script.closed == 1 and not any(thread.name == "card" for thread in threading.enumerate())
+    assert gauge.figures().power_watts == 100.0
+
+
+def test_a_cpu_has_no_card() -> None:
+    gauge = card_gauge(torch.device("cpu"))
+    assert isinstance(gauge, NoGauge)
+    gauge.count(True)
+    assert gauge.sample() == {} and gauge.figures() == CardFigures()
+    gauge.close()
+
+
+@pytest.mark.parametrize(
+    ("used", "others"),
+    [
+        ({7: 900}, 0),
+        ({7: 900, 8: 50, 9: 30}, 80),
+        # a container's own number is not the driver's: 21 holds the least over what is reserved here
+        ({20: 5_000, 21: 900, 22: 10}, 5_010),
+        ({20: 10}, None),
+        ({}, None),
+        ({7: None}, None),
+        ({7: 900, 8: None}, None),
+    ],
+)
+def test_other_programs_are_all_but_this_one(used: dict[int, int | None], others: int | None) -> None:
+    assert others_bytes(used, own_pid=7, own_reserved=600) == others

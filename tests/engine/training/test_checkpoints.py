@@ -1,0 +1,177 @@
+"""A run goes on from its checkpoint bit for bit; a file that is not whole is never taken for one."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from engine.paths import checkpoint_path
+from engine.problem import Kind, ProblemError
+from engine.training.checkpoints import Checkpoints, capture_state, restore_state
+
+CPU = torch.device("cpu")
+
+
+@dataclass
+class Training:
+    """A tiny model with dropout and batch normalisation, whose every step draws random numbers."""
+
+    model: nn.Module
+    optimizer: torch.optim.Optimizer
+    scaler: torch.amp.GradScaler
+
+    def steps(self, count: int) -> list[float]:
+        losses = []
+        for _ in range(count):
+            self.optimizer.zero_grad(set_to_none=True)
+            inputs, targets = torch.randn(8, 4), torch.randn(8, 2)
+            loss = nn.functional.mse_loss(self.model(inputs), targets)
+            self.scaler.scale(loss).backward()
+            self.scaler.step(self.optimizer)
+            self.scaler.update()
+            losses.append(loss.item())
+        return losses
+
+    def captured(self, **progress: Any) -> dict[str, Any]:
+        return capture_state(self.model, self.optimizer, self.scaler, progress, CPU)
+
+    def restore(self, state: dict[str, Any]) -> dict[str, Any]:
+        return restore_state(state, self.model, self.optimizer, self.scaler, CPU)
+
+
+def training(optimizer: str, seed: int, *, is_scaled: bool = True, width: int = 16) -> Training:
+    torch.manual_seed(seed)
+    model = nn.Sequential(
+        nn.Linear(4, width), nn.BatchNorm1d(width), nn.ReLU(), nn.Dropout(0.3), nn.Linear(width, 2)
+    )
+    made: dict[str, torch.optim.Optimizer] = {
+        "adamw": torch.optim.AdamW(model.parameters(), lr=0.01, weight_decay=0.1),
+        "fused": torch.optim.AdamW(model.parameters(), lr=0.01, fused=True),
+        "sgd": torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9),
+    }
+    scaler = torch.amp.GradScaler("cpu", init_scale=1_024.0, growth_interval=3, enabled=is_scaled)
+    return Training(model, made[optimizer], scaler)
+
+
+@pytest.mark.parametrize("optimizer", ["adamw", "fused", "sgd"])
+@pytest.mark.parametrize("is_scaled", [True, False])
+def test_a_resumed_run_is_the_one_that_never_stopped(tmp_path: Path, optimizer: str, is_scaled: bool) -> None:
+    first = training(optimizer, seed=1, is_scaled=is_scaled)
+    first.steps(5)
+    progress = {"epoch": 2, "tally": {"steps": 5, "seconds": 0.1, "best": None}}
+    Checkpoints(tmp_path / "run").save("last", first.captured(**progress))
+    expected = first.steps(5)
+
+    second = training(optimizer, seed=2, is_scaled=is_scaled)
+    assert second.restore(Checkpoints(tmp_path / "run").load("last")) == progress
+    assert second.steps(5) == expected
+    for mine, other in zip(second.model.parameters(), first.model.parameters(), strict=True):
+        assert torch.equal(mine, other)
+    assert second.scaler.get_scale() == first.scaler.get_scale()
+
+
+def test_a_learning_rate_that_is_a_tensor_stays_the_one_that_the_step_holds(tmp_path: Path) -> None:
+    rates = [torch.tensor(0.01), torch.tensor(0.5)]
+    first, second = (training("adamw", seed=seed) for seed in (1, 2))
+    for one, rate in zip((first, second), rates, strict=True):
+        one.optimizer = torch.optim.AdamW(one.model.parameters(), lr=rate, capturable=False, foreach=False)
+    first.steps(2)
+    Checkpoints(tmp_path).save("last", first.captured())
+    second.restore(Checkpoints(tmp_path).load("last"))
+    assert second.optimizer.param_groups[0]["lr"] is rates[1]
+
+
+def test_a_checkpoint_is_an_ordinary_file_of_state_dicts(tmp_path: Path) -> None:
+    one = training("sgd", seed=1)
+    one.steps(1)
+    Checkpoints(tmp_path).save("best", one.captured())
+    loaded = torch.load(tmp_path / "best.pt", weights_only=True)
+    assert set(loaded["model"]) == set(one.model.state_dict())
+    assert [entry.name for entry in tmp_path.iterdir()] == ["best.pt"]
+
+
+def test_the_kinds_do_not_touch_each_other_and_the_newest_holds(tmp_path: Path) -> None:
+    one, kept = training("sgd", seed=1), Checkpoints(tmp_path)
+    for step in range(3):
+        kept.save("last", one.captured(step=step))
+    kept.save("best", one.captured(step=7))
+    assert (kept.load("last")["progress"]["step"], kept.load("best")["progress"]["step"]) == (2, 7)
+
+
+def test_a_missing_damaged_or_foreign_file_is_told_as_that(tmp_path: Path) -> None:
+    kept = Checkpoints(tmp_path)
+    with pytest.raises(ProblemError, match="There is no checkpoint"):
+        kept.load("last")
+    kept.save("last", training("sgd", seed=1).captured())
+    whole = checkpoint_path(tmp_path, "last").read_bytes()
+    foreign = tmp_path / "foreign.pt"
+    torch.save({"model": 1}, foreign)
+    for content in (whole[: len(whole) // 2], b"", b"no archive", whole[:-10], foreign.read_bytes()):
+        checkpoint_path(tmp_path, "last").write_bytes(content)
+        with pytest.raises(ProblemError, match=r"last\.pt is not a checkpoint") as raised:
+            kept.load("last")
+        assert raised.value.problem.kind is Kind.STORE and raised.value.problem.remedy
+
+
+def test_a_checkpoint_of_another_version_says_so(tmp_path: Path) -> None:
+    kept = Checkpoints(tmp_path)
+    kept.save("last", training("sgd", seed=1).captured())
+    torch.save({**kept.load("last"), "version": 99}, tmp_path / "last.pt")
+    with pytest.raises(ProblemError, match="another version of Ammeter"):
+        kept.load("last")
+
+
+def test_a_checkpoint_of_another_run_is_refused() -> None:
+    state = training("sgd", seed=1).captured()
+    for other in (training("sgd", seed=1, width=8),):
+        with pytest.raises(ProblemError, match="does not fit this run"):
+            other.restore(state)
+    unscaled = training("sgd", seed=1, is_scaled=False).captured()
+    with pytest.raises(ProblemError, match="does not fit this run"):
+        training("sgd", seed=1).restore(unscaled)
+
+
+@contextmanager
+def files_of_at_most(size: int) -> Iterator[None]:
+    """The system then refuses to write more to a file, as it does on a disk without room."""
+    import resource
+
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no limit on the size of files")
+@pytest.mark.parametrize("size", [2_000, 100_000, 300_000])
+def test_a_full_disk_leaves_the_former_checkpoint_whole(tmp_path: Path, size: int) -> None:
+    small, large = training("sgd", seed=1), training("sgd", seed=1, width=20_000)
+    kept = Checkpoints(tmp_path)
+    kept.save("last", small.captured(step=1))
+    with (
+        pytest.raises(ProblemError, match="no room to save the checkpoint") as raised,
+        files_of_at_most(size),
+    ):
+        kept.save("last", large.captured(step=2))
+    assert raised.value.problem.kind is Kind.DISK_FULL and "AMMETER_HOME" in raised.value.problem.remedy
+    assert [entry.name for entry in tmp_path.iterdir()] == ["last.pt"]
+    assert kept.load("last")["progress"] == {"step": 1}
+    kept.save("last", large.captured(step=3))
+    assert kept.load("last")["progress"] == {"step": 3}
+
+
+def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("a file where a folder should be")
+    with pytest.raises(ProblemError, match="cannot be written") as raised:
+        Checkpoints(tmp_path / "taken").save("last", training("sgd", seed=1).captured())
+    assert raised.value.problem.kind is Kind.STORE

@@ -1,0 +1,125 @@
+"""The compiled step: the same training, and no trace of a compilation that failed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch._inductor.config
+from torch import nn
+from torch.nn.functional import mse_loss
+
+from engine.events import PhaseName
+from engine.experiment import Experiment
+from engine.training.recipe import build_step
+from engine.training.step import TrainingStep
+
+CPU = torch.device("cpu")
+# torch 2.11 uses what it deprecates as it loads its compiler
+pytestmark = pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning")
+
+
+@pytest.fixture(autouse=True)
+def compiled_in_this_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """No helper processes, which would outlive the test, and nothing from an earlier compilation."""
+    torch._dynamo.reset()
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "compiled"))
+    with torch._inductor.config.patch({"compile_threads": 1, "cpp_cache_precompile_headers": False}):
+        yield
+    torch._dynamo.reset()
+
+
+class Normed(nn.Module):
+    """Small, with everything that a failed pass could leave traces in: running means and random numbers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Linear(6, 8)
+        self.norm = nn.BatchNorm1d(8)
+        self.dropout = nn.Dropout(0.5)
+        self.last = nn.Linear(8, 1)
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        outputs: torch.Tensor = self.last(self.dropout(self.norm(self.first(inputs))))
+        return outputs
+
+
+def step_of(recipe: str, *, dropout: float = 0.5, **settings: Any) -> TrainingStep:
+    torch.manual_seed(0)
+    model = Normed()
+    model.dropout.p = dropout
+    # SGD: Adam would blow up the rounding errors in the first bias, whose gradient BatchNorm makes zero.
+    sgd = {"name": "sgd", "learning_rate": 0.1, "momentum": 0.9}
+    experiment = Experiment.model_validate({"step": {"recipe": recipe, **settings}, "optimizer": sgd})
+    return build_step(model, mse_loss, experiment, CPU, is_convolutional=False)
+
+
+def batch(size: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(size, 6, generator=generator), torch.randn(size, 1, generator=generator)
+
+
+def losses(step: TrainingStep, *groups: list[tuple[torch.Tensor, torch.Tensor]]) -> list[float]:
+    torch.manual_seed(5)
+    return [step(group)[0].item() for group in groups]
+
+
+def test_it_trains_as_the_plain_step_does_whatever_the_batch() -> None:
+    groups = [[batch(8, 1), batch(8, 2)], [batch(8, 3), batch(5, 4)], [batch(8, 5)], [batch(8, 6)] * 2]
+    plain, compiled = step_of("plain", dropout=0.0), step_of("compile", dropout=0.0)
+    assert compiled.next_phase() is PhaseName.COMPILING and compiled.recipe == "compile"
+    found = losses(compiled, *groups)
+    assert found == pytest.approx(losses(plain, *groups), rel=1e-4)
+    assert compiled.next_phase() is None and compiled.left_out == {} and compiled.capture_seconds is None
+    assert compiled.compile_seconds is not None and compiled.compile_seconds > 0
+    for one, other in zip(plain.model.state_dict().items(), compiled.model.state_dict().items(), strict=True):
+        assert one[0] == other[0]
+        torch.testing.assert_close(other[1], one[1], rtol=1e-4, atol=1e-5)
+
+
+def test_where_the_compiler_is_missing_the_same_steps_are_made_without_it() -> None:
+    groups = [[batch(8, 1), batch(8, 2)], [batch(8, 3), batch(8, 4)]]
+    compiled = step_of("compile", gradient_accumulation=2)
+    with torch._inductor.config.patch({"cpp.cxx": ("no-such-compiler",)}):
+        found = losses(compiled, *groups)
+    assert compiled.recipe == "plain" and compiled.compile_seconds is None
+    assert "compiler" in compiled.left_out["compile"]
+    assert compiled.take_notes() == [f"The recipe goes without compile: {compiled.left_out['compile']}."]
+    plain = step_of("plain", gradient_accumulation=2)
+    assert found == losses(plain, *groups)
+    for one, other in zip(
+        plain.model.state_dict().values(), compiled.model.state_dict().values(), strict=True
+    ):
+        assert torch.equal(one, other)
+
+
+def test_a_first_backward_pass_that_fails_leaves_no_trace() -> None:
+    groups = [[batch(8, 1)], [batch(8, 2)]]
+    compiled = step_of("compile")
+    calls = []
+
+    def fail_once(gradient: torch.Tensor) -> torch.Tensor:
+        calls.append(gradient)
+        if len(calls) == 1:
+            raise RuntimeError("no kernel for this backward\nand a second line")
+        return gradient
+
+    next(compiled.model.parameters()).register_hook(fail_once)
+    found = losses(compiled, *groups)
+    assert compiled.left_out == {"compile": "it failed here (no kernel for this backward)"}
+    assert found == losses(step_of("plain"), *groups)
+
+
+def test_running_out_of_memory_is_no_reason_to_go_without() -> None:
+    compiled = step_of("compile")
+
+    def run_out(gradient: torch.Tensor) -> torch.Tensor:
+        raise torch.OutOfMemoryError("out of memory")
+
+    next(compiled.model.parameters()).register_hook(run_out)
+    with pytest.raises(torch.OutOfMemoryError):
+        compiled([batch(8, 1)])
+    assert compiled.left_out == {}

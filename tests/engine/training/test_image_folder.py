@@ -1,0 +1,229 @@
+"""A folder of pictures: its classes, its parts, what its pictures become, and what can be wrong with it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from PIL import Image
+
+from engine.catalog import resolve
+from engine.experiment import Experiment
+from engine.problem import Kind, Problem, ProblemError
+from engine.training.batches import Source
+from engine.training.catalog import read_catalog
+from engine.training.datasets import DatasetFacts, facts_of, load_source
+from engine.training.folder_pictures import FolderPictures
+from engine.training.host_batches import Draw
+from engine.training.image_folder import read_image_folder
+
+CPU = torch.device("cpu")
+SIZE = 16
+
+
+def save(folder: Path, colours: list[tuple[int, int, int]], suffix: str = ".png") -> None:
+    """One picture of 20 x 24 pixels for each colour."""
+    folder.mkdir(parents=True)
+    for number, colour in enumerate(colours):
+        Image.new("RGB", (24, 20), colour).save(folder / f"{number:03}{suffix}")
+
+
+@pytest.fixture
+def pets(tmp_path: Path) -> Path:
+    """Ten cats in shades of red and ten dogs in shades of blue."""
+    root = tmp_path / "pets"
+    save(root / "cats", [(100 + 10 * shade, 0, 0) for shade in range(1, 11)])
+    save(root / "dogs", [(0, 0, 100 + 10 * shade) for shade in range(1, 11)])
+    return root
+
+
+def experiment(path: Path, **settings: Any) -> Experiment:
+    given = {
+        "model": "small-cnn",
+        "dataset": "image-folder",
+        "path": str(path),
+        "image_size": SIZE,
+        "batch_size": 4,
+        "device": "cpu",
+    }
+    return resolve(Experiment.model_validate(given | settings), read_catalog())
+
+
+def source(path: Path, **settings: Any) -> Source:
+    return load_source(experiment(path, **settings), 3, CPU)
+
+
+def problem_of(path: Path, **settings: Any) -> Problem:
+    with pytest.raises(ProblemError) as raised:
+        facts_of(Experiment(dataset="image-folder", path=str(path), **settings))
+    return raised.value.problem
+
+
+def test_the_last_tenth_validates_where_nothing_else_does(pets: Path) -> None:
+    (pets / "cats" / "notes.txt").write_text("no picture")
+    (pets / ".hidden").mkdir()
+    (pets / "empty").mkdir()
+    assert facts_of(experiment(pets)) == DatasetFacts(18, 2, num_classes=2, image_size=SIZE, channels=3)
+    folder = read_image_folder(str(pets))
+    assert folder.classes == ("cats", "dogs") and not set(folder.train) & set(folder.validation)
+    assert folder == read_image_folder(str(pets))
+
+
+def test_train_and_val_are_taken_as_they_are(tmp_path: Path) -> None:
+    for part, count in (("train", 3), ("val", 2)):
+        for name in ("a", "b"):
+            save(tmp_path / part / name, [(count, 0, 0)] * count)
+    facts = facts_of(experiment(tmp_path))
+    assert (facts.train_samples, facts.validation_samples, facts.num_classes) == (6, 4, 2)
+
+
+def test_pictures_in_folders_within_a_class_are_its_own(pets: Path) -> None:
+    save(pets / "cats" / "kittens", [(255, 0, 0)])
+    folder = read_image_folder(str(pets))
+    kitten = str(pets / "cats" / "kittens" / "000.png")
+    assert (kitten, 0) in (*folder.train, *folder.validation)
+
+
+def test_batches_are_normalised_and_have_their_labels(pets: Path) -> None:
+    pictures = source(pets)
+    batches = list(pictures.epoch(1))
+    pictures.close()
+    assert [len(labels) for _, labels in batches] == [4, 4, 4, 4, 2]
+    for inputs, labels in batches:
+        assert inputs.shape[1:] == (3, SIZE, SIZE) and inputs.dtype == torch.float32
+        is_red = inputs[:, 0].mean((1, 2)) > inputs[:, 2].mean((1, 2))
+        assert torch.equal(is_red, labels == 0)
+
+
+def test_a_run_that_goes_on_sees_the_same_pictures(pets: Path) -> None:
+    pictures = source(pets, data={"augment": True})
+    whole = list(pictures.epoch(2))
+    rest = list(pictures.epoch(2, skip=3))
+    assert len(rest) == 2
+    for (inputs, labels), (inputs_again, labels_again) in zip(whole[3:], rest, strict=True):
+        assert torch.equal(inputs, inputs_again) and torch.equal(labels, labels_again)
+
+
+def striped(folder: Path) -> Path:
+    """Two classes of pictures that show where they were cut."""
+    for name in ("a", "b"):
+        (folder / name).mkdir(parents=True)
+        for number in range(4):
+            picture = Image.new("L", (40, 30))
+            picture.putdata([column * 6 for _ in range(30) for column in range(40)])
+            picture.save(folder / name / f"{number}.png")
+    return folder
+
+
+def test_augmented_pictures_are_cut_at_random_and_validation_never_is(tmp_path: Path) -> None:
+    folder = read_image_folder(str(striped(tmp_path / "stripes")))
+    pictures = FolderPictures(folder, SIZE, seed=0, augment=True)
+    pictures.open()
+    before = torch.get_rng_state()
+    (first, _), (second, _) = (pictures.batch(Draw(True, epoch, 0, (0,))) for epoch in (1, 2))
+    assert first.shape == (1, 3, SIZE, SIZE) and first.dtype == torch.uint8
+    assert not torch.equal(first, second)
+    assert torch.equal(first, pictures.batch(Draw(True, 1, 0, (0,)))[0])
+    held = pictures.batch(Draw(False, 1, 0, (0,)))[0]
+    assert torch.equal(held, held.flip(2)) and not torch.equal(held, held.flip(3))
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_kept_on_the_device_the_pictures_are_the_same(pets: Path) -> None:
+    loaded, held = source(pets), source(pets, data={"on_device": True})
+    assert loaded.train_samples == held.train_samples == 18
+    for (inputs, labels), (kept_inputs, kept_labels) in zip(loaded.epoch(1), held.epoch(1), strict=True):
+        assert torch.equal(inputs, kept_inputs) and torch.equal(labels, kept_labels)
+    assert [len(labels) for _, labels in held.validation(None)] == [2]
+
+
+def test_grey_and_transparent_pictures_are_given_three_colours(pets: Path) -> None:
+    Image.new("L", (30, 20), 128).save(pets / "cats" / "grey.jpg")
+    Image.new("RGBA", (30, 20), (1, 2, 3, 4)).save(pets / "cats" / "clear.png")
+    inputs = torch.cat([inputs for inputs, _ in source(pets).epoch(1)])
+    assert inputs.shape == (20, 3, SIZE, SIZE)  # of 22 pictures, 2 validate
+
+
+def test_no_path_is_told() -> None:
+    with pytest.raises(ProblemError, match="image-folder needs path"):
+        facts_of(Experiment(dataset="image-folder"))
+
+
+def test_a_folder_that_does_not_exist_is_named(tmp_path: Path) -> None:
+    problem = problem_of(tmp_path / "nowhere")
+    assert problem.kind is Kind.REQUEST and problem.key == "path"
+    assert problem.message == f"There is no folder {tmp_path / 'nowhere'}."
+
+
+def test_a_file_in_place_of_the_folder_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    assert "is not a folder" in problem_of(tmp_path / "file").message
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="nothing is closed to root")
+def test_a_folder_that_is_closed_is_told(pets: Path) -> None:
+    (pets / "cats").chmod(0)
+    problem = problem_of(pets)
+    (pets / "cats").chmod(0o700)
+    assert "cannot be opened" in problem.message and "permissions" in problem.remedy
+
+
+def test_a_folder_without_classes_says_how_it_should_look(tmp_path: Path) -> None:
+    Image.new("RGB", (4, 4)).save(tmp_path / "alone.png")
+    problem = problem_of(tmp_path)
+    assert "no folders with pictures" in problem.message and f"{tmp_path}/cats" in problem.remedy
+
+
+def test_a_single_class_is_refused(tmp_path: Path) -> None:
+    save(tmp_path / "cats", [(1, 2, 3)] * 4)
+    problem = problem_of(tmp_path)
+    assert problem.key == "path" and "one class only, 'cats'" in problem.message
+
+
+def test_a_class_that_only_validates_is_refused(tmp_path: Path) -> None:
+    for part, name in (("train", "a"), ("train", "b"), ("val", "c")):
+        save(tmp_path / part / name, [(0, 0, 0)])
+    assert "has the class 'c'" in problem_of(tmp_path).message
+
+
+def test_unreadable_pictures_are_counted_and_the_first_is_named(pets: Path) -> None:
+    for name in ("a.jpg", "b.jpg"):
+        (pets / "dogs" / name).write_bytes(b"no picture at all")
+    problem = problem_of(pets)
+    assert problem.kind is Kind.REQUEST and problem.key == "path"
+    assert problem.message.startswith("2 of 22 pictures in")
+    assert any(str(Path("dogs", name)) in problem.message for name in ("a.jpg", "b.jpg"))
+
+
+def test_a_batch_larger_than_the_folder_is_refused(pets: Path) -> None:
+    problem = problem_of(pets, batch_size=19)
+    assert problem.key == "batch_size" and problem.allowed == "1 to 18"
+
+
+def test_a_saved_runs_number_of_classes_is_taken_and_another_is_refused(pets: Path) -> None:
+    assert facts_of(experiment(pets, num_classes=2)).num_classes == 2
+    problem = problem_of(pets, num_classes=3, batch_size=4)
+    assert problem.key == "num_classes" and problem.allowed == "2"
+
+
+def test_a_picture_that_breaks_off_ends_the_run_with_its_name(pets: Path) -> None:
+    whole = pets / "cats" / "000.png"
+    picture = Image.effect_noise((64, 64), 50)
+    picture.save(whole)
+    whole.write_bytes(whole.read_bytes()[:-800])
+    facts_of(experiment(pets))  # its head is sound
+    pictures = source(pets)
+    with pytest.raises(ProblemError) as raised:
+        list(pictures.epoch(1))
+        list(pictures.validation(None))
+    assert str(Path("cats", "000.png")) in raised.value.problem.message
+
+
+def test_pictures_that_do_not_fit_the_device_are_refused_before_anything_is_read(pets: Path) -> None:
+    problem = problem_of(
+        pets, image_size=8_192, device="cpu", data={"on_device": True}, memory_cap_gib=1, batch_size=1
+    )
+    assert problem.key == "data.on_device" and "20 pictures take 3.75 GiB" in problem.message

@@ -1,0 +1,150 @@
+"""The language models are Llama's own, counted without being built, and never make the host wait."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from unittest.mock import patch
+
+import psutil
+import pytest
+import torch
+from torch import nn
+
+from engine.problem import Kind, ProblemError
+from engine.training.language_models import (
+    SHAPES,
+    USUAL_VOCABULARY,
+    CausalLanguageModel,
+    build_language_model,
+    language_model_entries,
+)
+from engine.training.losses import loss_for
+from engine.training.models import build_model, count_parameters
+
+TINY = "causal-lm-tiny"
+
+
+@pytest.fixture(scope="module")
+def tiny() -> Iterator[nn.Module]:
+    yield build_language_model(TINY, vocabulary=256, seed=3)
+
+
+def test_parameters_are_counted_as_they_are_built(tiny: nn.Module) -> None:
+    assert count_parameters(tiny) == SHAPES[TINY].parameters(256)
+    entries = {entry.name: entry.parameters for entry in language_model_entries()}
+    assert entries[TINY] == SHAPES[TINY].parameters(USUAL_VOCABULARY) < 10_000_000
+
+
+def test_the_largest_is_the_shape_of_llama_3_1_8b() -> None:
+    assert SHAPES["causal-lm-8b"].parameters(128_256) == 8_030_261_248
+
+
+def test_the_sizes_grow_from_tiny_to_8b() -> None:
+    counts = [entry.parameters for entry in language_model_entries()]
+    assert counts == sorted(counts) and len(counts) == 5
+    assert all(entry.reason is None and entry.max_sequence_length for entry in language_model_entries())
+
+
+def test_tokens_become_logits_over_the_vocabulary(tiny: nn.Module) -> None:
+    logits = tiny(torch.randint(256, (2, 9)))
+    assert logits.shape == (2, 9, 256) and logits.dtype is torch.float32
+
+
+def test_no_prediction_sees_the_tokens_after_it(tiny: nn.Module) -> None:
+    tokens = torch.randint(256, (2, 12))
+    changed = tokens.clone()
+    changed[:, 8:] = (changed[:, 8:] + 1) % 256
+    before, after = tiny(tokens), tiny(changed)
+    assert torch.equal(before[:, :8], after[:, :8]) and not torch.equal(before[:, 8:], after[:, 8:])
+
+
+def test_the_logits_are_those_of_the_librarys_own_forward() -> None:
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    config = LlamaConfig(
+        vocab_size=64, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4,
+        num_key_value_heads=2, bos_token_id=None, eos_token_id=None,
+    )  # fmt: skip
+    torch.manual_seed(0)
+    llama = LlamaForCausalLM(config)
+    tokens = torch.randint(64, (2, 10))
+    assert torch.equal(CausalLanguageModel(llama)(tokens), llama(tokens).logits)
+
+
+def test_its_parts_have_the_names_that_they_have_in_llama(tiny: nn.Module) -> None:
+    names = {name for name, _ in tiny.named_modules()}
+    assert {"model", "model.embed_tokens", "model.layers.3.self_attn.q_proj", "lm_head"} <= names
+
+
+def test_weights_depend_on_the_seed_alone() -> None:
+    def weights(seed: int) -> torch.Tensor:
+        model = build_model(TINY, image_size=0, channels=0, num_classes=16, seed=seed, sequence_length=8)
+        return torch.nn.utils.parameters_to_vector(model.parameters())
+
+    assert torch.equal(weights(3), weights(3)) and not torch.equal(weights(3), weights(4))
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_it_trains_under_autocast(tiny: nn.Module, dtype: torch.dtype) -> None:
+    tokens = torch.randint(256, (2, 9))
+    tiny.zero_grad()
+    with torch.autocast("cpu", dtype=dtype):
+        logits = tiny(tokens[:, :-1])
+        loss = loss_for("language")(logits, tokens[:, 1:])
+    loss.backward()  # type: ignore[no-untyped-call]
+    assert logits.dtype is dtype and loss.dtype is torch.float32
+    assert all(parameter.grad is not None for parameter in tiny.parameters())
+
+
+def test_its_forward_is_one_graph_that_reads_no_tensor(tiny: nn.Module) -> None:
+    # Whatever makes the host wait, as reading a tensor does, also breaks the graph.
+    compiled = torch.compile(tiny, backend="eager", fullgraph=True, dynamic=False)
+    tokens = torch.randint(256, (2, 9))
+    assert torch.equal(compiled(tokens), tiny(tokens))
+
+
+def test_a_model_larger_than_the_machines_memory_is_refused_before_it_is_built() -> None:
+    class Little:
+        available = 2**30
+
+    with patch.object(psutil, "virtual_memory", return_value=Little()), pytest.raises(ProblemError) as caught:
+        build_language_model("causal-lm-8b", vocabulary=128_256, seed=0)
+    problem = caught.value.problem
+    assert (problem.kind, problem.key, problem.value) == (Kind.REQUEST, "model", "causal-lm-8b")
+    assert "29.9 GiB" in problem.message and "1.0 are free" in problem.message
+
+
+LOOK = """
+import sys
+from engine.training.models import build_model, model_entries
+assert model_entries() and "transformers" not in sys.modules
+build_model("causal-lm-tiny", image_size=0, channels=0, num_classes=16, seed=0)
+assert "transformers" in sys.modules
+"""
+
+
+def test_the_library_is_loaded_when_a_model_is_built_and_says_nothing() -> None:
+    command = [sys.executable, "-W", "error", "-c", LOOK]
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ}, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+MISSING = """
+import sys
+sys.modules["transformers"] = None
+from engine.problem import ProblemError
+from engine.training.models import build_model, model_entries
+assert all("extra `llm`" in entry.reason for entry in model_entries() if entry.task == "language")
+try:
+    build_model("causal-lm-tiny", image_size=0, channels=0, num_classes=16, seed=0)
+except ProblemError as error:
+    print(error.problem.key, error.problem.message)
+"""
+
+
+def test_a_library_that_cannot_be_imported_is_told_in_words() -> None:
+    done = subprocess.run([sys.executable, "-c", MISSING], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("model The language models need transformers, which cannot be imported")

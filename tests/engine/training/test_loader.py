@@ -1,0 +1,183 @@
+"""Loader processes: the batches they make, what happens to them, and that they end."""
+
+from __future__ import annotations
+
+import multiprocessing
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from multiprocessing import resource_tracker
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+import torch
+from PIL import Image
+from torchvision.datasets import FakeData
+from torchvision.transforms import PILToTensor
+
+from engine.catalog import resolve
+from engine.experiment import Experiment
+from engine.parts import Data
+from engine.problem import ProblemError
+from engine.training.batches import Source
+from engine.training.catalog import read_catalog
+from engine.training.datasets import load_source
+from engine.training.failures import problem_of
+from engine.training.fakedata import TRAIN_SAMPLES, FakePictures
+from engine.training.folder_pictures import FolderPictures
+from engine.training.host_batches import Draw, draws_in_order
+from engine.training.image_folder import read_image_folder
+from engine.training.loader import Loader
+
+CPU = torch.device("cpu")
+SIZE = 8
+
+
+@pytest.fixture(scope="module", autouse=True)
+def tracker() -> None:
+    """Python's own helper of spawned processes lives as long as the tests do: it is nobody's to end."""
+    if hasattr(resource_tracker, "ensure_running") and sys.platform != "win32":
+        resource_tracker.ensure_running()
+
+
+def experiment(**settings: Any) -> Experiment:
+    given = {
+        "model": "small-cnn",
+        "dataset": "fakedata",
+        "image_size": SIZE,
+        "batch_size": 64,
+        "device": "cpu",
+    }
+    return resolve(Experiment.model_validate(given | settings), read_catalog())
+
+
+def source(**settings: Any) -> Source:
+    return load_source(experiment(**settings), 3, CPU)
+
+
+def labels_of(batches: Iterator[tuple[torch.Tensor, torch.Tensor]]) -> list[list[int]]:
+    return [labels.tolist() for _, labels in batches]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        for number in range(6):
+            Image.new("RGB", (12, 12), (number, 0, 0)).save(tmp_path / name / f"{number}.png")
+    return tmp_path
+
+
+def test_fake_pictures_are_torchvisions() -> None:
+    theirs = FakeData(TRAIN_SAMPLES, (3, SIZE, SIZE), 10, transform=PILToTensor())
+    pictures, labels = FakePictures(SIZE, 10).batch(Draw(True, 1, 0, (0, 7)))
+    for picture, label, index in zip(pictures, labels, (0, 7), strict=True):
+        assert torch.equal(picture, theirs[index][0]) and label == theirs[index][1]
+
+
+def test_processes_make_what_the_training_process_makes() -> None:
+    # both kinds of process in one test: each of them takes seconds to import torch
+    here = source()
+    there = source(data={"workers": 2, "augment": False})
+    started = set(multiprocessing.active_children())
+    assert len(started) == 2
+    assert labels_of(here.epoch(1)) == labels_of(there.epoch(1))
+    for (inputs, _), (inputs_there, _) in zip(here.epoch(2, 29), there.epoch(2, 29), strict=True):
+        assert torch.equal(inputs, inputs_there)
+    assert labels_of(here.validation(100)) == labels_of(there.validation(100))
+    # an epoch that is left in its middle spoils none after it
+    next(iter(there.epoch(3)))
+    assert labels_of(here.epoch(1, 30)) == labels_of(there.epoch(1, 30))
+    assert set(multiprocessing.active_children()) == started
+    there.close()
+    there.close()
+    assert not multiprocessing.active_children()
+
+
+def test_processes_that_are_not_persistent_end_with_their_epoch() -> None:
+    pictures = source(data={"workers": 1, "persistent_workers": False})
+    assert not multiprocessing.active_children()
+    batches = pictures.epoch(1, 30)
+    assert len(multiprocessing.active_children()) == 1
+    assert len(labels_of(batches)) == 2
+    assert not multiprocessing.active_children()
+    pictures.close()
+
+
+def test_small_sets_are_loaded_where_the_device_is_not_to_hold_them() -> None:
+    held = source(dataset="fashion", batch_size=1_000, image_size=28)
+    loaded = source(dataset="fashion", batch_size=1_000, image_size=28, data={"on_device": False})
+    for (inputs, labels), (inputs_too, labels_too) in zip(held.epoch(1), loaded.epoch(1), strict=True):
+        assert torch.equal(inputs, inputs_too) and torch.equal(labels, labels_too)
+    assert labels_of(held.validation(None)) == labels_of(loaded.validation(None))
+
+
+@pytest.mark.parametrize("on_device", [True, False])
+def test_augmented_batches_are_the_same_wherever_they_lie(on_device: bool) -> None:
+    given = {"dataset": "fashion", "image_size": 28, "batch_size": 2_000}
+    steady = source(**given, data={"on_device": on_device})
+    varied = source(**given, data={"on_device": on_device, "augment": True})
+    (plain, labels), (changed, labels_too) = next(steady.epoch(1)), next(varied.epoch(1))
+    assert torch.equal(labels, labels_too) and not torch.equal(plain, changed)
+    other = source(**given, data={"on_device": not on_device, "augment": True})
+    assert torch.equal(changed, next(other.epoch(1))[0])
+    (held, _), (held_too, _) = next(steady.validation(None)), next(varied.validation(None))
+    assert torch.equal(held, held_too)
+
+
+def test_the_global_generator_draws_what_it_would_have_drawn() -> None:
+    pictures = source(dataset="fashion", image_size=28, data={"on_device": False, "augment": True})
+    before = torch.get_rng_state()
+    next(iter(pictures.epoch(1)))
+    next(iter(pictures.validation(10)))
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_a_broken_picture_is_named_by_the_process_that_met_it(folder: Path) -> None:
+    broken = folder / "b" / "3.png"
+    broken.write_bytes(broken.read_bytes()[:40])
+    pictures = FolderPictures(read_image_folder(str(folder)), SIZE, 0, augment=False)
+    loader = Loader(pictures, Data(workers=1), CPU)
+    with pytest.raises(ProblemError) as raised:
+        list(loader.begin(draws_in_order(pictures.train_samples, 2, is_training=True)))
+        list(loader.begin(draws_in_order(pictures.validation_samples, 2, is_training=False)))
+    loader.close()
+    assert str(Path("b", "3.png")) in raised.value.problem.message
+
+
+def test_a_process_that_is_killed_is_told_in_plain_words() -> None:
+    loader = Loader(FakePictures(SIZE, 10), Data(workers=1), CPU)
+    (process,) = multiprocessing.active_children()
+    batches = loader.begin(draws_in_order(TRAIN_SAMPLES, 4, is_training=True))
+    # PyTorch's handler of ended children raises wherever this process is, even within kill()
+    with pytest.raises(RuntimeError) as raised:
+        psutil.Process(process.pid).kill()
+        process.join()
+        list(batches)
+    loader.close()
+    problem = problem_of(raised.value)
+    assert "loader process" in problem.message and "data.workers" in problem.remedy
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a test of signals")
+def test_loader_processes_end_with_a_parent_that_is_killed() -> None:
+    source = (
+        "import multiprocessing, sys, torch\n"
+        "from engine.parts import Data\n"
+        "from engine.training.fakedata import FakePictures\n"
+        "from engine.training.loader import Loader\n"
+        "if __name__ == '__main__':\n"
+        "    loader = Loader(FakePictures(8, 10), Data(workers=1), torch.device('cpu'))\n"
+        "    print(*(child.pid for child in multiprocessing.active_children()), flush=True)\n"
+        "    sys.stdin.read()\n"
+    )
+    command = [sys.executable, "-c", source]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        child = psutil.Process(int(parent.stdout.readline()))
+        parent.send_signal(signal.SIGKILL)
+    gone, _ = psutil.wait_procs([child], timeout=4)
+    assert gone

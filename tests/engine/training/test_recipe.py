@@ -1,0 +1,97 @@
+"""Which parts of a recipe are had on a CPU, and what becomes of the others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.nn.functional import cross_entropy
+
+from engine.experiment import Experiment
+from engine.training.models import build_model
+from engine.training.recipe import build_step, cudnn_search
+from engine.training.recipe_record import RecipeRecord
+from engine.training.step import TrainingStep
+
+CPU = torch.device("cpu")
+
+
+def step_of(recipe: str, *, is_convolutional: bool = True, **settings: Any) -> TrainingStep:
+    model = build_model("small-cnn", image_size=8, channels=1, num_classes=4, seed=0)
+    experiment = Experiment.model_validate({"step": {"recipe": recipe}, **settings})
+    return build_step(model, cross_entropy, experiment, CPU, is_convolutional=is_convolutional)
+
+
+def test_the_plain_recipe_leaves_nothing_out() -> None:
+    step = step_of("plain")
+    assert step.recipe == "plain" and step.left_out == {} and step.take_notes() == []
+    assert step.memory_format is torch.contiguous_format and step.next_phase() is None
+    assert step.optimizer.defaults["fused"] is None
+    assert (step.compile_seconds, step.capture_seconds) == (None, None)
+
+
+def test_on_a_cpu_the_fast_recipe_goes_without_capture_and_says_so_once() -> None:
+    step = step_of("channels_last+fused+capture")
+    assert step.recipe == "channels_last+fused"
+    assert step.left_out == {"capture": "only CUDA devices capture"}
+    assert step.take_notes() == ["The recipe goes without capture: only CUDA devices capture."]
+    assert step.take_notes() == []
+
+
+def test_on_a_cpu_the_fast_recipe_compiles_what_gains_from_it() -> None:
+    convolutions, others = step_of("fast"), step_of("fast", is_convolutional=False)
+    assert convolutions.recipe == "channels_last+fused" and "compile" in convolutions.left_out
+    assert others.recipe == "fused+compile" and others.left_out.keys() == {"channels_last", "capture"}
+    assert step_of("compile").recipe == "compile"
+
+
+def test_channels_last_is_for_models_with_convolutions() -> None:
+    step = step_of("channels_last")
+    assert step.memory_format is torch.channels_last
+    kernels = [parameter for parameter in step.model.parameters() if parameter.ndim == 4]
+    assert all(kernel.is_contiguous(memory_format=torch.channels_last) for kernel in kernels)
+    without = step_of("channels_last", is_convolutional=False)
+    assert without.left_out == {"channels_last": "the model has no convolutions"}
+    assert without.recipe == "plain" and without.memory_format is torch.contiguous_format
+
+
+def test_the_experiment_can_force_either_form_of_the_optimizer() -> None:
+    forced = step_of("plain", optimizer={"fused": True})
+    assert forced.optimizer.defaults["fused"] and forced.recipe == "plain" and not forced.left_out
+    refused = step_of("fused", optimizer={"fused": False})
+    assert refused.optimizer.defaults["fused"] is None
+    assert refused.left_out == {"fused": "optimizer.fused is false"}
+    assert step_of("fused").optimizer.defaults["fused"]
+
+
+def test_a_fast_step_on_a_cpu_trains_as_the_plain_one_does() -> None:
+    torch.manual_seed(0)
+    batches = [(torch.randn(16, 1, 8, 8), torch.randint(4, (16,))) for _ in range(5)]
+    settings = {"optimizer": {"name": "sgd", "learning_rate": 0.05, "momentum": 0.9}}
+    plain, other = step_of("plain", **settings), step_of("channels_last+fused", **settings)
+    for batch in batches:
+        torch.testing.assert_close(other([batch]), plain([batch]), rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize(("recipe", "searches"), [("plain", False), ("fused", True), ("fast", True)])
+def test_cudnn_searches_under_every_recipe_but_plain(recipe: str, searches: bool) -> None:
+    before = torch.backends.cudnn.benchmark
+    with cudnn_search(Experiment.model_validate({"step": {"recipe": recipe}})):
+        assert torch.backends.cudnn.benchmark is searches
+    assert torch.backends.cudnn.benchmark is before
+
+
+def test_only_the_first_reason_for_a_part_counts() -> None:
+    record = RecipeRecord(("fused", "compile"))
+    record.leave_out("compile", "one reason")
+    record.leave_out("compile", "another")
+    assert record.left_out == {"compile": "one reason"} and record.recipe == "fused"
+    assert len(record.take_notes()) == 1
+
+
+def test_the_model_is_left_in_training_mode() -> None:
+    model = nn.Linear(2, 1).eval()
+    build_step(model, cross_entropy, Experiment(), CPU, is_convolutional=False)
+    assert model.training

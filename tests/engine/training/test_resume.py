@@ -1,0 +1,123 @@
+"""A run that was stopped and resumed ends as one that was never stopped, bit for bit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from engine.events import Epoch, Event, Finished, Log, Phase, Samples, Started, Summary
+from engine.experiment import Experiment, layered
+from engine.problem import ProblemError
+from engine.training.control import Control
+from engine.training.loop import train
+
+SETTINGS: dict[str, Any] = {
+    "model": "small-cnn",
+    "dataset": "fashion",
+    "image_size": 8,
+    "batch_size": 400,
+    "epochs": 2,
+    "device": "cpu",
+    "checkpoint": {"last": True},
+    "validation": {"limit": 100},
+    "measure": {"warmup_steps": 2},
+}
+VARIETIES: list[dict[str, Any]] = [
+    {},
+    {"precision": "bf16", "optimizer": {"name": "sgd", "momentum": 0.9}},
+    {
+        "model": "linear",
+        "dataset": "synthetic-regression",
+        "image_size": None,
+        "precision": "fp16",
+        "step": {"clip_norm": 1.0},
+        "scaler": {"growth_interval": 7},
+    },
+    {"step": {"gradient_accumulation": 3}, "schedule": {"name": "cosine", "warmup_steps": 4}},
+    {"step": {"recipe": "fused"}, "data": {"augment": True}},
+]
+
+
+def trained(
+    folder: Path, stop_after: int | None = None, *, resume: bool = False, **settings: Any
+) -> list[Event]:
+    """The events of a run, stopped once `stop_after` steps are known to be done."""
+    control, events = Control(), []
+    for event in train(
+        Experiment.model_validate(layered(SETTINGS, settings)), control, folder, resume=resume
+    ):
+        events.append(event)
+        if stop_after is not None and control.step >= stop_after:
+            control.stop_requested.set()
+    return events
+
+
+def losses(events: list[Event]) -> tuple[float, ...]:
+    return sum((event.loss for event in events if isinstance(event, Samples)), ())
+
+
+def summary(events: list[Event]) -> Summary:
+    assert isinstance(events[-1], Finished)
+    return events[-1].summary
+
+
+def weights(folder: Path) -> dict[str, torch.Tensor]:
+    found: dict[str, torch.Tensor] = torch.load(folder / "last.pt", weights_only=True)["model"]
+    return found
+
+
+@pytest.mark.parametrize("settings", VARIETIES)
+def test_resumed_in_mid_epoch_it_ends_the_same(tmp_path: Path, settings: dict[str, Any]) -> None:
+    straight = trained(tmp_path / "straight", **settings)
+    first = trained(tmp_path / "broken", 3, **settings)
+    done = summary(first).steps
+    second = trained(tmp_path / "broken", resume=True, **settings)
+    assert 3 <= done < summary(straight).steps
+    assert losses(first) + losses(second) == losses(straight)
+    for name, tensor in weights(tmp_path / "straight").items():
+        assert torch.equal(tensor, weights(tmp_path / "broken")[name]), name
+
+
+def test_its_figures_are_those_of_the_whole(tmp_path: Path) -> None:
+    straight = summary(trained(tmp_path / "straight"))
+    first = trained(tmp_path / "broken", 16)
+    second = trained(tmp_path / "broken", resume=True)
+    (started,) = [event for event in second if isinstance(event, Started)]
+    assert started.resumed_step == summary(first).steps
+    resumed = summary(second)
+    for name in ("steps", "epochs", "final_train_loss", "best_validation_accuracy", "best_epoch"):
+        assert getattr(resumed, name) == getattr(straight, name), name
+    assert resumed.seconds > summary(first).seconds
+    epochs = [event.epoch for event in first + second if isinstance(event, Epoch)]
+    assert epochs == [1, 2]
+
+
+def test_without_the_setting_nothing_is_saved(tmp_path: Path) -> None:
+    trained(tmp_path, steps=3, epochs=None, checkpoint={"last": False})
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_best_is_that_of_the_best_epoch(tmp_path: Path) -> None:
+    events = trained(tmp_path, checkpoint={"last": False, "best": True})
+    best = torch.load(tmp_path / "best.pt", weights_only=True)
+    assert best["progress"]["tally"]["best_accuracy"] == summary(events).best_validation_accuracy
+    assert best["progress"]["tally"]["best_epoch"] == summary(events).best_epoch
+    assert [path.name for path in tmp_path.iterdir()] == ["best.pt"]
+
+
+def test_nothing_to_resume_from_is_refused_before_any_event(tmp_path: Path) -> None:
+    with pytest.raises(ProblemError):
+        trained(tmp_path, resume=True)
+
+
+def test_a_checkpoint_that_cannot_be_written_is_told_and_the_run_goes_on(tmp_path: Path) -> None:
+    taken = tmp_path / "a-file"
+    taken.write_text("no folder")
+    events = trained(taken, epochs=None, steps=3)
+    assert summary(events).steps == 3
+    warnings = [event.message for event in events if isinstance(event, Log) and event.level == "warning"]
+    assert any("checkpoint" in message for message in warnings)
+    assert any(isinstance(event, Phase) and event.name == "saving" for event in events)

@@ -1,0 +1,127 @@
+"""Text: synthetic tokens, and Python's own source byte by byte."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from engine.experiment import Experiment
+from engine.problem import ProblemError
+from engine.training.batches import Batch
+from engine.training.text import Corpus, is_text, load_text, python_source, text_entries
+
+CPU = torch.device("cpu")
+TRAIN, HELD_OUT = bytes(range(101)), bytes(range(200, 231))
+
+
+def corpus(**settings: Any) -> Corpus:
+    usual: dict[str, Any] = {"sequence_length": 10, "samples": 10, "batch_size": 4, "seed": 5, "device": CPU}
+    return Corpus(TRAIN, HELD_OUT, **{**usual, **settings})
+
+
+def starts(batches: Iterable[Batch]) -> list[int]:
+    return [int(row[0]) for inputs, _ in batches for row in inputs]
+
+
+def test_targets_are_the_bytes_after_the_inputs() -> None:
+    for inputs, targets in corpus().epoch(1):
+        assert inputs.dtype is torch.int64 and inputs.shape == targets.shape and inputs.shape[1] == 10
+        assert torch.equal(targets, inputs + 1) and targets.is_contiguous()
+
+
+def test_an_epoch_takes_each_sequence_once_and_none_overlap() -> None:
+    assert sorted(starts(corpus().epoch(1))) == list(range(0, 100, 10))
+    assert [len(inputs) for inputs, _ in corpus().epoch(1)] == [4, 4, 2]
+
+
+def test_an_epoch_longer_than_the_text_goes_round_again_in_another_order() -> None:
+    order = starts(corpus(samples=25).epoch(1))
+    assert len(order) == 25
+    assert sorted(order[:10]) == sorted(order[10:20]) == list(range(0, 100, 10))
+    assert order[:10] != order[10:20]
+
+
+def test_a_short_epoch_is_a_part_of_the_text() -> None:
+    assert len(set(starts(corpus(samples=3).epoch(1)))) == 3
+
+
+def test_the_order_depends_on_seed_and_epoch_alone() -> None:
+    first = corpus()
+    one, two = starts(first.epoch(1)), starts(first.epoch(2))
+    assert one != two
+    assert starts(corpus().epoch(2)) == two and starts(first.epoch(1)) == one
+    assert starts(corpus(seed=6).epoch(1)) != one
+
+
+def test_batches_that_are_skipped_leave_the_rest_as_it_was() -> None:
+    whole, rest = list(corpus().epoch(3)), list(corpus().epoch(3, skip=2))
+    assert len(rest) == 1 and torch.equal(rest[0][0], whole[2][0])
+    assert list(corpus().epoch(3, skip=3)) == []
+
+
+def test_validation_is_text_that_no_epoch_holds_in_its_own_order() -> None:
+    assert starts(corpus().validation(None)) == [200, 210, 220]
+    assert starts(corpus().validation(2)) == [200, 210]
+
+
+def test_pythons_source_is_there_and_split_by_file(tmp_path: Path) -> None:
+    for number in range(20):
+        (tmp_path / f"m{number:02}.py").write_bytes(b"%02d;" % number)
+    (tmp_path / "m21.txt").write_bytes(b"not source")
+    (tmp_path / "package.py").mkdir()
+    train, validation = python_source(tmp_path)
+    assert validation == b"09;19;" and train.startswith(b"00;01;") and len(train) == 18 * 3
+    real_train, real_validation = python_source()
+    assert b"import" in real_train and b"import" in real_validation
+    assert 1_000_000 < len(real_train) < 20_000_000
+
+
+def test_a_run_reads_pythons_source() -> None:
+    experiment = Experiment(dataset="python-source", sequence_length=32, batch_size=4, samples=8)
+    source = load_text(experiment, CPU)
+    batches = list(source.epoch(1))
+    assert (source.train_samples, source.has_validation, len(batches)) == (8, True, 2)
+    assert all(inputs.shape == (4, 32) and int(inputs.max()) < 256 for inputs, _ in batches)
+    source.close()
+
+
+def test_a_sequence_longer_than_the_text_is_answered_with_the_longest() -> None:
+    experiment = Experiment(dataset="python-source", sequence_length=1_000_000)
+    with pytest.raises(ProblemError) as caught:
+        load_text(experiment, CPU)
+    assert caught.value.problem.key == "sequence_length"
+    assert "at most" in caught.value.problem.remedy
+
+
+def test_a_python_without_its_source_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sysconfig.get_path", lambda name: str(tmp_path))
+    with pytest.raises(ProblemError, match="comes without its own source"):
+        load_text(Experiment(dataset="python-source"), CPU)
+
+
+def test_synthetic_tokens_are_four_batches_taken_in_turns() -> None:
+    experiment = Experiment(
+        dataset="synthetic-tokens", num_classes=50, sequence_length=8, batch_size=4, samples=22
+    )
+    source = load_text(experiment, CPU)
+    batches = list(source.epoch(1))
+    assert [len(targets) for _, targets in batches] == [4, 4, 4, 4, 4, 2]
+    assert torch.equal(batches[0][0], batches[4][0]) and not torch.equal(batches[0][0], batches[1][0])
+    inputs, targets = batches[0]
+    assert inputs.shape == (4, 8) and torch.equal(inputs[:, 1:], targets[:, :-1])
+    assert int(inputs.max()) < 50 and inputs.is_contiguous() and not source.has_validation
+    again = next(load_text(experiment, CPU).epoch(2))
+    assert torch.equal(again[0], inputs)
+
+
+def test_the_entries_are_text_for_language_models() -> None:
+    assert {entry.name: entry.num_classes for entry in text_entries()} == {
+        "synthetic-tokens": 32_000,
+        "python-source": 256,
+    }
+    assert all(entry.task == "language" and is_text(entry.name) for entry in text_entries())
+    assert not is_text("fashion")
