@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from engine.catalog import Catalog
-from engine.training.datasets import dataset_entries
+from engine.training.data.datasets import dataset_entries
 from engine.training.devices import device_entries
-from engine.training.models import model_entries
+from engine.training.models.build import model_entries
 
 
 def read_catalog() -> Catalog:

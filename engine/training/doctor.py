@@ -19,9 +19,9 @@ from engine.paths import data_folder
 from engine.training.devices import device_entries
 from engine.training.environment import nvidia_driver, operating_system
 from engine.training.failures import problem_of
-from engine.training.models import SMALL_CNN, build_model
+from engine.training.models.build import SMALL_CNN, build_model
 from engine.training.precision import float32_mode
-from engine.training.recipe import build_step
+from engine.training.steps.recipe import build_step
 
 _LOW_DISK_GIB = 2.0
 _GIB = 2**30

@@ -17,13 +17,13 @@ from engine.training.catalog import read_catalog
 from engine.training.checkpoints import CheckpointKind
 from engine.training.control import Control
 from engine.training.failures import TrainingError, not_a_number
-from engine.training.memory_cap import check_cap, memory_cap
+from engine.training.measuring.memory_cap import check_cap, memory_cap
+from engine.training.measuring.tally import skipped_steps
+from engine.training.measuring.telemetry import Rows
 from engine.training.precision import float32_mode
 from engine.training.prepare import Plan, prepare
-from engine.training.recipe import cudnn_search
 from engine.training.run import Run
-from engine.training.tally import skipped_steps
-from engine.training.telemetry import Rows
+from engine.training.steps.recipe import cudnn_search
 
 _LOOK_SECONDS = 0.05
 

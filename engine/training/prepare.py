@@ -14,21 +14,21 @@ from engine.catalog import Catalog, DatasetEntry, DeviceEntry, ModelEntry, resol
 from engine.events import Event, Phase, PhaseName, Started
 from engine.experiment import Experiment
 from engine.problem import ProblemError, request_problem
-from engine.training.card import card_gauge
 from engine.training.checkpoints import Checkpoints
 from engine.training.control import Control
-from engine.training.datasets import DatasetFacts, download, facts_of, load_source
+from engine.training.data.datasets import DatasetFacts, download, facts_of, load_source
+from engine.training.data.picture_sources import is_kept
 from engine.training.environment import environment_of
-from engine.training.float32_modules import keep_in_float32
-from engine.training.instruments import Instruments
-from engine.training.losses import loss_for, loss_name, loss_unit
-from engine.training.memory import MemoryMeter, memory_meter
-from engine.training.memory_cap import CAPPED_CPU_NOTE
-from engine.training.models import build_model, count_parameters, input_channels
-from engine.training.picture_sources import is_kept
-from engine.training.recipe import build_step
-from engine.training.recompute import checkpoint_activations
+from engine.training.measuring.card import card_gauge
+from engine.training.measuring.instruments import Instruments
+from engine.training.measuring.memory import MemoryMeter, memory_meter
+from engine.training.measuring.memory_cap import CAPPED_CPU_NOTE
+from engine.training.models.build import build_model, count_parameters, input_channels
+from engine.training.models.float32_modules import keep_in_float32
+from engine.training.models.losses import loss_for, loss_name, loss_unit
+from engine.training.models.recompute import checkpoint_activations
 from engine.training.run import Run
+from engine.training.steps.recipe import build_step
 
 _TELLING_FRACTION = 0.01
 

@@ -9,8 +9,8 @@ import torch
 from torch import nn
 
 from engine.experiment import Precision
-from engine.training.batches import Batch
-from engine.training.losses import LossFunction
+from engine.training.data.batches import Batch
+from engine.training.models.losses import LossFunction
 from engine.training.precision import autocast
 
 

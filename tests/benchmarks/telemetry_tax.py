@@ -17,11 +17,11 @@ import torch
 from by_hand import Workload
 from side_by_side import experiment_of, print_heading, print_ratio
 
-from engine.training.losses import loss_for
-from engine.training.recipe import build_step, cudnn_search
-from engine.training.samples import samples_of
-from engine.training.step import TrainingStep
-from engine.training.telemetry import Rows, Telemetry
+from engine.training.measuring.samples import samples_of
+from engine.training.measuring.telemetry import Rows, Telemetry
+from engine.training.models.losses import loss_for
+from engine.training.steps.plain import TrainingStep
+from engine.training.steps.recipe import build_step, cudnn_search
 
 Batches = Iterator[tuple[torch.Tensor, torch.Tensor]]
 

@@ -12,11 +12,11 @@ import torch
 
 from engine.catalog import resolve
 from engine.experiment import Experiment
-from engine.training.augment import ShiftAndFlip
-from engine.training.batches import Source
 from engine.training.catalog import read_catalog
-from engine.training.datasets import load_source
-from engine.training.pictures import Colours, PreparePictures
+from engine.training.data.augment import ShiftAndFlip
+from engine.training.data.batches import Source
+from engine.training.data.datasets import load_source
+from engine.training.data.pictures import Colours, PreparePictures
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA card")
 

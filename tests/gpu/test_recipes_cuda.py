@@ -13,10 +13,10 @@ from torch.nn.functional import cross_entropy
 
 from engine.events import PhaseName
 from engine.experiment import Experiment, layered
-from engine.training.models import build_model
+from engine.training.models.build import build_model
 from engine.training.precision import float32_mode
-from engine.training.recipe import build_step, cudnn_search
-from engine.training.step import TrainingStep
+from engine.training.steps.plain import TrainingStep
+from engine.training.steps.recipe import build_step, cudnn_search
 from engine.training.validation import validate
 
 pytestmark = [

@@ -13,14 +13,14 @@ from engine.events import Event, Finished, Samples, Skipped, Summary
 from engine.experiment import Experiment, Precision, layered
 from engine.problem import Kind
 from engine.training.control import Control
-from engine.training.datasets import load_source
+from engine.training.data.datasets import load_source
 from engine.training.doctor import examine
 from engine.training.failures import problem_of
 from engine.training.loop import train
-from engine.training.models import build_model
+from engine.training.measuring.telemetry import Telemetry
+from engine.training.models.build import build_model
 from engine.training.precision import float32_mode
-from engine.training.recipe import build_step
-from engine.training.telemetry import Telemetry
+from engine.training.steps.recipe import build_step
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA card")
 

@@ -7,9 +7,9 @@ import itertools
 import pytest
 import torch
 
-from engine.training.batches import Resident, Split, Turns
-from engine.training.order import epoch_order, seed_of
-from engine.training.pictures import Colours, PreparePictures
+from engine.training.data.batches import Resident, Split, Turns
+from engine.training.data.order import epoch_order, seed_of
+from engine.training.data.pictures import Colours, PreparePictures
 
 CPU = torch.device("cpu")
 GREY = Colours((0.5,), (0.25,))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from engine.events import PhaseName
-from engine.training.capture_plan import Action, CapturePlan
+from engine.training.steps.capture_plan import Action, CapturePlan
 
 Group = list[tuple[torch.Tensor, torch.Tensor]]
 

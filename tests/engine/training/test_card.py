@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from engine.training.card import CardFigures, NoGauge, ThreadedGauge, card_gauge
-from engine.training.nvml import Reading, others_bytes
+from engine.training.measuring.card import CardFigures, NoGauge, ThreadedGauge, card_gauge
+from engine.training.measuring.nvml import Reading, others_bytes
 
 
 class Script:

@@ -14,8 +14,8 @@ from torch.nn.functional import mse_loss
 
 from engine.events import PhaseName
 from engine.experiment import Experiment
-from engine.training.recipe import build_step
-from engine.training.step import TrainingStep
+from engine.training.steps.plain import TrainingStep
+from engine.training.steps.recipe import build_step
 
 CPU = torch.device("cpu")
 # torch 2.11 uses what it deprecates as it loads its compiler

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.training.contention import OtherPrograms, contention_note
+from engine.training.measuring.contention import OtherPrograms, contention_note
 
 Reading = tuple[float, float, float]
 

@@ -10,11 +10,11 @@ import torch
 from engine.catalog import resolve
 from engine.experiment import Experiment, Precision
 from engine.problem import Kind, ProblemError
-from engine.training import fashion as built_in
-from engine.training.batches import Resident, Source, Turns
 from engine.training.catalog import read_catalog
-from engine.training.datasets import DatasetFacts, dataset_entries, facts_of, load_source
-from engine.training.loaded import Loaded
+from engine.training.data import fashion as built_in
+from engine.training.data.batches import Resident, Source, Turns
+from engine.training.data.datasets import DatasetFacts, dataset_entries, facts_of, load_source
+from engine.training.data.loaded import Loaded
 
 CPU = torch.device("cpu")
 

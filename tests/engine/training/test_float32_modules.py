@@ -12,8 +12,8 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 from engine.problem import Kind, ProblemError
-from engine.training.float32_modules import keep_in_float32
-from engine.training.recompute import checkpoint_activations
+from engine.training.models.float32_modules import keep_in_float32
+from engine.training.models.recompute import checkpoint_activations
 
 CPU = torch.device("cpu")
 

@@ -13,12 +13,12 @@ from PIL import Image
 from engine.catalog import resolve
 from engine.experiment import Experiment
 from engine.problem import Kind, Problem, ProblemError
-from engine.training.batches import Source
 from engine.training.catalog import read_catalog
-from engine.training.datasets import DatasetFacts, facts_of, load_source
-from engine.training.folder_pictures import FolderPictures
-from engine.training.host_batches import Draw
-from engine.training.image_folder import read_image_folder
+from engine.training.data.batches import Source
+from engine.training.data.datasets import DatasetFacts, facts_of, load_source
+from engine.training.data.folder_pictures import FolderPictures
+from engine.training.data.host_batches import Draw
+from engine.training.data.image_folder import read_image_folder
 
 CPU = torch.device("cpu")
 SIZE = 16

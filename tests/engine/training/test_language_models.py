@@ -14,15 +14,15 @@ import torch
 from torch import nn
 
 from engine.problem import Kind, ProblemError
-from engine.training.language_models import (
+from engine.training.models.build import build_model, count_parameters
+from engine.training.models.language import (
     SHAPES,
     USUAL_VOCABULARY,
     CausalLanguageModel,
     build_language_model,
     language_model_entries,
 )
-from engine.training.losses import loss_for
-from engine.training.models import build_model, count_parameters
+from engine.training.models.losses import loss_for
 
 TINY = "causal-lm-tiny"
 
@@ -119,7 +119,7 @@ def test_a_model_larger_than_the_machines_memory_is_refused_before_it_is_built()
 
 LOOK = """
 import sys
-from engine.training.models import build_model, model_entries
+from engine.training.models.build import build_model, model_entries
 assert model_entries() and "transformers" not in sys.modules
 build_model("causal-lm-tiny", image_size=0, channels=0, num_classes=16, seed=0)
 assert "transformers" in sys.modules
@@ -136,7 +136,7 @@ MISSING = """
 import sys
 sys.modules["transformers"] = None
 from engine.problem import ProblemError
-from engine.training.models import build_model, model_entries
+from engine.training.models.build import build_model, model_entries
 assert all("extra `llm`" in entry.reason for entry in model_entries() if entry.task == "language")
 try:
     build_model("causal-lm-tiny", image_size=0, channels=0, num_classes=16, seed=0)

@@ -22,15 +22,15 @@ from engine.catalog import resolve
 from engine.experiment import Experiment
 from engine.parts import Data
 from engine.problem import ProblemError
-from engine.training.batches import Source
 from engine.training.catalog import read_catalog
-from engine.training.datasets import load_source
+from engine.training.data.batches import Source
+from engine.training.data.datasets import load_source
+from engine.training.data.fakedata import TRAIN_SAMPLES, FakePictures
+from engine.training.data.folder_pictures import FolderPictures
+from engine.training.data.host_batches import Draw, draws_in_order
+from engine.training.data.image_folder import read_image_folder
+from engine.training.data.loader import Loader
 from engine.training.failures import problem_of
-from engine.training.fakedata import TRAIN_SAMPLES, FakePictures
-from engine.training.folder_pictures import FolderPictures
-from engine.training.host_batches import Draw, draws_in_order
-from engine.training.image_folder import read_image_folder
-from engine.training.loader import Loader
 
 CPU = torch.device("cpu")
 SIZE = 8
@@ -167,8 +167,8 @@ def test_loader_processes_end_with_a_parent_that_is_killed() -> None:
     source = (
         "import multiprocessing, sys, torch\n"
         "from engine.parts import Data\n"
-        "from engine.training.fakedata import FakePictures\n"
-        "from engine.training.loader import Loader\n"
+        "from engine.training.data.fakedata import FakePictures\n"
+        "from engine.training.data.loader import Loader\n"
         "if __name__ == '__main__':\n"
         "    loader = Loader(FakePictures(8, 10), Data(workers=1), torch.device('cpu'))\n"
         "    print(*(child.pid for child in multiprocessing.active_children()), flush=True)\n"

@@ -11,12 +11,12 @@ import torch
 from engine.events import Epoch, Finished, Log, Phase, Samples, Started
 from engine.experiment import Experiment, Precision, layered
 from engine.problem import Kind, ProblemError
-from engine.training.batches import Resident
 from engine.training.control import Control
+from engine.training.data.batches import Resident
 from engine.training.failures import TrainingError
 from engine.training.loop import train
+from engine.training.measuring.telemetry import Telemetry
 from engine.training.processor import processor
-from engine.training.telemetry import Telemetry
 
 CPU_PRECISIONS = [Precision.FP32, Precision.FP16, Precision.BF16]
 DIVERGING = {"optimizer": {"learning_rate": 1_000}}

@@ -13,8 +13,8 @@ import torch
 
 from engine.catalog import DeviceEntry
 from engine.problem import ProblemError
-from engine.training.memory import ResidentMeter, memory_meter
-from engine.training.memory_cap import check_cap, memory_cap
+from engine.training.measuring.memory import ResidentMeter, memory_meter
+from engine.training.measuring.memory_cap import check_cap, memory_cap
 from engine.training.precision import other_accelerator_precisions
 
 ROOT = Path(__file__).resolve().parents[3]

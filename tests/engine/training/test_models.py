@@ -7,7 +7,7 @@ import torch
 import torchvision
 
 from engine.catalog import ModelEntry
-from engine.training.models import build_model, count_parameters, input_channels, model_entries
+from engine.training.models.build import build_model, count_parameters, input_channels, model_entries
 
 ENTRIES = {entry.name: entry for entry in model_entries()}
 FAMILIES = [

@@ -6,8 +6,8 @@ import pytest
 
 from engine.catalog import Catalog, DeviceEntry, problems
 from engine.presets import BUILT_IN, preset
-from engine.training.datasets import dataset_entries
-from engine.training.models import model_entries
+from engine.training.data.datasets import dataset_entries
+from engine.training.models.build import model_entries
 from engine.training.precision import cpu_precisions, cuda_precisions
 from engine.training.processor import Processor
 

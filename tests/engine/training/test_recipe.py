@@ -10,10 +10,10 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 from engine.experiment import Experiment
-from engine.training.models import build_model
-from engine.training.recipe import build_step, cudnn_search
-from engine.training.recipe_record import RecipeRecord
-from engine.training.step import TrainingStep
+from engine.training.models.build import build_model
+from engine.training.steps.plain import TrainingStep
+from engine.training.steps.recipe import build_step, cudnn_search
+from engine.training.steps.recipe_record import RecipeRecord
 
 CPU = torch.device("cpu")
 

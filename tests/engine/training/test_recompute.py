@@ -11,8 +11,8 @@ import torchvision
 from torch import nn
 from torch.nn.functional import cross_entropy
 
-from engine.training.models import build_model
-from engine.training.recompute import checkpoint_activations
+from engine.training.models.build import build_model
+from engine.training.models.recompute import checkpoint_activations
 
 
 def model_of(name: str, **settings: Any) -> nn.Module:

@@ -17,7 +17,7 @@ from torch.optim.lr_scheduler import (
 )
 
 from engine.experiment import Optimizer, Schedule
-from engine.training.schedule import learning_rate_at
+from engine.training.steps.schedule import learning_rate_at
 
 PEAK, EPOCH = 0.3, 10
 

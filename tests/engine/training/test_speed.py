@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.training.speed import speed_of
+from engine.training.measuring.speed import speed_of
 
 
 def test_equal_steps_have_their_own_speed() -> None:

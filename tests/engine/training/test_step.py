@@ -11,9 +11,9 @@ from torch import nn
 from torch.nn.functional import cross_entropy, mse_loss
 
 from engine.experiment import Experiment, layered
-from engine.training.models import build_model
-from engine.training.recipe import build_step
-from engine.training.step import TrainingStep
+from engine.training.models.build import build_model
+from engine.training.steps.plain import TrainingStep
+from engine.training.steps.recipe import build_step
 
 CPU = torch.device("cpu")
 DTYPES = {"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16, "fp16-unscaled": torch.float16}

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from engine.training.samples import samples_of
-from engine.training.telemetry import Rows, Telemetry
+from engine.training.measuring.samples import samples_of
+from engine.training.measuring.telemetry import Rows, Telemetry
 
 CPU = torch.device("cpu")
 

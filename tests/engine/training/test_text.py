@@ -11,8 +11,8 @@ import torch
 
 from engine.experiment import Experiment
 from engine.problem import ProblemError
-from engine.training.batches import Batch
-from engine.training.text import Corpus, is_text, load_text, python_source, text_entries
+from engine.training.data.batches import Batch
+from engine.training.data.text import Corpus, is_text, load_text, python_source, text_entries
 
 CPU = torch.device("cpu")
 TRAIN, HELD_OUT = bytes(range(101)), bytes(range(200, 231))

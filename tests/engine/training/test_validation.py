@@ -7,8 +7,8 @@ import torch
 from torch import nn
 
 from engine.experiment import Precision
-from engine.training.batches import Batch
-from engine.training.losses import loss_for
+from engine.training.data.batches import Batch
+from engine.training.models.losses import loss_for
 from engine.training.validation import Validation, validate
 
 CPU = torch.device("cpu")

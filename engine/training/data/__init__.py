@@ -1,0 +1,1 @@
+"""Datasets, and the batches that they become on a device."""

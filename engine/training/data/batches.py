@@ -1,0 +1,135 @@
+"""Batches on the device: from data that lie there whole, or from a few drawn ones taken in turns."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+
+from engine.training.data.order import epoch_order
+
+Batch = tuple[torch.Tensor, torch.Tensor]
+Prepare = Callable[[torch.Tensor], torch.Tensor]
+Augment = Callable[[torch.Tensor, int, int], torch.Tensor]
+SYNTHETIC_BATCHES = 4
+
+
+class Source(Protocol):
+    """Where a run's batches come from; each is (inputs, targets) on the device, ready for the model.
+
+    The stream that computes already waits for a batch's copy when it is handed out.
+    """
+
+    train_samples: int
+    has_validation: bool
+
+    def epoch(self, number: int, skip: int = 0) -> Iterator[Batch]:
+        """The training batches of epoch `number` (from 1) but for the first `skip`; the last may be smaller.
+
+        Their order and augmentation depend on the seed and the number alone.
+        """
+        ...
+
+    def validation(self, limit: int | None) -> Iterator[Batch]:
+        """The validation batches, of at most `limit` samples in all."""
+        ...
+
+    def close(self) -> None:
+        """Ends what was started to load the data, and waits for it."""
+        ...
+
+
+@dataclass(frozen=True)
+class Split:
+    """Inputs (samples, ...) and their targets (samples, ...), in one place."""
+
+    inputs: torch.Tensor
+    targets: torch.Tensor
+
+    def to(self, device: torch.device) -> Split:
+        return Split(self.inputs.to(device), self.targets.to(device))
+
+
+class Resident:
+    """A dataset that lies on the device whole and is shuffled anew for each epoch.
+
+    `augment` changes training inputs given their epoch and batch number; `prepare` makes any inputs the
+    model's own.
+    """
+
+    def __init__(
+        self,
+        train: Split,
+        validation: Split | None,
+        *,
+        batch_size: int,
+        seed: int,
+        device: torch.device,
+        prepare: Prepare = lambda inputs: inputs,
+        augment: Augment | None = None,
+    ) -> None:
+        self._train = train.to(device)
+        self._validation = None if validation is None else validation.to(device)
+        self._batch_size = batch_size
+        self._seed = seed
+        self._device = device
+        self._prepare = prepare
+        self._augment = augment
+        self.train_samples = len(train.targets)
+        self.has_validation = validation is not None
+
+    def epoch(self, number: int, skip: int = 0) -> Iterator[Batch]:
+        # Drawn before the first batch is asked for, so that no step's time contains the shuffle.
+        order = epoch_order(self.train_samples, self._seed, number)
+        # CUDA stages ordinary memory before it returns, so that the host need not wait for the device here.
+        placed = order.to(self._device, non_blocking=self._device.type == "cuda")
+        return self._training(placed, number, skip)
+
+    def validation(self, limit: int | None) -> Iterator[Batch]:
+        if self._validation is None:
+            return
+        inputs, targets = self._validation.inputs, self._validation.targets
+        samples = min(limit or len(targets), len(targets))
+        for start in range(0, samples, self._batch_size):
+            chosen = slice(start, min(start + self._batch_size, samples))
+            yield self._prepare(inputs[chosen]), targets[chosen]
+
+    def close(self) -> None:
+        """Nothing: the data lie in this process."""
+
+    def _training(self, order: torch.Tensor, epoch: int, skip: int) -> Iterator[Batch]:
+        for number in range(skip, math.ceil(self.train_samples / self._batch_size)):
+            chosen = order[number * self._batch_size : (number + 1) * self._batch_size]
+            inputs = self._train.inputs[chosen]
+            if self._augment is not None:
+                inputs = self._augment(inputs, epoch, number)
+            yield self._prepare(inputs), self._train.targets[chosen]
+
+
+class Turns:
+    """A few batches drawn once and taken in turns, for an epoch of `samples`; there is no validation."""
+
+    has_validation = False
+
+    def __init__(self, batches: tuple[Batch, ...], samples: int) -> None:
+        self._batches = batches
+        self.train_samples = samples
+
+    def epoch(self, number: int, skip: int = 0) -> Iterator[Batch]:
+        left = self.train_samples - skip * len(self._batches[0][1])
+        for inputs, targets in itertools.islice(itertools.cycle(self._batches), skip, None):
+            if left <= 0:
+                return
+            size = min(left, len(targets))
+            yield inputs[:size], targets[:size]
+            left -= size
+
+    def validation(self, limit: int | None) -> Iterator[Batch]:
+        return iter(())
+
+    def close(self) -> None:
+        """Nothing: the batches lie on the device."""

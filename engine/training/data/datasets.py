@@ -1,0 +1,166 @@
+"""The datasets: what can be chosen, what each holds, and the source of batches that it becomes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import torch
+
+from engine.catalog import DatasetEntry
+from engine.experiment import Experiment
+from engine.training.data import fakedata, fashion, folder_pictures
+from engine.training.data.batches import SYNTHETIC_BATCHES, Batch, Resident, Source, Split, Turns
+from engine.training.data.fakedata import FAKEDATA
+from engine.training.data.image_folder import IMAGE_FOLDER, check_image_folder, read_image_folder
+from engine.training.data.picture_sets import download_set, set_entries
+from engine.training.data.picture_sources import FASHION, check_room, load_pictures
+from engine.training.data.text import is_text, load_text, text_entries
+from engine.training.models.build import REGRESSION_FEATURES
+
+SYNTHETIC, SYNTHETIC_REGRESSION = "synthetic", "synthetic-regression"
+_NOISE = 0.1
+
+
+@dataclass(frozen=True)
+class DatasetFacts:
+    """What a run needs to know of its dataset before it begins.
+
+    The catalog knows it of all but a person's own folder. What does not apply is 0.
+    """
+
+    train_samples: int
+    validation_samples: int
+    num_classes: int
+    image_size: int
+    channels: int
+
+
+def dataset_entries() -> tuple[DatasetEntry, ...]:
+    """All datasets. `needs_download` says that the first run will fetch it."""
+    return (
+        DatasetEntry(
+            name=FASHION,
+            title="Fashion-MNIST, the 7,000 pictures built in",
+            task="classification",
+            image_size=fashion.IMAGE_SIZE,
+            channels=1,
+            num_classes=fashion.CLASSES,
+            train_samples=fashion.TRAIN_SAMPLES,
+            validation_samples=fashion.VALIDATION_SAMPLES,
+            can_augment=True,
+            loads=True,
+        ),
+        *set_entries(),
+        DatasetEntry(
+            name=SYNTHETIC,
+            title="Synthetic pictures, drawn on the device",
+            task="classification",
+            image_size=224,
+            channels=3,
+            num_classes=1_000,
+            any_classes=True,
+        ),
+        DatasetEntry(
+            name=FAKEDATA,
+            title="Fake pictures, made one by one as real ones are loaded",
+            task="classification",
+            image_size=fakedata.IMAGE_SIZE,
+            channels=3,
+            num_classes=fakedata.CLASSES,
+            any_classes=True,
+            train_samples=fakedata.TRAIN_SAMPLES,
+            validation_samples=fakedata.VALIDATION_SAMPLES,
+            can_augment=True,
+            loads=True,
+        ),
+        DatasetEntry(
+            name=IMAGE_FOLDER,
+            title="A folder of your own pictures",
+            task="classification",
+            image_size=folder_pictures.IMAGE_SIZE,
+            channels=3,
+            needs_path=True,
+            can_augment=True,
+            loads=True,
+        ),
+        DatasetEntry(
+            name=SYNTHETIC_REGRESSION, title="Synthetic regression, 10 numbers to 1", task="regression"
+        ),
+        *text_entries(),
+    )
+
+
+def facts_of(experiment: Experiment) -> DatasetFacts:
+    """What the dataset of a resolved experiment holds; a folder of pictures is read and checked for it.
+
+    Raises ProblemError of kind `REQUEST` where the folder, or keeping it on the device, cannot be.
+    """
+    entry = next(entry for entry in dataset_entries() if entry.name == experiment.dataset)
+    train, validation = entry.train_samples or experiment.samples, entry.validation_samples or 0
+    classes = experiment.num_classes or entry.num_classes or 0
+    if entry.needs_path:
+        folder = read_image_folder(experiment.path)
+        check_image_folder(folder, experiment)
+        train, validation, classes = len(folder.train), len(folder.validation), len(folder.classes)
+    facts = DatasetFacts(
+        train_samples=train,
+        validation_samples=validation,
+        num_classes=classes,
+        image_size=experiment.image_size or entry.image_size or 0,
+        channels=entry.channels or 0,
+    )
+    check_room(experiment, train + validation, facts.channels)
+    return facts
+
+
+def download(name: str, must_end: Callable[[], bool]) -> Iterator[float | None]:
+    """Fetches a dataset that needs it; yields the fraction done, None where that is not known.
+
+    It leaves nothing behind when it must end. Raises ProblemError of kind `DOWNLOAD` or `DISK_FULL`.
+    """
+    return download_set(name, must_end)
+
+
+def load_source(
+    experiment: Experiment,
+    channels: int,
+    device: torch.device,
+    memory_format: torch.memory_format = torch.contiguous_format,
+) -> Source:
+    """The batches of a resolved experiment, pictures with that many channels. Raises ProblemError.
+
+    The source is to be closed: it may have started processes.
+    """
+    if is_text(experiment.dataset):
+        return load_text(experiment, device)
+    if experiment.dataset == SYNTHETIC:
+        return _synthetic(experiment, channels, device, memory_format)
+    if experiment.dataset == SYNTHETIC_REGRESSION:
+        split = _regression(experiment)
+        return Resident(split, None, batch_size=experiment.batch_size, seed=experiment.seed, device=device)
+    return load_pictures(experiment, channels, device, memory_format)
+
+
+def _synthetic(
+    experiment: Experiment, channels: int, device: torch.device, memory_format: torch.memory_format
+) -> Turns:
+    size, classes = experiment.image_size, experiment.num_classes
+    assert size is not None and classes is not None  # a resolved experiment has both
+    generator = torch.Generator(device=device).manual_seed(experiment.seed)
+
+    def draw() -> Batch:
+        shape = (experiment.batch_size, channels, size, size)
+        pictures = torch.randn(shape, generator=generator, device=device)
+        labels = torch.randint(classes, (experiment.batch_size,), generator=generator, device=device)
+        return pictures.contiguous(memory_format=memory_format), labels
+
+    return Turns(tuple(draw() for _ in range(SYNTHETIC_BATCHES)), experiment.samples)
+
+
+def _regression(experiment: Experiment) -> Split:
+    generator = torch.Generator().manual_seed(experiment.seed)
+    inputs = torch.randn(experiment.samples, REGRESSION_FEATURES, generator=generator)
+    weights = torch.randn(REGRESSION_FEATURES, 1, generator=generator)
+    noise = torch.randn(experiment.samples, 1, generator=generator)
+    return Split(inputs, inputs @ weights + _NOISE * noise)

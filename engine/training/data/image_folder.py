@@ -1,0 +1,185 @@
+"""A folder of a person's own pictures: what is in it, and what is wrong with it."""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from PIL import Image
+from torchvision.datasets.folder import IMG_EXTENSIONS
+
+from engine.experiment import Experiment
+from engine.problem import Problem, ProblemError, request_problem
+from engine.training.data.order import seed_of
+
+IMAGE_FOLDER = "image-folder"
+PICTURE_ERRORS = (OSError, SyntaxError, ValueError, EOFError, struct.error, Image.DecompressionBombError)
+_LOOKED_AT = 3_000
+_VALIDATED_FRACTION = 0.1
+_LAYOUT = "Put the pictures of each class in a folder of its own, such as {0}/cats and {0}/dogs."
+
+
+@dataclass(frozen=True)
+class ImageFolder:
+    """The classes, and for each part its pictures as paths and class numbers."""
+
+    root: Path
+    classes: tuple[str, ...]
+    train: tuple[tuple[str, int], ...]
+    validation: tuple[tuple[str, int], ...]
+
+
+def read_image_folder(path: str | None) -> ImageFolder:
+    """Lists `path/<class>/*`, or `path/train/<class>/*` with `path/val/<class>/*`; opens no picture.
+
+    Without a `val` the last tenth of a shuffle that is always the same validates. Raises ProblemError of kind
+    `REQUEST`, key `path`.
+    """
+    if path is None:
+        raise ProblemError(
+            request_problem(
+                "image-folder needs path, the folder of your pictures.",
+                "Set path to a folder that has one folder of pictures for each class.",
+                key="path",
+            )
+        )
+    root = Path(path).expanduser().absolute()
+    parts = _folders(root)
+    has_parts = "train" in parts and bool(_folders(root / "train"))
+    train_root = root / "train" if has_parts else root
+    classes = _folders(train_root)
+    pictures = {name: tuple(_pictures(train_root / name)) for name in classes}
+    classes = tuple(name for name in classes if pictures[name])
+    _check_classes(train_root, classes)
+    listed = tuple((file, number) for number, name in enumerate(classes) for file in pictures[name])
+    if has_parts and "val" in parts:
+        return ImageFolder(root, classes, listed, _validation(root / "val", classes))
+    return ImageFolder(root, classes, *_parted(listed))
+
+
+def check_image_folder(folder: ImageFolder, experiment: Experiment) -> None:
+    """Raises ProblemError where pictures cannot be read, or the settings do not fit them.
+
+    The heads of some 3,000 pictures are looked at; of a larger folder they are spread over it evenly.
+    """
+    every = -(-(len(folder.train) + len(folder.validation)) // _LOOKED_AT)
+    looked_at = [file for file, _ in (*folder.train, *folder.validation)][::every]
+    broken = [file for file in looked_at if not _has_head(file)]
+    if broken:
+        raise ProblemError(unreadable_problem(broken[0], folder.root, len(broken), len(looked_at)))
+    if experiment.batch_size > len(folder.train):
+        raise ProblemError(_too_few(folder, experiment))
+    if experiment.num_classes not in (None, len(folder.classes)):
+        raise ProblemError(
+            request_problem(
+                f"num_classes is {experiment.num_classes:,}, but {folder.root} has {len(folder.classes):,}.",
+                "Leave num_classes empty.",
+                key="num_classes",
+                value=experiment.num_classes,
+                allowed=str(len(folder.classes)),
+            )
+        )
+
+
+def unreadable_problem(first: str, root: Path, count: int = 1, of: int | None = None) -> Problem:
+    """Pictures that cannot be read: which is the first, and how many of those looked at."""
+    name = os.path.relpath(first, root)
+    if count == 1:
+        message = f"The picture {name} in {root} cannot be read."
+    else:
+        message = f"{count:,} of {of:,} pictures in {root} cannot be read; the first is {name}."
+    remedy = "Remove it or save it anew." if count == 1 else "Remove them or save them anew."
+    return request_problem(message, remedy, key="path", value=root)
+
+
+def _folders(folder: Path) -> tuple[str, ...]:
+    try:
+        with os.scandir(folder) as entries:
+            return tuple(
+                sorted(entry.name for entry in entries if entry.is_dir() and not entry.name.startswith("."))
+            )
+    except OSError as error:
+        raise ProblemError(_unopened(folder, error)) from error
+
+
+def _pictures(folder: Path) -> Iterator[str]:
+    def refuse(error: OSError) -> None:
+        raise ProblemError(_unopened(Path(error.filename or folder), error)) from error
+
+    for parent, folders, files in os.walk(folder, onerror=refuse, followlinks=True):
+        folders.sort()
+        for name in sorted(files):
+            if name.lower().endswith(IMG_EXTENSIONS) and not name.startswith("."):
+                yield str(Path(parent, name))
+
+
+def _validation(root: Path, classes: tuple[str, ...]) -> tuple[tuple[str, int], ...]:
+    listed = []
+    for name in _folders(root):
+        pictures = [*_pictures(root / name)]
+        if pictures and name not in classes:
+            raise ProblemError(
+                request_problem(
+                    f"{root} has the class '{name}', which {root.parent / 'train'} does not have.",
+                    "Give both the same folders.",
+                    key="path",
+                    value=root.parent,
+                )
+            )
+        listed += [(file, classes.index(name)) for file in pictures]
+    return tuple(listed)
+
+
+def _parted(
+    listed: tuple[tuple[str, int], ...],
+) -> tuple[tuple[tuple[str, int], ...], tuple[tuple[str, int], ...]]:
+    # not by the run's seed: runs with other seeds are compared on the same pictures
+    generator = torch.Generator().manual_seed(seed_of(0))
+    order = torch.randperm(len(listed), generator=generator).tolist()
+    kept = len(listed) - max(1, round(_VALIDATED_FRACTION * len(listed)))
+    train, validation = sorted(order[:kept]), sorted(order[kept:])
+    return tuple(listed[index] for index in train), tuple(listed[index] for index in validation)
+
+
+def _has_head(file: str) -> bool:
+    try:
+        with Image.open(file) as picture:
+            return min(picture.size) > 0
+    except PICTURE_ERRORS:
+        return False
+
+
+def _check_classes(root: Path, classes: tuple[str, ...]) -> None:
+    if len(classes) >= 2:
+        return
+    if classes:
+        message = f"{root} has one class only, '{classes[0]}'; a classifier needs two or more."
+    else:
+        message = f"{root} has no folders with pictures."
+    raise ProblemError(request_problem(message, _LAYOUT.format(root), key="path", value=root))
+
+
+def _unopened(folder: Path, error: OSError) -> Problem:
+    if isinstance(error, FileNotFoundError):
+        message, remedy = f"There is no folder {folder}.", "Check path."
+    elif isinstance(error, NotADirectoryError):
+        message, remedy = f"{folder} is not a folder.", "Set path to a folder of pictures."
+    else:
+        message = f"{folder} cannot be opened: {error.strerror or error}."
+        remedy = "Check its permissions, or choose another folder as path."
+    return request_problem(message, remedy, key="path", value=folder)
+
+
+def _too_few(folder: ImageFolder, experiment: Experiment) -> Problem:
+    available = len(folder.train)
+    return request_problem(
+        f"batch_size is {experiment.batch_size:,}, but {folder.root} has {available:,} pictures to train on.",
+        f"Set batch_size to at most {available:,}.",
+        key="batch_size",
+        value=experiment.batch_size,
+        allowed=f"1 to {available:,}",
+    )

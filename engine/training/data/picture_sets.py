@@ -1,0 +1,240 @@
+"""The sets of small pictures that torchvision knows: fetched once, then read whole.
+
+Deng, "The MNIST Database of Handwritten Digit Images", 2012; Xiao, Rasul and Vollgraf, "Fashion-MNIST", 2017;
+Krizhevsky, "Learning Multiple Layers of Features from Tiny Images", 2009.
+"""
+
+from __future__ import annotations
+
+import errno
+import pickle
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torchvision.datasets import CIFAR10, CIFAR100, MNIST, FashionMNIST
+
+from engine.catalog import DatasetEntry
+from engine.paths import datasets_folder
+from engine.problem import Kind, Problem, ProblemError
+from engine.training.data import fashion
+from engine.training.data.batches import Split
+from engine.training.data.downloading import (
+    Archive,
+    Cancelled,
+    DownloadError,
+    fetch,
+    unfinished_folder,
+    unpack,
+)
+from engine.training.data.pictures import Colours
+
+_MIB = 2**20
+
+
+@dataclass(frozen=True)
+class PictureSet:
+    """A set as torchvision's class for it reads it; `archive_bytes` is what has to be fetched."""
+
+    title: str
+    reader: Any
+    archive_bytes: int
+    image_size: int
+    classes: int
+    train_samples: int
+    validation_samples: int
+    colours: Colours
+    can_augment: bool
+
+    @property
+    def folder_name(self) -> str:
+        """Where torchvision looks, within the datasets folder."""
+        return str(self.reader.__name__ if self.is_mnist else self.reader.base_folder)
+
+    @property
+    def is_mnist(self) -> bool:
+        """Whether it comes in MNIST's four files, and not in CIFAR's one."""
+        return issubclass(self.reader, MNIST)
+
+    @property
+    def channels(self) -> int:
+        return len(self.colours.mean)
+
+    def archives(self) -> tuple[Archive, ...]:
+        if not self.is_mnist:
+            return (Archive(self.reader.filename, (self.reader.url,), self.reader.tgz_md5),)
+        return tuple(
+            Archive(name, tuple(mirror + name for mirror in self.reader.mirrors), md5)
+            for name, md5 in self.reader.resources
+        )
+
+
+SETS: dict[str, PictureSet] = {
+    "fashion-mnist": PictureSet(
+        title="Fashion-MNIST, all 70,000 pictures",
+        reader=FashionMNIST,
+        archive_bytes=30_878_645,
+        image_size=fashion.IMAGE_SIZE,
+        classes=fashion.CLASSES,
+        train_samples=60_000,
+        validation_samples=10_000,
+        colours=fashion.COLOURS,
+        can_augment=True,
+    ),
+    "mnist": PictureSet(
+        title="MNIST, handwritten digits",
+        reader=MNIST,
+        archive_bytes=11_594_722,
+        image_size=28,
+        classes=10,
+        train_samples=60_000,
+        validation_samples=10_000,
+        colours=Colours((0.1307,), (0.3081,)),
+        can_augment=False,
+    ),
+    "cifar10": PictureSet(
+        title="CIFAR-10, small photographs of 10 kinds",
+        reader=CIFAR10,
+        archive_bytes=170_498_071,
+        image_size=32,
+        classes=10,
+        train_samples=50_000,
+        validation_samples=10_000,
+        colours=Colours((0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)),
+        can_augment=True,
+    ),
+    "cifar100": PictureSet(
+        title="CIFAR-100, small photographs of 100 kinds",
+        reader=CIFAR100,
+        archive_bytes=169_001_437,
+        image_size=32,
+        classes=100,
+        train_samples=50_000,
+        validation_samples=10_000,
+        colours=Colours((0.5071, 0.4865, 0.4409), (0.2673, 0.2564, 0.2762)),
+        can_augment=True,
+    ),
+}
+
+
+def set_entries() -> Iterator[DatasetEntry]:
+    """The catalog's entries; `needs_download` says that the first run will fetch the set."""
+    for name, pictures in SETS.items():
+        yield DatasetEntry(
+            name=name,
+            title=pictures.title,
+            task="classification",
+            image_size=pictures.image_size,
+            channels=pictures.channels,
+            num_classes=pictures.classes,
+            train_samples=pictures.train_samples,
+            validation_samples=pictures.validation_samples,
+            needs_download=not is_downloaded(name),
+            can_augment=pictures.can_augment,
+            loads=True,
+        )
+
+
+def is_downloaded(name: str) -> bool:
+    """Whether a set is there: its folder appears only when it is complete."""
+    return (datasets_folder() / SETS[name].folder_name).is_dir()
+
+
+def download_set(name: str, must_end: Callable[[], bool]) -> Iterator[float | None]:
+    """Fetches a set; yields the fraction done, and None while it unpacks. Leaves nothing when it must end.
+
+    Raises ProblemError of kind `DOWNLOAD` or `DISK_FULL`.
+    """
+    if is_downloaded(name):
+        return
+    folder = datasets_folder()
+    try:
+        with unfinished_folder(folder) as unfinished:
+            yield from _fetch_into(unfinished, SETS[name], must_end)
+            (unfinished / SETS[name].folder_name).rename(folder / SETS[name].folder_name)
+    except Cancelled:
+        return
+    except DownloadError as error:
+        raise ProblemError(_unreachable(name, str(error))) from error
+    except OSError as error:
+        if not is_downloaded(name):  # by another run, in the meantime
+            raise ProblemError(write_problem(name, folder, error)) from error
+
+
+def whole(name: str) -> tuple[Split, Split]:
+    """All training and validation pictures: bytes (samples, channels, height, width) and classes (samples,).
+
+    Raises ProblemError where they cannot be read.
+    """
+    root, reader = str(datasets_folder()), SETS[name].reader
+    try:
+        with warnings.catch_warnings():
+            # newer releases of NumPy dislike how CIFAR's files were written
+            warnings.simplefilter("ignore")
+            train, validation = reader(root, train=True), reader(root, train=False)
+    except (OSError, RuntimeError, ValueError, AssertionError, EOFError, pickle.UnpicklingError) as error:
+        raise ProblemError(_damaged(name)) from error
+    return _split(train), _split(validation)
+
+
+def write_problem(name: str, folder: Path, error: OSError) -> Problem:
+    """Why a download could not be written."""
+    kind, remedy = Kind.DOWNLOAD, "Choose another folder with AMMETER_DATA."
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        needed = 2 * SETS[name].archive_bytes / _MIB
+        kind, message = Kind.DISK_FULL, f"The disk is full: {folder} has no room for {name}."
+        remedy = f"Free some {needed:,.0f} MiB, or choose another folder with AMMETER_DATA."
+    elif isinstance(error, PermissionError):
+        message = f"{folder} cannot be written."
+    else:
+        message = f"{name} could not be written to {folder}: {error.strerror or error}."
+    return Problem(kind=kind, message=message, remedy=remedy, key="dataset", value=name)
+
+
+def _fetch_into(
+    unfinished: Path, pictures: PictureSet, must_end: Callable[[], bool]
+) -> Iterator[float | None]:
+    done = 0
+    into = unfinished
+    if pictures.is_mnist:
+        into = unfinished / pictures.folder_name / "raw"
+        into.mkdir(parents=True)
+    for archive in pictures.archives():
+        for came in fetch(archive, unfinished, must_end):
+            done += came
+            yield min(1.0, done / pictures.archive_bytes)
+        if must_end():
+            raise Cancelled
+        yield None
+        unpack(unfinished / archive.name, into)
+
+
+def _split(read: Any) -> Split:
+    labels = torch.as_tensor(read.targets).long()
+    if isinstance(read.data, torch.Tensor):
+        return Split(read.data.unsqueeze(1), labels)
+    return Split(torch.from_numpy(read.data).permute(0, 3, 1, 2).contiguous(), labels)
+
+
+def _unreachable(name: str, why: str) -> Problem:
+    return Problem(
+        kind=Kind.DOWNLOAD,
+        message=f"{name} could not be downloaded: {why}.",
+        remedy="Check the network and run it again, or choose the dataset fashion, which comes with the "
+        "program.",
+        key="dataset",
+        value=name,
+    )
+
+
+def _damaged(name: str) -> Problem:
+    return Problem(
+        kind=Kind.DOWNLOAD,
+        message=f"The pictures of {name} in {datasets_folder() / SETS[name].folder_name} are damaged.",
+        remedy="Delete that folder; the next run downloads them again.",
+        key="dataset",
+        value=name,
+    )

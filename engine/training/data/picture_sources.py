@@ -1,0 +1,136 @@
+"""Pictures as a source of batches: kept on the device, or loaded while the model trains."""
+
+from __future__ import annotations
+
+import functools
+
+import psutil
+import torch
+
+from engine.experiment import Experiment
+from engine.problem import ProblemError, request_problem
+from engine.training.data import fakedata, fashion, folder_pictures
+from engine.training.data.augment import ShiftAndFlip
+from engine.training.data.batches import Resident, Source, Split
+from engine.training.data.fakedata import FAKEDATA, FakePictures
+from engine.training.data.folder_pictures import FolderPictures
+from engine.training.data.host_batches import HeldPictures, Pictures
+from engine.training.data.image_folder import IMAGE_FOLDER, read_image_folder
+from engine.training.data.loaded import Loaded, kept
+from engine.training.data.picture_sets import SETS, whole
+from engine.training.data.pictures import Colours, PreparePictures
+
+FASHION = "fashion"
+_GIB = 2**30
+
+
+def is_kept(experiment: Experiment) -> bool:
+    """Whether the pictures lie on the device as a whole: unless it is said, the small sets do."""
+    wanted = experiment.data.on_device
+    return experiment.dataset not in (FAKEDATA, IMAGE_FOLDER) if wanted is None else wanted
+
+
+def check_room(experiment: Experiment, samples: int, channels: int) -> None:
+    """Raises ProblemError where pictures that are to be kept on the device do not fit there, as bytes."""
+    if not (is_kept(experiment) and experiment.dataset in (FAKEDATA, IMAGE_FOLDER)):
+        return
+    needed = samples * channels * (experiment.image_size or 0) ** 2 / _GIB
+    free = _free_bytes(torch.device(experiment.device)) / _GIB
+    free = min(free, experiment.memory_cap_gib or free)
+    if needed > free:
+        raise ProblemError(
+            request_problem(
+                f"data.on_device is on, but {samples:,} pictures take {needed:,.2f} GiB, and {free:,.2f} GiB "
+                "are free there.",
+                "Switch data.on_device off, or lower image_size.",
+                key="data.on_device",
+                value="true",
+            )
+        )
+
+
+def load_pictures(
+    experiment: Experiment, channels: int, device: torch.device, memory_format: torch.memory_format
+) -> Source:
+    """The batches of a resolved experiment on pictures. Raises ProblemError."""
+    colours, own_size = _look(experiment)
+    prepare = PreparePictures(
+        colours,
+        image_size=experiment.image_size or own_size,
+        channels=channels,
+        device=device,
+        memory_format=memory_format,
+    )
+    augment = ShiftAndFlip(experiment.seed, device) if _augments_on_device(experiment) else None
+    if is_kept(experiment):
+        train, validation = _splits(experiment)
+        return Resident(
+            train,
+            validation,
+            batch_size=experiment.batch_size,
+            seed=experiment.seed,
+            device=device,
+            prepare=prepare,
+            augment=augment,
+        )
+    return Loaded(
+        _pictures(experiment),
+        batch_size=experiment.batch_size,
+        seed=experiment.seed,
+        data=experiment.data,
+        device=device,
+        prepare=prepare,
+        augment=augment,
+    )
+
+
+def _look(experiment: Experiment) -> tuple[Colours, int]:
+    if experiment.dataset == FAKEDATA:
+        return fakedata.COLOURS, fakedata.IMAGE_SIZE
+    if experiment.dataset == IMAGE_FOLDER:
+        return folder_pictures.COLOURS, folder_pictures.IMAGE_SIZE
+    if experiment.dataset == FASHION:
+        return fashion.COLOURS, fashion.IMAGE_SIZE
+    found = SETS[experiment.dataset]
+    return found.colours, found.image_size
+
+
+def _augments_on_device(experiment: Experiment) -> bool:
+    # a folder's pictures lose more than 4 pixels when they are decoded, so that is where they are varied
+    by_loaders = experiment.dataset == IMAGE_FOLDER and not is_kept(experiment)
+    return experiment.data.augment and not by_loaders
+
+
+def _splits(experiment: Experiment) -> tuple[Split, Split]:
+    if experiment.dataset in (FAKEDATA, IMAGE_FOLDER):
+        return kept(_pictures(experiment), experiment.data)
+    return _read_splits(experiment.dataset)
+
+
+def _read_splits(name: str) -> tuple[Split, Split]:
+    return fashion.built_in() if name == FASHION else whole(name)
+
+
+def _pictures(experiment: Experiment) -> Pictures:
+    if experiment.dataset == FAKEDATA:
+        return FakePictures(
+            experiment.image_size or fakedata.IMAGE_SIZE, experiment.num_classes or fakedata.CLASSES
+        )
+    if experiment.dataset == IMAGE_FOLDER:
+        return FolderPictures(
+            read_image_folder(experiment.path),
+            experiment.image_size or folder_pictures.IMAGE_SIZE,
+            experiment.seed,
+            augment=experiment.data.augment and not is_kept(experiment),
+        )
+    read = functools.partial(_read_splits, experiment.dataset)
+    if experiment.dataset == FASHION:
+        return HeldPictures(read, fashion.TRAIN_SAMPLES, fashion.VALIDATION_SAMPLES)
+    found = SETS[experiment.dataset]
+    return HeldPictures(read, found.train_samples, found.validation_samples)
+
+
+def _free_bytes(device: torch.device) -> int:
+    if device.type == "cuda":
+        return int(torch.cuda.mem_get_info(device)[0])
+    return int(psutil.virtual_memory().available)

@@ -1,0 +1,168 @@
+"""Text to train a language model on that is always there: synthetic tokens, and Python's own source."""
+
+from __future__ import annotations
+
+import sysconfig
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from engine.catalog import DatasetEntry
+from engine.experiment import Experiment
+from engine.problem import ProblemError, request_problem
+from engine.training.data.batches import SYNTHETIC_BATCHES, Batch, Source, Turns
+from engine.training.data.order import seed_of
+from engine.training.models.language import USUAL_VOCABULARY
+
+SYNTHETIC_TOKENS, PYTHON_SOURCE = "synthetic-tokens", "python-source"
+BYTES = 256
+VALIDATION_SEQUENCES = 256
+_HELD_OUT = 10  # each tenth file is kept for validation
+
+
+class Corpus:
+    """Bytes of text that lie on the device, cut into sequences of `sequence_length` without overlap.
+
+    Each target is the byte after its input. An epoch is `samples` sequences in an order that depends on the
+    seed and the epoch's number alone; where that is more than there are, they come again in another order.
+    """
+
+    def __init__(
+        self,
+        train: bytes,
+        validation: bytes,
+        *,
+        sequence_length: int,
+        samples: int,
+        batch_size: int,
+        seed: int,
+        device: torch.device,
+    ) -> None:
+        self._train, self._validation = _on(device, train), _on(device, validation)
+        self._length = sequence_length
+        self._batch_size = batch_size
+        self._seed = seed
+        self._offsets = torch.arange(sequence_length + 1, device=device)
+        self.train_samples = samples
+        self.has_validation = True
+
+    def epoch(self, number: int, skip: int = 0) -> Iterator[Batch]:
+        """The training batches of epoch `number` (from 1) but for the first `skip`."""
+        generator = torch.Generator().manual_seed(seed_of(self._seed, number))
+        there = self._sequences(self._train)
+        turns = -(-self.train_samples // there)
+        orders = [torch.randperm(there, generator=generator) for _ in range(turns)]
+        order = torch.cat(orders)[skip * self._batch_size : self.train_samples]
+        return self._batches(self._train, order.to(self._offsets.device))
+
+    def validation(self, limit: int | None) -> Iterator[Batch]:
+        """Batches of text that no epoch holds; of at most `limit` sequences, and of 256 in any case."""
+        most = min(self._sequences(self._validation), VALIDATION_SEQUENCES)
+        order = torch.arange(min(limit or most, most), device=self._offsets.device)
+        return self._batches(self._validation, order)
+
+    def close(self) -> None:
+        """Nothing: there is no process to end."""
+
+    def _sequences(self, text: torch.Tensor) -> int:
+        return (len(text) - 1) // self._length
+
+    def _batches(self, text: torch.Tensor, order: torch.Tensor) -> Iterator[Batch]:
+        for start in range(0, len(order), self._batch_size):
+            begins = order[start : start + self._batch_size] * self._length
+            pieces = text[begins.unsqueeze(1) + self._offsets].long()
+            yield pieces[:, :-1].contiguous(), pieces[:, 1:].contiguous()
+
+
+def text_entries() -> tuple[DatasetEntry, ...]:
+    """The datasets of text; an epoch of each is as long as the experiment's `samples`."""
+    return (
+        DatasetEntry(
+            name=SYNTHETIC_TOKENS,
+            title="Synthetic tokens, drawn on the device",
+            task="language",
+            num_classes=USUAL_VOCABULARY,
+            any_classes=True,
+        ),
+        DatasetEntry(
+            name=PYTHON_SOURCE,
+            title="Python's standard library, byte by byte",
+            task="language",
+            num_classes=BYTES,
+            validation_samples=VALIDATION_SEQUENCES,
+        ),
+    )
+
+
+def is_text(name: str) -> bool:
+    return name in (SYNTHETIC_TOKENS, PYTHON_SOURCE)
+
+
+def load_text(experiment: Experiment, device: torch.device) -> Source:
+    """The batches of a resolved experiment: tokens and the tokens after them, int64 (batch, sequence).
+
+    Raises ProblemError where this Python comes without its source, or with less than one sequence of it.
+    """
+    if experiment.dataset == SYNTHETIC_TOKENS:
+        return _synthetic(experiment, device)
+    train, validation = python_source()
+    shortest = min(len(train), len(validation)) - 1
+    if shortest < experiment.sequence_length:
+        raise _too_little(experiment, shortest)
+    return Corpus(
+        train,
+        validation,
+        sequence_length=experiment.sequence_length,
+        samples=experiment.samples,
+        batch_size=experiment.batch_size,
+        seed=experiment.seed,
+        device=device,
+    )
+
+
+def python_source(folder: Path | None = None) -> tuple[bytes, bytes]:
+    """The modules at the top of Python's standard library, about 4 MB: for training and for validation.
+
+    They are in the order of their names, so the same Python always gives the same bytes.
+    """
+    library = folder or Path(sysconfig.get_path("stdlib"))
+    texts = [path.read_bytes() for path in sorted(library.glob("*.py")) if path.is_file()]
+    held_out = texts[_HELD_OUT - 1 :: _HELD_OUT]
+    kept = [text for index, text in enumerate(texts, 1) if index % _HELD_OUT]
+    return b"".join(kept), b"".join(held_out)
+
+
+def _synthetic(experiment: Experiment, device: torch.device) -> Source:
+    vocabulary = experiment.num_classes
+    assert vocabulary is not None  # a resolved experiment has one
+    generator = torch.Generator(device=device).manual_seed(experiment.seed)
+    shape = (experiment.batch_size, experiment.sequence_length + 1)
+
+    def draw() -> Batch:
+        pieces = torch.randint(vocabulary, shape, generator=generator, device=device)
+        return pieces[:, :-1].contiguous(), pieces[:, 1:].contiguous()
+
+    return Turns(tuple(draw() for _ in range(SYNTHETIC_BATCHES)), experiment.samples)
+
+
+def _on(device: torch.device, text: bytes) -> torch.Tensor:
+    return torch.from_numpy(np.frombuffer(text, dtype=np.uint8).copy()).to(device)
+
+
+def _too_little(experiment: Experiment, shortest: int) -> ProblemError:
+    if shortest < 2:
+        message = f"dataset is '{PYTHON_SOURCE}', but this Python comes without its own source."
+        remedy = f"Choose {SYNTHETIC_TOKENS}."
+        return ProblemError(request_problem(message, remedy, key="dataset", value=experiment.dataset))
+    message = f"sequence_length is {experiment.sequence_length:,}, but {PYTHON_SOURCE} is too short for it."
+    return ProblemError(
+        request_problem(
+            message,
+            f"Set sequence_length to at most {shortest:,}.",
+            key="sequence_length",
+            value=experiment.sequence_length,
+            allowed=f"2 to {shortest:,}",
+        )
+    )

@@ -1,0 +1,200 @@
+"""The numbers of each step, gathered without stalling the device.
+
+Each step's row of figures is copied into a block that lies on the device. About 20 times a second the block
+in use is copied to pinned memory, asynchronously, and another takes its place; the host reads a copy only
+once the device has passed it.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from engine.training.measuring.clock import Mark, clock_for
+
+INTERVAL_SECONDS = 0.05
+_ROWS = 1_024
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Steps that the device has completed, as columns of equal length.
+
+    `step` counts from 1; `seconds` runs from the first step's begin to each step's end, without pauses;
+    `step_seconds` is the step's own time, for `wait_seconds` of which the device had no data to work on.
+    `figures` holds the columns that the step gives.
+    """
+
+    step: NDArray[np.int64]
+    samples: NDArray[np.int64]
+    seconds: NDArray[np.float64]
+    step_seconds: NDArray[np.float64]
+    wait_seconds: NDArray[np.float64]
+    learning_rate: NDArray[np.float64]
+    figures: dict[str, NDArray[np.float64]]
+
+    @property
+    def last_step(self) -> int:
+        return int(self.step[-1])
+
+
+class Telemetry:
+    """Takes each step's figures and gives them back as `Rows`, in order, when the device is done with them.
+
+    `columns` are the names of the figures, which every step gives. A resumed run goes on from `first_step`
+    steps that took `first_seconds`.
+    """
+
+    def __init__(
+        self,
+        device: torch.device,
+        columns: tuple[str, ...],
+        interval_seconds: float = INTERVAL_SECONDS,
+        *,
+        first_step: int = 0,
+        first_seconds: float = 0.0,
+    ) -> None:
+        self._columns = columns
+        self._clock = clock_for(device)
+        self._interval_seconds = interval_seconds
+        self._blocks = [_Block(device, len(columns)), _Block(device, len(columns))]
+        self._in_flight: _Block | None = None
+        self._ready: list[Rows] = []
+        self._first: Mark | None = None
+        self._last: Mark | None = None
+        self._ready_at: Mark | None = None
+        self._offset_seconds = first_seconds
+        self._collected = time.perf_counter()
+        self.steps = first_step
+
+    def begin(self, paused_seconds: float = 0.0) -> None:
+        """Says that steps follow: the time since the last one is a gap, and no step's own.
+
+        Of that gap `paused_seconds` are left out of every row's `seconds`.
+        """
+        self._offset_seconds -= paused_seconds
+        self._last = self._clock.mark()
+        if self._first is None:
+            self._first = self._last
+
+    def data_ready(self) -> None:
+        """Says that the device was given all that the next step's data wait for."""
+        self._ready_at = self._clock.mark()
+
+    def record(self, row: torch.Tensor, samples: int, learning_rate: float) -> None:
+        """Takes the figures, float32 (columns,), of the step that was just given to the device."""
+        assert self._last is not None, "begin() comes before the first step"
+        end = self._clock.mark()
+        self.steps += 1
+        ready = self._ready_at if self._ready_at is not None else self._last
+        span = _Span(self.steps, samples, learning_rate, self._last, ready, end, self._offset_seconds)
+        self._blocks[0].add(row, span)
+        self._last, self._ready_at = end, None
+        if self._blocks[0].is_full:
+            self._land()
+            self._send()
+
+    def is_due(self) -> bool:
+        """Whether it is time to collect."""
+        return time.perf_counter() - self._collected >= self._interval_seconds
+
+    def collect(self) -> list[Rows]:
+        """What has arrived; sends the next block on its way. Never waits for the device."""
+        self._collected = time.perf_counter()
+        if self._in_flight is not None and self._in_flight.has_arrived():
+            self._land()
+        if self._in_flight is None:
+            self._send()
+            if self._in_flight is not None and self._in_flight.has_arrived():
+                self._land()
+        return self._take()
+
+    def flush(self) -> list[Rows]:
+        """All that was recorded; waits until the device has completed it."""
+        self._land()
+        self._send()
+        self._land()
+        return self._take()
+
+    def _take(self) -> list[Rows]:
+        ready, self._ready = self._ready, []
+        return ready
+
+    def _send(self) -> None:
+        if self._blocks[0].spans:
+            self._in_flight = self._blocks[0]
+            self._in_flight.send()
+            self._blocks.reverse()
+
+    def _land(self) -> None:
+        block, self._in_flight = self._in_flight, None
+        if block is not None:
+            self._ready.append(self._rows(block.spans, block.receive()))
+            block.spans.clear()
+
+    def _rows(self, spans: list[_Span], values: NDArray[np.float64]) -> Rows:
+        between, first = self._clock.seconds_between, self._first
+        assert first is not None
+        return Rows(
+            step=np.array([span.step for span in spans]),
+            samples=np.array([span.samples for span in spans]),
+            seconds=np.array([between(first, span.end) + span.offset_seconds for span in spans]),
+            step_seconds=np.array([between(span.begin, span.end) for span in spans]),
+            wait_seconds=np.array([between(span.begin, span.ready) for span in spans]),
+            learning_rate=np.array([span.learning_rate for span in spans]),
+            figures={name: values[:, column] for column, name in enumerate(self._columns)},
+        )
+
+
+@dataclass(frozen=True)
+class _Span:
+    step: int
+    samples: int
+    learning_rate: float
+    begin: Mark
+    ready: Mark
+    end: Mark
+    offset_seconds: float
+
+
+class _Block:
+    """Rows of figures on the device, and the pinned memory that they are copied into."""
+
+    def __init__(self, device: torch.device, columns: int) -> None:
+        self._on_device = torch.zeros(_ROWS, columns, device=device)
+        # On a CPU the rows are where they are read, and there is nothing to wait for.
+        is_host = device.type == "cpu"
+        self._on_host = (
+            self._on_device
+            if is_host
+            else torch.zeros(_ROWS, columns, pin_memory=device.type in ("cuda", "xpu"))
+        )
+        self._passed = None if is_host else torch.Event(device)
+        self.spans: list[_Span] = []
+
+    @property
+    def is_full(self) -> bool:
+        return len(self.spans) == _ROWS
+
+    def add(self, row: torch.Tensor, span: _Span) -> None:
+        self._on_device[len(self.spans)].copy_(row)
+        self.spans.append(span)
+
+    def send(self) -> None:
+        if self._passed is not None:
+            rows = len(self.spans)
+            self._on_host[:rows].copy_(self._on_device[:rows], non_blocking=True)
+            self._passed.record()
+
+    def has_arrived(self) -> bool:
+        return self._passed is None or bool(self._passed.query())
+
+    def receive(self) -> NDArray[np.float64]:
+        if self._passed is not None:
+            self._passed.synchronize()
+        values: NDArray[np.float64] = self._on_host[: len(self.spans)].double().numpy().copy()
+        return values

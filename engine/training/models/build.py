@@ -1,0 +1,140 @@
+"""The models: two small ones of our own, torchvision's classifiers, and causal language models."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import torch
+import torchvision
+from torch import nn
+
+from engine.catalog import ModelEntry
+from engine.training.models.language import (
+    build_language_model,
+    is_language_model,
+    language_model_entries,
+)
+
+LINEAR, SMALL_CNN = "linear", "small-cnn"
+REGRESSION_FEATURES = 10
+_SMALLEST_PICTURE = 8
+# torchvision names these sizes for its weights; the architectures themselves take any size.
+_ANY_SIZE = ("swin", "efficientnet_v2")
+# channels_last helps convolutions: the first has none, the second one, in front of all its attention.
+_NOT_CONVOLUTIONAL = ("vit_", "swin")
+_MAXVIT_MULTIPLE = 224  # its four halvings must each leave a multiple of its windows of 7
+
+
+class SmallCnn(nn.Module):
+    """Four convolutions and one linear layer, for pictures of 8 pixels a side or more.
+
+    Takes (batch, channels, height, width) and returns logits (batch, num_classes).
+    """
+
+    def __init__(self, channels: int, num_classes: int) -> None:
+        super().__init__()
+        self.features = nn.Sequential(
+            *_convolution(channels, 32),
+            nn.MaxPool2d(2),
+            *_convolution(32, 64),
+            nn.MaxPool2d(2),
+            *_convolution(64, 128),
+            *_convolution(128, 128),
+            nn.AdaptiveAvgPool2d(4),
+        )
+        self.classifier = nn.Linear(128 * 4 * 4, num_classes)
+
+    def forward(self, pictures: torch.Tensor) -> torch.Tensor:
+        logits: torch.Tensor = self.classifier(self.features(pictures).flatten(1))
+        return logits
+
+
+def model_entries() -> tuple[ModelEntry, ...]:
+    """All models. Parameter counts come from torchvision's own tables and by formula, so nothing is built."""
+    return (
+        ModelEntry(name=LINEAR, task="regression", parameters=REGRESSION_FEATURES + 1),
+        ModelEntry(
+            name=SMALL_CNN,
+            task="classification",
+            parameters=_count(SmallCnn(channels=1, num_classes=10)),
+            min_image_size=_SMALLEST_PICTURE,
+            is_convolutional=True,
+        ),
+        *(_torchvision_entry(name) for name in torchvision.models.list_models(module=torchvision.models)),
+        *language_model_entries(),
+    )
+
+
+def input_channels(name: str, dataset_channels: int) -> int:
+    """The channels the model is given: torchvision's take three, ours what the dataset has."""
+    return dataset_channels if name == SMALL_CNN else 3
+
+
+def build_model(
+    name: str, *, image_size: int, channels: int, num_classes: int, seed: int, sequence_length: int = 0
+) -> nn.Module:
+    """A model with random weights, on the CPU, that takes pictures or sequences of at least that size.
+
+    The weights depend on the seed and the settings alone: they are drawn on the CPU whatever the device, so
+    that every precision and device starts from the same ones. Reseeds torch's global generator. For text
+    `num_classes` is the vocabulary. Raises ProblemError where the machine's memory is too small for it.
+    """
+    if is_language_model(name):
+        return build_language_model(name, vocabulary=num_classes, seed=seed)
+    torch.manual_seed(seed)
+    if name == LINEAR:
+        return nn.Linear(REGRESSION_FEATURES, 1)
+    if name == SMALL_CNN:
+        return SmallCnn(channels, num_classes)
+    model: nn.Module = torchvision.models.get_model(
+        name, weights=None, num_classes=num_classes, **_constructor_settings(name, image_size)
+    )
+    return model
+
+
+def count_parameters(model: nn.Module) -> int:
+    """Trainable parameters."""
+    return _count(model)
+
+
+def _count(model: nn.Module) -> int:
+    return sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
+
+
+def _convolution(channels_in: int, channels_out: int) -> tuple[nn.Module, nn.Module]:
+    return nn.Conv2d(channels_in, channels_out, 3, padding=1), nn.ReLU()
+
+
+def _constructor_settings(name: str, image_size: int) -> dict[str, Any]:
+    if name.startswith("vit_"):
+        return {"image_size": image_size}
+    if name.startswith("maxvit"):
+        return {"input_size": (image_size, image_size)}
+    if name in ("googlenet", "inception_v3"):
+        # Without auxiliary heads the output is one tensor; their own slow initialisation needs half a minute.
+        return {"aux_logits": False, "init_weights": False}
+    return {}
+
+
+def _torchvision_entry(name: str) -> ModelEntry:
+    weights = next(iter(torchvision.models.get_model_weights(name)))
+    least, multiple = _picture_sizes(name, min(weights.meta["min_size"]))
+    return ModelEntry(
+        name=name,
+        task="classification",
+        parameters=weights.meta["num_params"],
+        min_image_size=least,
+        image_size_multiple=multiple,
+        is_convolutional=not name.startswith(_NOT_CONVOLUTIONAL),
+    )
+
+
+def _picture_sizes(name: str, published_least: int) -> tuple[int, int | None]:
+    if patch := re.fullmatch(r"vit_\w_(\d+)", name):
+        return int(patch[1]), int(patch[1])
+    if name.startswith("maxvit"):
+        return _MAXVIT_MULTIPLE, _MAXVIT_MULTIPLE
+    if name.startswith(_ANY_SIZE):
+        return _SMALLEST_PICTURE, None
+    return max(_SMALLEST_PICTURE, published_least), None

@@ -1,0 +1,1 @@
+"""The optimizer step, from the plain loop to one CUDA graph."""

@@ -1,0 +1,89 @@
+"""The step with a compiled forward and backward pass."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+
+from engine.events import PhaseName
+from engine.training.data.batches import Batch
+from engine.training.steps.breakage import reason_of
+from engine.training.steps.forward_state import ForwardState
+from engine.training.steps.plain import PlainStep
+
+
+class CompiledStep(PlainStep):
+    """A plain step whose model went through `torch.compile`, for batches of one shape.
+
+    The first call compiles. Where that fails, the same step is made uncompiled, as though it had never been
+    tried. A smaller batch at the end of an epoch goes through the model as it is; a larger one than before
+    compiles anew. Raises RuntimeError where this Python cannot compile at all.
+    """
+
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        # A copy beside the model: compiled in place, validation would compile too, for shapes of its own.
+        with _quiet():
+            self._compiled: nn.Module | None = cast(nn.Module, torch.compile(self.model, dynamic=False))
+        self._shape: torch.Size | None = None
+
+    @property
+    def watched(self) -> nn.Module:
+        """The compiled model, from outside: hooks on the model itself would have it compiled anew."""
+        return self.model if self._compiled is None else self._compiled
+
+    def next_phase(self) -> PhaseName | None:
+        is_next = self._compiled is not None and self._shape is None
+        return PhaseName.COMPILING if is_next else None
+
+    def gradients(self, batches: Sequence[Batch]) -> Tensor:
+        """As the plain step's; compiles where the batches are larger than any before."""
+        shape = max((inputs.shape for inputs, _ in batches), key=lambda shape: shape[0])
+        if self._compiled is None or (self._shape is not None and shape[0] <= self._shape[0]):
+            return super().gradients(batches)
+        return self._compile(batches, shape)
+
+    def _forward(self, inputs: Tensor) -> Tensor:
+        if self._compiled is None or inputs.shape != self._shape:
+            return super()._forward(inputs)
+        outputs: Tensor = self._compiled(inputs)
+        return outputs
+
+    def _compile(self, batches: Sequence[Batch], shape: torch.Size) -> Tensor:
+        state = ForwardState(self.model, self.device)
+        self._shape = shape
+        _synchronize(self.device)
+        began = time.perf_counter()
+        try:
+            with _quiet():
+                loss = super().gradients(batches)
+            _synchronize(self.device)  # what the kernels get wrong shows here
+        except Exception as error:  # noqa: BLE001 - a compiler may fail in any way
+            reason = reason_of(error)
+        else:
+            self.compile_seconds = (self.compile_seconds or 0.0) + time.perf_counter() - began
+            return loss
+        # Outside of `except`, whose traceback would keep the tensors of the failed pass.
+        self._compiled = None
+        state.restore()
+        self.record.leave_out("compile", f"it failed here ({reason})")
+        return super().gradients(batches)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    # What the compiler warns of is for whoever wrote the model, or for PyTorch itself.
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def _synchronize(device: torch.device) -> None:
+    if device.type != "cpu":
+        torch.accelerator.synchronize(device)

@@ -1,0 +1,206 @@
+"""One optimizer step on a group of batches, and the row of figures that it leaves on the device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils import clip_grad_norm_
+
+from engine.events import PhaseName
+from engine.experiment import Experiment
+from engine.training.data.batches import Batch
+from engine.training.precision import autocast
+from engine.training.steps.optimizer import optimizer_for, scaler_for
+from engine.training.steps.recipe_record import RecipeRecord
+
+__all__ = ["LossFunction", "PlainStep", "TrainingStep", "optimizer_for", "scaler_for"]
+
+LossFunction = Callable[[Tensor, Tensor], Tensor]
+
+
+class TrainingStep(Protocol):
+    """What the loop calls once an optimizer step.
+
+    A saved state of the optimizer or the scaler is to be loaded before the first call.
+    """
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The figures' names: "loss" first, then those of the scaler and of clipping where there are such."""
+        ...
+
+    @property
+    def model(self) -> nn.Module:
+        """The module itself, neither compiled nor captured: what to validate and to save."""
+        ...
+
+    @property
+    def watched(self) -> nn.Module:
+        """The module whose hooks see each forward pass that is made uncaptured."""
+        ...
+
+    @property
+    def optimizer(self) -> torch.optim.Optimizer: ...
+
+    @property
+    def scaler(self) -> torch.amp.GradScaler: ...
+
+    @property
+    def memory_format(self) -> torch.memory_format:
+        """The format that pictures should come in."""
+        ...
+
+    def __call__(self, batches: Sequence[Batch]) -> Tensor:
+        """Trains on a group of batches; gives its figures as float32 (columns,), valid until the next call.
+
+        The loss is the mean over the group's samples, the grad scale the one that this step used, and the
+        norm that of before clipping.
+        """
+        ...
+
+    def next_phase(self) -> PhaseName | None:
+        """What the next call does besides training; None once the step is steady."""
+        ...
+
+    def set_learning_rate(self, value: float) -> None:
+        """Sets the rate of the steps to come, without waiting for the device."""
+        ...
+
+    @property
+    def recipe(self) -> str:
+        """The parts in force now."""
+        ...
+
+    @property
+    def left_out(self) -> Mapping[str, str]:
+        """Why a part that was asked for is not in force."""
+        ...
+
+    @property
+    def compile_seconds(self) -> float | None: ...
+
+    @property
+    def capture_seconds(self) -> float | None: ...
+
+    def take_notes(self) -> list[str]:
+        """What was left out since the last call, a sentence each."""
+        ...
+
+
+class PlainStep:
+    """The step as PyTorch's own guides to mixed precision and to accumulation write it.
+
+    Nothing here waits for the device but `GradScaler.step`, which reads found_inf once a step for an
+    optimizer that is not fused: that wait belongs to the plain recipe, and is measured with it. The model
+    lies on `device`, in training mode.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        loss_function: LossFunction,
+        experiment: Experiment,
+        device: torch.device,
+        *,
+        optimizer: torch.optim.Optimizer,
+        record: RecipeRecord,
+        memory_format: torch.memory_format = torch.contiguous_format,
+        cache_casts: bool = True,
+    ) -> None:
+        self.model = model
+        self.device = device
+        self.record = record
+        self.optimizer = optimizer
+        self.scaler = scaler_for(experiment, device)
+        self.memory_format = memory_format
+        self.compile_seconds: float | None = None
+        self.capture_seconds: float | None = None
+        self._loss_function = loss_function
+        self._precision = experiment.precision
+        self._clip_norm = experiment.step.clip_norm
+        self._cache_casts = cache_casts
+        self._parameters = list(model.parameters())
+        self._learning_rate: float | None = None
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        scaled = ("grad_scale", "found_inf") if self.scaler.is_enabled() else ()
+        clipped = () if self._clip_norm is None else ("grad_norm",)
+        return ("loss", *scaled, *clipped)
+
+    @property
+    def watched(self) -> nn.Module:
+        return self.model
+
+    @property
+    def recipe(self) -> str:
+        return self.record.recipe
+
+    @property
+    def left_out(self) -> Mapping[str, str]:
+        return self.record.left_out
+
+    def take_notes(self) -> list[str]:
+        return self.record.take_notes()
+
+    def next_phase(self) -> PhaseName | None:
+        return None
+
+    def __call__(self, batches: Sequence[Batch]) -> Tensor:
+        return self._update(self.gradients(batches))
+
+    def set_learning_rate(self, value: float) -> None:
+        for group in self.optimizer.param_groups:
+            rate = group["lr"]
+            if not isinstance(rate, Tensor):
+                group["lr"] = value
+            elif rate.device.type != self.device.type:  # as a saved state may have brought it
+                group["lr"] = torch.full((), value, device=self.device)
+            elif value != self._learning_rate:
+                rate.fill_(value)
+        self._learning_rate = value
+
+    def gradients(self, batches: Sequence[Batch]) -> Tensor:
+        """Leaves the group's gradients, scaled, with the parameters; returns its mean loss."""
+        self.optimizer.zero_grad(set_to_none=True)
+        samples = sum(len(targets) for _, targets in batches)
+        total: Tensor | None = None
+        for inputs, targets in batches:
+            with autocast(self._precision, self.device, cache_enabled=self._cache_casts):
+                loss = self._loss_function(self._forward(inputs), targets)
+            if len(batches) > 1:
+                loss = loss / (samples / len(targets))
+            self.scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
+            total = loss.detach() if total is None else total + loss.detach()
+        assert total is not None, "a group has at least one batch"
+        return total
+
+    def _forward(self, inputs: Tensor) -> Tensor:
+        outputs: Tensor = self.model(inputs)
+        return outputs
+
+    def _update(self, loss: Tensor) -> Tensor:
+        norm: Tensor | None = None
+        if self._clip_norm is not None:
+            self.scaler.unscale_(self.optimizer)
+            # Raising on a non-finite norm would wait; the scaler skips such a step anyway.
+            norm = clip_grad_norm_(self._parameters, self._clip_norm, error_if_nonfinite=False)
+        self.scaler.step(self.optimizer)
+        row = self._row(loss, norm)  # before the scale is updated, which happens in place
+        self.scaler.update()
+        return row
+
+    def _row(self, loss: Tensor, norm: Tensor | None) -> Tensor:
+        figures = [loss.float()]
+        if self.scaler.is_enabled():
+            # `get_scale()` would wait for the device, and there is no public way to found_inf at all.
+            scale = self.scaler._get_scale_async()
+            assert scale is not None, "scaling the loss has made it"
+            found_inf = self.scaler._found_inf_per_device(self.optimizer)
+            figures += [scale, next(iter(found_inf.values()))]
+        if norm is not None:
+            figures.append(norm.float())
+        return torch.stack(figures)
