@@ -7,6 +7,7 @@ same one.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 from engine.data_checks import dataset_problems, fit_problems
 from engine.entries import Catalog, DatasetEntry, DeviceEntry, ModelEntry, PrecisionEntry, Task
@@ -26,17 +27,20 @@ __all__ = [
 
 
 def resolve(experiment: Experiment, catalog: Catalog) -> Experiment:
-    """The experiment with its device, image size and classes as they will be. Raises ProblemError."""
+    """The experiment with its device, image size, classes and folder as they will be. Raises ProblemError."""
     found = problems(experiment, catalog)
     if found:
         raise ProblemError(*found)
     device, dataset = catalog.device(experiment.device), catalog.dataset(experiment.dataset)
     assert device is not None and dataset is not None  # problems() would have named them
+    path = experiment.path
     return experiment.model_copy(
         update={
             "device": device.name,
             "image_size": experiment.image_size or dataset.image_size,
             "num_classes": experiment.num_classes or dataset.num_classes,
+            # so that it names the same folder wherever the run goes on from
+            "path": None if path is None else str(Path(path).expanduser().absolute()),
         }
     )
 

@@ -45,6 +45,19 @@ def fit_problems(
         )
 
 
+def accumulation_problem(experiment: Experiment, batches: int) -> Problem:
+    """More is to be accumulated than the batches that an epoch has."""
+    accumulated = experiment.step.gradient_accumulation
+    many = f"{batches:,} batches of {experiment.batch_size:,}" if batches > 1 else "a single batch"
+    return request_problem(
+        f"step.gradient_accumulation is {accumulated:,}, but an epoch of {experiment.dataset} is {many}.",
+        f"Set step.gradient_accumulation to at most {batches:,}, or make the batches smaller.",
+        key="step.gradient_accumulation",
+        value=accumulated,
+        allowed=f"1 to {batches:,}",
+    )
+
+
 def _size_problems(experiment: Experiment, dataset: DatasetEntry) -> Iterator[Problem]:
     if dataset.needs_path:
         return  # only the folder itself says how much it holds
@@ -58,16 +71,9 @@ def _size_problems(experiment: Experiment, dataset: DatasetEntry) -> Iterator[Pr
             allowed=f"1 to {available:,}",
         )
         return
-    accumulated, batches = experiment.step.gradient_accumulation, -(-available // size)
-    if accumulated > batches:
-        many = f"{batches:,} batches of {size:,}" if batches > 1 else "a single batch"
-        yield request_problem(
-            f"step.gradient_accumulation is {accumulated:,}, but an epoch of {dataset.name} is {many}.",
-            f"Set step.gradient_accumulation to at most {batches:,}, or make the batches smaller.",
-            key="step.gradient_accumulation",
-            value=accumulated,
-            allowed=f"1 to {batches:,}",
-        )
+    batches = -(-available // size)
+    if experiment.step.gradient_accumulation > batches:
+        yield accumulation_problem(experiment, batches)
 
 
 def _shape_problems(experiment: Experiment, dataset: DatasetEntry) -> Iterator[Problem]:

@@ -10,7 +10,9 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError,
 
 from engine.catalog import Catalog
 from engine.experiment import Experiment
-from engine.problem import Problem
+from engine.memory_lines import MemoryLine
+from engine.probe_events import Tried as Tried
+from engine.problem import Problem, Text
 
 
 class _Message(BaseModel):
@@ -118,6 +120,31 @@ class Diagnosis(_Message):
 
     event: Literal["diagnosis"] = "diagnosis"
     checks: tuple[Check, ...]
+
+
+class ForecastMade(_Message):
+    """The answer to the job `forecast`: what `experiment`, as resolved, will need at any batch size, in MiB.
+
+    At its own batch it is `needed_mib`, `fixed_mib` and `per_sample_mib` for each sample; at another batch
+    the highest of `lines` holds. `quantity` says which peak is meant: allocated memory on an accelerator, and
+    on a CPU the tensors' part of the resident memory. Buffers count as parameters; `libraries_mib` is what
+    CUDA's libraries take beside any tensor. Nothing here was measured.
+    """
+
+    event: Literal["forecast"] = "forecast"
+    experiment: Experiment
+    quantity: Literal["allocated", "resident"]
+    parameters_mib: float
+    gradients_mib: float
+    optimizer_state_mib: float
+    activations_mib: float
+    libraries_mib: float
+    fixed_mib: float
+    per_sample_mib: float
+    needed_mib: float
+    lines: Annotated[tuple[MemoryLine, ...], Field(min_length=1)]
+    seconds: float
+    note: str | None = None
 
 
 class Started(_Message):
@@ -239,9 +266,12 @@ class Heartbeat(_Message):
 
 
 class Log(_Message):
+    """A remark; `step` is the step that it is about, where it is about one."""
+
     event: Literal["log"] = "log"
     level: Literal["info", "warning", "stderr"] = "info"
-    message: str
+    message: Text
+    step: int | None = None
 
 
 class Finished(_Message):
@@ -257,7 +287,7 @@ class Failed(_Message):
 
     event: Literal["failed"] = "failed"
     problem: Problem
-    detail: str = ""
+    detail: Text = ""
     summary: Summary | None = None
 
 
@@ -265,6 +295,7 @@ Event = (
     Ready
     | CatalogRead
     | Diagnosis
+    | ForecastMade
     | Started
     | Phase
     | Samples
@@ -272,6 +303,7 @@ Event = (
     | Skipped
     | Heartbeat
     | Log
+    | Tried
     | Finished
     | Failed
 )
@@ -285,7 +317,7 @@ def _adapter() -> TypeAdapter[Event]:
 
 def is_last(event: Event) -> bool:
     """Whether nothing follows this event in its job."""
-    return isinstance(event, Finished | Failed | CatalogRead | Diagnosis)
+    return isinstance(event, Finished | Failed | CatalogRead | Diagnosis | ForecastMade | Tried)
 
 
 def to_line(event: Event) -> bytes:

@@ -37,6 +37,20 @@ class Examine(_Message):
     job: Literal["doctor"] = "doctor"
 
 
+class TryBatch(_Message):
+    """Try whether the experiment's batch size fits, on the device that it names."""
+
+    job: Literal["try"] = "try"
+    experiment: Experiment
+
+
+class Forecast(_Message):
+    """Ask what an experiment would need, without running it."""
+
+    job: Literal["forecast"] = "forecast"
+    experiment: Experiment
+
+
 class Stop(_Message):
     """Asks the job that runs to end after the step in flight."""
 
@@ -55,7 +69,7 @@ class Continue(_Message):
     job: Literal["continue"] = "continue"
 
 
-Job = Train | ReadCatalog | Examine
+Job = Train | ReadCatalog | Examine | Forecast | TryBatch
 Request = Job | Stop | Pause | Continue
 
 
@@ -67,6 +81,11 @@ def _adapter() -> TypeAdapter[Request]:
 def is_measured(job: Job) -> bool:
     """Whether the job's figures would suffer from anything running beside it."""
     return isinstance(job, Train)
+
+
+def ends_worker(job: Job) -> bool:
+    """Whether the worker is of no use after the job: a measured one, or a trial under a cap on a CPU."""
+    return is_measured(job) or (isinstance(job, TryBatch) and job.experiment.device == "cpu")
 
 
 def to_line(request: Request) -> bytes:

@@ -102,6 +102,22 @@ class Launcher:
             worker = self._take_fresh() if jobs.is_measured(job) else self._take_light()
         return ProcessSession(worker, job, self._limits)
 
+    @property
+    def limits(self) -> Limits:
+        """What the supervisors of its sessions go by."""
+        return self._limits
+
+    def fresh_worker(self, environment: dict[str, str] | None = None) -> WorkerProcess:
+        """A worker for the caller to use and to close; with an environment over the launcher's own.
+
+        The worker for light jobs is gone before. Raises ProblemError where none can be started.
+        """
+        with self._lock:
+            if not environment:
+                return self._take_fresh()
+            self._close_light()
+            return WorkerProcess(self._command, {**(self._environment or {}), **environment})
+
     def close(self) -> None:
         """Ends the idle workers. Sessions are closed by those who started them."""
         with self._lock:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 from pydantic_core import PydanticCustomError
 
 
@@ -29,6 +29,14 @@ class Kind(StrEnum):
     INTERNAL = "internal"
 
 
+def _encodable(text: object) -> object:
+    return text.encode("utf-8", "backslashreplace").decode() if isinstance(text, str) else text
+
+
+Text = Annotated[str, BeforeValidator(_encodable)]
+"""What may quote the name of a file: one that is not UTF-8 would keep the whole text from being sent."""
+
+
 class Problem(BaseModel):
     """One problem, told so that a person can act on it.
 
@@ -39,11 +47,11 @@ class Problem(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     kind: Kind
-    message: str
-    remedy: str
-    key: str | None = None
-    value: str | None = None
-    allowed: str | None = None
+    message: Text
+    remedy: Text
+    key: Text | None = None
+    value: Text | None = None
+    allowed: Text | None = None
 
 
 class ProblemError(Exception):
@@ -142,6 +150,7 @@ _TYPES = {
     "bool_type": "true or false",
     "bool_parsing": "true or false",
     "string_type": "text",
+    "string_unicode": "text in UTF-8",
     "model_type": "a table of settings",
     "model_attributes_type": "a table of settings",
     "dict_type": "a table of settings",

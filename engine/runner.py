@@ -7,9 +7,25 @@ from collections.abc import Iterator
 
 from engine import jobs
 from engine.catalog import Catalog
-from engine.events import CatalogRead, Diagnosis, Event, Failed, Finished, Heartbeat, Ready, Samples, Started
+from engine.events import (
+    CatalogRead,
+    Diagnosis,
+    Event,
+    Failed,
+    Finished,
+    ForecastMade,
+    Heartbeat,
+    Phase,
+    PhaseName,
+    Ready,
+    Samples,
+    Started,
+)
+from engine.experiment import Experiment
 from engine.launcher import Launcher, Session, iterate
-from engine.problem import Kind, Problem, ProblemError
+from engine.memory_advice import MemoryAdvice
+from engine.problem import Kind, Problem, ProblemError, request_problem
+from engine.records.forecasts import Forecasts
 from engine.records.record import RunRecord
 from engine.records.store import Store
 
@@ -23,6 +39,7 @@ class Runner:
     def __init__(self, store: Store, launcher: Launcher) -> None:
         self._store = store
         self._launcher = launcher
+        self._forecasts = Forecasts(store.path.parent)
         self._session: Session | None = None
 
     def stop(self) -> None:
@@ -54,6 +71,7 @@ class Runner:
         job = self._job(record)
         self._store.begin(run_id)
         recorder = _Recorder(self._store, run_id, resumes=job.resume)
+        advice = MemoryAdvice(record.experiment, self._forecasts)
         try:
             session = self._session = self._launcher.start(job)
         except ProblemError as error:
@@ -62,7 +80,8 @@ class Runner:
             yield failed
             return
         try:
-            for event in iterate(session, COMMIT_SECONDS):
+            for told in iterate(session, COMMIT_SECONDS):
+                event = None if told is None else advice.given(told)
                 recorder.take(event)
                 if event is not None:
                     yield event
@@ -82,6 +101,23 @@ class Runner:
         answer = self._answer(jobs.Examine())
         assert isinstance(answer, Diagnosis)
         return answer
+
+    def forecast(self, experiment: Experiment) -> ForecastMade:
+        """What the experiment will need, corrected by what was measured here before.
+
+        It is there at once where a forecast is known for these settings, whatever the batch. Raises
+        ProblemError where nobody can tell, and while a job runs, which it would disturb.
+        """
+        known = self._forecasts.find(experiment)
+        if known is not None:
+            return known
+        if self._session is not None:
+            message = "A forecast is not made while a run is being measured: it would slow it down."
+            raise ProblemError(request_problem(message, "Ask again when the run is over."))
+        made = self._answer(jobs.Forecast(experiment=experiment))
+        assert isinstance(made, ForecastMade)
+        self._forecasts.keep(experiment, made)
+        return self._forecasts.find(experiment) or made
 
     def _job(self, record: RunRecord) -> jobs.Train:
         wanted = record.experiment.checkpoint
@@ -132,7 +168,8 @@ class _Recorder:
                 self._store.withdraw(self._run_id)
             else:
                 self._commit()
-        elif time.monotonic() - self._committed >= COMMIT_SECONDS:
+        elif _is_saving(event) or time.monotonic() - self._committed >= COMMIT_SECONDS:
+            # steps before a checkpoint are never told again, so they are not to be lost after it
             self._commit()
 
     def close(self) -> None:
@@ -163,6 +200,10 @@ class _Recorder:
                 # what the store refuses once it is not asked again: the run is lost, and the reader is told
                 self._ended = True
                 raise
+
+
+def _is_saving(event: Event | None) -> bool:
+    return isinstance(event, Phase) and event.name is PhaseName.SAVING
 
 
 def _merged(events: list[Event]) -> list[Event]:

@@ -124,7 +124,7 @@ class ProcessSession:
         self._over = True
         if kill:
             self._worker.kill()
-        if kill or jobs.is_measured(self._job):
+        if kill or jobs.ends_worker(self._job):
             self._worker.close()
 
     def _overdue(self) -> Event | None:

@@ -29,7 +29,9 @@ from engine.training.catalog import read_catalog
 from engine.training.control import Control
 from engine.training.doctor import examine
 from engine.training.failures import problem_of, summary_of
+from engine.training.forecast import forecast
 from engine.training.loop import train
+from engine.training.trial import try_batch
 
 HEARTBEAT_SECONDS = 1.0
 
@@ -46,6 +48,10 @@ def perform(job: jobs.Job, control: Control) -> Iterator[Event]:
                 yield CatalogRead(catalog=read_catalog())
             case jobs.Examine():
                 yield Diagnosis(checks=examine())
+            case jobs.Forecast():
+                yield forecast(job.experiment)
+            case jobs.TryBatch():
+                yield from try_batch(job.experiment, control)
     except Exception as error:  # noqa: BLE001 - a worker's last word must be an event, whatever happened
         failure = Failed(problem=problem_of(error), detail=traceback.format_exc(), summary=summary_of(error))
     # outside the except block, where the exception no longer pins the tensors of the frames it went through
@@ -68,7 +74,7 @@ def main() -> int:
     writer.put(ready())
     while (job := desk.next_job()) is not None:
         _run(job, desk.control, writer)
-        if jobs.is_measured(job):
+        if jobs.ends_worker(job):
             break
     writer.close()
     # without the interpreter's own ending: a library's exit handler must not hold the VRAM a second longer

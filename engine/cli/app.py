@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from engine import __version__
-from engine.cli import compare, machine, output, run, saved
+from engine.cli import compare, machine, output, probe, run, saved
 from engine.cli.interrupt import InterruptError
 from engine.problem import Kind, Problem, ProblemError, request_problem
 
@@ -23,6 +23,7 @@ _COMMANDS: dict[str, Callable[..., int]] = {
     "run": run.run,
     "resume": run.resume,
     "compare": compare.compare,
+    "probe": probe.probe,
     "runs": saved.runs,
     "show": saved.show,
     "delete": saved.delete,

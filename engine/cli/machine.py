@@ -107,4 +107,8 @@ def _device_row(device: DeviceEntry) -> tuple[str, str, str, str]:
 
 
 def _dataset_row(dataset: DatasetEntry) -> tuple[str, str, str]:
-    return dataset.name, dataset.task, dataset.title + (" (downloaded)" if dataset.needs_download else "")
+    return (
+        dataset.name,
+        dataset.task,
+        dataset.title + (" (to be downloaded)" if dataset.needs_download else ""),
+    )

@@ -53,7 +53,7 @@ def runs_table(runs: Sequence[RunRecord]) -> None:
     """Saved runs, one a line."""
     shown = [figure for figure in figures(runs) if figure.name in _IN_LIST]
     numbers = [f"{figure.title}, {figure.unit}" for figure in shown]
-    headings = ["Id", "Name", "Status", "When", "Model", "Dataset", "Precision", "Batch", *numbers]
+    headings = ["Id", "Name", "Status", "When", "Model", "Dataset", "Precision", "Recipe", "Batch", *numbers]
     rows = [
         [
             run.id,
@@ -63,6 +63,7 @@ def runs_table(runs: Sequence[RunRecord]) -> None:
             run.experiment.model,
             run.experiment.dataset,
             run.experiment.precision.label,
+            (run.summary.recipe if run.summary else None) or run.experiment.step.recipe,
             f"{run.experiment.batch_size:,}",
             *(figure.text(figure.value(run)) for figure in shown),
         ]

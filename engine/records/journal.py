@@ -11,6 +11,7 @@ from engine.events import (
     Failed,
     Finished,
     Heartbeat,
+    Log,
     Ready,
     Samples,
     Skipped,
@@ -86,6 +87,8 @@ def _is_later(event: Event, step: int) -> bool:
             return event.step > step
         case Skipped():
             return max(event.steps, default=0) > step
+        case Log(step=int(about)):
+            return about > step
         case Started(resumed_step=int(resumed)):
             return resumed >= step
     return False

@@ -54,7 +54,28 @@ CREATE TABLE trials (
 )
 """
 
-MIGRATIONS = (_FIRST,)
+_PROBES = """
+CREATE TABLE probes (
+    id TEXT PRIMARY KEY,
+    number INTEGER NOT NULL UNIQUE,
+    series TEXT NOT NULL,
+    created REAL NOT NULL,
+    experiment TEXT NOT NULL,
+    granularity INTEGER NOT NULL,
+    margin_fraction REAL NOT NULL,
+    device_name TEXT NOT NULL,
+    result TEXT
+);
+CREATE TABLE probe_trials (
+    probe TEXT NOT NULL REFERENCES probes (id) ON DELETE CASCADE,
+    position INTEGER NOT NULL,
+    trial TEXT NOT NULL,
+    budget_mib REAL NOT NULL,
+    PRIMARY KEY (probe, position)
+)
+"""
+
+MIGRATIONS = (_FIRST, _PROBES)
 """The script at index n makes version n + 1 of version n; statements are parted by semicolons."""
 
 VERSION = len(MIGRATIONS)

@@ -17,11 +17,13 @@ from numpy.typing import NDArray
 from engine.events import Event, Failed, Finished, Started, Summary
 from engine.experiment import Experiment
 from engine.paths import store_path
+from engine.probe_events import ProbeResult, Trial
 from engine.problem import Kind, Problem, ProblemError, request_problem
-from engine.records import checkpoint_files, journal, resume
+from engine.records import checkpoint_files, journal, probes, resume
 from engine.records.account import summary_of
 from engine.records.database import fail, open_database
 from engine.records.owner import Owner, this_process
+from engine.records.probes import ProbeRecord
 from engine.records.record import RUN_COLUMNS, ComparisonRecord, RunRecord, Status, comparison_from, run_from
 
 
@@ -94,9 +96,8 @@ class Store:
         It keeps what it has until it has started again. Raises ProblemError where it cannot go on.
         """
         with self._writing() as connection:
-            row = self._row(run_id)
-            folder = self.checkpoints_folder(run_id)
-            problem = resume.obstacle(run_id, row["name"], Status(row["status"]), folder)
+            self._row(run_id)
+            problem = resume.obstacle(self.run(run_id), self.checkpoints_folder(run_id))
             if problem is not None:
                 raise ProblemError(problem)
             connection.execute(
@@ -257,6 +258,51 @@ class Store:
         rows = self._read("SELECT id, title, created FROM comparisons ORDER BY created DESC")
         return tuple(comparison_from(row) for row in rows)
 
+    def add_probe(
+        self,
+        experiment: Experiment,
+        *,
+        granularity: int,
+        margin_fraction: float,
+        device_name: str,
+        series: str | None = None,
+    ) -> str:
+        """A new search for the largest batch; its id, which is its series' too where none is given."""
+        with self._writing() as connection:
+            return probes.add(
+                connection,
+                experiment,
+                granularity=granularity,
+                margin_fraction=margin_fraction,
+                device_name=device_name,
+                series=series,
+            )
+
+    def record_trial(self, probe_id: str, trial: Trial, budget_mib: float) -> None:
+        """Adds a trial to a search."""
+        with self._writing() as connection:
+            probes.record_trial(connection, probe_id, trial, budget_mib)
+
+    def end_probe(self, probe_id: str, result: ProbeResult) -> None:
+        """Writes what a search found."""
+        with self._writing() as connection:
+            probes.end(connection, probe_id, result)
+
+    def delete_probe(self, probe_id: str) -> None:
+        """Deletes a search with its trials."""
+        with self._writing() as connection:
+            probes.delete(connection, probe_id)
+
+    def probes(self, limit: int | None = None) -> tuple[ProbeRecord, ...]:
+        """The searches for the largest batch, newest first."""
+        with self._failures():
+            return probes.read(self._connection, limit)
+
+    def probe(self, probe_id: str) -> ProbeRecord:
+        """The search of that id. Raises ProblemError of kind REQUEST where there is none."""
+        with self._failures():
+            return probes.read_one(self._connection, probe_id)
+
     def data_version(self) -> int:
         """A number that changes when another connection has written."""
         return int(self._read("PRAGMA data_version")[0][0])
@@ -284,7 +330,7 @@ class Store:
                 (event.experiment.to_json(), event.environment.model_dump_json(), event.total_steps, run_id),
             )
         elif isinstance(event, Finished):
-            self._end(run_id, resume.status_after(event), event.summary)
+            self._end(run_id, resume.status_after(event), self._whole(run_id, event))
         elif isinstance(event, Failed):
             self._end(run_id, Status.FAILED, event.summary or self.summary_so_far(run_id))
             self._connection.execute(
@@ -298,6 +344,15 @@ class Store:
             (status, time.time(), summary.model_dump_json(), run_id),
         )
         journal.compact(self._connection, run_id)
+
+    def _whole(self, run_id: str, event: Finished) -> Summary:
+        """The summary of all that was recorded: a resumed run, stopped at once, may know of itself alone."""
+        told = event.summary
+        if not event.stopped:
+            return told
+        recorded = self.summary_so_far(run_id)
+        note = {"speed_note": told.speed_note}
+        return recorded.model_copy(update=note) if told.steps < recorded.steps else told
 
     def _put_back(self, run_id: str) -> None:
         """Makes a run what it was before it was queued again."""

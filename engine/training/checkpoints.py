@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import os
 import pickle
+import zipfile
+import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -20,6 +22,19 @@ CheckpointKind = Literal["best", "last"]
 
 _FORMAT, _VERSION = "ammeter-checkpoint", 1
 _PARTS = frozenset({"model", "optimizer", "scaler", "random", "progress"})
+# a damaged file makes torch's reader stumble in as many ways as it has instructions
+_DAMAGES = (
+    OSError,
+    RuntimeError,
+    EOFError,
+    ValueError,
+    TypeError,
+    LookupError,
+    AttributeError,
+    pickle.UnpicklingError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)})
 
 
@@ -55,10 +70,13 @@ class Checkpoints:
         """What was saved last, on the CPU. Raises ProblemError for a file that is missing or damaged."""
         path = checkpoint_path(self._folder, kind)
         try:
-            state = torch.load(path, map_location="cpu", weights_only=True)
+            # torch checks no sums: without this a flipped bit would become a weight
+            with zipfile.ZipFile(path) as archive:
+                damaged = archive.testzip()
+            state = None if damaged else torch.load(path, map_location="cpu", weights_only=True)
         except FileNotFoundError:
             raise ProblemError(_problem(f"There is no checkpoint at {path}.", _ANEW)) from None
-        except (OSError, RuntimeError, EOFError, ValueError, KeyError, pickle.UnpicklingError) as error:
+        except _DAMAGES as error:
             raise ProblemError(_not_ours(path)) from error
         if not isinstance(state, dict) or state.get("format") != _FORMAT:
             raise ProblemError(_not_ours(path))

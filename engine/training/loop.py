@@ -58,13 +58,13 @@ def train(
 
 
 def _train_epochs(run: Run) -> Iterator[Event]:
-    while not run.must_end:
-        yield from _train_epoch(run)
+    while not (run.must_end or run.is_over):
+        # a run may go on from its last step, of which only the validation is missing
+        if not run.is_complete:
+            yield from _train_epoch(run)
         if run.must_end:
             return
         yield from _end_epoch(run)
-        if run.is_complete:
-            return
 
 
 def _train_epoch(run: Run) -> Iterator[Event]:
@@ -80,6 +80,8 @@ def _train_epoch(run: Run) -> Iterator[Event]:
             break
         if run.control.pause_requested.is_set():
             yield from _pause(run)
+            if run.must_end:  # stopped while it waited: no step follows
+                break
         yield from _enter(run, run.training_phase)
     # The host waits for the device here, once an epoch: the mean loss needs the epoch's last step.
     yield from _take(run, run.telemetry.flush())
@@ -126,11 +128,10 @@ def _take(run: Run, arrived: list[Rows]) -> Iterator[Event]:
         run.take(rows)
         if skipped := skipped_steps(rows):
             yield Skipped(steps=skipped)
-        if run.tally.first_nan_step is not None and not had_nan:
-            yield Log(
-                level="warning",
-                message=f"The loss is not a number (NaN) since step {run.tally.first_nan_step:,}.",
-            )
+        first_nan = run.tally.first_nan_step
+        if first_nan is not None and not had_nan:
+            message = f"The loss is not a number (NaN) since step {first_nan:,}."
+            yield Log(level="warning", message=message, step=first_nan)
     for note in run.step.take_notes():
         yield Log(level="warning", message=note)
 
@@ -148,6 +149,8 @@ def _enter(run: Run, phase: PhaseName) -> Iterator[Event]:
 
 
 def _save(run: Run, kind: CheckpointKind) -> Iterator[Event]:
+    # first what led there: a run that goes on from here has nobody else to tell of these steps
+    yield from _send(run)
     yield from _enter(run, PhaseName.SAVING)
     try:
         run.save(kind)
@@ -159,7 +162,7 @@ def _save(run: Run, kind: CheckpointKind) -> Iterator[Event]:
 
 def _finish(run: Run) -> Iterator[Event]:
     yield from _send(run)
-    stopped = run.must_end
+    stopped = run.must_end and not run.is_over
     if run.saves_at_end:
         yield from _save(run, "last")
     summary = run.summary()

@@ -22,7 +22,7 @@ _AUTOCAST_DTYPES = {
 }
 _AMPERE, _VOLTA = (8, 0), (7, 0)
 _NOT_NVIDIA = "TF32 is a format of NVIDIA GPUs"
-_SAME_AS_FP32 = "the same as fp32 here"
+_SAME_AS_FP32 = "as FP32, since TF32 is a format of NVIDIA GPUs"
 _UNSCALED = "trains without a loss scaler: gradients too small for FP16 become zero"
 
 
@@ -138,8 +138,8 @@ def other_accelerator_precisions() -> tuple[PrecisionEntry, ...]:
 
 def cpu_precisions(processor: Processor) -> tuple[PrecisionEntry, ...]:
     """What a CPU can do: all but TF32, though not all of it quickly."""
-    fp16 = None if processor.computes_fp16 else "slow here: most CPUs do not compute in FP16"
-    bf16 = None if processor.computes_bf16 else "saves no time here: it needs AVX512-BF16 or AMX"
+    fp16 = None if processor.computes_fp16 else "slow here, since most CPUs do not compute in FP16"
+    bf16 = None if processor.computes_bf16 else "saves no time here, since it needs AVX512-BF16 or AMX"
     if processor.computes_bf16 is None:
         bf16 = "saves time only where the CPU computes in BF16"
     return (

@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from engine.catalog import Catalog, DatasetEntry, DeviceEntry, ModelEntry, resolve
+from engine.data_checks import accumulation_problem
 from engine.events import Event, Phase, PhaseName, Started
 from engine.experiment import Experiment
 from engine.problem import ProblemError, request_problem
@@ -165,6 +166,11 @@ def _notes(plan: Plan) -> tuple[str, ...]:
     notes = []
     if note := device.precision(experiment.precision).note:
         notes.append(f"{experiment.precision.label} on {device.title}: {note}.")
+    is_fused = experiment.optimizer.fused or (
+        experiment.optimizer.fused is None and "fused" in experiment.step.parts
+    )
+    if experiment.uses_scaler and device.is_gpu and not is_fused:
+        notes.append("The optimizer is not fused, so GradScaler.step waits for the device once a step.")
     if experiment.data.workers and (not plan.dataset_entry.loads or is_kept(experiment)):
         notes.append("The data lie on the device as a whole, so no loader process is started.")
     if experiment.memory_cap_gib is not None and not device.is_gpu:
@@ -185,7 +191,10 @@ def _steps_per_epoch(experiment: Experiment, facts: DatasetFacts) -> int:
                 allowed=f"1 to {samples:,}",
             )
         )
-    return math.ceil(math.ceil(samples / experiment.batch_size) / experiment.step.gradient_accumulation)
+    batches = math.ceil(samples / experiment.batch_size)
+    if experiment.step.gradient_accumulation > batches:
+        raise ProblemError(accumulation_problem(experiment, batches))
+    return math.ceil(batches / experiment.step.gradient_accumulation)
 
 
 def _entries(experiment: Experiment, catalog: Catalog) -> tuple[DeviceEntry, ModelEntry, DatasetEntry]:

@@ -23,6 +23,7 @@ from engine.training.measuring.tally import Tally
 from engine.training.measuring.telemetry import Rows, Telemetry
 from engine.training.precision import Float32Mode, float32_mode_name
 from engine.training.steps.plain import LossFunction, TrainingStep
+from engine.training.steps.recipe import no_cudnn_search
 from engine.training.steps.schedule import learning_rate_at
 from engine.training.validation import Validation, validate
 
@@ -81,7 +82,7 @@ class Run:
     def enter(self, phase: PhaseName) -> None:
         """Goes over to a phase: what belongs to the measurement is counted in `MEASURING` alone."""
         self.phase = phase
-        self.instruments.count(phase is PhaseName.MEASURING)
+        self.instruments.count(phase is PhaseName.MEASURING, is_capturing=phase is PhaseName.CAPTURING)
 
     @property
     def training_phase(self) -> PhaseName:
@@ -100,7 +101,13 @@ class Run:
 
     @property
     def is_complete(self) -> bool:
+        """Whether all steps were made."""
         return self.telemetry.steps >= self.total_steps
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the last epoch was ended too, and nothing is left to do."""
+        return self.is_complete and self._batches_done == 0
 
     def groups(self) -> Iterator[list[Batch]]:
         """The batches of each optimizer step that is left of this epoch; waiting for them is marked."""
@@ -119,9 +126,13 @@ class Run:
         rate = self._learning_rate()
         if self.experiment.schedule.name != "constant" or self.experiment.schedule.warmup_steps:
             self.step.set_learning_rate(rate)
-        with self.instruments.weighing(self.step) if self._is_weighed else nullcontext():
+        samples = sum(len(targets) for _, targets in group)
+        with (
+            self.instruments.weighing(self.step) if self._is_weighed else nullcontext(),
+            no_cudnn_search() if samples < self.experiment.step_samples else nullcontext(),
+        ):
             figures = self.step(group)
-        self.telemetry.record(figures, sum(len(targets) for _, targets in group), rate)
+        self.telemetry.record(figures, samples, rate)
         self._batches_done += len(group)
 
     @property

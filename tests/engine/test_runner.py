@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from engine.events import Event, Failed, Finished, Samples, Started
+from engine.events import Event, Failed, Finished, Phase, Samples, Started
 from engine.experiment import Experiment, experiment_from
 from engine.launcher import Launcher
 from engine.paths import checkpoint_path
@@ -249,6 +249,14 @@ def test_a_requeued_run_goes_on_from_its_checkpoint_and_has_each_step_once(store
     record = store.run(run_id)
     assert record.status is Status.FINISHED and record.summary is not None and record.summary.steps == 30
     assert store.samples(run_id)["step"].tolist() == list(range(1, 31))
+
+
+def test_what_led_to_a_checkpoint_is_recorded_before_it_is_written(store, scripted):
+    record = store.add(experiment_from(TINY))
+    body = "started(); samples(1, 5); say(event='phase', name='saving'); finished(5, False)"
+    for event in Runner(store, scripted(body)).run(record.id):
+        if isinstance(event, Phase):
+            assert store.samples(record.id)["step"].tolist() == [1, 2, 3, 4, 5]
 
 
 @pytest.mark.parametrize(

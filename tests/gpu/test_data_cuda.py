@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 import warnings
 from collections.abc import Iterator
+from multiprocessing import resource_tracker
 from typing import Any
 
 import pytest
@@ -21,6 +23,13 @@ from engine.training.data.pictures import Colours, PreparePictures
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA card")
 
 CPU, CUDA = torch.device("cpu"), torch.device("cuda:0")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def tracker() -> None:
+    """Python's own helper of spawned processes lives as long as the tests do: it is nobody's to end."""
+    if hasattr(resource_tracker, "ensure_running") and sys.platform != "win32":
+        resource_tracker.ensure_running()
 
 
 @contextlib.contextmanager

@@ -80,7 +80,7 @@ class Resident:
         self._prepare = prepare
         self._augment = augment
         self.train_samples = len(train.targets)
-        self.has_validation = validation is not None
+        self.has_validation = validation is not None and len(validation.targets) > 0
 
     def epoch(self, number: int, skip: int = 0) -> Iterator[Batch]:
         # Drawn before the first batch is asked for, so that no step's time contains the shuffle.

@@ -50,11 +50,18 @@ class FolderPictures:
     def _picture(self, file: str, transform: Any) -> torch.Tensor:
         try:
             with Image.open(file) as picture:
-                decoded = picture.convert("RGB")
+                decoded = _in_colour(picture)
         except PICTURE_ERRORS as error:
             raise ProblemError(unreadable_problem(file, self._folder.root)) from error
         made: torch.Tensor = transform(decoded)
         return made
+
+
+def _in_colour(picture: Image.Image) -> Image.Image:
+    if picture.mode.startswith("I"):
+        # 16 bits a pixel, which Pillow would cut off at 255: nearly all white
+        picture = picture.convert("I").point(lambda value: value * (1 / 256))
+    return picture.convert("RGB")
 
 
 def _transforms(image_size: int) -> tuple[Any, Any]:

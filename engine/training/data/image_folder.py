@@ -110,11 +110,21 @@ def _pictures(folder: Path) -> Iterator[str]:
     def refuse(error: OSError) -> None:
         raise ProblemError(_unopened(Path(error.filename or folder), error)) from error
 
+    been = {_identity(folder)}
     for parent, folders, files in os.walk(folder, onerror=refuse, followlinks=True):
-        folders.sort()
+        # hidden ones hold thumbnails and notebooks' copies; a link may lead back to where it lies
+        own = sorted(name for name in folders if not name.startswith("."))
+        found = {name: _identity(Path(parent, name)) for name in own}
+        folders[:] = [name for name in own if found[name] not in been]
+        been.update(found.values())
         for name in sorted(files):
             if name.lower().endswith(IMG_EXTENSIONS) and not name.startswith("."):
                 yield str(Path(parent, name))
+
+
+def _identity(folder: Path) -> tuple[int, int]:
+    found = folder.stat()
+    return found.st_dev, found.st_ino
 
 
 def _validation(root: Path, classes: tuple[str, ...]) -> tuple[tuple[str, int], ...]:

@@ -31,9 +31,9 @@ class Instruments:
         """Ends the thread that asks the card."""
         self._card.close()
 
-    def count(self, is_measured: bool) -> None:
-        """Says whether what follows belongs to the measurement."""
-        self._memory.count(is_measured)
+    def count(self, is_measured: bool, *, is_capturing: bool = False) -> None:
+        """Says whether what follows belongs to the measurement, or is the capture of a step."""
+        self._memory.count(is_measured, captures=is_capturing)
         self._card.count(is_measured)
         if self._others is not None:
             self._others.count(is_measured)

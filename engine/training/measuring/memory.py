@@ -37,8 +37,11 @@ class MemoryMeter(Protocol):
         """The memory columns of a `Samples` event, as of now. Cheap: it is called about 20 times a second."""
         ...
 
-    def count(self, counts: bool) -> None:
-        """Says whether what follows counts as training: warm-up and validation do not."""
+    def count(self, counts: bool, *, captures: bool = False) -> None:
+        """Says whether what follows counts as training: warm-up and validation do not.
+
+        `captures` says that a CUDA graph of the step is made in it.
+        """
         ...
 
     def peaks(self) -> Peaks:
@@ -57,13 +60,16 @@ class AllocatorMeter:
     """For an accelerator with PyTorch's caching allocator.
 
     A sample's allocated memory is the peak since the sample before: between steps nothing of a step's
-    activations is left to be seen.
+    activations is left to be seen. Of a captured step it is never less than the capture's own peak: replays
+    work in memory that the allocator keeps for the graph and counts as free.
+    `module` does the counting; None is the device's own, such as `torch.cuda`.
     """
 
-    def __init__(self, device: torch.device) -> None:
+    def __init__(self, device: torch.device, module: Any = None) -> None:
         self._device = device
-        self._module: Any = torch.get_device_module(device)
-        self._counts = False
+        self._module: Any = module or torch.get_device_module(device)
+        self._counts = self._captures = False
+        self._captured = 0
         self._allocated: int | None = None
         self._reserved: int | None = None
         self._whole_run = 0
@@ -80,9 +86,9 @@ class AllocatorMeter:
             "device_used_mib": (total - free) / _MIB,
         }
 
-    def count(self, counts: bool) -> None:
+    def count(self, counts: bool, *, captures: bool = False) -> None:
         self._close_span()
-        self._counts = counts
+        self._counts, self._captures = counts, captures
 
     def peaks(self) -> Peaks:
         self._close_span()
@@ -98,14 +104,21 @@ class AllocatorMeter:
         reserved: int = self._module.max_memory_reserved(self._device)
         self._module.reset_peak_memory_stats(self._device)
         self._whole_run = max(self._whole_run, allocated)
+        if self._captures:
+            self._captured = max(self._captured, allocated)
         if self._counts:
+            allocated = max(allocated, self._captured)
             self._allocated = max(self._allocated or 0, allocated)
             self._reserved = max(self._reserved or 0, reserved)
         return allocated, reserved
 
 
 class ResidentMeter:
-    """For a CPU: resident memory over the idle level. The peak is Linux's own where it can be reset."""
+    """For a CPU: resident memory over the idle level.
+
+    A sample is the peak since the sample before where Linux tells it: between steps nothing of a step's
+    activations is left to be seen.
+    """
 
     def __init__(self) -> None:
         self._process = psutil.Process()
@@ -114,18 +127,22 @@ class ResidentMeter:
         self._idle = self._resident()
 
     def sample(self) -> dict[str, float]:
-        return {"resident_mib": max(0, self._resident() - self._idle) / _MIB}
+        resident = self._resident()
+        if self._has_own_peak:
+            _reset_resident_peak()
+        return {"resident_mib": max(0, resident - self._idle) / _MIB}
 
-    def count(self, counts: bool) -> None:
+    def count(self, counts: bool, *, captures: bool = False) -> None:
         """What a CPU's allocator keeps cannot be told apart by phase; the peak is the whole run's."""
 
     def peaks(self) -> Peaks:
         self._resident()
-        peak = max(self._peak, _resident_peak() or 0) if self._has_own_peak else self._peak
-        return Peaks(resident_mib=max(0, peak - self._idle) / _MIB)
+        return Peaks(resident_mib=max(0, self._peak - self._idle) / _MIB)
 
     def _resident(self) -> int:
-        resident: int = self._process.memory_info().rss
+        """The peak since the last reset where there is one, or what is resident now."""
+        own_peak = _resident_peak() if self._has_own_peak else None
+        resident: int = own_peak or self._process.memory_info().rss
         self._peak = max(self._peak, resident)
         return resident
 
@@ -136,7 +153,7 @@ class NoMeter:
     def sample(self) -> dict[str, float]:
         return {}
 
-    def count(self, counts: bool) -> None:
+    def count(self, counts: bool, *, captures: bool = False) -> None:
         """Nothing is counted."""
 
     def peaks(self) -> Peaks:

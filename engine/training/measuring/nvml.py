@@ -27,10 +27,10 @@ class Reading:
     slowed_by: frozenset[str] = frozenset()
 
 
+# Its own power limit is not among them: a busy card works at it, and that is no disturbance.
 _SLOWDOWNS = {
     pynvml.nvmlClocksEventReasonSwThermalSlowdown: "heat",
     pynvml.nvmlClocksEventReasonHwThermalSlowdown: "heat",
-    pynvml.nvmlClocksEventReasonSwPowerCap: "its power limit",
     pynvml.nvmlClocksEventReasonHwPowerBrakeSlowdown: "the power supply",
 }
 

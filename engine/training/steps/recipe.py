@@ -59,8 +59,25 @@ def build_step(
 @contextmanager
 def cudnn_search(experiment: Experiment) -> Iterator[None]:
     """Lets cuDNN try its algorithms for each new shape, under every recipe but the plain one."""
+    with _cudnn_searches(bool(experiment.step.parts)):
+        yield
+
+
+@contextmanager
+def no_cudnn_search() -> Iterator[None]:
+    """For a group that is smaller than the others, such as an epoch's last.
+
+    It would be searched for in the middle of the measured steps, where the memory that the search takes would
+    pass for theirs, and the host waits for the device when it is given back.
+    """
+    with _cudnn_searches(False):
+        yield
+
+
+@contextmanager
+def _cudnn_searches(searches: bool) -> Iterator[None]:
     before = torch.backends.cudnn.benchmark
-    torch.backends.cudnn.benchmark = bool(experiment.step.parts)
+    torch.backends.cudnn.benchmark = searches
     try:
         yield
     finally:

@@ -144,6 +144,44 @@ def test_a_new_run_that_is_withdrawn_is_gone_and_an_old_one_stays(store: Store) 
     assert [run.id for run in store.runs()] == [failed.id]
 
 
+def test_a_nan_after_the_checkpoint_is_told_once(
+    store: Store, started: Callable[..., Started], batch: Callable[..., Samples]
+) -> None:
+    run, remark = store.add(Experiment()), Log(message="NaN since step 12", step=12)
+    store.record(run.id, [started(), batch(1, 15), remark])
+    store.record(run.id, [resumed(started, 10), batch(11, 5), remark])
+    assert store.events(run.id) == (started(), resumed(started, 10), remark)
+
+
+def test_a_resumed_run_that_is_stopped_before_its_first_step_keeps_its_figures(
+    store: Store, ended: RunRecord, started: Callable[..., Started]
+) -> None:
+    store.requeue(ended.id)
+    store.begin(ended.id)
+    early = Finished(summary=Summary(speed_note="Stopped before training began."), stopped=True)
+    store.record(ended.id, [resumed(started, 50), early])
+    after = store.run(ended.id)
+    assert after.status is Status.STOPPED and after.summary is not None
+    assert (after.summary.steps, after.summary.speed_note) == (50, "Stopped before training began.")
+
+
+@pytest.mark.parametrize("on_nan", ["stop", "fail"])
+def test_a_run_that_a_nan_ended_does_not_go_on(
+    store: Store, started: Callable[..., Started], on_nan: str
+) -> None:
+    run = store.add(Experiment.model_validate({"on_nan": on_nan}))
+    summary = Summary(steps=9, first_nan_step=7)
+    nan = Problem(kind=Kind.NOT_A_NUMBER, message="NaN.", remedy="Clip.")
+    last = (
+        Finished(summary=summary, stopped=True) if on_nan == "stop" else Failed(problem=nan, summary=summary)
+    )
+    begun = started().model_copy(update={"experiment": run.experiment})
+    store.record(run.id, [begun, last])
+    save_checkpoint(store, run)
+    with pytest.raises(ProblemError, match="since step 7"):
+        store.requeue(run.id)
+
+
 INTERRUPTED = """
 import sys
 from pathlib import Path

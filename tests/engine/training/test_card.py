@@ -78,9 +78,9 @@ def test_only_the_measured_time_counts(gauge: ThreadedGauge, script: Script) -> 
 
 def test_it_says_what_held_the_clocks_down(gauge: ThreadedGauge, script: Script) -> None:
     gauge.count(True)
-    script.tell(frozenset({"its power limit"}), clock_mhz=1_000.0)
+    script.tell(frozenset({"the power supply"}), clock_mhz=1_000.0)
     script.tell(frozenset({"heat"}), clock_mhz=2_000.0)
-    assert gauge.figures() == CardFigures(clock_mhz=1_500.0, slowed_by=("heat", "its power limit"))
+    assert gauge.figures() == CardFigures(clock_mhz=1_500.0, slowed_by=("heat", "the power supply"))
 
 
 def test_closing_ends_the_thread_once_and_keeps_what_was_heard(script: Script) -> None:

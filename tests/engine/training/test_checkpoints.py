@@ -114,7 +114,17 @@ def test_a_missing_damaged_or_foreign_file_is_told_as_that(tmp_path: Path) -> No
     whole = checkpoint_path(tmp_path, "last").read_bytes()
     foreign = tmp_path / "foreign.pt"
     torch.save({"model": 1}, foreign)
-    for content in (whole[: len(whole) // 2], b"", b"no archive", whole[:-10], foreign.read_bytes()):
+    flipped = bytearray(whole)
+    flipped[len(whole) // 2] ^= 1
+    for content in (
+        whole[: len(whole) // 2],
+        b"",
+        b"no archive",
+        b"a.",
+        whole[:-10],
+        bytes(flipped),
+        foreign.read_bytes(),
+    ):
         checkpoint_path(tmp_path, "last").write_bytes(content)
         with pytest.raises(ProblemError, match=r"last\.pt is not a checkpoint") as raised:
             kept.load("last")

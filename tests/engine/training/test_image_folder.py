@@ -11,6 +11,7 @@ import torch
 from PIL import Image
 
 from engine.catalog import resolve
+from engine.events import Failed, to_line
 from engine.experiment import Experiment
 from engine.problem import Kind, Problem, ProblemError
 from engine.training.catalog import read_catalog
@@ -19,6 +20,7 @@ from engine.training.data.datasets import DatasetFacts, facts_of, load_source
 from engine.training.data.folder_pictures import FolderPictures
 from engine.training.data.host_batches import Draw
 from engine.training.data.image_folder import read_image_folder
+from engine.training.prepare import Plan
 
 CPU = torch.device("cpu")
 SIZE = 16
@@ -227,3 +229,59 @@ def test_pictures_that_do_not_fit_the_device_are_refused_before_anything_is_read
         pets, image_size=8_192, device="cpu", data={"on_device": True}, memory_cap_gib=1, batch_size=1
     )
     assert problem.key == "data.on_device" and "20 pictures take 3.75 GiB" in problem.message
+
+
+def test_hidden_folders_and_links_back_hold_no_pictures(pets: Path) -> None:
+    save(pets / "cats" / ".ipynb_checkpoints", [(0, 0, 0)] * 3)
+    (pets / "cats" / "again").symlink_to(pets / "cats", target_is_directory=True)
+    (pets / "cats" / "up").symlink_to(pets, target_is_directory=True)
+    found = read_image_folder(str(pets))
+    files = [file for file, _ in (*found.train, *found.validation)]
+    assert len([file for file in files if "ipynb" in file]) == 0
+    assert len([file for file in files if Path(file).parent == pets / "cats"]) == 10
+
+
+def test_pictures_of_16_bits_keep_their_shades(tmp_path: Path) -> None:
+    for name in ("cats", "dogs"):
+        (tmp_path / name).mkdir()
+        for number in range(2):
+            Image.new("I;16", (SIZE, SIZE), 100 * 256).save(tmp_path / name / f"{number}.png")
+    pictures = FolderPictures(read_image_folder(str(tmp_path)), SIZE, 0, augment=False)
+    pictures.open()
+    made, _ = pictures.batch(Draw(True, 1, 0, (0,)))
+    assert made.unique().tolist() == [100]
+
+
+def test_a_name_that_is_not_utf_8_can_still_be_told(pets: Path) -> None:
+    folder = pets / os.fsdecode(b"caf\xe9")
+    try:
+        folder.mkdir()
+    except OSError:
+        pytest.skip("this file system takes names in UTF-8 only")
+    (folder / "broken.png").write_text("no picture")
+    problem = problem_of(pets)
+    assert "broken.png" in problem.message
+    assert b"broken.png" in to_line(Failed(problem=problem, detail=str(folder)))
+
+
+def test_an_empty_val_folder_leaves_nothing_to_validate_on(pets: Path, tmp_path: Path) -> None:
+    parted = tmp_path / "parted"
+    parted.mkdir()
+    pets.rename(parted / "train")
+    (parted / "val").mkdir()
+    for on_device in (True, False):
+        made = source(parted, data={"on_device": on_device})
+        assert not made.has_validation
+        made.close()
+
+
+def test_more_accumulated_than_an_epoch_has_is_refused(pets: Path) -> None:
+    asked = experiment(pets, step={"gradient_accumulation": 6})
+    with pytest.raises(ProblemError, match="is 6, but an epoch of image-folder is 5 batches of 4") as raised:
+        Plan(asked, read_catalog())
+    assert raised.value.problem.key == "step.gradient_accumulation"
+
+
+def test_the_record_names_the_folder_from_the_root(pets: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(pets.parent)
+    assert experiment(Path("pets")).path == str(pets)

@@ -195,3 +195,18 @@ def test_the_shuffle_is_no_steps_time(hello: Any, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(Telemetry, "begin", lambda telemetry: order.append("begin") or begin(telemetry))
     hello(epochs=2)
     assert order == ["shuffle", "begin"] * 2
+
+
+def test_cudnn_does_not_search_for_the_epochs_last_and_smaller_batch(
+    pictures: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[tuple[int, bool]] = []
+
+    class Watched(torch.nn.Linear):
+        def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+            seen.append((len(inputs), torch.backends.cudnn.benchmark))
+            return super().forward(inputs.flatten(1))
+
+    monkeypatch.setattr("engine.training.prepare.build_model", lambda *_, **__: Watched(3 * 8 * 8, 4))
+    pictures(samples=40, step={"recipe": "channels_last"})
+    assert seen == [(16, True), (16, True), (8, False)]

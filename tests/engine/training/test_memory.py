@@ -13,7 +13,7 @@ import torch
 
 from engine.catalog import DeviceEntry
 from engine.problem import ProblemError
-from engine.training.measuring.memory import ResidentMeter, memory_meter
+from engine.training.measuring.memory import AllocatorMeter, ResidentMeter, memory_meter
 from engine.training.measuring.memory_cap import check_cap, memory_cap
 from engine.training.precision import other_accelerator_precisions
 
@@ -88,3 +88,66 @@ def test_resident_memory_is_counted_over_the_idle_level() -> None:
     sampled, peak = meter.sample()["resident_mib"], meter.peaks().resident_mib
     assert peak is not None and peak >= sampled > 48
     assert held.sum() > 0 and meter.peaks().allocated_mib is None
+
+
+class Allocator:
+    """Counts in MiB as PyTorch's allocator on a device does: `peak` since it was reset."""
+
+    def __init__(self) -> None:
+        self.held = self.peak = 0
+
+    def step(self, takes: int) -> None:
+        """Takes so much and gives it back."""
+        self.peak = max(self.peak, self.held + takes)
+
+    def init(self) -> None: ...
+
+    def reset_peak_memory_stats(self, device: torch.device) -> None:
+        self.peak = self.held
+
+    def max_memory_allocated(self, device: torch.device) -> int:
+        return self.peak * 2**20
+
+    def max_memory_reserved(self, device: torch.device) -> int:
+        return 2 * self.peak * 2**20
+
+    def mem_get_info(self, device: torch.device) -> tuple[int, int]:
+        return 0, 2**30
+
+
+def test_only_what_counts_as_training_is_in_its_peak() -> None:
+    allocator = Allocator()
+    meter = AllocatorMeter(CPU, allocator)
+    for counts, takes in ((False, 500), (True, 100), (False, 300), (True, 80)):
+        meter.count(counts)
+        allocator.step(takes)
+    assert meter.sample()["allocated_mib"] == 80
+    peaks = meter.peaks()
+    assert (peaks.allocated_mib, peaks.reserved_mib, peaks.whole_run_mib) == (100, 200, 500)
+
+
+def test_a_captured_step_takes_what_its_capture_took() -> None:
+    allocator = Allocator()
+    allocator.held = 10
+    meter = AllocatorMeter(CPU, allocator)
+    allocator.step(500)  # warming up, with the libraries' search for algorithms
+    meter.count(False, captures=True)
+    allocator.step(100)
+    meter.count(True)  # replays, of whose memory the allocator knows nothing
+    assert meter.sample()["allocated_mib"] == 110
+    assert meter.peaks().allocated_mib == 110 and meter.peaks().reserved_mib == 20
+    assert meter.peaks().whole_run_mib == 510
+
+
+def test_a_sample_shows_the_peak_since_the_one_before() -> None:
+    meter = ResidentMeter()
+    if not meter._has_own_peak:
+        pytest.skip("this system does not tell")
+    meter.sample()
+    held = bytearray(128 * 2**20)
+    held[:: 2**12] = b"x" * len(held[:: 2**12])
+    before = meter.sample()["resident_mib"]
+    del held
+    meter.sample()
+    after, peak = meter.sample()["resident_mib"], meter.peaks().resident_mib
+    assert peak is not None and after + 100 < before <= peak

@@ -5,8 +5,6 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-import pytest
-
 from engine.events import Event, Finished, Phase, PhaseName, Samples
 from engine.experiment import Experiment, layered
 from engine.training.control import Control
@@ -53,7 +51,7 @@ def test_a_pause_is_counted_apart() -> None:
     control = Control()
     control.pause_requested.set()
     *_, last = trained(control)
-    assert isinstance(last, Finished) and last.summary.paused_seconds == pytest.approx(0.2, abs=0.15)
+    assert isinstance(last, Finished) and (last.summary.paused_seconds or 0.0) > 0.1
     assert last.summary.seconds < last.summary.paused_seconds
     *_, never = trained(Control())
     assert isinstance(never, Finished) and never.summary.paused_seconds is None
@@ -66,3 +64,15 @@ def test_a_paused_run_can_be_stopped() -> None:
         if isinstance(event, Phase) and event.name is PhaseName.PAUSED:
             control.stop_requested.set()
     assert isinstance(event, Finished) and event.stopped and event.summary.steps == 1
+
+
+def test_a_run_that_is_stopped_while_it_waits_makes_no_further_step() -> None:
+    control, events = Control(), []
+    control.pause_requested.set()
+    for event in train(Experiment.model_validate(SETTINGS), control):
+        events.append(event)
+        if isinstance(event, Phase) and event.name is PhaseName.PAUSED:
+            control.stop_requested.set()
+    last = events[-1]
+    assert isinstance(last, Finished) and last.stopped
+    assert last.summary.steps == len(losses(events)) == 1

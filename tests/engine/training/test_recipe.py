@@ -12,7 +12,7 @@ from torch.nn.functional import cross_entropy
 from engine.experiment import Experiment
 from engine.training.models.build import build_model
 from engine.training.steps.plain import TrainingStep
-from engine.training.steps.recipe import build_step, cudnn_search
+from engine.training.steps.recipe import build_step, cudnn_search, no_cudnn_search
 from engine.training.steps.recipe_record import RecipeRecord
 
 CPU = torch.device("cpu")
@@ -79,6 +79,9 @@ def test_a_fast_step_on_a_cpu_trains_as_the_plain_one_does() -> None:
 def test_cudnn_searches_under_every_recipe_but_plain(recipe: str, searches: bool) -> None:
     before = torch.backends.cudnn.benchmark
     with cudnn_search(Experiment.model_validate({"step": {"recipe": recipe}})):
+        assert torch.backends.cudnn.benchmark is searches
+        with no_cudnn_search():
+            assert not torch.backends.cudnn.benchmark
         assert torch.backends.cudnn.benchmark is searches
     assert torch.backends.cudnn.benchmark is before
 

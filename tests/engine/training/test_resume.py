@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from engine.events import Epoch, Event, Finished, Log, Phase, Samples, Started, Summary
+from engine.events import Epoch, Event, Finished, Log, Phase, PhaseName, Samples, Started, Summary
 from engine.experiment import Experiment, layered
 from engine.problem import ProblemError
 from engine.training.control import Control
@@ -121,3 +121,38 @@ def test_a_checkpoint_that_cannot_be_written_is_told_and_the_run_goes_on(tmp_pat
     warnings = [event.message for event in events if isinstance(event, Log) and event.level == "warning"]
     assert any("checkpoint" in message for message in warnings)
     assert any(isinstance(event, Phase) and event.name == "saving" for event in events)
+
+
+def test_steps_are_told_before_the_checkpoint_that_holds_them(tmp_path: Path) -> None:
+    told = 0
+    for event in train(Experiment.model_validate(SETTINGS), Control(), tmp_path):
+        if isinstance(event, Samples):
+            told = event.step[-1]
+        elif isinstance(event, Phase) and event.name is PhaseName.SAVING:
+            assert told in (15, 30)
+
+
+@pytest.mark.parametrize("length", [{"epochs": 1}, {"epochs": None, "steps": 4}])
+def test_a_run_stopped_in_its_last_validation_only_validates_when_it_goes_on(
+    tmp_path: Path, length: dict[str, Any]
+) -> None:
+    control, first = Control(), []
+    for event in train(Experiment.model_validate(layered(SETTINGS, length)), control, tmp_path):
+        first.append(event)
+        if isinstance(event, Phase) and event.name is PhaseName.VALIDATING:
+            control.stop_requested.set()
+    second = trained(tmp_path, resume=True, **length)
+    assert isinstance(first[-1], Finished) and first[-1].stopped
+    assert summary(second).steps == summary(first).steps and not losses(second)
+    assert [event.step for event in first + second if isinstance(event, Epoch)] == [summary(first).steps]
+    assert summary(second).final_validation_accuracy is not None
+
+
+def test_a_run_that_is_done_is_finished_however_late_it_was_asked_to_stop(tmp_path: Path) -> None:
+    control = Control()
+    for event in train(Experiment.model_validate(layered(SETTINGS, {"epochs": 1})), control, tmp_path):
+        last = event
+        if isinstance(event, Epoch):
+            control.stop_requested.set()
+    assert isinstance(last, Finished) and not last.stopped
+    assert not losses(trained(tmp_path, resume=True, epochs=1))

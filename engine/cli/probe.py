@@ -1,0 +1,201 @@
+"""The verb `probe`."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import typer
+
+from engine.catalog import Catalog
+from engine.cli import options, output
+from engine.cli.interrupt import Interrupt, InterruptError
+from engine.cli.options import Asked
+from engine.cli.probe_progress import ProbeProgress
+from engine.cli.workshop import DONE, FAILED, INTERRUPTED, has_gpu
+from engine.events import Failed
+from engine.experiment import Experiment, Precision, experiment_from, layered
+from engine.launcher import Launcher
+from engine.probe_events import ProbeEnded, ProbeResult, Trial
+from engine.probing import DEFAULT_MARGIN, Prober
+from engine.problem import Kind, Problem, ProblemError, request_problem
+from engine.records.store import Store
+from engine.runner import Runner
+
+Side = tuple[str, Experiment]
+
+
+def probe(
+    ctx: typer.Context,
+    preset: options.PresetName = None,
+    config: options.ConfigFile = None,
+    model: options.Model = None,
+    dataset: options.Dataset = None,
+    image_size: options.ImageSize = None,
+    precision: Annotated[
+        list[str] | None, options.flag("--precision", "A precision to search in; repeatable.", "NAME")
+    ] = None,
+    granularity: Annotated[
+        int, typer.Option("--granularity", min=1, help="The answer is a multiple of it; 1 is exact.")
+    ] = 1,
+    margin: Annotated[
+        float,
+        typer.Option(
+            "--margin",
+            min=0.0,
+            max=0.9,
+            help="Fraction of memory that the recommended batch leaves free.",
+        ),
+    ] = DEFAULT_MARGIN,
+    optimizer: options.OptimizerName = None,
+    device: options.Device = None,
+    seed: options.Seed = None,
+    recipe: options.Recipe = None,
+    memory_gib: options.MemoryGib = None,
+    set_: options.Sets = None,
+    as_json: options.AsJson = False,
+) -> int:
+    """Find the largest batch that fits, in each precision."""
+    asked = options.asked(ctx.params)
+    _sides(asked, precision, on_gpu=True)
+    with Store() as store, Launcher() as launcher:
+        runner = Runner(store, launcher)
+        with Interrupt(runner.stop) as interrupt:
+            catalog = _catalog(runner, interrupt)
+        sides = _sides(asked, precision, on_gpu=has_gpu(asked, catalog))
+        prober = Prober(store, launcher, catalog)
+        with Interrupt(prober.stop) as interrupt:
+            outcome = _search(prober, sides, granularity, margin, interrupt)
+    return _tell(outcome, as_json, interrupt.asked)
+
+
+@dataclass(frozen=True)
+class _Found:
+    label: str
+    probe_id: str
+    result: ProbeResult
+
+
+@dataclass(frozen=True)
+class _Outcome:
+    found: tuple[_Found, ...]
+    problem: Problem | None
+
+
+def _catalog(runner: Runner, interrupt: Interrupt) -> Catalog:
+    try:
+        catalog = runner.catalog()
+    except ProblemError:
+        if interrupt.asked:
+            raise InterruptError from None
+        raise
+    if interrupt.asked:  # too late to stop the catalog
+        raise InterruptError
+    return catalog
+
+
+def _sides(asked: Asked, precisions: list[str] | None, on_gpu: bool) -> list[Side]:
+    base = asked.settings(on_gpu)
+    presets = asked.preset.variants_for(on_gpu) if asked.preset is not None else ()
+    if presets and not precisions:
+        return [(side.label, experiment_from(layered(base, side.overrides))) for side in presets]
+    amp = Precision.FP16 if on_gpu else Precision.BF16
+    names = precisions or [Precision.FP32.value, amp.value]
+    if len(set(names)) < len(names):
+        given = ", ".join(names)
+        message = f"precision is {given}, but each needs to be searched only once."
+        raise ProblemError(
+            request_problem(message, "Give --precision once for each.", key="precision", value=given)
+        )
+    experiments = [experiment_from({**base, "precision": name}) for name in names]
+    return [(experiment.precision.label, experiment) for experiment in experiments]
+
+
+def _search(
+    prober: Prober, sides: list[Side], granularity: int, margin: float, interrupt: Interrupt
+) -> _Outcome:
+    found: list[_Found] = []
+    problem: Problem | None = None
+    series = secrets.token_hex(6)
+    for label, experiment in sides:
+        if interrupt.asked:
+            break
+        with ProbeProgress(label) as progress:
+            for event in prober.probe(experiment, granularity, margin, series=series):
+                progress.show(event)
+                if isinstance(event, ProbeEnded):
+                    found.append(_Found(label, event.probe_id, event.result))
+                elif isinstance(event, Failed):
+                    if event.problem.kind is Kind.REQUEST and not found:
+                        raise ProblemError(event.problem)
+                    problem = problem or event.problem
+                if interrupt.asked:
+                    # Ctrl+C may have come before the search began
+                    prober.stop()
+    return _Outcome(tuple(found), problem)
+
+
+def _tell(outcome: _Outcome, as_json: bool, interrupted: bool) -> int:
+    if not as_json:
+        _tell_person(outcome.found)
+    results = {"results": [_dict(found) for found in outcome.found]}
+    if outcome.problem is not None:
+        output.error(outcome.problem, as_json, **results)
+    elif as_json:
+        output.json_object(results)
+    if interrupted:
+        return INTERRUPTED
+    return FAILED if outcome.problem is not None else DONE
+
+
+def _dict(found: _Found) -> dict[str, Any]:
+    values: dict[str, Any] = json.loads(found.result.model_dump_json())
+    return {"id": found.probe_id, "label": found.label, **values}
+
+
+def _tell_person(found: tuple[_Found, ...]) -> None:
+    for each in found:
+        output.line(f"{each.label}: {len(each.result.trials)} trials in {each.result.seconds:,.1f} s")
+        rows = [_row(trial) for trial in each.result.trials]
+        output.table(["Batch", "Outcome", "Peak, MiB", "Seconds"], rows, ["Batch", "Peak, MiB", "Seconds"])
+        if each.result.recommended_batch:
+            output.line(f"With a margin: {each.result.recommended_batch:,}.")
+        if each.result.note:
+            output.line(each.result.note)
+        output.line()
+    if found:
+        output.line(sentence([(each.label, each.result) for each in found]))
+
+
+def _row(trial: Trial) -> list[str]:
+    outcome = "fits" if trial.fits else _OUTCOMES.get(trial.cause or "", "failed")
+    peak = "–" if trial.peak_mib is None else f"{trial.peak_mib:,.0f}"
+    return [f"{trial.batch_size:,}", outcome, peak, f"{trial.seconds:,.1f}"]
+
+
+_OUTCOMES = {
+    "memory": "out of memory",
+    "spill": "spilled to the host",
+    "error": "failed",
+    "death": "the worker died",
+    "hang": "hung",
+}
+
+
+def sentence(results: list[tuple[str, ProbeResult]]) -> str:
+    """What the searches found together: "FP32 fits 289, FP16 AMP fits 561: 1.94 times the batch."."""
+    parts = [f"{label} {_fits(result)}" for label, result in results]
+    told = ", ".join(parts)
+    if len(results) == 2 and all(each.verified and each.bound_by == "memory" for _, each in results):
+        first, last = (each.largest_batch for _, each in results)
+        return f"{told}: {last / first:.2f} times the batch."
+    return f"{told}."
+
+
+def _fits(result: ProbeResult) -> str:
+    if not result.largest_batch:
+        return "fits nothing" if result.bound_by == "memory" else "fits nothing that was tried"
+    at_least = "" if result.verified and result.bound_by != "data" else "at least "
+    return f"fits {at_least}{result.largest_batch:,}"

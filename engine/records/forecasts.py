@@ -1,0 +1,137 @@
+"""Forecasts kept beside the store, with the measured peaks that correct them. No torch."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from engine import __version__
+from engine.events import ForecastMade, Summary
+from engine.experiment import Experiment, flattened
+from engine.records.calibration import MeasuredPeak, Quantity, calibrated, with_lines
+
+FILE_NAME = "forecasts.json"
+_MOST_FORECASTS, _MOST_PEAKS = 200, 16
+_REGRESSION = "synthetic-regression"
+_NO_MATTER = frozenset(
+    [
+        "batch_size",
+        "epochs",
+        "steps",
+        "seed",
+        "memory_cap_gib",
+        "on_nan",
+        "samples",
+        "label_smoothing",
+        "optimizer.learning_rate",
+        "optimizer.weight_decay",
+        "optimizer.momentum",
+        "step.clip_norm",
+        "step.autocast_tf32",
+        "data.workers",
+        "data.prefetch",
+        "data.pin_memory",
+        "data.persistent_workers",
+        "data.augment",
+    ]
+)
+_NO_MATTER_TABLES = ("measure.", "schedule.", "scaler.", "validation.", "checkpoint.")
+
+
+class _Kept(BaseModel):
+    """Forecasts by the settings asked for, peaks by the settings as resolved; the newest come last."""
+
+    model_config = ConfigDict(extra="forbid", ser_json_inf_nan="strings")
+
+    forecasts: dict[str, ForecastMade] = {}
+    peaks: dict[str, tuple[MeasuredPeak, ...]] = {}
+
+
+class Forecasts:
+    """The forecasts of one machine, in a small file that can be lost without loss.
+
+    A file that is missing, damaged or of another program counts as empty, and one that cannot be written
+    stays as it is: everything in it can be had again.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / FILE_NAME
+
+    def find(self, experiment: Experiment) -> ForecastMade | None:
+        """The forecast for the experiment's own batch, corrected by what was measured; None if unknown."""
+        kept = self._read()
+        forecast = kept.forecasts.get(forecast_key(experiment))
+        if forecast is None:
+            return None
+        resolved = forecast.experiment.model_copy(update={"batch_size": experiment.batch_size})
+        asked = forecast.model_copy(update={"experiment": resolved})
+        peaks = kept.peaks.get(forecast_key(resolved), ())
+        return calibrated(with_lines(asked, asked.lines), peaks)
+
+    def keep(self, experiment: Experiment, forecast: ForecastMade) -> None:
+        """Keeps what was forecast for an experiment, whatever its batch; also under its resolved settings."""
+        kept = self._read()
+        for key in (forecast_key(experiment), forecast_key(forecast.experiment)):
+            kept.forecasts.pop(key, None)
+            kept.forecasts[key] = forecast
+        while len(kept.forecasts) > _MOST_FORECASTS:
+            del kept.forecasts[next(iter(kept.forecasts))]
+        self._write(kept)
+
+    def learn(self, resolved: Experiment, batch_size: int, peak_mib: float, quantity: Quantity) -> None:
+        """Takes the training peak of a run or trial of these settings, as resolved, into account."""
+        kept = self._read()
+        key = forecast_key(resolved)
+        peak = MeasuredPeak(batch_size=batch_size, peak_mib=peak_mib, quantity=quantity)
+        before = [known for known in kept.peaks.pop(key, ()) if known.batch_size != batch_size]
+        kept.peaks[key] = (*before, peak)[-_MOST_PEAKS:]
+        while len(kept.peaks) > _MOST_FORECASTS:
+            del kept.peaks[next(iter(kept.peaks))]
+        self._write(kept)
+
+    def learn_run(self, resolved: Experiment, summary: Summary) -> None:
+        """Takes a run's training peak into account, where it has one."""
+        if summary.peak_allocated_mib is not None:
+            self.learn(resolved, resolved.batch_size, summary.peak_allocated_mib, "allocated")
+        elif summary.peak_resident_mib is not None:
+            self.learn(resolved, resolved.batch_size, summary.peak_resident_mib, "resident")
+
+    def _read(self) -> _Kept:
+        with suppress(OSError, ValidationError):
+            return _Kept.model_validate_json(self._path.read_bytes())
+        return _Kept()
+
+    def _write(self, kept: _Kept) -> None:
+        # of another name first, so that another window never reads half a file
+        new = self._path.with_suffix(".new")
+        with suppress(OSError):
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            new.write_text(kept.model_dump_json(), encoding="utf-8")
+            new.replace(self._path)
+
+
+def forecast_key(experiment: Experiment) -> str:
+    """What one forecast is good for: settings that change memory, all but the batch; machine and versions."""
+    settings = {
+        name: value
+        for name, value in flattened(experiment).items()
+        if name not in _NO_MATTER and not name.startswith(_NO_MATTER_TABLES)
+    }
+    settings["has_momentum"] = experiment.optimizer.momentum > 0
+    settings["is_smoothed"] = experiment.label_smoothing > 0
+    settings["samples"] = experiment.samples if experiment.dataset == _REGRESSION else None
+    settings["where"] = (platform.node(), __version__, _torch_version())
+    return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:24]
+
+
+def _torch_version() -> str:
+    try:
+        return version("torch")
+    except PackageNotFoundError:
+        return ""

@@ -1,0 +1,123 @@
+"""Saved searches for the largest batch: their settings, each trial as it ended, and what they found."""
+
+from __future__ import annotations
+
+import secrets
+import sqlite3
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from engine.experiment import Experiment
+from engine.probe_events import ProbeResult, Trial
+from engine.problem import ProblemError, request_problem
+
+
+@dataclass(frozen=True)
+class ProbeRecord:
+    """A search in one precision. Those that were asked for together share a `series`.
+
+    `budget_mib` is as the last trial told it. `result` is None for one that still goes on, or whose program
+    has gone; its trials are there all the same.
+    """
+
+    id: str
+    number: int
+    series: str
+    created: datetime
+    experiment: Experiment
+    granularity: int
+    margin_fraction: float
+    device_name: str
+    budget_mib: float | None
+    trials: tuple[Trial, ...]
+    result: ProbeResult | None
+
+
+def add(
+    connection: sqlite3.Connection,
+    experiment: Experiment,
+    *,
+    granularity: int,
+    margin_fraction: float,
+    device_name: str,
+    series: str | None,
+) -> str:
+    """A new search; its id."""
+    probe_id = secrets.token_hex(6)
+    number = connection.execute("SELECT coalesce(max(number), 0) + 1 FROM probes").fetchone()[0]
+    connection.execute(
+        "INSERT INTO probes"
+        " (id, number, series, created, experiment, granularity, margin_fraction, device_name)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            probe_id,
+            number,
+            series or probe_id,
+            time.time(),
+            experiment.to_json(),
+            granularity,
+            margin_fraction,
+            device_name,
+        ),
+    )
+    return probe_id
+
+
+def record_trial(connection: sqlite3.Connection, probe_id: str, trial: Trial, budget_mib: float) -> None:
+    """Adds a trial to a search."""
+    statement = "SELECT coalesce(max(position), -1) + 1 FROM probe_trials WHERE probe = ?"
+    position = connection.execute(statement, (probe_id,)).fetchone()[0]
+    connection.execute(
+        "INSERT INTO probe_trials (probe, position, trial, budget_mib) VALUES (?, ?, ?, ?)",
+        (probe_id, position, trial.model_dump_json(), budget_mib),
+    )
+
+
+def end(connection: sqlite3.Connection, probe_id: str, result: ProbeResult) -> None:
+    """Writes what a search found; its trials are kept apart."""
+    kept = result.model_copy(update={"trials": ()}).model_dump_json()
+    connection.execute("UPDATE probes SET result = ? WHERE id = ?", (kept, probe_id))
+
+
+def delete(connection: sqlite3.Connection, probe_id: str) -> None:
+    """Deletes a search with its trials."""
+    connection.execute("DELETE FROM probes WHERE id = ?", (probe_id,))
+
+
+def read(connection: sqlite3.Connection, limit: int | None = None) -> tuple[ProbeRecord, ...]:
+    """The searches, newest first."""
+    rows = connection.execute(
+        "SELECT * FROM probes ORDER BY number DESC LIMIT ?", (-1 if limit is None else limit,)
+    ).fetchall()
+    return tuple(_record(connection, row) for row in rows)
+
+
+def read_one(connection: sqlite3.Connection, probe_id: str) -> ProbeRecord:
+    """The search of that id. Raises ProblemError of kind `REQUEST` where there is none."""
+    row = connection.execute("SELECT * FROM probes WHERE id = ?", (probe_id,)).fetchone()
+    if row is None:
+        message = f"There is no search for the largest batch with the id '{probe_id}'."
+        raise ProblemError(request_problem(message, "Search again.", key="probe", value=probe_id))
+    return _record(connection, row)
+
+
+def _record(connection: sqlite3.Connection, row: sqlite3.Row) -> ProbeRecord:
+    told = connection.execute(
+        "SELECT trial, budget_mib FROM probe_trials WHERE probe = ? ORDER BY position", (row["id"],)
+    ).fetchall()
+    trials = tuple(Trial.model_validate_json(each["trial"]) for each in told)
+    result = ProbeResult.model_validate_json(row["result"]) if row["result"] else None
+    return ProbeRecord(
+        id=row["id"],
+        number=row["number"],
+        series=row["series"],
+        created=datetime.fromtimestamp(row["created"], UTC),
+        experiment=Experiment.from_json(row["experiment"]),
+        granularity=row["granularity"],
+        margin_fraction=row["margin_fraction"],
+        device_name=row["device_name"],
+        budget_mib=told[-1]["budget_mib"] if told else None,
+        trials=trials,
+        result=None if result is None else result.model_copy(update={"trials": trials}),
+    )

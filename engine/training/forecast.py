@@ -1,0 +1,226 @@
+"""What a run will need, before it runs: one step made of fake tensors, which have sizes and no content."""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+from torch._subclasses import FakeTensorMode
+
+from engine.catalog import Catalog
+from engine.events import ForecastMade
+from engine.experiment import Experiment
+from engine.memory_lines import MemoryLine, highest_line, upper_hull
+from engine.problem import Kind, Problem, ProblemError
+from engine.training.catalog import read_catalog
+from engine.training.data.footprint import footprint
+from engine.training.measuring.breakdown import Breakdown, breakdown_of
+from engine.training.measuring.live_bytes import LiveBytes
+from engine.training.models.as_on_cuda import AsOnCuda
+from engine.training.models.build import build_model, input_channels
+from engine.training.models.float32_modules import keep_in_float32
+from engine.training.models.losses import loss_for
+from engine.training.models.recompute import checkpoint_activations
+from engine.training.models.weightless import Weightless, fill_with_fakes
+from engine.training.prepare import Plan
+from engine.training.steps.optimizer import optimizer_for
+from engine.training.steps.plain import PlainStep
+from engine.training.steps.recipe_record import RecipeRecord
+
+LIBRARIES_MIB = 88.0
+"""What CUDA's libraries take from the allocator beside any tensor, as workspaces: 80 to 95 MiB on an H200."""
+
+_SIZES = (64, 128)  # a fake batch costs the same whatever its size; these fill an allocator's blocks evenly
+_CUDA_BLOCK_BYTES = 512
+_ACCUMULATED = 2  # batches of a group that are gone through: from the second on each is like the one before
+_MIB = 2**20
+_CPU = torch.device("cpu")
+
+
+def forecast(experiment: Experiment, catalog: Catalog | None = None) -> ForecastMade:
+    """What the experiment will need at any batch size. Touches no device and takes no memory to speak of.
+
+    It is the peak over one whole optimizer step that is not the first, with the run's own settings: two such
+    steps of different batches give the memory of each moment as a straight line. Raises ProblemError where
+    the experiment cannot run here (or on the machine of `catalog`), or where nobody can tell.
+    """
+    began = time.perf_counter()
+    plan = Plan(experiment, catalog or read_catalog())
+    failure: Exception | None = None
+    try:
+        small, large = (_imagined_step(plan, size) for size in _SIZES)
+    except Exception as error:  # noqa: BLE001 - a model that reads its own numbers fails in any way
+        failure = error
+    if isinstance(failure, ProblemError):
+        raise failure
+    if failure is not None:
+        raise ProblemError(_unknown(plan.experiment.model, failure)) from failure
+    return _told(plan, small, large, time.perf_counter() - began)
+
+
+@dataclass(frozen=True)
+class _Imagined:
+    """One step of fake tensors: the bytes that live after each operation, and its parts."""
+
+    timeline: Sequence[int]
+    activations: int
+    parts: Breakdown
+
+
+def _imagined_step(plan: Plan, batch_size: int) -> _Imagined:
+    is_cuda = plan.device.type == "cuda"
+    model = _model(plan)
+    with (
+        _no_collection(),
+        FakeTensorMode(),
+        LiveBytes(_CUDA_BLOCK_BYTES if is_cuda else 1) as live,
+        AsOnCuda() if is_cuda else nullcontext(),
+    ):
+        fill_with_fakes(model)
+        data = footprint(plan.experiment, plan.model_entry, plan.dataset_entry, plan.facts, batch_size)
+        step = _step(plan, model)
+        _give_state(step.optimizer, is_cuda=is_cuda)
+        watch = _ForwardWatch(model, live)
+        live.restart()
+        step(data.batches[:_ACCUMULATED])
+        return _Imagined(live.timeline, watch.most, breakdown_of(model, step.optimizer))
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Garbage that goes at another moment in the one step than in the other would look like its batch's."""
+    gc.collect()
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+def _model(plan: Plan) -> nn.Module:
+    experiment = plan.experiment
+    with Weightless():
+        model = build_model(
+            experiment.model,
+            image_size=experiment.image_size or 0,
+            channels=input_channels(experiment.model, plan.facts.channels),
+            num_classes=experiment.num_classes or 0,
+            sequence_length=experiment.sequence_length,
+            seed=experiment.seed,
+        )
+    if experiment.step.activation_checkpointing:
+        checkpoint_activations(model)
+    keep_in_float32(model, experiment.step.fp32_modules, _CPU)
+    return model.train()
+
+
+def _step(plan: Plan, model: nn.Module) -> PlainStep:
+    settings = plan.experiment
+    # the scaler reads whether a gradient overflowed, which a fake one cannot tell; it takes next to no memory
+    unscaled = settings.model_copy(update={"scaler": settings.scaler.model_copy(update={"mode": "off"})})
+    fused = settings.optimizer.fused
+    is_fused = "fused" in settings.step.parts if fused is None else fused
+    return PlainStep(
+        model,
+        loss_for(plan.model_entry.task, settings.label_smoothing),
+        unscaled,
+        _CPU,
+        optimizer=optimizer_for(model, settings, fused=is_fused),
+        record=RecipeRecord(()),
+        cache_casts="capture" not in settings.step.parts,
+    )
+
+
+def _give_state(optimizer: torch.optim.Optimizer, *, is_cuda: bool) -> None:
+    """Makes what the optimizer keeps from step to step, which a first step would make."""
+    for group in optimizer.param_groups:
+        if is_cuda and not group.get("fused"):
+            # PyTorch's choice for parameters on CUDA; it takes copies as large as all of them for a moment
+            group["foreach"] = True
+        for parameter in group["params"]:
+            if parameter.requires_grad:
+                parameter.grad = torch.empty_like(parameter)
+    optimizer.step()
+    optimizer.zero_grad(set_to_none=True)
+
+
+class _ForwardWatch:
+    """The most bytes that a forward pass left alive for its backward pass."""
+
+    def __init__(self, model: nn.Module, live: LiveBytes) -> None:
+        self.most = 0
+        self._live = live
+        self._before = 0
+        model.register_forward_pre_hook(self._begin)
+        model.register_forward_hook(self._end)
+
+    def _begin(self, model: nn.Module, inputs: Any) -> None:
+        self._before = self._live.now
+
+    def _end(self, model: nn.Module, inputs: Any, output: Any) -> None:
+        self.most = max(self.most, self._live.now - self._before)
+
+
+def _told(plan: Plan, small: _Imagined, large: _Imagined, seconds: float) -> ForecastMade:
+    batch_size = plan.experiment.batch_size
+    is_cuda = plan.device.type == "cuda"
+    libraries_mib = LIBRARIES_MIB if is_cuda else 0.0
+    lines = tuple(
+        line.model_copy(update={"fixed_mib": line.fixed_mib + libraries_mib})
+        for line in upper_hull(_moments(small.timeline, large.timeline))
+    )
+    decisive = highest_line(lines, batch_size)
+    return ForecastMade(
+        experiment=plan.experiment,
+        quantity="resident" if plan.device.type == "cpu" else "allocated",
+        parameters_mib=small.parts.parameters_mib,
+        gradients_mib=small.parts.gradients_mib,
+        optimizer_state_mib=small.parts.optimizer_state_mib,
+        activations_mib=_line(small.activations, large.activations).at(batch_size),
+        libraries_mib=libraries_mib,
+        fixed_mib=decisive.fixed_mib,
+        per_sample_mib=decisive.per_sample_mib,
+        needed_mib=decisive.at(batch_size),
+        lines=lines,
+        seconds=seconds,
+        note=_note(plan.experiment),
+    )
+
+
+def _moments(small: Sequence[int], large: Sequence[int]) -> list[MemoryLine]:
+    """Each moment of the step as a line; of steps that differ in their operations the peak alone."""
+    if len(small) != len(large):
+        return [_line(max(small), max(large))]
+    return [_line(*pair) for pair in set(zip(small, large, strict=True))]
+
+
+def _line(small: int, large: int) -> MemoryLine:
+    per_sample = (large - small) / (_SIZES[1] - _SIZES[0])
+    return MemoryLine(
+        fixed_mib=(small - per_sample * _SIZES[0]) / _MIB, per_sample_mib=max(0.0, per_sample) / _MIB
+    )
+
+
+def _note(experiment: Experiment) -> str | None:
+    if "compile" in experiment.step.parts:
+        return "Compiled it will need less: the forecast is for the step as it is uncompiled."
+    return None
+
+
+def _unknown(model: str, failure: Exception) -> Problem:
+    lines = str(failure).strip().splitlines()
+    return Problem(
+        kind=Kind.INTERNAL,
+        message=f"What {model} will need cannot be told before it runs: {lines[0] if lines else 'no reason'}",
+        remedy="Find the largest batch by trials: these need no forecast.",
+        key="model",
+        value=model,
+    )

@@ -1,0 +1,219 @@
+"""Tries one batch size: whole optimizer steps as the run would make them, and whether memory held."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Generator, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from itertools import islice
+
+import torch
+
+from engine.data_checks import accumulation_problem
+from engine.events import Event, Finished, Phase, Started, Summary
+from engine.experiment import Experiment
+from engine.probe_events import Cause, Trial, Tried
+from engine.problem import Kind, ProblemError
+from engine.training.catalog import read_catalog
+from engine.training.control import Control
+from engine.training.data.batches import Batch
+from engine.training.failures import problem_of
+from engine.training.measuring.memory_cap import check_cap, memory_cap
+from engine.training.measuring.trial_memory import TrialMemory, trial_memory
+from engine.training.models.build import build_model, count_parameters, input_channels
+from engine.training.precision import float32_mode
+from engine.training.prepare import Plan, prepare
+from engine.training.run import Run
+from engine.training.steps.capture_plan import LEAST_WARMUP
+from engine.training.steps.recipe import cudnn_search
+
+LEAST_STEPS = 3
+"""The optimizer's state is made in the first whole step, and fragmentation shows in those after it."""
+
+_FLOAT32_BYTES = 4
+_MIB = 2**20
+_SPILL_NOTE = "It took more than was free: the driver put the rest into the host's memory, which is slow."
+
+
+def try_batch(experiment: Experiment, control: Control) -> Iterator[Event]:
+    """Trains at the experiment's batch size just long enough to know; the last event is `Tried`.
+
+    At least three whole optimizer steps, as many more as the recipe needs to be steady, the smaller group
+    that an epoch may end with, and a batch of the validation. Raises ProblemError of kind `REQUEST` where the
+    experiment cannot run here, and whatever a step raises that is no lack of memory.
+    """
+    began = time.perf_counter()
+    control.step = 0
+    plan = Plan(_as_tried(experiment), read_catalog())
+    settings, device = plan.experiment, plan.device
+    check_cap(plan.device_entry, settings.memory_cap_gib)
+    _check_whole_steps(plan)
+    if device.type in ("cuda", "xpu"):
+        torch.get_device_module(device).set_device(device)
+    memory = trial_memory(device, settings.memory_cap_gib)
+    course = _Course()
+    try:
+        with (
+            memory_cap(device, settings.memory_cap_gib),
+            float32_mode(settings.precision, settings.step.autocast_tf32),
+            cudnn_search(settings),
+        ):
+            yield from _train(plan, control, course)
+    except Exception as error:
+        if problem_of(error).kind is not Kind.OUT_OF_MEMORY:
+            raise
+        course.cause = "memory"
+    # outside the except block, where the exception no longer pins the tensors of the frames it went through
+    if course.was_stopped:
+        yield Finished(summary=Summary(), stopped=True)
+        return
+    trial = _trial(plan, memory, course, time.perf_counter() - began)
+    if "compile" in settings.step.parts:
+        torch.compiler.reset()
+    yield Tried(
+        trial=trial,
+        budget_mib=memory.budget_mib,
+        baseline_mib=memory.baseline_mib,
+        leaked_mib=memory.release(),
+        other_programs_mib=memory.other_programs_mib,
+        model_mib=_model_mib(plan, course.parameters),
+        train_samples=plan.facts.train_samples,
+    )
+
+
+@dataclass
+class _Course:
+    """How far a trial is."""
+
+    whole_steps: int = 0
+    parameters: int | None = None
+    cause: Cause | None = None
+    was_stopped: bool = False
+
+
+def _as_tried(experiment: Experiment) -> Experiment:
+    """The experiment with the least of all that changes how long a run takes, but not what it holds."""
+    limit = min(experiment.validation.limit or experiment.batch_size, experiment.batch_size)
+    return experiment.model_copy(
+        update={
+            "measure": experiment.measure.model_copy(update={"warmup_steps": LEAST_WARMUP}),
+            "validation": experiment.validation.model_copy(update={"limit": limit}),
+        }
+    )
+
+
+def _check_whole_steps(plan: Plan) -> None:
+    samples, batch_size = plan.facts.train_samples, plan.experiment.batch_size
+    if samples < plan.experiment.step_samples:
+        raise ProblemError(accumulation_problem(plan.experiment, max(1, samples // batch_size)))
+
+
+def _train(plan: Plan, control: Control, course: _Course) -> Iterator[Event]:
+    run = yield from _prepared(plan, control, course)
+    if run is None:
+        course.was_stopped = True
+        return
+    with closing(run):
+        yield from _train_until_steady(run, course)
+        if not control.stop_requested.is_set():
+            _end_epoch(plan, run)
+            _validate(run)
+        course.was_stopped = control.stop_requested.is_set()
+
+
+def _prepared(plan: Plan, control: Control, course: _Course) -> Generator[Event, None, Run | None]:
+    """Prepares the run, but says nothing of its start: a trial that is stopped has nothing to be saved."""
+    preparing = prepare(plan, control, None, resume=False)
+    while True:
+        try:
+            event = next(preparing)
+        except StopIteration as end:
+            run: Run | None = end.value
+            return run
+        if isinstance(event, Started):
+            course.parameters = event.parameters
+        else:
+            yield event
+
+
+def _train_until_steady(run: Run, course: _Course) -> Iterator[Event]:
+    phase = None
+    while True:
+        run.telemetry.begin()
+        for group in run.groups():
+            if run.training_phase is not phase:
+                phase = run.training_phase
+                yield Phase(name=phase)
+            _train_on(run, group)
+            course.whole_steps += sum(len(targets) for _, targets in group) == run.experiment.step_samples
+            is_steady = run.step.next_phase() is None and course.whole_steps >= LEAST_STEPS
+            if is_steady or run.control.stop_requested.is_set():
+                return
+        run.begin_epoch()
+
+
+def _end_epoch(plan: Plan, run: Run) -> None:
+    """Trains on the smaller group that ends an epoch, where the run comes to one: beside a captured step it
+    takes memory of its own."""
+    accumulated = plan.experiment.step.gradient_accumulation
+    is_smaller = plan.facts.train_samples % plan.experiment.step_samples != 0
+    if is_smaller and plan.total_steps >= plan.steps_per_epoch:
+        batches = run.source.epoch(run.epoch, (plan.steps_per_epoch - 1) * accumulated)
+        group = list(islice(batches, accumulated))
+        run.telemetry.data_ready()
+        _train_on(run, group)
+
+
+def _train_on(run: Run, group: list[Batch]) -> None:
+    """One step, waited for. A single sample that is left over is left out: some models cannot train on one,
+    which is no matter of memory."""
+    left_over = len(group[-1][1]) == 1 < run.experiment.batch_size
+    group = group[:-1] if left_over else group
+    if group:
+        run.train_on(group)
+        for rows in run.telemetry.flush():
+            run.take(rows)
+
+
+def _validate(run: Run) -> None:
+    if run.experiment.validation.every and run.source.has_validation:
+        run.validate()
+
+
+def _trial(plan: Plan, memory: TrialMemory, course: _Course, seconds: float) -> Trial:
+    if course.cause is None and memory.has_spilled():
+        course.cause = "spill"
+    fits = course.cause is None
+    return Trial(
+        batch_size=plan.experiment.batch_size,
+        fits=fits,
+        peak_mib=memory.peak_mib() if fits else None,
+        reserved_mib=memory.reserved_mib() if fits else None,
+        seconds=seconds,
+        steps=course.whole_steps,
+        cause=course.cause,
+        note=_SPILL_NOTE if course.cause == "spill" else None,
+    )
+
+
+def _model_mib(plan: Plan, parameters: int | None) -> float:
+    """Parameters, gradients and the optimizer's state, all of them float32 under autocast too."""
+    optimizer = plan.experiment.optimizer
+    states = 2 if optimizer.name in ("adam", "adamw") else int(optimizer.momentum > 0)
+    count = _count_parameters(plan) if parameters is None else parameters
+    return count * _FLOAT32_BYTES * (2 + states) / _MIB
+
+
+def _count_parameters(plan: Plan) -> int:
+    """Of a model that did not even fit under the cap, which is over by now."""
+    experiment = plan.experiment
+    model = build_model(
+        experiment.model,
+        image_size=experiment.image_size or 0,
+        channels=input_channels(experiment.model, plan.facts.channels or 0),
+        num_classes=experiment.num_classes or 0,
+        sequence_length=experiment.sequence_length,
+        seed=experiment.seed,
+    )
+    return count_parameters(model)

@@ -1,0 +1,75 @@
+"""The verb `probe` with real workers, and what it prints."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+import pytest
+
+from engine.cli import main
+from engine.cli.probe import sentence
+from engine.experiment import Precision
+from engine.probe_events import Bound, ProbeResult
+from engine.records.store import Store
+
+Capture = pytest.CaptureFixture[str]
+
+SMALL = ["--model", "small-cnn", "--dataset", "fashion", "--device", "cpu"]
+
+
+def answer(capsys: Capture, *arguments: str) -> tuple[int, dict[str, Any]]:
+    status = main(["probe", *arguments, "--json"])
+    return status, json.loads(capsys.readouterr().out)
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux caps a CPU's memory")
+def test_each_precision_has_its_largest_batch_and_its_trials(capsys: Capture) -> None:
+    sides = ["--precision", "fp32", "--precision", "bf16"]
+    status, found = answer(capsys, *SMALL, *sides, "--memory-gib", "0.05", "--granularity", "16")
+    assert status == 0
+    assert [each["precision"] for each in found["results"]] == ["fp32", "bf16"]
+    for each in found["results"]:
+        assert each["verified"] and each["largest_batch"] % 16 == 0
+        assert each["first_failure"] == each["largest_batch"] + 16
+        assert each["peak_mib"] <= each["budget_mib"] == pytest.approx(51.2)
+        assert each["seconds"] > 0
+        assert all({"batch_size", "fits", "peak_mib", "seconds"} <= set(trial) for trial in each["trials"])
+    with Store() as store:
+        saved = store.probes()
+    assert {record.id for record in saved} == {each["id"] for each in found["results"]}
+    assert len({record.series for record in saved}) == 1
+
+
+def test_a_cpu_without_a_limit_is_asked_for_one(capsys: Capture) -> None:
+    status, found = answer(capsys, *SMALL, "--precision", "fp32")
+    assert status == 2
+    assert found["error"]["key"] == "memory_cap_gib" and "--memory-gib" in found["error"]["remedy"]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["--granularity", "0"], ["--margin", "1"], ["--precision", "fp32", "--precision", "fp32"]],
+)
+def test_a_wrong_request_is_refused_before_anything_starts(capsys: Capture, arguments: list[str]) -> None:
+    status, found = answer(capsys, *SMALL, *arguments)
+    assert status == 2 and found["error"]["kind"] == "request"
+
+
+def result(largest: int, *, bound: Bound = "memory", verified: bool = True) -> ProbeResult:
+    return ProbeResult(precision=Precision.FP32, largest_batch=largest, verified=verified, bound_by=bound)
+
+
+@pytest.mark.parametrize(
+    ("amp", "told"),
+    [
+        (result(561), "FP32 fits 289, FP16 AMP fits 561: 1.94 times the batch."),
+        (result(561, bound="data"), "FP32 fits 289, FP16 AMP fits at least 561."),
+        (result(561, bound="stopped", verified=False), "FP32 fits 289, FP16 AMP fits at least 561."),
+        (result(0, verified=False), "FP32 fits 289, FP16 AMP fits nothing."),
+    ],
+)
+def test_the_outcome_is_a_sentence(amp: ProbeResult, told: str) -> None:
+    assert sentence([("FP32", result(289)), ("FP16 AMP", amp)]) == told

@@ -1,0 +1,156 @@
+"""The search against memory that is a function: its answer is exact, and few trials prove it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.memory_lines import MemoryLine
+from engine.probe_events import Cause, Trial
+from engine.search import Search
+
+Memory = Callable[[int], float]
+
+
+def line(fixed_mib: float, per_sample_mib: float) -> MemoryLine:
+    return MemoryLine(fixed_mib=fixed_mib, per_sample_mib=per_sample_mib)
+
+
+def trial(batch_size: int, peak_mib: float | None, cause: Cause | None = None, **figures: Any) -> Trial:
+    return Trial(batch_size=batch_size, fits=cause is None, peak_mib=peak_mib, cause=cause, **figures)
+
+
+def search_all(
+    memory: Memory, budget_mib: float, *, held: Memory | None = None, tells: bool = True, **settings: Any
+) -> Search:
+    """Runs a search to its end; `held` is what the allocator needs for what is given out."""
+    needs = held or memory
+    search = Search(budget_mib=budget_mib, **settings)
+    while (batch := search.next_batch()) is not None:
+        assert batch not in [each.batch_size for each in search.trials], "no batch is tried twice"
+        if needs(batch) > budget_mib:
+            search.learn(trial(batch, None, "memory"), budget_mib)
+        else:
+            reserved = min(budget_mib, held(batch)) if held else None
+            search.learn(trial(batch, memory(batch) if tells else None, reserved_mib=reserved), budget_mib)
+    return search
+
+
+@pytest.mark.parametrize(("fixed", "slope", "loss"), [(441, 81.1, 1.027), (450, 42.2, 1.019)])
+@pytest.mark.parametrize("budget_mib", [8_192, 12_288, 16_384, 24_576])
+def test_a_straight_line_with_some_fragmentation_takes_at_most_eight_trials(
+    fixed: float, slope: float, loss: float, budget_mib: float
+) -> None:
+    search = search_all(
+        lambda batch: fixed + slope * batch, budget_mib, held=lambda batch: loss * (fixed + slope * batch)
+    )
+    assert search.largest_batch == math.floor((budget_mib / loss - fixed) / slope)
+    assert search.is_proven and search.bound_by == "memory"
+    assert len(search.trials) <= 8
+
+
+def test_a_forecast_spares_the_small_trials() -> None:
+    search = search_all(lambda batch: 441 + 81.1 * batch, 24_576, first_guess=line(440, 81.0))
+    assert search.largest_batch == 297
+    assert min(each.batch_size for each in search.trials) > 250
+
+
+def test_a_forecast_that_is_far_off_is_not_asked_again() -> None:
+    search = search_all(lambda batch: 441 + 81.1 * batch, 24_576, first_guess=line(10, 1.0))
+    assert search.largest_batch == 297
+
+
+def test_what_a_step_takes_whatever_the_batch_does_not_mislead() -> None:
+    search = search_all(lambda batch: max(48.0, 15 + 0.41 * batch), 2_048)
+    assert search.largest_batch == math.floor((2_048 - 15) / 0.41)
+    assert len(search.trials) <= 9
+
+
+@st.composite
+def monotone(draw: st.DrawFn) -> tuple[Memory, float]:
+    """A memory function that rises somehow, and a budget."""
+    fixed = draw(st.floats(0, 5_000))
+    slope, power = draw(st.floats(0.01, 500)), draw(st.floats(0.5, 2))
+    floor, grain = draw(st.floats(0, 3_000)), draw(st.sampled_from([0.001, 2.0, 20.0]))
+
+    def memory(batch: int) -> float:
+        return max(floor, math.ceil((fixed + slope * batch**power) / grain) * grain)
+
+    return memory, draw(st.floats(1, 100_000))
+
+
+@given(monotone(), st.sampled_from([1, 8, 100]), st.integers(100, 1_000_000), st.booleans())
+def test_the_answer_is_exact_for_any_memory_that_rises(
+    rising: tuple[Memory, float], granularity: int, limit: int, tells: bool
+) -> None:
+    memory, budget_mib = rising
+    search = search_all(memory, budget_mib, granularity=granularity, limit=limit, tells=tells)
+    found, next_one = search.largest_batch, search.largest_batch + granularity
+    assert found % granularity == 0
+    assert not found or memory(found) <= budget_mib
+    assert next_one > limit or memory(next_one) > budget_mib
+    assert search.bound_by == ("data" if next_one > limit else "memory")
+    assert len(search.trials) <= 3 * math.log2(limit) + 10
+
+
+@given(monotone(), st.floats(-1_000, 5_000), st.floats(0.001, 500))
+def test_a_wrong_forecast_costs_trials_but_not_the_answer(
+    rising: tuple[Memory, float], fixed: float, slope: float
+) -> None:
+    memory, budget_mib = rising
+    guided = search_all(memory, budget_mib, first_guess=line(fixed, slope), limit=1_000_000)
+    assert guided.largest_batch == search_all(memory, budget_mib, limit=1_000_000).largest_batch
+    assert len(guided.trials) <= 3 * math.log2(1_000_000) + 10
+
+
+def test_nothing_fits() -> None:
+    search = search_all(lambda batch: 100.0 * batch, 50)
+    assert (search.largest_batch, search.is_proven, search.bound_by) == (0, True, "memory")
+    assert [each.batch_size for each in search.trials] == [8, 4, 2, 1]
+
+
+def test_before_the_next_batch_has_failed_nothing_is_proven() -> None:
+    search = Search(budget_mib=1_000)
+    search.learn(trial(8, 10.0))
+    assert (search.largest_batch, search.is_proven, search.bound_by) == (8, False, "stopped")
+
+
+def test_what_bounds_the_batch_is_told_as_what_it_is() -> None:
+    for cause, bound in (("memory", "memory"), ("spill", "memory"), ("error", "error"), ("hang", "hang")):
+        search = Search(limit=16)
+        search.learn(trial(8, 10.0))
+        search.learn(trial(9, None, cause))
+        assert (search.next_batch(), search.bound_by) == (None, bound)
+
+
+def test_a_limit_that_only_a_trial_could_tell_ends_the_search() -> None:
+    search = Search(budget_mib=1_000)
+    search.learn(trial(8, None, "error"))
+    search.learn(trial(4, 10.0))
+    search.limit_to(5)
+    assert search.next_batch() == 5
+    search.learn(trial(5, 11.0))
+    assert (search.next_batch(), search.bound_by, search.first_failure) == (None, "data", None)
+
+
+def test_the_recommended_batch_leaves_the_margin_free() -> None:
+    search = search_all(lambda batch: 100 + 10.0 * batch, 1_000)
+    assert (search.largest_batch, search.recommended_batch(0.1)) == (90, 80)
+    assert search.recommended_batch(0.0) == 90
+    coarse = search_all(lambda batch: 100 + 10.0 * batch, 1_000, granularity=8)
+    assert (coarse.largest_batch, coarse.recommended_batch(0.1)) == (88, 80)
+
+
+def test_a_margin_is_of_all_memory_where_the_data_end_first() -> None:
+    search = search_all(lambda batch: 100 + 10.0 * batch, 1_000, limit=50)
+    assert (search.largest_batch, search.recommended_batch(0.1)) == (50, 50)
+
+
+def test_a_granularity_beyond_the_limit_is_refused() -> None:
+    with pytest.raises(ValueError, match="granularity"):
+        Search(granularity=8, limit=7)

@@ -1,0 +1,76 @@
+"""Which process a trial gets: on an accelerator the same until it is replaced, on a CPU always another."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from engine.events import PhaseName
+from engine.experiment import Experiment
+from engine.launcher import Launcher
+from engine.probe_events import Tried
+from engine.supervision import Limits
+from engine.trial_bench import TrialBench, trial_limits
+
+WORKER = """
+import json, os, sys
+def say(**event):
+    sys.stdout.write(json.dumps(event) + chr(10)); sys.stdout.flush()
+say(event="ready", pid=os.getpid(), python="3", torch="0", ammeter="0")
+for line in sys.stdin:
+    if json.loads(line)["experiment"]["batch_size"] == 13:
+        sys.exit(1)
+    note = f"{os.getpid()} {os.environ.get('MALLOC_ARENA_MAX')}"
+    say(event="tried", trial=dict(batch_size=1, fits=True, note=note), budget_mib=1.0)
+"""
+
+
+@pytest.fixture
+def launcher(tmp_path: Path) -> Iterator[Launcher]:
+    script = tmp_path / "worker.py"
+    script.write_text(WORKER)
+    with Launcher(command=(sys.executable, str(script))) as launcher:
+        yield launcher
+
+
+def answered(bench: TrialBench, device: str, batch_size: int = 1) -> str | None:
+    """The pid of the worker that answered a trial, and how its memory is set up."""
+    last = list(bench.run(Experiment(device=device, batch_size=batch_size)))[-1]
+    return last.trial.note if isinstance(last, Tried) else None
+
+
+def test_on_an_accelerator_a_worker_takes_trials_until_it_is_replaced_or_dies(launcher: Launcher) -> None:
+    bench = TrialBench(launcher, "cuda:0")
+    try:
+        first = answered(bench, "cuda:0")
+        assert first is not None and answered(bench, "cuda:0") == first
+        bench.replace_worker()
+        second = answered(bench, "cuda:0")
+        assert second is not None and second != first
+        assert answered(bench, "cuda:0", batch_size=13) is None
+        assert answered(bench, "cuda:0") not in (None, second)
+    finally:
+        bench.close()
+
+
+def test_on_a_cpu_each_trial_has_a_worker_that_returns_its_memory(launcher: Launcher) -> None:
+    bench = TrialBench(launcher, "cpu")
+    try:
+        first, second = answered(bench, "cpu"), answered(bench, "cpu")
+        assert first is not None and second is not None and first != second
+        if sys.platform == "linux":
+            assert first.endswith(" 2") and second.endswith(" 2")
+    finally:
+        bench.close()
+
+
+def test_a_trial_is_waited_for_less_long_than_a_run_but_a_download_is_not() -> None:
+    limits = Limits()
+    shorter = trial_limits(limits).standstill
+    assert shorter[PhaseName.WARMING_UP] < limits.standstill[PhaseName.WARMING_UP]
+    assert shorter[PhaseName.DOWNLOADING] == limits.standstill[PhaseName.DOWNLOADING]
+    assert not math.isinf(max(shorter.values()))

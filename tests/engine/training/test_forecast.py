@@ -1,0 +1,188 @@
+"""Forecasts: fake tensors against real ones, and the ways in which CUDA differs from a CPU."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from engine.catalog import Catalog, DeviceEntry
+from engine.experiment import Experiment, experiment_from
+from engine.memory_lines import needed_mib
+from engine.problem import Kind, ProblemError
+from engine.training import forecast as forecasting
+from engine.training.catalog import read_catalog
+from engine.training.forecast import LIBRARIES_MIB, forecast
+from engine.training.measuring.live_bytes import LiveBytes
+from engine.training.models.losses import loss_for
+from engine.training.precision import cuda_precisions
+from engine.training.prepare import Plan, _build
+from engine.training.steps.plain import PlainStep, optimizer_for
+from engine.training.steps.recipe_record import RecipeRecord
+
+MIB = 2**20
+BATCH = 16
+SMALL = {"model": "small-cnn", "dataset": "fashion", "device": "cpu", "batch_size": BATCH}
+RESNET = {
+    "model": "resnet18",
+    "dataset": "synthetic",
+    "image_size": 64,
+    "num_classes": 10,
+    "device": "cpu",
+    "batch_size": BATCH,
+}
+LANGUAGE = {
+    "model": "causal-lm-tiny",
+    "dataset": "synthetic-tokens",
+    "sequence_length": 32,
+    "num_classes": 100,
+    "device": "cpu",
+    "batch_size": BATCH,
+}
+
+
+def with_a_card() -> Catalog:
+    """The machine's catalog and a CUDA card, which it may not have: a forecast never touches it."""
+    catalog = read_catalog()
+    card = DeviceEntry(name="cuda:7", title="A card", memory_mib=24_576, precisions=cuda_precisions((8, 0)))
+    return catalog.model_copy(update={"devices": (*catalog.devices, card)})
+
+
+def on_a_card(settings: dict[str, object]) -> Experiment:
+    return experiment_from({**settings, "device": "cuda:7"})
+
+
+def real_peak_mib(experiment: Experiment) -> float:
+    """The peak of the second step on real tensors, counted as the forecast counts."""
+    plan = Plan(experiment, read_catalog())
+    model, channels = _build(plan)
+    device = torch.device("cpu")
+    with LiveBytes() as live:
+        # every parameter and buffer is counted once it is a result
+        model._apply(lambda tensor: tensor.clone())
+        if plan.model_entry.task == "language":
+            text = torch.zeros((BATCH, experiment.sequence_length), dtype=torch.int64)
+            drawn = [(text.clone(), text.clone()) for _ in range(4)]
+        else:
+            size = plan.facts.image_size
+            drawn = [
+                (torch.zeros(BATCH, channels, size, size), torch.zeros(BATCH, dtype=torch.int64))
+                for _ in range(4)
+            ]
+        step = PlainStep(
+            model.train(),
+            loss_for(plan.model_entry.task),
+            plan.experiment,
+            device,
+            optimizer=optimizer_for(model, plan.experiment),
+            record=RecipeRecord(()),
+        )
+        group = drawn[: experiment.step.gradient_accumulation]
+        step(group)
+        live.restart()
+        step(group)
+        return max(live.timeline) / MIB
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        RESNET,
+        {**RESNET, "precision": "bf16"},
+        {**RESNET, "optimizer": {"name": "sgd", "momentum": 0.9}},
+        {**RESNET, "step": {"gradient_accumulation": 2, "clip_norm": 1.0}},
+        {**RESNET, "step": {"activation_checkpointing": True}},
+        {**RESNET, "step": {"fp32_modules": "layer4"}, "precision": "bf16"},
+        LANGUAGE,
+        {**LANGUAGE, "precision": "bf16"},
+    ],
+    ids=["fp32", "bf16", "sgd", "accumulated", "recomputed", "kept-in-fp32", "text", "text-bf16"],
+)
+def test_fake_tensors_take_what_real_ones_take(settings):
+    experiment = experiment_from(settings)
+    made = forecast(experiment)
+    assert made.needed_mib == pytest.approx(real_peak_mib(experiment), rel=0.02, abs=0.5)
+
+
+def test_the_parts_are_those_of_the_model():
+    made = forecast(experiment_from(SMALL))
+    parameters = sum(
+        tensor.numel() for tensor in _build(Plan(made.experiment, read_catalog()))[0].parameters()
+    )
+    assert made.parameters_mib == pytest.approx(4 * parameters / MIB, rel=0.01)
+    assert made.gradients_mib == pytest.approx(made.parameters_mib, rel=0.01)
+    assert made.optimizer_state_mib == pytest.approx(2 * made.parameters_mib, rel=0.01)
+    assert 0 < made.activations_mib < made.needed_mib
+
+
+def test_one_forecast_is_good_for_every_batch():
+    small, large = (forecast(experiment_from({**RESNET, "batch_size": size})) for size in (4, 512))
+    assert needed_mib(small.lines, 512) == pytest.approx(large.needed_mib)
+    assert large.needed_mib > small.needed_mib
+
+
+def test_a_dataset_on_the_device_counts():
+    kept = forecast(experiment_from({**SMALL, "data": {"on_device": True}}))
+    loaded = forecast(experiment_from({**SMALL, "data": {"on_device": False}}))
+    pictures = 7_000 * (28 * 28 + 8) / MIB
+    assert kept.fixed_mib - loaded.fixed_mib == pytest.approx(pictures, rel=0.1)
+
+
+def test_a_vision_transformer_needs_no_weights_to_be_drawn():
+    made = forecast(experiment_from({**RESNET, "model": "vit_b_32", "image_size": 64}))
+    assert made.parameters_mib > 300
+
+
+def test_half_precision_needs_less():
+    full, half = (forecast(experiment_from({**RESNET, "precision": name})) for name in ("fp32", "fp16"))
+    assert half.per_sample_mib < 0.65 * full.per_sample_mib
+
+
+def test_a_card_keeps_softmax_in_float32_under_autocast():
+    settings = {**RESNET, "model": "swin_t", "precision": "bf16", "batch_size": 512}
+    on_cpu, on_card = forecast(experiment_from(settings)), forecast(on_a_card(settings), with_a_card())
+    assert on_card.per_sample_mib > 1.05 * on_cpu.per_sample_mib
+    assert on_card.quantity == "allocated" and on_cpu.quantity == "resident"
+
+
+def test_a_card_keeps_a_byte_of_each_dropped_element():
+    settings = {**RESNET, "model": "vgg11", "image_size": 32}
+    on_cpu, on_card = forecast(experiment_from(settings)), forecast(on_a_card(settings), with_a_card())
+    # two dropouts of 4,096 elements: three of the mask's four bytes
+    assert on_cpu.activations_mib - on_card.activations_mib == pytest.approx(
+        2 * 4_096 * 3 * BATCH / MIB, rel=0.1
+    )
+
+
+def test_libraries_and_the_optimizers_copies_count_on_a_card():
+    plain, fused = (
+        forecast(on_a_card({**LANGUAGE, "batch_size": 1, "optimizer": {"fused": is_fused}}), with_a_card())
+        for is_fused in (False, True)
+    )
+    assert plain.libraries_mib == LIBRARIES_MIB
+    assert plain.needed_mib - fused.needed_mib > 0.4 * plain.parameters_mib
+
+
+def test_compiling_is_said_to_need_less():
+    made = forecast(experiment_from({**RESNET, "step": {"recipe": "compile"}}))
+    assert made.note is not None and "less" in made.note
+
+
+class _ReadsItsNumbers(nn.Module):
+    def forward(self, pictures: torch.Tensor) -> torch.Tensor:
+        return pictures if pictures.sum().item() > 0 else -pictures
+
+
+def test_a_model_that_reads_its_numbers_has_no_forecast(monkeypatch):
+    monkeypatch.setattr(forecasting, "build_model", lambda *_, **__: _ReadsItsNumbers())
+    with pytest.raises(ProblemError) as raised:
+        forecast(experiment_from(SMALL))
+    problem = raised.value.problem
+    assert problem.kind is Kind.INTERNAL and "cannot be told" in problem.message
+    assert "trials" in problem.remedy
+
+
+def test_what_cannot_run_has_no_forecast():
+    with pytest.raises(ProblemError) as raised:
+        forecast(experiment_from({**SMALL, "precision": "tf32"}))
+    assert raised.value.problem.key == "precision"

@@ -1,0 +1,94 @@
+"""A trial trains whole steps, gives its memory back, and calls an error by its name."""
+
+from __future__ import annotations
+
+import mmap
+import sys
+from typing import Any
+
+import pytest
+
+from engine.events import Event, Finished, Phase
+from engine.experiment import Experiment, layered
+from engine.probe_events import Tried
+from engine.problem import Kind, ProblemError
+from engine.training.control import Control
+from engine.training.measuring.data_segment import DataSegment
+from engine.training.trial import LEAST_STEPS, try_batch
+
+TINY: dict[str, Any] = {
+    "model": "small-cnn",
+    "dataset": "synthetic",
+    "image_size": 8,
+    "num_classes": 4,
+    "samples": 64,
+    "batch_size": 16,
+    "device": "cpu",
+    "steps": 2,
+}
+
+on_linux = pytest.mark.skipif(sys.platform != "linux", reason="only Linux caps and tells a data segment")
+
+
+def try_it(control: Control | None = None, **settings: Any) -> tuple[Event, ...]:
+    experiment = Experiment.model_validate(layered(TINY, settings))
+    return tuple(try_batch(experiment, control or Control()))
+
+
+def tried(**settings: Any) -> Tried:
+    last = try_it(**settings)[-1]
+    assert isinstance(last, Tried)
+    return last
+
+
+def test_a_batch_that_fits_has_trained_for_three_whole_steps_however_short_the_run() -> None:
+    found = tried()
+    assert found.trial.fits and found.trial.batch_size == 16 and found.trial.cause is None
+    assert found.trial.steps >= LEAST_STEPS
+    assert found.train_samples == 64
+
+
+def test_steps_are_whole_where_batches_are_accumulated_and_the_epoch_ends_with_a_smaller_one() -> None:
+    found = tried(samples=41, batch_size=10, step={"gradient_accumulation": 2, "clip_norm": 1.0}, steps=9)
+    assert found.trial.fits and found.trial.steps >= LEAST_STEPS
+
+
+def test_a_single_sample_left_over_is_no_matter_of_memory() -> None:
+    assert tried(samples=17).trial.fits
+
+
+def test_the_phases_are_told_and_the_start_is_not() -> None:
+    events = try_it()
+    assert all(isinstance(event, Phase | Tried) for event in events)
+    assert any(isinstance(event, Phase) for event in events)
+
+
+def test_the_least_that_training_takes_counts_the_optimizers_state() -> None:
+    adamw, sgd = tried(), tried(optimizer={"name": "sgd"})
+    assert adamw.model_mib is not None and sgd.model_mib is not None
+    assert adamw.model_mib == pytest.approx(2 * sgd.model_mib)
+
+
+def test_a_stopped_trial_has_no_outcome() -> None:
+    control = Control()
+    control.stop_requested.set()
+    last = try_it(control)[-1]
+    assert isinstance(last, Finished) and last.stopped
+
+
+def test_a_batch_that_no_epoch_fills_is_refused() -> None:
+    with pytest.raises(ProblemError) as caught:
+        try_it(samples=24, step={"gradient_accumulation": 2})
+    assert caught.value.problem.kind is Kind.REQUEST
+
+
+@on_linux
+def test_the_segments_peak_outlives_what_was_in_it() -> None:
+    memory = DataSegment(budget_mib=1_000)
+    before = memory.peak_mib()
+    assert before is not None and before < 8
+    # asked of the system itself: a tensor may lie where this long-lived process had something before
+    mmap.mmap(-1, 20 * 2**20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS).close()
+    peak = memory.peak_mib()
+    assert peak is not None and 20 <= peak < 32
+    assert memory.release() < 8
