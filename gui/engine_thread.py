@@ -1,31 +1,44 @@
-"""The QThread that supervises the engine: it owns the queue of runs and turns events into signals."""
+"""The QThread that supervises the engine: it owns the queue of runs and searches, and tells by signals."""
 
 from __future__ import annotations
 
 import threading
 from collections import deque
+from contextlib import suppress
 from pathlib import Path
 
 from PySide6.QtCore import QObject, QThread, Signal
 
-from engine.events import Failed, Finished
+from engine.catalog import Catalog
+from engine.events import Failed, Finished, ForecastMade
+from engine.experiment import Experiment
 from engine.launcher import Launcher
+from engine.probing import Prober
 from engine.problem import Kind, Problem, ProblemError
 from engine.records.store import Store
 from engine.runner import Runner
+from gui.search_order import SearchOrder, carry_out
+
+_ASK_AGAIN_MS = 500
 
 
 class EngineThread(QThread):
     """Runs what is queued, one after another, and reads the catalog first. The training is another process.
 
     Only signals leave this thread. `told` carries (run id, engine event). When the queue is empty it readies
-    a spare worker, so that the next click trains at once.
+    a spare worker, so that the next click trains at once. A search for the largest batch waits its turn as a
+    run does: `search_told` carries (series, side, probe event), `search_ended` its Problem or None. Forecasts
+    are made while nothing waits: `forecast_made` carries (Experiment, ForecastMade or None).
     """
 
     catalog_read = Signal(object)
     run_began = Signal(str)
     told = Signal(str, object)
     run_ended = Signal(str, object)
+    search_began = Signal(str)
+    search_told = Signal(str, int, object)
+    search_ended = Signal(str, object)
+    forecast_made = Signal(object, object)
     problem = Signal(object)
     idle = Signal()
 
@@ -35,16 +48,37 @@ class EngineThread(QThread):
         self._store_path = store_path
         self._launcher = launcher
         self._changed = threading.Condition()
-        self._waiting: deque[str] = deque()
+        self._waiting: deque[str | SearchOrder] = deque()
+        self._to_forecast: deque[Experiment] = deque()
         self._closing = False
         self._stop_asked = False
         self._pause_asked = False
+        self._is_forecasting = False
         self._runner: Runner | None = None
+        self._prober: Prober | None = None
+        self._catalog: Catalog | None = None
 
     def enqueue(self, run_ids: tuple[str, ...]) -> None:
         """Adds runs that are queued in the store."""
+        self._add(*run_ids)
+
+    def enqueue_search(self, order: SearchOrder) -> None:
+        """Adds a search for the largest batch."""
+        self._add(order)
+
+    def _add(self, *work: str | SearchOrder) -> None:
         with self._changed:
-            self._waiting.extend(run_ids)
+            self._waiting.extend(work)
+            if self._waiting and self._is_forecasting and self._runner is not None:
+                # nobody waits for a guess when there is something to measure
+                self._runner.stop()
+            self._changed.notify()
+
+    def ask_forecasts(self, experiments: tuple[Experiment, ...]) -> None:
+        """Asks what these need, as soon as nothing else waits; what was asked before is forgotten."""
+        with self._changed:
+            self._to_forecast.clear()
+            self._to_forecast.extend(experiments)
             self._changed.notify()
 
     def take_out(self, run_id: str) -> bool:
@@ -55,15 +89,26 @@ class EngineThread(QThread):
             self._waiting.remove(run_id)
             return True
 
-    def waiting(self) -> tuple[str, ...]:
+    def take_out_search(self, series: str) -> bool:
+        """Takes a search out again; False if it goes on already or is not there."""
         with self._changed:
-            return tuple(self._waiting)
+            found = [one for one in self._waiting if isinstance(one, SearchOrder) and one.series == series]
+            for order in found:
+                self._waiting.remove(order)
+            return bool(found)
+
+    def waiting(self) -> tuple[str, ...]:
+        """The ids of the runs that wait, next first."""
+        with self._changed:
+            return tuple(work for work in self._waiting if isinstance(work, str))
 
     def stop_run(self) -> None:
-        """Asks the run in progress to end; those that wait go on waiting their turn."""
+        """Asks the run or search in progress to end; those that wait go on waiting their turn."""
         self._stop_asked = True
         if self._runner is not None:
             self._runner.stop()
+        if self._prober is not None:
+            self._prober.stop()
 
     def pause_run(self) -> None:
         """Asks the run in progress to wait after the step in flight."""
@@ -83,43 +128,99 @@ class EngineThread(QThread):
         """Stops the run in progress, forgets the queue, and waits until the worker is gone."""
         with self._changed:
             self._waiting.clear()
+            self._to_forecast.clear()
             self._closing = True
             self._changed.notify()
         self.stop_run()
-        self.wait()
+        while not self.wait(_ASK_AGAIN_MS):
+            # the wish may have come before there was a job to stop
+            self.stop_run()
 
     def run(self) -> None:
         try:
             with self._launcher, Store(self._store_path) as store:
                 self._runner = Runner(store, self._launcher)
-                self._work(self._runner)
+                self._work(self._runner, store)
         except ProblemError as error:
             self.problem.emit(error.problem)
         finally:
             self._runner = None
 
-    def _work(self, runner: Runner) -> None:
+    def _work(self, runner: Runner, store: Store) -> None:
         self._read_catalog(runner)
         while not self._closing:
-            if not self.waiting():
+            if not self._has_work():
                 self._launcher.prepare()
                 self.idle.emit()
-            run_id = self._next()
-            if run_id is not None:
-                self._train(runner, run_id)
+            match self._next():
+                case str(run_id):
+                    self._train(runner, run_id)
+                case SearchOrder() as order:
+                    self._search(store, order)
+                case Experiment() as experiment:
+                    self._forecast(runner, experiment)
 
     def _read_catalog(self, runner: Runner) -> None:
         try:
-            self.catalog_read.emit(runner.catalog())
+            self._catalog = runner.catalog()
+            self.catalog_read.emit(self._catalog)
         except ProblemError as error:
             if not self._closing:
                 self.problem.emit(error.problem)
 
-    def _next(self) -> str | None:
+    def _has_work(self) -> bool:
         with self._changed:
-            self._changed.wait_for(lambda: bool(self._waiting) or self._closing)
+            return bool(self._waiting or self._to_forecast)
+
+    def _next(self) -> str | SearchOrder | Experiment | None:
+        """What to do next: what waits comes before what is only to be guessed."""
+        with self._changed:
+            self._changed.wait_for(lambda: bool(self._waiting or self._to_forecast) or self._closing)
             self._stop_asked = self._pause_asked = False
-            return None if self._closing else self._waiting.popleft()
+            if self._closing:
+                return None
+            if self._waiting:
+                return self._waiting.popleft()
+            self._is_forecasting = True
+            return self._to_forecast.popleft()
+
+    def _forecast(self, runner: Runner, experiment: Experiment) -> None:
+        made: ForecastMade | None = None
+        try:
+            with suppress(ProblemError):
+                # a model that cannot be forecast is nobody's fault: nothing is shown for it
+                made = runner.forecast(experiment)
+        finally:
+            with self._changed:
+                self._is_forecasting = False
+        self.forecast_made.emit(experiment, made)
+
+    def _answer_known(self, runner: Runner) -> None:
+        """Tells the forecasts that are known already, beside a run: nothing is computed for it."""
+        with self._changed:
+            asked = tuple(self._to_forecast)
+            self._to_forecast.clear()
+        for experiment in asked:
+            self._forecast(runner, experiment)
+
+    def _search(self, store: Store, order: SearchOrder) -> None:
+        problem: Problem | None = None
+        self.search_began.emit(order.series)
+        prober = self._prober = Prober(store, self._launcher, self._catalog)
+        try:
+            problem = carry_out(
+                order,
+                prober,
+                lambda side, event: self.search_told.emit(order.series, side, event),
+                lambda: self._stop_asked,
+            )
+        except ProblemError as error:
+            problem = error.problem
+        except Exception as error:  # noqa: BLE001 - as for a run
+            problem = _internal(error)
+        finally:
+            self._prober = None
+        self.search_ended.emit(order.series, problem)
 
     def _train(self, runner: Runner, run_id: str) -> None:
         last: Finished | Failed | None = None
@@ -130,6 +231,7 @@ class EngineThread(QThread):
                 self.told.emit(run_id, event)
                 if isinstance(event, Finished | Failed):
                     last = event
+                self._answer_known(runner)
                 if self._stop_asked:
                     # asked again, in case the wish came before the session was there
                     runner.stop()
@@ -152,6 +254,6 @@ class EngineThread(QThread):
 def _internal(error: Exception) -> Problem:
     return Problem(
         kind=Kind.INTERNAL,
-        message=f"The run was lost to a fault in Ammeter: {error}.",
+        message=f"It was lost to a fault in Ammeter: {error}.",
         remedy="The other runs go on. Please report it with the text of the log.",
     )

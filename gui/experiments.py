@@ -11,11 +11,15 @@ from engine.events import Event, Failed, Finished, Log, Phase, PhaseName, Starte
 from engine.experiment import Experiment
 from engine.launcher import Launcher
 from engine.problem import Problem, ProblemError
-from engine.records.checkpoint_files import has_last
+from engine.records.forecasts import Forecasts
 from engine.records.record import RunRecord, Status
+from engine.records.resume import obstacle
 from engine.records.store import Store
 from gui.engine_thread import EngineThread
+from gui.forecaster import Forecaster
+from gui.oom_retries import Retry, retries
 from gui.panels.live_run import LiveRun
+from gui.searches import Searches
 
 _WATCH_MS = 2_000
 
@@ -57,6 +61,9 @@ class Experiments(QObject):
         self._thread.run_ended.connect(self._end)
         self._thread.problem.connect(self._tell)
         self._thread.idle.connect(self.idle)
+        self.searches = Searches(store, self._thread, self)
+        self.searches.problem.connect(self._tell)
+        self.forecaster = Forecaster(self._thread, self)
         self._version = store.data_version()
         self._watch = QTimer(self, interval=_WATCH_MS)
         self._watch.timeout.connect(self._look_for_others)
@@ -83,6 +90,7 @@ class Experiments(QObject):
         """Stops the run in progress and waits for the worker to be gone; waiting runs stay queued."""
         self._has_started = True
         self._watch.stop()
+        self.forecaster.stop()
         self._thread.shut_down()
         # what the thread said last is in the store; nobody looks at it here any more
         QCoreApplication.removePostedEvents(self)
@@ -164,6 +172,12 @@ class Experiments(QObject):
         line = self.waiting
         return tuple(record.id for record in self._store.claimable() if record.id not in line)
 
+    def why_not_begun(self, run: RunRecord) -> str | None:
+        """Why a queued run cannot be begun here, in a sentence; None for one that an earlier window left."""
+        if run.id in self.waiting or run.id == self._running:
+            return "It waits for its turn."
+        return None if run.id in self.left_waiting() else "Another window or a command line will train it."
+
     def stop(self) -> None:
         """Asks the run in progress to end after the step in flight."""
         self._thread.stop_run()
@@ -194,13 +208,8 @@ class Experiments(QObject):
 
     def why_not_resumed(self, run: RunRecord) -> str | None:
         """Why a run cannot go on where it ended, in a sentence; None if it can."""
-        if run.status is Status.FINISHED:
-            return "It was trained to its end."
-        if not run.status.is_over:
-            return f"It is {run.status.value} already."
-        if not has_last(self._store.checkpoints_folder(run.id)):
-            return "It has no checkpoint to go on from; “Save the last” under More options makes one."
-        return None
+        problem = obstacle(run, self._store.checkpoints_folder(run.id))
+        return None if problem is None else problem.message
 
     def take_out(self, run_id: str) -> None:
         """Takes a queued run out of the line: a new one is forgotten, a resumed one is as it was before."""
@@ -215,6 +224,12 @@ class Experiments(QObject):
             self._live.pop(run_id, None)
         elif live is not None:
             live.set_status(record.status.value, record.summary, record.problem)
+
+    def retries(self, run_id: str) -> tuple[Retry, ...]:
+        """How a run that ran out of memory can be tried again, by the forecast that is known for it."""
+        device = self.catalog.device(self._records[run_id].experiment.device) if self.catalog else None
+        device_mib = None if device is None else device.memory_mib
+        return retries(self._records[run_id], Forecasts(self._store.path.parent), device_mib)
 
     def delete(self, run_ids: Iterable[str]) -> None:
         """Deletes runs, except the one that trains."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from PySide6.QtCore import QSize, Qt, QTimer
-from PySide6.QtGui import QCloseEvent, QShowEvent
+from PySide6.QtGui import QCloseEvent, QResizeEvent, QShowEvent
 from PySide6.QtWidgets import QMainWindow, QSplitter, QStackedWidget, QVBoxLayout, QWidget
 
 from engine.catalog import Catalog
@@ -16,11 +18,15 @@ from gui.device_memory import DeviceMemory
 from gui.experiments import Experiments
 from gui.help import show_help
 from gui.kept import Kept, kept_bytes, remember, restore
+from gui.limit_search import LimitSearch
+from gui.oom_retries import Retry
 from gui.panels.compare import ComparePanel
 from gui.panels.compare_column import ComparisonColumn
-from gui.panels.dock import Dock
+from gui.panels.dock import OPEN_HEIGHT, Dock
 from gui.panels.live import LivePanel
+from gui.panels.memory_limit import MemoryLimitPanel
 from gui.panels.setup import Request, SetupPanel
+from gui.panels.setup_check import sentence
 from gui.panels.top_bar import SIDE_WIDTH, TopBar
 from gui.questions import may_delete, may_stop
 from gui.settings import Key, Settings
@@ -31,7 +37,8 @@ from gui.widgets.notice import Notice
 
 WORKSPACES = (
     ("train", "Train", "Train, and watch the curves live (Ctrl+1)"),
-    ("compare", "Compare", "Lay runs over one another and read their ratios (Ctrl+2)"),
+    ("memory", "Memory limit", "Find the largest batch that fits, on this card or a smaller one (Ctrl+2)"),
+    ("compare", "Compare", "Lay runs over one another and read their ratios (Ctrl+3)"),
 )
 GPU_REPAINT_HZ = 30
 CPU_REPAINT_HZ = 5
@@ -85,6 +92,7 @@ class MainWindow(QMainWindow):
         self.setup = SetupPanel()
         self.column = ComparisonColumn()
         self.live = LivePanel()
+        self.memory_limit = MemoryLimitPanel()
         self.compare = ComparePanel()
         self.dock = Dock()
         self.runs = self.dock.runs
@@ -97,8 +105,9 @@ class MainWindow(QMainWindow):
         self._side.setMinimumWidth(300)
         self._side.setMaximumWidth(440)
         self._workspaces = QStackedWidget()
-        for side, workspace in ((self.setup, self.live), (self.column, self.compare)):
+        for side in (self.setup, self.column):
             self._side.addWidget(side)
+        for workspace in (self.live, self.memory_limit, self.compare):
             self._workspaces.addWidget(workspace)
         self._middle = QSplitter(Qt.Orientation.Vertical)
         self._middle.setChildrenCollapsible(False)
@@ -127,7 +136,13 @@ class MainWindow(QMainWindow):
         self._memory.read.connect(self.top_bar.device.set_usage)
         self._connect_runs()
         self._connect_experiments()
+        self._connect_limits()
         self.column.changed.connect(self._show_comparison)
+
+    def _connect_limits(self) -> None:
+        self._limits = LimitSearch(self.setup, self.memory_limit, self.experiments, self.top_bar, self)
+        self._limits.workspace_wanted.connect(lambda: self.show_workspace("memory"))
+        self._limits.refused.connect(self.notice.tell)
 
     def _connect_runs(self) -> None:
         self.runs.checked_changed.connect(self._compare_ticked)
@@ -136,6 +151,8 @@ class MainWindow(QMainWindow):
         self.runs.rename_requested.connect(lambda run, name: self.experiments.rename(run.id, name))
         self.runs.stop_requested.connect(self.experiments.stop)
         self.runs.take_out_requested.connect(self.experiments.take_out)
+        self.runs.begin_requested.connect(lambda run_id: self.experiments.resume_waiting((run_id,)))
+        self.runs.set_begin_obstacle(self.experiments.why_not_begun)
         self.runs.resume_requested.connect(self._resume)
         self.runs.set_resume_obstacle(self.experiments.why_not_resumed)
         self.runs.open_requested.connect(self._open_run)
@@ -163,7 +180,9 @@ class MainWindow(QMainWindow):
                 "pause": self.experiments.toggle_pause,
                 "stop": self.experiments.stop,
                 "train": lambda: self.show_workspace("train"),
+                "memory": lambda: self.show_workspace("memory"),
                 "compare": lambda: self.show_workspace("compare"),
+                "limit": self.setup.find_limit,
                 "filter": self.runs.filter.setFocus,
                 "fold": lambda: self.runs.set_open(not self.runs.is_open()),
                 "log": self.dock.toggle_log,
@@ -174,22 +193,25 @@ class MainWindow(QMainWindow):
         )
 
     def show_workspace(self, key: str) -> None:
-        """Brings "train" or "compare" to the front, with its side column."""
+        """Brings "train", "memory" or "compare" to the front, with its side column."""
         index = [name for name, _, _ in WORKSPACES].index(key)
         if key != self.workspace:
             self._make_room(key)
         self._workspaces.setCurrentIndex(index)
-        self._side.setCurrentIndex(index)
+        self._side.setCurrentWidget(self.column if key == "compare" else self.setup)
+        self.setup.set_on_limits(key == "memory")
+        self._limits.refresh()
+        if key == "memory":
+            self._limits.open_newest()
         self.top_bar.set_workspace(key)
 
     def _make_room(self, workspace: str) -> None:
-        """Folds the dock over a comparison, which needs the height, and unfolds it again for training."""
-        if workspace == "compare":
+        """Folds the dock where the height is needed above it, and unfolds it again for training."""
+        if self.workspace == "train":
             self._dock_was_open = self.runs.is_open()
-            if len(self.runs.checked()) > 1:
-                self.runs.set_open(False)
-        elif self._dock_was_open:
-            self.runs.set_open(True)
+        is_low = self.dock.usual_height(self.height()) < OPEN_HEIGHT
+        is_crowded = {"compare": len(self.runs.checked()) > 1, "memory": is_low}
+        self.runs.set_open(self._dock_was_open and not is_crowded.get(workspace, False))
 
     @property
     def workspace(self) -> str:
@@ -204,6 +226,12 @@ class MainWindow(QMainWindow):
         super().showEvent(event)
         # after the first paint: the worker that it starts would take a core from it
         QTimer.singleShot(0, self.experiments.start)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        if self.dock.usual_height(event.oldSize().height()) != self.dock.usual_height(event.size().height()):
+            # a window that became low gives the plots the room, and one that became high the runs
+            self._fold_dock(self.runs.is_open())
 
     def closeEvent(self, event: QCloseEvent) -> None:
         if (
@@ -225,6 +253,7 @@ class MainWindow(QMainWindow):
         device = catalog.devices[0]
         self.top_bar.set_device(device)
         self._memory.start(device)
+        self._limits.refresh()
 
     def _submit(self, request: Request) -> None:
         try:
@@ -232,6 +261,7 @@ class MainWindow(QMainWindow):
         except ProblemError as error:
             self._tell(error.problem)
             return
+        self.notice.drop()
         if self.experiments.running is None:
             self._watch(run_ids)
         self.show_workspace("train")
@@ -240,6 +270,7 @@ class MainWindow(QMainWindow):
         """Shows the run that began, beside those it will be compared with."""
         self._watch(self.experiments.group(run_id))
         self.setup.set_running(True)
+        self.experiments.forecaster.set_busy(True)
         record = self.experiments.record(run_id)
         on_cpu = record is not None and self._trains_on_cpu(record.experiment.device)
         rate = self._repaint_hz or (CPU_REPAINT_HZ if on_cpu else GPU_REPAINT_HZ)
@@ -257,11 +288,27 @@ class MainWindow(QMainWindow):
         if self.experiments.running is not None:
             self.runs.set_progress(self.experiments.running, self.experiments.progress())
 
-    def _end(self, _run_id: str) -> None:
+    def _end(self, run_id: str) -> None:
         self._timer.stop()
         self.live.refresh()
         self.setup.set_running(False)
+        self.experiments.forecaster.set_busy(False)
+        self._offer_retries(run_id)
         self._show_comparison()
+
+    def _offer_retries(self, run_id: str) -> None:
+        """Offers what would fit, where a run ran out of memory and a forecast knows it."""
+        record = self.experiments.record(run_id)
+        if record is None or record.problem is None:
+            return
+        offers = [(retry.words, partial(self._retry, retry)) for retry in self.experiments.retries(run_id)]
+        if offers:
+            (words, do), other = offers[0], offers[1] if len(offers) > 1 else None
+            self.notice.tell(record.problem.message, record.problem.remedy, words, do, other=other)
+
+    def _retry(self, retry: Retry) -> None:
+        label = retry.experiment.precision.label
+        self._submit(Request("", ((label, retry.experiment),), is_comparison=False))
 
     def _watch(self, run_ids: tuple[str, ...]) -> None:
         """Puts runs into the live panel."""
@@ -321,7 +368,7 @@ class MainWindow(QMainWindow):
         self.compare.show_runs(self.column.choice(), [(run, self.experiments.live(run.id)) for run in runs])
 
     def _tell(self, problem: Problem) -> None:
-        self.notice.tell(problem.message, problem.remedy)
+        self.notice.tell(sentence(problem), problem.remedy)
 
     def _offer_waiting(self) -> None:
         left = self.experiments.left_waiting()
@@ -352,13 +399,14 @@ class MainWindow(QMainWindow):
             kept_bytes(Key.GEOMETRY, self.saveGeometry, self.restoreGeometry),
             kept_bytes(Key.SIDE_SPLITTER, body.saveState, body.restoreState),
             kept_bytes(Key.DOCK_SPLITTER, middle.saveState, middle.restoreState),
+            Kept(Key.MEMORY_LIMIT, self.memory_limit.state, self.memory_limit.restore),
             Kept(Key.WORKSPACE, lambda: self.workspace, self.show_workspace),
             Kept(Key.THEME, lambda: theme().mode, theme().set_mode),
         )
 
     def _dock_is_open(self) -> bool:
-        """Whether the dock is open, or will be again when the comparison that folded it is left."""
-        return self._dock_was_open if self.workspace == "compare" else self.runs.is_open()
+        """Whether the dock is open, or will be again when the workspace that folded it is left."""
+        return self._dock_was_open if self.workspace != "train" else self.runs.is_open()
 
     def _fold_dock(self, _is_open: bool) -> None:
         height, dock = self._middle.height(), self.dock.usual_height(self.height())

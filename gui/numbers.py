@@ -38,7 +38,7 @@ def ratio(value: float | None, baseline: float | None) -> str:
     """`value` over `baseline` as "1.89×", or nothing where that makes no sense."""
     if value is None or not baseline or not (math.isfinite(value) and math.isfinite(baseline)):
         return ""
-    return f"{value / baseline:.2f}×"
+    return f"{value / baseline:,.2f}×"
 
 
 def duration(seconds: float) -> str:
@@ -53,3 +53,9 @@ def duration(seconds: float) -> str:
         return f"{minutes} min"
     hours, minutes = divmod(minutes, 60)
     return f"{hours:,} h {minutes} min" if minutes else f"{hours:,} h"
+
+
+def gib(mib: float) -> str:
+    """MiB as GiB, to the tenth; small amounts finer."""
+    value = mib / 1024
+    return f"{value:,.1f}" if value >= 1 else f"{value:.2f}"

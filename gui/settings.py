@@ -30,6 +30,7 @@ class Key(StrEnum):
     TICKED_RUNS = "ticked_runs"
     RUNS_TABLE = "runs_table"
     WORKSPACE = "workspace"
+    MEMORY_LIMIT = "memory_limit"
 
 
 class Settings:

@@ -49,6 +49,7 @@ QLabel { background: transparent; border: none; font-size: 13px; }
 QLabel[role="title"], QLabel[role="app"] { font-family: $display; font-size: 15px; font-weight: 600; }
 QLabel[role="headline"] { font-family: $display; font-size: 30px; font-weight: 600; }
 QLabel[role="verdict"] { font-family: $display; font-size: 36px; font-weight: 600; }
+QLabel[role="answer"] { font-family: $display; font-size: 40px; font-weight: 600; letter-spacing: -0.6px; }
 QLabel[role="panelTitle"] { font-size: 13px; font-weight: 600; }
 QLabel[role="unit"], QLabel[role="hint"], QLabel[role="note"] { font-size: 12px; color: $text3; }
 QLabel[role="label"] { font-size: 12px; font-weight: 500; color: $text2; }
@@ -187,6 +188,8 @@ QTableView::item { border: none; border-bottom: 1px solid $line; padding: 0 8px;
 QTableView::item:selected, QTreeView::item:selected, QListView::item:selected {
     background: $bg2; color: $text;
 }
+QTableView[kind="tight"]::item { padding: 0 4px; }
+QTableView[kind="tight"] QHeaderView::section { padding: 0 4px; }
 QHeaderView { background: $bg1; border: none; }
 QHeaderView::section {
     background: $bg1; color: $text3; border: none; border-bottom: 1px solid $line;

@@ -14,10 +14,13 @@ from gui.panels.compare_column import Choice
 from gui.panels.compare_headline import Headline
 from gui.panels.compare_table import FigureTable
 from gui.panels.live_run import LiveRun
+from gui.panels.run_words import recipe_notes
 from gui.plots.bars import Bar, BarChart
 from gui.plots.curves import Curve
 from gui.plots.overlay import OverlayPlot
 from gui.widgets import ElidedLabel, label
+
+_MOST_FULL_NAMES = 3
 
 
 class ComparePanel(QScrollArea):
@@ -94,12 +97,13 @@ class ComparePanel(QScrollArea):
 
     def _show_bars(self, comparison: Comparison) -> None:
         self._bar_unit.set_whole_text("samples/s, whisker: 95 % within the run")
+        recipes = recipe_notes(comparison.runs)
         self.bars.set_bars(
             [
                 Bar(
                     run.experiment.precision,
                     run.experiment.precision.label,
-                    run.name,
+                    f"{recipes[run.id]}, {run.name}" if recipes[run.id] else run.name,
                     run.summary.samples_per_second if run.summary else None,
                     run.summary.samples_per_second_ci if run.summary else None,
                 )
@@ -113,7 +117,10 @@ class ComparePanel(QScrollArea):
             Curve(
                 record.id,
                 record.experiment.precision,
-                f"{record.experiment.precision.label}, {record.name}",
+                # with more than three the legend has room for one name each; the marker tells the precision
+                record.name
+                if len(self._runs) > _MOST_FULL_NAMES
+                else f"{record.experiment.precision.label}, {record.name}",
                 np.asarray(live.column(axis), dtype=np.float64),
                 np.asarray(live.column("loss"), dtype=np.float64),
             )

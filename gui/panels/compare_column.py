@@ -23,9 +23,10 @@ from PySide6.QtWidgets import (
 )
 
 from engine.experiment import Precision
+from engine.parts import PLAIN
 from engine.records.comparison import compare
 from engine.records.record import RunRecord
-from gui.panels.run_words import recipe_words
+from gui.panels.run_words import recipe_notes, recipe_words
 from gui.panels.setting_names import setting_name
 from gui.theme import theme
 from gui.widgets import ElidedLabel, Field, Marker, Segmented, divider, label, marker_pixmap
@@ -134,7 +135,7 @@ class ComparisonColumn(QFrame):
         self._baseline.blockSignals(True)
         self._baseline.clear()
         for run in self._runs:
-            name = f"{run.experiment.precision.label}   {_short(run.name)}"
+            name = f"{self._title(run)}   {_short(run.name)}"
             self._baseline.addItem(_icon(run, self.devicePixelRatioF()), name, run.id)
             self._baseline.setItemData(self._baseline.count() - 1, run.name, role=Qt.ItemDataRole.ToolTipRole)
         self._baseline.setCurrentIndex(self._baseline.findData(run_id))
@@ -153,12 +154,17 @@ class ComparisonColumn(QFrame):
             hint.setWordWrap(True)
             self._others.addWidget(hint)
 
+    def _title(self, run: RunRecord) -> str:
+        """The run's precision, and its recipe where the recipes differ: "FP32, plain"."""
+        recipe = recipe_notes(self._runs)[run.id]
+        return run.experiment.precision.label + (f", {recipe.lower()}" if recipe else "")
+
     def _row(self, run: RunRecord) -> QWidget:
         row = QFrame()
         row.setProperty("surface", "field")
         row.setFixedHeight(32)
         radio = QRadioButton()
-        radio.setAccessibleName(f"Headline: {run.experiment.precision.label}, {run.name}")
+        radio.setAccessibleName(f"Headline: {self._title(run)}, {run.name}")
         radio.setToolTip("Let the headline speak of this run")
         radio.setChecked(run.id == self._headline)
         radio.clicked.connect(lambda: self._choose_headline(run.id))
@@ -167,7 +173,7 @@ class ComparisonColumn(QFrame):
         layout.setContentsMargins(11, 0, 8, 0)
         layout.setSpacing(8)
         layout.addWidget(Marker(run.experiment.precision))
-        layout.addWidget(label(run.experiment.precision.label, "body"))
+        layout.addWidget(label(self._title(run), "body"))
         name = ElidedLabel(run.name, "unit")
         name.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
         layout.addWidget(name, 1)
@@ -217,9 +223,10 @@ def _short(name: str) -> str:
 
 
 def _first_baseline(runs: Sequence[RunRecord]) -> str | None:
-    """The first strict FP32 run, else the first of all."""
-    full = (run.id for run in runs if run.experiment.precision is Precision.FP32)
-    return next(full, runs[0].id if runs else None)
+    """The first strict FP32 run, of the plain recipe if there is one; else the first of all."""
+    full = [run for run in runs if run.experiment.precision is Precision.FP32]
+    plain = [run for run in full if run.experiment.step.recipe == PLAIN]
+    return next((run.id for run in (*plain, *full, *runs)), None)
 
 
 def _side(precision: Precision) -> QWidget:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from html import escape
 
 from PySide6.QtCore import Qt
@@ -10,11 +11,14 @@ from PySide6.QtWidgets import QLabel, QVBoxLayout, QWidget
 
 from engine.records.comparison import Cell, Comparison
 from engine.records.record import RunRecord, Status
+from gui.panels.run_words import recipe_notes
 from gui.panels.setting_names import in_a_sentence
 from gui.theme import theme
 from gui.widgets import label, set_property
 
 _WIDE = 900
+_ON_SHOW = ("precision", "step.recipe")
+"""What the heading of a run's column says, so that nobody takes it for the same."""
 _PERCENT = "\N{NO-BREAK SPACE}%"
 
 
@@ -67,8 +71,9 @@ class Headline(QWidget):
             labels = (run.experiment.precision.label, comparison.baseline.experiment.precision.label)
             self._write_small(f"{labels[0]} and {labels[1]} cannot be compared in speed", reason)
             return
-        against = f"{speed:.2f}× {_light('as fast as')} {_name(comparison.baseline)}"
-        lines = [f"{_name(run)} {_light('trained')} {against}"]
+        recipes = recipe_notes((comparison.baseline, run))
+        against = f"{speed:,.2f}× {_light('as fast as')} {_name(comparison.baseline, recipes)}"
+        lines = [f"{_name(run, recipes)} {_light('trained')} {against}"]
         rest = [part for part in (_memory(cells["peak_memory"]), _accuracy(cells, bases)) if part]
         if rest:
             lines.append(_light("in ") + _light(", ").join(rest) if "memory" in rest[0] else rest[0])
@@ -92,9 +97,12 @@ class Headline(QWidget):
         self._small.setVisible(bool(small))
 
 
-def _name(run: RunRecord) -> str:
+def _name(run: RunRecord, recipes: Mapping[str, str]) -> str:
     color = theme().palette.look(run.experiment.precision).color
-    return f"<span style='color:{color}'>{run.experiment.precision.label}</span>"
+    recipe = f" ({recipes[run.id].lower()})" if recipes[run.id] else ""
+    return f"<span style='color:{color}'>{run.experiment.precision.label}</span>" + (
+        _light(recipe) if recipe else ""
+    )
 
 
 def _light(text: str) -> str:
@@ -136,14 +144,14 @@ def _caution(comparison: Comparison, run: RunRecord) -> str:
 
 
 def _other_experiments(comparison: Comparison, run: RunRecord) -> list[str]:
-    """The further runs in the table that differ from the baseline in more than precision, by name."""
+    """The further runs that differ from the baseline in more than the heading of their column says."""
     base = comparison.runs.index(comparison.baseline)
     return [
         f"“{other.name}”"
         for place, other in enumerate(comparison.runs)
         if other not in (run, comparison.baseline)
         and any(
-            row.key != "precision" and row.values[place] != row.values[base] for row in comparison.settings
+            row.key not in _ON_SHOW and row.values[place] != row.values[base] for row in comparison.settings
         )
     ]
 

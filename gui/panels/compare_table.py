@@ -10,6 +10,7 @@ from PySide6.QtWidgets import QFrame, QGridLayout, QHBoxLayout, QLabel, QScrollA
 
 from engine.records.comparison import Cell, Comparison, Figure
 from engine.records.record import RunRecord
+from gui.panels.run_words import recipe_notes
 from gui.widgets import ElidedLabel, Marker, label
 
 _HEADING_HEIGHT, _ROW_HEIGHT = 40, 32
@@ -43,8 +44,9 @@ class FigureTable(QFrame):
         grid.addWidget(_heading_text("Metric"), 0, 0)
         grid.setColumnStretch(0, 4)
         last = len(comparison.figures)
+        recipes = recipe_notes(comparison.runs)
         for number, run in enumerate(comparison.runs):
-            grid.addWidget(_heading(run, run.id == headline), 0, 1 + 2 * number, 1, 2)
+            grid.addWidget(_heading(run, recipes[run.id], run.id == headline), 0, 1 + 2 * number, 1, 2)
             grid.setColumnStretch(1 + 2 * number, 3)
             grid.setColumnStretch(2 + 2 * number, 2)
         for row, line in enumerate(comparison.figures, start=1):
@@ -62,8 +64,11 @@ class FigureTable(QFrame):
                 grid.addWidget(_value(ratio, shaded, row == last), row, place + 1)
                 texts += [shown, ratio]
             self._texts.append(texts)
+        height = _HEADING_HEIGHT + _ROW_HEIGHT * last
+        # made while the window shows something else, the rows would ask for a pixel more for their border
+        inner.setFixedHeight(height)
         self._scroll.setWidget(inner)
-        self._needed = (inner.minimumSizeHint().width(), _HEADING_HEIGHT + _ROW_HEIGHT * last)
+        self._needed = (inner.minimumSizeHint().width(), height)
         self._fit_height()
 
     def texts(self) -> list[list[str]]:
@@ -85,7 +90,7 @@ class FigureTable(QFrame):
 def _against(figure: Figure, cell: Cell) -> str:
     """The ratio, or the difference where a ratio means nothing."""
     if cell.ratio is not None:
-        return f"{cell.ratio:.2f}×"
+        return f"{cell.ratio:,.2f}×"
     if cell.difference is None or not math.isfinite(cell.difference):
         return ""
     if float(f"{cell.difference:.{figure.digits}f}") == 0:
@@ -101,7 +106,7 @@ def _heading_text(text: str) -> QLabel:
     return result
 
 
-def _heading(run: RunRecord, shaded: bool) -> QWidget:
+def _heading(run: RunRecord, recipe: str, shaded: bool) -> QWidget:
     holder = QFrame()
     holder.setProperty("cell", "shadedHeading" if shaded else "heading")
     holder.setFixedHeight(_HEADING_HEIGHT)
@@ -111,7 +116,7 @@ def _heading(run: RunRecord, shaded: bool) -> QWidget:
     row.addStretch(1)
     row.addWidget(Marker(run.experiment.precision))
     row.addWidget(label(run.experiment.precision.label, "strong"))
-    name = ElidedLabel(run.name, "unit")
+    name = ElidedLabel(f"{recipe}, {run.name}" if recipe else run.name, "unit")
     name.setMaximumWidth(120)
     row.addWidget(name)
     return holder

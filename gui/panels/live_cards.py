@@ -77,7 +77,9 @@ class LiveCards(QWidget):
 
     def _show_speed(self, runs: Sequence[LiveRun]) -> None:
         rates = [figures.samples_per_second(run) for run in runs]
-        self.throughput.set_title("Throughput", runs[0].unit if runs else "img/s")
+        unit = runs[0].unit if runs else "img/s"
+        # the longer unit has no room beside a ratio; the plot below and the tip tell it whole
+        self.throughput.set_title("Throughput", "/s" if unit == "samples/s" else unit)
         notes = [run.summary.speed_note or "" if run.summary is not None else "" for run in runs]
         _fill(self.throughput, runs, rates, notes)
         _fill(self.step_time, runs, [figures.step_ms(run) for run in runs], notes)
@@ -86,7 +88,9 @@ class LiveCards(QWidget):
         peaks = [figures.peak_memory_mib(run) for run in runs]
         unit, scale = memory_unit(peaks)
         on_cpu = any(figures.is_on_cpu(run) for run in runs)
-        self.memory.set_title("Peak memory" if on_cpu or not runs else "Peak VRAM", unit)
+        # until a run has told its memory nobody knows whose it is
+        known = any(peak is not None for peak in peaks)
+        self.memory.set_title("Peak VRAM" if known and not on_cpu else "Peak memory", unit)
         _fill(self.memory, runs, [None if peak is None else peak / scale for peak in peaks])
 
     def _show_quality(self, runs: Sequence[LiveRun]) -> None:

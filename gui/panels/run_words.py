@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from engine.events import Summary
 from engine.experiment import Experiment
 from engine.parts import FAST, PLAIN
+from engine.records.record import RunRecord
 from gui.numbers import number
 
 _PART_NAMES = {
@@ -40,6 +41,13 @@ def recipe_words(recipe: str) -> str:
     if recipe in (PLAIN, FAST):
         return recipe_title(recipe)
     return ", ".join(_PART_NAMES.get(part, part) for part in recipe.split("+"))
+
+
+def recipe_notes(runs: Sequence[RunRecord]) -> dict[str, str]:
+    """The recipe that each run was asked for ("Fast"), by the run's id; empty where all had the same."""
+    recipes = {run.id: run.experiment.step.recipe for run in runs}
+    differ = len(set(recipes.values())) > 1
+    return {run_id: recipe_title(recipe) if differ else "" for run_id, recipe in recipes.items()}
 
 
 def left_out_words(left_out: Mapping[str, str]) -> str:

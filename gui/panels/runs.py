@@ -23,6 +23,7 @@ from gui.widgets import Button, IconButton, label, set_text
 
 HEADER_HEIGHT = 40
 _NOT_RESUMED = "Runs cannot be resumed here."
+_NOT_BEGUN = "Runs cannot be begun here."
 _NO_RUNS = "No runs yet. Each run is kept here with its curves and figures, also after a restart."
 
 
@@ -36,6 +37,7 @@ class RunsPanel(QWidget):
     rename_requested = Signal(object, str)  # RunRecord, the new name
     stop_requested = Signal()
     take_out_requested = Signal(str)
+    begin_requested = Signal(str)
     resume_requested = Signal(str)
     open_requested = Signal(str)
     details_requested = Signal(str)
@@ -48,6 +50,7 @@ class RunsPanel(QWidget):
         self.filter = FilterEdit()
         self._is_open = True
         self._resume_obstacle: Callable[[RunRecord], str | None] = lambda _run: _NOT_RESUMED
+        self._begin_obstacle: Callable[[RunRecord], str | None] = lambda _run: _NOT_BEGUN
         self._empty = label(_NO_RUNS, "empty")
         self._empty.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self.pages = QStackedWidget()
@@ -105,6 +108,10 @@ class RunsPanel(QWidget):
         """How the panel learns why a run that is over cannot go on; None where it can."""
         self._resume_obstacle = obstacle
 
+    def set_begin_obstacle(self, obstacle: Callable[[RunRecord], str | None]) -> None:
+        """How the panel learns why a queued run is not for this window to begin; None where it is."""
+        self._begin_obstacle = obstacle
+
     def state(self) -> dict[str, Any]:
         """What survives a restart: how the table is sorted."""
         header = self.table.horizontalHeader()
@@ -153,6 +160,8 @@ class RunsPanel(QWidget):
         if run.status is Status.RUNNING:
             entries.append(("Stop", None, self.stop_requested.emit))
         elif run.status is Status.QUEUED:
+            waits = self._begin_obstacle(run)
+            entries.append(("Run", waits, lambda: self.begin_requested.emit(run.id)))
             entries.append(("Take out of the queue", None, self.delete_highlighted))
         else:
             obstacle = self._resume_obstacle(run)
@@ -220,7 +229,9 @@ class RunsPanel(QWidget):
 
     def _refresh(self) -> None:
         total, ticked = self.model.total, len(self.checked())
-        set_text(self._count, f"{total:,}")
+        # those that wait stand at the end of the table, out of sight of who has just queued one
+        waiting = f" · {self.model.queued:,} queued" if self.model.queued else ""
+        set_text(self._count, f"{total:,}{waiting}")
         set_text(self._selected, f"{ticked:,} selected" if ticked else "")
         set_text(self._empty, _NO_RUNS if not total else f"No run matches “{self.filter.text().strip()}”.")
         self.pages.setCurrentIndex(0 if self.model.rowCount() else 1)

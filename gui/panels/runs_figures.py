@@ -144,7 +144,7 @@ def cell_text(run: RunRecord, column: Column, baselines: Baselines) -> str:
             return _number(accuracy_percent(run), ".1f")
         case Column.RATIO:
             ratio = baselines.ratio(run)
-            return NOTHING if ratio is None else f"{ratio:.2f}×"
+            return NOTHING if ratio is None else f"{ratio:,.2f}×"
         case Column.STATUS:
             return STATUS_WORDS[run.status]
         case _:

@@ -135,6 +135,11 @@ class RunsModel(QAbstractTableModel):
         """How many runs there are, shown or not."""
         return len(self._runs)
 
+    @property
+    def queued(self) -> int:
+        """How many of them wait for their turn."""
+        return sum(run.status is Status.QUEUED for run in self._runs.values())
+
     # What follows are Qt's own names.
 
     def rowCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008

@@ -15,11 +15,11 @@ from gui.panels.runs_model import RunsModel
 _ROOMY = {
     Column.TICK: 40,
     Column.MARKER: 28,
-    Column.NAME: 108,
+    Column.NAME: 106,
     Column.WHEN: 68,
     Column.MODEL: 104,
     Column.DATASET: 112,
-    Column.PRECISION: 100,
+    Column.PRECISION: 102,
     Column.RECIPE: 76,
     Column.BATCH: 64,
     Column.SPEED: 76,
@@ -38,12 +38,14 @@ _COMPACT = {
     Column.PRECISION: 84,
     Column.RECIPE: 64,
     Column.BATCH: 56,
-    Column.SPEED: 60,
-    Column.PEAK: 74,
+    Column.SPEED: 70,
+    Column.PEAK: 66,
     Column.ACCURACY: 60,
     Column.RATIO: 68,
     Column.STATUS: 136,
 }
+# with the longest names of a precision and a speed of seven figures whole
+_MIDDLING = {**_COMPACT, Column.MODEL: 100, Column.PRECISION: 102, Column.SPEED: 76, Column.PEAK: 74}
 # what a narrow table does without, first to go first; the tip of the name still tells it
 _DISPENSABLE = (Column.DATASET, Column.BATCH, Column.RECIPE, Column.WHEN, Column.MODEL)
 
@@ -142,15 +144,23 @@ class RunsTable(QTableView):
         self.sortByColumn(Column.WHEN, Qt.SortOrder.DescendingOrder)
 
     def _fit_columns(self) -> None:
-        room = self.viewport().width()
-        widths = _ROOMY if room >= sum(_ROOMY.values()) else _COMPACT
+        widths, hidden = _fitting(self.viewport().width())
         # set anew only when the table changes its density: in between the user's own widths hold
         if widths is not self._widths:
             self._widths = widths
             for column, width in widths.items():
                 self.setColumnWidth(column, width)
-        spare = room - sum(widths.values())
         for column in _DISPENSABLE:
-            self.setColumnHidden(column, spare < 0)
-            if spare < 0:
-                spare += widths[column]
+            self.setColumnHidden(column, column in hidden)
+
+
+def _fitting(room: int) -> tuple[dict[Column, int], set[Column]]:
+    """The widths of the columns in so many pixels, and the columns for which there is no room."""
+    widths = _ROOMY if sum(_ROOMY.values()) <= room else _COMPACT
+    spare, hidden = room - sum(widths.values()), set[Column]()
+    for column in _DISPENSABLE:
+        if spare < 0:
+            hidden.add(column)
+            spare += widths[column]
+    more = sum(width - widths[column] for column, width in _MIDDLING.items() if column not in hidden)
+    return (_MIDDLING if 0 < more <= spare else widths), hidden

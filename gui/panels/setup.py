@@ -25,6 +25,7 @@ from gui.panels.setup_check import (
 from gui.panels.setup_draft import Draft
 from gui.panels.setup_foot import SetupFoot
 from gui.panels.setup_form import SetupForm
+from gui.panels.setup_limit import limit_plan, limit_reason, limit_request, limit_words
 from gui.panels.setup_saving import SavePresetDialog
 from gui.widgets import IconButton, label
 
@@ -33,6 +34,7 @@ __all__ = ["Request", "SetupPanel"]
 WIDTH = 320
 _LOOKING = "Looking at this machine…"
 _BUSY = "A run is training; add this one to the queue."
+_SEARCHING = "A search is going on; add this to the queue."
 
 
 class SetupPanel(QFrame):
@@ -43,6 +45,8 @@ class SetupPanel(QFrame):
 
     run_requested = Signal(object)  # Request
     queue_requested = Signal(object)  # Request
+    limit_requested = Signal(object)  # Request
+    limit_refused = Signal(str)
     problem_raised = Signal(object)  # Problem
     draft_changed = Signal()
 
@@ -54,6 +58,9 @@ class SetupPanel(QFrame):
         self._catalog: Catalog | None = None
         self._outcome = Outcome((), {})
         self._is_running = False
+        self._is_searching = False
+        self._on_limits = False
+        self._took_batch = False
         self.run_action = self._action("Train", self._run)
         self.queue_action = self._action("Add to queue", self._enqueue)
         self.save_action = self._action("Save as a preset…", self.save_preset)
@@ -74,6 +81,7 @@ class SetupPanel(QFrame):
     def choose_preset(self, name: str) -> None:
         """Begins anew from a preset. Raises KeyError for one that is not offered."""
         preset = {found.name: found for found in self._presets}[name]
+        self._took_batch = False
         self._put(Draft(preset, has_gpu=self._has_gpu))
 
     def set_catalog(self, catalog: Catalog) -> None:
@@ -88,6 +96,45 @@ class SetupPanel(QFrame):
         if is_running != self._is_running:
             self._is_running = is_running
             self._refresh()
+
+    def set_searching(self, is_searching: bool) -> None:
+        """While a search for the largest batch goes on, all else can only be queued."""
+        if is_searching != self._is_searching:
+            self._is_searching = is_searching
+            self._refresh()
+
+    def set_on_limits(self, on_limits: bool) -> None:
+        """Beside the workspace Memory limit the button searches, whatever the preset is for."""
+        if on_limits != self._on_limits:
+            self._on_limits = on_limits
+            self._refresh()
+
+    @property
+    def finds_limit(self) -> bool:
+        """Whether the button searches for the largest batch in place of training."""
+        of_preset = self._draft is not None and self._draft.preset.kind == "probe"
+        return self._on_limits or (of_preset and not self._took_batch)
+
+    def use_batch(self, batch_size: int) -> None:
+        """Puts a batch size that a search has found into the form."""
+        self._took_batch = True
+        self._edit("batch_size", f"{batch_size:,}")
+
+    def set_memory_cap(self, text: str) -> None:
+        """Puts the memory of a smaller card into the form, in GiB; empty for the device's own."""
+        self._edit("memory_cap_gib", text)
+
+    def text(self, key: str) -> str:
+        """What stands in a field of the form; empty while there is no form."""
+        return self._draft.text(key) if self._draft is not None else ""
+
+    def find_limit(self) -> None:
+        """Asks for a search of the form as it is, or tells why there can be none."""
+        wanted = limit_request(self._draft, self._outcome, self._catalog)
+        if wanted is not None:
+            self.limit_requested.emit(wanted)
+        else:
+            self.limit_refused.emit(limit_reason(self._outcome, self._catalog) or _LOOKING)
 
     def use_settings(self, experiment: Experiment) -> None:
         """Puts a run's settings into the form, as changes to the chosen preset."""
@@ -175,11 +222,17 @@ class SetupPanel(QFrame):
             self._put(self._draft.with_name(text))
 
     def _run(self) -> None:
+        if self.finds_limit:
+            self.find_limit()
+            return
         wanted = self.request()
         if wanted is not None:
             self.run_requested.emit(wanted)
 
     def _enqueue(self) -> None:
+        if self.finds_limit:
+            self.find_limit()
+            return
         wanted = self.request()
         if wanted is not None:
             self.queue_requested.emit(wanted)
@@ -190,17 +243,27 @@ class SetupPanel(QFrame):
             self._outcome = check(draft, self._catalog)
             self.form.show_draft(draft, self._catalog)
             self.form.show_outcome(self._outcome)
-            self.run_action.setText(button_words(draft, self._outcome))
-        against = self._outcome.reason if draft is not None else "There is no preset to begin with."
+            words = limit_words(draft) if self.finds_limit else button_words(draft, self._outcome)
+            self.run_action.setText(words)
+        against = self._reason()
         if against is None and self._catalog is None:
             against = _LOOKING
         self._enable(self.queue_action, against, "Runs this after everything that waits already")
-        against = against or (_BUSY if self._is_running else None)
-        self._enable(self.run_action, against, plan_words(self._outcome, self._catalog))
-        self.foot.show_line(against or plan_words(self._outcome, self._catalog))
+        busy = _SEARCHING if self._is_searching else _BUSY if self._is_running else None
+        against = against or busy
+        plan = plan_words(self._outcome, self._catalog)
+        if self.finds_limit and draft is not None:
+            plan = limit_plan(draft)
+        self._enable(self.run_action, against, plan)
+        self.foot.show_line(against or plan)
         unsound = self._outcome.reason if draft is not None else against
         self._enable(self.save_action, unsound, "Save these settings as a preset of your own")
         self._enable(self.reset_action, None if draft else against, "Back to the preset as it is")
+
+    def _reason(self) -> str | None:
+        if self._draft is None:
+            return "There is no preset to begin with."
+        return limit_reason(self._outcome, self._catalog) if self.finds_limit else self._outcome.reason
 
     @staticmethod
     def _enable(action: QAction, against: str | None, tip: str) -> None:
@@ -219,6 +282,7 @@ class SetupPanel(QFrame):
         self.form.unit_toggled.connect(self._toggle_unit)
         self.form.ticked.connect(self._tick)
         self.form.name_edited.connect(self._name)
+        self.form.limit_asked.connect(self.find_limit)
 
     def _lay_out(self) -> None:
         head = QHBoxLayout()

@@ -21,13 +21,18 @@ def applies(key: str, text: Text, ticked: Sequence[Precision], catalog: Catalog 
     if key == "optimizer.momentum":
         return text("optimizer.name") == "sgd"
     if table == "scaler" and key != "scaler.mode":
-        return text("scaler.mode") != "off"
+        return _scales(text("scaler.mode"), ticked)
     if key == "checkpoint.every":
         return text("checkpoint.last") == "true"
     if catalog is None:
         return True
     dataset = catalog.dataset(text("dataset"))
     return dataset is None or _with_dataset(key, text, dataset, catalog.device(text("device")))
+
+
+def _scales(mode: str, ticked: Sequence[Precision]) -> bool:
+    """Whether any of the runs has a loss scaler, as `Experiment.uses_scaler` has it for one."""
+    return mode == "on" or (mode == "auto" and Precision.FP16 in ticked)
 
 
 def _in_schedule(key: str, schedule: str) -> bool:

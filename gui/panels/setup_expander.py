@@ -14,7 +14,7 @@ _INDENT = 20
 
 
 class Expander(QAbstractButton):
-    """A chevron and a title, as wide as its words; checked means open."""
+    """A chevron and a title; it takes a press anywhere in its row. Checked means open."""
 
     def __init__(self, text: str, tooltip: str) -> None:
         super().__init__()
@@ -25,7 +25,7 @@ class Expander(QAbstractButton):
         self.setToolTip(tooltip)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setCursor(Qt.CursorShape.PointingHandCursor)
-        self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
+        self.setSizePolicy(QSizePolicy.Policy.Minimum, QSizePolicy.Policy.Fixed)
         theme().changed.connect(self.update)
 
     def sizeHint(self) -> QSize:

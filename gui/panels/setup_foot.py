@@ -5,6 +5,7 @@ from __future__ import annotations
 from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QFrame, QVBoxLayout, QWidget
 
+from gui.panels.setup_need import NeedLine
 from gui.widgets import Button, label, set_text
 
 
@@ -15,6 +16,7 @@ class SetupFoot(QFrame):
         super().__init__(parent)
         self.setProperty("surface", "foot")
         self._run, self._queue = run, queue
+        self.need = NeedLine()
         self.line = label("", "label")
         self.line.setWordWrap(True)
         self.run_button = Button("Train", "primary", "")
@@ -22,6 +24,7 @@ class SetupFoot(QFrame):
         layout = QVBoxLayout(self)
         layout.setContentsMargins(16, 16, 16, 16)
         layout.setSpacing(8)
+        layout.addWidget(self.need)
         layout.addWidget(self.line)
         layout.addSpacing(4)
         layout.addWidget(self.run_button)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QToolButton, QVBoxLayout, QWidget
 
 from engine.catalog import Catalog
 from engine.experiment import Precision
@@ -41,6 +41,7 @@ class SetupForm(QWidget):
     unit_toggled = Signal()
     ticked = Signal(object)  # tuple[Precision, ...]
     name_edited = Signal(str)
+    limit_asked = Signal()
 
     def __init__(self) -> None:
         super().__init__()
@@ -49,6 +50,8 @@ class SetupForm(QWidget):
         self.dataset = ChoiceBox(LABELS["dataset"], TIPS["dataset"])
         self.path = FolderEdit(LABELS["path"], TIPS["path"])
         self.batch_size = NumberEdit(LABELS["batch_size"], TIPS["batch_size"])
+        self.find_max = _link("Find max", "Search for the largest batch that fits (Ctrl+M)")
+        self.batch_size.put_right(self.find_max)
         self.length = LengthEdit("Length", TIPS["length"])
         self.recipe = RecipeEdit()
         self.chips = {precision: PrecisionChip(precision) for precision in Precision}
@@ -185,7 +188,18 @@ class SetupForm(QWidget):
         }
         for key, control in plain.items():
             control.edited.connect(lambda text, key=key: self.edited.emit(key, text))
+        self.find_max.clicked.connect(self.limit_asked)
         self.length.edited.connect(self.length_edited)
         self.length.unit_toggled.connect(self.unit_toggled)
         self.more.form.edited.connect(self.edited)
         self.more.form.name_edited.connect(self.name_edited)
+
+
+def _link(words: str, tip: str) -> QToolButton:
+    button = QToolButton()
+    button.setText(words)
+    button.setProperty("kind", "link")
+    button.setCursor(Qt.CursorShape.PointingHandCursor)
+    button.setAccessibleName(words)
+    button.setToolTip(tip)
+    return button

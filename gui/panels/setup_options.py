@@ -58,14 +58,15 @@ class OptionsForm(QWidget):
 
     def _make_grid(self, group: Group) -> QGridLayout:
         grid = QGridLayout()
-        grid.setContentsMargins(0, 0, 0, 4)
+        grid.setContentsMargins(0, 0, 0, 8)
         grid.setHorizontalSpacing(8)
         grid.setVerticalSpacing(0)
         grid.setColumnStretch(0, 1)
         grid.setColumnStretch(1, 1)
-        heading = self._headings[group.title] = label(group.title, "heading")
-        heading.setFixedHeight(24)
-        grid.addWidget(heading, 0, 0, 1, 2, Qt.AlignmentFlag.AlignTop)
+        heading = self._headings[group.title] = label(group.title, "value")
+        heading.setFixedHeight(28)
+        heading.setAlignment(Qt.AlignmentFlag.AlignTop)
+        grid.addWidget(heading, 0, 0, 1, 2)
         for option in group.options:
             field = Field(option.label, self._make_control(option))
             field.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Maximum)
@@ -151,8 +152,7 @@ class MoreOptions(QWidget):
     def _lay_out(self) -> None:
         row = QHBoxLayout()
         row.setContentsMargins(0, 0, 0, 0)
-        row.addWidget(self._head)
-        row.addStretch()
+        row.addWidget(self._head, 1)
         row.addWidget(self._note)
         lines = QVBoxLayout(self._summary)
         lines.setContentsMargins(20, 0, 0, 0)

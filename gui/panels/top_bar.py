@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from PySide6.QtCore import QSize, Qt, Signal
+from PySide6.QtGui import QIcon
 from PySide6.QtWidgets import QButtonGroup, QFrame, QHBoxLayout, QLabel, QPushButton, QWidget
 
 from engine.catalog import DeviceEntry
 from engine.experiment import Precision
-from gui.icons import pixmap
+from gui.icons import icon, pixmap
 from gui.theme import theme
 from gui.widgets import DeviceChip, IconButton, label
 
 SIDE_WIDTH = 320
+_AT_WORK = ", at work"
 
 
 class TopBar(QFrame):
@@ -29,6 +31,7 @@ class TopBar(QFrame):
         self.setProperty("surface", "bar")
         self.setFixedHeight(52)
         self._tabs: dict[str, QPushButton] = {}
+        self._busy: set[str] = set()
         self.device = DeviceChip()
         self._theme_button = IconButton("moon", "Theme", "Switch between dark and light (Ctrl+T)")
         self._theme_button.clicked.connect(self.theme_toggled)
@@ -52,6 +55,14 @@ class TopBar(QFrame):
     def set_workspace(self, key: str) -> None:
         """Shows a workspace's tab as the current one, without emitting `workspace_chosen`."""
         self._tabs[key].setChecked(True)
+
+    def set_busy(self, key: str, is_busy: bool) -> None:
+        """Marks a workspace's tab while something goes on in it."""
+        tab = self._tabs[key]
+        self._busy = self._busy | {key} if is_busy else self._busy - {key}
+        self._show_busy()
+        name = tab.accessibleName().removesuffix(_AT_WORK)
+        tab.setAccessibleName(name + _AT_WORK if is_busy else name)
 
     def set_device(self, device: DeviceEntry) -> None:
         """Shows the device that experiments train on."""
@@ -94,8 +105,13 @@ class TopBar(QFrame):
         self._tabs[workspaces[0][0]].setChecked(True)
         return row
 
+    def _show_busy(self) -> None:
+        for key, tab in self._tabs.items():
+            tab.setIcon(icon("ring", theme().palette.text, 12) if key in self._busy else QIcon())
+
     def _recolor(self) -> None:
         palette = theme().palette
+        self._show_busy()
         self._theme_button.set_icon("moon" if palette.is_dark else "sun")
         self._logo.setPixmap(pixmap("logo", palette.text, 24, self.devicePixelRatioF()))
         self._logo.setFixedSize(QSize(24, 24))

@@ -15,7 +15,7 @@ from gui.plots.ticks import linear_ticks
 from gui.theme import theme
 from gui.widgets import draw_marker
 
-_NAMES, _AXIS, _BAR, _PITCH, _LEAST_PITCH = 100.0, 24.0, 32.0, 64.0, 34.0
+_NAMES, _AXIS, _BAR, _PITCH, _LEAST_PITCH = 116.0, 24.0, 32.0, 64.0, 34.0
 
 
 @dataclass(frozen=True)

@@ -116,7 +116,10 @@ class FramePainter:
         self._painter.drawLine(QPointF(edge, shade.top()), QPointF(edge, shade.bottom()))
         if self._frame.shade_text and self._area.height() >= _LEAST_HEIGHT_FOR_WORDS:
             self._painter.setPen(QColor(self._palette.text3))
-            self._painter.drawText(QPointF(right + 6, self._area.bottom() - 6), self._frame.shade_text)
+            width = self._metrics.horizontalAdvance(self._frame.shade_text)
+            # beside the shade, or within it where all or nearly all is warm-up
+            left = right + 6 if right + 6 + width <= self._area.right() else right - 6 - width
+            self._painter.drawText(QPointF(left, self._area.bottom() - 6), self._frame.shade_text)
 
     def _paint_y_texts(self) -> None:
         ascent = self._metrics.capHeight() / 2

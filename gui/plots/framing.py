@@ -50,8 +50,13 @@ def with_capacity(
 
 def x_ticks(x_range: Range, most: int, x_axis: XAxis) -> tuple[Tick, ...]:
     """Ticks of which the last carries the unit."""
-    ticks: Sequence[Tick] = linear_ticks(*x_range, most, whole=x_axis == "steps")
+    return with_unit(linear_ticks(*x_range, most, whole=x_axis == "steps"), x_axis)
+
+
+def with_unit(ticks: Sequence[Tick], x_axis: XAxis) -> tuple[Tick, ...]:
+    """The ticks of an x axis, with its unit behind the last one."""
     if not ticks:
         return ()
-    unit = "steps" if x_axis == "steps" else "s"
-    return (*ticks[:-1], replace(ticks[-1], text=f"{ticks[-1].text} {unit}"))
+    last = ticks[-1]
+    unit = "s" if x_axis == "seconds" else "step" if last.text == "1" else "steps"
+    return (*ticks[:-1], replace(last, text=f"{last.text} {unit}"))

@@ -15,6 +15,7 @@ from gui.numbers import NONE, number
 from gui.plots.canvas import PlotCanvas
 from gui.plots.curves import Curve
 from gui.plots.frame import Frame
+from gui.plots.framing import with_unit
 from gui.plots.legend import Entry, LegendRow
 from gui.plots.scales import extent
 from gui.plots.smoothing import Values, local_line
@@ -149,8 +150,7 @@ class OverlayPlot(QFrame):
 
     def _x_ticks(self, right: float, most: int) -> tuple[Tick, ...]:
         ticks = linear_ticks(0.0, right, most, whole=not self.by_time)
-        last = ticks[-1]
-        return (*ticks[:-1], Tick(last.position, f"{last.text} {'s' if self.by_time else 'steps'}"))
+        return with_unit(ticks, "seconds" if self.by_time else "steps")
 
     def _read_at(self, place: float | None) -> None:
         self.canvas.set_crosshair(place)

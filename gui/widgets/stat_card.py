@@ -6,15 +6,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QResizeEvent
+from PySide6.QtGui import QFont, QFontMetrics, QResizeEvent
 from PySide6.QtWidgets import QFrame, QGridLayout, QHBoxLayout, QSizePolicy, QVBoxLayout, QWidget
 
 from engine.experiment import Precision
+from gui.fonts import font
 from gui.widgets.labels import ElidedLabel, label, set_precision, set_property, set_text
 from gui.widgets.markers import Marker
 
 _ROW, _LOW_ROW = 26, 20
 _NARROW = 170
+_LARGE = font(18, 600, display=True)
+_GAP, _MARKER = 6, 24
+"""Between the parts of a row, and of a marker with the gaps on both sides of the name."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +64,12 @@ class _Row:
         for part in (self.value, self.after):
             part.setToolTip(row.detail)
 
+    def width_at(self, large: QFont) -> int:
+        """How wide the figure is in the `large` font, with what stands behind it, in pixels."""
+        value = QFontMetrics(large).horizontalAdvance(self.value.text())
+        after = self.after.sizeHint().width() if self.after.text() else 0
+        return value + after + (4 if value and after else 0)
+
 
 class StatCard(QFrame):
     """One figure of up to four runs, 174 x 96 px or larger."""
@@ -74,7 +84,7 @@ class StatCard(QFrame):
         self._unit = label(unit, "unit")
         self._ratio = label("", "ratio")
         self._rows: list[_Row] = []
-        self._compact = self._narrow = False
+        self._compact = self._narrow = self._crowded = False
         self._head = QHBoxLayout()
         self._head.setSpacing(6)
         self._head.addWidget(self._title)
@@ -82,7 +92,7 @@ class StatCard(QFrame):
         self._head.addStretch(1)
         self._head.addWidget(self._ratio)
         self._grid = QGridLayout()
-        self._grid.setHorizontalSpacing(6)
+        self._grid.setHorizontalSpacing(_GAP)
         self._grid.setVerticalSpacing(0)
         self._grid.setColumnStretch(1, 1)
         self._column = QVBoxLayout(self)
@@ -104,6 +114,7 @@ class StatCard(QFrame):
         if narrow != self._narrow:
             self._narrow = narrow
             self._apply_size()
+        self._make_room()
 
     def _apply_size(self) -> None:
         side = 8 if self._narrow else 11
@@ -141,12 +152,29 @@ class StatCard(QFrame):
             self._drop_last_row()
         for shown, row in zip(self._rows, rows, strict=True):
             shown.show(row)
+        self._make_room()
         spoken = "; ".join(f"{row.name} {row.value} {row.after}".strip() for row in rows)
         self.setAccessibleName(f"{self._title.text()} {self._unit.text()}: {spoken}")
 
     def _fit(self, number: int, row: _Row) -> None:
         self._grid.setRowMinimumHeight(number, _LOW_ROW if self._compact else _ROW)
-        set_property(row.value, "role", "statSmall" if self._compact or self._narrow else "stat")
+        set_property(row.value, "role", "statSmall" if self._is_small else "stat")
+
+    @property
+    def _is_small(self) -> bool:
+        return self._compact or self._narrow or self._crowded
+
+    def _make_room(self) -> None:
+        """Sets the figures smaller where they would cut a run's name short."""
+        names = max((row.name.sizeHint().width() for row in self._rows), default=0)
+        values = max((row.width_at(_LARGE) for row in self._rows), default=0)
+        margins = self._column.contentsMargins()
+        room = self.width() - margins.left() - margins.right()
+        crowded = _MARKER + names + values > room
+        if crowded != self._crowded:
+            self._crowded = crowded
+            for number, row in enumerate(self._rows):
+                self._fit(number, row)
 
     def _drop_last_row(self) -> None:
         row = self._rows.pop()

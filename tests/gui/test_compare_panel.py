@@ -10,7 +10,15 @@ from typing import Any
 import numpy as np
 import pytest
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QAbstractButton, QComboBox, QHBoxLayout, QLabel, QRadioButton, QWidget
+from PySide6.QtWidgets import (
+    QAbstractButton,
+    QComboBox,
+    QHBoxLayout,
+    QLabel,
+    QRadioButton,
+    QStackedWidget,
+    QWidget,
+)
 from pytestqt.qtbot import QtBot
 
 from engine.events import Environment, Failed, Finished, Samples, Started, Summary
@@ -500,3 +508,51 @@ def test_other_experiments_in_the_table_are_named(workspace: Workspace, trained:
     workspace.show(runs[0], stranger, runs[1])
     workspace.choose(runs[1].name)
     assert "“big” is another experiment" in workspace.words
+
+
+def test_runs_that_differ_in_recipe_are_told_apart_and_plain_is_the_baseline(
+    workspace: Workspace, trained: Trained
+) -> None:
+    fast = {"step": {"recipe": "fast"}}
+    runs = [
+        trained("fp32", 2_000.0, settings=fast),
+        trained("fp32", 1_000.0),
+        trained("bf16", 1_500.0),
+        trained("bf16", 4_500.0, settings=fast),
+    ]
+    workspace.show(*runs)
+    assert workspace.column.choice().baseline == runs[1].id
+    workspace.choose(runs[3].name)
+    assert "BF16 AMP (fast) trained 4.50× as fast as FP32 (plain)" in workspace.words
+    assert "speed recipe" in workspace.words
+    assert "another experiment" not in workspace.words and "other experiments" not in workspace.words
+    said = {label.text() for label in workspace.column.findChildren(QLabel)}
+    assert {"FP32, fast", "BF16 AMP, plain", "BF16 AMP, fast"} <= said
+
+
+def test_where_all_have_one_recipe_none_is_named(workspace: Workspace, trained: Trained) -> None:
+    workspace.show(trained("fp32", 1_000.0), trained("bf16", 1_500.0))
+    assert "plain" not in workspace.words
+
+
+def test_the_last_line_of_the_table_is_seen_whole_also_if_it_was_made_out_of_sight(
+    qtbot: QtBot, store: Store, trained: Trained
+) -> None:
+    pages, panel, column = QStackedWidget(), ComparePanel(), ComparisonColumn()
+    qtbot.addWidget(pages)
+    qtbot.addWidget(column)
+    pages.addWidget(QWidget())
+    pages.addWidget(panel)
+    pages.resize(1_100, 740)
+    pages.show()
+    runs = [trained(precision, 1_000.0) for precision in ("fp32", "bf16", "fp32", "bf16")]
+    column.set_runs(runs)
+    panel.show_runs(column.choice(), [(run, replayed(store, run)) for run in runs])
+    pages.setCurrentWidget(panel)
+    last = next(one for one in panel.table.findChildren(QLabel) if one.text() == "Skipped steps")
+
+    def is_whole() -> bool:
+        bottom = last.mapTo(panel.table, last.rect().bottomLeft()).y()
+        return 200 < bottom < panel.table.height()
+
+    qtbot.waitUntil(is_whole)

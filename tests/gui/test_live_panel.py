@@ -214,6 +214,14 @@ class TestLivePanel:
         assert cards.scale.texts() == ("FP32 not used", "FP16 AMP 32,768")
         assert cards.skipped.texts() == ("FP32 not used", "FP16 AMP 3of 126")
 
+    def test_until_memory_is_told_nobody_says_whose_it_is(self, panel: LivePanel) -> None:
+        panel.set_runs([made("fp32")])
+        assert panel.cards.memory.accessibleName().startswith("Peak memory")
+
+    def test_a_throughput_without_pictures_leaves_room_for_its_ratio(self, panel: LivePanel) -> None:
+        panel.set_runs([LiveRun.of("one", Experiment(dataset="synthetic-tokens"))])
+        assert panel.cards.throughput.accessibleName().startswith("Throughput /s")
+
     def test_the_accuracy_card_switches_to_the_loss_and_back(self, qtbot: QtBot, panel: LivePanel) -> None:
         panel.set_runs(pair())
         qtbot.mouseClick(panel.cards.loss_switch, Qt.MouseButton.LeftButton)

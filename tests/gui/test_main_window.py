@@ -17,6 +17,7 @@ from engine.launcher import Launcher
 from engine.records.record import Status
 from engine.records.store import Store
 from gui.main_window import MainWindow
+from gui.panels.dock import LOW_HEIGHT, OPEN_HEIGHT
 from gui.settings import Settings
 from gui.theme import theme
 
@@ -245,7 +246,9 @@ def test_what_is_queued_when_the_window_closes_is_offered_by_the_next(
     assert again.experiments.record(first).status is Status.STOPPED
     assert again.experiments.record(second).status is Status.QUEUED
     assert "still in the queue" in again.notice.text()
+    assert again.experiments.why_not_begun(again.experiments.record(second)) is None
     again.notice.findChild(QAbstractButton).click()
+    assert again.experiments.why_not_begun(again.experiments.record(second)) == "It waits for its turn."
     wait_for_end(qtbot, again, 2)
     assert again.experiments.record(second).status is Status.FINISHED
 
@@ -374,3 +377,21 @@ def test_every_control_says_what_it_is(window: MainWindow) -> None:
         and not (control.accessibleName() and (control.toolTip() or isinstance(control.parent(), QLineEdit)))
     ]
     assert not silent, [(control, control.parent(), control.accessibleName()) for control in silent]
+
+
+def test_a_window_that_becomes_low_takes_the_height_from_the_runs(window: MainWindow) -> None:
+    window.resize(1_440, 900)
+    assert window.dock.height() == OPEN_HEIGHT
+    window.resize(1_100, 700)
+    assert window.dock.height() == LOW_HEIGHT
+    window.resize(1_440, 900)
+    assert window.dock.height() == OPEN_HEIGHT
+
+
+def test_a_refused_setting_is_told_by_the_name_that_its_field_has(qtbot: QtBot, window: MainWindow) -> None:
+    experiment = experiment_from(
+        {**TINY.model_dump(), "precision": Precision.BF16, "step": {"fp32_modules": ["layer9.*"]}}
+    )
+    submit(window, experiment)
+    qtbot.waitUntil(lambda: "layer9" in window.notice.text(), timeout=WAIT_MS)
+    assert window.notice.text().startswith("Keep in FP32 has")

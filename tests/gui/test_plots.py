@@ -14,6 +14,7 @@ from engine.experiment import Precision
 from gui.numbers import decimals_for, duration, number, ratio
 from gui.plots import Curve, LivePlot, PlotSpec
 from gui.plots.curves import marker_rows, staircase
+from gui.plots.framing import x_ticks
 from gui.plots.scales import Scale
 from gui.plots.smoothing import extended, local_line
 from gui.plots.ticks import linear_ticks, log2_ticks, log10_ticks
@@ -134,7 +135,7 @@ class TestNumbers:
         assert number(float("-inf"), 0) == "−∞"
 
     def test_ratios_only_where_they_make_sense(self) -> None:
-        assert ratio(1663, 880) == "1.89×"
+        assert ratio(1663, 880) == "1.89×" and ratio(83_488, 17.0846) == "4,886.74×"
         assert ratio(None, 880) == "" and ratio(1, 0) == "" and ratio(float("inf"), 1) == ""
 
     def test_durations_in_words(self) -> None:
@@ -308,6 +309,26 @@ class TestLivePlot:
         area = plot.canvas.area()
         place = QPoint(round(area.left()) + 10, round(area.center().y()) + 3)
         assert plot.canvas.grab().toImage().pixelColor(place) == QColor(theme().palette.shade)
+
+    def test_the_words_of_the_warm_up_stay_inside_where_all_is_warm_up(self, qtbot: QtBot) -> None:
+        plot = made(qtbot, SPEED)
+        plot.set_warmup(10.0)
+        plot.set_curves([curve([13.0, 14.0, 13.5])])
+        plot.refresh()
+        theme().set_mode("dark")
+        area = plot.canvas.area().toRect()
+        picture = plot.canvas.grab(area.adjusted(0, area.height() - 18, 0, -3)).toImage()
+        ink = QColor(theme().palette.text3).name()
+        columns = [
+            x
+            for x in range(picture.width())
+            if any(picture.pixelColor(x, y).name() == ink for y in range(picture.height()))
+        ]
+        assert len(columns) > 10 and columns[-1] < picture.width() - 2
+
+    def test_a_plot_of_one_step_says_so_in_the_singular(self) -> None:
+        assert [tick.text for tick in x_ticks((0.0, 1.0), 4, "steps")][-1] == "1 step"
+        assert [tick.text for tick in x_ticks((0.0, 2.1), 4, "steps")][-1] == "2 steps"
 
     def test_a_curve_that_is_gone_leaves_nothing_behind(self, plot: LivePlot) -> None:
         plot.set_curves([curve([1.0, 2.0, 3.0]), curve([2.0, 2.0, 2.0], key="b", precision=Precision.TF32)])

@@ -8,15 +8,16 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from PySide6.QtCore import QAbstractTableModel, QEvent, QPoint, Qt
-from PySide6.QtGui import QAction, QHelpEvent
+from PySide6.QtGui import QAction, QFontMetrics, QHelpEvent
 from PySide6.QtTest import QAbstractItemModelTester
-from PySide6.QtWidgets import QAbstractButton, QAbstractItemView, QApplication, QLineEdit, QToolTip
+from PySide6.QtWidgets import QAbstractButton, QAbstractItemView, QApplication, QLabel, QLineEdit, QToolTip
 from pytestqt.qtbot import QtBot
 
 from engine.events import Environment, Summary
 from engine.experiment import Experiment, Precision
 from engine.problem import Kind, Problem
 from engine.records.record import RunRecord, Status
+from gui.fonts import font
 from gui.panels.runs import RunsPanel
 from gui.panels.runs_figures import Column, when_words
 from gui.panels.runs_model import RunsModel
@@ -380,6 +381,14 @@ def test_every_state_is_painted_in_both_themes(panel: RunsPanel, mode: str, widt
     assert not panel.table.isColumnHidden(Column.STATUS)
 
 
+@pytest.mark.parametrize("width", [770, 1_074, 1_400])
+def test_a_long_speed_and_the_longest_precision_are_never_cut_short(panel: RunsPanel, width: int) -> None:
+    panel.resize(width, 320)
+    metrics = QFontMetrics(font(12, 500))
+    for column, words in ((Column.SPEED, "111,442"), (Column.PRECISION, "FP16 unscaled")):
+        assert panel.table.columnWidth(column) >= metrics.horizontalAdvance(words) + 16
+
+
 def test_a_narrow_table_does_without_the_dataset_first(panel: RunsPanel) -> None:
     assert not panel.table.isColumnHidden(Column.DATASET)
     panel.resize(780, 208)
@@ -449,6 +458,23 @@ def test_a_run_is_resumed_from_its_menu(panel: RunsPanel, qtbot: QtBot) -> None:
     with qtbot.waitSignal(panel.resume_requested) as signal:
         action_of(panel, BY_NUMBER[5], "Resume").trigger()
     assert signal.args == [BY_NUMBER[5].id]
+
+
+def test_a_run_that_waits_since_the_last_start_is_begun_from_its_menu(panel: RunsPanel, qtbot: QtBot) -> None:
+    waiting = next(run for run in BY_NUMBER.values() if run.status is Status.QUEUED)
+    assert not action_of(panel, waiting, "Run").isEnabled()
+    panel.set_begin_obstacle(lambda _run: None)
+    with qtbot.waitSignal(panel.begin_requested) as signal:
+        action_of(panel, waiting, "Run").trigger()
+    assert signal.args == [waiting.id]
+
+
+def test_the_header_counts_the_runs_and_those_that_wait(panel: RunsPanel) -> None:
+    queued = sum(run.status is Status.QUEUED for run in BY_NUMBER.values())
+    said = {label.text() for label in panel.findChildren(QLabel)}
+    assert queued and f"{len(BY_NUMBER)} · {queued} queued" in said
+    panel.set_runs([run for run in BY_NUMBER.values() if run.status is not Status.QUEUED])
+    assert f"{len(BY_NUMBER) - queued}" in {label.text() for label in panel.findChildren(QLabel)}
 
 
 def test_the_recipe_in_force_is_told_with_what_was_left_out(panel: RunsPanel) -> None:

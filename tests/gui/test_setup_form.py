@@ -349,6 +349,17 @@ def test_what_belongs_to_autocast_is_shown_where_it_is_used(panel: SetupPanel) -
     assert experiments(panel)[0].step.fp32_modules == ()
 
 
+def test_a_scalers_settings_are_shown_where_a_run_has_one(panel: SetupPanel) -> None:
+    panel.form.more.set_open(True)
+    panel.form.ticked.emit((FP32, BF16))
+    assert "scaler.init_scale" not in shown(panel)
+    choose(panel, "scaler.mode", "on")
+    assert "scaler.init_scale" in shown(panel)
+    choose(panel, "scaler.mode", "auto")
+    panel.form.ticked.emit((FP32, FP16))
+    assert "scaler.init_scale" in shown(panel)
+
+
 def test_a_three_way_switch_is_auto_on_or_off(panel: SetupPanel) -> None:
     found = []
     for value in ("true", "false", ""):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QColor
-from PySide6.QtWidgets import QLineEdit, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QLabel, QLineEdit, QPushButton, QVBoxLayout, QWidget
 from pytestqt.qtbot import QtBot
 
 from engine.experiment import Precision
@@ -27,6 +27,7 @@ from gui.widgets import (
     marker_pixmap,
     precision_pen,
 )
+from gui.widgets.notice import Notice
 
 
 def pixel(widget: QWidget, place: QPoint) -> QColor:
@@ -110,6 +111,35 @@ def test_a_stat_card_gives_up_height_in_a_low_window(qtbot: QtBot) -> None:
     usual = card.sizeHint().height()
     card.set_compact(True)
     assert card.sizeHint().height() < usual
+
+
+def test_a_stat_card_sets_long_figures_smaller_rather_than_cut_a_name_short(qtbot: QtBot) -> None:
+    card = StatCard("Throughput", "img/s")
+    qtbot.addWidget(card)
+    card.resize(174, 96)
+    card.show()
+
+    def roles() -> set[str]:
+        found = [one.property("role") for one in card.findChildren(QLabel)]
+        return {role for role in found if role in ("stat", "statSmall")}
+
+    card.set_rows([StatRow(Precision.FP32, "FP32", "880")])
+    assert roles() == {"stat"}
+    card.set_rows([StatRow(Precision.DEFAULT, "Default FP32", "98,948")])
+    assert roles() == {"statSmall"}
+    card.set_rows([StatRow(Precision.FP32, "FP32", "880")])
+    assert roles() == {"stat"}
+
+
+def test_a_message_about_what_is_past_is_dropped_and_an_offer_stays(qtbot: QtBot) -> None:
+    notice = Notice()
+    qtbot.addWidget(notice)
+    notice.tell("It failed.")
+    notice.drop()
+    assert not notice.text()
+    notice.tell("One run waits.", action="Run now", do=lambda: None)
+    notice.drop()
+    assert notice.text() == "One run waits."
 
 
 def test_the_progress_line_fills_in_the_precisions_colour(qtbot: QtBot) -> None:

@@ -1,0 +1,137 @@
+"""Joins the form, the workspace Memory limit and the engine's searches, and the form's line on memory."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QObject, Signal
+
+from engine.catalog import DeviceEntry
+from gui.experiments import Experiments
+from gui.forecaster import Need
+from gui.panels.memory_limit import MemoryLimitPanel
+from gui.panels.setup import Request, SetupPanel
+from gui.panels.top_bar import TopBar
+
+WORKSPACE = "memory"
+_MIB = 1024.0
+
+
+class LimitSearch(QObject):
+    """`workspace_wanted` when the workspace should come to the front; `refused` carries why nothing began."""
+
+    workspace_wanted = Signal()
+    refused = Signal(str)
+
+    def __init__(
+        self,
+        setup: SetupPanel,
+        panel: MemoryLimitPanel,
+        experiments: Experiments,
+        top_bar: TopBar,
+        parent: QObject | None = None,
+    ) -> None:
+        super().__init__(parent)
+        self._setup, self._panel, self._top_bar = setup, panel, top_bar
+        self._experiments = experiments
+        self._searches, self._forecaster = experiments.searches, experiments.forecaster
+        self._shown: str | None = None
+        self._need: Need | None = None
+        panel.set_saved_source(self._searches.saved)
+        self._connect()
+
+    def refresh(self) -> None:
+        """Takes over what the form says now: device, cap, and what its runs will need."""
+        device = self._device()
+        self._panel.show_card(device, self._setup.text("memory_cap_gib"))
+        outcome = self._setup.outcome()
+        is_sound = self._experiments.catalog is not None and not outcome.problems
+        self._forecaster.want([one for _, one in outcome.experiments] if is_sound else ())
+        self._show_need()
+
+    def open_newest(self) -> None:
+        """Shows the newest saved search where nothing is shown yet."""
+        if self._shown is None and (newest := self._searches.newest()) is not None:
+            self._show(newest)
+
+    def submit(self, request: Request) -> None:
+        """Queues a search in each precision of the form, and shows it."""
+        series = self._searches.submit(
+            request.experiments,
+            granularity=self._panel.granularity(),
+            margin_fraction=self._panel.result.margin_fraction(),
+        )
+        view = self._searches.view(series)
+        if view is not None:
+            for place, side in enumerate(view.sides):
+                self._searches.set_forecast(series, place, self._forecaster.lines(side.experiment))
+        self._show(series)
+        self.workspace_wanted.emit()
+
+    def _connect(self) -> None:
+        self._setup.limit_requested.connect(self.submit)
+        self._setup.limit_refused.connect(self._refuse)
+        self._setup.draft_changed.connect(self.refresh)
+        self._panel.card_chosen.connect(self._setup.set_memory_cap)
+        self._panel.use_requested.connect(self._setup.use_batch)
+        self._panel.stop_requested.connect(self._stop)
+        self._panel.saved_opened.connect(self._show)
+        self._searches.changed.connect(self._update)
+        self._searches.began.connect(self._begin)
+        self._searches.ended.connect(self._end)
+        self._forecaster.told.connect(self._take_need)
+
+    def _show(self, series: str) -> None:
+        self._shown = series
+        self._panel.show_search(self._searches.view(series))
+
+    def _update(self, series: str) -> None:
+        if series == self._shown:
+            self._panel.show_search(self._searches.view(series))
+
+    def _begin(self, series: str) -> None:
+        self._set_searching(True)
+        self._show(series)
+
+    def _end(self, series: str) -> None:
+        self._set_searching(self._searches.running is not None)
+        if series == self._shown and self._searches.view(series) is None:
+            # it was taken out of the queue, or nothing of it was worth keeping
+            self._shown = None
+            self._panel.show_search(None)
+            self.open_newest()
+
+    def _set_searching(self, is_searching: bool) -> None:
+        self._setup.set_searching(is_searching)
+        self._top_bar.set_busy(WORKSPACE, is_searching)
+        self._forecaster.set_busy(is_searching or self._experiments.running is not None)
+
+    def _stop(self) -> None:
+        if self._shown is not None:
+            self._searches.stop(self._shown)
+
+    def _refuse(self, reason: str) -> None:
+        self.workspace_wanted.emit()
+        self.refused.emit(reason)
+
+    def _take_need(self, need: Need | None) -> None:
+        self._need = need
+        self._show_need()
+
+    def _show_need(self) -> None:
+        device = self._device()
+        device_mib = None if device is None else device.memory_mib
+        budget_mib = self._cap_mib() or device_mib
+        if not self._setup.finds_limit:
+            self._setup.foot.need.show_need(self._need, budget_mib)
+        elif device is not None and not device.is_gpu and self._cap_mib() is None:
+            self._setup.foot.need.show_search(None, None)
+        else:
+            self._setup.foot.need.show_search(budget_mib, device_mib)
+
+    def _device(self) -> DeviceEntry | None:
+        catalog = self._experiments.catalog
+        return catalog.device(self._setup.text("device")) if catalog is not None else None
+
+    def _cap_mib(self) -> float | None:
+        experiments = self._setup.outcome().experiments
+        cap = experiments[0][1].memory_cap_gib if experiments else None
+        return None if cap is None else cap * _MIB

@@ -1,0 +1,224 @@
+"""The workspace Memory limit: how large a batch fits, in each precision, on this card or a smaller one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from PySide6.QtCore import Signal
+from PySide6.QtGui import QIntValidator, QResizeEvent
+from PySide6.QtWidgets import QComboBox, QFrame, QHBoxLayout, QLineEdit, QMenu, QVBoxLayout, QWidget
+
+from engine.catalog import DeviceEntry
+from gui.panels.memory_limit_cards import CardChooser
+from gui.panels.memory_limit_content import content_of
+from gui.panels.memory_limit_result import ResultPanel
+from gui.panels.memory_limit_trials import TrialTable
+from gui.panels.memory_limit_words import card, progress, sentence
+from gui.plots.memory_chart import MemoryChart
+from gui.search_view import SearchView
+from gui.widgets import Button, ElidedLabel, label, set_text
+
+_GRANULARITIES = (1, 8, 16, 32, 64)
+_WIDE, _SIDE, _NARROW_SIDE = 1000, 392, 340
+_HINT = (
+    "Press “Find limit” at the lower left. Each trial trains at least three whole steps with the form's "
+    "settings, until the largest batch is proven: it passed, and the next one failed."
+)
+_NO_SAVED = "No search has been saved yet"
+
+
+class MemoryLimitPanel(QFrame):
+    """Shows one search. `card_chosen` carries the form's cap, `use_requested` a batch size for the form,
+    `saved_opened` the series of a saved search; `stop_requested` when Stop is pressed."""
+
+    card_chosen = Signal(str)
+    use_requested = Signal(int)
+    stop_requested = Signal()
+    saved_opened = Signal(str)
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setProperty("surface", "page")
+        self._view: SearchView | None = None
+        self._device: DeviceEntry | None = None
+        self._told: tuple[object, ...] | None = None
+        self._saved: Callable[[], tuple[SearchView, ...]] = tuple
+        self._note = ElidedLabel("", "legend")
+        self.granularity_box = _granularity_box()
+        self._title = label("", "panelTitle")
+        self._steps = label("Multiples of", "legend")
+        self.cards = CardChooser()
+        self.chart = MemoryChart()
+        self.result = ResultPanel()
+        self.trials = TrialTable()
+        self.stop = Button("Stop", "strip", "End the search; what is known by then is kept", "stop")
+        self.saved = Button("Saved", "strip", "Open a search that was made before")
+        self._menu = QMenu(self.saved)
+        self.saved.setMenu(self._menu)
+        self.forecast = Button("Forecast", "toggle", "Show where memory is expected to go")
+        self.forecast.setChecked(True)
+        self._connect()
+        self._lay_out()
+        self.show_search(None)
+
+    def show_search(self, view: SearchView | None) -> None:
+        """Shows a search as far as it is; None for the empty state."""
+        self._view = view
+        self._note.set_whole_text(progress(view) if view is not None else "")
+        self.stop.setVisible(view is not None and (view.is_live or view.is_waiting))
+        self._fit(self.width() >= _WIDE)
+        told = None if view is None else _told(view)
+        if told != self._told or told is None:
+            # what a worker is at changes often, and the rows below need not be made anew for it
+            self._told = told
+            self.result.show_view(view, on_gpu=self._on_gpu)
+            self.trials.show_view(view)
+        self._show_chart()
+
+    def show_card(self, device: DeviceEntry | None, cap: str) -> None:
+        """Says which device the form means, and the memory cap in it."""
+        is_other = device != self._device
+        self._device = device
+        self.cards.show_cards(device, cap)
+        if is_other:
+            self._told = None
+            self.show_search(self._view)
+
+    def set_saved_source(self, source: Callable[[], tuple[SearchView, ...]]) -> None:
+        """Says where the saved searches are to be had, once the menu is opened."""
+        self._saved = source
+
+    def view(self) -> SearchView | None:
+        return self._view
+
+    def granularity(self) -> int:
+        """The answer is to be a multiple of it."""
+        text = self.granularity_box.currentText().replace(",", "").strip()
+        return max(1, int(text)) if text.isdecimal() else 1
+
+    def state(self) -> dict[str, Any]:
+        """What survives a restart, as plain JSON values."""
+        return {
+            "granularity": self.granularity(),
+            "margin": self.result.margin_fraction(),
+            "forecast": self.forecast.isChecked(),
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Takes back what `state` gave. Raises KeyError, TypeError or ValueError for anything else."""
+        if state:
+            self.granularity_box.setEditText(f"{int(state['granularity'])}")
+            self.result.set_margin(float(state["margin"]))
+            self.forecast.setChecked(bool(state["forecast"]))
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._fit(event.size().width() >= _WIDE)
+
+    def _fit(self, is_wide: bool) -> None:
+        self._column.setFixedWidth(_SIDE if is_wide else _NARROW_SIDE)
+        self._steps.setVisible(is_wide)
+        # a narrow header has no room for this beside Stop
+        self.granularity_box.setVisible(is_wide or self.stop.isHidden())
+        set_text(self._title, "Peak memory by batch size" if is_wide else "Peak memory")
+
+    @property
+    def _on_gpu(self) -> bool:
+        return self._device is None or self._device.is_gpu
+
+    def _show_chart(self) -> None:
+        content = content_of(
+            self._view, on_gpu=self._on_gpu, shows_forecast=self.forecast.isChecked(), hint=_HINT
+        )
+        self.chart.show_content(content, sentence(self._view) if self._view is not None else "")
+
+    def _fill_menu(self) -> None:
+        self._menu.clear()
+        for view in self._saved():
+            action = self._menu.addAction(_menu_words(view))
+            action.triggered.connect(
+                lambda _checked=False, series=view.series: self.saved_opened.emit(series)
+            )
+        if self._menu.isEmpty():
+            self._menu.addAction(_NO_SAVED).setEnabled(False)
+
+    def _connect(self) -> None:
+        self.cards.chosen.connect(self.card_chosen)
+        self.result.use_requested.connect(self.use_requested)
+        self.stop.clicked.connect(self.stop_requested)
+        self.forecast.toggled.connect(lambda _on: self._show_chart())
+        self._menu.aboutToShow.connect(self._fill_menu)
+
+    def _lay_out(self) -> None:
+        strip = QHBoxLayout()
+        strip.setSpacing(8)
+        strip.addWidget(label("Largest batch that fits", "title"))
+        strip.addSpacing(4)
+        strip.addWidget(self._note, 1)
+        strip.addWidget(self.cards)
+        self._column = QWidget()
+        right = QVBoxLayout(self._column)
+        right.setContentsMargins(0, 0, 0, 0)
+        right.setSpacing(8)
+        right.addWidget(self.result)
+        right.addWidget(self.trials, 1)
+        body = QHBoxLayout()
+        body.setSpacing(8)
+        body.addWidget(self._chart_panel(), 1)
+        body.addWidget(self._column)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(16, 16, 16, 16)
+        column.setSpacing(8)
+        column.addLayout(strip)
+        column.addLayout(body, 1)
+
+    def _chart_panel(self) -> QFrame:
+        panel = QFrame()
+        panel.setProperty("surface", "panel")
+        head = QHBoxLayout()
+        head.setSpacing(8)
+        head.addWidget(self._title)
+        head.addWidget(label("GiB", "unit"))
+        head.addStretch(1)
+        self._steps.setBuddy(self.granularity_box)
+        head.addWidget(self._steps)
+        for widget in (self.granularity_box, self.forecast, self.saved, self.stop):
+            head.addWidget(widget)
+        column = QVBoxLayout(panel)
+        column.setContentsMargins(12, 8, 12, 4)
+        column.setSpacing(8)
+        column.addLayout(head)
+        column.addWidget(self.chart, 1)
+        return panel
+
+
+def _granularity_box() -> QComboBox:
+    box = QComboBox()
+    box.setProperty("small", "true")
+    box.setEditable(True)
+    field = QLineEdit()
+    box.setLineEdit(field)
+    box.setInsertPolicy(QComboBox.InsertPolicy.NoInsert)
+    box.setValidator(QIntValidator(1, 1_000_000, box))
+    box.addItems([str(size) for size in _GRANULARITIES])
+    box.setFixedWidth(72)
+    tip = "The answer is a multiple of this; 1 finds it exactly, 8 suits Tensor Cores"
+    for control in (box, field):
+        control.setAccessibleName("Multiples of")
+        control.setToolTip(tip)
+    return box
+
+
+def _told(view: SearchView) -> tuple[object, ...]:
+    """What of a search the result and the table show."""
+    sides = tuple((side.label, side.trials, side.result, side.problem) for side in view.sides)
+    return (view.series, view.cap_gib, sides)
+
+
+def _menu_words(view: SearchView) -> str:
+    first = view.sides[0].experiment
+    when = view.created.astimezone().strftime("%d %b, %H:%M")
+    found = sentence(view) or "no trial"
+    on = card(view, on_gpu=first.device != "cpu")
+    return f"{when}   {first.model} on {on}   {found}"

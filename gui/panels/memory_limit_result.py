@@ -1,0 +1,180 @@
+"""The answer of a search in large type: the ratio, a bar for each precision, and what it rests on."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QRectF, QSize, Qt, Signal
+from PySide6.QtGui import QColor, QPainter, QPaintEvent
+from PySide6.QtWidgets import QComboBox, QFrame, QGridLayout, QHBoxLayout, QSizePolicy, QVBoxLayout, QWidget
+
+from engine.experiment import Precision
+from engine.probing import DEFAULT_MARGIN
+from gui.numbers import NONE
+from gui.panels.memory_limit_words import at_least, card, proof, sentence
+from gui.search_view import SearchView, SideView
+from gui.theme import theme
+from gui.widgets import Button, Marker, label, set_precision, set_text
+
+_MARGINS = (0, 5, 10, 15, 20, 30)
+_NOTHING_YET = "The largest batch of each precision will stand here, with the trials that prove it."
+
+
+class AnswerBar(QWidget):
+    """One side's batch against the largest of all."""
+
+    def __init__(self, precision: Precision, fraction: float) -> None:
+        super().__init__()
+        self._precision, self._fraction = precision, fraction
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        self.setFixedHeight(12)
+
+    def sizeHint(self) -> QSize:
+        return QSize(80, 12)
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.setPen(Qt.PenStyle.NoPen)
+        painter.setBrush(QColor(theme().palette.look(self._precision).color))
+        painter.drawRoundedRect(QRectF(0, 0, self.width() * self._fraction, self.height()), 2, 2)
+        painter.end()
+
+
+class ResultPanel(QFrame):
+    """`use_requested` carries the batch size that is to go into the form."""
+
+    use_requested = Signal(int)
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setProperty("surface", "panel")
+        self._view: SearchView | None = None
+        self._on_gpu = True
+        self._title = label("Result", "panelTitle")
+        self.margin = QComboBox()
+        self.margin.setProperty("small", "true")
+        self.margin.setAccessibleName("Margin")
+        self.margin.setToolTip("How much of the memory the recommended batch leaves free")
+        for percent in _MARGINS:
+            self.margin.addItem(f"{percent} % margin" if percent else "no margin", percent / 100)
+        self.set_margin(DEFAULT_MARGIN)
+        self.margin.currentIndexChanged.connect(lambda _index: self._refresh())
+        self._ratio = label("", "answer")
+        self._what = label("", "strong")
+        self._against = label("", "legend")
+        self._words = label("", "body")
+        self._words.setWordWrap(True)
+        self._rows = QWidget()
+        self._lay_out()
+        self._refresh()
+
+    def show_view(self, view: SearchView | None, *, on_gpu: bool) -> None:
+        """Shows what a search found, or has found so far."""
+        self._view, self._on_gpu = view, on_gpu
+        self._refresh()
+
+    def margin_fraction(self) -> float:
+        return float(self.margin.currentData())
+
+    def set_margin(self, fraction: float) -> None:
+        """Chooses the margin; one that is not offered changes nothing."""
+        row = self.margin.findData(fraction)
+        if row >= 0:
+            self.margin.setCurrentIndex(row)
+
+    def text(self) -> str:
+        """The answer and what it rests on, as sentences."""
+        return self._words.text()
+
+    def ratio_text(self) -> str:
+        return self._ratio.text() if not self._large.isHidden() else ""
+
+    def _refresh(self) -> None:
+        view = self._view
+        title = "Result" if view is None else f"Result on {card(view, self._on_gpu)}"
+        set_text(self._title, title)
+        has_trials = view is not None and view.trial_count > 0
+        self._large.setVisible(view is not None and view.ratio is not None)
+        if view is not None and view.ratio is not None and view.best is not None:
+            set_text(self._ratio, f"{view.ratio:.2f}×")
+            set_text(self._what, "the batch size")
+            set_text(self._against, f"{view.best.label} against {view.baseline.label}")
+        self._replace_rows(view if has_trials else None)
+        self.margin.setVisible(has_trials)
+        set_text(self._words, _told(view) or _NOTHING_YET)
+
+    def _replace_rows(self, view: SearchView | None) -> None:
+        old, self._rows = self._rows, QWidget()
+        self._column.replaceWidget(old, self._rows)
+        old.hide()
+        old.deleteLater()
+        self._rows.setVisible(view is not None)
+        if view is None:
+            return
+        grid = QGridLayout(self._rows)
+        grid.setContentsMargins(0, 0, 0, 0)
+        grid.setHorizontalSpacing(8)
+        grid.setVerticalSpacing(2)
+        grid.setColumnStretch(2, 1)
+        largest = max((side.largest_batch for side in view.sides), default=0) or 1
+        for place, side in enumerate(view.sides):
+            self._add_row(grid, 2 * place, side, side.largest_batch / largest)
+
+    def _add_row(self, grid: QGridLayout, row: int, side: SideView, fraction: float) -> None:
+        grid.addWidget(Marker(side.precision), row, 0)
+        grid.addWidget(label(side.label, "value"), row, 1)
+        grid.addWidget(AnswerBar(side.precision, fraction), row, 2)
+        number = label(f"{side.largest_batch:,}" if side.trials else NONE, "stat")
+        number.setToolTip(f"{side.label} fits {at_least(side)}{side.largest_batch:,}")
+        set_precision(number, side.precision)
+        grid.addWidget(number, row, 3, Qt.AlignmentFlag.AlignRight)
+        if not side.is_over or not side.largest_batch:
+            return
+        grid.addWidget(self._use(side, "Use", "inline", side.largest_batch), row, 4)
+        recommended = side.recommended_batch(self.margin_fraction())
+        if 0 < recommended < side.largest_batch:
+            percent = f"{self.margin_fraction():.0%}".replace("%", " %")
+            words = f"{recommended:,} leaves {percent} free"
+            grid.addWidget(self._use(side, words, "link", recommended), row + 1, 2, 1, 3, _RIGHT)
+
+    def _use(self, side: SideView, words: str, kind: str, batch: int) -> Button:
+        button = Button(words, kind, f"Put a batch size of {batch:,} into the form")
+        button.setAccessibleName(f"Use batch {batch:,}, {side.label}")
+        button.clicked.connect(lambda: self.use_requested.emit(batch))
+        return button
+
+    def _lay_out(self) -> None:
+        head = QHBoxLayout()
+        head.addWidget(self._title, 1)
+        head.addWidget(self.margin)
+        self._large = QWidget()
+        large = QHBoxLayout(self._large)
+        large.setContentsMargins(0, 0, 0, 0)
+        large.setSpacing(14)
+        large.addWidget(self._ratio)
+        beside = QVBoxLayout()
+        beside.setSpacing(2)
+        beside.addStretch(1)
+        beside.addWidget(self._what)
+        beside.addWidget(self._against)
+        beside.addStretch(1)
+        large.addLayout(beside, 1)
+        self._column = QVBoxLayout(self)
+        self._column.setContentsMargins(12, 8, 12, 12)
+        self._column.setSpacing(8)
+        self._column.addLayout(head)
+        self._column.addWidget(self._large)
+        self._column.addWidget(self._rows)
+        self._column.addWidget(self._words)
+        self._title.setMinimumHeight(28)
+
+
+_RIGHT = Qt.AlignmentFlag.AlignRight
+
+
+def _told(view: SearchView | None) -> str:
+    if view is None:
+        return ""
+    proofs = [(side, proof(side)) for side in view.sides]
+    several = len(view.sides) > 1
+    told = [f"{side.label}: {words}" if several else words for side, words in proofs if words]
+    return " ".join([part for part in (sentence(view), *told) if part])

@@ -1,0 +1,101 @@
+"""What a search for the largest batch found, in sentences."""
+
+from __future__ import annotations
+
+from engine.probe_events import Trial
+from gui.numbers import duration, gib
+from gui.search_view import SearchView, SideView
+
+OUTCOMES = {
+    "memory": "Out of memory",
+    "spill": "Spilled to the host",
+    "error": "Failed",
+    "death": "Worker died",
+    "hang": "Hung",
+}
+
+
+def outcome(trial: Trial, largest: int) -> str:
+    """How one trial went."""
+    if trial.fits:
+        return "Largest fit" if trial.batch_size == largest else "Fits"
+    return OUTCOMES.get(trial.cause or "", "Failed")
+
+
+def sentence(view: SearchView) -> str:
+    """What was found, or is known so far: "FP32 fits 289, FP16 AMP fits 561: 1.94 times the batch."."""
+    told = [f"{side.label} {fits(side)}" for side in view.sides if side.trials]
+    if not told:
+        return ""
+    whole = ", ".join(told)
+    if view.ratio is not None and len(view.sides) == 2:
+        return f"{whole}: {view.ratio:.2f} times the batch."
+    return f"{whole}."
+
+
+def fits(side: SideView) -> str:
+    """What fits on one side, no surer than it is known."""
+    if not side.largest_batch:
+        is_answer = side.result is not None and side.result.bound_by == "memory"
+        return "fits nothing" if is_answer else "fits nothing that was tried"
+    return f"fits {at_least(side)}{side.largest_batch:,}"
+
+
+def at_least(side: SideView) -> str:
+    """ "at least " where the next larger batch was not proven to be too large."""
+    result = side.result
+    is_proven = result is not None and result.verified and result.bound_by != "data"
+    return "" if is_proven else "at least "
+
+
+def proof(side: SideView) -> str:
+    """What one side's answer rests on, in a sentence; empty while nothing is known."""
+    if side.problem is not None:
+        return side.problem.message
+    result = side.result
+    if result is None:
+        return ""
+    if result.note and (result.bound_by != "memory" or not result.verified):
+        return result.note
+    if result.verified and result.first_failure is not None:
+        proven = (
+            f"{side.largest_batch:,} was trained and passed, {result.first_failure:,} was trained and failed."
+        )
+        return f"{proven} {result.note}" if result.note else proven
+    return result.note or ""
+
+
+def progress(view: SearchView) -> str:
+    """How far a search is, for the line beside the title."""
+    if view.is_waiting:
+        return "waits for its turn"
+    count = view.trial_count
+    trials = f"{count} trial" + ("s" if count != 1 else "")
+    if not view.is_live:
+        when = view.created.astimezone().strftime("%d %b, %H:%M")
+        return f"{trials} in {duration(view.seconds)}, {when}"
+    busy = next((side for side in view.sides if side.trying is not None), None)
+    if busy is None:
+        return f"{trials}, getting ready"
+    doing = f" ({busy.doing})" if busy.doing else ""
+    return f"{trials}, trying {busy.trying:,} in {busy.label}{doing}"
+
+
+def card(view: SearchView, on_gpu: bool) -> str:
+    """What was searched on, as a heading names it: "a 24 GB card"."""
+    cap = view.cap_gib
+    if cap is None:
+        return "this GPU" if on_gpu else "this machine"
+    article = "an" if f"{cap:g}".startswith("8") or cap in (11, 18) else "a"
+    return f"{article} {cap:g} GB card" if on_gpu else f"{cap:g} GiB"
+
+
+def capacity(view: SearchView, on_gpu: bool) -> str:
+    """The words on the chart's limit."""
+    cap, budget = view.cap_gib, view.budget_mib
+    if cap is None:
+        return f"{gib(budget)} GiB free on this GPU" if budget else ""
+    name = f"{cap:g} GB card (simulated)" if on_gpu else f"{cap:g} GiB limit"
+    if budget and abs(budget / 1024 - cap) >= 0.05:
+        return f"{name}, {gib(budget)} GiB to be had"
+    return name

@@ -1,0 +1,211 @@
+"""The form, the workspace Memory limit and the engine together: a real search, and the line on memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import Qt
+from pytestqt.qtbot import QtBot
+
+from engine.events import Failed, ForecastMade
+from engine.experiment import Experiment, Precision, experiment_from
+from engine.launcher import Launcher
+from engine.memory_lines import MemoryLine
+from engine.problem import Kind, Problem
+from engine.records.forecasts import Forecasts
+from engine.records.record import RunRecord
+from engine.records.store import Store
+from gui.forecaster import Need
+from gui.main_window import MainWindow
+from gui.oom_retries import retries
+from gui.panels.setup_need import NeedLine
+from gui.settings import Settings
+
+WAIT_MS = 120_000
+LINEAR = experiment_from(
+    {
+        "model": "linear",
+        "dataset": "synthetic-regression",
+        "samples": 20,
+        "batch_size": 10,
+        "steps": 20,
+        "device": "cpu",
+        "memory_cap_gib": 1.0,
+        "optimizer": {"name": "sgd", "learning_rate": 0.01},
+    }
+)
+ENDLESS = experiment_from(
+    {
+        **LINEAR.model_dump(),
+        "steps": 100_000_000,
+        "memory_cap_gib": None,
+        "measure": {"warmup_steps": 1, "block_steps": 2},
+    }
+)
+
+
+@pytest.fixture
+def window(qtbot: QtBot, launcher: Launcher, home: Path) -> Iterator[MainWindow]:
+    store = Store(home / "ammeter.sqlite")
+    window = MainWindow(store, launcher, Settings.load(home / "window.json"))
+    window.show()
+    qtbot.waitUntil(window.setup.run_action.isEnabled, timeout=WAIT_MS)
+    yield window
+    window.close_without_asking()
+    store.close()
+    window.deleteLater()
+
+
+def known_forecast(experiment: Experiment, fixed: float, slope: float) -> ForecastMade:
+    line = MemoryLine(fixed_mib=fixed, per_sample_mib=slope)
+    return ForecastMade(
+        experiment=experiment,
+        quantity="resident",
+        parameters_mib=fixed,
+        gradients_mib=0,
+        optimizer_state_mib=0,
+        activations_mib=0,
+        libraries_mib=0,
+        fixed_mib=fixed,
+        per_sample_mib=slope,
+        needed_mib=line.at(experiment.batch_size),
+        lines=(line,),
+        seconds=0.1,
+    )
+
+
+def test_a_search_runs_in_the_window_and_is_opened_again(qtbot: QtBot, window: MainWindow) -> None:
+    window.setup.use_settings(LINEAR)
+    qtbot.mouseClick(window.setup.form.find_max, Qt.MouseButton.LeftButton)
+    assert window.workspace == "memory"
+    assert window.setup.run_action.text() == "Find limit for FP32"
+    searches = window.experiments.searches
+    qtbot.waitUntil(lambda: searches.running is not None, timeout=WAIT_MS)
+    assert "at work" in window.top_bar._tabs["memory"].accessibleName()
+    assert not window.setup.run_action.isEnabled() and window.setup.queue_action.isEnabled()
+    with qtbot.waitSignal(searches.ended, timeout=WAIT_MS):
+        pass
+
+    assert "FP32 fits at least 20." in window.memory_limit.result.text()
+    assert "20 samples" in window.memory_limit.result.text()
+    view = window.memory_limit.view()
+    assert view is not None and not view.is_live
+    assert [one.trial_count for one in searches.saved()] == [view.trial_count]
+    assert window.setup.run_action.isEnabled()
+    assert "at work" not in window.top_bar._tabs["memory"].accessibleName()
+
+    window.memory_limit.result.use_requested.emit(view.sides[0].largest_batch)
+    assert window.setup.text("batch_size") == "20"
+
+
+def test_a_search_waits_for_the_run_and_can_be_taken_out_again(qtbot: QtBot, window: MainWindow) -> None:
+    window.setup.use_settings(ENDLESS)
+    with qtbot.waitSignal(window.experiments.began, timeout=WAIT_MS):
+        window.setup.run_action.trigger()
+    window.setup.use_settings(LINEAR)
+    window.setup.find_limit()
+    view = window.memory_limit.view()
+    assert view is not None and view.is_waiting and window.memory_limit.stop.isVisible()
+    window.memory_limit.stop.click()
+    assert window.memory_limit.view() is None
+    with qtbot.waitSignal(window.experiments.ended, timeout=WAIT_MS):
+        window.experiments.stop()
+    assert window.experiments.searches.saved() == ()
+
+
+def test_a_cpu_without_a_limit_is_refused_in_plain_words(window: MainWindow) -> None:
+    window.setup.use_settings(LINEAR.model_copy(update={"memory_cap_gib": None}))
+    window.setup.find_limit()
+    assert window.workspace == "memory"
+    assert "no card whose memory could be the limit" in window.notice.text()
+    assert not window.setup.run_action.isEnabled()
+    window.memory_limit.cards.choose("1")
+    assert window.setup.text("memory_cap_gib") == "1" and window.setup.run_action.isEnabled()
+
+
+def test_a_preset_for_the_limit_searches_until_its_batch_is_used(window: MainWindow) -> None:
+    window.setup.choose_preset("batch-limit")
+    assert window.setup.run_action.text() == "Find limit for 2 precisions"
+    window.setup.use_batch(31)
+    assert window.setup.run_action.text() == "Compare 2 precisions"
+    window.show_workspace("memory")
+    assert window.setup.run_action.text() == "Find limit for 2 precisions"
+
+
+def test_a_batch_that_is_too_large_for_the_data_keeps_nobody_from_searching(window: MainWindow) -> None:
+    window.setup.use_settings(LINEAR.model_copy(update={"batch_size": 5_000}))
+    assert not window.setup.run_action.isEnabled()
+    window.show_workspace("memory")
+    assert window.setup.run_action.isEnabled()
+
+
+def test_the_foot_says_what_the_run_needs_and_follows_the_batch_at_once(
+    qtbot: QtBot, window: MainWindow
+) -> None:
+    need = window.setup.foot.need
+    window.setup.use_settings(LINEAR)
+    wanted = window.setup.outcome().experiments[0][1]
+    window.experiments.forecaster._take(wanted, known_forecast(wanted, 100.0, 10.24))
+    assert need.text() == "Needs about 0.20 GiB of 1.0 GiB fits"
+    window.setup._edit("batch_size", "20")
+    assert need.text() == "Needs about 0.30 GiB of 1.0 GiB fits"
+    window.show_workspace("memory")
+    assert need.text().startswith("Uses up to 1.0 GiB of")
+
+
+def test_a_forecast_is_made_by_the_engine_while_it_is_idle(qtbot: QtBot, window: MainWindow) -> None:
+    window.setup.use_settings(LINEAR)
+    need = window.setup.foot.need
+    qtbot.waitUntil(lambda: not need.text() or need.text().startswith("Needs about"), timeout=WAIT_MS)
+    assert need.text().startswith("Needs about")
+
+
+def test_nothing_is_estimated_beside_a_run(qtbot: QtBot, window: MainWindow) -> None:
+    window.experiments.forecaster.set_busy(True)
+    window.setup.use_settings(LINEAR)
+    assert window.setup.foot.need.text() == ""
+
+
+def test_a_need_beyond_the_memory_does_not_fit(qtbot: QtBot) -> None:
+    line = NeedLine()
+    qtbot.addWidget(line)
+    line.show_need(Need(30 * 1024.0), 24 * 1024.0)
+    assert line.text() == "Needs about 30.0 GiB of 24.0 GiB does not fit" and line.fraction() == 1.0
+    line.show_need(Need(None, is_estimating=True), 24 * 1024.0)
+    assert line.text() == "Estimating the memory…"
+    line.show_need(None, 24 * 1024.0)
+    assert line.text() == ""
+
+
+def failed_run(store: Store, experiment: Experiment) -> RunRecord:
+    problem = Problem(kind=Kind.OUT_OF_MEMORY, message="It did not fit.", remedy="Try a smaller batch.")
+    record = store.add(experiment)
+    store.begin(record.id)
+    store.record(record.id, [Failed(problem=problem)])
+    return store.run(record.id)
+
+
+def test_a_run_that_ran_out_of_memory_offers_what_fits(window: MainWindow, home: Path) -> None:
+    experiment = LINEAR.model_copy(update={"samples": 4_000, "batch_size": 256})
+    Forecasts(home).keep(experiment, known_forecast(experiment, 100.0, 10.24))
+    store = Store(home / "ammeter.sqlite")
+    run = failed_run(store, experiment)
+    store.close()
+    offered = retries(run, Forecasts(home), None)
+    size = offered[0].experiment.batch_size
+    assert offered[0].words == f"Try batch {size}" and 50 < size < 95
+    assert offered[1].experiment.step_samples == 256
+
+    window.experiments._reload()
+    window._offer_retries(run.id)
+    assert window.notice.offers() == tuple(one.words for one in offered)
+    assert "Accumulate" in window.notice.offers()[1]
+
+
+def test_without_a_forecast_nothing_is_offered(home: Path) -> None:
+    with Store(home / "ammeter.sqlite") as store:
+        run = failed_run(store, LINEAR)
+    assert retries(run, Forecasts(home), None) == ()
+    assert Precision.FP32 is run.experiment.precision
