@@ -1,10 +1,65 @@
-"""What a search found, with the sentence that a person needs beside the number."""
+"""What a search found, with the sentences that a person needs beside the number."""
 
 from __future__ import annotations
 
-from engine.experiment import Experiment
-from engine.probe_events import ProbeResult, Tried
+from collections.abc import Sequence
+from typing import Protocol
+
+from engine.experiment import Experiment, Precision
+from engine.probe_events import ProbeResult, Trial, Tried
 from engine.search import Search
+
+_OUTCOMES = {
+    "memory": "out of memory",
+    "spill": "spilled to the host",
+    "death": "worker died",
+    "hang": "hung",
+}
+
+
+class Side(Protocol):
+    """One precision of a search as far as it is known; `result` is None while it goes on, or if it failed.
+
+    `largest_batch` is the largest that passed so far, and 0 where none did.
+    """
+
+    @property
+    def label(self) -> str: ...
+
+    @property
+    def largest_batch(self) -> int: ...
+
+    @property
+    def result(self) -> ProbeResult | None: ...
+
+
+def sentence(sides: Sequence[Side]) -> str:
+    """What was found, or is known so far: "FP32 fits 289, FP16 AMP fits 561: 1.94 times the batch."."""
+    if not sides:
+        return ""
+    told = ", ".join(f"{side.label} {_fits(side)}" for side in sides)
+    ratio = times_the_batch(*_base_first(sides)) if len(sides) == 2 else None
+    return f"{told}." if ratio is None else f"{told}: {ratio:.2f} times the batch."
+
+
+def at_least(side: Side) -> str:
+    """ "at least " where the next larger batch was not proven to be too large."""
+    result = side.result
+    is_proven = result is not None and result.verified and result.bound_by != "data"
+    return "" if is_proven else "at least "
+
+
+def times_the_batch(base: Side, other: Side) -> float | None:
+    """The other's batch over the base's; None unless memory bounds both, and that is proven."""
+    for side in (base, other):
+        if side.result is None or not side.result.verified or side.result.bound_by != "memory":
+            return None
+    return other.largest_batch / base.largest_batch
+
+
+def outcome(trial: Trial) -> str:
+    """How one trial went, in a word or three."""
+    return "fits" if trial.fits else _OUTCOMES.get(trial.cause or "", "failed")
 
 
 def result_of(
@@ -27,6 +82,18 @@ def result_of(
         seconds=seconds,
         note=" ".join(_sentences(search, experiment, tried)) or None,
     )
+
+
+def _fits(side: Side) -> str:
+    if side.largest_batch:
+        return f"fits {at_least(side)}{side.largest_batch:,}"
+    is_answer = side.result is not None and side.result.bound_by == "memory"
+    return "fits nothing" if is_answer else "fits nothing that was tried"
+
+
+def _base_first(sides: Sequence[Side]) -> Sequence[Side]:
+    """Strict FP32 is what the other is measured against, wherever it stands; else the first is."""
+    return sorted(sides, key=lambda side: side.result is None or side.result.precision is not Precision.FP32)
 
 
 def _sentences(search: Search, experiment: Experiment, tried: Tried | None) -> list[str]:

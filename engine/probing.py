@@ -81,7 +81,7 @@ class Prober:
         device = _searchable(wanted, catalog)
         guess = first_guess or self._known_line(wanted, device)
         search = _search(wanted, granularity, guess, device, catalog)
-        probe_id = self._store.add_probe(
+        probe_id = self._store.probes.add(
             wanted,
             granularity=granularity,
             margin_fraction=margin_fraction,
@@ -159,7 +159,9 @@ class _Course:
         """Takes in a trial's end; None where it says that the search is pointless."""
         if isinstance(last, Tried):
             self._tried = last
-            trial, why = last.trial, _why_replaced(last)
+            trial = last.trial
+            # on a CPU the worker ends with its trial, and what its libraries took on first use with it
+            why = None if self.experiment.device == "cpu" else _why_replaced(last)
             if last.train_samples is not None:
                 self.search.limit_to(last.train_samples // self.experiment.step.gradient_accumulation)
         else:
@@ -169,14 +171,14 @@ class _Course:
                 return None
         budget_mib = self._budget_mib()
         self.search.learn(trial, budget_mib)
-        self._store.record_trial(self._probe_id, trial, budget_mib)
+        self._store.probes.record(self._probe_id, trial, budget_mib)
         others = None if self._tried is None else self._tried.other_programs_mib
         return TrialEnded(trial=trial, budget_mib=budget_mib, other_programs_mib=others, replaced_worker=why)
 
     def close(self) -> None:
         """Writes what is known, whether the search came to its end or was left."""
         if self._failed is not None and self._failed.problem.kind is Kind.REQUEST and not self.search.trials:
-            self._store.delete_probe(self._probe_id)
+            self._store.probes.delete(self._probe_id)
             self.outcome = self._failed
             return
         result = result_of(
@@ -188,7 +190,7 @@ class _Course:
         )
         if self._failed is not None:
             result = result.model_copy(update={"bound_by": "error", "note": self._failed.problem.message})
-        self._store.end_probe(self._probe_id, result)
+        self._store.probes.end(self._probe_id, result)
         self.outcome = self._failed or ProbeEnded(probe_id=self._probe_id, result=result)
 
     def _budget_mib(self) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from itertools import pairwise
 
+from engine.belief import APART_FRACTION, Belief, believed_limit, line_through, weighed
 from engine.memory_lines import MemoryLine
 from engine.probe_events import Bound, Trial
 
@@ -12,17 +13,19 @@ SMALL_BATCH = 8
 SMALL_RATIO = 4
 """The two small trials: far enough apart that the allocator's rounding is little of their difference."""
 
-_MOST_GROWTH = 24
+_MOST_GROWTH = 32
 """A line from small batches is not trusted beyond so many times the largest of them."""
 _STRAIGHT_RATIO = 1.3
 """Of one stretch's slope to the one's before it; what grows faster than that is no line yet."""
 _GROWTH = 4
 """From one batch to the next where what passed says nothing of how much more would."""
-_NEAR_WIDTHS = 3
-"""A bracket of so many times the line's own uncertainty is halved: the line knows no better."""
-_APART_FRACTION = 0.9
-_UNCERTAIN_FRACTION = 0.03
-"""Of the stretch from the largest batch that passed to where the line meets the budget."""
+_PART_WAY = 3
+"""One part of so many of the way to a limit that is farther than the line is trusted."""
+_LEAST_SPREAD = 0.8
+"""Of what the line says, in multiples of the granularity."""
+_CAREFUL_SHARE, _EVEN_SHARE = 0.2, 0.43
+"""The chance that the next batch fails: one that passes tells its memory, and that is worth the more, the
+farther away it is."""
 
 
 class Search:
@@ -64,7 +67,7 @@ class Search:
     def learn(self, trial: Trial, budget_mib: float | None = None) -> None:
         """Takes in how a trial of `next_batch` went."""
         self.trials.append(trial)
-        if self._passed and self._failed is not None:
+        if self._failed is not None:
             self._widths.append(self._failed - self._passed)
         if budget_mib is not None:
             self.budget_mib = budget_mib
@@ -103,14 +106,14 @@ class Search:
     def line(self) -> MemoryLine | None:
         """Through the largest batch that passed and one so much smaller that noise is not magnified; with a
         single one, the forecast's slope. None without figures."""
-        known = self._weighed()
+        known = weighed(self.trials)
         if not known:
             return self._first_guess
         top = known[-1]
-        apart = [each for each in known if each.batch_size <= _APART_FRACTION * top.batch_size]
+        apart = [each for each in known if each.batch_size <= APART_FRACTION * top.batch_size]
         below = apart[-1] if apart else known[0]
         if below is not top:
-            return _line_through(below, top)
+            return line_through(below, top)
         if self._first_guess is None:
             return None
         slope = self._first_guess.per_sample_mib
@@ -160,81 +163,43 @@ class Search:
             return first if high is None or first < high else None
         if high is None and len(self.trials) == 1 and self._first_guess is None:
             return low * SMALL_RATIO
-        window = self._window(low)
-        return None if window is None else self._by_line(low, high, *window)
-
-    def _by_line(self, low: int, high: int | None, least: int, most: int) -> int | None:
-        reach = _MOST_GROWTH if self._is_straight() else SMALL_RATIO
-        if high is None and low and most > reach * low:
-            return min(reach * low, max(most // 4, SMALL_RATIO * low))
-        if most <= low:
-            return self._beyond(low) if high is None else None
-        if high is not None and low and (high - low <= _NEAR_WIDTHS * (most - least) or self._stalls()):
+        belief = self._belief()
+        if belief is None or self._stalls():
             return None
-        failures = self._failures_in_a_row
-        if high is not None and (least >= high or failures > 2):
-            # less fits than the line allows for: back in growing strides, but never by less than halving
-            stride: int = (most - least) * SMALL_RATIO ** max(0, failures - 2)
-            return max((low + high) // 2, high - stride)
-        if least > low and failures >= (2 if low else 1):
-            return least
-        most = most if high is None else min(most, high)
-        least = max(least, low)
-        if most - least > 1:
-            return (least + most) // 2
-        # one step wide: whichever end of it no trial has proven
-        return least if least > low else most
+        reach = _MOST_GROWTH if self._is_straight() else SMALL_RATIO
+        if high is None and low and belief.centre > reach * low:
+            return min(reach * low, max(int(belief.centre) // _PART_WAY, SMALL_RATIO * low))
+        is_far = high is None and belief.centre > 2 * low
+        share = _CAREFUL_SHARE if is_far else _EVEN_SHARE
+        if high is None:
+            return max(belief.beyond(low, share), self._past_creeping(low))
+        return belief.between(low, high, share)
+
+    def _belief(self) -> Belief | None:
+        """Where the answer is expected, in multiples of the granularity."""
+        found = believed_limit(self.trials, self.line(), self.budget_mib)
+        if found is None:
+            return None
+        centre = min(found.centre / self.granularity, 2.0 * self._top)
+        return Belief(centre, max(_LEAST_SPREAD, found.spread / self.granularity))
+
+    def _stalls(self) -> bool:
+        """Whether the last two trials did not halve what is open between them: then it is halved instead."""
+        return len(self._widths) > 2 and self._widths[-1] > self._widths[-3] / 2
+
+    def _past_creeping(self, low: int) -> int:
+        """Where batch after batch passes that should have been the last: on in growing strides."""
+        passed = sorted(self._units(each) for each in self.trials if each.fits)[-3:]
+        strides = [upper - lower for lower, upper in pairwise(passed)]
+        creeps = len(strides) == 2 and strides[0] <= strides[1] <= low / 100
+        return low + 2 * strides[1] if creeps else low
 
     def _is_straight(self) -> bool:
         """Whether memory grew alike over the last two stretches: what a step takes whatever the batch may
         hide the batch's own share while that is small."""
-        figures = [(each.batch_size, each.peak_mib or 0.0) for each in self._weighed()[-3:]]
+        figures = [(each.batch_size, each.peak_mib or 0.0) for each in weighed(self.trials)[-3:]]
         slopes = [(top - low) / (size - less) for (less, low), (size, top) in pairwise(figures)]
         return len(slopes) < 2 or slopes[1] <= _STRAIGHT_RATIO * slopes[0]
-
-    def _weighed(self) -> list[Trial]:
-        return sorted((each for each in self.trials if each.fits and each.peak_mib is not None), key=_size)
-
-    @property
-    def _failures_in_a_row(self) -> int:
-        last_pass = max((index for index, each in enumerate(self.trials) if each.fits), default=-1)
-        return len(self.trials) - 1 - last_pass
-
-    def _stalls(self) -> bool:
-        """Whether batches that passed brought next to nothing: then the bracket is halved instead."""
-        creeps = len(self._widths) > 2 and self._widths[-1] > self._widths[-3] / 2
-        return creeps and self._failures_in_a_row == 0
-
-    def _window(self, low: int) -> tuple[int, int] | None:
-        """Where the answer is expected: from what surely fits to what surely does not, by the line."""
-        line, budget = self.line(), self.budget_mib
-        if line is None or budget is None or line.per_sample_mib <= 0:
-            return None
-        meets = min(line.batch_at(budget) / self.granularity, 2.0 * self._top)
-        spread = max(1.0, _UNCERTAIN_FRACTION * (meets - low))
-        least = min(meets - spread, self._held_meets(line, budget))
-        return max(1, math.floor(least)), max(1, math.ceil(meets + spread / 2))
-
-    def _held_meets(self, line: MemoryLine, budget_mib: float) -> float:
-        """Where what the allocator holds comes to the budget: of that some can still be given out."""
-        held = [each for each in self.trials if each.fits and each.reserved_mib is not None]
-        top = max(held, key=_size, default=None)
-        if top is None or top.reserved_mib is None or top.peak_mib is None or not top.peak_mib:
-            return math.inf
-        per_sample = line.per_sample_mib * top.reserved_mib / top.peak_mib
-        return (top.batch_size + (budget_mib - top.reserved_mib) / per_sample) / self.granularity
-
-    def _beyond(self, low: int) -> int:
-        """More passed than the line allows for: on in growing strides."""
-        sizes = sorted(self._units(each) for each in self.trials if each.fits)
-        stride = low - sizes[-2] if len(sizes) > 1 else 1
-        return low + min(low, 2 * stride)
-
-
-def _line_through(below: Trial, top: Trial) -> MemoryLine:
-    assert below.peak_mib is not None and top.peak_mib is not None
-    slope = (top.peak_mib - below.peak_mib) / (top.batch_size - below.batch_size)
-    return MemoryLine(fixed_mib=top.peak_mib - slope * top.batch_size, per_sample_mib=slope)
 
 
 def _size(trial: Trial) -> int:

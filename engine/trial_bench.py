@@ -18,12 +18,13 @@ _LONG_PHASES = (PhaseName.DOWNLOADING, PhaseName.BUILDING, PhaseName.COMPILING)
 _STANDSTILL_SECONDS = 300.0
 """A trial is a handful of steps: one that stands still for so long will not go on."""
 
-# What glibc keeps of freed memory would make a peak depend on what ran before it. It costs half the speed.
-_RETURNS_MEMORY = {
+RETURNS_MEMORY = {
     "MALLOC_MMAP_THRESHOLD_": "65536",
     "MALLOC_TRIM_THRESHOLD_": "65536",
     "MALLOC_ARENA_MAX": "2",
 }
+"""The environment of a process that makes trials on a CPU: what glibc keeps of freed memory would make a peak
+depend on what ran before it. It costs half the speed."""
 
 
 class TrialBench:
@@ -82,7 +83,7 @@ class TrialBench:
 
     def _new_worker(self) -> WorkerProcess:
         is_glibc = self._is_disposable and sys.platform == "linux"
-        return self._launcher.fresh_worker(_RETURNS_MEMORY if is_glibc else None)
+        return self._launcher.fresh_worker(RETURNS_MEMORY if is_glibc else None)
 
 
 def trial_limits(limits: Limits) -> Limits:

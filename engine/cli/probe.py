@@ -19,6 +19,7 @@ from engine.events import Failed
 from engine.experiment import Experiment, Precision, experiment_from, layered
 from engine.launcher import Launcher
 from engine.probe_events import ProbeEnded, ProbeResult, Trial
+from engine.probe_result import outcome, sentence
 from engine.probing import DEFAULT_MARGIN, Prober
 from engine.problem import Kind, Problem, ProblemError, request_problem
 from engine.records.store import Store
@@ -67,8 +68,8 @@ def probe(
         sides = _sides(asked, precision, on_gpu=has_gpu(asked, catalog))
         prober = Prober(store, launcher, catalog)
         with Interrupt(prober.stop) as interrupt:
-            outcome = _search(prober, sides, granularity, margin, interrupt)
-    return _tell(outcome, as_json, interrupt.asked)
+            found = _search(prober, sides, granularity, margin, interrupt)
+    return _tell(found, as_json, interrupt.asked)
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,10 @@ class _Found:
     label: str
     probe_id: str
     result: ProbeResult
+
+    @property
+    def largest_batch(self) -> int:
+        return self.result.largest_batch
 
 
 @dataclass(frozen=True)
@@ -166,36 +171,9 @@ def _tell_person(found: tuple[_Found, ...]) -> None:
             output.line(each.result.note)
         output.line()
     if found:
-        output.line(sentence([(each.label, each.result) for each in found]))
+        output.line(sentence(found))
 
 
 def _row(trial: Trial) -> list[str]:
-    outcome = "fits" if trial.fits else _OUTCOMES.get(trial.cause or "", "failed")
     peak = "–" if trial.peak_mib is None else f"{trial.peak_mib:,.0f}"
-    return [f"{trial.batch_size:,}", outcome, peak, f"{trial.seconds:,.1f}"]
-
-
-_OUTCOMES = {
-    "memory": "out of memory",
-    "spill": "spilled to the host",
-    "error": "failed",
-    "death": "the worker died",
-    "hang": "hung",
-}
-
-
-def sentence(results: list[tuple[str, ProbeResult]]) -> str:
-    """What the searches found together: "FP32 fits 289, FP16 AMP fits 561: 1.94 times the batch."."""
-    parts = [f"{label} {_fits(result)}" for label, result in results]
-    told = ", ".join(parts)
-    if len(results) == 2 and all(each.verified and each.bound_by == "memory" for _, each in results):
-        first, last = (each.largest_batch for _, each in results)
-        return f"{told}: {last / first:.2f} times the batch."
-    return f"{told}."
-
-
-def _fits(result: ProbeResult) -> str:
-    if not result.largest_batch:
-        return "fits nothing" if result.bound_by == "memory" else "fits nothing that was tried"
-    at_least = "" if result.verified and result.bound_by != "data" else "at least "
-    return f"fits {at_least}{result.largest_batch:,}"
+    return [f"{trial.batch_size:,}", outcome(trial), peak, f"{trial.seconds:,.1f}"]

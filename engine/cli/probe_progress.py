@@ -1,43 +1,22 @@
-"""Shows on a terminal how a search goes; where stderr is no terminal it stays silent."""
+"""Shows on a terminal how a search for the largest batch goes."""
 
 from __future__ import annotations
 
-import sys
-from types import TracebackType
-from typing import Self
+from rich.progress import SpinnerColumn, TextColumn
 
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-from engine.cli.output import progress_console
+from engine.cli.progress_line import ProgressLine
 from engine.events import Phase
 from engine.probe_events import TrialBegun, TrialEnded
 from engine.probing import ProbeEvent
 
 
-class ProbeProgress:
+class ProbeProgress(ProgressLine):
     """One line that follows the trials of one search; `title` names it."""
 
     def __init__(self, title: str) -> None:
-        self._progress = Progress(
-            SpinnerColumn(),
-            TextColumn("{task.description}"),
-            TimeElapsedColumn(),
-            console=progress_console(),
-            disable=not sys.stderr.isatty(),
-        )
-        self._title = title
-        self._task = self._progress.add_task(title)
+        super().__init__(title, SpinnerColumn(), TextColumn("{task.description}"))
         self._trials = self._fits = 0
         self._trying = ""
-
-    def __enter__(self) -> Self:
-        self._progress.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._progress.stop()
 
     def show(self, event: ProbeEvent) -> None:
         """Takes one event of the search."""
@@ -54,4 +33,4 @@ class ProbeProgress:
     def _describe(self, doing: str) -> None:
         known = f", {self._fits:,} fits" if self._fits else ""
         text = f"{self._title}: trial {self._trials}{known}, {self._trying}{doing}"
-        self._progress.update(self._task, description=text)
+        self._update(description=text)

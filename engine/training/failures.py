@@ -9,10 +9,11 @@ import torch
 from engine.events import Summary
 from engine.problem import Kind, Problem, ProblemError
 
-# A CPU that runs out under a cap says so in as many ways as there are libraries in one step.
+# A CPU that runs out under a cap says so in as many ways as there are libraries in one step; on CUDA cuBLAS
+# and cuDNN have statuses of their own for what they allocate beside PyTorch.
 _OUT_OF_MEMORY = re.compile(
     r"out of memory|can't allocate memory|cannot allocate memory|not enough memory|bad_alloc"
-    r"|could not create a primitive|could not create a memory|ALLOC_FAILED",
+    r"|could not create a primitive|could not create a memory|ALLOC(ATION)?_FAILED",
     re.IGNORECASE,
 )
 _ONE_SAMPLE = re.compile(r"more than 1 value per channel when training", re.IGNORECASE)

@@ -36,6 +36,11 @@ from engine.training.steps.recipe_record import RecipeRecord
 LIBRARIES_MIB = 88.0
 """What CUDA's libraries take from the allocator beside any tensor, as workspaces: 80 to 95 MiB on an H200."""
 
+CPU_LIBRARIES_MIB = 55.0
+"""What a first training makes resident on a CPU beside any tensor: 25 to 31 MiB of the libraries' own code,
+read when first used, 17 to 37 of the code that oneDNN generates, and threads' stacks (x86, torch 2.15)."""
+
+_LIBRARIES_MIB = {"cuda": LIBRARIES_MIB, "cpu": CPU_LIBRARIES_MIB}
 _SIZES = (64, 128)  # a fake batch costs the same whatever its size; these fill an allocator's blocks evenly
 _CUDA_BLOCK_BYTES = 512
 _ACCUMULATED = 2  # batches of a group that are gone through: from the second on each is like the one before
@@ -171,8 +176,7 @@ class _ForwardWatch:
 
 def _told(plan: Plan, small: _Imagined, large: _Imagined, seconds: float) -> ForecastMade:
     batch_size = plan.experiment.batch_size
-    is_cuda = plan.device.type == "cuda"
-    libraries_mib = LIBRARIES_MIB if is_cuda else 0.0
+    libraries_mib = _LIBRARIES_MIB.get(plan.device.type, 0.0)
     lines = tuple(
         line.model_copy(update={"fixed_mib": line.fixed_mib + libraries_mib})
         for line in upper_hull(_moments(small.timeline, large.timeline))

@@ -31,6 +31,8 @@ from engine.training.steps.recipe import cudnn_search
 LEAST_STEPS = 3
 """The optimizer's state is made in the first whole step, and fragmentation shows in those after it."""
 
+# What convolutions say where cuDNN has tried all its algorithms, those too whose workspaces were refused.
+_HIDES_A_REFUSAL = "unable to find an engine"
 _FLOAT32_BYTES = 4
 _MIB = 2**20
 _SPILL_NOTE = "It took more than was free: the driver put the rest into the host's memory, which is slow."
@@ -61,7 +63,7 @@ def try_batch(experiment: Experiment, control: Control) -> Iterator[Event]:
         ):
             yield from _train(plan, control, course)
     except Exception as error:
-        if problem_of(error).kind is not Kind.OUT_OF_MEMORY:
+        if not _ran_out(error, memory):
             raise
         course.cause = "memory"
     # outside the except block, where the exception no longer pins the tensors of the frames it went through
@@ -90,6 +92,12 @@ class _Course:
     parameters: int | None = None
     cause: Cause | None = None
     was_stopped: bool = False
+
+
+def _ran_out(error: Exception, memory: TrialMemory) -> bool:
+    """Whether the error is one of memory, also where a library that was refused some says less than that."""
+    is_said = problem_of(error).kind is Kind.OUT_OF_MEMORY
+    return is_said or (memory.was_refused() and _HIDES_A_REFUSAL in str(error))
 
 
 def _as_tried(experiment: Experiment) -> Experiment:

@@ -3,9 +3,9 @@
     uv run python tests/benchmarks/forecast.py [--device cpu] [--only resnet50] [--precision fp16]
 
 Each model is forecast, trained for a few steps at one batch, forecast again for twice the batch, and trained
-at that. On a CUDA card the measured figure is the training peak of what the allocator gave out, and the aim
-is to be within 10 %. On a CPU it is the process's resident memory over its idle level, which also has in it
-what the libraries and the C library keep for themselves: there the second figure is the one to look at.
+at that. On a CUDA card the measured figure is the training peak of what the allocator gave out. On a CPU it
+is the process's resident memory over its idle level, which also has the libraries' own code in it. The aim is
+to be within 10 %.
 """
 
 from __future__ import annotations

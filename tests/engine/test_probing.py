@@ -1,10 +1,11 @@
-"""Searches with real workers on the CPU, under a cap that makes allocations fail in earnest."""
+"""Searches on the CPU: with real workers, under a cap that makes allocations fail in earnest, and with
+workers that only say so, where it is the search that is looked at."""
 
 from __future__ import annotations
 
 import sys
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +48,9 @@ def catalog(store: Store, launcher: Launcher) -> Catalog:
 
 
 @pytest.fixture
-def prober(store: Store, launcher: Launcher, catalog: Catalog) -> Prober:
+def prober(store: Store, launcher: Launcher, catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> Prober:
+    # threads gain nothing on trials so small, and wait for each other
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
     return Prober(store, launcher, catalog)
 
 
@@ -63,14 +66,15 @@ def result_of(events: list[ProbeEvent]) -> ProbeResult:
 
 @pytest.mark.timeout(300)
 def test_the_answer_passed_the_next_one_failed_and_both_meet_the_budget(prober: Prober, store: Store) -> None:
-    events = list(prober.probe(tiny(), granularity=4))
+    # pictures so large that what each thread takes is little beside four of them
+    events = list(prober.probe(tiny(image_size=112, memory_cap_gib=0.25), granularity=4))
     result = result_of(events)
     outcomes = {each.batch_size: each for each in result.trials}
     assert result.verified and result.bound_by == "memory"
     assert outcomes[result.largest_batch].fits and outcomes[result.largest_batch].steps >= 3
     assert result.first_failure == result.largest_batch + 4
     assert outcomes[result.first_failure].cause == "memory"
-    assert result.budget_mib == pytest.approx(0.04 * 1024)
+    assert result.budget_mib == pytest.approx(0.25 * 1024)
     assert result.peak_mib is not None and 0.8 * result.budget_mib < result.peak_mib <= result.budget_mib
     assert result.recommended_batch is not None and result.recommended_batch < result.largest_batch
 
@@ -78,44 +82,19 @@ def test_the_answer_passed_the_next_one_failed_and_both_meet_the_budget(prober: 
     assert isinstance(started, ProbeStarted) and started.granularity == 4
     begun = [event.batch_size for event in events if isinstance(event, TrialBegun)]
     assert begun == [event.trial.batch_size for event in events if isinstance(event, TrialEnded)]
-    saved = store.probe(started.probe_id)
+    saved = store.probes.find(started.probe_id)
     assert saved.result == result and saved.trials == result.trials
-    assert store.probes() == (saved,)
+    assert store.probes.newest() == (saved,)
 
 
 @pytest.mark.timeout(300)
 def test_a_cap_smaller_than_the_model_names_what_the_model_needs(prober: Prober) -> None:
-    result = result_of(list(prober.probe(tiny(memory_cap_gib=0.003))))
+    # of so many classes that the last layer is nearly all of it
+    wide = tiny(num_classes=2_000, samples=2, memory_cap_gib=0.03)
+    result = result_of(list(prober.probe(wide)))
     assert (result.largest_batch, result.verified, result.bound_by) == (0, False, "memory")
     assert result.note is not None
-    assert result.note.startswith("Not even one sample fits: the model alone needs 4 MiB")
-
-
-def test_the_data_may_end_before_the_memory(prober: Prober) -> None:
-    result = result_of(list(prober.probe(tiny(samples=12, memory_cap_gib=1))))
-    assert (result.largest_batch, result.verified, result.bound_by) == (12, True, "data")
-    assert result.first_failure is None
-    assert result.note is not None and "not the memory: synthetic has 12 samples" in result.note
-
-
-def test_a_search_that_is_stopped_keeps_what_it_knows(prober: Prober, store: Store) -> None:
-    events: list[ProbeEvent] = []
-    for event in prober.probe(tiny(memory_cap_gib=1)):
-        events.append(event)
-        if sum(isinstance(each, TrialBegun) for each in events) == 2:
-            prober.stop()
-    result = result_of(events)
-    assert (result.largest_batch, result.verified, result.bound_by) == (8, False, "stopped")
-    assert store.probes()[0].result == result
-
-
-def test_a_search_that_is_left_is_saved_with_what_it_knows(prober: Prober, store: Store) -> None:
-    search = prober.probe(tiny(memory_cap_gib=1))
-    next(event for event in search if isinstance(event, TrialEnded))
-    search.close()
-    (saved,) = store.probes()
-    assert saved.result is not None and saved.result.bound_by == "stopped"
-    assert [each.batch_size for each in saved.trials] == [8]
+    assert result.note.startswith("Not even one sample fits: the model alone needs 66 MiB")
 
 
 @pytest.mark.parametrize(
@@ -133,7 +112,7 @@ def test_what_cannot_be_searched_is_refused_and_leaves_nothing(
     with pytest.raises(ProblemError) as caught:
         list(prober.probe(tiny(**changes), granularity))
     assert (caught.value.problem.kind, caught.value.problem.key) == (Kind.REQUEST, key)
-    assert store.probes() == ()
+    assert store.probes.newest() == ()
 
 
 PRELUDE = """
@@ -151,13 +130,62 @@ for line in sys.stdin:
 """
 
 
-def probe_with(body: str, tmp_path: Path, store: Store, catalog: Catalog) -> list[ProbeEvent]:
-    """A search whose workers are processes that behave as `body` says, for each batch they are given."""
-    script = tmp_path / "worker.py"
-    script.write_text(PRELUDE + textwrap.indent(textwrap.dedent(body), "    "))
-    limits = Limits(ready=10.0, silence=0.6, stop=0.3, terminate=0.3)
-    with Launcher(limits=limits, command=(sys.executable, str(script))) as launcher:
-        return list(Prober(store, launcher, catalog).probe(tiny(memory_cap_gib=1)))
+@pytest.fixture
+def scripted(tmp_path: Path, store: Store, catalog: Catalog) -> Iterator[Callable[[str], Prober]]:
+    """Makes a prober whose workers are processes that behave as a script says, for the batch they get."""
+    launchers: list[Launcher] = []
+
+    def make(body: str, catalog: Catalog = catalog) -> Prober:
+        script = tmp_path / "worker.py"
+        script.write_text(PRELUDE + textwrap.indent(textwrap.dedent(body), "    "))
+        limits = Limits(ready=10.0, silence=0.6, stop=0.3, terminate=0.3)
+        launchers.append(Launcher(limits=limits, command=(sys.executable, str(script))))
+        return Prober(store, launchers[-1], catalog)
+
+    yield make
+    for launcher in launchers:
+        launcher.close()
+
+
+def test_the_data_may_end_before_the_memory(scripted: Callable[[str], Prober]) -> None:
+    result = result_of(list(scripted("tried(batch)").probe(tiny(samples=12))))
+    assert (result.largest_batch, result.verified, result.bound_by) == (12, True, "data")
+    assert result.first_failure is None
+    assert result.note is not None and "not the memory: synthetic has 12 samples" in result.note
+
+
+WAITS_TO_BE_STOPPED = """
+if batch <= 8:
+    tried(batch)
+else:
+    assert json.loads(sys.stdin.readline())["job"] == "stop"
+    say(event="finished", summary={}, stopped=True)
+"""
+
+
+def test_a_search_that_is_stopped_keeps_what_it_knows(
+    scripted: Callable[[str], Prober], store: Store
+) -> None:
+    prober = scripted(WAITS_TO_BE_STOPPED)
+    events: list[ProbeEvent] = []
+    for event in prober.probe(tiny()):
+        events.append(event)
+        if sum(isinstance(each, TrialBegun) for each in events) == 2:
+            prober.stop()
+    result = result_of(events)
+    assert (result.largest_batch, result.verified, result.bound_by) == (8, False, "stopped")
+    assert store.probes.newest()[0].result == result
+
+
+def test_a_search_that_is_left_is_saved_with_what_it_knows(
+    scripted: Callable[[str], Prober], store: Store
+) -> None:
+    search = scripted("tried(batch)").probe(tiny())
+    next(event for event in search if isinstance(event, TrialEnded))
+    search.close()
+    (saved,) = store.probes.newest()
+    assert saved.result is not None and saved.result.bound_by == "stopped"
+    assert [each.batch_size for each in saved.trials] == [8]
 
 
 @pytest.mark.parametrize(
@@ -176,7 +204,7 @@ def probe_with(body: str, tmp_path: Path, store: Store, catalog: Catalog) -> lis
     ],
 )
 def test_the_search_goes_on_after_any_end_of_a_trial_and_tells_it_as_what_it_is(
-    ends: str, bound: str, verified: bool, tmp_path: Path, store: Store, catalog: Catalog
+    ends: str, bound: str, verified: bool, scripted: Callable[[str], Prober]
 ) -> None:
     body = f"""
     if batch <= 77:
@@ -184,26 +212,38 @@ def test_the_search_goes_on_after_any_end_of_a_trial_and_tells_it_as_what_it_is(
     else:
         {ends}
     """
-    result = result_of(probe_with(body, tmp_path, store, catalog))
+    result = result_of(list(scripted(body).probe(tiny())))
     assert (result.largest_batch, result.first_failure) == (77, 78)
     assert (result.bound_by, result.verified) == (bound, verified)
 
 
-def test_a_worker_that_keeps_memory_is_named(tmp_path: Path, store: Store, catalog: Catalog) -> None:
-    events = probe_with(
-        "tried(batch, None if batch < 9 else 'memory', leaked=30.0)", tmp_path, store, catalog
-    )
-    ended = [event for event in events if isinstance(event, TrialEnded)]
-    assert all("30 MiB" in (event.replaced_worker or "") for event in ended)
+KEEPS_MEMORY = "tried(batch, None if batch < 9 else 'memory', leaked=30.0)"
+
+
+def test_a_worker_that_keeps_memory_is_replaced_and_named(
+    scripted: Callable[..., Prober], catalog: Catalog
+) -> None:
+    (cpu,) = (each for each in catalog.devices if each.name == "cpu")
+    card = cpu.model_copy(update={"name": "cuda:0", "title": "a card"})
+    prober = scripted(KEEPS_MEMORY, catalog.model_copy(update={"devices": (card, cpu)}))
+    ended = [event for event in prober.probe(tiny(device="cuda:0")) if isinstance(event, TrialEnded)]
+    assert ended and all("30 MiB" in (event.replaced_worker or "") for event in ended)
+
+
+def test_what_a_worker_keeps_that_ends_with_its_trial_is_no_matter(
+    scripted: Callable[[str], Prober],
+) -> None:
+    ended = [event for event in scripted(KEEPS_MEMORY).probe(tiny()) if isinstance(event, TrialEnded)]
+    assert ended and all(event.replaced_worker is None for event in ended)
 
 
 def test_what_fails_whatever_the_batch_is_the_searchs_own_failure(
-    tmp_path: Path, store: Store, catalog: Catalog
+    scripted: Callable[[str], Prober], store: Store
 ) -> None:
     problem = "dict(kind='internal', message='The shapes do not fit.', remedy='Choose another model.')"
-    events = probe_with(f"say(event='failed', problem={problem})", tmp_path, store, catalog)
+    events = list(scripted(f"say(event='failed', problem={problem})").probe(tiny()))
     last = events[-1]
     assert isinstance(last, Failed) and last.problem.message == "The shapes do not fit."
     assert sum(isinstance(event, TrialBegun) for event in events) == 1
-    result = store.probes()[0].result
+    result = store.probes.newest()[0].result
     assert result is not None and (result.largest_batch, result.note) == (0, "The shapes do not fit.")

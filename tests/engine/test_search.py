@@ -54,10 +54,27 @@ def test_a_straight_line_with_some_fragmentation_takes_at_most_eight_trials(
     assert len(search.trials) <= 8
 
 
+@pytest.mark.parametrize(
+    ("memory", "most"),
+    [
+        pytest.param(lambda batch: 20 + max(0.25 * batch, 0.5 * batch - 300), 11, id="two moments of a step"),
+        pytest.param(lambda batch: 20 + 0.25 * batch + 40 * (batch > 1_000), 9, id="another algorithm"),
+        pytest.param(lambda batch: math.ceil((20 + 0.25 * batch) / 2) * 2, 11, id="blocks of 2 MiB"),
+        pytest.param(lambda batch: 20 + 14 * min(batch, 32) / 32 + 0.25 * batch, 8, id="a steep beginning"),
+        pytest.param(lambda batch: 20 + 0.02 * batch**1.4, 9, id="ever steeper"),
+    ],
+)
+def test_memory_that_is_no_straight_line_takes_little_more(memory: Memory, most: int) -> None:
+    search = search_all(memory, 512)
+    assert memory(search.largest_batch) <= 512 < memory(search.largest_batch + 1)
+    assert len(search.trials) <= most, [each.batch_size for each in search.trials]
+
+
 def test_a_forecast_spares_the_small_trials() -> None:
     search = search_all(lambda batch: 441 + 81.1 * batch, 24_576, first_guess=line(440, 81.0))
     assert search.largest_batch == 297
     assert min(each.batch_size for each in search.trials) > 250
+    assert len(search.trials) <= 5
 
 
 def test_a_forecast_that_is_far_off_is_not_asked_again() -> None:

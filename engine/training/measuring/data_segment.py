@@ -40,6 +40,10 @@ class DataSegment:
     def has_spilled(self) -> bool:
         return False
 
+    def was_refused(self) -> bool:
+        """False: a refusal that a library gets over is counted by nobody."""
+        return False
+
     def release(self) -> float:
         gc.collect()
         if self._filler is not None:

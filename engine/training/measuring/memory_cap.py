@@ -36,12 +36,15 @@ def memory_cap(device: torch.device, cap_gib: float | None) -> Iterator[None]:
     if cap_gib is None:
         yield
     elif device.type == "cuda":
+        # It limits what the caching allocator holds, graphs' own pools included; what the driver and the
+        # libraries take beside it (the context, loaded kernels) is not counted.
         total = torch.cuda.get_device_properties(device).total_memory
-        torch.cuda.set_per_process_memory_fraction(min(1.0, cap_gib * _GIB / total), device)
+        before = torch.cuda.get_per_process_memory_fraction(device)
+        torch.cuda.set_per_process_memory_fraction(min(before, cap_gib * _GIB / total), device)
         try:
             yield
         finally:
-            torch.cuda.set_per_process_memory_fraction(1.0, device)
+            torch.cuda.set_per_process_memory_fraction(before, device)
     else:
         with _data_limit(int(cap_gib * _GIB)):
             yield

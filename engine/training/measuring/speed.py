@@ -6,19 +6,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from engine.experiment import LEAST_BLOCKS
-
-_RESAMPLES = 1_000
+from engine.steadiness import steadiness
 
 
 @dataclass(frozen=True)
 class Speed:
     """Medians over blocks; each is None where `note` says why.
 
-    `interval` holds the bootstrap's 2.5th and 97.5th percentiles of the median: how steady this run was,
-    and nothing about what another run would show.
+    `interval` is the 95 % interval of the median over this run's blocks: how steady this run was, and nothing
+    about what another run would show.
     """
 
     samples_per_second: float | None = None
@@ -44,16 +42,9 @@ def speed_of(samples: Sequence[int], seconds: Sequence[float], block_steps: int,
     rates = block_samples / block_seconds
     return Speed(
         samples_per_second=float(np.median(rates)),
-        interval=_interval_of_median(rates),
+        interval=steadiness(rates),
         step_ms=float(np.median(block_seconds) / block_steps * 1e3),
     )
-
-
-def _interval_of_median(values: NDArray[np.float64]) -> tuple[float, float]:
-    generator = np.random.default_rng(0)
-    medians = [np.median(generator.choice(values, size=values.size, replace=True)) for _ in range(_RESAMPLES)]
-    low, high = np.percentile(medians, (2.5, 97.5))
-    return float(low), float(high)
 
 
 def _too_short(blocks: int, block_steps: int, warmup_steps: int) -> str:

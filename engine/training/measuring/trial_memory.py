@@ -35,6 +35,10 @@ class TrialMemory(Protocol):
         """Whether more was taken than was free: a driver may put the rest into the host's memory."""
         ...
 
+    def was_refused(self) -> bool:
+        """Whether the caching allocator refused an allocation, also one that a library got over."""
+        ...
+
     def release(self) -> float:
         """Gives back what is no longer used; what is held over the baseline after that."""
         ...
@@ -61,6 +65,7 @@ class AllocatorTrial:
         self._give_back()
         self._module.reset_peak_memory_stats(device)
         self._baseline: int = self._module.memory_allocated(device)
+        self._refused = self._refusals()
         held: int = self._module.memory_reserved(device)
         self._free_mib = (self._module.mem_get_info(device)[0] + held) / _MIB
         self.baseline_mib = self._baseline / _MIB
@@ -77,10 +82,16 @@ class AllocatorTrial:
         held: float = self._module.max_memory_reserved(self._device) / _MIB
         return bool(held > self._free_mib)
 
+    def was_refused(self) -> bool:
+        return self._refusals() > self._refused
+
     def release(self) -> float:
         self._give_back()
         held: int = self._module.memory_allocated(self._device)
         return max(0, held - self._baseline) / _MIB
+
+    def _refusals(self) -> int:
+        return int(self._module.memory_stats(self._device).get("num_ooms", 0))
 
     def _give_back(self) -> None:
         gc.collect()

@@ -24,10 +24,14 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWa
 
 @pytest.fixture(autouse=True)
 def compiled_in_this_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """No helper processes, which would outlive the test, and nothing from an earlier compilation."""
+    """No helper processes, which would outlive the test, and nothing from an earlier compilation.
+
+    Nor the compiler's own trials of what vectors this machine can do, which take longer than a test.
+    """
     torch._dynamo.reset()
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "compiled"))
-    with torch._inductor.config.patch({"compile_threads": 1, "cpp_cache_precompile_headers": False}):
+    settings = {"compile_threads": 1, "cpp_cache_precompile_headers": False, "cpp.vec_isa_ok": False}
+    with torch._inductor.config.patch(settings):
         yield
     torch._dynamo.reset()
 

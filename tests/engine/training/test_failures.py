@@ -18,6 +18,8 @@ from engine.training.failures import problem_of, summary_of
         RuntimeError("could not create a primitive"),
         RuntimeError("std::bad_alloc"),
         RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"),
+        RuntimeError("cuDNN error: CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED"),
+        torch.AcceleratorError("CUDA error: out of memory"),
         MemoryError(),
     ],
 )

@@ -34,6 +34,7 @@ from engine.training.failures import problem_of
 
 CPU = torch.device("cpu")
 SIZE = 8
+BROKEN = Path("b", "3.png")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -64,10 +65,13 @@ def labels_of(batches: Iterator[tuple[torch.Tensor, torch.Tensor]]) -> list[list
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
+    """Pictures of two classes, one of which is cut off in its middle."""
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
         for number in range(6):
             Image.new("RGB", (12, 12), (number, 0, 0)).save(tmp_path / name / f"{number}.png")
+    broken = tmp_path / BROKEN
+    broken.write_bytes(broken.read_bytes()[:40])
     return tmp_path
 
 
@@ -136,29 +140,26 @@ def test_the_global_generator_draws_what_it_would_have_drawn() -> None:
     assert torch.equal(torch.get_rng_state(), before)
 
 
-def test_a_broken_picture_is_named_by_the_process_that_met_it(folder: Path) -> None:
-    broken = folder / "b" / "3.png"
-    broken.write_bytes(broken.read_bytes()[:40])
+def test_a_process_names_the_picture_that_it_cannot_read_and_is_missed_when_it_is_killed(
+    folder: Path,
+) -> None:
+    # both in one test: the process takes seconds to import torch
     pictures = FolderPictures(read_image_folder(str(folder)), SIZE, 0, augment=False)
     loader = Loader(pictures, Data(workers=1), CPU)
-    with pytest.raises(ProblemError) as raised:
+    with pytest.raises(ProblemError) as broken:
         list(loader.begin(draws_in_order(pictures.train_samples, 2, is_training=True)))
         list(loader.begin(draws_in_order(pictures.validation_samples, 2, is_training=False)))
-    loader.close()
-    assert str(Path("b", "3.png")) in raised.value.problem.message
+    assert str(BROKEN) in broken.value.problem.message
 
-
-def test_a_process_that_is_killed_is_told_in_plain_words() -> None:
-    loader = Loader(FakePictures(SIZE, 10), Data(workers=1), CPU)
     (process,) = multiprocessing.active_children()
-    batches = loader.begin(draws_in_order(TRAIN_SAMPLES, 4, is_training=True))
+    batches = loader.begin(draws_in_order(pictures.train_samples, 4, is_training=True))
     # PyTorch's handler of ended children raises wherever this process is, even within kill()
-    with pytest.raises(RuntimeError) as raised:
+    with pytest.raises(RuntimeError) as killed:
         psutil.Process(process.pid).kill()
         process.join()
         list(batches)
     loader.close()
-    problem = problem_of(raised.value)
+    problem = problem_of(killed.value)
     assert "loader process" in problem.message and "data.workers" in problem.remedy
 
 

@@ -21,43 +21,57 @@ ROOT = Path(__file__).resolve().parents[3]
 CPU = torch.device("cpu")
 on_linux = pytest.mark.skipif(sys.platform != "linux", reason="caps a CPU's memory only on Linux")
 
-# A process of its own: the peak of one that has run other tests says little, and a cap may end it.
+# A process of its own: the peak of one that has run other tests says little, and a cap may end it. It takes
+# seconds to import torch, and so makes both runs: first the one whose peak is looked at.
 _CHILD = """
 import json, sys
 from engine.experiment import Experiment
 from engine.training.control import Control
 from engine.training.failures import problem_of
 from engine.training.loop import train
-try:
-    *_, last = train(Experiment.from_json(sys.argv[1]), Control())
-    answer = last.summary.model_dump()
-except Exception as error:
-    answer = {"kind": problem_of(error).kind, "message": problem_of(error).message}
-print(json.dumps(answer))
+for experiment in sys.argv[1:]:
+    try:
+        *_, last = train(Experiment.from_json(experiment), Control())
+        answer = last.summary.model_dump()
+    except Exception as error:
+        answer = {"kind": problem_of(error).kind, "message": problem_of(error).message}
+    print(json.dumps(answer))
 """
 
+BIG: dict[str, Any] = {
+    "model": "small-cnn",
+    "dataset": "synthetic",
+    "image_size": 48,
+    "num_classes": 10,
+    "batch_size": 64,
+    "device": "cpu",
+}
+FITS = BIG | {
+    "steps": 5,
+    "samples": 320,
+    "memory_cap_gib": 4,
+    "measure": {"warmup_steps": 0, "block_steps": 1},
+}
+# so large that it cannot live on what the first run gave back to its process alone
+RUNS_OUT = BIG | {"steps": 1, "batch_size": 512, "memory_cap_gib": 0.05}
 
-def in_a_process_of_its_own(**settings: Any) -> dict[str, Any]:
-    command = [sys.executable, "-c", _CHILD, json.dumps({"device": "cpu", **settings})]
+
+@pytest.fixture(scope="module")
+def capped() -> list[dict[str, Any]]:
+    """What came of a run that fits its cap, and of one that does not."""
+    command = [sys.executable, "-c", _CHILD, json.dumps(FITS), json.dumps(RUNS_OUT)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=90, check=True)
-    answer: dict[str, Any] = json.loads(done.stdout)
-    return answer
-
-
-BIG = {"model": "small-cnn", "dataset": "synthetic", "image_size": 48, "num_classes": 10, "batch_size": 64}
+    return [json.loads(line) for line in done.stdout.splitlines()]
 
 
 @on_linux
-def test_running_out_under_a_cap_is_told_as_that() -> None:
-    answer = in_a_process_of_its_own(**BIG, steps=1, memory_cap_gib=0.05)
-    assert answer == {"kind": "out-of-memory", "message": "The device ran out of memory."}
+def test_running_out_under_a_cap_is_told_as_that(capped: list[dict[str, Any]]) -> None:
+    assert capped[1] == {"kind": "out-of-memory", "message": "The device ran out of memory."}
 
 
 @on_linux
-def test_a_run_that_fits_its_cap_has_a_peak_but_no_speed() -> None:
-    summary = in_a_process_of_its_own(
-        **BIG, steps=5, samples=320, memory_cap_gib=4, measure={"warmup_steps": 0, "block_steps": 1}
-    )
+def test_a_run_that_fits_its_cap_has_a_peak_but_no_speed(capped: list[dict[str, Any]]) -> None:
+    summary = capped[0]
     # the first layer's output alone, before and after its ReLU, is 36 MiB for 64 pictures
     assert 36 < summary["peak_resident_mib"] < 4_096
     assert summary["samples_per_second"] is None and "cap" in summary["speed_note"]

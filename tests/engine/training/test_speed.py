@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -39,6 +40,14 @@ def test_a_short_run_says_why_it_has_no_speed(steps: int, words: str) -> None:
     speed = speed_of([64] * steps, [0.02] * steps, block_steps=10, warmup_steps=10)
     assert speed.samples_per_second is speed.interval is speed.step_ms is None
     assert speed.note is not None and words in speed.note and "needs 5" in speed.note
+
+
+def test_a_run_that_was_slow_for_a_while_is_less_steady_than_one_that_was_slow_now_and_then() -> None:
+    slow = np.random.default_rng(0).random(400) < 0.5
+    now_and_then = speed_of([64] * 400, np.where(slow, 0.022, 0.02).tolist(), 4, 0).interval
+    for_a_while = speed_of([64] * 400, np.where(np.sort(slow), 0.022, 0.02).tolist(), 4, 0).interval
+    assert now_and_then is not None and for_a_while is not None
+    assert for_a_while[1] - for_a_while[0] > 2 * (now_and_then[1] - now_and_then[0])
 
 
 @given(st.lists(st.floats(1e-5, 10), min_size=15, max_size=60), st.integers(1, 3))

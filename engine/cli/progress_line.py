@@ -1,0 +1,42 @@
+"""One line on a terminal that follows something; where stderr is no terminal it stays silent."""
+
+from __future__ import annotations
+
+import sys
+from types import TracebackType
+from typing import Any, Self
+
+from rich.progress import Progress, ProgressColumn, TimeElapsedColumn
+
+from engine.cli.output import progress_console
+
+
+class ProgressLine:
+    """The columns, with the time that has passed as the last; there while it is entered.
+
+    `title` is the first description, and `fields` are what the columns read beside it.
+    """
+
+    def __init__(self, title: str, *columns: ProgressColumn, **fields: Any) -> None:
+        self._title = title
+        self._progress = Progress(
+            *columns, TimeElapsedColumn(), console=progress_console(), disable=not sys.stderr.isatty()
+        )
+        self._task = self._progress.add_task(title, total=None, **fields)
+
+    def __enter__(self) -> Self:
+        self._progress.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._progress.stop()
+
+    def _update(self, **changes: Any) -> None:
+        self._progress.update(self._task, **changes)
+
+    def _say(self, text: str) -> None:
+        """Writes a remark above the line."""
+        if not self._progress.disable:
+            self._progress.console.print(text, soft_wrap=True)
