@@ -53,7 +53,7 @@ class EngineThread(QThread):
         self._closing = False
         self._stop_asked = False
         self._pause_asked = False
-        self._is_forecasting = False
+        self._current: str | SearchOrder | None = None
         self._runner: Runner | None = None
         self._prober: Prober | None = None
         self._catalog: Catalog | None = None
@@ -69,9 +69,6 @@ class EngineThread(QThread):
     def _add(self, *work: str | SearchOrder) -> None:
         with self._changed:
             self._waiting.extend(work)
-            if self._waiting and self._is_forecasting and self._runner is not None:
-                # nobody waits for a guess when there is something to measure
-                self._runner.stop()
             self._changed.notify()
 
     def ask_forecasts(self, experiments: tuple[Experiment, ...]) -> None:
@@ -89,13 +86,21 @@ class EngineThread(QThread):
             self._waiting.remove(run_id)
             return True
 
-    def take_out_search(self, series: str) -> bool:
-        """Takes a search out again; False if it goes on already or is not there."""
+    def stop_search(self, series: str) -> bool:
+        """Ends a search with what it knows; True for one that still waited and was taken out again."""
         with self._changed:
+            # in one breath: else one that has just left the queue, and has not been told to begin, is missed
+            if isinstance(self._current, SearchOrder) and self._current.series == series:
+                self.stop_run()
             found = [one for one in self._waiting if isinstance(one, SearchOrder) and one.series == series]
             for order in found:
                 self._waiting.remove(order)
             return bool(found)
+
+    def waiting_searches(self) -> int:
+        """How many searches wait."""
+        with self._changed:
+            return sum(isinstance(work, SearchOrder) for work in self._waiting)
 
     def waiting(self) -> tuple[str, ...]:
         """The ids of the runs that wait, next first."""
@@ -103,12 +108,14 @@ class EngineThread(QThread):
             return tuple(work for work in self._waiting if isinstance(work, str))
 
     def stop_run(self) -> None:
-        """Asks the run or search in progress to end; those that wait go on waiting their turn."""
-        self._stop_asked = True
-        if self._runner is not None:
-            self._runner.stop()
-        if self._prober is not None:
-            self._prober.stop()
+        """Asks the run or search in progress to end; those that wait go on waiting their turn.
+
+        A forecast is neither: it goes on, and makes way by itself for what is to be measured.
+        """
+        with self._changed:
+            if self._current is not None:
+                self._stop_asked = True
+                self._stop_job()
 
     def pause_run(self) -> None:
         """Asks the run in progress to wait after the step in flight."""
@@ -131,10 +138,17 @@ class EngineThread(QThread):
             self._to_forecast.clear()
             self._closing = True
             self._changed.notify()
-        self.stop_run()
+            self._stop_asked = True
+        self._stop_job()
         while not self.wait(_ASK_AGAIN_MS):
             # the wish may have come before there was a job to stop
-            self.stop_run()
+            self._stop_job()
+
+    def _stop_job(self) -> None:
+        if self._runner is not None:
+            self._runner.stop()
+        if self._prober is not None:
+            self._prober.stop()
 
     def run(self) -> None:
         try:
@@ -177,23 +191,29 @@ class EngineThread(QThread):
         with self._changed:
             self._changed.wait_for(lambda: bool(self._waiting or self._to_forecast) or self._closing)
             self._stop_asked = self._pause_asked = False
+            self._current = None
             if self._closing:
                 return None
             if self._waiting:
-                return self._waiting.popleft()
-            self._is_forecasting = True
+                self._current = self._waiting.popleft()
+                return self._current
             return self._to_forecast.popleft()
 
     def _forecast(self, runner: Runner, experiment: Experiment) -> None:
         made: ForecastMade | None = None
-        try:
-            with suppress(ProblemError):
-                # a model that cannot be forecast is nobody's fault: nothing is shown for it
-                made = runner.forecast(experiment)
-        finally:
-            with self._changed:
-                self._is_forecasting = False
+        with suppress(ProblemError):
+            # a model that cannot be forecast is nobody's fault: nothing is shown for it
+            made = runner.forecast(experiment, self._is_wanted_elsewhere)
+        with self._changed:
+            if made is None and self._current is None and self._is_wanted_elsewhere():
+                # given up for something to measure: it is made when that is over
+                self._to_forecast.append(experiment)
+                return
         self.forecast_made.emit(experiment, made)
+
+    def _is_wanted_elsewhere(self) -> bool:
+        """Nobody waits for a guess when there is something to measure."""
+        return bool(self._waiting) or self._closing
 
     def _answer_known(self, runner: Runner) -> None:
         """Tells the forecasts that are known already, beside a run: nothing is computed for it."""

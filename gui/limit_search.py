@@ -5,11 +5,13 @@ from __future__ import annotations
 from PySide6.QtCore import QObject, Signal
 
 from engine.catalog import DeviceEntry
+from gui.card_sizes import usual_gib
 from gui.experiments import Experiments
 from gui.forecaster import Need
 from gui.panels.memory_limit import MemoryLimitPanel
 from gui.panels.setup import Request, SetupPanel
 from gui.panels.top_bar import TopBar
+from gui.questions import may_delete_search
 
 WORKSPACE = "memory"
 _MIB = 1024.0
@@ -35,13 +37,16 @@ class LimitSearch(QObject):
         self._searches, self._forecaster = experiments.searches, experiments.forecaster
         self._shown: str | None = None
         self._need: Need | None = None
-        panel.set_saved_source(self._searches.saved)
+        panel.menu.set_source(self._searches.saved)
         self._connect()
 
     def refresh(self) -> None:
         """Takes over what the form says now: device, cap, and what its runs will need."""
         device = self._device()
-        self._panel.show_card(device, self._setup.text("memory_cap_gib"))
+        limit = self._cpu_limit()
+        self._setup.set_cpu_limit(limit)
+        cap = self._setup.text("memory_cap_gib") or ("" if limit is None else f"{limit:g}")
+        self._panel.show_card(device, cap)
         outcome = self._setup.outcome()
         is_sound = self._experiments.catalog is not None and not outcome.problems
         self._forecaster.want([one for _, one in outcome.experiments] if is_sound else ())
@@ -70,14 +75,26 @@ class LimitSearch(QObject):
         self._setup.limit_requested.connect(self.submit)
         self._setup.limit_refused.connect(self._refuse)
         self._setup.draft_changed.connect(self.refresh)
-        self._panel.card_chosen.connect(self._setup.set_memory_cap)
+        self._panel.card_chosen.connect(self._choose_card)
         self._panel.use_requested.connect(self._setup.use_batch)
         self._panel.stop_requested.connect(self._stop)
         self._panel.saved_opened.connect(self._show)
+        self._panel.delete_requested.connect(self._delete)
+        self._panel.export_failed.connect(self.refused)
+        self._searches.deleted.connect(self._drop)
         self._searches.changed.connect(self._update)
         self._searches.began.connect(self._begin)
         self._searches.ended.connect(self._end)
         self._forecaster.told.connect(self._take_need)
+
+    def _choose_card(self, size: str) -> None:
+        device = self._device()
+        if device is None or device.name != "cpu" or self._setup.text("memory_cap_gib"):
+            self._setup.set_memory_cap(size)
+            return
+        # in the form it would cap the runs that train as well, and a capped run has no speed on a CPU
+        self._panel.cpu_limit_gib = float(size)
+        self.refresh()
 
     def _show(self, series: str) -> None:
         self._shown = series
@@ -93,8 +110,16 @@ class LimitSearch(QObject):
 
     def _end(self, series: str) -> None:
         self._set_searching(self._searches.running is not None)
-        if series == self._shown and self._searches.view(series) is None:
+        if self._searches.view(series) is None:
             # it was taken out of the queue, or nothing of it was worth keeping
+            self._drop(series)
+
+    def _delete(self, series: str) -> None:
+        if may_delete_search(self._panel):
+            self._searches.delete(series)
+
+    def _drop(self, series: str) -> None:
+        if series == self._shown:
             self._shown = None
             self._panel.show_search(None)
             self.open_newest()
@@ -119,17 +144,23 @@ class LimitSearch(QObject):
     def _show_need(self) -> None:
         device = self._device()
         device_mib = None if device is None else device.memory_mib
-        budget_mib = self._cap_mib() or device_mib
         if not self._setup.finds_limit:
-            self._setup.foot.need.show_need(self._need, budget_mib)
-        elif device is not None and not device.is_gpu and self._cap_mib() is None:
-            self._setup.foot.need.show_search(None, None)
-        else:
-            self._setup.foot.need.show_search(budget_mib, device_mib)
+            self._setup.foot.need.show_need(self._need, self._cap_mib() or device_mib)
+            return
+        usual = self._cpu_limit() or usual_gib(device)
+        usual_mib = device_mib if usual is None else usual * _MIB
+        self._setup.foot.need.show_search(self._cap_mib() or usual_mib, device_mib)
 
     def _device(self) -> DeviceEntry | None:
         catalog = self._experiments.catalog
         return catalog.device(self._setup.text("device")) if catalog is not None else None
+
+    def _cpu_limit(self) -> float | None:
+        """What was chosen for searches on a CPU, if the form means one that has so much."""
+        device, limit = self._device(), self._panel.cpu_limit_gib
+        if device is None or device.name != "cpu" or limit is None:
+            return None
+        return limit if 0 < limit * _MIB <= device.memory_mib else None
 
     def _cap_mib(self) -> float | None:
         experiments = self._setup.outcome().experiments

@@ -10,6 +10,7 @@ from engine.events import Failed, Phase
 from engine.experiment import Experiment, Precision
 from engine.memory_lines import MemoryLine
 from engine.probe_events import ProbeEnded, ProbeResult, ProbeStarted, Trial, TrialBegun, TrialEnded
+from engine.probe_result import times_the_batch
 from engine.probing import ProbeEvent
 from engine.problem import Problem
 from engine.records.probes import ProbeRecord
@@ -156,15 +157,8 @@ class SearchView:
     @property
     def ratio(self) -> float | None:
         """The best side's batch over the baseline's, where both are proven and bound by memory."""
-        pair = (self.baseline, self.best)
-        if any(side is None or not _is_memory_bound(side) for side in pair) or pair[1] is None:
-            return None
-        return pair[1].largest_batch / pair[0].largest_batch
-
-
-def _is_memory_bound(side: SideView) -> bool:
-    result = side.result
-    return result is not None and result.verified and result.bound_by == "memory"
+        best = self.best
+        return None if best is None else times_the_batch(self.baseline, best)
 
 
 def _side(record: ProbeRecord, label: str) -> SideView:

@@ -15,6 +15,7 @@ from engine.problem import Problem, ProblemError
 from engine.records.probes import ProbeRecord
 from engine.records.store import Store
 from gui.engine_thread import EngineThread
+from gui.log_lines import search_lines
 from gui.search_order import SearchOrder
 from gui.search_view import SearchView
 
@@ -24,12 +25,15 @@ Sides = Sequence[tuple[str, Experiment]]
 
 
 class Searches(QObject):
-    """`changed` (series) when a search's view did; `began` and `ended` (series); `problem` (Problem)."""
+    """`changed` (series) when a search's view did; `began` and `ended` (series); `problem` (Problem);
+    `logged` (level, message, what it is about); `deleted` (series)."""
 
     changed = Signal(str)
     began = Signal(str)
     ended = Signal(str)
     problem = Signal(object)
+    logged = Signal(str, str, object)
+    deleted = Signal(str)
 
     def __init__(self, store: Store, thread: EngineThread, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -54,17 +58,15 @@ class Searches(QObject):
 
     def stop(self, series: str) -> None:
         """Ends a search with what it knows; one that still waits is taken out of the queue."""
-        if series == self._running:
-            self._thread.stop_run()
-        elif self._thread.take_out_search(series):
+        if self._thread.stop_search(series):
             del self._views[series]
             self.ended.emit(series)
 
     def view(self, series: str) -> SearchView | None:
         """A search of this session, or a saved one; None where there is none of that name."""
         if series not in self._views:
-            found = [record for record in self._store.probes() if record.series == series]
-            if found:
+            found = [record for record in self._store.probes.newest() if record.series == series]
+            if any(record.trials for record in found):
                 self._views[series] = SearchView.of_records(found)
         return self._views.get(series)
 
@@ -77,28 +79,34 @@ class Searches(QObject):
             self._views[series] = replace(view, sides=tuple(sides))
 
     def saved(self) -> tuple[SearchView, ...]:
-        """The newest saved searches, newest first, without the one that goes on."""
+        """The newest saved searches that tried anything, newest first, without the one that goes on."""
         by_series: dict[str, list[ProbeRecord]] = {}
-        for record in self._store.probes(_MOST_SAVED):
+        for record in self._store.probes.newest(_MOST_SAVED):
             by_series.setdefault(record.series, []).append(record)
-        return tuple(
-            SearchView.of_records(records) for series, records in by_series.items() if series != self._running
-        )
+        views = (SearchView.of_records(each) for key, each in by_series.items() if key != self._running)
+        return tuple(view for view in views if view.trial_count)
 
     def newest(self) -> str | None:
         """The series of the newest saved search."""
-        found = self._store.probes(1)
-        return found[0].series if found else None
+        return next((view.series for view in self.saved()), None)
+
+    @property
+    def waiting(self) -> int:
+        """How many searches wait for their turn."""
+        return self._thread.waiting_searches()
 
     def delete(self, series: str) -> None:
-        """Forgets a saved search."""
+        """Forgets a saved search, unless it goes on."""
+        if series == self._running:
+            return
         try:
-            for record in self._store.probes():
+            for record in self._store.probes.newest():
                 if record.series == series:
-                    self._store.delete_probe(record.id)
+                    self._store.probes.delete(record.id)
         except ProblemError as error:
             self.problem.emit(error.problem)
         self._views.pop(series, None)
+        self.deleted.emit(series)
 
     def _begin(self, series: str) -> None:
         self._running = series
@@ -106,11 +114,18 @@ class Searches(QObject):
         self.began.emit(series)
 
     def _take(self, series: str, side: int, event: ProbeEvent) -> None:
-        self._update(series, self._views[series].after(side, event))
+        view = self._views[series]
+        for level, message in search_lines(event):
+            self.logged.emit(level, message, f"Memory limit, {view.sides[side].label}")
+        self._update(series, view.after(side, event))
 
     def _end(self, series: str, problem: Problem | None) -> None:
         self._running = None
-        self._update(series, replace(self._views[series], is_waiting=False, is_live=False))
+        view = replace(self._views[series], is_waiting=False, is_live=False)
+        if view.trial_count or any(side.problem for side in view.sides):
+            self._update(series, view)
+        else:
+            del self._views[series]
         if problem is not None:
             self.problem.emit(problem)
         self.ended.emit(series)

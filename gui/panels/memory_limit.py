@@ -2,48 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any
 
 from PySide6.QtCore import Signal
 from PySide6.QtGui import QIntValidator, QResizeEvent
-from PySide6.QtWidgets import QComboBox, QFrame, QHBoxLayout, QLineEdit, QMenu, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QComboBox, QFrame, QHBoxLayout, QLineEdit, QVBoxLayout, QWidget
 
 from engine.catalog import DeviceEntry
 from gui.panels.memory_limit_cards import CardChooser
 from gui.panels.memory_limit_content import content_of
+from gui.panels.memory_limit_export import LimitExport
 from gui.panels.memory_limit_result import ResultPanel
-from gui.panels.memory_limit_trials import TrialTable
-from gui.panels.memory_limit_words import card, progress, sentence
+from gui.panels.memory_limit_saved import SavedMenu
+from gui.panels.memory_limit_table import TrialTable
+from gui.panels.memory_limit_words import progress, sentence
 from gui.plots.memory_chart import MemoryChart
 from gui.search_view import SearchView
 from gui.widgets import Button, ElidedLabel, label, set_text
 
 _GRANULARITIES = (1, 8, 16, 32, 64)
-_WIDE, _SIDE, _NARROW_SIDE = 1000, 392, 340
+_WIDE, _SIDE, _NARROW_SIDE = 1000, 392, 364
+_LOW = 620
 _HINT = (
+    "How large a batch fits into the memory, and how much larger in mixed precision? "
     "Press “Find limit” at the lower left. Each trial trains at least three whole steps with the form's "
     "settings, until the largest batch is proven: it passed, and the next one failed."
 )
-_NO_SAVED = "No search has been saved yet"
 
 
 class MemoryLimitPanel(QFrame):
-    """Shows one search. `card_chosen` carries the form's cap, `use_requested` a batch size for the form,
-    `saved_opened` the series of a saved search; `stop_requested` when Stop is pressed."""
+    """Shows one search. `cpu_limit_gib` was chosen for searches on a CPU, None for the usual limit.
+
+    `card_chosen` carries a size in GiB, `use_requested` a batch size for the form,
+    `saved_opened` and `delete_requested` the series of a saved search; `stop_requested` when Stop is pressed;
+    `export_failed` carries why a file could not be written."""
 
     card_chosen = Signal(str)
     use_requested = Signal(int)
     stop_requested = Signal()
     saved_opened = Signal(str)
+    delete_requested = Signal(str)
+    export_failed = Signal(str)
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setProperty("surface", "page")
+        self.cpu_limit_gib: float | None = None
         self._view: SearchView | None = None
         self._device: DeviceEntry | None = None
         self._told: tuple[object, ...] | None = None
-        self._saved: Callable[[], tuple[SearchView, ...]] = tuple
         self._note = ElidedLabel("", "legend")
         self.granularity_box = _granularity_box()
         self._title = label("", "panelTitle")
@@ -53,9 +62,10 @@ class MemoryLimitPanel(QFrame):
         self.result = ResultPanel()
         self.trials = TrialTable()
         self.stop = Button("Stop", "strip", "End the search; what is known by then is kept", "stop")
-        self.saved = Button("Saved", "strip", "Open a search that was made before")
-        self._menu = QMenu(self.saved)
-        self.saved.setMenu(self._menu)
+        self.export = LimitExport(self.trials.model, self.chart, self)
+        self.saved = Button("Saved", "strip", "Open a search that was made before, or delete it")
+        self.menu = SavedMenu(self.saved)
+        self.saved.setMenu(self.menu)
         self.forecast = Button("Forecast", "toggle", "Show where memory is expected to go")
         self.forecast.setChecked(True)
         self._connect()
@@ -65,6 +75,7 @@ class MemoryLimitPanel(QFrame):
     def show_search(self, view: SearchView | None) -> None:
         """Shows a search as far as it is; None for the empty state."""
         self._view = view
+        self.menu.set_shown(None if view is None or view.is_live or view.is_waiting else view.series)
         self._note.set_whole_text(progress(view) if view is not None else "")
         self.stop.setVisible(view is not None and (view.is_live or view.is_waiting))
         self._fit(self.width() >= _WIDE)
@@ -74,6 +85,7 @@ class MemoryLimitPanel(QFrame):
             self._told = told
             self.result.show_view(view, on_gpu=self._on_gpu)
             self.trials.show_view(view)
+            self._order_tabs()
         self._show_chart()
 
     def show_card(self, device: DeviceEntry | None, cap: str) -> None:
@@ -81,13 +93,10 @@ class MemoryLimitPanel(QFrame):
         is_other = device != self._device
         self._device = device
         self.cards.show_cards(device, cap)
+        self._order_tabs()
         if is_other:
             self._told = None
             self.show_search(self._view)
-
-    def set_saved_source(self, source: Callable[[], tuple[SearchView, ...]]) -> None:
-        """Says where the saved searches are to be had, once the menu is opened."""
-        self._saved = source
 
     def view(self) -> SearchView | None:
         return self._view
@@ -103,6 +112,7 @@ class MemoryLimitPanel(QFrame):
             "granularity": self.granularity(),
             "margin": self.result.margin_fraction(),
             "forecast": self.forecast.isChecked(),
+            "cpu_limit_gib": self.cpu_limit_gib,
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -111,17 +121,30 @@ class MemoryLimitPanel(QFrame):
             self.granularity_box.setEditText(f"{int(state['granularity'])}")
             self.result.set_margin(float(state["margin"]))
             self.forecast.setChecked(bool(state["forecast"]))
+            # a window of an earlier version did not keep it
+            limit = state.get("cpu_limit_gib")
+            self.cpu_limit_gib = None if limit is None else float(limit)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
         self._fit(event.size().width() >= _WIDE)
+        self.result.set_dense(event.size().height() < _LOW)
 
     def _fit(self, is_wide: bool) -> None:
         self._column.setFixedWidth(_SIDE if is_wide else _NARROW_SIDE)
         self._steps.setVisible(is_wide)
         # a narrow header has no room for this beside Stop
         self.granularity_box.setVisible(is_wide or self.stop.isHidden())
+        self.granularity_box.setFixedWidth(72 if is_wide else 70)
+        self._head.setSpacing(8 if is_wide else 6)
         set_text(self._title, "Peak memory by batch size" if is_wide else "Peak memory")
+
+    def _order_tabs(self) -> None:
+        """From the upper left to the lower right, wherever what was made anew would come by itself."""
+        head = (self.granularity_box, self.forecast, self.saved, self.stop)
+        stops = (*self.cards.stops(), *head, *self.result.stops(), self.trials.export, self.trials.view)
+        for one, other in pairwise(stops):
+            QWidget.setTabOrder(one, other)
 
     @property
     def _on_gpu(self) -> bool:
@@ -133,22 +156,19 @@ class MemoryLimitPanel(QFrame):
         )
         self.chart.show_content(content, sentence(self._view) if self._view is not None else "")
 
-    def _fill_menu(self) -> None:
-        self._menu.clear()
-        for view in self._saved():
-            action = self._menu.addAction(_menu_words(view))
-            action.triggered.connect(
-                lambda _checked=False, series=view.series: self.saved_opened.emit(series)
-            )
-        if self._menu.isEmpty():
-            self._menu.addAction(_NO_SAVED).setEnabled(False)
+    def _open_export(self) -> None:
+        button = self.trials.export
+        self.export.menu.popup(button.mapToGlobal(button.rect().bottomLeft()))
 
     def _connect(self) -> None:
         self.cards.chosen.connect(self.card_chosen)
         self.result.use_requested.connect(self.use_requested)
         self.stop.clicked.connect(self.stop_requested)
         self.forecast.toggled.connect(lambda _on: self._show_chart())
-        self._menu.aboutToShow.connect(self._fill_menu)
+        self.menu.opened.connect(self.saved_opened)
+        self.menu.delete_asked.connect(self.delete_requested)
+        self.export.failed.connect(self.export_failed)
+        self.trials.export.clicked.connect(self._open_export)
 
     def _lay_out(self) -> None:
         strip = QHBoxLayout()
@@ -176,8 +196,7 @@ class MemoryLimitPanel(QFrame):
     def _chart_panel(self) -> QFrame:
         panel = QFrame()
         panel.setProperty("surface", "panel")
-        head = QHBoxLayout()
-        head.setSpacing(8)
+        self._head = head = QHBoxLayout()
         head.addWidget(self._title)
         head.addWidget(label("GiB", "unit"))
         head.addStretch(1)
@@ -202,7 +221,6 @@ def _granularity_box() -> QComboBox:
     box.setInsertPolicy(QComboBox.InsertPolicy.NoInsert)
     box.setValidator(QIntValidator(1, 1_000_000, box))
     box.addItems([str(size) for size in _GRANULARITIES])
-    box.setFixedWidth(72)
     tip = "The answer is a multiple of this; 1 finds it exactly, 8 suits Tensor Cores"
     for control in (box, field):
         control.setAccessibleName("Multiples of")
@@ -214,11 +232,3 @@ def _told(view: SearchView) -> tuple[object, ...]:
     """What of a search the result and the table show."""
     sides = tuple((side.label, side.trials, side.result, side.problem) for side in view.sides)
     return (view.series, view.cap_gib, sides)
-
-
-def _menu_words(view: SearchView) -> str:
-    first = view.sides[0].experiment
-    when = view.created.astimezone().strftime("%d %b, %H:%M")
-    found = sentence(view) or "no trial"
-    on = card(view, on_gpu=first.device != "cpu")
-    return f"{when}   {first.model} on {on}   {found}"

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QHBoxLayout, QWidget
+from PySide6.QtWidgets import QAbstractButton, QHBoxLayout, QWidget
 
 from engine.catalog import DeviceEntry
+from gui.card_sizes import offered_gib, usual_gib
+from gui.panels.memory_limit_other import OtherSize
 from gui.widgets import Segmented, label, set_text
 
-GPU_SIZES = (8.0, 12.0, 16.0, 24.0, 48.0, 80.0)
-CPU_SIZES = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
-"""A CPU has no card; these are limits for the worker, of which those up to half the machine's memory are
-offered."""
 WHOLE = ""
+OTHER = "other"
+_GPU_TIP = "Search as a card of this size would; the rest of this one is left alone"
+_CPU_TIP = "How much memory the batch may take: a CPU has no card whose memory could be the limit"
 
 
 class CardChooser(QWidget):
@@ -24,7 +25,9 @@ class CardChooser(QWidget):
         super().__init__(parent)
         self._label = label("", "label")
         self._segments: Segmented | None = None
+        self._device: DeviceEntry | None = None
         self._shown: tuple[tuple[str, str], ...] = ()
+        self._value = WHOLE
         self._row = QHBoxLayout(self)
         self._row.setContentsMargins(0, 0, 0, 0)
         self._row.setSpacing(12)
@@ -32,18 +35,23 @@ class CardChooser(QWidget):
 
     def show_cards(self, device: DeviceEntry | None, cap: str) -> None:
         """Offers what makes sense on `device`, with the form's `cap` chosen among it."""
-        choices = _choices(device, cap)
+        self._device, self._value = device, _key(cap, device)
+        choices = _choices(device, self._value)
         if choices != self._shown:
             self._build(choices, device)
         if self._segments is not None:
-            self._segments.set_value(_key(cap))
+            self._segments.set_value(self._value)
 
     def choices(self) -> tuple[str, ...]:
         """What is offered, as the buttons have it."""
         return tuple(text for _, text in self._shown)
 
     def value(self) -> str:
-        return self._segments.value() if self._segments is not None else WHOLE
+        return self._value
+
+    def stops(self) -> list[QAbstractButton]:
+        """The buttons, in the order that Tab goes through them."""
+        return [] if self._segments is None else self._segments.findChildren(QAbstractButton)
 
     def choose(self, key: str) -> None:
         """Presses a segment, as a person would."""
@@ -60,34 +68,46 @@ class CardChooser(QWidget):
         if device is None:
             return
         set_text(self._label, "Card size, GB" if device.is_gpu else "Limit, GiB")
-        tip = (
-            "Search as a card of this size would; the rest of this one is left alone"
-            if device.is_gpu
-            else "How much memory the batch may take: a CPU has no card whose memory could be the limit"
-        )
+        tip = _GPU_TIP if device.is_gpu else _CPU_TIP
         self._segments = Segmented(choices, self._label.text(), tip)
-        self._segments.changed.connect(self.chosen)
+        self._segments.button(OTHER).setToolTip("Type another size")
+        self._segments.changed.connect(self._take)
         self._row.addWidget(self._segments)
 
+    def _take(self, key: str) -> None:
+        if key != OTHER:
+            self.chosen.emit(key)
+        elif self._segments is not None:
+            # nothing is chosen until a size has been typed
+            self._segments.set_value(self._value)
+            self._ask()
 
-def _choices(device: DeviceEntry | None, cap: str) -> tuple[tuple[str, str], ...]:
+    def _ask(self) -> None:
+        if self._device is None:
+            return
+        most = self._device.memory_mib / 1024
+        dialog = OtherSize(self._label.text(), float(self._value or most), most, self)
+        dialog.agreed.connect(lambda size: self.chosen.emit(f"{size:g}"))
+        dialog.finished.connect(dialog.deleteLater)
+        dialog.open()
+
+
+def _choices(device: DeviceEntry | None, value: str) -> tuple[tuple[str, str], ...]:
     if device is None:
         return ()
-    gib = device.memory_mib / 1024
-    sizes = {size for size in GPU_SIZES if size < gib}
-    if not device.is_gpu:
-        sizes = {size for size in CPU_SIZES if size <= gib / 2}
-    if _key(cap):
-        sizes.add(float(_key(cap)))
-    whole = ((WHOLE, "This GPU" if device.is_gpu else "None"),)
-    numbers = tuple((f"{size:g}", f"{size:g}") for size in sorted(sizes))
-    return (*numbers, *whole) if device.is_gpu else (*whole, *numbers)
+    sizes = set(offered_gib(device)) | ({float(value)} if value else set())
+    numbers = [(f"{size:g}", f"{size:g}") for size in sorted(sizes)]
+    whole = [(WHOLE, "This GPU")] if device.is_gpu else []
+    return (*numbers, *whole, (OTHER, "Other…"))
 
 
-def _key(cap: str) -> str:
-    """The cap as the segments name it; empty for none, and for what is no size."""
+def _key(cap: str, device: DeviceEntry | None) -> str:
+    """The cap as the segments name it; for none, and for what is no size, the device's own or usual one."""
     try:
         size = float(cap)
     except ValueError:
-        return WHOLE
-    return f"{size:g}" if 0 < size < 100_000 else WHOLE
+        size = 0.0
+    if 0 < size < 100_000:
+        return f"{size:g}"
+    usual = usual_gib(device)
+    return WHOLE if usual is None else f"{usual:g}"

@@ -7,12 +7,13 @@ from PySide6.QtGui import QColor, QPainter, QPaintEvent
 from PySide6.QtWidgets import QComboBox, QFrame, QGridLayout, QHBoxLayout, QSizePolicy, QVBoxLayout, QWidget
 
 from engine.experiment import Precision
+from engine.probe_result import at_least
 from engine.probing import DEFAULT_MARGIN
 from gui.numbers import NONE
-from gui.panels.memory_limit_words import at_least, card, proof, sentence
+from gui.panels.memory_limit_words import card, proof, sentence, short_proof
 from gui.search_view import SearchView, SideView
 from gui.theme import theme
-from gui.widgets import Button, Marker, label, set_precision, set_text
+from gui.widgets import Button, ElidedLabel, Marker, label, set_precision, set_text
 
 _MARGINS = (0, 5, 10, 15, 20, 30)
 _NOTHING_YET = "The largest batch of each precision will stand here, with the trials that prove it."
@@ -63,6 +64,8 @@ class ResultPanel(QFrame):
         self._against = label("", "legend")
         self._words = label("", "body")
         self._words.setWordWrap(True)
+        self._short = ElidedLabel("", "body")
+        self._is_dense = False
         self._rows = QWidget()
         self._lay_out()
         self._refresh()
@@ -71,6 +74,12 @@ class ResultPanel(QFrame):
         """Shows what a search found, or has found so far."""
         self._view, self._on_gpu = view, on_gpu
         self._refresh()
+
+    def set_dense(self, is_dense: bool) -> None:
+        """Where height is scarce the proof is told in one line, with the whole of it in its tooltip."""
+        if is_dense != self._is_dense:
+            self._is_dense = is_dense
+            self._refresh()
 
     def margin_fraction(self) -> float:
         return float(self.margin.currentData())
@@ -84,6 +93,10 @@ class ResultPanel(QFrame):
     def text(self) -> str:
         """The answer and what it rests on, as sentences."""
         return self._words.text()
+
+    def stops(self) -> list[QWidget]:
+        """What Tab goes through, in order."""
+        return [self.margin, *self._rows.findChildren(Button)]
 
     def ratio_text(self) -> str:
         return self._ratio.text() if not self._large.isHidden() else ""
@@ -101,6 +114,11 @@ class ResultPanel(QFrame):
         self._replace_rows(view if has_trials else None)
         self.margin.setVisible(has_trials)
         set_text(self._words, _told(view) or _NOTHING_YET)
+        short = short_proof(view) if self._is_dense and view is not None else ""
+        self._short.set_whole_text(short)
+        self._short.setToolTip(self._words.text())
+        self._short.setVisible(bool(short))
+        self._words.setVisible(not short)
 
     def _replace_rows(self, view: SearchView | None) -> None:
         old, self._rows = self._rows, QWidget()
@@ -123,7 +141,9 @@ class ResultPanel(QFrame):
         grid.addWidget(Marker(side.precision), row, 0)
         grid.addWidget(label(side.label, "value"), row, 1)
         grid.addWidget(AnswerBar(side.precision, fraction), row, 2)
-        number = label(f"{side.largest_batch:,}" if side.trials else NONE, "stat")
+        # what is not proven yet may still grow
+        least = "≥ " if at_least(side) else ""
+        number = label(f"{least}{side.largest_batch:,}" if side.trials else NONE, "stat")
         number.setToolTip(f"{side.label} fits {at_least(side)}{side.largest_batch:,}")
         set_precision(number, side.precision)
         grid.addWidget(number, row, 3, Qt.AlignmentFlag.AlignRight)
@@ -165,6 +185,7 @@ class ResultPanel(QFrame):
         self._column.addWidget(self._large)
         self._column.addWidget(self._rows)
         self._column.addWidget(self._words)
+        self._column.addWidget(self._short)
         self._title.setMinimumHeight(28)
 
 

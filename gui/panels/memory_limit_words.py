@@ -2,50 +2,29 @@
 
 from __future__ import annotations
 
+from engine import probe_result
 from engine.probe_events import Trial
 from gui.numbers import duration, gib
 from gui.search_view import SearchView, SideView
 
-OUTCOMES = {
-    "memory": "Out of memory",
-    "spill": "Spilled to the host",
-    "error": "Failed",
-    "death": "Worker died",
-    "hang": "Hung",
-}
+_SHORT = {"memory": "OOM", "spill": "Spilled", "death": "Died", "hang": "Hung"}
 
 
 def outcome(trial: Trial, largest: int) -> str:
     """How one trial went."""
-    if trial.fits:
-        return "Largest fit" if trial.batch_size == largest else "Fits"
-    return OUTCOMES.get(trial.cause or "", "Failed")
+    if trial.fits and trial.batch_size == largest:
+        return "Largest fit"
+    return probe_result.outcome(trial).capitalize()
+
+
+def short_outcome(trial: Trial) -> str:
+    """How one trial went, in a word."""
+    return "Fits" if trial.fits else _SHORT.get(trial.cause or "", "Failed")
 
 
 def sentence(view: SearchView) -> str:
     """What was found, or is known so far: "FP32 fits 289, FP16 AMP fits 561: 1.94 times the batch."."""
-    told = [f"{side.label} {fits(side)}" for side in view.sides if side.trials]
-    if not told:
-        return ""
-    whole = ", ".join(told)
-    if view.ratio is not None and len(view.sides) == 2:
-        return f"{whole}: {view.ratio:.2f} times the batch."
-    return f"{whole}."
-
-
-def fits(side: SideView) -> str:
-    """What fits on one side, no surer than it is known."""
-    if not side.largest_batch:
-        is_answer = side.result is not None and side.result.bound_by == "memory"
-        return "fits nothing" if is_answer else "fits nothing that was tried"
-    return f"fits {at_least(side)}{side.largest_batch:,}"
-
-
-def at_least(side: SideView) -> str:
-    """ "at least " where the next larger batch was not proven to be too large."""
-    result = side.result
-    is_proven = result is not None and result.verified and result.bound_by != "data"
-    return "" if is_proven else "at least "
+    return probe_result.sentence([side for side in view.sides if side.trials])
 
 
 def proof(side: SideView) -> str:
@@ -65,6 +44,15 @@ def proof(side: SideView) -> str:
     return result.note or ""
 
 
+def short_proof(view: SearchView) -> str:
+    """The proofs of a search in one line; empty where more must be said of any of its sides."""
+    results = [side.result for side in view.sides]
+    if not all(one and one.verified and one.first_failure and not one.note for one in results):
+        return ""
+    told = [f"{one.largest_batch:,} fits, {one.first_failure:,} fails" for one in results if one]
+    return f"Proven: {'; '.join(told)}."
+
+
 def progress(view: SearchView) -> str:
     """How far a search is, for the line beside the title."""
     if view.is_waiting:
@@ -79,6 +67,14 @@ def progress(view: SearchView) -> str:
         return f"{trials}, getting ready"
     doing = f" ({busy.doing})" if busy.doing else ""
     return f"{trials}, trying {busy.trying:,} in {busy.label}{doing}"
+
+
+def menu_words(view: SearchView) -> str:
+    """A saved search in a menu: what was searched, on what, what was found, and at the right when."""
+    first = view.sides[0].experiment
+    when = view.created.astimezone().strftime("%d %b, %H:%M")
+    on = card(view, on_gpu=first.device != "cpu")
+    return f"{first.model} on {on}: {sentence(view)}\t{when}"
 
 
 def card(view: SearchView, on_gpu: bool) -> str:

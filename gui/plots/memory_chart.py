@@ -15,7 +15,7 @@ from gui.widgets import draw_marker, precision_pen
 
 _LEFT, _RIGHT, _TOP, _BOTTOM, _X_TITLE = 44.0, 10.0, 32.0, 26.0, 24.0
 _LEGEND_BASELINE, _LEGEND_MIDDLE, _SAMPLE = 14.0, 10.0, 28.0
-_GAP, _TIGHT_GAP, _NARROW = 24.0, 12.0, 480
+_GAP, _TIGHT_GAP, _NARROW = 24.0, 8.0, 480
 _LOW = 260
 
 

@@ -1,13 +1,14 @@
-"""Paints the chart of the memory limit into a rectangle: hatch, limit, lines, trials and what was found."""
+"""Paints the chart of the memory limit into a rectangle: axes, hatch, limit, lines and trials."""
 
 from __future__ import annotations
 
 from PySide6.QtCore import QLineF, QPointF, QRectF, Qt
-from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPainterPath, QPen, QPolygonF
+from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPen, QPolygonF
 
 from gui.fonts import font
 from gui.icons import draw_icon
 from gui.plots.frame import dashed
+from gui.plots.memory_labels import MemoryLabels
 from gui.plots.memory_scale import (
     MemoryContent,
     MemorySide,
@@ -15,17 +16,15 @@ from gui.plots.memory_scale import (
     forecast_points,
     memory_range,
 )
+from gui.plots.text_places import TextPlaces
 from gui.plots.ticks import linear_ticks
 from gui.tokens import Palette
 from gui.widgets import draw_marker, precision_pen
 
 _HATCH_PITCH = 8
-_CROSS = 14.0
+_CROSS, _MARKER = 14.0, 12.0
 _FORECAST_DASH = (1.0, 2.5)
 """Dots of 2 px, 5 px apart, counted in widths of the 2 px pen."""
-_NAME_SHARE = 0.6
-"""How far along its line a name stands: further out the lines are further apart."""
-_RATIO_ROOM, _RATIO_LEVEL, _ANSWER_LEVEL = 56.0, 0.075, 9.0
 
 
 class MemoryPainter:
@@ -34,6 +33,7 @@ class MemoryPainter:
     def __init__(self, painter: QPainter, content: MemoryContent, area: QRectF, palette: Palette) -> None:
         self._painter, self._content, self._area, self._palette = painter, content, area, palette
         self._reach = memory_range(content)
+        self._places = TextPlaces(area)
 
     def paint(self) -> None:
         """Everything, from behind to the front."""
@@ -48,10 +48,17 @@ class MemoryPainter:
         painter.restore()
         if self._content.capacity_gib:
             self._paint_capacity(self._content.capacity_gib)
-        self._paint_answers()
+        crosses = self.crosses()
+        for _, _, center in crosses:
+            self._places.take_around(center, _CROSS)
         for side in self._content.sides:
-            self._paint_trials(side)
-        self._paint_names()
+            for trial in side.passed:
+                self._places.take_around(self.place(*trial), _MARKER)
+        MemoryLabels(painter, self._content, self._area, self._palette, self.place, self._places).paint()
+        for side in self._content.sides:
+            self._paint_passed(side)
+        for side, batch, center in crosses:
+            self._paint_cross(side, batch, center)
 
     def place(self, batch: float, gib: float) -> QPointF:
         """A point of the chart in pixels."""
@@ -102,29 +109,13 @@ class MemoryPainter:
         ]
         painter.drawLines(strokes)
         painter.restore()
-        self._write_on(
-            QPointF(room.left() + 9, room.top() + 16), "does not fit", 12, 400, self._palette.text2
-        )
 
     def _paint_capacity(self, capacity_gib: float) -> None:
         level = round(self.place(0, capacity_gib).y())
         self._painter.setPen(QPen(QColor(self._palette.text), 2))
-        self._painter.drawLine(QPointF(self._area.left(), level), QPointF(self._area.right(), level))
-        text = self._content.capacity_text
-        width = QFontMetricsF(font(12, 600)).horizontalAdvance(text)
-        left, right = self._area.left() + 9, self._area.right() - 9 - width
-        # over the line, where no trial that failed stands in the way; else under it
-        failed = self._failed_places()
-        free = [
-            start
-            for start in (left, right)
-            if not any(start - _CROSS < place < start + width + _CROSS for place in failed)
-        ]
-        at = QPointF(free[0], level - 8) if free else QPointF(left, level + 17)
-        self._write_on(at, text, 12, 600, self._palette.text)
-
-    def _failed_places(self) -> list[float]:
-        return [self.place(batch, 0).x() for side in self._content.sides for batch in side.failed]
+        ends = [QPointF(self._area.left(), level), QPointF(self._area.right(), level)]
+        self._painter.drawLine(*ends)
+        self._places.cross_not(ends)
 
     def _paint_lines(self, side: MemorySide) -> None:
         painter = self._painter
@@ -139,90 +130,51 @@ class MemoryPainter:
             points = forecast_points(side, self._reach)
             # where trials are joined by a line, the forecast would only blur it
             for part in ([p for p in points if p[0] <= first], [p for p in points if p[0] >= last]):
-                painter.drawPolyline(QPolygonF([self.place(*point) for point in part]))
+                self._draw_curve(part)
         painter.setPen(precision_pen(side.precision, 2.0))
-        painter.drawPolyline(QPolygonF([self.place(*point) for point in side.passed]))
+        self._draw_curve(list(side.passed))
 
-    def _paint_trials(self, side: MemorySide) -> None:
-        painter, look = self._painter, self._palette.look(side.precision)
+    def _draw_curve(self, points: list[tuple[float, float]]) -> None:
+        places = [self.place(*point) for point in points]
+        self._painter.drawPolyline(QPolygonF(places))
+        self._places.cross_not(places)
+
+    def crosses(self) -> list[tuple[MemorySide, int, QPointF]]:
+        """Where the trials that failed stand; one that would hide another stands over it."""
+        found: list[tuple[MemorySide, int, QPointF]] = []
+        for side in self._content.sides:
+            for batch in sorted(set(side.failed)):
+                level = failed_place(batch, side, self._content, self._reach)
+                center = self.place(min(batch, self._reach.batches * 0.985), level)
+                while any(_hides(center, other) for _, _, other in found) and center.y() > self._area.top():
+                    center -= QPointF(0, _CROSS)
+                found.append((side, batch, center))
+        return found
+
+    def _paint_passed(self, side: MemorySide) -> None:
+        painter = self._painter
         for batch, gib in side.passed:
             center = self.place(batch, gib)
             draw_marker(painter, center, side.precision, 12, color=self._palette.bg1)
             draw_marker(painter, center, side.precision, 10)
-        for batch in side.failed:
-            level = failed_place(batch, side, self._content, self._reach)
-            center = self.place(min(batch, self._reach.batches * 0.985), level)
-            square = QRectF(center.x() - _CROSS / 2, center.y() - _CROSS / 2, _CROSS, _CROSS)
-            painter.fillRect(square.adjusted(3, 3, -3, -3), QColor(self._palette.bg1))
-            draw_icon(painter, square, "cross-outline", look.color)
-            if batch > self._reach.batches:
-                text = f"{batch:,} →"
-                width = QFontMetricsF(font(11)).horizontalAdvance(text)
-                self._write_on(center + QPointF(-width - 10, 4), text, 11, 500, look.color)
         if side.trying is not None and side.trying <= self._reach.batches:
             place = round(self.place(side.trying, 0).x()) + 0.5
             painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
-            painter.setPen(dashed(look.color, (2, 3)))
+            painter.setPen(dashed(self._palette.look(side.precision).color, (2, 3)))
             painter.drawLine(QPointF(place, self._area.top()), QPointF(place, self._area.bottom()))
 
-    def _paint_answers(self) -> None:
-        painter = self._painter
-        for side in self._content.sides:
-            if not side.answer:
-                continue
-            level = next((gib for batch, gib in side.passed if batch == side.answer), 0.0)
-            top = self.place(side.answer, level)
-            place = round(top.x()) + 0.5
-            painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
-            painter.setPen(dashed(self._palette.text2, (2, 3)))
-            painter.drawLine(QPointF(place, top.y()), QPointF(place, self._area.bottom()))
-            text = f"{side.answer:,}"
-            width = QFontMetricsF(font(13, 600)).horizontalAdvance(text)
-            left = QPointF(max(self._area.left() + 4, place - width - 6), self._area.bottom() - _ANSWER_LEVEL)
-            self._write_on(left, text, 13, 600, self._palette.look(side.precision).color)
-        if self._content.ratio is not None:
-            self._paint_ratio(*self._content.ratio)
+    def _paint_cross(self, side: MemorySide, batch: int, center: QPointF) -> None:
+        painter, color = self._painter, self._palette.look(side.precision).color
+        square = QRectF(center.x() - _CROSS / 2, center.y() - _CROSS / 2, _CROSS, _CROSS)
+        painter.fillRect(square.adjusted(3, 3, -3, -3), QColor(self._palette.bg1))
+        draw_icon(painter, square, "cross-outline", color)
+        if batch > self._reach.batches:
+            text = f"{batch:,} →"
+            painter.setFont(font(11, 500))
+            painter.setPen(QColor(color))
+            width = QFontMetricsF(painter.font()).horizontalAdvance(text)
+            painter.drawText(center + QPointF(-width - 10, 4), text)
 
-    def _paint_ratio(self, low: int, high: int, words: str) -> None:
-        left, right = self.place(min(low, high), 0).x(), self.place(max(low, high), 0).x()
-        width = QFontMetricsF(font(13, 600)).horizontalAdvance(words)
-        if right - left < width + _RATIO_ROOM:
-            return
-        level = round(self._area.bottom() - max(40.0, _RATIO_LEVEL * self._area.height())) + 0.5
-        middle = (left + right) / 2
-        painter = self._painter
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
-        painter.setPen(QPen(QColor(self._palette.text2), 1))
-        painter.drawLine(QPointF(left, level), QPointF(middle - width / 2 - 8, level))
-        painter.drawLine(QPointF(middle + width / 2 + 8, level), QPointF(right, level))
-        for edge in (left, right):
-            painter.drawLine(QPointF(round(edge) + 0.5, level - 4), QPointF(round(edge) + 0.5, level + 4))
-        self._write(QPointF(middle - width / 2, level + 5), words, 13, 600, self._palette.text)
 
-    def _paint_names(self) -> None:
-        """Each precision's name beside its line, which colour alone must not tell."""
-        for side in self._content.sides:
-            if len(side.passed) < 2:
-                continue
-            (low, less), (high, more) = side.passed[0], side.passed[-1]
-            share = _NAME_SHARE
-            middle = self.place(low + share * (high - low), less + share * (more - less))
-            width = QFontMetricsF(font(12, 600)).horizontalAdvance(side.label)
-            left = max(self._area.left() + 4, middle.x() - width - 12)
-            color = self._palette.look(side.precision).color
-            self._write_on(QPointF(left, middle.y() - 8), side.label, 12, 600, color)
-
-    def _write(self, at: QPointF, text: str, size: int, weight: int, color: str) -> None:
-        self._painter.setFont(font(size, weight))
-        self._painter.setPen(QColor(color))
-        self._painter.drawText(at, text)
-
-    def _write_on(self, at: QPointF, text: str, size: int, weight: int, color: str) -> None:
-        """The text with a rim of the ground, so that neither hatch nor line runs through it."""
-        rim = QPainterPath()
-        rim.addText(at, font(size, weight), text)
-        self._painter.save()
-        self._painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        self._painter.strokePath(rim, QPen(QColor(self._palette.bg1), 5, j=Qt.PenJoinStyle.RoundJoin))
-        self._painter.restore()
-        self._write(at, text, size, weight, color)
+def _hides(one: QPointF, other: QPointF) -> bool:
+    return abs(one.x() - other.x()) < _CROSS - 1 and abs(one.y() - other.y()) < _CROSS - 1

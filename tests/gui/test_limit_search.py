@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -20,6 +20,7 @@ from engine.records.store import Store
 from gui.forecaster import Need
 from gui.main_window import MainWindow
 from gui.oom_retries import retries
+from gui.panels.setup_limit import limit_request
 from gui.panels.setup_need import NeedLine
 from gui.settings import Settings
 
@@ -76,7 +77,16 @@ def known_forecast(experiment: Experiment, fixed: float, slope: float) -> Foreca
     )
 
 
-def test_a_search_runs_in_the_window_and_is_opened_again(qtbot: QtBot, window: MainWindow) -> None:
+def test_a_search_runs_in_the_window_is_opened_again_and_deleted(
+    qtbot: QtBot, window: MainWindow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def answer(what: str, yes: bool) -> Callable[..., bool]:
+        return lambda *_arguments: asked.append(what) or yes
+
+    monkeypatch.setattr("gui.main_window.may_stop_search", answer("stop", False))
+    monkeypatch.setattr("gui.limit_search.may_delete_search", answer("delete", True))
     window.setup.use_settings(LINEAR)
     qtbot.mouseClick(window.setup.form.find_max, Qt.MouseButton.LeftButton)
     assert window.workspace == "memory"
@@ -85,6 +95,7 @@ def test_a_search_runs_in_the_window_and_is_opened_again(qtbot: QtBot, window: M
     qtbot.waitUntil(lambda: searches.running is not None, timeout=WAIT_MS)
     assert "at work" in window.top_bar._tabs["memory"].accessibleName()
     assert not window.setup.run_action.isEnabled() and window.setup.queue_action.isEnabled()
+    assert not window.close() and asked == ["stop"], "closing asks while a search goes on"
     with qtbot.waitSignal(searches.ended, timeout=WAIT_MS):
         pass
 
@@ -98,6 +109,10 @@ def test_a_search_runs_in_the_window_and_is_opened_again(qtbot: QtBot, window: M
 
     window.memory_limit.result.use_requested.emit(view.sides[0].largest_batch)
     assert window.setup.text("batch_size") == "20"
+
+    assert "Memory limit, FP32: Searching for the largest batch" in window.dock.log.text()
+    window.memory_limit.delete_requested.emit(view.series)
+    assert asked == ["stop", "delete"] and searches.saved() == () and window.memory_limit.view() is None
 
 
 def test_a_search_waits_for_the_run_and_can_be_taken_out_again(qtbot: QtBot, window: MainWindow) -> None:
@@ -115,14 +130,31 @@ def test_a_search_waits_for_the_run_and_can_be_taken_out_again(qtbot: QtBot, win
     assert window.experiments.searches.saved() == ()
 
 
-def test_a_cpu_without_a_limit_is_refused_in_plain_words(window: MainWindow) -> None:
+def test_a_cpu_is_searched_under_the_usual_limit_until_another_is_chosen(
+    qtbot: QtBot, window: MainWindow
+) -> None:
     window.setup.use_settings(LINEAR.model_copy(update={"memory_cap_gib": None}))
-    window.setup.find_limit()
-    assert window.workspace == "memory"
-    assert "no card whose memory could be the limit" in window.notice.text()
-    assert not window.setup.run_action.isEnabled()
-    window.memory_limit.cards.choose("1")
-    assert window.setup.text("memory_cap_gib") == "1" and window.setup.run_action.isEnabled()
+    window.show_workspace("memory")
+    assert window.memory_limit.cards.value() == "1" and window.setup.run_action.isEnabled()
+    assert window.setup.foot.need.text().startswith("Uses up to 1.0 GiB of")
+    wanted = limit_request(window.setup._draft, window.setup.outcome(), window.experiments.catalog)
+    assert wanted is not None and [one.memory_cap_gib for _, one in wanted.experiments] == [1.0]
+    assert window.setup.text("memory_cap_gib") == "", "a run that trains is not to be limited by it"
+    window.memory_limit.cards.choose("2")
+    assert window.memory_limit.cards.value() == "2"
+    assert window.setup.foot.need.text().startswith("Uses up to 2.0 GiB of")
+    assert window.setup.text("memory_cap_gib") == "", "under a cap it would have no speed"
+    with qtbot.waitSignal(window.setup.limit_requested) as asked:
+        window.setup.limit_requested.disconnect(window._limits.submit)
+        window.setup.find_limit()
+    assert [one.memory_cap_gib for _, one in asked.args[0].experiments] == [2.0]
+
+
+def test_a_cap_in_the_form_is_the_limit_and_follows_the_choice(window: MainWindow) -> None:
+    window.setup.use_settings(LINEAR)
+    window.show_workspace("memory")
+    window.memory_limit.cards.choose("2")
+    assert window.setup.text("memory_cap_gib") == "2" and window.memory_limit.cards.value() == "2"
 
 
 def test_a_preset_for_the_limit_searches_until_its_batch_is_used(window: MainWindow) -> None:
@@ -198,8 +230,8 @@ def test_a_run_that_ran_out_of_memory_offers_what_fits(window: MainWindow, home:
     assert offered[0].words == f"Try batch {size}" and 50 < size < 95
     assert offered[1].experiment.step_samples == 256
 
-    window.experiments._reload()
-    window._offer_retries(run.id)
+    window.experiments.runs.reload()
+    window._offers.retry(run.id)
     assert window.notice.offers() == tuple(one.words for one in offered)
     assert "Accumulate" in window.notice.offers()[1]
 

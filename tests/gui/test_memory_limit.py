@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import csv
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import combinations
+from pathlib import Path
 
 import pytest
-from PySide6.QtCore import Qt
-from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QAbstractButton
+from PySide6.QtCore import QPointF, QRectF, QSize, Qt
+from PySide6.QtGui import QFontMetrics, QGuiApplication, QImage, QPainter
+from PySide6.QtWidgets import QAbstractButton, QLabel
 from pytestqt.qtbot import QtBot
 
 from engine.catalog import DeviceEntry, PrecisionEntry
-from engine.events import Failed, Phase, PhaseName
+from engine.events import Failed, Log, Phase, PhaseName
 from engine.experiment import Experiment, Precision, experiment_from
 from engine.memory_lines import MemoryLine
 from engine.probe_events import (
@@ -27,8 +30,11 @@ from engine.probe_events import (
 )
 from engine.problem import Kind, Problem
 from engine.records.probes import ProbeRecord
+from gui.log_lines import search_lines
 from gui.panels.memory_limit import MemoryLimitPanel
+from gui.panels.memory_limit_other import OtherSize
 from gui.panels.memory_limit_words import progress, proof, sentence
+from gui.plots.memory_painter import MemoryPainter
 from gui.plots.memory_scale import (
     MemoryContent,
     MemorySide,
@@ -36,8 +42,10 @@ from gui.plots.memory_scale import (
     forecast_points,
     memory_range,
 )
+from gui.plots.text_places import TextPlaces
 from gui.search_order import SearchOrder
 from gui.search_view import SearchView, SideView
+from gui.theme import theme
 
 BUDGET_MIB = 24 * 1024.0
 PLANS = {Precision.FP32: (64, 256, 320, 290, 289), Precision.FP16: (64, 256, 512, 640, 562, 561)}
@@ -229,25 +237,67 @@ def test_a_saved_search_reads_as_it_did(panel: MemoryLimitPanel) -> None:
     panel.show_search(saved)
     assert (panel.result.text(), panel.chart.content()) == (told, content)
 
-    panel.set_saved_source(lambda: (saved,))
-    panel.saved.menu().aboutToShow.emit()
+    panel.menu.set_source(lambda: (saved,))
+    panel.menu.aboutToShow.emit()
     opened: list[str] = []
+    deleted: list[str] = []
     panel.saved_opened.connect(opened.append)
-    (action,) = panel.saved.menu().actions()
-    assert "FP32 fits 289" in action.text()
+    panel.delete_requested.connect(deleted.append)
+    action, _, delete = panel.menu.actions()
+    assert action.text().startswith("small-cnn on a 24 GB card: FP32 fits 289") and action.isChecked()
     action.trigger()
-    assert opened == ["abc"]
+    delete.trigger()
+    assert opened == deleted == ["abc"]
+    panel.show_search(None)
+    panel.menu.aboutToShow.emit()
+    assert not panel.menu.actions()[-1].isEnabled(), "nothing is shown that could be deleted"
 
 
 def test_the_cards_that_are_offered_make_sense_on_the_device(panel: MemoryLimitPanel) -> None:
-    assert panel.cards.choices() == ("8", "12", "16", "24", "48", "80", "This GPU")
+    assert panel.cards.choices() == ("8", "12", "16", "24", "48", "80", "This GPU", "Other…")
     assert panel.cards.value() == "24"
     panel.show_card(card(11.6), "")
-    assert panel.cards.choices() == ("8", "This GPU") and panel.cards.value() == ""
+    assert panel.cards.choices() == ("2", "4", "6", "8", "This GPU", "Other…")
+    assert panel.cards.value() == ""
     panel.show_card(card(11.6), "10")
-    assert panel.cards.choices() == ("8", "10", "This GPU") and panel.cards.value() == "10"
+    assert panel.cards.choices() == ("2", "4", "6", "8", "10", "This GPU", "Other…")
+    assert panel.cards.value() == "10"
     panel.show_card(card(9.0, "cpu"), "2.0")
-    assert panel.cards.choices() == ("None", "1", "2", "4") and panel.cards.value() == "2"
+    assert panel.cards.choices() == ("0.5", "1", "2", "4", "Other…") and panel.cards.value() == "2"
+
+
+def test_a_cpu_starts_at_a_limit_that_its_memory_has_room_for(panel: MemoryLimitPanel) -> None:
+    for gib, usual in ((64.0, "1"), (1.5, "0.5"), (0.8, "0.4")):
+        panel.show_card(card(gib, "cpu"), "")
+        assert panel.cards.value() == usual
+    panel.show_card(card(64.0, "cpu"), "nonsense")
+    assert panel.cards.value() == "1"
+
+
+def test_any_other_size_can_be_typed(panel: MemoryLimitPanel, qtbot: QtBot) -> None:
+    panel.cards.choose("other")
+    assert panel.cards.value() == "24"
+    (dialog,) = panel.cards.findChildren(OtherSize)
+    dialog.edit.setText("3,5")
+    with qtbot.waitSignal(panel.card_chosen) as chosen:
+        dialog.accept()
+    assert chosen.args == ["3.5"]
+
+
+@pytest.mark.parametrize("typed", ["abc", "", "-5", "0", "nan", "inf", "140", "999999999999", "1e3"])
+def test_what_is_no_size_is_refused_in_words_and_stays_to_be_mended(
+    panel: MemoryLimitPanel, qtbot: QtBot, typed: str
+) -> None:
+    panel.cards.choose("other")
+    (dialog,) = panel.cards.findChildren(OtherSize)
+    dialog.edit.setText(typed)
+    with qtbot.assertNotEmitted(panel.card_chosen):
+        dialog.accept()
+    assert dialog.isVisible() and dialog.edit.text() == typed
+    assert (dialog.field.problem() or "").endswith("Type a number from 0.1 to 139.8.")
+    dialog.edit.setText("12")
+    assert dialog.field.problem() is None
+    dialog.reject()
 
 
 def test_a_card_is_chosen_for_the_form(panel: MemoryLimitPanel, qtbot: QtBot) -> None:
@@ -258,9 +308,131 @@ def test_a_card_is_chosen_for_the_form(panel: MemoryLimitPanel, qtbot: QtBot) ->
 
 def test_the_table_is_copied_as_a_spreadsheet_takes_it(panel: MemoryLimitPanel, qtbot: QtBot) -> None:
     panel.show_search(both())
-    panel.trials.copy.click()
+    panel.export.copy()
     lines = QGuiApplication.clipboard().text().splitlines()
     assert len(lines) == 12 and lines[5].split("\t")[:3] == ["FP32", "289", "Largest fit"]
+
+
+def test_the_trials_are_saved_with_their_figures_in_full(panel: MemoryLimitPanel, tmp_path: Path) -> None:
+    panel.show_search(both())
+    panel.export.save_csv(tmp_path / "trials.csv")
+    with (tmp_path / "trials.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 11 and rows[4]["batch_size"] == "289" and rows[4]["fits"] == "True"
+    assert float(rows[4]["peak_mib"]) == pytest.approx(6_100.0 + 63.9 * 289)
+    assert rows[2]["cause"] == "memory" and rows[2]["peak_mib"] == ""
+
+
+def test_the_chart_is_saved_larger_than_it_is_shown(panel: MemoryLimitPanel, tmp_path: Path) -> None:
+    panel.show_search(both())
+    panel.export.save_png(tmp_path / "chart.png")
+    picture = QImage(str(tmp_path / "chart.png"))
+    assert picture.width() == 2 * panel.chart.width()
+    colors = {picture.pixelColor(x, y).name() for x in range(0, 800, 3) for y in range(60, 600, 3)}
+    assert theme().palette.look(Precision.FP32).color.lower() in colors
+
+
+def test_a_file_that_cannot_be_written_is_told_and_leaves_nothing(
+    panel: MemoryLimitPanel, qtbot: QtBot, tmp_path: Path
+) -> None:
+    panel.show_search(both())
+    for save in (panel.export.save_csv, panel.export.save_png):
+        with qtbot.waitSignal(panel.export_failed) as failed:
+            save(tmp_path / "no such folder" / "file")
+        assert failed.args[0].startswith("'file' could not be written there")
+    assert list(tmp_path.glob("no*")) == []
+
+
+def test_a_narrow_table_cuts_no_words_and_hides_no_column(panel: MemoryLimitPanel) -> None:
+    panel.show_search(both())
+    for size in (QSize(1100, 600), QSize(740, 430)):
+        panel.resize(size)
+        view, model = panel.trials.view, panel.trials.model
+        for row in range(model.rowCount()):
+            for column in range(5):
+                index = model.index(row, column)
+                metrics = QFontMetrics(index.data(Qt.ItemDataRole.FontRole))
+                pictured = 18 if index.data(Qt.ItemDataRole.DecorationRole) is not None else 0
+                needed = metrics.horizontalAdvance(index.data()) + pictured + 8
+                assert needed <= view.visualRect(index).width(), (size, index.data())
+
+
+def test_a_low_window_tells_the_proof_in_a_line_and_the_rest_in_its_tooltip(panel: MemoryLimitPanel) -> None:
+    panel.show_search(both())
+    panel.resize(740, 430)
+    assert panel.result._words.isHidden() and panel.result._short.isVisible()
+    assert panel.result._short.text() == "Proven: 289 fits, 290 fails; 561 fits, 562 fails."
+    assert panel.result._short.toolTip() == panel.result.text()
+    panel.resize(740, 700)
+    assert panel.result._short.isHidden()
+
+
+def test_a_side_that_is_still_searched_claims_no_more_than_it_knows(panel: MemoryLimitPanel) -> None:
+    panel.show_search(searched(searched(begun(Precision.FP32, Precision.FP16), 0), 1, 3))
+    assert "FP32 fits 289, FP16 AMP fits at least 512." in panel.result.text()
+    assert panel.result.ratio_text() == "" and panel.chart.content().ratio is None
+    numbers = [one.text() for one in panel.result.findChildren(QLabel) if one.property("role") == "stat"]
+    assert numbers == ["289", "≥ 512"]
+
+
+def test_crosses_at_nearly_one_place_do_not_hide_each_other() -> None:
+    failed = (290, 291, 292, 293)
+    lines = (MemoryLine(fixed_mib=6_100.0, per_sample_mib=63.9),)
+    side = MemorySide(Precision.FP32, "FP32", ((64, 10.0), (289, 23.99)), failed, lines, 289)
+    picture = QImage(400, 300, QImage.Format.Format_ARGB32)
+    painter = QPainter(picture)
+    chart = MemoryPainter(painter, MemoryContent((side,), 24.0), QRectF(40, 20, 340, 250), theme().palette)
+    centers = [center for _, _, center in chart.crosses()]
+    painter.end()
+    for one, other in combinations(centers, 2):
+        assert abs(one.x() - other.x()) >= 13 or abs(one.y() - other.y()) >= 13
+
+
+def test_words_keep_clear_of_each_other_of_markers_and_of_curves() -> None:
+    places = TextPlaces(QRectF(0, 0, 100, 100))
+    places.cross_not([QPointF(0, 100), QPointF(100, 0)])
+    places.take_around(QPointF(20, 20), 10)
+    on_curve, on_marker, free = QRectF(40, 40, 20, 20), QRectF(15, 15, 20, 10), QRectF(70, 70, 20, 10)
+    assert not places.is_free(on_curve) and not places.is_free(on_marker)
+    assert not places.is_free(QRectF(90, 90, 20, 5)), "beyond the edge"
+    assert places.first_free([on_curve, on_marker, free]) == free
+    assert places.first_free([free]) is None
+
+
+def test_what_a_searchs_worker_says_reaches_the_log() -> None:
+    said = Log(level="warning", message="A kernel was slow.")
+    assert search_lines(said) == (("warning", "A kernel was slow."),)
+    ended_trial = TrialEnded(
+        trial=trial(Precision.FP32, 320), budget_mib=BUDGET_MIB, replaced_worker="3 MiB were not given back."
+    )
+    (_, tried), (level, why) = search_lines(ended_trial)
+    assert tried == "Batch 320: out of memory." and level == "warning" and "3 MiB" in why
+    assert search_lines(TrialBegun(batch_size=8)) == ()
+    assert "289, proven" in search_lines(ended(Precision.FP32))[0][1]
+
+
+def test_tab_goes_through_the_workspace_in_reading_order(panel: MemoryLimitPanel, qtbot: QtBot) -> None:
+    panel.show_search(both())
+    panel.show_search(replace(both(), series="another"))
+    panel.activateWindow()
+    qtbot.waitUntil(lambda: panel.isActiveWindow() and panel.result.stops()[-1].isVisible())
+    panel.cards.stops()[3].setFocus()
+    names = []
+    for _ in range(10):
+        qtbot.keyClick(panel.focusWidget(), Qt.Key.Key_Tab)
+        names.append(panel.focusWidget().accessibleName())
+    assert names == [
+        "Multiples of",
+        "Forecast",
+        "Saved",
+        "Margin",
+        "Use batch 289, FP32",
+        "Use batch 250, FP32",
+        "Use batch 561, FP16 AMP",
+        "Use batch 504, FP16 AMP",
+        "Export…",
+        "Trials",
+    ]
 
 
 def test_settings_of_the_panel_survive_and_what_is_typed_is_read(panel: MemoryLimitPanel) -> None:

@@ -1,0 +1,90 @@
+"""The runs that the live panel shows, and how often it is painted while one of them trains."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QObject, QTimer, Signal
+
+from engine.records.record import RunRecord
+from gui.experiments import Experiments
+from gui.panels.live import LivePanel
+
+GPU_REPAINT_HZ = 30
+CPU_REPAINT_HZ = 5
+"""Where the training shares the cores with the window: at 30 it would cost the training some 15 % of its
+speed."""
+
+
+class FollowedRuns(QObject):
+    """`progressed` (run id, 0 to 1, whether it is paused) each time the window is painted for a run.
+
+    It paints at `repaint_hz`, or as the device that trains allows.
+    """
+
+    progressed = Signal(str, float, bool)
+
+    def __init__(
+        self, live: LivePanel, experiments: Experiments, repaint_hz: int | None, parent: QObject
+    ) -> None:
+        super().__init__(parent)
+        self._live, self._experiments, self._repaint_hz = live, experiments, repaint_hz
+        self._runs = experiments.runs
+        self._shown: tuple[str, ...] = ()
+        self.timer = QTimer(self)
+        self.timer.timeout.connect(self._repaint)
+
+    def show(self, run_ids: tuple[str, ...]) -> None:
+        """Puts runs into the live panel."""
+        self._shown = tuple(run_id for run_id in run_ids if self._runs.record(run_id))
+        records = [self._runs.record(run_id) for run_id in self._shown]
+        self._live.set_title(self._title([record for record in records if record]))
+        self._live.set_runs([self._runs.live(run_id) for run_id in self._shown])
+        self._live.refresh()
+
+    def show_group(self, run_id: str) -> None:
+        """Shows a run beside those it is compared with."""
+        self.show(self._runs.group(run_id))
+
+    def drop_deleted(self) -> None:
+        """Takes runs that are gone out of the panel."""
+        left = tuple(run_id for run_id in self._shown if self._runs.record(run_id))
+        if left != self._shown:
+            self.show(left)
+
+    def begin(self, run_id: str) -> None:
+        """Shows the run that began, and paints it from now on."""
+        self.show_group(run_id)
+        record = self._runs.record(run_id)
+        on_cpu = record is not None and self._trains_on_cpu(record.experiment.device)
+        rate = self._repaint_hz or (CPU_REPAINT_HZ if on_cpu else GPU_REPAINT_HZ)
+        self.timer.start(1000 // rate)
+
+    def end(self) -> None:
+        """Paints the run that ended for the last time."""
+        self.timer.stop()
+        self._live.refresh()
+
+    def stop(self) -> None:
+        """Paints no more."""
+        self.timer.stop()
+
+    def _title(self, records: list[RunRecord]) -> str:
+        if not records:
+            return ""
+        words = " against ".join(record.label or record.experiment.precision.label for record in records)
+        repeat, repeats = self._runs.repeat(records[0].id)
+        if repeats > 1:
+            return f"{words}, repeat {repeat} of {repeats}"
+        return words if len(records) > 1 else records[0].name
+
+    def _trains_on_cpu(self, device: str) -> bool:
+        catalog = self._experiments.catalog
+        entry = catalog.device(device) if catalog else None
+        return entry is None or not entry.is_gpu
+
+    def _repaint(self) -> None:
+        """All that moves while a run trains, and none of it more often than this."""
+        if self._live.isVisible():
+            self._live.refresh()
+        running = self._experiments.running
+        if running is not None:
+            self.progressed.emit(running, self._experiments.progress(), self._experiments.is_paused)

@@ -1,0 +1,101 @@
+"""What can be taken away of a search: its trials on the clipboard or as CSV, and its chart as a picture."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+
+from PySide6.QtCore import QIODevice, QObject, QSaveFile, Signal
+from PySide6.QtGui import QColor, QGuiApplication, QPixmap
+from PySide6.QtWidgets import QFileDialog, QMenu, QWidget
+
+from gui.panels.memory_limit_trials import TrialModel
+from gui.plots.memory_chart import MemoryChart
+from gui.theme import theme
+
+_HEADINGS = (
+    "precision",
+    "batch_size",
+    "fits",
+    "cause",
+    "peak_mib",
+    "reserved_mib",
+    "budget_mib",
+    "seconds",
+    "steps",
+    "note",
+)
+_SCALE = 2.0
+"""Pixels of the picture for each of the screen's, so that it can be printed."""
+
+
+class LimitExport(QObject):
+    """`failed` carries in a sentence why a file could not be written."""
+
+    failed = Signal(str)
+
+    def __init__(self, model: TrialModel, chart: MemoryChart, parent: QWidget) -> None:
+        super().__init__(parent)
+        self._window = parent
+        self._model, self._chart = model, chart
+        self.menu = QMenu(parent)
+        self.menu.setAccessibleName("Export the search")
+        self.menu.addAction("Copy table").triggered.connect(lambda: self.copy())
+        self.menu.addAction("Save as CSV…").triggered.connect(lambda: self._ask_csv())
+        self.menu.addAction("Save chart as PNG…").triggered.connect(lambda: self._ask_png())
+
+    def copy(self) -> None:
+        """Puts the table on the clipboard, to be pasted into a spreadsheet."""
+        text = "\n".join("\t".join(line) for line in self._model.lines())
+        QGuiApplication.clipboard().setText(text)
+
+    def save_csv(self, path: Path) -> None:
+        """Writes every trial with its figures in full, in MiB and seconds."""
+        text = io.StringIO(newline="")
+        writer = csv.writer(text)
+        writer.writerow(_HEADINGS)
+        for side, trial in self._model.trials():
+            figures = (trial.peak_mib, trial.reserved_mib, side.budget_mib, trial.seconds, trial.steps)
+            cause = trial.cause or ""
+            writer.writerow((side.label, trial.batch_size, trial.fits, cause, *figures, trial.note or ""))
+        file = QSaveFile(str(path))
+        if not file.open(QIODevice.OpenModeFlag.WriteOnly):
+            self.failed.emit(_why_not(path, file))
+            return
+        file.write(text.getvalue().encode())
+        self._finish(path, file)
+
+    def save_png(self, path: Path) -> None:
+        """Paints the chart anew at twice the screen's resolution, on the theme's ground."""
+        picture = QPixmap(self._chart.size() * _SCALE)
+        picture.setDevicePixelRatio(_SCALE)
+        picture.fill(QColor(theme().palette.bg1))
+        self._chart.render(picture, renderFlags=QWidget.RenderFlag.DrawChildren)
+        file = QSaveFile(str(path))
+        if not file.open(QIODevice.OpenModeFlag.WriteOnly):
+            self.failed.emit(_why_not(path, file))
+            return
+        picture.save(file, "PNG")
+        self._finish(path, file)
+
+    def _finish(self, path: Path, file: QSaveFile) -> None:
+        # written under a temporary name until now: a file of that name is whole, the old one or the new one
+        if not file.commit():
+            self.failed.emit(_why_not(path, file))
+
+    def _ask_csv(self) -> None:
+        name, _ = QFileDialog.getSaveFileName(self._window, "Save the trials", "trials.csv", "CSV (*.csv)")
+        if name:
+            self.save_csv(Path(name))
+
+    def _ask_png(self) -> None:
+        name, _ = QFileDialog.getSaveFileName(
+            self._window, "Save the chart", "memory-limit.png", "PNG (*.png)"
+        )
+        if name:
+            self.save_png(Path(name))
+
+
+def _why_not(path: Path, file: QSaveFile) -> str:
+    return f"'{path.name}' could not be written there: {file.errorString()}."

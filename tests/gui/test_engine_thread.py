@@ -1,0 +1,149 @@
+"""The engine's thread makes way at once for what is to be measured, and never loses a wish to stop."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from pytestqt.qtbot import QtBot
+
+from engine import jobs
+from engine.catalog import Catalog, DatasetEntry, DeviceEntry, ModelEntry, PrecisionEntry
+from engine.events import CatalogRead, Event, Finished, Summary
+from engine.experiment import Experiment, Precision, experiment_from
+from engine.launcher import Launcher, Session
+from engine.problem import Kind, Problem, ProblemError
+from engine.worker_process import WorkerProcess
+from gui.engine_thread import EngineThread
+from gui.search_order import SearchOrder
+
+WAIT_MS = 20_000
+LINEAR = experiment_from(
+    {"model": "linear", "dataset": "synthetic-regression", "device": "cpu", "memory_cap_gib": 1.0}
+)
+CATALOG = Catalog(
+    devices=(
+        DeviceEntry(
+            name="cpu",
+            title="A processor",
+            memory_mib=16_384,
+            precisions=tuple(PrecisionEntry(precision=one, available=True) for one in Precision),
+        ),
+    ),
+    models=(ModelEntry(name="linear", task="regression", parameters=11),),
+    datasets=(DatasetEntry(name="synthetic-regression", title="Regression", task="regression"),),
+)
+
+
+class Patient:
+    """A session that says nothing until it is told to stop, or what it was given to say."""
+
+    def __init__(self, says: Event | None = None) -> None:
+        self._says, self._told, self._over = says, threading.Event(), False
+        if says is not None:
+            self._told.set()
+
+    def next_event(self, timeout_seconds: float) -> Event | None:
+        if self._over or not self._told.wait(timeout_seconds):
+            return None
+        self._over = True
+        return self._says or Finished(summary=Summary(), stopped=True)
+
+    @property
+    def is_over(self) -> bool:
+        return self._over
+
+    def stop(self) -> None:
+        self._told.set()
+
+    def pause(self) -> None: ...
+
+    def go_on(self) -> None: ...
+
+    def close(self) -> None:
+        self._over = True
+
+
+class Machine(Launcher):
+    """Forecasts take for ever here, and no trial can be made; hooks run where a worker would be started."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.starts_forecast: Callable[[], object] = lambda: None
+        self.starts_trial: Callable[[], object] = lambda: None
+        self.forecasts, self.trials = 0, 0
+
+    def prepare(self) -> None: ...
+
+    def start(self, job: jobs.Job) -> Session:
+        if isinstance(job, jobs.ReadCatalog):
+            return Patient(CatalogRead(catalog=CATALOG))
+        self.forecasts += 1
+        self.starts_forecast()
+        return Patient()
+
+    def fresh_worker(self, environment: dict[str, str] | None = None) -> WorkerProcess:
+        self.trials += 1
+        self.starts_trial()
+        raise ProblemError(Problem(kind=Kind.WORKER_DIED, message="No worker.", remedy="Try again."))
+
+
+@pytest.fixture
+def machine() -> Machine:
+    return Machine()
+
+
+@pytest.fixture
+def thread(machine: Machine, home: Path) -> Iterator[EngineThread]:
+    thread = EngineThread(home / "ammeter.sqlite", machine)
+    yield thread
+    thread.shut_down()
+
+
+def order(*experiments: Experiment) -> SearchOrder:
+    return SearchOrder("series", tuple((one.precision.label, one) for one in experiments))
+
+
+def test_a_forecast_whose_worker_is_just_starting_makes_way(
+    qtbot: QtBot, thread: EngineThread, machine: Machine
+) -> None:
+    machine.starts_forecast = lambda: thread.enqueue_search(order(LINEAR))
+    with qtbot.waitSignal(thread.search_ended, timeout=WAIT_MS):
+        thread.ask_forecasts((LINEAR,))
+        thread.start()
+    machine.starts_forecast = lambda: None
+    # what was given up for the search is made when it is over
+    qtbot.waitUntil(lambda: machine.forecasts > 1, timeout=WAIT_MS)
+
+
+def test_stop_leaves_a_forecast_alone(qtbot: QtBot, thread: EngineThread, machine: Machine) -> None:
+    made: list[object] = []
+    thread.forecast_made.connect(lambda _wanted, answer: made.append(answer))
+    thread.ask_forecasts((LINEAR,))
+    thread.start()
+    qtbot.waitUntil(lambda: machine.forecasts == 1, timeout=WAIT_MS)
+    thread.stop_run()
+    with qtbot.waitSignal(thread.search_ended, timeout=WAIT_MS):
+        thread.enqueue_search(order(LINEAR))
+    assert made == [], "a forecast that was given up is no answer"
+
+
+def test_a_search_that_nobody_was_told_of_yet_can_be_stopped(
+    qtbot: QtBot, thread: EngineThread, machine: Machine
+) -> None:
+    taken_out: list[bool] = []
+    machine.starts_trial = lambda: taken_out.append(thread.stop_search("series"))
+    bf16 = LINEAR.model_copy(update={"precision": Precision.BF16})
+    with qtbot.waitSignal(thread.search_ended, timeout=WAIT_MS):
+        thread.enqueue_search(order(LINEAR, bf16))
+        thread.start()
+    assert taken_out == [False] and machine.trials == 1, "the second precision was searched after Stop"
+
+
+def test_a_search_that_waits_is_taken_out(thread: EngineThread) -> None:
+    thread.enqueue_search(order(LINEAR))
+    assert thread.waiting_searches() == 1
+    assert thread.stop_search("series") and not thread.stop_search("series")
+    assert thread.waiting_searches() == 0
