@@ -127,8 +127,8 @@ class ForecastMade(_Message):
 
     At its own batch it is `needed_mib`, `fixed_mib` and `per_sample_mib` for each sample; at another batch
     the highest of `lines` holds. `quantity` says which peak is meant: allocated memory on an accelerator, and
-    on a CPU the tensors' part of the resident memory. Buffers count as parameters; `libraries_mib` is what
-    CUDA's libraries take beside any tensor. Nothing here was measured.
+    on a CPU resident memory. Buffers count as parameters; `libraries_mib` is what the libraries take beside
+    any tensor. Nothing here was measured.
     """
 
     event: Literal["forecast"] = "forecast"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from engine import jobs
 from engine.catalog import Catalog
@@ -102,11 +102,15 @@ class Runner:
         assert isinstance(answer, Diagnosis)
         return answer
 
-    def forecast(self, experiment: Experiment) -> ForecastMade:
+    def forecast(
+        self, experiment: Experiment, is_unwanted: Callable[[], bool] = lambda: False
+    ) -> ForecastMade:
         """What the experiment will need, corrected by what was measured here before.
 
-        It is there at once where a forecast is known for these settings, whatever the batch. Raises
-        ProblemError where nobody can tell, and while a job runs, which it would disturb.
+        It is there at once where a forecast is known for these settings, whatever the batch. While one is
+        made, it is given up as soon as `is_unwanted` says so, which is asked several times a second. Raises
+        ProblemError where nobody can tell, where it was given up, and while a job runs, which it would
+        disturb.
         """
         known = self._forecasts.find(experiment)
         if known is not None:
@@ -114,7 +118,7 @@ class Runner:
         if self._session is not None:
             message = "A forecast is not made while a run is being measured: it would slow it down."
             raise ProblemError(request_problem(message, "Ask again when the run is over."))
-        made = self._answer(jobs.Forecast(experiment=experiment))
+        made = self._answer(jobs.Forecast(experiment=experiment), is_unwanted)
         assert isinstance(made, ForecastMade)
         self._forecasts.keep(experiment, made)
         return self._forecasts.find(experiment) or made
@@ -128,10 +132,16 @@ class Runner:
             resume=record.started is not None,
         )
 
-    def _answer(self, job: jobs.Job) -> Event:
+    def _answer(self, job: jobs.Job, is_unwanted: Callable[[], bool] = lambda: False) -> Event:
         session = self._session = self._launcher.start(job)
         try:
-            answer = next(event for event in iterate(session) if session.is_over and event is not None)
+            answer: Event | None = None
+            for event in iterate(session):
+                answer = event
+                if not session.is_over and is_unwanted():
+                    # a wish that came while the worker was being started found no session to tell
+                    session.stop()
+            assert answer is not None  # the last event is never left out
         finally:
             self._session = None
             session.close()

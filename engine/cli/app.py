@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from engine import __version__
-from engine.cli import compare, machine, output, probe, run, saved
+from engine.cli import compare, export, import_, machine, output, probe, run, saved
 from engine.cli.interrupt import InterruptError
 from engine.problem import Kind, Problem, ProblemError, request_problem
 
@@ -26,6 +26,8 @@ _COMMANDS: dict[str, Callable[..., int]] = {
     "probe": probe.probe,
     "runs": saved.runs,
     "show": saved.show,
+    "export": export.export,
+    "import": import_.import_,
     "delete": saved.delete,
     "presets": machine.presets,
     "catalog": machine.catalog,

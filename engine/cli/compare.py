@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
 
 from engine.catalog import problems
-from engine.cli import options, output, tables
+from engine.cli import comparisons, options, output
 from engine.cli.options import Asked
 from engine.cli.workshop import (
     DONE,
@@ -24,8 +25,13 @@ from engine.events import Failed
 from engine.experiment import Experiment, Precision, experiment_from, layered
 from engine.launcher import Target
 from engine.problem import Problem, ProblemError, request_problem
+from engine.records.comparison import Comparison
+from engine.records.comparison import compare as compared
+from engine.records.evidence import evidence_of
 from engine.records.record import RunRecord
-from engine.records.variants import Variant, variants
+from engine.records.split import MOST_OTHERS
+from engine.records.store import Store
+from engine.repeats import MOST_REPEATS, Turn, in_turns
 
 
 def compare(
@@ -40,7 +46,13 @@ def compare(
         options.flag("--precision", "A side of the comparison; the first is the baseline.", "NAME"),
     ] = None,
     repeats: Annotated[
-        int, typer.Option("--repeats", min=1, max=1_000, help="Runs of each side, in alternating order.")
+        int,
+        typer.Option(
+            "--repeats",
+            min=1,
+            max=MOST_REPEATS,
+            help="Runs of each side, in alternating order, each with the next seed.",
+        ),
     ] = 1,
     batch_size: options.BatchSize = None,
     epochs: options.Epochs = None,
@@ -63,23 +75,29 @@ def compare(
         catalog = shop.runner.catalog()
         shop.heed_interrupt()
         sides = _sides(asked, precision, on_gpu=has_gpu(asked, catalog))
+        turns = in_turns(sides, repeats)
         for _, experiment in sides:
             found = problems(experiment, catalog)
             if found:
                 raise ProblemError(*found)
-        outcome = _train_sides(shop, sides, repeats, name)
+        outcome = _train_turns(shop, sides, turns, name)
     return _tell(outcome, as_json, shop.interrupt.asked)
+
+
+Sides = list[tuple[str, Experiment]]
 
 
 @dataclass(frozen=True)
 class _Outcome:
+    """`comparison` is None where no run of the baseline was begun."""
+
     baseline: str
     runs: tuple[RunRecord, ...]
-    variants: tuple[Variant, ...]
+    comparison: Comparison | None
     problem: Problem | None
 
 
-def _sides(asked: Asked, precisions: list[str] | None, on_gpu: bool) -> list[tuple[str, Experiment]]:
+def _sides(asked: Asked, precisions: list[str] | None, on_gpu: bool) -> Sides:
     base = asked.settings(on_gpu)
     presets = asked.preset.variants_for(on_gpu) if asked.preset is not None else ()
     if presets and not precisions:
@@ -96,39 +114,40 @@ def _sides(asked: Asked, precisions: list[str] | None, on_gpu: bool) -> list[tup
     return sides
 
 
-def _train_sides(
-    shop: Workshop, sides: list[tuple[str, Experiment]], repeats: int, name: str | None
-) -> _Outcome:
-    """Every repeat in the reverse order of the one before, so that a drift of the machine hits both sides."""
+def _train_turns(shop: Workshop, sides: Sides, turns: Sequence[Turn], name: str | None) -> _Outcome:
     title = name or " against ".join(reversed([label for label, _ in sides]))
     comparison = shop.store.add_comparison(title)
-    order = [side for index in range(repeats) for side in (sides if index % 2 == 0 else sides[::-1])]
     ids: list[str] = []
     problem: Problem | None = None
-    for count, (label, experiment) in enumerate(order, 1):
+    for count, turn in enumerate(turns, 1):
         if shop.interrupt.asked:
             break
-        own_name = f"{name}, {label}" if name else None
-        added = shop.store.add(experiment, name=own_name, comparison=comparison, label=label)
-        last = train(shop, added, f"{count} of {len(order)}, {label}")
+        added = shop.store.add(turn.experiment, name=turn.name(name), comparison=comparison, label=turn.label)
+        last = train(shop, added, f"{count} of {len(turns)}, {turn.label}")
         if isinstance(last, Failed):
             problem = problem or last.problem
         ids.append(added.id)
     runs = tuple(shop.store.run(run_id) for run_id in ids)
     baseline = sides[0][0]
-    samples = {run.id: shop.store.samples(run.id) for run in runs}
-    known = variants(runs, samples, baseline) if any(run.label == baseline for run in runs) else ()
-    return _Outcome(baseline, runs, known, problem)
+    return _Outcome(baseline, runs, _compared(shop.store, runs, baseline), problem)
+
+
+def _compared(store: Store, runs: tuple[RunRecord, ...], baseline: str) -> Comparison | None:
+    first = next((run for run in runs if run.label == baseline), None)
+    if first is None:
+        return None
+    return compared(evidence_of(store, runs), first.id, others=store.runs(MOST_OTHERS))
 
 
 def _tell(outcome: _Outcome, as_json: bool, interrupted: bool) -> int:
+    comparison = outcome.comparison
     found: dict[str, Any] = {
         "baseline": outcome.baseline,
         "runs": [run.to_dict() for run in outcome.runs],
-        "variants": [tables.variant_dict(variant) for variant in outcome.variants],
+        "variants": [] if comparison is None else comparisons.variants(comparison),
     }
-    if not as_json:
-        tables.comparison(outcome.runs, outcome.variants)
+    if not as_json and comparison is not None:
+        comparisons.show(comparison)
     if outcome.problem is not None:
         output.error(outcome.problem, as_json, **found)
     elif as_json:

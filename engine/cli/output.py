@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -27,12 +28,17 @@ def error(problem: Problem, as_json: bool, **beside: Any) -> None:
         json_object({"error": problem.model_dump(mode="json"), **beside})
     else:
         console = _console(sys.stderr)
-        console.print(f"ammeter: {problem.message}", soft_wrap=True)
-        console.print(f"         {problem.remedy}", soft_wrap=True)
+        console.print(f"ammeter: {_harmless(problem.message)}", soft_wrap=True)
+        console.print(f"         {_harmless(problem.remedy)}", soft_wrap=True)
 
 
 def line(text: str = "") -> None:
-    _console(sys.stdout).print(text, soft_wrap=True)
+    _console(sys.stdout).print(_harmless(text), soft_wrap=True)
+
+
+def warning(text: str) -> None:
+    """A remark on stderr that is told to scripts too."""
+    _console(sys.stderr).print(f"ammeter: {_harmless(text)}", soft_wrap=True)
 
 
 def aside(text: str) -> None:
@@ -45,7 +51,7 @@ def pairs(rows: Iterable[tuple[str, str]]) -> None:
     """Names and values, one pair a line."""
     table = Table.grid(padding=(0, 2))
     for name, value in rows:
-        table.add_row(name, value)
+        table.add_row(name, _harmless(value))
     _draw(table)
 
 
@@ -55,12 +61,20 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[str]], right: Sequenc
     for heading in headings:
         drawn.add_column(heading, justify="right" if heading in right else "left", overflow="fold")
     for row in rows:
-        drawn.add_row(*row)
+        drawn.add_row(*map(_harmless, row))
     _draw(drawn)
 
 
 def progress_console() -> Console:
     return _console(sys.stderr)
+
+
+def _harmless(text: str) -> str:
+    """A name may hold characters that a terminal obeys."""
+    return _OBEYED.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+_OBEYED = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def _draw(drawn: Table) -> None:

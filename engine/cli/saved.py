@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Annotated, Any
 
@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 from engine.cli import output, tables
 from engine.cli.options import AsJson
 from engine.experiment import flattened
+from engine.exports.plain_values import plain_column
+from engine.problem import ProblemError
 from engine.records.record import RunRecord
 from engine.records.store import Store
 
@@ -27,13 +29,18 @@ def runs(
     as_json: AsJson = False,
 ) -> int:
     """List the saved runs, newest first."""
-    with _store() as store:
-        found = store.runs(limit)
+    with saved_runs() as store:
+        found, unreadable = _parted(store.runs(limit))
     if as_json:
-        output.json_object({"runs": [run.to_dict() for run in found]})
-    elif found:
+        left_out = [{"id": run.id, "name": run.name, "message": why} for run, why in unreadable]
+        told = {"unreadable": left_out} if left_out else {}
+        output.json_object({"runs": [run.to_dict() for run in found], **told})
+        return 0
+    for run, why in unreadable:
+        output.warning(f"{run.name} ({run.id}) is left out. {why}")
+    if found:
         tables.runs_table(found)
-    else:
+    elif not unreadable:
         output.line("There are no saved runs yet. `ammeter run --preset hello-amp` makes the first.")
     return 0
 
@@ -44,13 +51,13 @@ def show(
     as_json: AsJson = False,
 ) -> int:
     """Show one run, whole: settings, environment and summary."""
-    with _store() as store:
+    with saved_runs() as store:
         found = store.run(run)
         columns = store.samples(found.id) if samples else None
     if as_json:
         whole = found.to_dict()
         if columns is not None:
-            whole["samples"] = {name: _plain(values) for name, values in columns.items()}
+            whole["samples"] = {name: plain_column(values) for name, values in columns.items()}
         output.json_object(whole)
     else:
         _show(found, columns)
@@ -59,9 +66,9 @@ def show(
 
 def delete(runs: RunIds, as_json: AsJson = False) -> int:
     """Delete saved runs with their samples."""
-    with _store() as store:
+    with saved_runs() as store:
         found = {run.id: run for run in map(store.run, runs)}
-        store.delete(found)
+        store.remove(found)
     if as_json:
         output.json_object({"deleted": list(found)})
     else:
@@ -71,7 +78,8 @@ def delete(runs: RunIds, as_json: AsJson = False) -> int:
 
 
 @contextmanager
-def _store() -> Iterator[Store]:
+def saved_runs() -> Iterator[Store]:
+    """The store, in which runs whose process is gone count as interrupted."""
     with Store() as store:
         store.recover()
         for note in store.notes:
@@ -79,10 +87,28 @@ def _store() -> Iterator[Store]:
         yield store
 
 
+def _parted(runs: Sequence[RunRecord]) -> tuple[list[RunRecord], list[tuple[RunRecord, str]]]:
+    """The runs that can be read, and those that cannot with the reason; one must not hide the others."""
+    readable: list[RunRecord] = []
+    unreadable: list[tuple[RunRecord, str]] = []
+    for run in runs:
+        try:
+            run.to_dict()
+        except (ProblemError, ValueError) as error:
+            unreadable.append((run, str(error).partition("\n")[0]))
+        else:
+            readable.append(run)
+    return readable, unreadable
+
+
 def _show(run: RunRecord, columns: dict[str, NDArray[Any]] | None) -> None:
     tables.run_summary(run)
     if run.problem is not None:
         output.line(f"\n{run.problem.message}\n{run.problem.remedy}")
+    if run.tags:
+        output.line(f"\nTags: {', '.join(run.tags)}")
+    if run.note:
+        output.line(f"\n{run.note}")
     output.line("\nSettings")
     output.pairs(_shown(flattened(run.experiment)))
     if run.environment is not None:
@@ -102,13 +128,3 @@ def _show_curves(columns: dict[str, NDArray[Any]]) -> None:
     output.line(f"\nCurves: {len(chosen)} of {rows:,} steps; --json has them all")
     cells = [[f"{columns[name][row]:,.6g}" for name in columns] for row in chosen]
     output.table(list(columns), cells, list(columns))
-
-
-def _plain(values: NDArray[Any]) -> list[Any]:
-    """A column for JSON, which knows neither NaN nor infinity: they travel as text, as in the protocol."""
-    if np.all(np.isfinite(values)):
-        return list(values.tolist())
-    return [value if np.isfinite(value) else _WORDS[str(value)] for value in values.tolist()]
-
-
-_WORDS = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}

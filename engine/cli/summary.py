@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from engine.events import Summary
-from engine.records.comparison import MIB_PER_GIB, figures, training_peak
+from engine.records.figures import MIB_PER_GIB, figures, training_peak
 from engine.records.record import RunRecord
 
 Pair = tuple[str, str]

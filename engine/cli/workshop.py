@@ -48,6 +48,8 @@ def workshop(target: Target) -> Iterator[Workshop]:
         store.recover()
         for note in store.notes:
             output.aside(note)
+        # it imports torch while another worker reads the catalog
+        launcher.prepare()
         runner = Runner(store, launcher)
         with Interrupt(runner.stop) as interrupt:
             try:

@@ -1,220 +1,159 @@
-"""Runs side by side: their figures, the ratios against a baseline, and the settings that differ."""
+"""Sides of an experiment against a baseline: figures with their intervals, doubts, and a verdict in words."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Literal
+from collections.abc import Sequence
+from dataclasses import dataclass
 
-from engine.events import Summary
-from engine.experiment import Precision, flattened
+from engine.experiment import Precision
+from engine.parts import PLAIN
 from engine.problem import ProblemError, request_problem
-from engine.records.record import RunRecord, Status
+from engine.records.cells import Cell, FigureRow, row_of
+from engine.records.doubts import Doubt, doubts_of
+from engine.records.evidence import Evidence
+from engine.records.figures import FIGURES, MIB_PER_GIB, Figure, figures, training_peak
+from engine.records.reaching import reaching_figures
+from engine.records.record import RunRecord
+from engine.records.setting_rows import SettingRow, setting_rows
+from engine.records.sides import Side, all_runs, sides_of
+from engine.records.split import Corners, Factor, Split, split_of
+from engine.records.verdict import Verdict, verdict_of
 
-MIB_PER_GIB = 1024.0
-_TOO_LONG_TO_READ = 1e8
-MemoryQuantity = Literal["allocated", "resident"]
-
-
-@dataclass(frozen=True)
-class Figure:
-    """One line of the table; values are in `unit`, and shown with `digits` after the point.
-
-    `has_ratio` says whether a ratio of two values means something; else their difference does.
-    """
-
-    name: str
-    title: str
-    unit: str
-    digits: int
-    has_ratio: bool
-    value: Callable[[RunRecord], float | None]
-
-    def text(self, value: float | None) -> str:
-        """The value as shown, without its unit; what diverged is shown as NaN, ∞ or a power of ten."""
-        if value is None:
-            return "–"
-        if math.isnan(value):
-            return "NaN"
-        if math.isinf(value):
-            return "∞" if value > 0 else "−∞"
-        shown = f"{value:,.{self.digits}f}" if abs(value) < _TOO_LONG_TO_READ else f"{value:.2e}"
-        return shown.replace("-", "−").replace("e+", "e")
-
-
-@dataclass(frozen=True)
-class Cell:
-    """A run's figure; `ratio` is value / baseline's value, `difference` value - baseline's value."""
-
-    value: float | None
-    ratio: float | None
-    difference: float | None
+__all__ = [
+    "FIGURES",
+    "MIB_PER_GIB",
+    "Cell",
+    "Comparison",
+    "Doubt",
+    "Evidence",
+    "Factor",
+    "Figure",
+    "FigureRow",
+    "SettingRow",
+    "Side",
+    "SideReport",
+    "Split",
+    "Verdict",
+    "compare",
+    "figures",
+    "training_peak",
+]
 
 
 @dataclass(frozen=True)
-class FigureRow:
-    """One figure of every run, in the order of the runs."""
+class SideReport:
+    """What can be said of one side against the baseline."""
 
-    figure: Figure
-    cells: tuple[Cell, ...]
+    side: Side
+    is_baseline: bool
+    verdict: Verdict
+    doubts: tuple[Doubt, ...]
+    split: Split | None
 
-
-@dataclass(frozen=True)
-class SettingRow:
-    """A setting that is not the same in every run; None where a run does not have it."""
-
-    key: str
-    values: tuple[Any, ...]
+    @property
+    def text(self) -> str:
+        """All of it in sentences: the verdict, where the gain comes from, and what speaks against it."""
+        parts = [self.verdict.sentence]
+        if self.split is not None:
+            parts.append(f"Where the gain comes from: {self.split.sentence}.")
+        told = [doubt.sentence for doubt in self.doubts if doubt.sentence not in self.verdict.sentence]
+        if told:
+            parts.append(f"With caution: {' '.join(told)}")
+        return " ".join(parts)
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """What `compare` found; `settings` are those of `all_settings` that differ between the runs."""
+    """What `compare` found; `settings` are those of `all_settings` that differ. Rows go by the sides."""
 
-    runs: tuple[RunRecord, ...]
-    baseline: RunRecord
+    sides: tuple[Side, ...]
+    baseline: Side
     figures: tuple[FigureRow, ...]
     settings: tuple[SettingRow, ...]
     all_settings: tuple[SettingRow, ...]
+    reports: tuple[SideReport, ...]
 
     @property
     def same_settings(self) -> int:
-        """How many settings all runs share."""
+        """How many settings all sides share."""
         return len(self.all_settings) - len(self.settings)
 
+    @property
+    def clean(self) -> bool:
+        """Whether nothing speaks against any of its figures."""
+        return not any(report.doubts for report in self.reports)
 
-def compare(runs: Sequence[RunRecord], baseline_id: str) -> Comparison:
-    """The runs against the one whose id is `baseline_id`. Raises ProblemError if it is not among them."""
-    baseline = next((run for run in runs if run.id == baseline_id), None)
-    if baseline is None:
-        message = f"The baseline {baseline_id} is not among the runs to compare."
-        raise ProblemError(request_problem(message, "Choose one of the runs.", key="baseline"))
-    settings = [_settings(run) for run in runs]
-    keys = list(dict.fromkeys(key for one in settings for key in one))
-    rows = [SettingRow(key, tuple(one.get(key) for one in settings)) for key in keys]
-    differing = tuple(row for row in rows if any(value != row.values[0] for value in row.values))
-    return Comparison(
-        runs=tuple(runs),
-        baseline=baseline,
-        figures=tuple(
-            FigureRow(figure, tuple(_cell(figure, run, baseline) for run in runs)) for figure in figures(runs)
-        ),
-        settings=differing,
-        all_settings=tuple(rows),
-    )
+    def report(self, side_id: str) -> SideReport:
+        """The report of the side of that id. Raises KeyError."""
+        return {report.side.id: report for report in self.reports}[side_id]
+
+    def cells(self, side_id: str) -> dict[str, Cell]:
+        """The figures of one side by name. Raises KeyError."""
+        place = {side.id: place for place, side in enumerate(self.sides)}[side_id]
+        return {row.figure.name: row.cells[place] for row in self.figures}
 
 
-def figures(runs: Sequence[RunRecord]) -> tuple[Figure, ...]:
-    """The lines of the comparison, in the order shown; memory is in MiB where all of it is below 1 GiB."""
-    peaks = [peak[1] for run in runs if (peak := training_peak(run)) is not None]
-    if not peaks or max(peaks) >= MIB_PER_GIB:
-        return FIGURES
-    in_mib = replace(PEAK_MEMORY, unit="MiB", digits=1, value=_peak_mib)
-    return tuple(in_mib if figure is PEAK_MEMORY else figure for figure in FIGURES)
+def compare(
+    evidence: Sequence[Evidence],
+    baseline_id: str | None = None,
+    *,
+    target_accuracy: float | None = None,
+    others: Sequence[RunRecord] = (),
+) -> Comparison:
+    """The runs as sides, each against the baseline.
 
-
-def baseline_for(run: RunRecord, runs: Sequence[RunRecord]) -> RunRecord | None:
-    """The FP32 run that `run` is measured against, for a column "vs FP32".
-
-    It is the newest finished one that is the same in everything but precision and was trained on a device of
-    the same name; a finished FP32 run is its own.
+    `baseline_id` is the id of any run of the baseline (None: the first plain run in strict FP32, else the
+    first run). `target_accuracy`, a fraction, adds how long each side took to reach it. `others` are further
+    saved runs, in which those may be found that a gain is split by. Raises ProblemError where there are no
+    runs, or the baseline is not among them.
     """
-    if run.experiment.precision is Precision.FP32 and run.status is Status.FINISHED:
-        return run
-    fitting = [other for other in runs if _is_baseline(other, run)]
-    return max(fitting, key=lambda other: other.number, default=None)
-
-
-def speed_ratio(run: RunRecord, baseline: RunRecord) -> float | None:
-    """How many times as fast as the baseline the run trained."""
-    return _ratio(_samples_per_second(run), _samples_per_second(baseline))
-
-
-def training_peak(run: RunRecord) -> tuple[MemoryQuantity, float] | None:
-    """The run's peak memory in training and what it counts, in MiB: allocated where there is a GPU."""
-    summary = run.summary
-    if summary is None:
-        return None
-    if summary.peak_allocated_mib is not None:
-        return "allocated", summary.peak_allocated_mib
-    if summary.peak_resident_mib is not None:
-        return "resident", summary.peak_resident_mib
-    return None
-
-
-def _is_baseline(other: RunRecord, run: RunRecord) -> bool:
-    return (
-        other.experiment.precision is Precision.FP32
-        and other.status is Status.FINISHED
-        and _device_name(other) == _device_name(run)
-        and _but_precision(other) == _but_precision(run)
+    sides = sides_of([one.run for one in evidence])
+    baseline = _baseline(sides, baseline_id)
+    blocks = {one.run.id: one.block_speeds for one in evidence}
+    shown = list(figures(all_runs(sides)))
+    if target_accuracy is not None:
+        shown += reaching_figures(target_accuracy, {one.run.id: one.epochs for one in evidence})
+    rows = tuple(row_of(figure, sides, baseline, blocks) for figure in shown)
+    settings = setting_rows(sides)
+    return Comparison(
+        sides=sides,
+        baseline=baseline,
+        figures=rows,
+        settings=tuple(row for row in settings if row.differs),
+        all_settings=settings,
+        reports=_reports(sides, baseline, rows, evidence, others),
     )
 
 
-def _but_precision(run: RunRecord) -> dict[str, Any]:
-    return {key: value for key, value in flattened(run.experiment).items() if key != "precision"}
+def _reports(
+    sides: tuple[Side, ...],
+    baseline: Side,
+    rows: tuple[FigureRow, ...],
+    evidence: Sequence[Evidence],
+    others: Sequence[RunRecord],
+) -> tuple[SideReport, ...]:
+    by_id = {one.run.id: one for one in evidence}
+    corners = Corners(baseline, all_runs(sides), others)
+    base_cells = {row.figure.name: row.cells[sides.index(baseline)] for row in rows}
+    reports = []
+    for place, side in enumerate(sides):
+        cells = {row.figure.name: row.cells[place] for row in rows}
+        doubts = doubts_of(side, baseline, by_id)
+        split = split_of(side, baseline, corners, cells["samples_per_second"].ratio)
+        verdict = verdict_of(side, baseline, cells, base_cells, doubts, split, by_id)
+        reports.append(SideReport(side, side is baseline, verdict, doubts, split))
+    return tuple(reports)
 
 
-def _device_name(run: RunRecord) -> str | None:
-    return run.environment.device_name if run.environment else None
-
-
-def _settings(run: RunRecord) -> dict[str, Any]:
-    settings = flattened(run.experiment)
-    if run.environment is not None:
-        settings["device_name"] = run.environment.device_name
-        settings["torch"] = run.environment.torch
-    return settings
-
-
-def _cell(figure: Figure, run: RunRecord, baseline: RunRecord) -> Cell:
-    value, base = figure.value(run), figure.value(baseline)
-    if figure.name == PEAK_MEMORY.name and not _same_quantity(run, baseline):
-        return Cell(value, None, None)
-    difference = None if value is None or base is None else value - base
-    return Cell(value, _ratio(value, base) if figure.has_ratio else None, difference)
-
-
-def _same_quantity(run: RunRecord, baseline: RunRecord) -> bool:
-    mine, theirs = training_peak(run), training_peak(baseline)
-    return mine is not None and theirs is not None and mine[0] == theirs[0]
-
-
-def _ratio(value: float | None, base: float | None) -> float | None:
-    return None if value is None or not base else value / base
-
-
-def _of(name: str, scale: float = 1.0) -> Callable[[RunRecord], float | None]:
-    assert name in Summary.model_fields
-
-    def value(run: RunRecord) -> float | None:
-        figure = getattr(run.summary, name) if run.summary is not None else None
-        return None if figure is None else float(figure) * scale
-
-    return value
-
-
-def _peak_mib(run: RunRecord) -> float | None:
-    peak = training_peak(run)
-    return None if peak is None else peak[1]
-
-
-def _peak_gib(run: RunRecord) -> float | None:
-    peak = _peak_mib(run)
-    return None if peak is None else peak / MIB_PER_GIB
-
-
-_samples_per_second = _of("samples_per_second")
-
-PEAK_MEMORY = Figure("peak_memory", "Peak memory", "GiB", 2, True, _peak_gib)
-
-FIGURES = (
-    Figure("samples_per_second", "Throughput", "samples/s", 0, True, _samples_per_second),
-    Figure("step_ms", "Step time", "ms", 1, True, _of("step_ms")),
-    Figure("seconds", "Training time", "s", 1, True, _of("seconds")),
-    PEAK_MEMORY,
-    Figure("accuracy", "Accuracy", "%", 1, False, _of("final_validation_accuracy", 100.0)),
-    Figure("final_train_loss", "Final training loss", "", 3, False, _of("final_train_loss")),
-    Figure("skipped_steps", "Skipped steps", "", 0, False, _of("skipped_steps")),
-)
+def _baseline(sides: Sequence[Side], run_id: str | None) -> Side:
+    if not sides:
+        raise ProblemError(request_problem("There are no runs to compare.", "Choose one or more runs."))
+    if run_id is None:
+        full = [side for side in sides if side.precision is Precision.FP32]
+        plain = [side for side in full if side.recipe == PLAIN]
+        return (*plain, *full, *sides)[0]
+    for side in sides:
+        if any(run.id == run_id for run in side.runs):
+            return side
+    message = f"The baseline {run_id} is not among the runs to compare."
+    raise ProblemError(request_problem(message, "Choose one of the runs.", key="baseline"))

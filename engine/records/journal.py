@@ -49,7 +49,13 @@ def samples_of(connection: sqlite3.Connection, run_id: str) -> Columns:
 
 def compact(connection: sqlite3.Connection, run_id: str) -> None:
     """Makes few large blocks of the several small ones a second, which are quicker to read."""
-    _replace_samples(connection, run_id, samples_of(connection, run_id))
+    replace_samples(connection, run_id, samples_of(connection, run_id))
+
+
+def replace_samples(connection: sqlite3.Connection, run_id: str, columns: Columns) -> None:
+    """Makes `columns` the samples of a run, in place of those that it has."""
+    connection.execute("DELETE FROM samples WHERE run = ?", (run_id,))
+    _append_blocks(connection, run_id, list(blocks_of(columns)))
 
 
 def ending(connection: sqlite3.Connection, run_id: str) -> Finished | Failed | None:
@@ -64,7 +70,7 @@ def cut(connection: sqlite3.Connection, run_id: str, step: int) -> None:
     if columns:
         is_kept = columns["step"] <= step
         kept = {name: values[is_kept] for name, values in columns.items()}
-        _replace_samples(connection, run_id, kept)
+        replace_samples(connection, run_id, kept)
     rows = connection.execute(
         "SELECT position, line FROM events WHERE run = ? ORDER BY position", (run_id,)
     ).fetchall()
@@ -96,11 +102,6 @@ def _is_later(event: Event, step: int) -> bool:
 
 def _drop_events(connection: sqlite3.Connection, run_id: str, relation: str, position: int) -> None:
     connection.execute(f"DELETE FROM events WHERE run = ? AND position {relation} ?", (run_id, position))
-
-
-def _replace_samples(connection: sqlite3.Connection, run_id: str, columns: Columns) -> None:
-    connection.execute("DELETE FROM samples WHERE run = ?", (run_id,))
-    _append_blocks(connection, run_id, list(blocks_of(columns)))
 
 
 def _append_blocks(connection: sqlite3.Connection, run_id: str, blocks: Sequence[Block]) -> None:

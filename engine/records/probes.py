@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from engine.experiment import Experiment
 from engine.probe_events import ProbeResult, Trial
 from engine.problem import ProblemError, request_problem
+from engine.records.connection import Connection
 
 
 @dataclass(frozen=True)
@@ -34,72 +35,79 @@ class ProbeRecord:
     result: ProbeResult | None
 
 
-def add(
-    connection: sqlite3.Connection,
-    experiment: Experiment,
-    *,
-    granularity: int,
-    margin_fraction: float,
-    device_name: str,
-    series: str | None,
-) -> str:
-    """A new search; its id."""
-    probe_id = secrets.token_hex(6)
-    number = connection.execute("SELECT coalesce(max(number), 0) + 1 FROM probes").fetchone()[0]
-    connection.execute(
-        "INSERT INTO probes"
-        " (id, number, series, created, experiment, granularity, margin_fraction, device_name)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-        (
-            probe_id,
-            number,
-            series or probe_id,
-            time.time(),
-            experiment.to_json(),
-            granularity,
-            margin_fraction,
-            device_name,
-        ),
-    )
-    return probe_id
+class Probes:
+    """The saved searches. Every method raises ProblemError of kind STORE when the file fails."""
 
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
 
-def record_trial(connection: sqlite3.Connection, probe_id: str, trial: Trial, budget_mib: float) -> None:
-    """Adds a trial to a search."""
-    statement = "SELECT coalesce(max(position), -1) + 1 FROM probe_trials WHERE probe = ?"
-    position = connection.execute(statement, (probe_id,)).fetchone()[0]
-    connection.execute(
-        "INSERT INTO probe_trials (probe, position, trial, budget_mib) VALUES (?, ?, ?, ?)",
-        (probe_id, position, trial.model_dump_json(), budget_mib),
-    )
+    def add(
+        self,
+        experiment: Experiment,
+        *,
+        granularity: int,
+        margin_fraction: float,
+        device_name: str,
+        series: str | None = None,
+    ) -> str:
+        """A new search; its id, which is its series' too where none is given."""
+        probe_id = secrets.token_hex(6)
+        with self._connection.writing() as connection:
+            number = connection.execute("SELECT coalesce(max(number), 0) + 1 FROM probes").fetchone()[0]
+            connection.execute(
+                "INSERT INTO probes"
+                " (id, number, series, created, experiment, granularity, margin_fraction, device_name)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                (
+                    probe_id,
+                    number,
+                    series or probe_id,
+                    time.time(),
+                    experiment.to_json(),
+                    granularity,
+                    margin_fraction,
+                    device_name,
+                ),
+            )
+        return probe_id
 
+    def record(self, probe_id: str, trial: Trial, budget_mib: float) -> None:
+        """Adds a trial to a search."""
+        statement = "SELECT coalesce(max(position), -1) + 1 FROM probe_trials WHERE probe = ?"
+        with self._connection.writing() as connection:
+            position = connection.execute(statement, (probe_id,)).fetchone()[0]
+            connection.execute(
+                "INSERT INTO probe_trials (probe, position, trial, budget_mib) VALUES (?, ?, ?, ?)",
+                (probe_id, position, trial.model_dump_json(), budget_mib),
+            )
 
-def end(connection: sqlite3.Connection, probe_id: str, result: ProbeResult) -> None:
-    """Writes what a search found; its trials are kept apart."""
-    kept = result.model_copy(update={"trials": ()}).model_dump_json()
-    connection.execute("UPDATE probes SET result = ? WHERE id = ?", (kept, probe_id))
+    def end(self, probe_id: str, result: ProbeResult) -> None:
+        """Writes what a search found; its trials are kept apart."""
+        kept = result.model_copy(update={"trials": ()}).model_dump_json()
+        with self._connection.writing() as connection:
+            connection.execute("UPDATE probes SET result = ? WHERE id = ?", (kept, probe_id))
 
+    def delete(self, probe_id: str) -> None:
+        """Deletes a search with its trials."""
+        with self._connection.writing() as connection:
+            connection.execute("DELETE FROM probes WHERE id = ?", (probe_id,))
 
-def delete(connection: sqlite3.Connection, probe_id: str) -> None:
-    """Deletes a search with its trials."""
-    connection.execute("DELETE FROM probes WHERE id = ?", (probe_id,))
+    def newest(self, limit: int | None = None) -> tuple[ProbeRecord, ...]:
+        """The searches, newest first; all of them without a limit."""
+        with self._connection.reading() as connection:
+            rows = connection.execute(
+                "SELECT * FROM probes ORDER BY number DESC LIMIT ?", (-1 if limit is None else limit,)
+            ).fetchall()
+            return tuple(_record(connection, row) for row in rows)
 
-
-def read(connection: sqlite3.Connection, limit: int | None = None) -> tuple[ProbeRecord, ...]:
-    """The searches, newest first."""
-    rows = connection.execute(
-        "SELECT * FROM probes ORDER BY number DESC LIMIT ?", (-1 if limit is None else limit,)
-    ).fetchall()
-    return tuple(_record(connection, row) for row in rows)
-
-
-def read_one(connection: sqlite3.Connection, probe_id: str) -> ProbeRecord:
-    """The search of that id. Raises ProblemError of kind `REQUEST` where there is none."""
-    row = connection.execute("SELECT * FROM probes WHERE id = ?", (probe_id,)).fetchone()
-    if row is None:
+    def find(self, probe_id: str) -> ProbeRecord:
+        """The search of that id. Raises ProblemError of kind REQUEST where there is none."""
+        with self._connection.reading() as connection:
+            row = connection.execute("SELECT * FROM probes WHERE id = ?", (probe_id,)).fetchone()
+            if row is not None:
+                return _record(connection, row)
         message = f"There is no search for the largest batch with the id '{probe_id}'."
         raise ProblemError(request_problem(message, "Search again.", key="probe", value=probe_id))
-    return _record(connection, row)
 
 
 def _record(connection: sqlite3.Connection, row: sqlite3.Row) -> ProbeRecord:

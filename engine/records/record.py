@@ -6,12 +6,14 @@ import json
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
+from functools import lru_cache
 from sqlite3 import Row
 from typing import Any
 
 from engine.events import Environment, Summary
 from engine.experiment import Experiment
-from engine.problem import Problem
+from engine.problem import Kind, Problem, ProblemError
+from engine.records.parsed import Parsed, Text
 
 
 class Status(StrEnum):
@@ -29,11 +31,33 @@ class Status(StrEnum):
         return self not in (Status.QUEUED, Status.RUNNING)
 
 
-@dataclass(frozen=True)
+def _experiment(text: str) -> Experiment:
+    try:
+        return Experiment.from_json(text)
+    except ProblemError as error:
+        # the words of an experiment's own problem are for one that is being put together
+        message = f"The settings of a saved run cannot be read: {error.problem.message}"
+        remedy = "A newer Ammeter may have written it: read it with that one, or leave it out."
+        raise ProblemError(Problem(kind=Kind.STORE, message=message, remedy=remedy)) from None
+
+
+@lru_cache(maxsize=256)
+def _environment(text: str) -> Environment | None:
+    # the runs of one machine share theirs
+    return Environment.model_validate_json(text)
+
+
+def _summary(text: str) -> Summary | None:
+    return Summary.model_validate_json(text)
+
+
+@dataclass(frozen=True, kw_only=True)
 class RunRecord:
     """A run in the store; its samples and events are read apart.
 
-    `number` is the 14 of "Run 14"; `label` is the run's side of `comparison`; times are in UTC.
+    `number` is the 14 of "Run 14"; `label` is the run's side of `comparison`; times are in UTC. `tags` and
+    `note` are what its user wrote on it. Of a run from the store, `experiment`, `environment` and `summary`
+    are parsed when they are asked for; a damaged one raises ProblemError or ValueError then.
     """
 
     id: str
@@ -43,14 +67,16 @@ class RunRecord:
     created: datetime
     started: datetime | None
     ended: datetime | None
-    experiment: Experiment
-    environment: Environment | None
-    summary: Summary | None
+    experiment: Parsed[Experiment] = Parsed(_experiment)  # noqa: RUF009 - a descriptor, no default
+    environment: Parsed[Environment | None] = Parsed(_environment)  # noqa: RUF009 - a descriptor, no default
+    summary: Parsed[Summary | None] = Parsed(_summary)  # noqa: RUF009 - a descriptor, no default
     problem: Problem | None
     detail: str
     comparison: str | None
     label: str | None
     total_steps: int | None
+    tags: tuple[str, ...] = ()
+    note: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """The run as plain JSON values; NaN and infinity as text."""
@@ -60,6 +86,8 @@ class RunRecord:
             "status": self.status.value,
             "label": self.label,
             "comparison": self.comparison,
+            "tags": list(self.tags),
+            "note": self.note,
             "created": self.created.isoformat(),
             "started": self.started.isoformat() if self.started else None,
             "ended": self.ended.isoformat() if self.ended else None,
@@ -81,8 +109,11 @@ class ComparisonRecord:
 
 RUN_COLUMNS = (
     "id, number, name, status, created, started, ended, experiment, environment, summary, problem, detail,"
-    " comparison, label, total_steps"
+    " comparison, label, total_steps, tags, note"
 )
+
+
+_NO_TAGS = "[]"
 
 
 def run_from(row: Row) -> RunRecord:
@@ -96,14 +127,16 @@ def run_from(row: Row) -> RunRecord:
         created=_moment(row["created"]),
         started=_moment(row["started"]) if row["started"] is not None else None,
         ended=_moment(row["ended"]) if row["ended"] is not None else None,
-        experiment=Experiment.from_json(row["experiment"]),
-        environment=Environment.model_validate_json(environment) if environment else None,
-        summary=Summary.model_validate_json(summary) if summary else None,
+        experiment=Text(row["experiment"]),
+        environment=Text(environment) if environment else None,
+        summary=Text(summary) if summary else None,
         problem=Problem.model_validate_json(problem) if problem else None,
         detail=row["detail"],
         comparison=row["comparison"],
         label=row["label"],
         total_steps=row["total_steps"],
+        tags=tuple(json.loads(row["tags"])) if row["tags"] != _NO_TAGS else (),
+        note=row["note"],
     )
 
 

@@ -75,7 +75,13 @@ CREATE TABLE probe_trials (
 )
 """
 
-MIGRATIONS = (_FIRST, _PROBES)
+_MARKS = """
+ALTER TABLE runs ADD COLUMN tags TEXT NOT NULL DEFAULT '[]';
+ALTER TABLE runs ADD COLUMN note TEXT NOT NULL DEFAULT '';
+ALTER TABLE runs ADD COLUMN deleted REAL
+"""
+
+MIGRATIONS = (_FIRST, _PROBES, _MARKS)
 """The script at index n makes version n + 1 of version n; statements are parted by semicolons."""
 
 VERSION = len(MIGRATIONS)

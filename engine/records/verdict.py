@@ -1,64 +1,145 @@
-"""The outcome of a comparison in one plain and true sentence."""
+"""The outcome of a comparison in words that claim no more than was measured."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+
+from engine.records.cells import Cell
+from engine.records.doubts import Doubt
+from engine.records.evidence import Evidence
+from engine.records.reasons import LITTLE_GAIN, likely_reason
+from engine.records.sides import Side
+from engine.records.speed_settings import differing_axes
+from engine.records.split import Split
+from engine.records.words import times
+
+Cells = Mapping[str, Cell]
 
 
 @dataclass(frozen=True)
-class Facts:
-    """What the sentence is made of; accuracies are fractions, one a repeat, `trouble` ends a sentence."""
+class Verdict:
+    """One side against the baseline; what does not apply is None.
 
-    label: str
-    baseline: str
-    is_baseline: bool
-    repeats: int
-    speed: float | None
+    `speedup` is how many times as fast, with its 95 % interval from repeats. `accuracy` is the part of the
+    sentence on accuracy, or on the loss without one ("" with neither). `reason` is why AMP is hardly faster
+    or slower, likely.
+    """
+
+    sentence: str
     speedup: float | None
-    interval: tuple[float, float] | None
+    speedup_ci: tuple[float, float] | None
     memory_ratio: float | None
-    accuracies: tuple[float, ...]
-    base_accuracies: tuple[float, ...]
-    trouble: str | None
+    accuracy: str
+    reason: str | None
 
 
-def verdict(facts: Facts) -> str:
-    """One sentence that claims no more than was measured."""
-    if facts.is_baseline:
-        return _of_baseline(facts)
-    if facts.speedup is None:
-        return f"{facts.label} and {facts.baseline} cannot be compared in speed, since {facts.trouble}."
-    sides = f"{facts.label} trained {facts.speedup:.2f} times as fast as {facts.baseline}"
-    memory = f" in {100 * facts.memory_ratio:.0f} % of the memory" if facts.memory_ratio is not None else ""
-    accuracy = f"; {_accuracy(facts)}" if facts.accuracies and facts.base_accuracies else ""
-    caution = f"; with caution, since {facts.trouble}" if facts.trouble else ""
-    return f"{sides} ({_certainty(facts)}){memory}{accuracy}{caution}."
+def verdict_of(
+    side: Side,
+    baseline: Side,
+    cells: Cells,
+    base_cells: Cells,
+    doubts: tuple[Doubt, ...],
+    split: Split | None,
+    evidence: Mapping[str, Evidence],
+) -> Verdict:
+    """The verdict on `side`; `cells` are its figures by name, `evidence` that of each run by its id."""
+    speed, memory = cells["samples_per_second"], cells["peak_memory"]
+    quality = _quality(cells, base_cells)
+    if side is baseline:
+        return Verdict(_of_baseline(side, cells, doubts), speed.ratio, None, memory.ratio, "", None)
+    own = _own_ratio(side, baseline, speed.ratio, split)
+    is_little = own is not None and own < LITTLE_GAIN and side.id in evidence
+    reason = likely_reason(evidence[side.id], baseline.runs[0]) if is_little else None
+    sentence = _sentence(side, baseline, cells, base_cells, quality, doubts, split)
+    if reason is not None and own is not None:
+        which = "It" if own == speed.ratio else "The precision by itself"
+        is_slower = own < 1 and (own != speed.ratio or not _is_open(speed))
+        sentence += f" {which} {'was slower' if is_slower else 'gained little'} here, likely since {reason}."
+    return Verdict(sentence, speed.ratio, speed.ratio_interval, memory.ratio, quality, reason)
 
 
-def _of_baseline(facts: Facts) -> str:
-    if facts.speed is None:
-        return f"{facts.label} is the baseline, but {facts.trouble}."
-    accuracy = f" and reached an accuracy of {_spread(facts.accuracies)}" if facts.accuracies else ""
-    return f"{facts.label} is the baseline: it trained {facts.speed:,.0f} samples a second{accuracy}."
+def _of_baseline(side: Side, cells: Cells, doubts: tuple[Doubt, ...]) -> str:
+    speed, accuracy = cells["samples_per_second"].value, cells["accuracy"]
+    if speed is None:
+        return f"{side.title} is the baseline{_since(doubts)}"
+    reached = f" and reached an accuracy of {_percent(accuracy)}" if accuracy.value is not None else ""
+    return f"{side.title} is the baseline: it trained {speed:,.0f} samples a second{reached}."
 
 
-def _certainty(facts: Facts) -> str:
-    if facts.repeats == 1:
-        return "one repeat, so no interval"
-    if facts.interval is None:
-        return f"{facts.repeats} repeats, too short for an interval"
-    low, high = facts.interval
-    unclear = ", so no difference is shown" if low <= 1.0 <= high else ""
-    return f"95 % interval {low:.2f} to {high:.2f} over {facts.repeats} repeats{unclear}"
+def _sentence(
+    side: Side,
+    baseline: Side,
+    cells: Cells,
+    base_cells: Cells,
+    quality: str,
+    doubts: tuple[Doubt, ...],
+    split: Split | None,
+) -> str:
+    speed, memory = cells["samples_per_second"], cells["peak_memory"].ratio
+    in_memory = f" in {100 * memory:.0f} % of the memory" if memory is not None else ""
+    if speed.ratio is None:
+        is_unlike = speed.value is not None and base_cells["samples_per_second"].value is not None
+        why = ": a sample is not the same thing to both." if is_unlike else _since(doubts)
+        told = f"{side.title} and {baseline.title} cannot be compared in speed{why}"
+        rest = "; ".join(part for part in (in_memory and f"{side.title} trained{in_memory}", quality) if part)
+        return f"{told} Otherwise, {rest}." if rest else told
+    told = f"{side.title} trained {times(speed.ratio)} times as fast as {baseline.title}"
+    told += f" ({_certainty(speed, base_cells['samples_per_second'])}){in_memory}"
+    return "; ".join(part for part in (told, split.headline if split else "", quality) if part) + "."
 
 
-def _accuracy(facts: Facts) -> str:
-    unknown = "" if len(facts.accuracies) > 1 else ", no spread known"
-    return f"accuracy {_spread(facts.accuracies)} against {_spread(facts.base_accuracies)}{unknown}"
+def _since(doubts: tuple[Doubt, ...]) -> str:
+    """The end of a sentence on why there is no speed."""
+    why = [doubt.sentence for doubt in doubts if doubt.kind in ("unfinished", "too-short", "no-speed")]
+    return f": {why[0]}" if why else "."
 
 
-def _spread(accuracies: tuple[float, ...]) -> str:
-    mean = f"{100 * sum(accuracies) / len(accuracies):.1f} %"
-    if len(accuracies) == 1:
-        return mean
-    return f"{mean} ({100 * min(accuracies):.1f} to {100 * max(accuracies):.1f})"
+def _certainty(speed: Cell, base: Cell) -> str:
+    if speed.ratio_interval is not None:
+        low, high = speed.ratio_interval
+        unclear = ", so no difference is shown" if _is_open(speed) else ""
+        return f"95 % interval {times(low)} to {times(high)}{unclear}"
+    if max(len([value for value in cell.values if value is not None]) for cell in (speed, base)) == 1:
+        return "one run each, so no interval"
+    return "too few repeats for an interval"
+
+
+def _is_open(speed: Cell) -> bool:
+    """Whether the interval leaves open which side is the faster one."""
+    return speed.ratio_interval is not None and speed.ratio_interval[0] <= 1.0 <= speed.ratio_interval[1]
+
+
+def _quality(cells: Cells, base_cells: Cells) -> str:
+    """Accuracy, or without one the loss, against the baseline's and against the spread over repeats."""
+    for name, words in (("accuracy", "accuracy"), ("final_train_loss", "final training loss")):
+        mine, theirs = cells[name], base_cells[name]
+        if mine.value is not None and theirs.value is not None:
+            told = _percent if name == "accuracy" else _loss
+            return f"{words} {told(mine)} against {told(theirs)}, {_spread(mine)}"
+    return ""
+
+
+def _spread(cell: Cell) -> str:
+    if cell.within_spread is None:
+        return "no spread known"
+    return "within run-to-run spread" if cell.within_spread else "more apart than repeats are"
+
+
+def _percent(cell: Cell) -> str:
+    return f"{cell.value:.1f} %"
+
+
+def _loss(cell: Cell) -> str:
+    assert cell.value is not None
+    if math.isinf(cell.value):
+        return "infinity"
+    return f"{cell.value:.3f}" if math.isfinite(cell.value) else "NaN"
+
+
+def _own_ratio(side: Side, baseline: Side, speedup: float | None, split: Split | None) -> float | None:
+    """The precision's own part of the speed-up where this side trained, whose figures give the reason."""
+    if differing_axes(baseline.runs[0].experiment, side.runs[0].experiment) == ("precision",):
+        return speedup
+    return split.precision_ratio if split is not None else None

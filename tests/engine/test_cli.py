@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -245,6 +247,18 @@ def test_a_failed_run_is_shown_with_its_problem(capsys: Capture) -> None:
     assert "Take less." in capsys.readouterr().out
 
 
+def test_what_was_written_on_a_run_is_shown(capsys: Capture, saved: str) -> None:
+    assert main(["runs"]) == 0 and "Tags" not in capsys.readouterr().out
+    with Store() as store:
+        store.set_tags(saved, ["paper", "figure 2"])
+        store.set_note(saved, "Clocks were locked.")
+    assert main(["runs"]) == 0 and "Tags" in capsys.readouterr().out
+    assert main(["show", saved]) == 0
+    shown = capsys.readouterr().out
+    assert "Tags: paper, figure 2" in shown and "Clocks were locked." in shown
+    assert answer(capsys, "runs")[1]["runs"][0]["tags"] == ["paper", "figure 2"]
+
+
 def test_deleting_takes_the_run_away_and_a_wrong_id_takes_nothing(capsys: Capture, saved: str) -> None:
     assert refusal(capsys, "delete", saved, "zzz")["key"] == "run"
     assert answer(capsys, "delete", saved, saved[:8]) == (0, {"deleted": [saved]})
@@ -289,3 +303,21 @@ def test_a_reader_that_has_read_enough_is_no_error(home: Path) -> None:
         process.stdout.close()
         assert process.stderr.read() == b""
     assert process.returncode == 1
+
+
+def test_a_run_that_cannot_be_read_does_not_hide_the_others(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Store() as store:
+        newer, kept = store.add(Experiment(), name="from tomorrow"), store.add(Experiment())
+    with closing(sqlite3.connect(store_path())) as file, file:
+        settings = json.dumps({**json.loads(kept.experiment.to_json()), "from_tomorrow": 1})
+        file.execute("UPDATE runs SET experiment = ? WHERE id = ?", (settings, newer.id))
+    status, told = answer(capsys, "runs")
+    assert status == 0 and [run["id"] for run in told["runs"]] == [kept.id]
+    assert [run["id"] for run in told["unreadable"]] == [newer.id]
+    assert main(["runs"]) == 0
+    shown = capsys.readouterr()
+    assert kept.id in shown.out and f"from tomorrow ({newer.id}) is left out." in shown.err
+    status, told = answer(capsys, "show", newer.id)
+    assert status == 1 and "cannot be read" in told["error"]["message"]

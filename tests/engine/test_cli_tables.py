@@ -1,4 +1,4 @@
-"""What a person reads: every figure with its unit, ratios beside it, and the verdicts."""
+"""What a person reads of runs: every figure with its unit."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from engine.cli import tables
 from engine.events import Summary
 from engine.experiment import Experiment, Precision
 from engine.records.record import RunRecord, Status
-from engine.records.variants import variants
+from engine.records.words import times
 
 FP32 = RunRecord(
     id="00000000000a",
@@ -139,24 +139,24 @@ def test_a_run_without_a_speed_says_why(capsys: pytest.CaptureFixture[str]) -> N
     assert "none: it was too short" in capsys.readouterr().out
 
 
-def test_a_comparison_shows_medians_ratios_and_verdicts(capsys: pytest.CaptureFixture[str]) -> None:
-    runs = [
-        finished(n, "FP32", Precision.FP32, samples_per_second=speed, step_ms=64_000 / speed)
-        for n, speed in enumerate((900.0, 1_000.0, 1_100.0))
-    ]
-    runs += [finished(9, "BF16 AMP", Precision.BF16, samples_per_second=1_500.0, step_ms=64_000 / 1_500)]
-    tables.comparison(runs, variants(runs, {}, "FP32"))
-    shown = capsys.readouterr().out.splitlines()
-    assert shown[0].split() == ["FP32", "BF16", "AMP"]
-    assert shown[1].split() == ["Throughput,", "samples/s", "1,000", "1,500", "(1.50×)"]
-    assert shown[2].split() == ["Step", "time,", "ms", "64.0", "42.7", "(0.67×)"]
-    assert "BF16 AMP trained 1.50 times as fast as FP32 (one repeat, so no interval)." in shown
-    assert "BF16 AMP saved as 000000000009." in shown
-
-
 def test_memory_below_a_gib_is_told_in_mib(capsys: pytest.CaptureFixture[str]) -> None:
     run = finished(1, "FP32", Precision.FP32, peak_resident_mib=13.5)
     tables.run_summary(run)
     tables.runs_table([run])
     shown = capsys.readouterr().out
     assert "13.5 MiB resident" in shown and "Peak memory, MiB" in shown
+
+
+def test_a_name_never_commands_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    tables.runs_table([dataclasses.replace(FP32, name="\x1b[2Jgone\x07" + "x" * 500)])
+    shown = capsys.readouterr().out
+    assert "gone" in shown and not {"\x1b", "\x07"} & set(shown)
+    assert len(shown.splitlines()) < 20
+
+
+@pytest.mark.parametrize(
+    ("ratio", "text"),
+    [(1.886, "1.89"), (0.0134, "0.013"), (0.0, "0.00"), (205.17, "205"), (3e9, "3e9")],
+)
+def test_a_ratio_has_the_digits_that_say_something(ratio: float, text: str) -> None:
+    assert times(ratio) == text

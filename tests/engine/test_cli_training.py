@@ -1,4 +1,7 @@
-"""The command line with a real worker: it trains, saves, compares, and stops when it is told to."""
+"""The command line as it trains, saves, compares, and stops when it is told to.
+
+With real workers where it is their start and their end that count, else with the engine in a thread.
+"""
 
 from __future__ import annotations
 
@@ -25,6 +28,7 @@ from engine.runner import Runner
 
 ROOT = Path(__file__).parents[2]
 ON_CPU = ["--device", "cpu"]
+IN_A_THREAD = ["--target", "thread"]
 
 Capture = pytest.CaptureFixture[str]
 
@@ -56,12 +60,14 @@ def test_run_trains_the_preset_saves_it_and_prints_it_whole(capsys: Capture) -> 
 
 def test_compare_trains_every_side_in_alternating_order_and_says_what_it_gained(capsys: Capture) -> None:
     arguments = ["--preset", "hello-amp", *ON_CPU, "--steps", "120", "--set", "measure.warmup_steps=20"]
+    arguments += IN_A_THREAD
     sides = ["--precision", "fp32", "--precision", "bf16", "--repeats", "2"]
     status, found = answer(capsys, "compare", *arguments, *sides)
     assert status == 0
     assert found["baseline"] == "FP32"
     assert [run["label"] for run in found["runs"]] == ["FP32", "BF16 AMP", "BF16 AMP", "FP32"]
     assert {run["experiment"]["steps"] for run in found["runs"]} == {120}
+    assert [run["experiment"]["seed"] for run in found["runs"]] == [0, 0, 1, 1]
     base, other = found["variants"]
     assert (base["label"], base["speedup"], base["speedup_ci"]) == ("FP32", 1.0, None)
     assert other["ids"] == [run["id"] for run in found["runs"] if run["label"] == "BF16 AMP"]
@@ -77,7 +83,7 @@ def test_compare_trains_every_side_in_alternating_order_and_says_what_it_gained(
 
 def test_what_only_the_machine_can_refuse_leaves_nothing_behind(capsys: Capture) -> None:
     for verb in ("run", "compare"):
-        flags = ["--model", "resnet81", *ON_CPU]
+        flags = ["--model", "resnet81", *ON_CPU, *IN_A_THREAD]
         status, found = answer(capsys, verb, *flags)
         assert status == 2
         assert (found["error"]["key"], found["error"]["value"]) == ("model", "resnet81")
@@ -88,7 +94,7 @@ def test_what_only_the_machine_can_refuse_leaves_nothing_behind(capsys: Capture)
 
 def test_a_run_that_fails_is_saved_and_exits_1(capsys: Capture) -> None:
     explosion = ["--lr", "1000", "--steps", "200", "--set", "on_nan=fail", "--precision", "fp32"]
-    status, found = answer(capsys, "run", "--preset", "hello-amp", *ON_CPU, *explosion)
+    status, found = answer(capsys, "run", "--preset", "hello-amp", *ON_CPU, *IN_A_THREAD, *explosion)
     assert (status, found["error"]["kind"]) == (1, "nan")
     with Store() as store:
         (run,) = store.runs()
@@ -121,7 +127,11 @@ def test_ctrl_c_stops_the_run_and_saves_what_was_trained() -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGINT to send to one process")
-def test_a_run_that_ctrl_c_stopped_is_resumed_to_its_end(capsys: Capture) -> None:
+def test_a_run_that_ctrl_c_stopped_is_resumed_to_its_end(
+    capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # for the resumed part too: threads gain nothing on steps so small, and wait for each other
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
     # saved when it is stopped alone: each save waits for the disk
     long = ["--steps", "5000", "--set", "checkpoint.last=true", "--set", "checkpoint.every=1000000"]
     process = start("run", "--preset", "hello-amp", *ON_CPU, *long)
@@ -161,7 +171,7 @@ def test_ctrl_c_that_comes_too_late_to_stop_the_catalog_still_trains_nothing(
         return catalog
 
     monkeypatch.setattr(Runner, "catalog", read_then_interrupted)
-    status, found = answer(capsys, "compare", "--preset", "hello-amp")
+    status, found = answer(capsys, "compare", "--preset", "hello-amp", *IN_A_THREAD)
     assert status == 130 and set(found) == {"error"}
     with Store() as store:
         assert store.runs() == () and store.comparisons() == ()
@@ -190,7 +200,7 @@ def test_settings_that_show_their_fault_in_training_leave_a_failed_run(capsys: C
         "2",
     ]
     status, found = answer(
-        capsys, "run", *ON_CPU, "--model", "resnet18", "--dataset", "synthetic", *one_left_over
+        capsys, "run", *ON_CPU, *IN_A_THREAD, "--model", "resnet18", "--dataset", "synthetic", *one_left_over
     )
     assert status == 1
     assert found["error"]["key"] == "batch_size" and found["run"]["status"] == "failed"

@@ -16,7 +16,7 @@ import pytest
 
 from engine.events import Event, Failed, Finished, Phase, Samples, Started
 from engine.experiment import Experiment, experiment_from
-from engine.launcher import Launcher
+from engine.launcher import Launcher, Target
 from engine.paths import checkpoint_path
 from engine.problem import Kind, ProblemError
 from engine.records.store import Status, Store
@@ -131,8 +131,10 @@ def test_a_killed_program_leaves_an_interrupted_run_with_its_samples_and_no_work
         ({"precision": "tf32"}, "precision"),
     ],
 )
-def test_a_request_that_this_machine_cannot_run_leaves_nothing_behind(store, launcher, changes, key):
-    _, events = train(store, launcher, **changes)
+def test_a_request_that_this_machine_cannot_run_leaves_nothing_behind(store, changes, key):
+    # in a thread: a process for each would take seconds to import torch
+    with Launcher(Target.THREAD) as launcher:
+        _, events = train(store, launcher, **changes)
     assert not any(isinstance(event, Started) for event in events)
     failed = events[-1]
     assert isinstance(failed, Failed)

@@ -9,7 +9,7 @@ import pytest
 
 from engine.events import Failed, Finished
 from engine.experiment import experiment_from
-from engine.launcher import Launcher
+from engine.launcher import Launcher, Target
 from engine.problem import Kind, ProblemError
 from engine.records.store import Store
 from engine.runner import Runner
@@ -51,8 +51,8 @@ def test_what_cannot_run_is_refused(store, launcher):
     assert raised.value.problem.kind is Kind.REQUEST
 
 
-def test_a_forecast_is_refused_while_a_run_is_measured(store, launcher):
-    runner = Runner(store, launcher)
+def test_a_forecast_is_refused_while_a_run_is_measured(store):
+    runner = Runner(store, Launcher(Target.THREAD))
     events = runner.run(store.add(SMALL.model_copy(update={"steps": 100_000_000})).id)
     next(events)
     with pytest.raises(ProblemError) as raised:
@@ -87,7 +87,18 @@ def test_an_out_of_memory_names_the_batch_that_fits(store, launcher):
     )
 
 
-def test_an_out_of_memory_without_a_forecast_keeps_its_own_remedy(store, launcher):
-    too_large = SMALL.model_copy(update={"batch_size": 4_096, "samples": 8_192, "memory_cap_gib": 0.5})
-    last = list(Runner(store, launcher).run(store.add(too_large).id))[-1]
-    assert isinstance(last, Failed) and "forecast" not in last.problem.remedy
+RUNS_OUT = """
+import json, os, sys
+def say(**event):
+    sys.stdout.write(json.dumps(event) + chr(10)); sys.stdout.flush()
+say(event="ready", pid=os.getpid(), python="3", torch="0", ammeter="0")
+sys.stdin.readline()
+say(event="failed", problem=dict(kind="out-of-memory", message="It ran out.", remedy="Take a smaller batch."))
+"""
+
+
+def test_an_out_of_memory_without_a_forecast_keeps_its_own_remedy(store):
+    with Launcher(command=(sys.executable, "-c", RUNS_OUT)) as launcher:
+        last = list(Runner(store, launcher).run(store.add(SMALL).id))[-1]
+    assert isinstance(last, Failed) and last.problem.kind is Kind.OUT_OF_MEMORY
+    assert last.problem.remedy == "Take a smaller batch."

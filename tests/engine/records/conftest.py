@@ -72,7 +72,8 @@ def record() -> Callable[..., RunRecord]:
         *,
         label: str | None = None,
         status: Status = Status.FINISHED,
-        environment: Environment = ENVIRONMENT,
+        environment: Environment | None = ENVIRONMENT,
+        comparison: str | None = None,
         **figures: Any,
     ) -> RunRecord:
         moment = datetime(2026, 1, 1, tzinfo=UTC)
@@ -89,7 +90,7 @@ def record() -> Callable[..., RunRecord]:
             summary=Summary(**figures),
             problem=None,
             detail="",
-            comparison=None,
+            comparison=comparison,
             label=label,
             total_steps=None,
         )

@@ -1,102 +1,239 @@
-"""Runs side by side: values, ratios of like against like, and the settings that differ."""
+"""Sides against a baseline: values over repeats, ratios of like against like, intervals, and settings."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
 
+import numpy as np
 import pytest
 
-from engine.events import Environment
+from engine.events import Epoch
 from engine.experiment import Experiment, Precision, Step
 from engine.problem import ProblemError
-from engine.records.comparison import FIGURES, Cell, Comparison, baseline_for, compare, speed_ratio
-from engine.records.record import RunRecord, Status
+from engine.records.cells import Cell
+from engine.records.comparison import Comparison, compare
+from engine.records.evidence import Evidence
+from engine.records.record import RunRecord
 
 Record = Callable[..., RunRecord]
 FP32, FP16 = Experiment(), Experiment(precision=Precision.FP16)
+NONE = np.empty(0)
 
 
-def cells(comparison: Comparison, name: str) -> tuple[Cell, ...]:
-    return next(row.cells for row in comparison.figures if row.figure.name == name)
+def compared(runs: Sequence[RunRecord], baseline: str | None = None) -> Comparison:
+    return compare([Evidence(run, NONE, ()) for run in runs], baseline)
+
+
+def repeats(
+    record: Record, experiment: Experiment, first: int, name: str, values: list[Any]
+) -> list[RunRecord]:
+    """Runs of one comparison, seeds from 0, whose summaries have `values` for the figure `name`."""
+    return [
+        record(
+            first + 2 * seed, experiment.model_copy(update={"seed": seed}), comparison="c", **{name: value}
+        )
+        for seed, value in enumerate(values)
+    ]
+
+
+def both(record: Record, name: str, base: list[Any], other: list[Any]) -> tuple[Cell, Cell]:
+    """The cells of FP32 and of FP16 AMP for a figure of the summary."""
+    found = compared([*repeats(record, FP32, 0, name, base), *repeats(record, FP16, 1, name, other)])
+    shown = "accuracy" if name == "final_validation_accuracy" else name
+    cells = [found.cells(side.id)[shown] for side in found.sides]
+    return cells[0], cells[1]
 
 
 def test_figures_stand_beside_their_ratio_to_the_baseline(record: Record) -> None:
-    base = record(1, FP32, samples_per_second=880.0, step_ms=72.7, seconds=14.5, peak_allocated_mib=10_240)
+    base = record(1, FP32, samples_per_second=880.0, step_ms=72.7, peak_allocated_mib=10_240)
     other = record(
-        2,
-        FP16,
-        samples_per_second=1_663.2,
-        step_ms=38.5,
-        seconds=7.7,
-        peak_allocated_mib=3_072,
-        skipped_steps=3,
+        2, FP16, samples_per_second=1_663.2, step_ms=38.5, peak_allocated_mib=3_072, skipped_steps=3
     )
-    found = compare([base, other], base.id)
-    speed = cells(found, "samples_per_second")
-    assert speed[0] == Cell(880.0, 1.0, 0.0)
-    assert speed[1].ratio == pytest.approx(1.89)
-    memory = cells(found, "peak_memory")
-    assert (memory[0].value, memory[1].value, memory[1].ratio) == (10.0, 3.0, pytest.approx(0.3))
-    skipped = cells(found, "skipped_steps")
-    assert skipped == (Cell(None, None, None), Cell(3.0, None, None))
+    found = compared([base, other])
+    base_cells, cells = (found.cells(side.id) for side in found.sides)
+    assert base_cells["samples_per_second"] == Cell(880.0, (880.0,), ratio=1.0, difference=0.0)
+    speed = cells["samples_per_second"]
+    assert speed.ratio == pytest.approx(1.89) and speed.difference == pytest.approx(783.2)
+    assert speed.ratio_interval is None and speed.within_spread is None
+    assert cells["peak_memory"].value == 3.0 and cells["peak_memory"].ratio == pytest.approx(0.3)
+    assert base_cells["skipped_steps"].value is None
+    assert cells["skipped_steps"] == Cell(3.0, (3.0,))
 
 
-def test_accuracy_is_in_percent_and_has_a_difference_and_no_ratio(record: Record) -> None:
-    base = record(1, FP32, final_validation_accuracy=0.843)
-    other = record(2, FP16, final_validation_accuracy=0.841)
-    cell = cells(compare([base, other], base.id), "accuracy")[1]
-    assert cell.value == pytest.approx(84.1)
-    assert cell.ratio is None
-    assert cell.difference == pytest.approx(-0.2)
+def test_speeds_are_medians_over_repeats_and_accuracies_means(record: Record) -> None:
+    assert both(record, "samples_per_second", [1.0, 2.0, 9.0], [4.0, 4.0, 4.0])[0].value == 2.0
+    accuracy = both(record, "final_validation_accuracy", [0.8, 0.8, 0.86], [0.81, 0.81, 0.81])
+    assert accuracy[0].value == pytest.approx(82.0)
+    assert accuracy[1].difference == pytest.approx(-1.0) and accuracy[1].ratio is None
+
+
+def test_repeats_of_both_sides_give_the_ratio_an_interval(record: Record) -> None:
+    base, other = both(record, "samples_per_second", [1_000.0, 1_010.0, 990.0], [1_890.0, 1_910.0, 1_880.0])
+    assert other.ratio_interval is not None and other.ratio is not None
+    low, high = other.ratio_interval
+    assert 1.85 < low < other.ratio < high < 1.93
+    assert base.ratio_interval is None
+    assert base.interval is not None and base.interval_kind == "repeats"
+    assert both(record, "samples_per_second", [1_000.0, 1_010.0], [1_890.0])[1].ratio_interval is None
+
+
+def test_repeats_made_in_pairs_are_compared_in_pairs(record: Record) -> None:
+    drift = [1_000.0, 900.0, 800.0]
+    other = both(record, "samples_per_second", drift, [2 * speed for speed in drift])[1]
+    assert other.ratio_interval == pytest.approx((2.0, 2.0))
+
+
+def test_the_only_run_of_a_side_shows_how_steady_it_was(record: Record) -> None:
+    run = record(1, FP32, samples_per_second=1_000.0, step_ms=64.0)
+    blocks = np.random.default_rng(0).normal(1_000, 10, 50)
+    found = compare([Evidence(run, blocks, ())])
+    cell = found.cells(run.id)["samples_per_second"]
+    assert cell.interval_kind == "within run" and cell.interval is not None
+    assert 990 < cell.interval[0] < 1_000 < cell.interval[1] < 1_010
+    step = found.cells(run.id)["step_ms"].interval
+    assert step is not None and step[0] == pytest.approx(64_000 / cell.interval[1])
+
+
+def test_what_a_run_says_of_its_own_steadiness_is_what_a_comparison_says(record: Record) -> None:
+    run = record(1, FP32, samples_per_second=1_000.0, samples_per_second_ci=(990.0, 1_020.0))
+    for blocks in (NONE, np.full(50, 1_000.0)):
+        cell = compare([Evidence(run, blocks, ())]).cells(run.id)["samples_per_second"]
+        assert (cell.interval, cell.interval_kind) == ((990.0, 1_020.0), "within run")
+
+
+@pytest.mark.parametrize(
+    ("base", "other", "within"),
+    [
+        ([0.880, 0.884], [0.882, 0.881], True),
+        ([0.880, 0.884], [0.860, 0.861], False),
+        ([0.88], [0.86, 0.87], None),
+        ([0.88], [0.86], None),
+        ([0.880, math.nan], [0.86, 0.87], None),
+    ],
+)
+def test_a_difference_is_held_against_how_far_repeats_differ(
+    record: Record, base: list[float], other: list[float], within: bool | None
+) -> None:
+    assert both(record, "final_validation_accuracy", base, other)[1].within_spread is within
+
+
+def test_a_repeat_that_diverged_is_in_the_mean(record: Record) -> None:
+    base, other = both(record, "final_train_loss", [0.5, 0.6], [0.5, math.nan])
+    assert other.value is not None and math.isnan(other.value)
+    assert other.interval is None and base.value == pytest.approx(0.55)
 
 
 def test_allocated_is_never_divided_by_resident(record: Record) -> None:
     card = record(1, FP32, peak_allocated_mib=1_024)
-    processor = record(2, FP32, peak_resident_mib=512)
-    assert cells(compare([card, processor], card.id), "peak_memory")[1] == Cell(0.5, None, None)
+    processor = record(2, FP16, peak_resident_mib=512)
+    found = compared([card, processor])
+    assert found.cells(processor.id)["peak_memory"] == Cell(0.5, (0.5,))
+    assert found.report(processor.id).verdict.memory_ratio is None
 
 
-def test_a_run_without_a_summary_has_no_figures(record: Record) -> None:
-    base, empty = record(1, FP32, samples_per_second=1.0), record(2, FP16)
-    assert all(row.cells[1].ratio is None for row in compare([base, empty], base.id).figures)
-    assert speed_ratio(empty, base) is None and speed_ratio(base, empty) is None
+def test_the_time_to_an_accuracy_is_that_of_the_first_epoch_that_has_it(record: Record) -> None:
+    def epochs(*accuracies: float) -> tuple[Epoch, ...]:
+        return tuple(
+            Epoch(epoch=n, step=50 * n, seconds=2.0 * n, train_loss=1.0, validation_accuracy=accuracy)
+            for n, accuracy in enumerate(accuracies, 1)
+        )
+
+    base, other = record(1, FP32), record(2, FP16)
+    evidence = [Evidence(base, NONE, epochs(0.7, 0.8, 0.79, 0.9)), Evidence(other, NONE, epochs(0.81))]
+    found = compare(evidence, target_accuracy=0.8)
+    rows = {row.figure.name: row for row in found.figures}
+    seconds, samples = rows["seconds_to_accuracy"], rows["samples_to_accuracy"]
+    assert seconds.figure.title == "Time to 80 % accuracy"
+    assert [cell.value for cell in seconds.cells] == [4.0, 2.0] and seconds.cells[1].ratio == 0.5
+    assert [cell.value for cell in samples.cells] == [6_400.0, 3_200.0]
+    never = compare(evidence, target_accuracy=0.95).figures[-1]
+    assert [never.figure.text(cell.value) for cell in never.cells] == ["not reached", "not reached"]
+
+
+def test_an_accuracy_is_reached_by_a_side_only_if_every_repeat_reached_it(record: Record) -> None:
+    reached = (Epoch(epoch=1, step=1, seconds=1.0, train_loss=1.0, validation_accuracy=0.9),)
+    first, second = record(1, FP32), record(2, FP32.model_copy(update={"seed": 1}))
+    found = compare([Evidence(first, NONE, reached), Evidence(second, NONE, ())], target_accuracy=0.8)
+    assert found.cells(first.id)["seconds_to_accuracy"].value is None
 
 
 def test_the_settings_that_differ_are_named_and_the_others_counted(record: Record) -> None:
-    base = record(1, FP32)
-    other = record(2, FP16.model_copy(update={"step": Step(clip_norm=1.0)}))
-    found = compare([base, other], base.id)
+    base = repeats(record, FP32, 0, "steps", [1, 1])
+    clipped = FP16.model_copy(update={"step": Step(clip_norm=1.0)})
+    found = compared([*base, record(9, clipped)])
     assert {row.key: row.values for row in found.settings} == {
         "precision": ("fp32", "fp16"),
         "step.clip_norm": (None, 1.0),
+        "seed": ([0, 1], 0),
     }
     assert found.same_settings > 20
+    assert len(found.all_settings) == found.same_settings + 3
 
 
-def test_a_baseline_that_is_not_among_the_runs_is_answered(record: Record) -> None:
+def test_the_baseline_is_the_first_plain_fp32_side_unless_another_is_chosen(record: Record) -> None:
+    fast = record(1, FP32.model_copy(update={"step": Step(recipe="fast")}))
+    half, plain, again = record(2, FP16), record(3, FP32), record(4, FP32.model_copy(update={"seed": 1}))
+    runs = [half, fast, plain, again]
+    assert compared(runs).baseline.id == plain.id
+    assert compared(runs, again.id).baseline.id == plain.id
+    assert compared(runs, half.id).baseline.id == half.id
+    assert compared([half, fast]).baseline.id == fast.id
+    assert compared([half]).baseline.id == half.id
     with pytest.raises(ProblemError, match="not among the runs"):
-        compare([record(1, FP32)], "000000000009")
+        compared(runs, "000000000009")
+    with pytest.raises(ProblemError, match="no runs to compare"):
+        compared([])
 
 
-def test_values_are_shown_with_their_digits() -> None:
-    shown = {figure.name: figure.text(1_234.5678) for figure in FIGURES}
-    assert shown["samples_per_second"] == "1,235" and shown["peak_memory"] == "1,234.57"
-    assert FIGURES[0].text(None) == "–"
+def test_runs_without_any_figures_are_shown_all_the_same(record: Record) -> None:
+    found = compared([record(1, FP32), record(2, FP16)])
+    values = {row.figure.name: [cell.value for cell in row.cells] for row in found.figures}
+    assert values["samples_per_second"] == [None, None]
+    assert not found.clean
 
 
-def test_the_newest_finished_fp32_run_of_the_same_experiment_is_the_baseline(record: Record) -> None:
-    run = record(9, FP16)
-    elsewhere = Environment(
-        device_name="a processor", device_memory_mib=1, torch="2.11", python="3", os="Linux", ammeter="0.1"
-    )
-    others = [
-        record(1, FP32),
-        record(2, FP32),
-        record(3, FP32, status=Status.STOPPED),
-        record(4, Experiment(batch_size=32)),
-        record(5, FP32, environment=elsewhere),
-        record(6, Experiment(precision=Precision.TF32)),
-    ]
-    assert baseline_for(run, [*others, run]) == others[1]
-    assert baseline_for(others[0], others) == others[0]
-    assert baseline_for(run, [run]) is None
+def test_a_drift_of_the_machine_does_not_push_the_ratio_out_of_its_interval(record: Record) -> None:
+    base = [1_000.0, 1_300.0, 700.0, 900.0, 1_100.0]
+    gains = [1.90, 1.92, 1.88, 1.91, 1.70]
+    other = both(record, "samples_per_second", base, [a * b for a, b in zip(base, gains, strict=True)])[1]
+    assert other.ratio_interval is not None and other.ratio is not None
+    assert other.ratio_interval[0] < other.ratio < other.ratio_interval[1]
+    assert other.ratio == pytest.approx(math.exp(np.mean(np.log(gains))))
+
+
+def test_where_a_partner_failed_the_repeats_are_taken_as_independent(record: Record) -> None:
+    other = both(record, "samples_per_second", [1_000.0, 1_010.0, 1_500.0], [1_900.0, 1_950.0, None])[1]
+    assert other.ratio == pytest.approx(1_925 / 1_010)
+    assert other.ratio_interval is not None
+    assert other.ratio_interval[0] < other.ratio < other.ratio_interval[1]
+
+
+@pytest.mark.parametrize(
+    ("change", "mine", "unlike"),
+    [
+        ({}, {}, set()),
+        ({"batch_size": 128}, {}, {"step_ms", "seconds"}),
+        ({}, {"steps": 50}, {"seconds"}),
+        ({"label_smoothing": 0.1}, {}, {"final_train_loss"}),
+        ({"dataset": "cifar10"}, {}, {"accuracy", "final_train_loss"}),
+        ({"model": "causal-lm-tiny"}, {}, {"samples_per_second", "step_ms", "seconds"}),
+    ],
+)
+def test_like_is_set_against_like(
+    record: Record, change: dict[str, Any], mine: dict[str, Any], unlike: set[str]
+) -> None:
+    told = {
+        "steps": 100,
+        "samples_per_second": 1_000.0,
+        "step_ms": 64.0,
+        "seconds": 6.4,
+        "final_train_loss": 1.0,
+        "final_validation_accuracy": 0.5,
+    }
+    other = record(2, FP16.model_copy(update=change), **{**told, **mine})
+    cells = compared([record(1, FP32, **told), other]).cells(other.id)
+    known = {name for name, cell in cells.items() if cell.value is not None}
+    assert {name for name in known if cells[name].difference is None} == unlike
+    assert all(cells[name].ratio is None for name in unlike)

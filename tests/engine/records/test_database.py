@@ -85,8 +85,8 @@ def test_an_empty_file_becomes_a_store(path: Path) -> None:
 def test_the_journal_is_written_ahead_where_the_file_system_can(path: Path) -> None:
     with Store(path) as store:
         assert store.notes == ()
-        assert store._connection.execute("PRAGMA journal_mode").fetchone()[0] == "wal"
-        assert store._connection.execute("PRAGMA foreign_keys").fetchone()[0] == 1
+        assert store._connection.read("PRAGMA journal_mode")[0][0] == "wal"
+        assert store._connection.read("PRAGMA foreign_keys")[0][0] == 1
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="dot-file locks are a Unix way of SQLite's")
@@ -106,7 +106,7 @@ def test_a_file_locked_by_another_program_is_answered_with_a_sentence(
 ) -> None:
     monkeypatch.setattr("engine.records.database._BUSY_SECONDS", 0.05)
     with Store(path) as first, Store(path) as second:
-        with first._writing(), pytest.raises(ProblemError, match="in use by another program"):
+        with first._connection.writing(), pytest.raises(ProblemError, match="in use by another program"):
             second.add(Experiment())
         assert second.add(Experiment()).number == 1
 

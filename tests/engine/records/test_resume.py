@@ -105,7 +105,7 @@ def test_all_of_it_is_dropped_or_nothing(
     store: Store, ended: RunRecord, started: Callable[..., Started], batch: Callable[..., Samples]
 ) -> None:
     before = store.events(ended.id), store.samples(ended.id)["step"].tolist()
-    store._connection.execute(
+    store._connection.read(
         "CREATE TEMP TRIGGER full BEFORE UPDATE ON runs BEGIN SELECT raise(ABORT, 'disk full'); END"
     )
     with pytest.raises(ProblemError, match="disk full"):
@@ -236,13 +236,13 @@ def test_a_run_that_cannot_go_on_says_why(store: Store, ended: RunRecord) -> Non
 def test_deleting_a_run_deletes_its_checkpoints_and_no_others(store: Store, ended: RunRecord) -> None:
     kept = save_checkpoint(store, store.add(Experiment()))
     folder = store.checkpoints_folder(ended.id)
-    store.delete([ended.id])
+    store.remove([ended.id])
     assert not folder.exists() and checkpoint_path(kept, "last").is_file()
 
 
 def test_a_deletion_that_is_refused_keeps_the_checkpoints(store: Store, ended: RunRecord) -> None:
     with pytest.raises(ProblemError):
-        store.delete([ended.id, "000000000000"])
+        store.remove([ended.id, "000000000000"])
     assert store.requeue(ended.id).status is Status.QUEUED
 
 

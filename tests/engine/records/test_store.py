@@ -83,7 +83,7 @@ def test_many_small_blocks_become_one_when_the_run_ends(store: Store, batch: Cal
     assert list(before) == list(after)
     for name in before:
         np.testing.assert_array_equal(before[name], after[name])
-    blocks = store._connection.execute("SELECT count(*) FROM samples").fetchone()[0]
+    blocks = store._connection.read("SELECT count(*) FROM samples")[0][0]
     assert blocks == 1
 
 
@@ -138,7 +138,7 @@ def test_a_run_is_renamed_and_deleted_with_all_that_is_its_own(
     with pytest.raises(ProblemError):
         store.rename(run.id, "  ")
     assert [one.title for one in store.comparisons()] == ["FP32 against FP16 AMP"]
-    store.delete([run.id])
+    store.remove([run.id])
     assert store.runs() == () and store.comparisons() == ()
     assert store.samples(run.id) == {} and store.events(run.id) == ()
 

@@ -1,0 +1,82 @@
+"""Comparisons as text for a person, and as JSON."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from engine.cli import output
+from engine.records.cells import Cell
+from engine.records.comparison import Comparison, SideReport
+from engine.records.figures import Figure
+from engine.records.sides import Side
+from engine.records.words import times
+
+_NONE = "–"
+_BY_RATIO_INTERVAL = ("samples_per_second", "seconds_to_accuracy")
+
+
+def show(comparison: Comparison) -> None:
+    """The figures of each side, their ratios to the baseline, the verdicts, and what speaks against them."""
+    reports = _ordered(comparison)
+    headings = ["", *(report.side.title for report in reports)]
+    places = [comparison.sides.index(report.side) for report in reports]
+    rows = [[_title(row.figure), *_texts(row.figure, row.cells, places)] for row in comparison.figures]
+    output.table(headings, [row for row in rows if any(cell != _NONE for cell in row[1:])], headings[1:])
+    for report in reports:
+        output.line(report.verdict.sentence)
+    for report in reports:
+        if report.split is not None:
+            output.line(f"{report.side.title}, where its gain comes from: {report.split.sentence}.")
+    said = " ".join(report.verdict.sentence for report in reports)
+    for sentence in dict.fromkeys(doubt.sentence for report in reports for doubt in report.doubts):
+        if sentence not in said:
+            output.line(f"With caution: {sentence}")
+    for report in reports:
+        output.line(f"{report.side.title} saved as {', '.join(run.id for run in report.side.runs)}.")
+
+
+def variants(comparison: Comparison) -> list[dict[str, Any]]:
+    """Every side as plain JSON values, the baseline first."""
+    return [_variant(report, comparison.cells(report.side.id)) for report in _ordered(comparison)]
+
+
+def _ordered(comparison: Comparison) -> list[SideReport]:
+    return sorted(comparison.reports, key=lambda report: not report.is_baseline)
+
+
+def _variant(report: SideReport, cells: dict[str, Cell]) -> dict[str, Any]:
+    verdict, difference = report.verdict, cells["accuracy"].difference
+    return {
+        "label": _label(report.side),
+        "ids": [run.id for run in report.side.runs],
+        "speedup": verdict.speedup,
+        "speedup_ci": None if verdict.speedup_ci is None else list(verdict.speedup_ci),
+        "memory_ratio": verdict.memory_ratio,
+        "accuracy_delta": None if difference is None else difference / 100,
+        "clean": not report.doubts,
+        "verdict": report.text,
+    }
+
+
+def _label(side: Side) -> str:
+    """What the comparison was asked for by, which a preset may have named."""
+    labels = {run.label for run in side.runs}
+    return (labels.pop() if len(labels) == 1 else None) or side.title
+
+
+def _title(figure: Figure) -> str:
+    return f"{figure.title}, {figure.unit}" if figure.unit else figure.title
+
+
+def _texts(figure: Figure, cells: tuple[Cell, ...], places: list[int]) -> list[str]:
+    first, *others = (cells[place] for place in places)
+    return [figure.text(first.value), *(figure.text(cell.value) + _against(figure, cell) for cell in others)]
+
+
+def _against(figure: Figure, cell: Cell) -> str:
+    if cell.ratio is None:
+        return ""
+    if cell.ratio_interval is None or figure.name not in _BY_RATIO_INTERVAL:
+        return f" ({times(cell.ratio)}×)"
+    low, high = cell.ratio_interval
+    return f" ({times(cell.ratio)}×, {times(low)} to {times(high)})"

@@ -1,0 +1,81 @@
+"""Whose turn a queued run is: which process may train it, take it over, or queue it again."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from pathlib import Path
+
+from engine.problem import Kind, Problem, ProblemError, request_problem
+from engine.records import recording, resume
+from engine.records.owner import Owner, this_process
+from engine.records.record import RunRecord, Status
+
+
+def row_of(connection: sqlite3.Connection, run_id: str) -> sqlite3.Row:
+    """What decides on a run's turn. Raises ProblemError of kind STORE where the run is gone."""
+    columns = "name, status, owner, comparison, environment"
+    statement = f"SELECT {columns} FROM runs WHERE id = ? AND deleted IS NULL"
+    row = connection.execute(statement, (run_id,)).fetchone()
+    if row is None:
+        message = f"Run {run_id} is no longer among the saved runs."
+        raise ProblemError(Problem(kind=Kind.STORE, message=message, remedy="Start it as a new run."))
+    assert isinstance(row, sqlite3.Row)
+    return row
+
+
+def may_take(row: sqlite3.Row) -> bool:
+    """Whether the run is this process's own, or its process is gone."""
+    owner = Owner.model_validate_json(row["owner"])
+    return owner == this_process() or owner.is_gone
+
+
+def deserted(connection: sqlite3.Connection) -> tuple[str, ...]:
+    """The ids of running runs whose process is gone."""
+    statement = "SELECT id, owner FROM runs WHERE status = 'running' AND deleted IS NULL"
+    rows = connection.execute(statement).fetchall()
+    return tuple(row["id"] for row in rows if Owner.model_validate_json(row["owner"]).is_gone)
+
+
+def begin(connection: sqlite3.Connection, run_id: str) -> None:
+    """Marks a queued run as running in this process."""
+    _check_turn(row_of(connection, run_id))
+    connection.execute(
+        "UPDATE runs SET status = ?, started = coalesce(started, ?), owner = ? WHERE id = ?",
+        (Status.RUNNING, time.time(), this_process().model_dump_json(), run_id),
+    )
+
+
+def claim(connection: sqlite3.Connection, run_id: str) -> None:
+    """Makes a queued run this process's own, if the process that queued it is gone."""
+    _check_turn(row_of(connection, run_id))
+    connection.execute("UPDATE runs SET owner = ? WHERE id = ?", (this_process().model_dump_json(), run_id))
+
+
+def queue_again(connection: sqlite3.Connection, run: RunRecord, checkpoints: Path) -> None:
+    """Queues a run that ended early. Raises ProblemError where it cannot go on from its checkpoints."""
+    problem = resume.obstacle(run, checkpoints)
+    if problem is not None:
+        raise ProblemError(problem)
+    connection.execute(
+        "UPDATE runs SET status = ?, owner = ? WHERE id = ?",
+        (Status.QUEUED, this_process().model_dump_json(), run.id),
+    )
+
+
+def take_back(connection: sqlite3.Connection, run_id: str) -> None:
+    """Makes a run that was queued again what it was before."""
+    row = row_of(connection, run_id)
+    if not may_take(row):
+        message = f"{row['name']} belongs to another Ammeter."
+        raise ProblemError(request_problem(message, "Take it out there.", key="run"))
+    recording.put_back(connection, run_id)
+
+
+def _check_turn(row: sqlite3.Row) -> None:
+    if row["status"] != Status.QUEUED:
+        message = f"{row['name']} is {row['status']}, not queued."
+        raise ProblemError(request_problem(message, "Start it as a new run.", key="run"))
+    if not may_take(row):
+        message = f"{row['name']} waits in the queue of another Ammeter."
+        raise ProblemError(request_problem(message, "Start it there, or start a new run.", key="run"))

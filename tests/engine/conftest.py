@@ -1,0 +1,78 @@
+"""Runs of every kind, put into a store by writing down what a worker would have said."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import pytest
+
+from engine.events import Environment, Epoch, Failed, Finished, Log, Samples, Skipped, Started, Summary
+from engine.experiment import Experiment, Precision
+from engine.problem import Kind, Problem
+from engine.records.store import Store
+
+HOSTILE_NAME = "\"quoted\" <b>bold</b> ../../up & 'so' 🙂 ‮שלום‬"
+
+
+@pytest.fixture(scope="session")
+def fill() -> Callable[[Store], None]:
+    """Adds two runs that finished side by side, one that failed with NaN, one that runs, one that waits."""
+    return add_runs
+
+
+def add_runs(opened: Store) -> None:
+    """Adds runs that finished side by side, one that failed with NaN, one that runs and one that waits."""
+    pair = opened.add_comparison("FP32 and <FP16>")
+    for precision in (Precision.FP32, Precision.FP16):
+        run = opened.add(
+            Experiment(precision=precision), name=HOSTILE_NAME, comparison=pair, label=precision.label
+        )
+        opened.begin(run.id)
+        first = [started(run.experiment), samples(1, 40), Skipped(steps=(3,)), Log(message="two\nlines")]
+        opened.record(run.id, first)
+        last = [
+            samples(41, 20),
+            Epoch(epoch=1, step=60, seconds=0.6, train_loss=math.inf, validation_accuracy=0.5),
+            Finished(summary=Summary(steps=60, samples_per_second=12.5, final_train_loss=math.nan)),
+        ]
+        opened.record(run.id, last)
+    failed, running, _queued = (opened.add(Experiment(seed=seed)) for seed in (1, 2, 3))
+    opened.begin(failed.id)
+    nan = samples(1, 3, loss=(1.0, math.nan, -math.inf))
+    problem = Problem(kind=Kind.NOT_A_NUMBER, message="The loss is NaN.", remedy="Lower the rate.")
+    opened.record(failed.id, [started(failed.experiment), nan, Failed(problem=problem, detail="Trace")])
+    opened.begin(running.id)
+    opened.record(running.id, [started(running.experiment), samples(1, 25)])
+
+
+def started(experiment: Experiment) -> Started:
+    return Started(
+        experiment=experiment,
+        environment=Environment(
+            device_name="a card",
+            device_memory_mib=24_576,
+            torch="2.11",
+            python="3.13",
+            os="Linux",
+            ammeter="0.1",
+        ),
+        total_steps=60,
+        steps_per_epoch=60,
+        parameters=11,
+        loss_name="cross-entropy",
+        loss_unit="nats",
+    )
+
+
+def samples(first: int, rows: int, **columns: tuple[float, ...]) -> Samples:
+    steps = tuple(range(first, first + rows))
+    return Samples(
+        step=steps,
+        seconds=tuple(0.01 * step for step in steps),
+        loss=columns.pop("loss", tuple(1.0 / step for step in steps)),
+        samples_per_second=tuple(1_000.0 + 1 / step for step in steps),
+        learning_rate=tuple(0.001 for _ in steps),
+        grad_scale=tuple(65_536.0 for _ in steps),
+        **columns,
+    )

@@ -1,0 +1,99 @@
+"""A deletion hides runs at once, can be taken back, and is for good when it is purged."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from engine.events import Finished, Samples, Summary
+from engine.experiment import Experiment
+from engine.paths import checkpoint_path
+from engine.problem import Kind, ProblemError
+from engine.records.deletion import KEPT_SECONDS
+from engine.records.record import RunRecord
+from engine.records.store import Store
+
+
+@pytest.fixture
+def run(store: Store, batch: Callable[..., Samples]) -> RunRecord:
+    """One that ended, in a comparison, with a checkpoint."""
+    added = store.add(Experiment(), comparison=store.add_comparison("FP32 alone"))
+    store.record(added.id, [batch(1, 4), Finished(summary=Summary(steps=4))])
+    checkpoint = checkpoint_path(store.checkpoints_folder(added.id), "last")
+    checkpoint.parent.mkdir(parents=True)
+    checkpoint.touch()
+    return store.run(added.id)
+
+
+def test_a_deleted_run_is_nowhere(store: Store, run: RunRecord) -> None:
+    store.delete([run.id])
+    assert store.runs() == () and store.comparisons() == () and store.claimable() == ()
+    for act in (store.run, store.begin, store.requeue, lambda run_id: store.rename(run_id, "x")):
+        with pytest.raises(ProblemError):
+            act(run.id)
+
+
+def test_a_restored_run_is_whole(store: Store, run: RunRecord) -> None:
+    store.set_tags(run.id, ["paper"])
+    before, title = store.run(run.id), store.comparisons()
+    store.delete([run.id])
+    store.restore([run.id])
+    assert store.runs() == (before,) and store.comparisons() == title
+    assert len(store.samples(run.id)["step"]) == 4
+    assert checkpoint_path(store.checkpoints_folder(run.id), "last").is_file()
+
+
+def test_what_was_purged_is_gone_with_all_that_it_had(store: Store, run: RunRecord) -> None:
+    store.delete([run.id])
+    store.purge([run.id])
+    assert store.samples(run.id) == {} and store.events(run.id) == ()
+    assert not store.checkpoints_folder(run.id).exists()
+    with pytest.raises(ProblemError, match="gone for good") as raised:
+        store.restore([run.id])
+    assert raised.value.problem.kind is Kind.STORE
+
+
+def test_a_purge_leaves_what_is_not_deleted(store: Store, run: RunRecord) -> None:
+    store.delete([run.id])
+    store.restore([run.id])
+    store.purge([run.id, "000000000000"])
+    assert store.runs() == (run,)
+
+
+def test_restoring_is_all_or_nothing(store: Store, run: RunRecord) -> None:
+    store.delete([run.id])
+    with pytest.raises(ProblemError):
+        store.restore([run.id, "000000000000"])
+    assert store.runs() == ()
+
+
+def test_a_deletion_that_no_window_finished_is_finished_after_a_day(path: Path, store: Store) -> None:
+    old, fresh = store.add(Experiment()), store.add(Experiment())
+    store.delete([old.id, fresh.id])
+    with sqlite3.connect(path) as connection:
+        long_ago = time.time() - KEPT_SECONDS - 1
+        connection.execute("UPDATE runs SET deleted = ? WHERE id = ?", (long_ago, old.id))
+    connection.close()
+    assert store.recover() == ()
+    store.restore([fresh.id])
+    assert store.runs() == (fresh,)
+    with pytest.raises(ProblemError, match="gone for good"):
+        store.restore([old.id])
+
+
+def test_a_number_is_not_given_twice_while_its_run_may_come_back(store: Store, run: RunRecord) -> None:
+    store.delete([run.id])
+    assert store.add(Experiment()).number == run.number + 1
+
+
+def test_a_run_is_read_anew_only_where_it_has_changed(store: Store) -> None:
+    kept, changed = store.add(Experiment()), store.add(Experiment())
+    before = {record.id: record for record in store.runs()}
+    store.set_note(changed.id, "Well.")
+    after = {record.id: record for record in store.runs()}
+    assert after[kept.id] is before[kept.id]
+    assert after[changed.id].note == "Well." and before[changed.id].note == ""

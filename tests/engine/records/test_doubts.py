@@ -1,0 +1,139 @@
+"""A comparison is clean, or it says in a sentence why not."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from engine.experiment import Experiment, Optimizer, Precision, Scaler, Step
+from engine.problem import Kind, Problem
+from engine.records.comparison import compare
+from engine.records.doubts import Doubt
+from engine.records.evidence import Evidence
+from engine.records.record import RunRecord, Status
+
+Record = Callable[..., RunRecord]
+FP32, FP16 = Experiment(), Experiment(precision=Precision.FP16)
+SPEED = {"samples_per_second": 100.0, "recipe": "plain"}
+
+
+def doubts(base: RunRecord, *others: RunRecord, blocks: int = 9) -> list[Doubt]:
+    evidence = [Evidence(run, np.ones(blocks), ()) for run in (base, *others)]
+    found = compare(evidence, base.id)
+    assert found.clean == (not any(report.doubts for report in found.reports))
+    return list(found.reports[-1].doubts)
+
+
+def only(found: list[Doubt]) -> tuple[str, str]:
+    assert len(found) == 1, found
+    return found[0].kind, found[0].sentence
+
+
+def test_runs_that_were_made_alike_are_clean(record: Record) -> None:
+    assert doubts(record(1, FP32, **SPEED), record(2, FP16, **SPEED)) == []
+
+
+@pytest.mark.parametrize(
+    ("figures", "kind", "words"),
+    [
+        ({"other_programs_mib": 2_048.0}, "other-program", "shared the GPU: other programs held 2.0 GiB"),
+        ({"speed_note": "other programs took 40 % of the processor"}, "other-program", "took 40 %"),
+        ({"speed_note": "the card's clocks were held down by heat"}, "throttled", "held down by heat"),
+        ({"first_nan_step": 1_200}, "nan", "a loss that is NaN or infinite since step 1,200"),
+        ({"final_train_loss": float("inf")}, "nan", "a loss that is NaN or infinite"),
+    ],
+)
+def test_what_a_run_suffered_is_told(record: Record, figures: dict[str, Any], kind: str, words: str) -> None:
+    found, sentence = only(doubts(record(1, FP32, **SPEED), record(2, FP16, **{**SPEED, **figures})))
+    assert found == kind and words in sentence and sentence.startswith("“Run 2” (FP16 AMP)")
+
+
+def test_a_doubt_about_the_baseline_is_one_about_what_is_measured_against_it(record: Record) -> None:
+    base = record(1, FP32, **SPEED, first_nan_step=3)
+    assert only(doubts(base, record(2, FP16, **SPEED)))[0] == "nan"
+
+
+def test_a_desktops_own_windows_are_no_other_program(record: Record) -> None:
+    assert doubts(record(1, FP32, **SPEED), record(2, FP16, **SPEED, other_programs_mib=300.0)) == []
+
+
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [
+        (Status.STOPPED, "was stopped before its end."),
+        (Status.RUNNING, "is still running."),
+        (Status.FAILED, "failed: CUDA out of memory."),
+    ],
+)
+def test_a_run_that_did_not_end_well_is_unfinished(record: Record, status: Status, words: str) -> None:
+    problem = Problem(kind=Kind.OUT_OF_MEMORY, message="CUDA out of memory.", remedy="Less.")
+    broken = record(2, FP16, status=status, **SPEED)
+    if status is Status.FAILED:
+        broken = dataclasses.replace(broken, problem=problem)
+    kind, sentence = only(doubts(record(1, FP32, **SPEED), broken))
+    assert kind == "unfinished" and sentence.endswith(words)
+
+
+@pytest.mark.parametrize(("blocks", "kind"), [(3, "too-short"), (9, "no-speed")])
+def test_a_run_without_a_speed_says_why(record: Record, blocks: int, kind: str) -> None:
+    mute = record(2, FP16, speed_note="A speed needs more.")
+    found = doubts(record(1, FP32, **SPEED), mute, blocks=blocks)
+    assert only(found) == (kind, "“Run 2” (FP16 AMP) has no speed: a speed needs more.")
+
+
+@pytest.mark.parametrize(
+    ("change", "kind", "words"),
+    [
+        ({"device_name": "another"}, "device", "was measured on another, and FP32 a card."),
+        ({"torch": "2.15"}, "version", "with torch 2.15, and FP32 2.11."),
+        ({"cuda": "13.0"}, "version", "with CUDA 13.0, and FP32 none."),
+        ({"driver": "580"}, "version", "with the driver 580, and FP32 none."),
+    ],
+)
+def test_other_machines_and_versions_are_told(
+    record: Record, change: dict[str, str], kind: str, words: str
+) -> None:
+    base = record(1, FP32, **SPEED)
+    assert base.environment is not None
+    other = record(2, FP16, environment=base.environment.model_copy(update=change), **SPEED)
+    found, sentence = only(doubts(base, other))
+    assert found == kind and sentence.endswith(words)
+
+
+def test_settings_that_matter_are_told(record: Record) -> None:
+    other = FP16.model_copy(update={"optimizer": Optimizer(learning_rate=0.1)})
+    found = doubts(record(1, FP32, **SPEED), record(2, other, **SPEED))
+    assert only(found) == ("setting", "FP16 AMP and FP32 differ in learning rate: 0.1 against 0.001.")
+
+
+def test_what_is_compared_and_what_does_not_matter_is_no_doubt(record: Record) -> None:
+    other = FP16.model_copy(
+        update={
+            "step": Step(recipe="fast", autocast_tf32=True),
+            "batch_size": 128,
+            "scaler": Scaler(init_scale=1.0),
+            "on_nan": "stop",
+        }
+    )
+    assert doubts(record(1, FP32, **SPEED), record(2, other, **{**SPEED, "recipe": "fast"})) == []
+
+
+def test_parts_of_the_same_recipe_that_one_side_went_without_are_told(record: Record) -> None:
+    fast = {"step": Step(recipe="fast")}
+    base = record(1, FP32.model_copy(update=fast), **{**SPEED, "recipe": "fast"})
+    other = record(2, FP16.model_copy(update=fast), **{**SPEED, "recipe": "fused"})
+    assert only(doubts(base, other)) == ("setting", "Of the recipe, FP16 AMP had fused, and FP32 fast.")
+
+
+def test_clocks_that_differ_between_repeats_are_told(record: Record) -> None:
+    base = record(1, FP32, **SPEED)
+    repeats = [
+        record(n, FP16.model_copy(update={"seed": n}), **SPEED, clock_mhz=mhz)
+        for n, mhz in ((2, 1_980.0), (3, 1_410.0))
+    ]
+    kind, sentence = only(doubts(base, *repeats))
+    assert kind == "throttled" and "between 1,410 and 1,980 MHz" in sentence

@@ -1,0 +1,28 @@
+"""Figures in their units, and as text."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from engine.experiment import Experiment
+from engine.records.figures import FIGURES, figures
+from engine.records.record import RunRecord
+
+Record = Callable[..., RunRecord]
+FP32 = Experiment()
+
+
+def test_values_are_shown_with_their_digits() -> None:
+    shown = {figure.name: figure.text(1_234.5678) for figure in FIGURES}
+    assert shown["samples_per_second"] == "1,235" and shown["peak_memory"] == "1,234.57"
+    assert FIGURES[0].text(None) == "–"
+    assert [FIGURES[0].text(value) for value in (math.nan, math.inf, -math.inf)] == ["NaN", "∞", "−∞"]
+
+
+def test_memory_is_in_mib_where_all_of_it_is_below_a_gib(record: Record) -> None:
+    small, large = record(1, FP32, peak_resident_mib=512.0), record(2, FP32, peak_resident_mib=2_048.0)
+    memory = {figure.name: figure for figure in figures([small])}["peak_memory"]
+    assert (memory.value(small), memory.unit) == (512.0, "MiB")
+    memory = {figure.name: figure for figure in figures([small, large])}["peak_memory"]
+    assert (memory.value(small), memory.unit) == (0.5, "GiB")

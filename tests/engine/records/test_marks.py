@@ -1,0 +1,89 @@
+"""What a user writes on a run: kept as written, within bounds, and no part of what was measured."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from engine.experiment import Experiment
+from engine.problem import ProblemError
+from engine.records import schema
+from engine.records.marks import LONGEST_NOTE, LONGEST_TAG, MOST_TAGS, cleaned_note, cleaned_tags
+from engine.records.store import Store
+
+
+def test_a_new_run_has_neither_tags_nor_a_note(store: Store) -> None:
+    run = store.add(Experiment())
+    assert (run.tags, run.note) == ((), "")
+
+
+def test_tags_and_a_note_are_kept_and_told(store: Store) -> None:
+    run_id = store.add(Experiment()).id
+    store.set_tags(run_id, [" paper ", "PAPER", "fig. 2", "", "жёлтый 🚀"])
+    store.set_note(run_id, "Clocks were locked.\r\n<b>Not</b> 'thrifty'; --\x1b[0m\n")
+    run = store.run(run_id)
+    assert run.tags == ("paper", "fig. 2", "жёлтый 🚀")
+    assert run.note == "Clocks were locked.\n<b>Not</b> 'thrifty'; --[0m"
+    assert (run.to_dict()["tags"], run.to_dict()["note"]) == (list(run.tags), run.note)
+    store.set_tags(run_id, ())
+    store.set_note(run_id, "  ")
+    assert (store.run(run_id).tags, store.run(run_id).note) == ((), "")
+
+
+def test_a_comma_parts_no_tag_from_itself() -> None:
+    assert cleaned_tags(["one,  two\nlines"]) == ("one two lines",)
+
+
+def test_what_is_too_long_is_answered_with_a_sentence(store: Store) -> None:
+    run_id = store.add(Experiment()).id
+    store.set_tags(run_id, ["kept"])
+    for tags, said in (
+        ([("x" * (LONGEST_TAG + 1))], "41 characters"),
+        (map(str, range(MOST_TAGS + 1)), "21"),
+    ):
+        with pytest.raises(ProblemError, match=said) as raised:
+            store.set_tags(run_id, tags)
+        assert raised.value.problem.remedy
+    with pytest.raises(ProblemError, match="10,001 characters"):
+        store.set_note(run_id, "n" * (LONGEST_NOTE + 1))
+    assert store.run(run_id).tags == ("kept",)
+    assert cleaned_note(" " * LONGEST_NOTE + "n" * LONGEST_NOTE) == "n" * LONGEST_NOTE
+
+
+def test_a_run_that_is_gone_cannot_be_written_on(store: Store) -> None:
+    with pytest.raises(ProblemError, match="no longer among the saved runs"):
+        store.set_tags("000000000000", ["paper"])
+    with pytest.raises(ProblemError, match="no longer among the saved runs"):
+        store.set_note("000000000000", "Well.")
+
+
+def test_a_store_of_the_version_before_gets_the_columns_and_keeps_its_runs(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as older:
+        older.setattr("engine.records.database.MIGRATIONS", schema.MIGRATIONS[:2])
+        older.setattr("engine.records.database.VERSION", 2)
+        Store(path).close()
+    connection = sqlite3.connect(path)
+    connection.execute(
+        "INSERT INTO runs (id, number, name, status, created, experiment, owner)"
+        " VALUES ('0123456789ab', 1, 'Old', 'finished', 1e9, ?, '{}')",
+        (Experiment(seed=3).to_json(),),
+    )
+    connection.commit()
+    assert connection.execute("PRAGMA user_version").fetchone() == (2,)
+    connection.close()
+    with Store(path) as store:
+        (run,) = store.runs()
+        assert (run.name, run.experiment.seed, run.tags, run.note) == ("Old", 3, (), "")
+        store.set_tags(run.id, ["old"])
+        assert store.run(run.id).tags == ("old",)
+
+
+def test_bytes_that_are_no_text_do_not_stop_a_run(store: Store) -> None:
+    run = store.add(Experiment(), name="\udcff run")
+    assert run.name == "? run"
+    store.rename(run.id, "\udcfe")
+    assert store.run(run.id).name == "?"

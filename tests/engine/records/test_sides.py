@@ -1,0 +1,84 @@
+"""Repeats are taken together, and every side has a title that tells it from the others."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+
+from engine.events import Environment
+from engine.experiment import Experiment, Optimizer, Precision, Step
+from engine.records.record import RunRecord, Status
+from engine.records.sides import sides_of
+
+Record = Callable[..., RunRecord]
+FP32, FP16 = Experiment(), Experiment(precision=Precision.FP16)
+
+
+def titles(*runs: RunRecord) -> list[str]:
+    return [side.title for side in sides_of(runs)]
+
+
+def test_runs_that_differ_only_in_seed_and_name_are_repeats_oldest_first(record: Record) -> None:
+    runs = [
+        record(5, FP16),
+        record(3, FP32.model_copy(update={"seed": 2})),
+        dataclasses.replace(record(1, FP32), name="another name", label="A"),
+        record(2, FP16.model_copy(update={"seed": 9})),
+    ]
+    amp, full = sides_of(runs)
+    assert (amp.title, [run.number for run in amp.runs]) == ("FP16 AMP", [2, 5])
+    assert (full.title, [run.number for run in full.runs]) == ("FP32", [1, 3])
+    assert full.names == ("another name", "Run 3") and full.id == full.runs[0].id
+    assert (amp.precision, amp.recipe) == (Precision.FP16, "plain")
+
+
+def test_runs_of_other_machines_or_versions_are_other_sides(record: Record) -> None:
+    run = record(1, FP32)
+    environment: Environment | None = run.environment
+    assert environment is not None
+    card = record(2, FP32, environment=environment.model_copy(update={"device_name": "another card"}))
+    torch = record(3, FP32, environment=environment.model_copy(update={"torch": "2.15"}))
+    assert titles(run, card) == ["FP32, a card", "FP32, another card"]
+    assert titles(run, torch) == ["FP32, torch 2.11", "FP32, torch 2.15"]
+
+
+def test_a_run_that_waits_belongs_to_the_repeats_that_have_run(record: Record) -> None:
+    resolved = Experiment(device="cuda:0", image_size=28, num_classes=10)
+    done = record(1, resolved)
+    waiting = record(2, Experiment(seed=1), status=Status.QUEUED, environment=None)
+    elsewhere = record(3, Experiment(device="cpu"), status=Status.QUEUED, environment=None)
+    assert [len(side.runs) for side in sides_of([done, waiting])] == [2]
+    assert [len(side.runs) for side in sides_of([waiting, done])] == [2]
+    assert len(sides_of([done, elsewhere])) == 2
+
+
+def test_one_side_is_called_by_its_precision_alone(record: Record) -> None:
+    assert titles(record(1, Experiment(step=Step(recipe="fast")))) == ["FP32"]
+
+
+def test_recipes_and_batches_stand_in_the_titles_where_they_differ(record: Record) -> None:
+    fast = FP16.model_copy(update={"step": Step(recipe="fast")})
+    parts = FP16.model_copy(update={"step": Step(recipe="channels_last+compile")})
+    large = FP16.model_copy(update={"batch_size": 128})
+    assert titles(record(1, FP32), record(2, fast)) == ["FP32, plain", "FP16 AMP, fast"]
+    assert titles(record(1, FP32), record(2, parts))[1] == "FP16 AMP, channels last + compiled"
+    assert titles(record(1, FP32), record(2, large)) == ["FP32, batch 64", "FP16 AMP, batch 128"]
+
+
+def test_titles_are_extended_only_where_they_would_be_the_same(record: Record) -> None:
+    other = Experiment(model="resnet18")
+    assert titles(record(1, FP32), record(2, other), record(3, FP16)) == [
+        "FP32, small-cnn",
+        "FP32, resnet18",
+        "FP16 AMP",
+    ]
+    slow = Experiment(optimizer=Optimizer(learning_rate=0.1))
+    assert titles(record(1, FP32), record(2, slow)) == ["FP32, rate 0.001", "FP32, rate 0.1"]
+
+
+def test_titles_are_unique_whatever_the_names(record: Record) -> None:
+    clipped = [Experiment(step=Step(clip_norm=norm)) for norm in (1.0, 2.0, 3.0)]
+    named = [dataclasses.replace(record(n, one), name="<b>'x'") for n, one in enumerate(clipped)]
+    assert titles(record(9, FP16), *named) == ["FP16 AMP", "FP32", "FP32 (2)", "FP32 (3)"]
+    named[0] = dataclasses.replace(named[0], name="y")
+    assert titles(*named) == ["FP32, y", "FP32, <b>'x'", "FP32, <b>'x' (2)"]

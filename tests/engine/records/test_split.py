@@ -1,0 +1,210 @@
+"""The precision is never credited with what the recipe or the batch did."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from engine.events import Environment
+from engine.experiment import Experiment, Optimizer, Precision, Step
+from engine.records.comparison import SideReport, compare
+from engine.records.evidence import Evidence
+from engine.records.parsed import Text
+from engine.records.record import RunRecord, Status
+from engine.records.split import Split
+
+Record = Callable[..., RunRecord]
+GPU = Environment(
+    device_name="a GPU",
+    device_memory_mib=1,
+    torch="2.15",
+    cuda="13.0",
+    python="3.13",
+    os="Linux",
+    ammeter="0",
+)
+
+
+def experiment(precision: str, recipe: str = "plain", batch: int = 64) -> Experiment:
+    return Experiment(precision=Precision(precision), step=Step(recipe=recipe), batch_size=batch)
+
+
+@pytest.fixture
+def run(record: Record) -> Callable[..., RunRecord]:
+    numbers = iter(range(1, 100))
+
+    def make(asked: Experiment, speed: float | None, environment: Environment = GPU) -> RunRecord:
+        return record(next(numbers), asked, samples_per_second=speed, environment=environment)
+
+    return make
+
+
+def report(base: RunRecord, side: RunRecord, others: Sequence[RunRecord] = ()) -> SideReport:
+    evidence = [Evidence(one, np.ones(9), ()) for one in (base, side)]
+    return compare(evidence, base.id, others=others).report(side.id)
+
+
+def split(base: RunRecord, side: RunRecord, others: Sequence[RunRecord] = ()) -> Split:
+    found = report(base, side, others).split
+    assert found is not None
+    return found
+
+
+def factors(found: Split) -> dict[str, float]:
+    return {factor.name: round(factor.ratio, 3) for factor in found.factors}
+
+
+def test_a_gain_is_split_in_both_orders_from_all_four_corners(run: Record) -> None:
+    base, side = run(experiment("fp32"), 880.0), run(experiment("fp16", "fast"), 5_001.0)
+    others = [run(experiment("fp16"), 1_663.0), run(experiment("fp32", "fast"), 1_100.0)]
+    found = split(base, side, others)
+    assert found.total == pytest.approx(5_001 / 880)
+    assert factors(found) == {"precision": 1.890, "recipe": 3.007}
+    assert [factor.name for factor in found.other_order] == ["recipe", "precision"]
+    assert found.other_order[1].ratio == pytest.approx(5_001 / 1_100)
+    assert np.prod([factor.ratio for factor in found.factors]) == pytest.approx(found.total)
+    assert np.prod([factor.ratio for factor in found.other_order]) == pytest.approx(found.total)
+    assert found.missing == () and found.versus_default is None
+    assert found.sentence == (
+        "1.89 times as fast from the precision, 3.01 times more from the fast recipe; the other way round, "
+        "1.25 times as fast from the fast recipe, 4.55 times more from the precision"
+    )
+
+
+def test_a_missing_corner_is_ready_to_be_run(run: Record) -> None:
+    base, side = run(experiment("fp32"), 880.0), run(experiment("fp16", "fast"), 5_001.0)
+    found = split(base, side)
+    assert found.factors == () and found.other_order == ()
+    assert found.missing == (experiment("fp16"), experiment("fp32", "fast"))
+    assert "without a run of FP16 AMP with the plain recipe at batch 64" in found.sentence
+    half = split(base, side, [run(experiment("fp16"), 1_663.0)])
+    assert factors(half) == {"precision": 1.890, "recipe": 3.007}
+    assert half.other_order == () and half.missing == (experiment("fp32", "fast"),)
+
+
+def test_the_verdict_says_what_of_the_gain_is_the_precisions(run: Record) -> None:
+    base, side = run(experiment("fp32"), 880.0), run(experiment("fp16", "fast"), 5_001.0)
+    verdict = report(base, side).verdict.sentence
+    assert "FP16 AMP, fast trained 5.68 times as fast as FP32, plain" in verdict
+    assert "how much of it is from the precision is not known" in verdict
+    verdict = report(base, side, [run(experiment("fp16"), 1_663.0)]).verdict.sentence
+    assert "; 1.89 times as fast from the precision, 3.01 times more from the fast recipe" in verdict
+
+
+def test_a_precision_that_costs_speed_under_a_faster_recipe_is_said_to(run: Record) -> None:
+    base, side = run(experiment("fp32"), 1_000.0), run(experiment("fp16", "fast"), 3_000.0)
+    found = split(base, side, [run(experiment("fp32", "fast"), 4_000.0)])
+    assert "4.00 times as fast from the fast recipe, 0.75 times that from the precision" in found.sentence
+
+
+def test_precision_recipe_and_batch_are_three_factors(run: Record) -> None:
+    base, side = run(experiment("fp32"), 100.0), run(experiment("fp16", "fast", 256), 800.0)
+    others = [run(experiment("fp16"), 200.0), run(experiment("fp16", "fast"), 600.0)]
+    found = split(base, side, others)
+    assert factors(found) == {"precision": 2.0, "recipe": 3.0, "batch": 1.333}
+    assert found.missing == (experiment("fp32", "fast"), experiment("fp32", "fast", 256))
+    assert "1.33 times more from the batch of 256" in found.sentence
+
+
+def test_where_only_the_precision_differs_there_is_nothing_to_split(run: Record) -> None:
+    found = report(run(experiment("fp32"), 1.0), run(experiment("fp16"), 2.0))
+    assert found.split is None
+    base = run(experiment("fp32"), 1.0)
+    assert report(base, base).split is None
+
+
+def test_where_only_the_recipe_differs_all_of_it_is_the_recipes(run: Record) -> None:
+    found = split(run(experiment("fp16"), 1_000.0), run(experiment("fp16", "fast"), 3_000.0))
+    assert factors(found) == {"recipe": 3.0} and found.missing == ()
+    assert found.sentence == "all of it from the fast recipe"
+
+
+def test_the_gain_against_pytorchs_default_is_told_where_it_is_known(run: Record) -> None:
+    base, side = run(experiment("fp32"), 880.0), run(experiment("fp16"), 1_663.0)
+    found = split(base, side, [run(experiment("default"), 1_500.0)])
+    assert found.versus_default == pytest.approx(1_663 / 1_500)
+    assert "1.11 times as fast as PyTorch's default, which has convolutions in TF32" in found.sentence
+    processor = GPU.model_copy(update={"cuda": None})
+    pair = [run(experiment("fp32"), 1.0, processor), run(experiment("bf16"), 2.0, processor)]
+    assert report(pair[0], pair[1], [run(experiment("default"), 1.0, processor)]).split is None
+
+
+def test_corners_are_runs_of_the_same_work_on_the_same_machine(run: Record) -> None:
+    base, side = run(experiment("fp32"), 880.0), run(experiment("fp16", "fast"), 5_001.0)
+    strangers = [
+        run(experiment("fp16"), 1.0, GPU.model_copy(update={"device_name": "another"})),
+        run(experiment("fp16"), 1.0, GPU.model_copy(update={"torch": "2.11"})),
+        run(experiment("fp16", batch=32), 1.0),
+        run(experiment("fp16").model_copy(update={"model": "resnet18"}), 1.0),
+        run(experiment("fp16"), None),
+    ]
+    assert split(base, side, strangers).factors == ()
+
+
+def test_what_does_not_bear_on_speed_may_differ_in_a_corner(run: Record) -> None:
+    base, side = run(experiment("fp32"), 880.0), run(experiment("fp16", "fast"), 5_001.0)
+    slower = experiment("fp16").model_copy(
+        update={"optimizer": Optimizer(learning_rate=0.1), "seed": 7, "steps": 500, "epochs": None}
+    )
+    assert factors(split(base, side, [run(slower, 1_663.0)]))["precision"] == 1.890
+
+
+def test_more_than_precision_recipe_and_batch_is_not_split(run: Record) -> None:
+    base = run(experiment("fp32"), 880.0)
+    larger = experiment("fp16", "fast").model_copy(update={"image_size": 64})
+    assert report(base, run(larger, 1.0)).split is None
+    assert report(base, run(experiment("fp16", "fast"), None)).split is None
+
+
+def test_a_corner_that_was_stopped_does_not_count(run: Record, record: Record) -> None:
+    base, side = run(experiment("fp32"), 880.0), run(experiment("fp16", "fast"), 5_001.0)
+    stopped = record(99, experiment("fp16"), status=Status.STOPPED, samples_per_second=1.0, environment=GPU)
+    assert split(base, side, [stopped]).factors == ()
+
+
+def test_what_disturbed_another_run_is_credited_to_nothing(run: Record, record: Record) -> None:
+    base, side = run(experiment("fp32"), 880.0), run(experiment("fp16", "fast"), 5_001.0)
+    told = {"samples_per_second": 1.0, "environment": GPU}
+    others = [
+        record(90, experiment("fp16"), speed_note="the card's clocks were held down by heat", **told),
+        record(91, experiment("fp16"), other_programs_mib=9_000.0, **told),
+        run(experiment("fp16"), 1.0, GPU.model_copy(update={"driver": "580"})),
+    ]
+    assert split(base, side, others).factors == ()
+
+
+def test_a_saved_run_that_cannot_be_read_is_no_corner(run: Record) -> None:
+    base, side = run(experiment("fp32"), 880.0), run(experiment("fp16", "fast"), 5_001.0)
+    newer = replace(run(experiment("fp16"), 1.0))
+    newer.__dict__["experiment"] = Text('{"from_a_newer_version": 1}')
+    assert split(base, side, [newer, run(experiment("fp16"), 1_663.0)]).factors != ()
+
+
+def test_the_factors_make_up_the_ratio_that_the_verdict_tells(record: Record) -> None:
+    drift = [1_000.0, 1_300.0, 700.0]
+    evidence = [
+        Evidence(
+            record(
+                2 * seed + place,
+                asked.model_copy(update={"seed": seed}),
+                comparison="c",
+                environment=GPU,
+                samples_per_second=speed * gain,
+            ),
+            np.ones(9),
+            (),
+        )
+        for seed, speed in enumerate(drift)
+        for place, (asked, gain) in enumerate(
+            ((experiment("fp32"), 1.0), (experiment("fp16", "fast"), 5.0 + 0.3 * seed))
+        )
+    ]
+    corner = record(50, experiment("fp16"), environment=GPU, samples_per_second=1_800.0)
+    found = compare(evidence, evidence[0].run.id, others=[corner]).reports[1]
+    assert found.split is not None and found.verdict.speedup is not None
+    assert math.prod(factor.ratio for factor in found.split.factors) == pytest.approx(found.verdict.speedup)
+    assert found.split.total == pytest.approx(found.verdict.speedup)

@@ -1,0 +1,200 @@
+"""The verdict is true to the figures, and names the likely reason where AMP gained nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from engine.events import Environment
+from engine.experiment import Experiment, Precision
+from engine.records.comparison import compare
+from engine.records.evidence import Evidence
+from engine.records.record import RunRecord
+from engine.records.verdict import Verdict
+
+Record = Callable[..., RunRecord]
+GPU = Environment(
+    device_name="a GPU",
+    device_memory_mib=1,
+    torch="2.15",
+    cuda="13.0",
+    python="3.13",
+    os="Linux",
+    ammeter="0",
+)
+
+
+def verdicts(
+    record: Record,
+    base: list[dict[str, Any]],
+    other: list[dict[str, Any]],
+    *,
+    base_precision: Precision = Precision.FP32,
+    notes: tuple[str, ...] = (),
+    **settings: Any,
+) -> tuple[Verdict, Verdict]:
+    """The verdicts on runs of the baseline and of FP16 AMP with these figures, seeds from 0."""
+    evidence = []
+    for first, precision, figures in ((0, base_precision, base), (50, Precision.FP16, other)):
+        for seed, one in enumerate(figures):
+            asked = Experiment(precision=precision, seed=seed, **settings)
+            run = record(first + seed, asked, comparison="c", environment=GPU, **one)
+            evidence.append(Evidence(run, np.ones(9), (), notes))
+    reports = compare(evidence, evidence[0].run.id).reports
+    return reports[0].verdict, reports[1].verdict
+
+
+def figures(
+    speed: float, memory: float | None = None, accuracy: float | None = None, **more: Any
+) -> dict[str, Any]:
+    return {
+        "samples_per_second": speed,
+        "peak_allocated_mib": memory,
+        "final_validation_accuracy": accuracy,
+        **more,
+    }
+
+
+def test_with_repeats_the_verdict_has_an_interval_and_a_spread(record: Record) -> None:
+    base, other = verdicts(
+        record,
+        [figures(880, 10_000, 0.881), figures(884, 10_000, 0.885), figures(878, 10_000, 0.883)],
+        [figures(1_663, 5_600, 0.880), figures(1_668, 5_600, 0.882), figures(1_661, 5_600, 0.881)],
+    )
+    assert other.speedup_ci is not None
+    low, high = other.speedup_ci
+    assert other.sentence == (
+        f"FP16 AMP trained 1.89 times as fast as FP32 (95 % interval {low:.2f} to {high:.2f}) in 56 % of the "
+        "memory; accuracy 88.1 % against 88.3 %, within run-to-run spread."
+    )
+    assert other.accuracy == "accuracy 88.1 % against 88.3 %, within run-to-run spread"
+    assert other.speedup == pytest.approx(1.89, abs=0.01) and other.memory_ratio == pytest.approx(0.56)
+    assert base.sentence == (
+        "FP32 is the baseline: it trained 880 samples a second and reached an accuracy of 88.3 %."
+    )
+    assert (base.speedup, base.speedup_ci) == (1.0, None)
+
+
+def test_with_one_run_each_no_interval_and_no_spread_is_claimed(record: Record) -> None:
+    other = verdicts(record, [figures(1_000, 100, 0.843)], [figures(1_420, 91, 0.841)])[1]
+    assert other.speedup_ci is None
+    assert other.sentence == (
+        "FP16 AMP trained 1.42 times as fast as FP32 (one run each, so no interval) in 91 % of the memory; "
+        "accuracy 84.1 % against 84.3 %, no spread known."
+    )
+
+
+def test_repeats_of_one_side_alone_give_no_interval(record: Record) -> None:
+    other = verdicts(record, [figures(1_000)], [figures(1_400), figures(1_410)])[1]
+    assert "(too few repeats for an interval)" in other.sentence
+
+
+def test_an_interval_around_one_is_said_to_show_no_difference(record: Record) -> None:
+    other = verdicts(record, [figures(1_000), figures(1_010)], [figures(1_008), figures(1_001)])[1]
+    assert "so no difference is shown" in other.sentence
+
+
+def test_an_accuracy_outside_the_spread_is_called_so(record: Record) -> None:
+    other = verdicts(
+        record,
+        [figures(1, None, 0.88), figures(1, None, 0.881)],
+        [figures(2, None, 0.80), figures(2, None, 0.801)],
+    )[1]
+    assert other.accuracy == "accuracy 80.1 % against 88.0 %, more apart than repeats are"
+
+
+def test_without_an_accuracy_the_loss_is_told(record: Record) -> None:
+    other = verdicts(record, [figures(1, final_train_loss=0.5)], [figures(2, final_train_loss=float("nan"))])[
+        1
+    ]
+    assert other.accuracy == "final training loss NaN against 0.500, no spread known"
+
+
+def test_without_a_speed_there_is_no_speed_up(record: Record) -> None:
+    other = verdicts(record, [figures(1)], [{"speed_note": "It was stopped"}])[1]
+    assert other.speedup is None
+    assert other.sentence == (
+        "FP16 AMP and FP32 cannot be compared in speed: “Run 50” (FP16 AMP) has no speed: it was stopped."
+    )
+
+
+@pytest.mark.parametrize(
+    ("more", "settings", "words"),
+    [
+        ({"data_wait_fraction": 0.43}, {}, "the training waited for data 43 % of the time"),
+        (
+            {"gpu_utilization_percent": 45.0},
+            {"batch_size": 8},
+            "the GPU was busy 45 % of the time, so a batch of 8 is too small to fill it",
+        ),
+        ({}, {"batch_size": 63}, "the batch of 63 is not a multiple of 8, which Tensor Cores need"),
+        (
+            {},
+            {"model": "causal-lm-tiny", "num_classes": 32_001, "sequence_length": 500},
+            "the vocabulary of 32,001 and the sequence length of 500 are not multiples of 8",
+        ),
+    ],
+)
+def test_a_slower_side_has_its_likely_reason_from_its_own_figures(
+    record: Record, more: dict[str, Any], settings: dict[str, Any], words: str
+) -> None:
+    other = verdicts(record, [figures(1_000)], [figures(710, **more)], **settings)[1]
+    assert other.reason is not None and words in other.reason
+    assert other.sentence.startswith("FP16 AMP trained 0.71 times as fast as FP32")
+    assert other.sentence.endswith(f" It was slower here, likely since {other.reason}.")
+
+
+@pytest.mark.parametrize(
+    ("note", "reason"),
+    [
+        (
+            "FP16 AMP on a GPU: without Tensor Cores FP16 saves memory but hardly any time.",
+            "without Tensor Cores FP16 saves memory but hardly any time",
+        ),
+        (
+            "FP16 AMP on a CPU: slow here, since most CPUs do not compute in FP16.",
+            "FP16 AMP is slow here, since most CPUs do not compute in FP16",
+        ),
+        ("BF16 AMP on a CPU: slow here.", None),
+        ("FP16 AMP on a GPU: gradients too small for FP16 become zero.", None),
+    ],
+)
+def test_what_the_device_lacks_is_the_reason(record: Record, note: str, reason: str | None) -> None:
+    assert verdicts(record, [figures(1_000)], [figures(900)], notes=(note,))[1].reason == reason
+
+
+def test_little_gain_over_tf32_is_no_wonder(record: Record) -> None:
+    tf32 = Precision.TF32
+    other = verdicts(record, [figures(1_000)], [figures(1_050)], base_precision=tf32)[1]
+    assert other.reason == "TF32 computes on Tensor Cores too"
+    assert other.sentence.endswith("It gained little here, likely since TF32 computes on Tensor Cores too.")
+
+
+def test_a_good_gain_needs_no_reason(record: Record) -> None:
+    assert verdicts(record, [figures(1_000)], [figures(1_900, data_wait_fraction=0.5)])[1].reason is None
+
+
+def test_an_unknown_reason_is_not_made_up(record: Record) -> None:
+    other = verdicts(record, [figures(1_000)], [figures(900)])[1]
+    assert other.reason is None and "likely" not in other.sentence
+
+
+def test_where_no_difference_is_shown_amp_is_not_called_slower(record: Record) -> None:
+    other = verdicts(
+        record,
+        [figures(1_000), figures(1_010), figures(990)],
+        [figures(980, data_wait_fraction=0.4), figures(1_000), figures(995)],
+    )[1]
+    assert "so no difference is shown" in other.sentence
+    assert "It gained little here" in other.sentence and "slower" not in other.sentence
+
+
+def test_pictures_and_texts_have_no_common_speed(record: Record) -> None:
+    picture = record(1, Experiment(), samples_per_second=1_000.0)
+    text = record(2, Experiment(model="causal-lm-tiny"), samples_per_second=100.0)
+    found = compare([Evidence(run, np.ones(9), ()) for run in (picture, text)], picture.id).report(text.id)
+    assert found.verdict.speedup is None
+    assert "cannot be compared in speed: a sample is not the same thing to both." in found.verdict.sentence
