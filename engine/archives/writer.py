@@ -1,0 +1,138 @@
+"""Writes runs whole into one `.zip`. The same runs give the same bytes."""
+
+from __future__ import annotations
+
+import hashlib
+import zipfile
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+import numpy as np
+
+from engine import __version__
+from engine.archives.checks import CONTROLS
+from engine.archives.layout import (
+    EVENTS,
+    FORMAT,
+    MANIFEST,
+    MOST_BYTES,
+    MOST_BYTES_IN_ALL,
+    MOST_EVENTS,
+    MOST_RATIO,
+    MOST_RUNS,
+    RECORD,
+    SAMPLES,
+    SMALL_BYTES,
+    ComparisonEntry,
+    FileEntry,
+    Manifest,
+    RecordPart,
+    member,
+)
+from engine.events import to_line
+from engine.problem import ProblemError, request_problem
+from engine.records.record import ComparisonRecord
+from engine.records.whole_runs import WholeRun
+
+# the earliest that a .zip can tell: when the archive was written is no part of it
+_NO_DATE = (1980, 1, 1, 0, 0, 0)
+_PLAIN_FILE = 0o100644 << 16
+_UNIX = 3
+# float64 columns hardly shrink any further, and level 1 is three times as quick
+_LEVEL = 1
+
+
+def write_runs(runs: Callable[[], Iterable[WholeRun]], path: Path) -> None:
+    """Writes runs into a new file at `path`, one in memory at a time; `runs` may be asked for them twice.
+
+    Raises ProblemError for more than an archive may hold, OSError where the file cannot be written.
+    """
+    unpacked = _write(runs(), path, zipfile.ZIP_DEFLATED)
+    if unpacked > SMALL_BYTES + MOST_RATIO * path.stat().st_size:
+        # such runs shrink as only a bomb does, and would be refused as one
+        _write(runs(), path, zipfile.ZIP_STORED)
+
+
+def _write(runs: Iterable[WholeRun], path: Path, compression: int) -> int:
+    """Writes the archive; its size unpacked, in bytes."""
+    ids: list[str] = []
+    files: list[FileEntry] = []
+    comparisons: dict[str, ComparisonEntry] = {}
+    with zipfile.ZipFile(path, "w") as archive:
+        for run in runs:
+            ids.append(run.record.id)
+            if run.comparison is not None:
+                comparisons[run.comparison.id] = _comparison(run.comparison)
+            for part, data in _parts(run):
+                files.append(_put(archive, member(run.record.id, part), data, compression))
+                _check_size(run, part, len(data), sum(file.bytes for file in files))
+        if len(ids) > MOST_RUNS:
+            _too_much(f"{len(ids):,} runs are more than one archive may hold ({MOST_RUNS:,})")
+        manifest = Manifest(
+            format=FORMAT,
+            ammeter=__version__,
+            runs=tuple(ids),
+            comparisons=tuple(comparisons.values()),
+            files=tuple(files),
+        )
+        _put(archive, MANIFEST, manifest.model_dump_json(indent=1).encode(), compression)
+    return sum(file.bytes for file in files)
+
+
+def _comparison(record: ComparisonRecord) -> ComparisonEntry:
+    return ComparisonEntry(id=record.id, title=_cleaned(record.title), created=record.created)
+
+
+def _parts(run: WholeRun) -> Iterator[tuple[str, bytes]]:
+    yield RECORD, _record(run).model_dump_json(indent=1).encode()
+    if len(run.events) > MOST_EVENTS:
+        _too_much(f"{run.record.name} has more remarks than an archive may hold ({MOST_EVENTS:,})")
+    yield EVENTS, b"".join(to_line(event) for event in run.events)
+    yield SAMPLES, b"".join(np.ascontiguousarray(values, "<f8").tobytes() for values in run.columns.values())
+
+
+def _record(run: WholeRun) -> RecordPart:
+    record = run.record
+    return RecordPart(
+        id=record.id,
+        name=_cleaned(record.name),
+        status=record.status,
+        label=None if record.label is None else _cleaned(record.label),
+        comparison=run.comparison.id if run.comparison else None,
+        created=record.created,
+        started=record.started,
+        ended=record.ended,
+        experiment=record.experiment,
+        environment=record.environment,
+        summary=record.summary,
+        problem=record.problem,
+        detail=record.detail,
+        total_steps=record.total_steps,
+        tags=record.tags,
+        note=record.note,
+        columns=tuple(run.columns),
+        rows=len(next(iter(run.columns.values()), ())),
+    )
+
+
+def _put(archive: zipfile.ZipFile, name: str, data: bytes, compression: int) -> FileEntry:
+    info = zipfile.ZipInfo(name, date_time=_NO_DATE)
+    info.external_attr, info.create_system, info.compress_type = _PLAIN_FILE, _UNIX, compression
+    archive.writestr(info, data, compresslevel=_LEVEL)
+    return FileEntry(name=name, bytes=len(data), sha256=hashlib.sha256(data).hexdigest())
+
+
+def _cleaned(name: str) -> str:
+    return CONTROLS.sub("\N{REPLACEMENT CHARACTER}", name)[:10_000]
+
+
+def _check_size(run: WholeRun, part: str, size: int, in_all: int) -> None:
+    if size > MOST_BYTES[part]:
+        _too_much(f"{run.record.name} is larger than a run in an archive may be")
+    if in_all + MOST_BYTES[MANIFEST] > MOST_BYTES_IN_ALL:
+        _too_much(f"These runs are more than one archive may hold ({MOST_BYTES_IN_ALL // 2**20:,} MiB)")
+
+
+def _too_much(sentence: str) -> None:
+    remedy = "Export fewer runs at a time, or as .csv."
+    raise ProblemError(request_problem(f"{sentence}.", remedy, key="run"))

@@ -1,0 +1,110 @@
+"""The charts of a comparison: bars of throughput and memory, curves of loss and accuracy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from engine.exports.bar_chart import Bar, bar_chart
+from engine.exports.chart_names import By, ChartName
+from engine.exports.content import Content
+from engine.exports.curve_chart import Frame, curve_chart, furthest, label_room
+from engine.exports.curves import Curve, accuracy_curves, loss_curves
+from engine.exports.drawing import Drawing
+from engine.exports.side_looks import SideLook, side_looks
+from engine.records.cells import Cell, FigureRow
+from engine.records.figures import Figure
+from engine.records.sides import Side
+
+_HEIGHT = 260.0
+
+
+@dataclass(frozen=True)
+class Chart:
+    """One chart with its title; `draw` makes it so many pixels wide. Bars name their sides themselves.
+
+    `against` says what curves are laid over ("by step"), `legend` whose they are; both are empty for bars.
+    """
+
+    name: ChartName
+    title: str
+    unit: str
+    against: str
+    legend: tuple[Side, ...]
+    draw: Callable[[float], Drawing]
+
+
+class Charts:
+    """All that can be drawn of a content; the samples are read once, when it is made."""
+
+    def __init__(self, content: Content) -> None:
+        self.sides = content.comparison.sides
+        self.looks: dict[str, SideLook] = side_looks(self.sides)
+        self.loss: tuple[Curve, ...] = loss_curves(content)
+        self.accuracy: tuple[Curve, ...] = accuracy_curves(content)
+        self._rows = {row.figure.name: row for row in content.comparison.figures}
+        began = (content.started(run.id) for run in content.runs)
+        self.loss_unit = next((one.loss_unit for one in began if one is not None), "")
+
+    def chart(self, name: ChartName, by: By = "step") -> Chart | None:
+        """The chart of that name; None where the runs have nothing to draw in it."""
+        if name == "throughput":
+            return self._bars(name, "samples_per_second")
+        if name == "memory":
+            return self._bars(name, "peak_memory")
+        title, unit = ("Training loss", self.loss_unit) if name == "loss" else ("Validation accuracy", "%")
+        curves = self._curves(name)
+        if not curves:
+            return None
+        shown = {curve.side.id for curve in curves}
+        legend = tuple(side for side in self.sides if side.id in shown)
+
+        def draw(width: float) -> Drawing:
+            return self.curve_drawing(name, by, width)[0]
+
+        return Chart(name, title, unit, _AGAINST[by], legend, draw)
+
+    def curve_drawing(self, name: ChartName, by: By, width: float) -> tuple[Drawing, Frame]:
+        """The loss or the accuracy, and where its data lie: the same across in both, for one crosshair."""
+        curves = self._curves(name)
+        what = "Training loss" if name == "loss" else "Validation accuracy in per cent"
+        against = {"step": "training step", "seconds": "seconds", "samples": "samples trained on"}[by]
+        titles = ", ".join(side.title for side in self.sides)
+        description = f"{what} against {against}: {titles}."
+        size = (width, min(_HEIGHT, 0.62 * width + 30))
+        room = max(label_room(self.loss), label_room(self.accuracy))
+        x_end = furthest((*self.loss, *self.accuracy), by)
+        return curve_chart(curves, self.looks, by, size, room, x_end, description)
+
+    def _curves(self, name: ChartName) -> tuple[Curve, ...]:
+        return self.loss if name == "loss" else self.accuracy
+
+    def _bars(self, name: ChartName, figure_name: str) -> Chart | None:
+        row = self._rows[figure_name]
+        if all(cell.value is None for cell in row.cells):
+            return None
+        figure = row.figure
+        unit = f"{figure.unit}{_certainty(row)}"
+        bars = tuple(self._bar(side, cell, figure) for side, cell in zip(self.sides, row.cells, strict=True))
+        told = ", ".join(f"{bar.title} {bar.note} {bar.text}" for bar in bars)
+        description = f"{figure.title} in {figure.unit}: {told}."
+        return Chart(name, figure.title, unit, "", (), lambda width: bar_chart(bars, width, description))
+
+    def _bar(self, side: Side, cell: Cell, figure: Figure) -> Bar:
+        title, _comma, note = side.title.partition(", ")
+        missing = "no speed" if figure.name == "samples_per_second" else "not measured"
+        text = missing if cell.value is None else figure.text(cell.value)
+        return Bar(self.looks[side.id], title, note, cell.value, text, cell.interval)
+
+
+_AGAINST: dict[By, str] = {"step": "by step", "seconds": "against time", "samples": "by samples"}
+
+
+def _certainty(row: FigureRow) -> str:
+    """What the whiskers are."""
+    kinds = {cell.interval_kind for cell in row.cells if cell.interval is not None}
+    if kinds == {"repeats"}:
+        return ", 95 % interval over repeats"
+    if kinds == {"within run"}:
+        return ", whiskers: within the run"
+    return ", whiskers: repeats, or within the run" if kinds else ""

@@ -1,0 +1,172 @@
+"""A picture as a list of shapes, which a page, a PDF and a bitmap each paint in their own way.
+
+Lengths are in CSS pixels from the top left. An ink is the name of a colour in `resources.looks`: a token such
+as "text", a precision such as "fp16", or "fp16-dim" for its pale form.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from importlib import resources
+from typing import Literal
+
+from PIL import ImageFont
+
+from resources.looks import Palette
+
+Point = tuple[float, float]
+Anchor = Literal["start", "middle", "end"]
+
+
+@dataclass(frozen=True)
+class Stroke:
+    """A line through points; `dash` is in pixels on and off."""
+
+    points: tuple[Point, ...]
+    ink: str
+    width: float = 1.0
+    dash: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
+class Fill:
+    """A filled polygon; with an `edge` its outline is drawn in that ink."""
+
+    points: tuple[Point, ...]
+    ink: str
+    edge: str | None = None
+    opacity: float = 1.0
+
+
+@dataclass(frozen=True)
+class Box:
+    """A filled rectangle."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+    ink: str
+
+
+@dataclass(frozen=True)
+class Dot:
+    """A filled circle; with an `edge` its outline is drawn in that ink."""
+
+    x: float
+    y: float
+    radius: float
+    ink: str
+    edge: str | None = None
+
+
+@dataclass(frozen=True)
+class Words:
+    """Text whose baseline begins, is centred or ends at (x, y); `weight` as in CSS."""
+
+    x: float
+    y: float
+    text: str
+    ink: str
+    size: float
+    weight: int = 400
+    anchor: Anchor = "start"
+
+
+Shape = Stroke | Fill | Box | Dot | Words
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A picture; `description` says in a sentence what it shows, for who cannot see it."""
+
+    width: float
+    height: float
+    shapes: tuple[Shape, ...]
+    description: str = ""
+
+
+def colour(palette: Palette, ink: str) -> str:
+    """What an ink is in a theme, as "#RRGGBB"."""
+    name, dim = ink.removesuffix("-dim"), ink.endswith("-dim")
+    if name in palette.precisions:
+        look = palette.precisions[name]
+        return look.dim if dim else look.color
+    return str(getattr(palette, name))
+
+
+def marker(symbol: str, x: float, y: float, size: float, ink: str, *, hollow: bool = False) -> Shape:
+    """The mark of a precision, by the name that `resources.looks` has for it; a hollow one is an outline."""
+    inside, edge = ("bg1", ink) if hollow else (ink, None)
+    if symbol == "o":
+        return Dot(x, y, size / 2, inside, edge)
+    outline = tuple((x + across * size, y + down * size) for across, down in _OUTLINES[symbol])
+    return Fill(outline, inside, edge)
+
+
+_OUTLINES: dict[str, tuple[Point, ...]] = {
+    "s": ((-0.45, -0.45), (0.45, -0.45), (0.45, 0.45), (-0.45, 0.45)),
+    "t1": ((0.0, -0.55), (0.55, 0.45), (-0.55, 0.45)),
+    "t": ((0.0, 0.55), (0.55, -0.45), (-0.55, -0.45)),
+    "d": ((0.0, -0.6), (0.5, 0.0), (0.0, 0.6), (-0.5, 0.0)),
+    "+": tuple(
+        (a / 6, b / 6)
+        for a, b in (
+            *((-1, -3), (1, -3), (1, -1), (3, -1), (3, 1), (1, 1)),
+            *((1, 3), (-1, 3), (-1, 1), (-3, 1), (-3, -1), (-1, -1)),
+        )
+    ),
+}
+
+
+def moved(shapes: Iterable[Shape], right: float, down: float) -> tuple[Shape, ...]:
+    """The shapes at another place."""
+    return tuple(_moved(shape, right, down) for shape in shapes)
+
+
+def _moved(shape: Shape, right: float, down: float) -> Shape:
+    if isinstance(shape, Stroke | Fill):
+        return replace(shape, points=tuple((x + right, y + down) for x, y in shape.points))
+    return replace(shape, x=shape.x + right, y=shape.y + down)
+
+
+def text_width(text: str, size: float, weight: int = 400) -> float:
+    """How wide the text is in the program's font, in pixels."""
+    return float(_font(weight).getlength(text)) * size / _MEASURED_AT
+
+
+def shortened(text: str, room: float, size: float, weight: int = 400) -> str:
+    """The text, cut with an ellipsis where it is wider than `room` pixels."""
+    if text_width(text, size, weight) <= room:
+        return text
+    return next(
+        (
+            f"{text[:length].rstrip()}…"
+            for length in range(len(text) - 1, 0, -1)
+            if text_width(f"{text[:length]}…", size, weight) <= room
+        ),
+        "…",
+    )
+
+
+_MEASURED_AT = 64
+
+
+@lru_cache(maxsize=8)
+def _font(weight: int) -> ImageFont.FreeTypeFont:
+    with resources.as_file(resources.files("resources") / "fonts" / font_file(weight)) as file:
+        return ImageFont.truetype(str(file), _MEASURED_AT, layout_engine=ImageFont.Layout.BASIC)
+
+
+def font_file(weight: int) -> str:
+    """The file in resources/fonts of the weight nearest to `weight`."""
+    names = {
+        400: "Inter-Regular.otf",
+        500: "Inter-Medium.otf",
+        600: "Inter-SemiBold.otf",
+        700: "Inter-Bold.otf",
+    }
+    return names[min(names, key=lambda one: math.fabs(one - weight))]

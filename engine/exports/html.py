@@ -1,0 +1,205 @@
+"""The report as one web page: nothing is fetched, and nothing in it can run but its own script."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import fields
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import jinja2
+from markupsafe import Markup
+
+from engine.exports.chart_names import BYS, By, ChartName
+from engine.exports.charts import Charts
+from engine.exports.content import Content
+from engine.exports.curve_chart import furthest
+from engine.exports.curves import Curve
+from engine.exports.drawing import Drawing
+from engine.exports.phrases import phrases
+from engine.exports.report import Answer, report_of, untold_words
+from engine.exports.svg import printable, svg
+from engine.records.sides import Side
+from resources.looks import DARK, LIGHT, Palette
+
+_SIZES = {"wide": 926.0, "medium": 600.0, "narrow": 372.0}
+_HALF_SIZES = {"wide": 440.0, "medium": 600.0, "narrow": 372.0}
+
+
+def write_html(content: Content, path: Path) -> None:
+    """Writes the page; it opens from a mail, in light and dark, and without scripts."""
+    path.write_text(page(content), encoding="utf-8")
+
+
+def page(content: Content) -> str:
+    """The whole page as text."""
+    report, charts = report_of(content), Charts(content)
+    style = _variables() + _part("report.css")
+    script = _part("report.js")
+    environment = jinja2.Environment(
+        autoescape=True, undefined=jinja2.StrictUndefined, finalize=_printable, trim_blocks=True
+    )
+    return environment.from_string(_part("report.html")).render(
+        report=report,
+        untold=untold_words(report),
+        version=content.version,
+        lead=report.answers[0].side.id if len(report.sides) > 1 else None,
+        policy=_policy(style, script),
+        style=Markup(style),
+        script=Markup(script),
+        data=_json(_read_out(charts)),
+        bars=_bars(charts),
+        curves=_curves(charts),
+        sentence=lambda answer: _sentence(answer),
+        mark=lambda side: _mark(charts, side),
+        sample=lambda side: _sample(charts, side),
+    )
+
+
+def _part(name: str) -> str:
+    return (resources.files("resources") / "report" / name).read_text(encoding="utf-8")
+
+
+def _printable(value: object) -> object:
+    # control characters and lone surrogates of a name would make the page no valid text
+    return printable(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def _policy(style: str, script: str) -> str:
+    return (
+        f"default-src 'none'; style-src '{_digest(style)}'; script-src '{_digest(script)}';"
+        " base-uri 'none'; form-action 'none'"
+    )
+
+
+def _digest(text: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+def _variables() -> str:
+    dark = f"@media screen and (prefers-color-scheme: dark) {{ :root {{ {_colours(DARK)} }} }}"
+    titles = " ".join(f".t-{name} {{ color: {_variable(name)}; }}" for name in LIGHT.precisions)
+    return f":root {{ {_colours(LIGHT)} }}\n{dark}\n{titles}\n"
+
+
+def _colours(palette: Palette) -> str:
+    tokens = {one.name: getattr(palette, one.name) for one in fields(palette)}
+    inks = {name: value for name, value in tokens.items() if str(value).startswith("#")}
+    for name, look in palette.precisions.items():
+        inks |= {name: look.color, f"{name}-dim": look.dim}
+    return " ".join(f"--{name.replace('_', '-')}: {value};" for name, value in inks.items())
+
+
+def _variable(ink: str) -> str:
+    return f"var(--{ink})"
+
+
+def _sentence(answer: Answer) -> Markup:
+    parts = []
+    for phrase in phrases(answer.sentence, answer.side.title):
+        text = Markup.escape(printable(phrase.text).replace(" %", "\N{NO-BREAK SPACE}%"))
+        if phrase.role == "title":
+            colour = f"t-{answer.side.precision.value}"
+            parts.append(Markup('<b class="{}"><bdi>{}</bdi></b>').format(colour, text))
+        elif phrase.role == "strong":
+            parts.append(Markup("<b>{}</b>").format(text))
+        elif phrase.role == "aside":
+            parts.append(Markup('<span class="aside">{}</span>').format(text))
+        else:
+            parts.append(text)
+    return Markup("").join(parts)
+
+
+def _mark(charts: Charts, side: Side) -> Markup:
+    drawing = Drawing(12, 12, (charts.looks[side.id].mark(6, 6, 9),))
+    return _hidden(drawing, "mark")
+
+
+def _sample(charts: Charts, side: Side) -> Markup:
+    drawing = Drawing(26, 12, charts.looks[side.id].sample(1, 6))
+    return _hidden(drawing, "sample")
+
+
+def _hidden(drawing: Drawing, name: str) -> Markup:
+    """A small picture that stands beside the words for it."""
+    return Markup(svg(drawing, _variable, {"class": name, "aria-hidden": "true"}))
+
+
+def _bars(charts: Charts) -> list[dict[str, Any]]:
+    found = [one for name in ("throughput", "memory") if (one := charts.chart(name)) is not None]
+    return [
+        {
+            "title": chart.title,
+            "unit": chart.unit,
+            "pictures": [
+                (size, Markup(svg(chart.draw(width), _variable))) for size, width in _HALF_SIZES.items()
+            ],
+        }
+        for chart in found
+    ]
+
+
+def _curves(charts: Charts) -> list[dict[str, Any]]:
+    names: tuple[ChartName, ...] = ("loss", "accuracy")
+    found = [one for name in names if (one := charts.chart(name)) is not None]
+    return [
+        {
+            "name": chart.name,
+            "title": chart.title,
+            "unit": chart.unit,
+            "sides": chart.legend,
+            "sizes": [
+                (size, [(by, _plot(charts, chart.name, by, width)) for by in BYS])
+                for size, width in _SIZES.items()
+            ],
+        }
+        for chart in found
+    ]
+
+
+def _plot(charts: Charts, name: ChartName, by: By, width: float) -> Markup:
+    drawing, frame = charts.curve_drawing(name, by, width)
+    place = {edge: f"{getattr(frame, edge):.1f}" for edge in ("left", "right", "top", "bottom")}
+    return Markup(svg(drawing, _variable, {"data-by": by, **{f"data-{k}": v for k, v in place.items()}}))
+
+
+def _read_out(charts: Charts) -> dict[str, Any]:
+    """What the crosshair reads: the line of each side's first run that has one."""
+    both = (*charts.loss, *charts.accuracy)
+    shown = {"loss": (charts.loss, 3), "accuracy": (charts.accuracy, 1)}
+    return {
+        "ends": {by: furthest(both, by) for by in BYS},
+        "charts": {
+            name: {
+                side.id: _curve_data(curve, digits)
+                for side in charts.sides
+                if (curve := _first(curves, side)) is not None
+            }
+            for name, (curves, digits) in shown.items()
+        },
+    }
+
+
+def _first(curves: tuple[Curve, ...], side: Side) -> Curve | None:
+    return next((curve for curve in curves if curve.side.id == side.id), None)
+
+
+def _curve_data(curve: Curve, digits: int) -> dict[str, Any]:
+    line = curve.line
+    return {
+        "step": [int(step) for step in line.steps],
+        "seconds": [round(float(second), 3) for second in line.seconds],
+        "value": [round(float(one), 4) if math.isfinite(one) else None for one in line.values],
+        "samples_a_step": curve.run.experiment.step_samples,
+        "digits": digits,
+    }
+
+
+def _json(value: Mapping[str, Any]) -> Markup:
+    # "</script>" would end the element that holds it
+    return Markup(json.dumps(value, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c"))

@@ -1,0 +1,159 @@
+"""The report as a PDF: A4, text that can be selected, charts as lines, fonts within."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from engine.exports.charts import Charts
+from engine.exports.content import Content
+from engine.exports.drawing import Drawing
+from engine.exports.pdf_drawing import SCALE
+from engine.exports.pdf_page import Pages, TableCell
+from engine.exports.phrases import phrases
+from engine.exports.report import Answer, Report, report_of, untold_words
+from engine.exports.report_tables import FigureLine
+from engine.exports.sheet import panel
+from resources.looks import LIGHT
+
+_GAP = 18.0
+_SIDES_A_TABLE = 4
+
+
+def write_pdf(content: Content, path: Path) -> None:
+    """Writes the report in the order of the page in HTML; letters that no font has become boxes."""
+    report, charts = report_of(content), Charts(content)
+    with tempfile.TemporaryDirectory() as fonts:
+        pages = Pages(report.made, Path(fonts))
+        pages.set_title(pages.letters.shown(report.title))
+        pages.set_creator(f"Ammeter {content.version}")
+        pages.set_lang("en")
+        pages.set_creation_date(content.created)
+        _answers(pages, report)
+        _figures(pages, report)
+        _charts(pages, charts)
+        _settings(pages, report)
+        _method(pages, report)
+        _runs(pages, report)
+        path.write_bytes(bytes(pages.output()))
+
+
+def _answers(pages: Pages, report: Report) -> None:
+    pages.paragraph(report.subject, 9)
+    pages.gap(6)
+    for place, answer in enumerate(report.answers):
+        _answer(pages, answer, 19 if place == 0 else 11)
+    if report.untold:
+        pages.paragraph(untold_words(report), 9.5)
+    if report.doubts:
+        pages.gap(8)
+        pages.heading("Not clean")
+        for doubt in report.doubts:
+            pages.paragraph(f"• {doubt}")
+    pages.gap(16)
+
+
+def _answer(pages: Pages, answer: Answer, size: float) -> None:
+    title_colour = LIGHT.look(answer.side.precision).color
+    pages.room(4 * size)
+    pages.sentence(phrases(answer.sentence, answer.side.title), size, title_colour)
+    for note in answer.notes:
+        pages.gap(2)
+        pages.paragraph(note, 9.5)
+    pages.gap(6)
+
+
+def _figures(pages: Pages, report: Report) -> None:
+    against = f", with ratios to {report.baseline.title}" if len(report.sides) > 1 else ""
+    for first in range(0, len(report.sides) if report.figures else 0, _SIDES_A_TABLE):
+        chosen = slice(first, first + _SIDES_A_TABLE)
+        titles = [side.title for side in report.sides[chosen]]
+        pages.heading(f"Figures{against}")
+        pages.rows(
+            ["Metric", *titles],
+            [[TableCell(_metric(line)), *_cells(line, chosen)] for line in report.figures],
+            [1.3, *[1.0] * len(titles)],
+            ["LEFT", *["RIGHT"] * len(titles)],
+        )
+        pages.gap(14)
+
+
+def _metric(line: FigureLine) -> str:
+    return f"{line.title}, {line.unit}" if line.unit else line.title
+
+
+def _cells(line: FigureLine, chosen: slice) -> list[TableCell]:
+    return [
+        TableCell(f"{cell.value}   {cell.beside}" if cell.beside else cell.value, small=cell.interval)
+        for cell in line.cells[chosen]
+    ]
+
+
+def _charts(pages: Pages, charts: Charts) -> None:
+    half = (pages.epw - _GAP) / 2 / SCALE
+    wanted = (
+        (charts.chart("throughput"), charts.chart("memory")),
+        (charts.chart("loss", "step"), charts.chart("loss", "seconds")),
+        (charts.chart("accuracy", "step"), charts.chart("accuracy", "seconds")),
+    )
+    for pair in wanted:
+        drawings = [panel(chart, charts, half) for chart in pair if chart is not None]
+        if drawings:
+            _pair(pages, drawings)
+
+
+def _pair(pages: Pages, drawings: Sequence[Drawing]) -> None:
+    pages.drawings(drawings, _GAP)
+    pages.gap(16)
+
+
+def _settings(pages: Pages, report: Report) -> None:
+    for first in range(0, len(report.sides) if report.differing else 0, _SIDES_A_TABLE):
+        chosen = slice(first, first + _SIDES_A_TABLE)
+        titles = [side.title for side in report.sides[chosen]]
+        pages.heading("What differs")
+        pages.rows(
+            ["Setting", *titles],
+            [[TableCell(one.title), *map(TableCell, one.values[chosen])] for one in report.differing],
+            [1.3, *[1.0] * len(titles)],
+            ["LEFT"] * (1 + len(titles)),
+        )
+        pages.gap(14)
+    if report.shared:
+        pages.heading("Settings that all share" if report.differing else "Settings")
+        _pairs(pages, [(line.title, line.values[0]) for line in report.shared])
+
+
+def _pairs(pages: Pages, pairs: Iterable[tuple[str, str]]) -> None:
+    """Names and values, two of each on a row."""
+    cells = [TableCell(text) for pair in pairs for text in pair]
+    cells += [TableCell("")] * (-len(cells) % 4)
+    rows = [cells[first : first + 4] for first in range(0, len(cells), 4)]
+    pages.rows(["Name", "Value", "Name", "Value"], rows, [1.1, 0.9, 1.1, 0.9], ["LEFT"] * 4)
+    pages.gap(14)
+
+
+def _method(pages: Pages, report: Report) -> None:
+    machine = [(line.title, line.values[0]) for line in report.environment if line.is_shared]
+    if machine:
+        pages.heading("Environment")
+        _pairs(pages, machine)
+    pages.heading("How it was measured")
+    for sentence in report.method:
+        pages.paragraph(sentence)
+        pages.gap(3)
+    pages.gap(11)
+
+
+def _runs(pages: Pages, report: Report) -> None:
+    pages.heading("Runs")
+    pages.rows(
+        ["Run", "Side", "Seed", "Status", "Started", "Id"],
+        [
+            [TableCell(text) for text in (one.name, one.side, one.seed, one.status, one.when, one.id)]
+            for one in report.runs
+        ],
+        [1.6, 1.4, 0.5, 0.8, 1.1, 0.9],
+        ["LEFT"] * 6,
+    )

@@ -1,0 +1,206 @@
+"""The report as text and tables, before it becomes a page, a PDF, Markdown or LaTeX."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from engine.experiment import Experiment
+from engine.exports.content import Content
+from engine.exports.report_tables import (
+    FigureLine,
+    RunLine,
+    SettingLine,
+    environment_lines,
+    figure_lines,
+    run_lines,
+    setting_lines,
+)
+from engine.records.comparison import Comparison, SideReport
+from engine.records.sides import Side, all_runs
+
+_MOST_TOLD = 6
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What came out for one side: the verdict, and where it comes from."""
+
+    side: Side
+    sentence: str
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Report:
+    """Everything a reader is told, in the order told; tables have a column for each of `sides`.
+
+    `untold` is how many sides stand in the tables alone. `differing` are settings, and facts of the machine,
+    that the sides do not share.
+    """
+
+    title: str
+    subject: str
+    answers: tuple[Answer, ...]
+    untold: int
+    doubts: tuple[str, ...]
+    sides: tuple[Side, ...]
+    baseline: Side
+    figures: tuple[FigureLine, ...]
+    differing: tuple[SettingLine, ...]
+    shared: tuple[SettingLine, ...]
+    environment: tuple[SettingLine, ...]
+    runs: tuple[RunLine, ...]
+    method: tuple[str, ...]
+    made: str
+
+
+def report_of(content: Content) -> Report:
+    """The report of a content; the fastest side leads of those that trained the same work."""
+    comparison = content.comparison
+    reports = [one for one in comparison.reports if not one.is_baseline or len(comparison.sides) == 1]
+    alone = len(comparison.sides) == 1
+    answers = [_answer(one, alone=alone) for one in sorted(reports, key=_rank)]
+    settings = setting_lines(comparison.all_settings)
+    environment = environment_lines(comparison.sides)
+    moment = content.created.astimezone()
+    return Report(
+        title=_title(answers[0].side, comparison.baseline),
+        subject=subject_of(comparison),
+        answers=tuple(answers[:_MOST_TOLD]),
+        untold=len(answers[_MOST_TOLD:]),
+        doubts=_doubts(comparison, answers),
+        sides=comparison.sides,
+        baseline=comparison.baseline,
+        figures=figure_lines(comparison),
+        differing=tuple(line for line in (*settings, *environment) if not line.is_shared),
+        shared=tuple(line for line in settings if line.is_shared),
+        environment=environment,
+        runs=run_lines(comparison.sides),
+        method=_method(content),
+        made=f"Made by Ammeter {content.version}, {moment:%Y-%m-%d %H:%M}",
+    )
+
+
+def untold_words(report: Report) -> str:
+    """Where the sides are that no sentence was written for; "" if there are none."""
+    if not report.untold:
+        return ""
+    return f"{report.untold:,} more {'side is' if report.untold == 1 else 'sides are'} in the tables."
+
+
+def _rank(report: SideReport) -> tuple[bool, float]:
+    is_unlike = any(doubt.kind in ("setting", "device") for doubt in report.doubts)
+    return is_unlike, -(report.verdict.speedup or 0.0)
+
+
+def _title(leading: Side, baseline: Side) -> str:
+    if leading.id == baseline.id:
+        return f"{leading.runs[0].name}, {leading.title}"
+    return f"{leading.title} against {baseline.title}"
+
+
+def _answer(report: SideReport, *, alone: bool) -> Answer:
+    split, verdict = report.split, report.verdict
+    notes = []
+    if split is not None:
+        notes += [part for part in split.sentence.split("; ") if part not in verdict.sentence]
+    sentence = verdict.sentence
+    if alone:
+        # there is nothing that it could be the baseline of
+        title = report.side.title
+        sentence = sentence.replace(f"{title} is the baseline: it ", f"{title} ", 1)
+        sentence = sentence.removeprefix(f"{title} is the baseline: ")
+        notes += _without_speed(report)
+    return Answer(report.side, sentence, tuple(_ended(note) for note in notes if note))
+
+
+def _without_speed(report: SideReport) -> list[str]:
+    """What is known of a single run that has no speed, since its sentence says nothing else."""
+    run = report.side.runs[0]
+    if report.verdict.speedup is not None or run.summary is None or not run.summary.steps:
+        return []
+    loss = run.summary.final_train_loss
+    reached = f" to a loss of {loss:.3f}" if loss is not None and math.isfinite(loss) else ""
+    return [f"{report.side.title} trained {run.summary.steps:,} steps{reached}"]
+
+
+def _doubts(comparison: Comparison, answers: Sequence[Answer]) -> tuple[str, ...]:
+    """Every doubt once, but for those that a verdict tells already."""
+    told = " ".join(answer.sentence for answer in answers)
+    doubts = dict.fromkeys(doubt.sentence for report in comparison.reports for doubt in report.doubts)
+    return tuple(_ended(doubt) for doubt in doubts if doubt.rstrip(".") not in told)
+
+
+def _ended(sentence: str) -> str:
+    begun = sentence[:1].upper() + sentence[1:]
+    return begun if begun.endswith((".", "!", "?")) else f"{begun}."
+
+
+def subject_of(comparison: Comparison) -> str:
+    """What was trained, as far as all sides have it in common."""
+    runs = all_runs(comparison.sides)
+    experiments = [run.experiment for run in runs]
+    parts = [
+        _common([one.model for one in experiments], "{} models"),
+        _common([one.dataset for one in experiments], "{} datasets"),
+        _common([f"batch {one.batch_size:,}" for one in experiments], "{} batch sizes"),
+        _common([_length(run.total_steps) for run in runs], "{} lengths"),
+    ]
+    repeats = sorted({len(side.runs) for side in comparison.sides})
+    if repeats != [1]:
+        parts.append(f"{' to '.join(map(str, dict.fromkeys((repeats[0], repeats[-1]))))} repeats")
+    return " · ".join([*(part for part in parts if part), "warm-up excluded"])
+
+
+def _common(values: Sequence[str], otherwise: str) -> str:
+    known = sorted({value for value in values if value})
+    return known[0] if len(known) == 1 else otherwise.format(len(known)) if known else ""
+
+
+def _length(steps: int | None) -> str:
+    return f"{steps:,} steps" if steps else ""
+
+
+def _method(content: Content) -> tuple[str, ...]:
+    """How it was measured, in sentences."""
+    measures = {(one.measure.warmup_steps, one.measure.block_steps) for one in _experiments(content)}
+    warmups = _range([warmup for warmup, _block in measures])
+    blocks = _range([block for _warmup, block in measures])
+    sentences = [
+        f"Speed is the median over blocks of {blocks} steps. The first {_steps(warmups)} of each run"
+        " warm-up, and more while compiling or capturing: they train, but are not counted.",
+        "Memory is the peak of training, warm-up excluded; ratios compare peaks of one kind only.",
+    ]
+    if all(len(side.runs) == 1 for side in content.comparison.sides):
+        sentences.append(
+            "Each side was trained once. An interval says how steady that run was; how much runs differ among"
+            " themselves is not known, so no interval of a ratio is given."
+        )
+    else:
+        sentences.append(
+            "Repeats are runs in processes of their own. Intervals of ratios (95 %) come from the repeats and"
+            " the blocks in them; speeds, times and memory are medians over repeats, accuracy and loss means."
+            " The ratio of repeats that were trained in pairs is the geometric mean of the pairs' ratios, in"
+            " which a drift of the machine cancels; the ratio of the medians may differ a little."
+        )
+    sentences.append(
+        "The line of a loss is smoothed: at each step a straight line is fitted to the 15 steps around it,"
+        " or to a fortieth of a long run. The"
+        " pale band behind it reaches from the lowest to the highest value recorded."
+    )
+    return tuple(sentences)
+
+
+def _steps(count: str) -> str:
+    return "step is" if count == "1" else f"{count} steps are"
+
+
+def _experiments(content: Content) -> list[Experiment]:
+    return [run.experiment for run in content.runs]
+
+
+def _range(values: Sequence[int]) -> str:
+    low, high = min(values), max(values)
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"

@@ -1,0 +1,205 @@
+"""How a script trains: its number formats, its steps, and when it validates."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from engine.experiment import Experiment, Precision, Schedule, Step
+from engine.exports.script.data import DataFacts
+from engine.exports.script.expressions import loss_expression, optimizer_expression, scaler_expression
+from engine.exports.script.literals import literal
+from engine.exports.script.model import ModelFacts
+from engine.exports.script.schedules import ShortSchedule, short_schedule, steps_per_epoch
+from engine.parts import RecipePart
+from engine.records.record import RunRecord
+
+Style = Literal["airy", "dense", "terse"]
+STYLES: tuple[Style, ...] = get_args(Style)
+_FORMATS = {
+    Precision.FP16: "float16",
+    Precision.FP16_UNSCALED: "float16",
+    Precision.BF16: "bfloat16",
+}
+
+
+@dataclass(frozen=True)
+class TrainingFacts:
+    """The training of an experiment, as its script needs to know it; `parts` are of the recipe in force.
+
+    `epoch_steps` are the optimizer steps of an epoch, as the run told them; they are asked for only where the
+    data do not say them. `style` is what there is room for: blank lines and docstrings, docstrings, neither.
+    """
+
+    experiment: Experiment
+    model: ModelFacts
+    data: DataFacts
+    parts: tuple[RecipePart, ...]
+    epoch_steps: int | None = None
+    style: Style = "airy"
+
+    @property
+    def airy(self) -> bool:
+        return self.style == "airy"
+
+    @property
+    def device(self) -> str:
+        """An expression for the device."""
+        if self.experiment.device == "auto":
+            return 'torch.accelerator.current_accelerator() or torch.device("cpu")'
+        return f"torch.device({literal(self.experiment.device)})"
+
+    @property
+    def on_cpu(self) -> bool:
+        return self.experiment.device == "cpu"
+
+    @property
+    def cap_gib(self) -> float | None:
+        """The memory cap, where it is the card's own."""
+        return self.experiment.memory_cap_gib if self.experiment.device.startswith("cuda") else None
+
+    @property
+    def schedule(self) -> Schedule | None:
+        """None where the learning rate stays what it is."""
+        schedule = self.experiment.schedule
+        return schedule if schedule.name != "constant" or schedule.warmup_steps else None
+
+    @property
+    def short_schedule(self) -> ShortSchedule | None:
+        return short_schedule(self.experiment.schedule, self.decay_steps)
+
+    @property
+    def decay_steps(self) -> int | None:
+        """Optimizer steps after which the rate decays. Raises ProblemError where nothing says how many."""
+        schedule = self.experiment.schedule
+        if schedule.name != "step":
+            return None
+        return schedule.decay_epochs * self._steps_per_epoch
+
+    @property
+    def told_steps(self) -> int | None:
+        """The run's length in steps where the learning rate depends on it, and it is given in epochs.
+
+        Raises ProblemError as `decay_steps` does.
+        """
+        epochs = self.experiment.epochs
+        if epochs is None or self.experiment.schedule.name not in ("cosine", "one-cycle"):
+            return None
+        return epochs * self._steps_per_epoch
+
+    @property
+    def _steps_per_epoch(self) -> int:
+        return steps_per_epoch(self.experiment, self.data.samples, self.epoch_steps)
+
+    @property
+    def strict(self) -> bool:
+        """Whether TF32 is switched off."""
+        return self.experiment.precision is not Precision.DEFAULT and not self.tf32
+
+    @property
+    def tf32(self) -> bool:
+        precision = self.experiment.precision
+        return precision is Precision.TF32 or (precision.is_autocast and self.experiment.step.autocast_tf32)
+
+    @property
+    def autocast_dtype(self) -> str | None:
+        name = _FORMATS.get(self.experiment.precision)
+        return name and f"torch.{name}"
+
+    @property
+    def format_name(self) -> str:
+        return "BF16" if self.experiment.precision is Precision.BF16 else "FP16"
+
+    @property
+    def scaler(self) -> str | None:
+        """An expression for the loss scaler; None where the run had none."""
+        return scaler_expression(self.experiment.scaler) if self.experiment.uses_scaler else None
+
+    @property
+    def searches(self) -> bool:
+        """Whether cuDNN looks for its fastest algorithms."""
+        return bool(self.experiment.step.parts) and not self.on_cpu
+
+    @property
+    def channels_last(self) -> bool:
+        return "channels_last" in self.parts
+
+    @property
+    def memory_format(self) -> str:
+        return "channels_last" if self.channels_last else "contiguous_format"
+
+    @property
+    def compiles(self) -> bool:
+        return "compile" in self.parts
+
+    @property
+    def optimizer(self) -> str:
+        return optimizer_expression(self.experiment.optimizer, is_fused=self._is_fused)
+
+    @property
+    def zero_momentum(self) -> bool:
+        return self._is_fused and bool(self.experiment.optimizer.momentum)
+
+    @property
+    def _is_fused(self) -> bool:
+        wanted = self.experiment.optimizer.fused
+        return "fused" in self.parts if wanted is None else wanted
+
+    @property
+    def accumulation(self) -> int:
+        return self.experiment.step.gradient_accumulation
+
+    @property
+    def clip_norm(self) -> float | None:
+        return self.experiment.step.clip_norm
+
+    @property
+    def ends_on_nan(self) -> bool:
+        return self.experiment.on_nan != "continue"
+
+    @property
+    def outputs(self) -> str:
+        return "model(inputs).logits" if self.model.kind == "language" else "model(inputs)"
+
+    @property
+    def training_loss(self) -> str:
+        """The loss of the model's outputs for `inputs`."""
+        outputs = self.outputs.replace("model(", "compiled(") if self.compiles else self.outputs
+        depth = 3 + (self.accumulation > 1) + self.experiment.precision.is_autocast
+        return self._loss(outputs, depth)
+
+    @property
+    def loss(self) -> str:
+        """The loss of `outputs` in the validation."""
+        return self._loss("outputs", 2 + self.experiment.precision.is_autocast)
+
+    def _loss(self, outputs: str, depth: int) -> str:
+        smoothing = self.experiment.label_smoothing
+        return loss_expression(self.model.kind, outputs, smoothing, indent=4 * depth)
+
+    @property
+    def validates(self) -> bool:
+        return self.data.validates
+
+    @property
+    def validation_when(self) -> str | None:
+        """After which epochs to validate, as a condition; None is all."""
+        every = self.experiment.validation.every
+        if every == 1:
+            return None
+        return f"epoch % {every} == 0" + (" or step == STEPS" if self.experiment.steps else "")
+
+    @property
+    def saves_best(self) -> bool:
+        return self.validates and self.experiment.checkpoint.best
+
+    @property
+    def saves_last(self) -> bool:
+        return self.experiment.checkpoint.last
+
+
+def parts_in_force(run: RunRecord) -> tuple[RecipePart, ...]:
+    """What of its recipe the run had in the end, or all that was asked for where it does not say."""
+    if run.summary is None or run.summary.recipe is None:
+        return run.experiment.step.parts
+    return Step.model_validate({"recipe": run.summary.recipe}).parts

@@ -1,0 +1,103 @@
+"""Charts on a sheet of their own: title, panels, and a footer that says what was measured on what."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from engine.exports.charts import Chart, Charts
+from engine.exports.drawing import Drawing, Shape, Stroke, Words, moved, shortened, text_width
+from engine.exports.report import Report
+from engine.records.sides import Side
+
+_WIDTH, _MARGIN, _GAP, _HEADER = 720.0, 24.0, 28.0, 34.0
+_LEGEND_ROW = 22.0
+
+
+def sheet(charts: Sequence[Chart], all_charts: Charts, report: Report) -> Drawing:
+    """The charts under one another; a single one takes the whole sheet."""
+    inner = _WIDTH - 2 * _MARGIN
+    shapes: list[Shape] = [*_heading(report, inner)]
+    down = 78.0
+    descriptions = []
+    for chart in charts:
+        drawn = panel(chart, all_charts, inner)
+        shapes += moved(drawn.shapes, _MARGIN, down)
+        down += drawn.height + _GAP
+        descriptions.append(drawn.description)
+    if not charts:
+        shapes.append(Words(_MARGIN, down + 16, "These runs have nothing to draw.", "text2", 13))
+        down += 40
+    footer = _footer(report, inner)
+    shapes += moved(footer.shapes, _MARGIN, down - 8)
+    return Drawing(_WIDTH, down + footer.height, tuple(shapes), " ".join([report.title + ".", *descriptions]))
+
+
+def legend(sides: Sequence[Side], all_charts: Charts, width: float) -> Drawing:
+    """The sides with their lines and marks, in as many rows as they need."""
+    shapes: list[Shape] = []
+    right, down = 0.0, 0.0
+    for side in sides:
+        title = shortened(side.title, width - 40, 12)
+        needed = 32 + text_width(title, 12) + 20
+        if right and right + needed - 20 > width:
+            right, down = 0.0, down + _LEGEND_ROW
+        shapes += all_charts.looks[side.id].sample(right, down + 9)
+        shapes.append(Words(right + 32, down + 13, title, "text2", 12))
+        right += needed
+    return Drawing(width, down + _LEGEND_ROW, tuple(shapes))
+
+
+def _heading(report: Report, width: float) -> list[Shape]:
+    title = shortened(report.title, width, 20, 600)
+    subject = shortened(report.subject, width, 13)
+    return [Words(_MARGIN, 36, title, "text", 20, 600), Words(_MARGIN, 58, subject, "text2", 13)]
+
+
+def panel(chart: Chart, all_charts: Charts, width: float) -> Drawing:
+    """A chart under its title and, where it has one, its legend."""
+    title = Words(0, 16, chart.title, "text", 13, 600)
+    beside = ", ".join(part for part in (chart.unit, chart.against) if part)
+    after = text_width(chart.title, 13, 600) + 8
+    unit = Words(after, 16, shortened(beside, width - after, 12), "text3", 12)
+    shapes: list[Shape] = [title, unit]
+    down = _HEADER
+    if chart.legend:
+        rows = legend(chart.legend, all_charts, width)
+        shapes += moved(rows.shapes, 0, down - 6)
+        down += rows.height
+    drawing = chart.draw(width)
+    shapes += moved(drawing.shapes, 0, down)
+    return Drawing(width, down + drawing.height, tuple(shapes), drawing.description)
+
+
+def _footer(report: Report, width: float) -> Drawing:
+    shapes: list[Shape] = [Stroke(((0, 0.5), (width, 0.5)), "line")]
+    lines = [*facts(report), report.made]
+    rows = [row for line in lines for row in _wrapped(line, width)]
+    shapes += [Words(0, 20 + 16 * place, row, "text3", 11) for place, row in enumerate(rows)]
+    return Drawing(width, 32 + 16 * len(rows), tuple(shapes))
+
+
+def facts(report: Report) -> tuple[str, ...]:
+    """The machine in a line, and the settings that differ in another, for what has no room for tables."""
+    machine = " · ".join(
+        f"{_NAMED.get(line.key, '')}{line.values[0]}"
+        for line in report.environment
+        if line.key in _NAMED and line.is_shared
+    )
+    differing = "; ".join(f"{line.title}: {', '.join(line.values)}" for line in report.differing)
+    return tuple(line for line in (machine, differing and f"What differs: {differing}") if line)
+
+
+_NAMED = {"device_name": "", "torch": "PyTorch ", "cuda": "CUDA ", "driver": "driver ", "os": ""}
+
+
+def _wrapped(text: str, width: float) -> list[str]:
+    rows = [""]
+    for word in text.split(" "):
+        longer = f"{rows[-1]} {word}".strip()
+        if rows[-1] and text_width(longer, 11) > width:
+            rows.append(word)
+        else:
+            rows[-1] = longer
+    return [shortened(row, width, 11) for row in rows]

@@ -1,0 +1,89 @@
+"""Smoothing of a noisy curve by a local line fit, which does not lag behind a falling loss as averages do."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+Values = NDArray[np.float64]
+
+
+def local_line(values: Values, window: int) -> Values:
+    """Each value replaced by a line fitted to the `window` values about it (Savitzky and Golay, 1964).
+
+    At the ends the window is cut off where the data end. Values that are not finite stay as they are and
+    are left out of the fits; a window with fewer than two finite values gives the value itself.
+    """
+    half = window // 2
+    if half < 1 or len(values) < 3:
+        return values
+    finite = np.isfinite(values)
+    if len(values) >= 2 * half + 1 and bool(finite.all()):
+        return _smooth_finite(values, half)
+    return _smooth_with_gaps(values, finite, half)
+
+
+def extended(smoothed: Values, values: Values, window: int) -> Values:
+    """The smoothed `values`, where `smoothed` is what an earlier, shorter part of them gave.
+
+    Only what new values can have changed is fitted again, so that a long run costs no more than a short one.
+    """
+    settled = len(smoothed) - window
+    if settled < window:
+        return local_line(values, window)
+    tail = local_line(values[settled - window :], window)
+    return np.concatenate((smoothed[:settled], tail[window:]))
+
+
+def _smooth_finite(values: Values, half: int) -> Values:
+    # where nothing is missing, the line's value at the centre of a whole window is the window's mean
+    window = 2 * half + 1
+    result = np.empty_like(values)
+    result[half:-half] = np.convolve(values, np.full(window, 1.0 / window), mode="valid")
+    edge = _edge_weights(half)
+    backwards = values[::-1]
+    result[:half] = _within(edge @ values[: 2 * half], values, half)
+    result[-half:] = _within(edge @ backwards[: 2 * half], backwards, half)[::-1]
+    return result
+
+
+def _within(fitted: Values, values: Values, half: int) -> Values:
+    """The cut-off fits, held to what their windows hold: a line shoots past a curve that bends."""
+    lowest = np.minimum.accumulate(values[: 2 * half])[half:]
+    highest = np.maximum.accumulate(values[: 2 * half])[half:]
+    return np.clip(fitted, lowest, highest)
+
+
+@lru_cache(maxsize=8)
+def _edge_weights(half: int) -> Values:
+    """What each of the first 2 `half` values counts in each of the first `half` fits."""
+    weights = np.zeros((half, 2 * half))
+    for row in range(half):
+        offsets = np.arange(row + half + 1, dtype=np.float64) - row
+        spread = offsets - offsets.mean()
+        weights[row, : len(offsets)] = 1.0 / len(offsets) - offsets.mean() * spread / (spread**2).sum()
+    return weights
+
+
+def _smooth_with_gaps(values: Values, finite: NDArray[np.bool_], half: int) -> Values:
+    offsets = np.arange(-half, half + 1, dtype=np.float64)
+    weights, known = finite.astype(np.float64), np.where(finite, values, 0.0)
+    # moments of each window about its centre; np.convolve turns the kernel round, hence the sign
+    count, first = _windowed(weights, np.ones_like(offsets)), _windowed(weights, -offsets)
+    second = _windowed(weights, offsets**2)
+    total, leaning = _windowed(known, np.ones_like(offsets)), _windowed(known, -offsets)
+    determinant = count * second - first**2
+    usable = finite & (determinant > 0.5)
+    result = values.copy()
+    np.divide(second * total - first * leaning, determinant, out=result, where=usable)
+    if usable.any():
+        held = np.clip(result, values[finite].min(), values[finite].max())
+        result = np.where(usable, held, result)
+    return result
+
+
+def _windowed(values: Values, kernel: Values) -> Values:
+    half = len(kernel) // 2
+    return np.convolve(values, kernel, mode="full")[half : half + len(values)]

@@ -1,0 +1,95 @@
+"""A drawing as SVG, for a file of its own or within a page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from xml.sax.saxutils import escape, quoteattr
+
+from engine.exports.drawing import Box, Dot, Drawing, Fill, Point, Shape, Stroke, Words
+
+FAMILY = "Inter, 'Noto Sans', 'DejaVu Sans', system-ui, sans-serif"
+
+
+def svg(
+    drawing: Drawing,
+    colour: Callable[[str], str],
+    attributes: Mapping[str, str] | None = None,
+    told: str = "",
+) -> str:
+    """The whole element; `colour` turns an ink into what CSS knows.
+
+    `attributes` are added to it, and `told` is kept as its metadata.
+    """
+    more = "".join(f" {name}={quoteattr(value)}" for name, value in (attributes or {}).items())
+    kept = f"<metadata>{escape(printable(told))}</metadata>\n" if told else ""
+    body = kept + "\n".join(_element(shape, colour) for shape in drawing.shapes)
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_n(drawing.width)} {_n(drawing.height)}"'
+        f' role="img" aria-label={quoteattr(printable(drawing.description))} font-family="{FAMILY}"{more}>\n'
+        f"{body}\n</svg>"
+    )
+
+
+def printable(text: str) -> str:
+    """The text without what no page can show: control characters, lone surrogates, turns of direction.
+
+    The last would write the rest of a sentence backwards where a name begins one and does not end it.
+    """
+    return "".join(one if _is_allowed(ord(one)) else "\N{REPLACEMENT CHARACTER}" for one in text)
+
+
+def _is_allowed(code: int) -> bool:
+    if code < 0x20:
+        return code in (0x9, 0xA, 0xD)
+    return not any(first <= code <= last for first, last in _NOT_SHOWN)
+
+
+_NOT_SHOWN = (
+    (0x7F, 0x9F),
+    (0x202A, 0x202E),
+    (0x2066, 0x2069),
+    (0xD800, 0xDFFF),
+    (0xFFFE, 0xFFFF),
+)
+
+
+def _element(shape: Shape, colour: Callable[[str], str]) -> str:
+    ink = colour(shape.ink)
+    if isinstance(shape, Stroke):
+        dash = f' stroke-dasharray="{" ".join(map(_n, shape.dash))}"' if shape.dash else ""
+        return (
+            f'<path d="{_path(shape.points)}" fill="none" stroke="{ink}" stroke-width="{_n(shape.width)}"'
+            f' stroke-linejoin="round"{dash}/>'
+        )
+    if isinstance(shape, Fill):
+        pale = "" if shape.opacity == 1 else f' fill-opacity="{shape.opacity:g}"'
+        return f'<path d="{_path(shape.points)}Z" fill="{ink}"{pale}{_edge(shape.edge, colour)}/>'
+    if isinstance(shape, Box):
+        size = f'width="{_n(shape.width)}" height="{_n(shape.height)}"'
+        return f'<rect x="{_n(shape.x)}" y="{_n(shape.y)}" {size} fill="{ink}"/>'
+    if isinstance(shape, Dot):
+        circle = f'cx="{_n(shape.x)}" cy="{_n(shape.y)}" r="{_n(shape.radius)}"'
+        return f'<circle {circle} fill="{ink}"{_edge(shape.edge, colour)}/>'
+    return _text(shape, ink)
+
+
+def _text(words: Words, ink: str) -> str:
+    anchor = "" if words.anchor == "start" else f' text-anchor="{words.anchor}"'
+    weight = "" if words.weight == 400 else f' font-weight="{words.weight}"'
+    text = escape(printable(words.text))
+    return (
+        f'<text x="{_n(words.x)}" y="{_n(words.y)}" fill="{ink}" font-size="{_n(words.size)}"'
+        f"{weight}{anchor}>{text}</text>"
+    )
+
+
+def _edge(ink: str | None, colour: Callable[[str], str]) -> str:
+    return "" if ink is None else f' stroke="{colour(ink)}" stroke-width="1.5"'
+
+
+def _path(points: tuple[Point, ...]) -> str:
+    return "M" + "L".join(f"{_n(x)} {_n(y)}" for x, y in points)
+
+
+def _n(value: float) -> str:
+    return f"{value:.1f}".removesuffix(".0")

@@ -1,0 +1,151 @@
+"""The design tokens: every colour, dark and light, and how each precision looks.
+
+For the window and for reports. Precisions go by their name in an experiment ("fp32"), since resources know
+nothing of the engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+
+@dataclass(frozen=True)
+class PrecisionLook:
+    """How one precision looks in every view.
+
+    `dash` is in pixels on and off, empty for a solid line; `symbol` is pyqtgraph's name of the marker;
+    `tint` fills a selected chip and `dim` draws the raw trace under the smoothed one.
+    """
+
+    color: str
+    tint: str
+    dim: str
+    dash: tuple[float, ...]
+    symbol: str
+
+
+@dataclass(frozen=True)
+class Palette:
+    """All colours of one theme as "#RRGGBB", by their token's name."""
+
+    name: str
+    bg0: str
+    bg1: str
+    bg2: str
+    bg3: str
+    field: str
+    selected: str
+    selected_line: str
+    line: str
+    line2: str
+    grid: str
+    hatch: str
+    shade: str
+    text: str
+    text2: str
+    text3: str
+    off: str
+    pri: str
+    prifg: str
+    precisions: Mapping[str, PrecisionLook]
+
+    @property
+    def is_dark(self) -> bool:
+        return self.name == "dark"
+
+    def look(self, precision: str) -> PrecisionLook:
+        return self.precisions[precision]
+
+
+_DASHES = {
+    "fp32": (),
+    "tf32": (2.0, 3.0),
+    "fp16": (12.0, 3.0),
+    "bf16": (10.0, 3.0, 2.0, 3.0),
+    "default": (6.0, 3.0),
+    "fp16-unscaled": (10.0, 3.0, 2.0, 3.0, 2.0, 3.0),
+}
+_SYMBOLS = {
+    "fp32": "o",
+    "tf32": "s",
+    "fp16": "t1",
+    "bf16": "d",
+    "default": "+",
+    "fp16-unscaled": "t",
+}
+
+
+def _looks(colors: Mapping[str, tuple[str, str, str]]) -> Mapping[str, PrecisionLook]:
+    return MappingProxyType(
+        {
+            precision: PrecisionLook(color, tint, dim, _DASHES[precision], _SYMBOLS[precision])
+            for precision, (color, tint, dim) in colors.items()
+        }
+    )
+
+
+DARK = Palette(
+    name="dark",
+    bg0="#0D0F12",
+    bg1="#14171B",
+    bg2="#1B1F25",
+    bg3="#2A3038",
+    field="#1B1F25",
+    selected="#2A3038",
+    selected_line="#2A3038",
+    line="#22272E",
+    line2="#343B45",
+    grid="#20252B",
+    hatch="#2A3038",
+    shade="#1D2127",
+    text="#E9EBEE",
+    text2="#A7AEB8",
+    text3="#8A929E",
+    off="#5B636E",
+    pri="#E9EBEE",
+    prifg="#14171B",
+    precisions=_looks(
+        {
+            "fp32": ("#56B4E9", "#1D2D38", "#2D5369"),
+            "tf32": ("#009E73", "#112A27", "#0C4A3C"),
+            "fp16": ("#E69F00", "#312A17", "#644B11"),
+            "bf16": ("#CC79A7", "#2E252F", "#5A3C50"),
+            "default": ("#8F6BFF", "#25233B", "#433772"),
+            "fp16-unscaled": ("#D55E00", "#2F2117", "#5D3211"),
+        }
+    ),
+)
+
+LIGHT = Palette(
+    name="light",
+    bg0="#F1F3F5",
+    bg1="#FFFFFF",
+    bg2="#F4F5F7",
+    bg3="#E3E6EA",
+    field="#FFFFFF",
+    selected="#FFFFFF",
+    selected_line="#C6CCD4",
+    line="#E0E4E8",
+    line2="#C6CCD4",
+    grid="#ECEEF1",
+    hatch="#DFE3E8",
+    shade="#F1F3F5",
+    text="#15181C",
+    text2="#4B535E",
+    text3="#666E7A",
+    off="#A3AAB4",
+    pri="#15181C",
+    prifg="#FFFFFF",
+    precisions=_looks(
+        {
+            "fp32": ("#0064A6", "#DBE9F3", "#9EC4DD"),
+            "tf32": ("#008561", "#DBEEE9", "#9ED1C3"),
+            "fp16": ("#BF5700", "#F6E7DB", "#E7BF9E"),
+            "bf16": ("#983878", "#F1E3EC", "#D8B3CC"),
+            "default": ("#45107A", "#E5DEEC", "#B8A4CC"),
+            "fp16-unscaled": ("#9C1200", "#F1DEDB", "#D9A59E"),
+        }
+    ),
+)

@@ -1,0 +1,58 @@
+"""A curve on a page hides nothing: what shot up in one step of a hundred thousand is still seen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from engine.exports.charts import Charts
+from engine.exports.content import Content, content_of
+from engine.exports.curves import loss_curves
+from engine.records.store import Store
+
+Trained = Callable[..., str]
+
+
+def test_the_band_holds_the_highest_and_the_lowest_of_a_long_run(
+    exports_store: Store, trained: Trained
+) -> None:
+    losses = np.ones(20_000)
+    losses[12_345], losses[777] = 9.0, -3.0
+    run_id = trained(steps=20_000, losses=losses)
+    (curve,) = loss_curves(content_of(exports_store, [run_id]))
+    assert np.nanmax(curve.high.values) == 9.0 and np.nanmin(curve.low.values) == -3.0
+    assert len(curve.high.values) <= 300 and len(curve.line.values) <= 160
+    assert curve.line.steps[-1] > 19_900
+
+
+def test_the_line_goes_through_a_straight_fall_from_end_to_end(
+    exports_store: Store, trained: Trained
+) -> None:
+    run_id = trained(steps=1_000, losses=np.linspace(5.0, 1.0, 1_000))
+    (curve,) = loss_curves(content_of(exports_store, [run_id]))
+    np.testing.assert_allclose(curve.line.values[[0, -1]], [5.0, 1.0], atol=0.01)
+
+
+def test_where_a_loss_is_no_number_there_is_no_line(exports_store: Store, trained: Trained) -> None:
+    losses = np.concatenate([np.linspace(2, 1, 60), np.full(40, np.nan)])
+    (curve,) = loss_curves(content_of(exports_store, [trained(losses=losses)]))
+    assert np.isfinite(curve.line.values[curve.line.steps <= 60]).all()
+    assert np.isnan(curve.line.values[curve.line.steps > 60]).all()
+
+
+def test_every_kind_of_run_can_be_drawn(hostile: Content) -> None:
+    charts = Charts(hostile)
+    for by in ("step", "seconds", "samples"):
+        drawing, frame = charts.curve_drawing("loss", by, 400.0)
+        assert drawing.shapes and frame.x_high > 0
+    loss = charts.chart("loss")
+    assert loss is not None
+    # the queued run has no curve, and the one with nothing but NaN has one without a line
+    assert [side.precision.value for side in loss.legend] == ["fp32", "fp16", "bf16", "tf32", "default"]
+
+
+def test_loss_and_accuracy_share_their_place_across(pair: Content) -> None:
+    charts = Charts(pair)
+    frames = [charts.curve_drawing(name, "seconds", 600.0)[1] for name in ("loss", "accuracy")]
+    assert len({(frame.left, frame.right, frame.x_high) for frame in frames}) == 1

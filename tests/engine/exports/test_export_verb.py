@@ -1,0 +1,135 @@
+"""`ammeter export` writes what was asked for, or says in a sentence why not, and leaves nothing half done."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from engine.cli import main
+from engine.exports.content import Content
+from engine.exports.formats import FORMATS, export, format_for
+from engine.paths import store_path
+from engine.problem import ProblemError
+from engine.records.store import Store
+
+ROOT = Path(__file__).parents[3]
+Trained = Callable[..., str]
+
+_OTHERS = (".html", ".svg", ".csv", ".json", ".md", ".tex")
+"""The formats that no other test gives every kind of run."""
+
+
+@pytest.fixture
+def exports_store(home: Path) -> Iterator[Store]:
+    """The store that the verb reads."""
+    with Store(store_path()) as opened:
+        yield opened
+
+
+def test_it_writes_a_pair_of_runs(
+    trained: Trained, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ids = [trained("fp32"), trained("bf16", speed=1_500.0)]
+    assert main(["export", *ids, "--to", str(tmp_path / "x.md")]) == 0
+    assert "BF16 AMP trained 1.50 times as fast" in (tmp_path / "x.md").read_text()
+    assert capsys.readouterr().out == f"Wrote 2 runs to {tmp_path / 'x.md'}.\n"
+    assert main(["export", *ids, "--to", str(tmp_path / "x.tex"), "--baseline", ids[1], "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"to": str(tmp_path / "x.tex"), "runs": ids}
+
+
+def test_what_is_there_stays_unless_force_is_given(
+    trained: Trained, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_id, path = trained(), tmp_path / "x.csv"
+    path.write_text("mine")
+    assert main(["export", run_id, "--to", str(path), "--json"]) == 2
+    error = json.loads(capsys.readouterr().out)["error"]
+    assert error["message"].endswith("is already there.") and "--force" in error["remedy"]
+    assert path.read_text() == "mine"
+    assert main(["export", run_id, "--to", str(path), "--force"]) == 0
+    assert path.read_text().startswith("run_id,")
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("x.docx", "ends in .docx, which no format does"),
+        ("x", "has no ending that names a format"),
+        ("folder", "is a folder"),
+        ("none/x.pdf", "There is no folder"),
+        (f"{'n' * 300}.pdf", "is too long"),
+    ],
+)
+def test_a_path_that_will_not_do_is_answered_in_a_sentence(
+    trained: Trained, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, words: str
+) -> None:
+    (tmp_path / "folder").mkdir()
+    assert main(["export", trained(), "--to", str(tmp_path / name)]) == 2
+    assert words in capsys.readouterr().err
+    assert not list((tmp_path / "folder").iterdir())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["ffff"], "There is no run"),
+        (["{id}", "--plot", "loss"], "--plot and --by are for pictures"),
+        (["{id}", "--baseline", "ffff"], "There is no run"),
+    ],
+)
+def test_other_wrong_requests_are_answered_too(
+    trained: Trained,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+    words: str,
+) -> None:
+    run_id = trained()
+    given = [argument.format(id=run_id) for argument in arguments]
+    assert main(["export", *given, "--to", str(tmp_path / "x.md")]) == 2
+    assert words in capsys.readouterr().err and not (tmp_path / "x.md").exists()
+
+
+def test_a_plot_is_chosen_by_name(
+    trained: Trained, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_id, path = trained(), str(tmp_path / "x.svg")
+    assert main(["export", run_id, "--to", path, "--plot", "lose"]) == 2
+    assert "Did you mean loss?" in capsys.readouterr().err
+    assert main(["export", run_id, "--to", path, "--plot", "loss", "--by", "samples"]) == 0
+    assert "by samples" in Path(path).read_text()
+
+
+@pytest.mark.parametrize("suffix", [one.suffix for one in FORMATS if one.suffix in _OTHERS])
+def test_every_format_takes_every_kind_of_run(hostile: Content, tmp_path: Path, suffix: str) -> None:
+    path = export(hostile, tmp_path / f"x{suffix}")
+    assert path.stat().st_size > 500
+    beside = {entry.name for entry in tmp_path.iterdir()} - {"home", "data", "exported"}
+    assert all(name.startswith("x") for name in beside)
+
+
+def test_the_format_follows_the_ending() -> None:
+    assert format_for("A.HTML").name == "html"
+    assert format_for("board/").name == "tensorboard"
+    with pytest.raises(ProblemError):
+        format_for("x.doc")
+
+
+def test_an_export_loads_neither_qt_nor_torch(trained: Trained, tmp_path: Path) -> None:
+    run_id = trained()
+    targets = [str(tmp_path / f"x{suffix}") for suffix in (".html", ".pdf", ".png", ".csv", ".json")]
+    script = (
+        "import sys; from engine.cli import main;"
+        f"codes = [main(['export', {run_id!r}, '--to', to]) for to in {targets!r}];"
+        "loaded = {'torch', 'torchvision', 'PySide6', 'pyqtgraph', 'gui'} & set(sys.modules);"
+        "sys.exit(str(loaded) if loaded or any(codes) else 0)"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert (ran.returncode, ran.stderr) == (0, "")

@@ -1,0 +1,139 @@
+"""Files appear whole in their place or not at all, and never take the place of another unasked."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from engine.exports.placing import place
+from engine.problem import Kind, ProblemError
+
+
+def names_in(folder: Path) -> list[str]:
+    return sorted(entry.name for entry in folder.iterdir())
+
+
+def test_a_file_and_what_lies_beside_it_appear_together(tmp_path: Path) -> None:
+    target = tmp_path / "report.csv"
+    with place(target) as temporary:
+        temporary.write_text("all")
+        temporary.with_name("report-summary.csv").write_text("some")
+        assert names_in(tmp_path) == [temporary.parent.name]
+    assert names_in(tmp_path) == ["report-summary.csv", "report.csv"]
+    assert target.read_text() == "all"
+
+
+def test_a_folder_appears_with_all_that_is_in_it(tmp_path: Path) -> None:
+    with place(tmp_path / "board") as temporary:
+        (temporary / "run").mkdir(parents=True)
+        (temporary / "run" / "events").write_text("e")
+    assert (tmp_path / "board" / "run" / "events").read_text() == "e"
+
+
+@pytest.mark.parametrize("taken", ["report.csv", "report-summary.csv"])
+def test_nothing_is_replaced_unless_it_is_asked_for(tmp_path: Path, taken: str) -> None:
+    (tmp_path / taken).write_text("old")
+
+    def write(force: bool) -> None:
+        with place(tmp_path / "report.csv", force=force) as temporary:
+            temporary.write_text("new")
+            temporary.with_name("report-summary.csv").write_text("new")
+
+    with pytest.raises(ProblemError, match="is already there") as raised:
+        write(force=False)
+    assert raised.value.problem.kind is Kind.REQUEST
+    assert names_in(tmp_path) == [taken] and (tmp_path / taken).read_text() == "old"
+    write(force=True)
+    assert (tmp_path / taken).read_text() == "new" and len(names_in(tmp_path)) == 2
+
+
+def test_a_failure_leaves_the_folder_as_it_was(tmp_path: Path) -> None:
+    (tmp_path / "report.html").write_text("old")
+    with pytest.raises(ZeroDivisionError), place(tmp_path / "report.html", force=True) as temporary:
+        temporary.write_text("half")
+        _ = 1 / 0
+    assert names_in(tmp_path) == ["report.html"]
+    assert (tmp_path / "report.html").read_text() == "old"
+
+
+def test_files_that_were_moved_before_a_failure_are_taken_back(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("old")
+    (tmp_path / "b").mkdir()
+    with pytest.raises(ProblemError), place(tmp_path / "a.csv", force=True) as temporary:
+        temporary.write_text("new")
+        # where a folder is, no file can be put
+        temporary.with_name("b").write_text("new")
+    assert (tmp_path / "a.csv").read_text() == "old"
+    assert names_in(tmp_path) == ["a.csv", "b"]
+
+
+def test_a_folder_with_other_things_keeps_them(tmp_path: Path) -> None:
+    board = tmp_path / "board"
+    board.mkdir()
+    with place(board) as temporary:
+        temporary.mkdir()
+        (temporary / "one").write_text("1")
+    with pytest.raises(ProblemError, match="already there"), place(board) as temporary:
+        temporary.mkdir()
+    with place(board, force=True) as temporary:
+        temporary.mkdir()
+        (temporary / "two").write_text("2")
+    assert names_in(board) == ["one", "two"]
+
+
+@pytest.mark.parametrize(
+    ("number", "kind", "words"),
+    [
+        (errno.ENOSPC, Kind.DISK_FULL, "The disk is full"),
+        (errno.EROFS, Kind.REQUEST, "cannot be written to"),
+        (errno.ENAMETOOLONG, Kind.REQUEST, "is too long"),
+        (errno.EIO, Kind.STORE, "could not be written"),
+    ],
+)
+def test_what_the_system_says_becomes_a_plain_sentence(
+    tmp_path: Path, number: int, kind: Kind, words: str
+) -> None:
+    with pytest.raises(ProblemError, match=words) as raised, place(tmp_path / "report.pdf") as temporary:
+        temporary.write_text("half")
+        raise OSError(number, os.strerror(number))
+    assert raised.value.problem.kind is kind
+    assert names_in(tmp_path) == []
+
+
+def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ProblemError, match="There is no folder"), place(tmp_path / "none" / "report.pdf"):
+        pytest.fail("it was let in")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no file that is always full")
+def test_a_full_disk_leaves_nothing(tmp_path: Path) -> None:
+    with pytest.raises(ProblemError, match="The disk is full"), place(tmp_path / "report.pdf") as temporary:
+        temporary.symlink_to("/dev/full")
+        temporary.write_text("some")
+    assert names_in(tmp_path) == []
+
+
+def test_what_another_program_made_meanwhile_is_kept(tmp_path: Path) -> None:
+    target = tmp_path / "b.csv"
+
+    def race() -> None:
+        with place(tmp_path / "a.csv") as temporary:
+            temporary.write_text("new")
+            # a link to nothing is a file that was not there when the checks were made, and is when it is put
+            target.symlink_to(tmp_path / "nothing")
+            temporary.with_name("b.csv").write_text("new")
+
+    with pytest.raises(ProblemError, match="already there"):
+        race()
+    assert target.is_symlink() and not (tmp_path / "a.csv").exists()
+
+
+def test_a_name_that_is_too_long_is_answered(tmp_path: Path) -> None:
+    with (
+        pytest.raises(ProblemError, match="is too long"),
+        place(tmp_path / f"{'n' * 300}.csv") as temporary,
+    ):
+        temporary.write_text("new")

@@ -1,0 +1,117 @@
+"""What a report says: verdict first, figures with their ratios, what differs, and what to doubt."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from engine.events import Environment
+from engine.exports.content import Content, content_of
+from engine.exports.phrases import phrases
+from engine.exports.report import report_of
+from engine.records.comparison import compare
+from engine.records.evidence import Evidence
+from engine.records.store import Store
+
+Trained = Callable[..., str]
+
+
+def test_a_pair_is_told_with_ratios_and_no_interval_of_them(pair: Content) -> None:
+    report = report_of(pair)
+    assert report.title == "FP16 AMP against FP32"
+    assert report.subject == "small-cnn · fashion · batch 64 · 100 steps · warm-up excluded"
+    assert "2.50 times as fast" in report.answers[0].sentence
+    speed = report.figures[0]
+    assert (speed.title, speed.unit) == ("Throughput", "samples/s")
+    assert [(cell.value, cell.beside, cell.interval) for cell in speed.cells] == [
+        ("1,000", "", ""),
+        ("2,500", "2.50×", ""),
+    ]
+    assert [(line.title, line.values) for line in report.differing] == [("Precision", ("FP32", "FP16 AMP"))]
+    assert not report.doubts
+    assert any("trained once" in sentence for sentence in report.method)
+
+
+def test_accuracy_of_one_run_each_claims_no_spread(pair: Content) -> None:
+    accuracy = next(line for line in report_of(pair).figures if line.title == "Accuracy")
+    assert accuracy.cells[1].interval == "no spread known"
+
+
+def test_repeats_are_one_side_with_an_interval(exports_store: Store, trained: Trained) -> None:
+    ids = [
+        trained(precision, speed=speed * (1 + 0.01 * seed), seed=seed)
+        for seed in range(3)
+        for precision, speed in (("fp32", 1_000.0), ("bf16", 1_800.0))
+    ]
+    report = report_of(content_of(exports_store, ids))
+    assert [side.title for side in report.sides] == ["FP32", "BF16 AMP"]
+    assert len(report.runs) == 6 and "3 repeats" in report.subject
+    assert " to " in report.figures[0].cells[1].interval
+    assert any("Repeats are runs in processes of their own" in sentence for sentence in report.method)
+
+
+def test_a_run_alone_is_no_baseline(exports_store: Store, trained: Trained) -> None:
+    report = report_of(content_of(exports_store, [trained("fp16")]))
+    assert report.answers[0].sentence.startswith("FP16 AMP trained 1,000 samples a second")
+    assert not report.differing and report.shared
+
+
+def test_each_doubt_is_told_once(hostile: Content) -> None:
+    report = report_of(hostile)
+    told = [*report.doubts, *(answer.sentence for answer in report.answers)]
+    assert len(set(report.doubts)) == len(report.doubts)
+    for words in ("NaN or infinite", "has not run yet", "is still running"):
+        assert any(words in sentence for sentence in told)
+
+
+def test_a_sentence_in_parts_is_the_sentence_again() -> None:
+    sentence = (
+        "FP16 AMP trained 1.89 times as fast as FP32 (95 % interval 1.86 to 1.92) in 56 % of the memory; "
+        "accuracy 88.1 % against 88.3 %, within run-to-run spread."
+    )
+    parts = phrases(sentence, "FP16 AMP")
+    assert "".join(part.text for part in parts) == sentence
+    assert [part.text for part in parts if part.role != "plain"] == [
+        "FP16 AMP",
+        "1.89 times as fast",
+        "(95 % interval 1.86 to 1.92)",
+        "56 % of the memory",
+    ]
+
+
+def test_a_side_that_trained_other_work_never_leads(exports_store: Store, trained: Trained) -> None:
+    ids = [trained("fp32"), trained("fp32", model="linear", speed=9_000.0), trained("fp16", speed=1_500.0)]
+    report = report_of(content_of(exports_store, ids, ids[0]))
+    assert [answer.side.precision.value for answer in report.answers] == ["fp16", "fp32"]
+
+
+def test_a_reason_is_told_once(exports_store: Store, trained: Trained) -> None:
+    card = Environment(
+        device_name="a card",
+        device_memory_mib=1,
+        torch="2.11",
+        cuda="12.6",
+        python="3",
+        os="Linux",
+        ammeter="0",
+    )
+    ids = [
+        trained(precision, batch_size=63, environment=card, speed=speed)
+        for precision, speed in (("fp32", 1_000.0), ("fp16", 900.0))
+    ]
+    answer = report_of(content_of(exports_store, ids)).answers[0]
+    assert "not a multiple of 8" in answer.sentence
+    assert not any("not a multiple of 8" in note for note in answer.notes)
+
+
+def test_a_run_alone_without_a_speed_says_what_it_did(exports_store: Store, trained: Trained) -> None:
+    run_id = trained("fp32", steps=3)
+    run = exports_store.run(run_id)
+    assert run.summary is not None
+    unmeasured = replace(run, summary=run.summary.model_copy(update={"samples_per_second": None}))
+    content = replace(
+        content_of(exports_store, [run_id]), comparison=compare([Evidence(unmeasured, np.empty(0), ())])
+    )
+    assert report_of(content).answers[0].notes[0].startswith("FP32 trained 3 steps to a loss of")

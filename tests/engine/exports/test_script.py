@@ -1,0 +1,283 @@
+"""The text of scripts: short, tidy, safe to run whatever a run is called, and written whole or not at all."""
+
+from __future__ import annotations
+
+import ast
+import io
+import os
+import re
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable
+from dataclasses import replace
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from engine.events import Environment, Finished, Summary
+from engine.experiment import Experiment, experiment_from
+from engine.exports.content import content_of
+from engine.exports.formats import export
+from engine.exports.script.datasets import KNOWN
+from engine.exports.script.model import LANGUAGE_SIZES
+from engine.exports.script.page import MOST_LINES, script_of
+from engine.exports.script.writing import built_in_data
+from engine.presets import BUILT_IN, preset
+from engine.problem import ProblemError
+from engine.records.record import RunRecord
+from engine.records.store import Store
+from engine.training.data.datasets import dataset_entries
+from engine.training.data.picture_sources import _look
+from engine.training.models.language import SHAPES
+
+HOSTILE = (
+    'Run """ + __import__("os").system("true") + """',
+    "'''\nimport os\nos.abort()\n#",
+    "# coding: latin-1\\",
+    '\\"""\\N{DIGIT ONE}\\x',
+    "\N{RIGHT-TO-LEFT OVERRIDE}\x00\x1b[2J\u2028\ud800",
+    "\N{FIRE} " * 200,
+    "{{ 7 * 7 }}{% raw %}",
+)
+EVERYTHING: dict[str, Any] = {
+    "model": "densenet121",
+    "dataset": "image-folder",
+    "num_classes": 7,
+    "precision": "fp16",
+    "device": "cuda:0",
+    "epochs": 3,
+    "memory_cap_gib": 8,
+    "label_smoothing": 0.1,
+    "on_nan": "fail",
+    "optimizer": {"name": "sgd", "momentum": 0.9, "fused": True},
+    "schedule": {"name": "step", "warmup_steps": 5},
+    "scaler": {"init_scale": 1024, "growth_factor": 4, "backoff_factor": 0.25, "growth_interval": 7},
+    "step": {
+        "recipe": "fast",
+        "gradient_accumulation": 2,
+        "clip_norm": 1,
+        "fp32_modules": ["features.*", "classifier"],
+        "activation_checkpointing": True,
+    },
+    "data": {"augment": True, "workers": 4},
+    "validation": {"every": 2, "limit": 10},
+    "checkpoint": {"best": True, "last": True},
+}
+
+
+@pytest.fixture
+def run_of(exports_store: Store) -> Callable[..., RunRecord]:
+    def make(settings: Experiment | None = None, *, name: str = "Run", **given: Any) -> RunRecord:
+        return exports_store.add(settings or experiment_from(given), name=name)
+
+    return make
+
+
+def ruff(*arguments: str | Path) -> str:
+    command = [sys.executable, "-m", "ruff", *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return "" if done.returncode == 0 else done.stdout + done.stderr
+
+
+def check_style(folder: Path) -> None:
+    # the house's own rules, but that a script prints and need not be a package
+    project = Path(__file__).parents[3] / "pyproject.toml"
+    assert ruff("check", "--no-cache", "--config", project, "--ignore", "T20", folder) == ""
+    assert ruff("format", "--no-cache", "--config", project, "--check", folder) == ""
+
+
+def test_every_presets_script_is_short_and_tidy(run_of: Callable[..., RunRecord], tmp_path: Path) -> None:
+    for name in BUILT_IN:
+        for has_gpu in (True, False):
+            for label, experiment in preset(name).experiments(has_gpu):
+                text = script_of(run_of(experiment, name=label))
+                assert text.count("\n") <= MOST_LINES < 120
+                assert "Left out" not in text and "losses differ" not in text
+                compile(text, name, "exec")
+                (tmp_path / f"{name}-{label}-{has_gpu}.py").write_text(text)
+    check_style(tmp_path)
+
+
+def test_what_a_run_did_not_use_is_not_there(run_of: Callable[..., RunRecord]) -> None:
+    plain = script_of(run_of(device="cpu"))
+    for word in ("autocast", "scaler", "clip_grad", "learning_rate(", "islice", "compile", "channels_last"):
+        assert word not in plain
+    scaled = script_of(run_of(precision="fp16", step={"clip_norm": 1.0}))
+    order = (
+        "torch.autocast",
+        ".backward()",
+        "scaler.unscale_",
+        "clip_grad_norm_",
+        "scaler.step",
+        ".update()",
+    )
+    # the last of each: the validation has its own autocast
+    places = [scaled.rindex(word) for word in order]
+    assert places == sorted(places)
+    assert "scaler" not in script_of(run_of(precision="bf16")).replace("without a scaler", "")
+
+
+@pytest.mark.parametrize(
+    ("precision", "flags"),
+    [
+        ("fp32", ('("highest")', "allow_tf32 = False")),
+        ("tf32", ('("high")', "allow_tf32 = True")),
+        ("default", ()),
+        ("bf16", ('("highest")', "allow_tf32 = False")),
+    ],
+)
+def test_the_flags_of_float32_products_are_the_precisions(
+    precision: str, flags: tuple[str, ...], run_of: Callable[..., RunRecord]
+) -> None:
+    text = script_of(run_of(precision=precision))
+    assert all(flag in text for flag in flags)
+    assert bool(flags) == ("allow_tf32" in text)
+
+
+def test_what_there_is_no_room_for_is_told(run_of: Callable[..., RunRecord], tmp_path: Path) -> None:
+    run = run_of(**EVERYTHING)
+    text = script_of(run, 50)
+    assert text.count("\n") <= MOST_LINES
+    told = " ".join((ast.get_docstring(ast.parse(text)) or "").split())
+    assert "Left out for want of room: its checkpoints, its end at a NaN" in told
+    assert "CUDA graph, which is left out" in told
+    (tmp_path / "run.py").write_text(text)
+    check_style(tmp_path)
+
+
+def test_the_recipe_is_the_one_that_was_in_force(exports_store: Store, trained: Callable[..., str]) -> None:
+    run_id = trained(step={"recipe": "fast"}, ends=False)
+    exports_store.record(run_id, [Finished(summary=Summary(recipe="channels_last+fused"))])
+    text = script_of(exports_store.run(run_id))
+    assert "torch.channels_last" in text and "fused=True" in text and "torch.compile" not in text
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_name_is_text_and_nothing_else(
+    name: str, exports_store: Store, trained: Callable[..., str]
+) -> None:
+    environment = Environment(
+        device_name=name.replace("\ud800", ""),
+        device_memory_mib=1,
+        torch='2"""',
+        python="3",
+        os="x",
+        ammeter="0",
+    )
+    # what is not text at all cannot be stored
+    hostile = replace(exports_store.run(trained(environment=environment)), name=name)
+    tame = exports_store.run(trained(name="Run"))
+    text = script_of(hostile)
+    text.encode()
+    assert all(character.isprintable() or character == "\n" for character in text)
+    assert text.count("\n") <= MOST_LINES
+    bodies = [ast.dump(ast.Module(ast.parse(script).body[1:], [])) for script in (text, script_of(tame))]
+    assert bodies[0] == bodies[1]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"model": "resnet18(); import os; os.abort()"},
+        {"model": "import"},
+        {"dataset": "fashion'"},
+        {"dataset": "image-folder"},
+        {"dataset": "image-folder", "num_classes": 2, "schedule": {"name": "cosine"}, "epochs": 2},
+    ],
+)
+def test_what_cannot_be_told_is_refused(settings: dict[str, Any], run_of: Callable[..., RunRecord]) -> None:
+    with pytest.raises(ProblemError) as raised:
+        script_of(run_of(**settings))
+    assert raised.value.problem.key and raised.value.problem.remedy
+
+
+def test_names_of_modules_are_literals(run_of: Callable[..., RunRecord]) -> None:
+    pattern = '"); import os; os.abort()  # \n\\'
+    text = script_of(run_of(precision="fp16", step={"fp32_modules": [pattern, "features.0"]}))
+    calls = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call)]
+    (keep,) = [call for call in calls if getattr(call.func, "id", "") == "keep_in_float32"]
+    assert [ast.literal_eval(argument) for argument in keep.args[1:]] == [pattern, "features.0"]
+
+
+def test_datasets_are_known_as_the_engine_has_them() -> None:
+    entries = {entry.name: entry for entry in dataset_entries()}
+    assert set(KNOWN) == set(entries)
+    for name, known in KNOWN.items():
+        entry = entries[name]
+        assert known.image_size == (entry.image_size or 0) and known.channels == (entry.channels or 0)
+        assert known.classes == (entry.num_classes or 0)
+        assert known.train_samples == (entry.train_samples or 0)
+        assert known.validation_samples == (entry.validation_samples or 0)
+        if known.colours is not None:
+            colours, _ = _look(Experiment(dataset=name))
+            assert (known.colours.mean, known.colours.deviation) == (colours.mean, colours.deviation)
+
+
+def test_language_models_have_the_engines_sizes() -> None:
+    sizes = {
+        name: (
+            shape.hidden,
+            shape.layers,
+            shape.heads,
+            shape.key_value_heads,
+            shape.feed_forward,
+            shape.max_sequence_length,
+        )
+        for name, shape in SHAPES.items()
+    }
+    assert sizes == LANGUAGE_SIZES
+
+
+def test_the_built_in_pictures_come_with_their_licence(run_of: Callable[..., RunRecord]) -> None:
+    data = built_in_data(run_of())
+    assert data is not None and data == built_in_data(run_of())
+    with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
+        assert arrays["train_pictures"].shape == (6_000, 28, 28) and arrays["test_labels"].shape == (1_000,)
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        assert archive.read("LICENSE") == (files("resources") / "fashion" / "LICENSE").read_bytes()
+    assert built_in_data(run_of(dataset="synthetic")) is None
+
+
+def test_a_script_is_of_one_run(exports_store: Store, trained: Callable[..., str], tmp_path: Path) -> None:
+    content = content_of(exports_store, [trained(), trained("fp16")])
+    with pytest.raises(ProblemError, match="one run, and these are 2"):
+        export(content, tmp_path / "run.py")
+    assert not list(tmp_path.glob("*.py"))
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"batch_size": 500, "validation": {"limit": 10}},
+        {
+            "dataset": "fakedata",
+            "image_size": 8,
+            "batch_size": 1_000,
+            "data": {"workers": 1, "pin_memory": False},
+        },
+    ],
+)
+def test_it_runs_where_ammeter_is_not(
+    settings: dict[str, Any], exports_store: Store, trained: Callable[..., str], tmp_path: Path
+) -> None:
+    run_id = trained("bf16", steps=1, **settings)
+    text = script_of(exports_store.run(run_id))
+    export(content_of(exports_store, [run_id]), tmp_path / "a script.py")
+    path = tmp_path / "a script.py"
+    assert path.read_text(encoding="utf-8") == text
+    path.write_text(text.replace('torch.device("cuda:0")', 'torch.device("cpu")'), encoding="utf-8")
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [sys.executable, "-P", str(path)],
+        cwd=tmp_path.parent,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert re.fullmatch(r"step 1: loss 2\.\d+\nepoch 1: validation loss \S+, accuracy 0\.\d+\n", done.stdout)

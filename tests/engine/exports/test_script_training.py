@@ -1,0 +1,315 @@
+"""Scripts train what their runs trained: the same losses, to the last bit."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import io
+import pickle
+import re
+import struct
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from torchvision.datasets import CIFAR100
+
+from engine.events import Epoch, Finished, Samples, Started
+from engine.experiment import Experiment, Precision, layered
+from engine.exports.script.page import script_of
+from engine.exports.script.writing import built_in_data
+from engine.paths import datasets_folder
+from engine.presets import BUILT_IN, preset
+from engine.records.record import RunRecord, Status
+from engine.training.control import Control
+from engine.training.loop import train
+from engine.training.precision import float32_mode
+
+SHORT: dict[str, Any] = {"device": "cpu", "measure": {"warmup_steps": 0}}
+FASHION: dict[str, Any] = {"batch_size": 8, "steps": 3, "validation": {"limit": 20}}
+FAKE: dict[str, Any] = {
+    "dataset": "fakedata",
+    "image_size": 8,
+    "batch_size": 900,
+    "validation": {"limit": 70},
+}
+TURNS: dict[str, Any] = {
+    "dataset": "synthetic",
+    "image_size": 8,
+    "num_classes": 4,
+    "samples": 18,
+    "batch_size": 4,
+}
+TOKENS: dict[str, Any] = {
+    "model": "causal-lm-tiny",
+    "dataset": "synthetic-tokens",
+    "num_classes": 300,
+    "sequence_length": 16,
+    "samples": 7,
+    "batch_size": 2,
+    "steps": 3,
+}
+
+
+@dataclass(frozen=True)
+class Course:
+    """The loss of each step, and the loss and accuracy of each validation."""
+
+    losses: list[float]
+    validations: list[tuple[float, float]]
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    """The number of threads would change the last bits."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def trained_here(settings: dict[str, Any]) -> tuple[RunRecord, int, Course]:
+    """A run as the store would have it, its steps per epoch, and how it went."""
+    events = list(train(Experiment.model_validate(layered(SHORT, settings)), Control()))
+    started, finished = events[0], events[-1]
+    assert isinstance(started, Started) and isinstance(finished, Finished)
+    moment = datetime(2026, 1, 1, tzinfo=UTC)
+    run = RunRecord(
+        id="0" * 12,
+        number=1,
+        name="Run 1",
+        status=Status.FINISHED,
+        created=moment,
+        started=moment,
+        ended=moment,
+        experiment=started.experiment,
+        environment=started.environment,
+        summary=finished.summary,
+        problem=None,
+        detail="",
+        comparison=None,
+        label=None,
+        total_steps=started.total_steps,
+    )
+    losses = [loss for event in events if isinstance(event, Samples) for loss in event.loss]
+    validations = [
+        (event.validation_loss, event.validation_accuracy)
+        for event in events
+        if isinstance(event, Epoch) and event.validation_loss is not None
+    ]
+    assert losses
+    return run, started.steps_per_epoch, Course(losses, validations)
+
+
+def performed(text: str, folder: Path, *arguments: str) -> Course:
+    """What a script prints when this process runs it."""
+    path, printed = folder / "run.py", io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, float32_mode(Precision.FP32):
+        patch.setattr(sys, "argv", ["run.py", *arguments])
+        with contextlib.redirect_stdout(printed):
+            exec(compile(text, str(path), "exec"), {"__name__": "__main__", "__file__": str(path)})
+    return told(printed.getvalue())
+
+
+def told(printed: str) -> Course:
+    losses = re.findall(r"^step \d+: loss (\S+)$", printed, re.MULTILINE)
+    found = re.findall(r"^epoch \d+: validation loss (\S+), accuracy (\S+)$", printed, re.MULTILINE)
+    return Course([float(loss) for loss in losses], [(float(loss), float(share)) for loss, share in found])
+
+
+def written(run: RunRecord, steps_per_epoch: int, folder: Path) -> str:
+    """The run's script, with the pictures that come with it."""
+    data = built_in_data(run)
+    if data is not None:
+        (folder / "run.npz").write_bytes(data)
+    return script_of(run, steps_per_epoch)
+
+
+CASES: dict[str, dict[str, Any]] = {
+    "the built-in pictures": FASHION,
+    "FP16 with a scaler that skips": {
+        **FASHION,
+        "precision": "fp16",
+        "scaler": {"init_scale": 2.0**30, "backoff_factor": 0.25, "growth_interval": 2},
+    },
+    "BF16, resized, augmented, clipped": {
+        **FASHION,
+        "precision": "bf16",
+        "image_size": 12,
+        "data": {"augment": True},
+        "step": {"clip_norm": 0.5},
+    },
+    "FP16 unscaled, in three colours": {
+        **FASHION,
+        "model": "squeezenet1_1",
+        "image_size": 32,
+        "precision": "fp16-unscaled",
+        "steps": 1,
+    },
+    "PyTorch's default": {**FASHION, "precision": "default", "steps": 1},
+    "numbers": {
+        "model": "linear",
+        "dataset": "synthetic-regression",
+        "samples": 20,
+        "batch_size": 8,
+        "epochs": 3,
+    },
+    "a smaller last batch, accumulated": {
+        **FAKE,
+        "epochs": 1,
+        "label_smoothing": 0.1,
+        "step": {"gradient_accumulation": 2},
+    },
+    "loaded and augmented, validated seldom": {
+        **FAKE,
+        "steps": 4,
+        "data": {"augment": True, "on_device": True},
+        "validation": {"every": 2, "limit": 30},
+    },
+    "half a cosine, SGD with momentum": {
+        **TURNS,
+        "epochs": 2,
+        "optimizer": {"name": "sgd", "momentum": 0.9, "weight_decay": 0.01},
+        "schedule": {"name": "cosine"},
+    },
+    "half a cosine after a warm-up, Adam": {
+        **TURNS,
+        "steps": 7,
+        "optimizer": {"name": "adam", "weight_decay": 0.01},
+        "schedule": {"name": "cosine", "warmup_steps": 1, "final_fraction": 0.3},
+    },
+    "a warm-up alone": {**TURNS, "steps": 6, "schedule": {"warmup_steps": 4}},
+    "one cycle": {**TURNS, "epochs": 2, "schedule": {"name": "one-cycle"}},
+    "decays by epochs": {**TURNS, "epochs": 5, "schedule": {"name": "step", "decay_epochs": 2}},
+    "decays by epochs after a warm-up": {
+        **TURNS,
+        "epochs": 3,
+        "schedule": {"name": "step", "decay_epochs": 1, "warmup_steps": 2},
+    },
+    "fused, channels last": {
+        **FASHION,
+        "optimizer": {"name": "sgd", "momentum": 0.9},
+        "step": {"recipe": "channels_last+fused"},
+    },
+    "parts in FP32": {**FASHION, "precision": "bf16", "step": {"fp32_modules": ["features.0", "class*"]}},
+    "layers of a transformer in FP32": {
+        **TOKENS,
+        "precision": "fp16",
+        "step": {"fp32_modules": ["model.layers"]},
+    },
+    "recomputed features": {**FASHION, "step": {"activation_checkpointing": True}},
+    "text, recomputed, accumulated and clipped": {
+        **TOKENS,
+        "dataset": "python-source",
+        "num_classes": None,
+        "validation": {"limit": 3},
+        "step": {"activation_checkpointing": True, "gradient_accumulation": 2, "clip_norm": 1.0},
+    },
+    "dropout": {**TURNS, "model": "mobilenet_v3_small", "image_size": 32, "steps": 2},
+}
+
+
+@pytest.mark.parametrize("settings", CASES.values(), ids=CASES)
+def test_its_losses_are_the_runs_to_the_last_bit(settings: dict[str, Any], tmp_path: Path) -> None:
+    run, steps_per_epoch, course = trained_here(settings)
+    text = written(run, steps_per_epoch, tmp_path)
+    assert performed(text, tmp_path) == course
+    if run.summary is not None and run.summary.recipe == "plain":
+        assert "to the last bit" in " ".join(text.split())
+
+
+@pytest.mark.parametrize("model", ["resnet18", "densenet121"])
+def test_recomputed_blocks_leave_each_loss_and_the_running_means_as_they_are(
+    model: str, tmp_path: Path
+) -> None:
+    settings = {**FAKE, "model": model, "image_size": 32, "batch_size": 2, "steps": 2}
+    step = {"activation_checkpointing": True}
+    run, steps_per_epoch, course = trained_here({**settings, "validation": {"limit": 4}, "step": step})
+    found = performed(written(run, steps_per_epoch, tmp_path), tmp_path)
+    assert found.losses == course.losses
+    assert found.validations == [pytest.approx(validation, rel=1e-4) for validation in course.validations]
+
+
+def write_cifar100(monkeypatch: pytest.MonkeyPatch, samples: int) -> None:
+    """A small set in the place of the downloaded one."""
+    folder = datasets_folder() / CIFAR100.base_folder
+    folder.mkdir(parents=True)
+    pictures = np.random.default_rng(0).integers(0, 256, (samples, 3 * 32 * 32), np.uint8)
+    part = {"data": pictures, "fine_labels": [number % 100 for number in range(samples)]}
+    names = {"fine_label_names": [str(number) for number in range(100)]}
+    sums = {}
+    for name, content in (("train", part), ("test", part), ("meta", names)):
+        packed = pickle.dumps(content)
+        (folder / name).write_bytes(packed)
+        sums[name] = hashlib.md5(packed, usedforsecurity=False).hexdigest()
+    monkeypatch.setattr(CIFAR100, "train_list", [["train", sums["train"]]])
+    monkeypatch.setattr(CIFAR100, "test_list", [["test", sums["test"]]])
+    monkeypatch.setattr(CIFAR100, "meta", {**CIFAR100.meta, "md5": sums["meta"]})
+
+
+CUTS: dict[str, dict[str, Any]] = {
+    "hello-amp": {},
+    "fashion": {"steps": 2},
+    "cifar100-resnet": {"steps": 2},
+    "resnet18-fakedata": {"steps": 1, "image_size": 32, "data": {"workers": 0}},
+    "resnet50-imagenet": {"steps": 1, "image_size": 32, "batch_size": 4},
+    "resnet50-memory": {"steps": 1, "image_size": 32, "batch_size": 2},
+    "causal-lm": {"steps": 1, "sequence_length": 32},
+    "batch-limit": {"steps": 1, "image_size": 32, "memory_cap_gib": None},
+    "debug-ladder": {"steps": 2, "batch_size": 8},
+}
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_every_presets_script_trains_what_the_preset_trains(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arguments: tuple[str, ...] = ()
+    if name == "cifar100-resnet":
+        write_cifar100(monkeypatch, samples=40)
+        arguments = ("--data", str(datasets_folder()))
+    (_, experiment), *_ = reversed(preset(name).experiments(False))
+    cut = layered(CUTS[name], {"validation": {"limit": 10}})
+    run, steps_per_epoch, course = trained_here(layered(experiment.model_dump(mode="json"), cut))
+    assert performed(written(run, steps_per_epoch, tmp_path), tmp_path, *arguments) == course
+
+
+@pytest.mark.parametrize("parts", [("",), ("train", "val")])
+@pytest.mark.parametrize("data", [{}, {"augment": True}, {"augment": True, "on_device": True}])
+def test_a_folder_of_pictures_is_read_as_the_run_read_it(
+    data: dict[str, bool], parts: tuple[str, ...], tmp_path: Path
+) -> None:
+    shades = iter(np.random.default_rng(0).integers(0, 256, (48, 3), np.uint8).tolist())
+    for folder in (tmp_path / "pictures" / part / kind for part in parts for kind in ("cats", "dogs")):
+        folder.mkdir(parents=True)
+        for number in range(12):
+            picture = Image.new("RGB", (24, 20), tuple(next(shades)))
+            picture.paste((0, 0, 0), (0, 0, number, 10))
+            picture.save(folder / f"{number}.png")
+    settings = {"dataset": "image-folder", "path": str(tmp_path / "pictures"), "image_size": 16}
+    run, steps_per_epoch, course = trained_here({**settings, "batch_size": 5, "epochs": 2, "data": data})
+    text = written(run, steps_per_epoch, tmp_path)
+    found = performed(text, tmp_path, "--data", settings["path"])
+    assert found.losses == course.losses
+    if "its validation" not in text:
+        assert found.validations == course.validations and len(course.validations) == 2
+
+
+def test_a_downloaded_set_in_one_colour_is_read_as_the_run_read_it(tmp_path: Path) -> None:
+    raw = datasets_folder() / "FashionMNIST" / "raw"
+    raw.mkdir(parents=True)
+    pictures = np.random.default_rng(0).integers(0, 256, 6 * 28 * 28, np.uint8).tobytes()
+    for part in ("train", "t10k"):
+        (raw / f"{part}-images-idx3-ubyte").write_bytes(struct.pack(">4I", 0x803, 6, 28, 28) + pictures)
+        (raw / f"{part}-labels-idx1-ubyte").write_bytes(struct.pack(">2I", 0x801, 6) + bytes(range(6)))
+    settings = {"dataset": "fashion-mnist", "batch_size": 4, "steps": 3, "data": {"augment": True}}
+    run, steps_per_epoch, course = trained_here(settings)
+    text = written(run, steps_per_epoch, tmp_path)
+    assert performed(text, tmp_path, "--data", str(datasets_folder())) == course and course.validations

@@ -1,0 +1,101 @@
+"""The tables are read back as their users read them: by pandas, as strict JSON, as Markdown and LaTeX."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from engine.exports.content import Content, content_of
+from engine.exports.formats import export
+from engine.exports.latex import escaped as latex_escaped
+from engine.exports.latex import latex
+from engine.exports.markdown import markdown
+from engine.records.store import Store
+
+
+def test_pandas_reads_the_samples_to_the_last_bit(
+    pair: Content, exports_store: Store, tmp_path: Path
+) -> None:
+    export(pair, tmp_path / "runs.csv")
+    table = pd.read_csv(tmp_path / "runs.csv")
+    assert len(table) == 200
+    for run in pair.runs:
+        rows, samples = table[table.run_id == run.id], exports_store.samples(run.id)
+        assert set(rows.precision) == {run.experiment.precision.value}
+        for name in ("step", "seconds", "loss", "learning_rate"):
+            assert rows[name].tolist() == samples[name].tolist()
+    # FP32 has no loss scale: its cells are empty
+    assert table[table.side == "FP32"].grad_scale.isna().all()
+    assert set(table[table.side == "FP16 AMP"].grad_scale) == {65_536.0}
+
+
+def test_pandas_reads_the_figures_and_the_runs_beside(pair: Content, tmp_path: Path) -> None:
+    export(pair, tmp_path / "runs.csv")
+    figures = pd.read_csv(tmp_path / "runs-summary.csv").set_index(["side", "figure"])
+    assert figures.loc[("FP16 AMP", "samples_per_second"), "ratio"] == pytest.approx(2.5)
+    runs = pd.read_csv(tmp_path / "runs-runs.csv")
+    assert runs["setting.precision"].tolist() == ["fp32", "fp16"]
+    assert set(runs["environment.device_name"]) == {"a card"}
+    assert runs["summary.samples_per_second"].tolist() == [1_000.0, 2_500.0]
+
+
+def test_no_name_can_be_a_formula_or_break_a_row(hostile: Content, tmp_path: Path) -> None:
+    export(hostile, tmp_path / "x.csv")
+    for path in tmp_path.glob("x*.csv"):
+        with path.open(encoding="utf-8", newline="") as file:
+            rows = list(csv.reader(file))
+        assert len({len(row) for row in rows}) == 1
+        assert not any(cell.startswith(("=", "+", "@", "-c")) for row in rows for cell in row)
+        assert path.read_bytes().count(b"\r\n") == len(rows)
+    samples = pd.read_csv(tmp_path / "x.csv")
+    assert np.isinf(samples.loss).sum() == 2
+    assert b",NaN," in (tmp_path / "x.csv").read_bytes()
+
+
+def test_json_holds_everything_and_is_strict(hostile: Content, tmp_path: Path) -> None:
+    export(hostile, tmp_path / "x.json")
+
+    def refuse(word: str) -> None:
+        pytest.fail(f"{word} is no JSON")
+
+    whole = json.loads((tmp_path / "x.json").read_text(), parse_constant=refuse)
+    assert [run["name"] for run in whole["runs"]] == [run.name for run in hostile.runs]
+    assert whole["baseline"] == "FP32" and not whole["clean"]
+    diverged = next(run for run in whole["runs"] if run["experiment"]["precision"] == "fp16")
+    assert diverged["samples"]["loss"][-1] == "NaN" and "Infinity" in diverged["samples"]["loss"]
+    assert diverged["environment"]["device_name"] == "a card" and diverged["epochs"]
+
+
+def test_markdown_has_tables_of_even_rows_and_no_markup_of_names(hostile: Content) -> None:
+    text = markdown(hostile)
+    tables = [line for line in text.splitlines() if line.startswith("|")]
+    columns = {len(re.findall(r"(?<!\\)\|", line)) for line in tables}
+    assert columns == {len(hostile.comparison.sides) + 2}
+    assert re.search(r"(?<!\\)<", text) is None
+    assert "a card" in text and "Batch size: 64" in text
+
+
+def test_latex_escapes_what_would_run(hostile: Content, pair: Content) -> None:
+    text = latex(pair)
+    assert text.count(r"\begin{") == text.count(r"\end{") == 2
+    assert "2,500 (2.50$\\times$) \\\\" in text and "% Device: a card" in text
+    assert latex_escaped(r"a_b & 100% $x$ \input{y} ~^#") == (
+        r"a\_b \& 100\% \$x\$ \textbackslash{}input\{y\} \textasciitilde{}\textasciicircum{}\#"
+    )
+    assert latex_escaped("\N{GRINNING FACE} é --") == "? é -{}-"
+    assert all(line.startswith("%") or r"\input" not in line for line in latex(hostile).splitlines())
+
+
+def test_runs_of_different_columns_share_a_table(
+    exports_store: Store, trained: Callable[..., str], tmp_path: Path
+) -> None:
+    ids = [trained("fp16", steps=5), trained("fp32", steps=8)]
+    export(content_of(exports_store, ids), tmp_path / "x.csv")
+    assert len(pd.read_csv(tmp_path / "x.csv")) == 13
