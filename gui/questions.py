@@ -15,16 +15,33 @@ def ask(parent: QWidget, text: str, do: str, leave: str) -> bool:
     return box.clickedButton() is doing
 
 
-def may_stop(parent: QWidget, waiting: int) -> bool:
-    """Whether the window may close while a run trains and `waiting` more stand in the queue."""
-    text = "A run is training. Closing stops it; what it recorded so far is kept."
-    if waiting:
-        stays = "1 more stays" if waiting == 1 else f"{waiting} more stay"
-        text += f" {stays} in the queue for the next start."
+def may_stop(parent: QWidget, waiting: int, searches: int = 0) -> bool:
+    """Whether the window may close while a run trains; `waiting` more runs and `searches` are queued."""
+    text = f"A run is training. Closing stops it; what it recorded so far is kept.{_line(waiting, searches)}"
     return ask(parent, text, "Stop and close", "Keep training")
 
 
-def may_delete(parent: QWidget, count: int) -> bool:
-    """Whether runs may be deleted."""
-    what = f"Delete {count} runs" if count > 1 else "Delete this run"
-    return ask(parent, f"{what} with all recorded curves? This cannot be undone.", "Delete", "Keep")
+def may_stop_search(parent: QWidget, waiting: int, searches: int = 0) -> bool:
+    """The same while a search for the largest batch goes on."""
+    text = (
+        "A search for the largest batch is going on. Closing stops it; the trials made so far are kept."
+        f"{_line(waiting, searches)}"
+    )
+    return ask(parent, text, "Stop and close", "Keep searching")
+
+
+def may_delete_search(parent: QWidget) -> bool:
+    """Whether a saved search may be deleted."""
+    return ask(parent, "Delete this search with its trials? This cannot be undone.", "Delete", "Keep")
+
+
+def _line(waiting: int, searches: int) -> str:
+    """What becomes of that which waits."""
+    text = ""
+    if waiting:
+        stays = "1 run stays" if waiting == 1 else f"{waiting} runs stay"
+        text += f" {stays} in the queue for the next start."
+    if searches:
+        which = "A search that waits is" if searches == 1 else f"{searches} searches that wait are"
+        text += f" {which} given up."
+    return text

@@ -31,6 +31,7 @@ class Key(StrEnum):
     RUNS_TABLE = "runs_table"
     WORKSPACE = "workspace"
     MEMORY_LIMIT = "memory_limit"
+    EXPORT = "export"
 
 
 class Settings:

@@ -21,7 +21,7 @@ def style_sheet(palette: Palette) -> str:
     values["mono"] = ", ".join(f'"{family}"' for family in MONO_FAMILIES)
     parts = (_SURFACES, _TEXT, _BUTTONS, _FIELDS, _VIEWS, _CELLS, _CHROME)
     precisions = "\n".join(
-        f'*[precision="{precision.value}"] {{ color: {look.color}; }}'
+        f'*[precision="{precision}"] {{ color: {look.color}; }}'
         for precision, look in palette.precisions.items()
     )
     return "\n".join(Template(part).substitute(values) for part in parts) + precisions
@@ -47,8 +47,6 @@ QDialog, QMessageBox { background: $bg1; }
 _TEXT = """
 QLabel { background: transparent; border: none; font-size: 13px; }
 QLabel[role="title"], QLabel[role="app"] { font-family: $display; font-size: 15px; font-weight: 600; }
-QLabel[role="headline"] { font-family: $display; font-size: 30px; font-weight: 600; }
-QLabel[role="verdict"] { font-family: $display; font-size: 36px; font-weight: 600; }
 QLabel[role="answer"] { font-family: $display; font-size: 40px; font-weight: 600; letter-spacing: -0.6px; }
 QLabel[role="panelTitle"] { font-size: 13px; font-weight: 600; }
 QLabel[role="unit"], QLabel[role="hint"], QLabel[role="note"] { font-size: 12px; color: $text3; }
@@ -82,6 +80,8 @@ QPushButton[kind="primary"], QPushButton:default {
     background: $pri; color: $prifg; border: 1px solid $pri; font-weight: 600;
 }
 QPushButton[kind="primary"] { min-height: 42px; }
+QPushButton[kind="primary"][low="true"] { min-height: 34px; }
+QPushButton[kind="narrow"] { padding: 0 4px; }
 QPushButton[kind="primary"]:hover { background: $text2; border-color: $text2; }
 QPushButton[kind="primary"]:pressed { background: $text3; border-color: $text3; }
 QPushButton[kind="primary"]:disabled { background: $bg3; color: $off; border-color: $bg3; }
@@ -208,6 +208,7 @@ QFrame[cell="shaded"], QFrame[cell="shadedHeading"] { background: $bg2; }
 QFrame[cell="last"] { border-bottom: none; }
 QFrame[cell="shadedLast"] { background: $bg2; border-bottom: none; }
 QLabel[role="figure"] { font-size: 13px; font-weight: 600; padding-right: 12px; }
+QLabel[role="same"] { font-size: 13px; color: $text2; padding-right: 12px; }
 QLabel[role="figureName"] { font-size: 13px; font-weight: 500; }
 """
 

@@ -48,7 +48,7 @@ def take(application: QApplication, window: MainWindow, folder: Path, steps: int
     run_until(lambda: len(window.live.runs()) == 2)
     second = window.live.runs()[1]
     run_until(lambda: second.step > 0.6 * (second.total_steps or 1) and second.status == "running")
-    window.runs.set_checked([record.id for record in window.experiments.records()])
+    window.runs.set_checked([record.id for record in window.experiments.runs.records()])
     grab(application, window, folder, "train")
     run_until(lambda: second.is_over and window.experiments.running is None)
     window.show_workspace("compare")

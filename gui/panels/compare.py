@@ -2,65 +2,99 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-import numpy as np
-from PySide6.QtCore import Qt
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QDragEnterEvent, QDropEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
 
-from engine.records.comparison import Comparison, compare
-from engine.records.record import RunRecord
-from gui.panels.compare_column import Choice
+from engine.records.comparison import Comparison
+from gui.compared import Compared
+from gui.panels.compare_bars import BarPanel
 from gui.panels.compare_headline import Headline
+from gui.panels.compare_lines import lines_of, units_of
 from gui.panels.compare_table import FigureTable
-from gui.panels.live_run import LiveRun
-from gui.panels.run_words import recipe_notes
-from gui.plots.bars import Bar, BarChart
-from gui.plots.curves import Curve
 from gui.plots.overlay import OverlayPlot
-from gui.widgets import ElidedLabel, label
-
-_MOST_FULL_NAMES = 3
+from gui.runs_mime import dropped_runs, has_runs
 
 
 class ComparePanel(QScrollArea):
-    """Shows what it is given; which runs, and which of them is the baseline, is chosen beside it."""
+    """Shows what it is given; which runs, and which of them is the baseline, is chosen beside it.
+
+    `target_chosen`: another accuracy to reach was asked for. `missing_wanted` carries the experiments (a
+    tuple) that would tell where a gain comes from, `runs_dropped` the ids of runs that were dragged here.
+    """
+
+    target_chosen = Signal()
+    missing_wanted = Signal(object)
+    runs_dropped = Signal(object)
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setWidgetResizable(True)
         self.setAccessibleName("Comparison")
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self._runs: tuple[tuple[RunRecord, LiveRun], ...] = ()
+        self.setAcceptDrops(True)
+        self._comparison: Comparison | None = None
         self.headline = Headline()
+        self.headline.missing_wanted.connect(self.missing_wanted)
         self.table = FigureTable()
-        self.bars = BarChart()
-        self.losses = OverlayPlot("Training loss")
-        self.losses.axis_changed.connect(lambda _by_time: self._show_curves())
+        self.table.target_chosen.connect(self.target_chosen)
+        self.bars = BarPanel()
+        self.curves = OverlayPlot()
         self._lay_out()
-        self.show_runs(Choice(None, None), ())
+        self.clear()
 
-    def show_runs(self, choice: Choice, runs: Sequence[tuple[RunRecord, LiveRun]]) -> None:
-        """Lays `runs` over one another, against the chosen baseline."""
-        self._runs = tuple(runs)
-        records = [record for record, _ in runs]
-        self._charts.setVisible(bool(records))
-        self.table.setVisible(bool(records))
-        if choice.baseline is None:
-            self.headline.show_hint(
-                "Tick runs in the table below to compare them.",
-                "Their curves are laid over one another, and their figures stand beside the baseline's.",
-            )
+    @property
+    def target_accuracy(self) -> float | None:
+        """The accuracy that the table tells the time to, a fraction; None for none."""
+        return self.table.target.accuracy()
+
+    def clear(self) -> None:
+        """Says what to do where no run is ticked."""
+        self._set_empty(True)
+        self.headline.show_hint(
+            "Tick runs in the table below to compare them, or drag them here.",
+            "Their curves are laid over one another, and their figures stand beside the baseline's.",
+        )
+
+    def say_reading(self, count: int) -> None:
+        """Says that runs are being read, where there is nothing to look at meanwhile."""
+        if self._comparison is None:
+            self.headline.show_hint(f"Reading {count:,} runs…" if count > 1 else "Reading the run…")
+
+    def show_comparison(self, compared: Compared, headline: str | None) -> None:
+        """Lays the runs over one another; the headline speaks of the side of that id, or of the only one."""
+        self._set_empty(False)
+        self._comparison = compared.comparison
+        self.curves.set_lines(lines_of(compared), units_of(compared))
+        self.bars.show_comparison(compared.comparison)
+        self.table.show_comparison(compared.comparison)
+        self.set_headline(headline)
+
+    def set_headline(self, side_id: str | None) -> None:
+        """Lets the headline speak of another side; None for the baseline, where it is alone."""
+        comparison = self._comparison
+        if comparison is None:
             return
-        comparison = compare(records, choice.baseline)
-        headline = next((record for record in records if record.id == choice.headline), None)
-        if headline is None:
-            self.headline.show_hint("Tick another run to compare with this one.")
+        self.headline.show_side(comparison, side_id or comparison.baseline.id)
+        self.table.set_headline(side_id)
+
+    def dragEnterEvent(self, event: QDragEnterEvent) -> None:
+        if has_runs(event.mimeData()):
+            event.acceptProposedAction()
         else:
-            self.headline.show_pair(comparison, headline)
-        self.table.show_comparison(comparison, choice.headline)
-        self._show_bars(comparison)
-        self._show_curves()
+            event.ignore()
+
+    def dropEvent(self, event: QDropEvent) -> None:
+        run_ids = dropped_runs(event.mimeData())
+        if run_ids:
+            event.acceptProposedAction()
+            self.runs_dropped.emit(run_ids)
+
+    def _set_empty(self, is_empty: bool) -> None:
+        if is_empty:
+            self._comparison = None
+        self._charts.setVisible(not is_empty)
+        self.table.setVisible(not is_empty)
 
     def _lay_out(self) -> None:
         inner = QFrame()
@@ -74,62 +108,8 @@ class ComparePanel(QScrollArea):
         charts = QHBoxLayout(self._charts)
         charts.setContentsMargins(0, 0, 0, 0)
         charts.setSpacing(8)
-        charts.addWidget(self._bar_panel(), 2)
-        charts.addWidget(self.losses, 3)
+        charts.addWidget(self.bars, 2)
+        charts.addWidget(self.curves, 3)
         self._charts.setMinimumHeight(240)
         column.addWidget(self._charts, 1)
         self.setWidget(inner)
-
-    def _bar_panel(self) -> QFrame:
-        panel = QFrame()
-        panel.setProperty("surface", "panel")
-        head = QHBoxLayout()
-        head.setSpacing(8)
-        head.addWidget(label("Throughput", "panelTitle"))
-        self._bar_unit = ElidedLabel("", "unit")
-        head.addWidget(self._bar_unit, 1)
-        column = QVBoxLayout(panel)
-        column.setContentsMargins(12, 12, 12, 8)
-        column.setSpacing(8)
-        column.addLayout(head)
-        column.addWidget(self.bars, 1)
-        return panel
-
-    def _show_bars(self, comparison: Comparison) -> None:
-        self._bar_unit.set_whole_text("samples/s, whisker: 95 % within the run")
-        recipes = recipe_notes(comparison.runs)
-        self.bars.set_bars(
-            [
-                Bar(
-                    run.experiment.precision,
-                    run.experiment.precision.label,
-                    f"{recipes[run.id]}, {run.name}" if recipes[run.id] else run.name,
-                    run.summary.samples_per_second if run.summary else None,
-                    run.summary.samples_per_second_ci if run.summary else None,
-                )
-                for run in comparison.runs
-            ]
-        )
-
-    def _show_curves(self) -> None:
-        axis = "seconds" if self.losses.by_time else "step"
-        curves = [
-            Curve(
-                record.id,
-                record.experiment.precision,
-                # with more than three the legend has room for one name each; the marker tells the precision
-                record.name
-                if len(self._runs) > _MOST_FULL_NAMES
-                else f"{record.experiment.precision.label}, {record.name}",
-                np.asarray(live.column(axis), dtype=np.float64),
-                np.asarray(live.column("loss"), dtype=np.float64),
-            )
-            for record, live in self._runs
-        ]
-        units = {live.loss_unit for _, live in self._runs if live.loss_unit}
-        unit = f"{units.pop()}, " if len(units) == 1 else ""
-        self.losses.set_curves(
-            curves,
-            f"Training loss against {'time' if self.losses.by_time else 'step'}",
-            f"{unit}smoothed over 15 steps",
-        )

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from engine.events import Summary
 from engine.experiment import Experiment
 from engine.parts import FAST, PLAIN
-from engine.records.record import RunRecord
+from engine.records.sides import Side
 from gui.numbers import number
 
 _PART_NAMES = {
@@ -43,11 +43,9 @@ def recipe_words(recipe: str) -> str:
     return ", ".join(_PART_NAMES.get(part, part) for part in recipe.split("+"))
 
 
-def recipe_notes(runs: Sequence[RunRecord]) -> dict[str, str]:
-    """The recipe that each run was asked for ("Fast"), by the run's id; empty where all had the same."""
-    recipes = {run.id: run.experiment.step.recipe for run in runs}
-    differ = len(set(recipes.values())) > 1
-    return {run_id: recipe_title(recipe) if differ else "" for run_id, recipe in recipes.items()}
+def side_runs(side: Side) -> str:
+    """Which runs a side consists of, in a few words: "Run 12", or "3 repeats"."""
+    return side.names[0] if len(side.names) == 1 else f"{len(side.names)} repeats"
 
 
 def left_out_words(left_out: Mapping[str, str]) -> str:

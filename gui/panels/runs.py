@@ -1,4 +1,4 @@
-"""The runs panel: every saved run as one line, to tick, filter, compare, rename, delete or stop."""
+"""The runs panel: every saved run as one line, to tick, filter, tag, compare, rename, delete or stop."""
 
 from __future__ import annotations
 
@@ -6,25 +6,19 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from PySide6.QtCore import QPoint, Qt, Signal
-from PySide6.QtWidgets import (
-    QHBoxLayout,
-    QMenu,
-    QStackedWidget,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtWidgets import QMenu, QStackedWidget, QVBoxLayout, QWidget
 
 from engine.records.record import RunRecord, Status
-from gui.panels.runs_figures import Column
-from gui.panels.runs_filter import FilterEdit
+from gui.panels.runs_bar import RunsBar
+from gui.panels.runs_columns import Column
+from gui.panels.runs_empty import NoRuns
+from gui.panels.runs_marks import MarksDialog, toggled
+from gui.panels.runs_menu import Entry, add_entries, add_tags
 from gui.panels.runs_model import RunsModel
 from gui.panels.runs_table import RunsTable
-from gui.widgets import Button, IconButton, label, set_text
 
-HEADER_HEIGHT = 40
 _NOT_RESUMED = "Runs cannot be resumed here."
 _NOT_BEGUN = "Runs cannot be begun here."
-_NO_RUNS = "No runs yet. Each run is kept here with its curves and figures, also after a restart."
 
 
 class RunsPanel(QWidget):
@@ -33,8 +27,11 @@ class RunsPanel(QWidget):
     checked_changed = Signal(object)  # tuple[str, ...]
     compare_requested = Signal(object)  # tuple[str, ...]
     delete_requested = Signal(object)  # tuple[str, ...]
+    export_asked = Signal(object)  # tuple[str, ...]
     use_settings_requested = Signal(object)  # RunRecord
     rename_requested = Signal(object, str)  # RunRecord, the new name
+    tags_requested = Signal(object)  # Mapping[str, tuple[str, ...]]: the tags of each run by its id
+    note_requested = Signal(str, str)  # run id, the note
     stop_requested = Signal()
     take_out_requested = Signal(str)
     begin_requested = Signal(str)
@@ -47,25 +44,25 @@ class RunsPanel(QWidget):
         super().__init__(parent)
         self.model = RunsModel(self)
         self.table = RunsTable(self.model)
-        self.filter = FilterEdit()
+        self.bar = RunsBar()
+        self.filter = self.bar.filter
         self._is_open = True
         self._resume_obstacle: Callable[[RunRecord], str | None] = lambda _run: _NOT_RESUMED
         self._begin_obstacle: Callable[[RunRecord], str | None] = lambda _run: _NOT_BEGUN
-        self._empty = label(_NO_RUNS, "empty")
-        self._empty.setAlignment(Qt.AlignmentFlag.AlignCenter)
+        self._empty = NoRuns()
         self.pages = QStackedWidget()
         self.pages.addWidget(self.table)
         self.pages.addWidget(self._empty)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(0)
-        layout.addWidget(self._make_header())
+        layout.addWidget(self.bar)
         layout.addWidget(self.pages, 1)
         self._connect()
         self._refresh()
 
     def set_runs(self, runs: Sequence[RunRecord]) -> None:
-        """Shows these runs and no others; what is ticked, highlighted and scrolled to stays so."""
+        """Shows these runs and no others; what is ticked and highlighted stays so."""
         self.model.set_runs(runs)
         self._refresh()
 
@@ -74,9 +71,9 @@ class RunsPanel(QWidget):
         self.model.update_run(run)
         self._refresh()
 
-    def set_progress(self, run_id: str, fraction: float) -> None:
-        """How far a running run is, 0 to 1."""
-        self.model.set_progress(run_id, fraction)
+    def set_progress(self, run_id: str, fraction: float, is_paused: bool = False) -> None:
+        """How far a running run is, 0 to 1, and whether it waits."""
+        self.model.set_progress(run_id, fraction, is_paused)
 
     def set_checked(self, ids: Iterable[str]) -> None:
         """Ticks these runs and no others."""
@@ -95,14 +92,12 @@ class RunsPanel(QWidget):
             return
         self._is_open = is_open
         self.pages.setVisible(is_open)
-        self._chevron.set_icon("chevron-down" if is_open else "chevron-up")
-        self._chevron.setAccessibleName("Close the runs" if is_open else "Open the runs")
-        self._chevron.setToolTip("Close the table of runs" if is_open else "Open the table of runs")
+        self.bar.set_open(is_open)
         self.open_changed.emit(is_open)
 
     def add_header_widget(self, widget: QWidget) -> None:
         """Stands a control of the window's, such as the switch to the log, beside the filter."""
-        self._extras.addWidget(widget)
+        self.bar.add(widget)
 
     def set_resume_obstacle(self, obstacle: Callable[[RunRecord], str | None]) -> None:
         """How the panel learns why a run that is over cannot go on; None where it can."""
@@ -137,61 +132,61 @@ class RunsPanel(QWidget):
     def menu_for(self, run: RunRecord) -> QMenu:
         """What can be done with a run, as the menu of its row."""
         menu = QMenu(self)
-        menu.setToolTipsVisible(True)
         menu.setAccessibleName(f"What to do with {run.name}")
-        for words, against, slot in self._entries(run):
-            action = menu.addAction(words)
-            action.setToolTip(against or words)
-            action.setEnabled(against is None)
-            action.triggered.connect(lambda _=False, slot=slot: slot())
+        marked = self._marked(run)
+        add_entries(menu, self._entries(run, marked))
+        add_tags(
+            menu,
+            marked,
+            self.model.tags(),
+            lambda tag: self.tags_requested.emit(toggled(marked, tag)),
+            lambda: self.edit_marks(marked).tags.setFocus(),
+        )
+        add_entries(menu, [Entry("Note…", lambda: self.edit_marks((run,)).note.setFocus())])
+        menu.addSeparator()
+        add_entries(menu, self._last_entries(run))
         return menu
 
-    def _entries(self, run: RunRecord) -> list[tuple[str, str | None, Callable[[], object]]]:
-        """The menu's lines: words, why it cannot be chosen (None if it can), and what it does."""
+    def edit_marks(self, runs: Sequence[RunRecord]) -> MarksDialog:
+        """Opens the dialog in which runs are tagged, and one of them is given a note."""
+        dialog = MarksDialog(runs, self)
+        dialog.tags_chosen.connect(self.tags_requested)
+        dialog.note_written.connect(self.note_requested)
+        dialog.open()
+        return dialog
+
+    def _entries(self, run: RunRecord, marked: Sequence[RunRecord]) -> list[Entry]:
         unborn = "It has not begun yet." if run.status is Status.QUEUED else None
         alone = None if len(self.checked()) > 1 else "Tick two or more runs to compare them."
-        entries: list[tuple[str, str | None, Callable[[], object]]] = [
-            ("Show its curves", unborn, lambda: self.open_requested.emit(run.id)),
-            ("Details", unborn, lambda: self.details_requested.emit(run.id)),
-            ("Use these settings", None, lambda: self.use_settings_requested.emit(run)),
-            ("Rename", None, lambda: self.table.rename(run.id)),
-            ("Compare the ticked runs", alone, self._compare),
+        ids = tuple(one.id for one in marked)
+        return [
+            Entry("Show its curves", lambda: self.open_requested.emit(run.id), unborn),
+            Entry("Details", lambda: self.details_requested.emit(run.id), unborn),
+            Entry("Use these settings", lambda: self.use_settings_requested.emit(run)),
+            Entry("Compare the ticked runs", self._compare, alone),
+            Entry("Export…", lambda: self.export_asked.emit(ids), unborn),
+            Entry("Rename", lambda: self.table.rename(run.id)),
         ]
-        if run.status is Status.RUNNING:
-            entries.append(("Stop", None, self.stop_requested.emit))
-        elif run.status is Status.QUEUED:
-            waits = self._begin_obstacle(run)
-            entries.append(("Run", waits, lambda: self.begin_requested.emit(run.id)))
-            entries.append(("Take out of the queue", None, self.delete_highlighted))
-        else:
-            obstacle = self._resume_obstacle(run)
-            entries.append(("Resume", obstacle, lambda: self.resume_requested.emit(run.id)))
-            entries.append(("Delete", None, self.delete_highlighted))
-        return entries
 
-    def _make_header(self) -> QWidget:
-        header = QWidget()
-        header.setFixedHeight(HEADER_HEIGHT)
-        row = QHBoxLayout(header)
-        row.setContentsMargins(16, 0, 16, 0)
-        row.setSpacing(8)
-        self._count, self._selected = label("", "unit"), label("", "unit")
-        self._extras = QHBoxLayout()
-        self._extras.setSpacing(4)
-        self._compare_button = Button("Compare", "strip", "Set the ticked runs side by side")
-        self._delete_button = IconButton("trash", "Delete the highlighted runs")
-        self._chevron = IconButton("chevron-down", "Close the runs", "Close the table of runs")
-        row.addWidget(label("Runs", "panelTitle"))
-        row.addWidget(self._count)
-        row.addSpacing(16)
-        row.addWidget(self.filter, 1)
-        row.addLayout(self._extras)
-        row.addStretch()
-        row.addWidget(self._selected)
-        row.addSpacing(8)
-        for button in (self._compare_button, self._delete_button, self._chevron):
-            row.addWidget(button)
-        return header
+    def _last_entries(self, run: RunRecord) -> list[Entry]:
+        if run.status is Status.RUNNING:
+            return [Entry("Stop", self.stop_requested.emit)]
+        if run.status is Status.QUEUED:
+            waits = self._begin_obstacle(run)
+            return [
+                Entry("Run", lambda: self.begin_requested.emit(run.id), waits),
+                Entry("Take out of the queue", self.delete_highlighted),
+            ]
+        obstacle = self._resume_obstacle(run)
+        return [
+            Entry("Resume", lambda: self.resume_requested.emit(run.id), obstacle),
+            Entry("Delete", self.delete_highlighted),
+        ]
+
+    def _marked(self, run: RunRecord) -> tuple[RunRecord, ...]:
+        """The highlighted runs where `run` is one of them, else it alone."""
+        marked = self.table.highlighted()
+        return marked if run.id in {one.id for one in marked} else (run,)
 
     def _connect(self) -> None:
         self.model.checked_changed.connect(self.checked_changed)
@@ -202,11 +197,14 @@ class RunsPanel(QWidget):
         self.table.take_out_requested.connect(self.take_out_requested)
         self.table.open_requested.connect(self.open_requested)
         self.table.delete_pressed.connect(self.delete_highlighted)
+        self.table.note_pressed.connect(self._edit_note)
         self.table.customContextMenuRequested.connect(self._show_menu)
+        self._empty.all_wanted.connect(self.filter.clear)
         self.filter.textChanged.connect(self._filter)
-        self._compare_button.clicked.connect(self._compare)
-        self._delete_button.clicked.connect(self.delete_highlighted)
-        self._chevron.clicked.connect(lambda: self.set_open(not self._is_open))
+        self.bar.compare.clicked.connect(self._compare)
+        self.bar.export.clicked.connect(lambda: self.export_asked.emit(self.checked()))
+        self.bar.delete.clicked.connect(self.delete_highlighted)
+        self.bar.chevron.clicked.connect(lambda: self.set_open(not self._is_open))
 
     def _filter(self, text: str) -> None:
         self.model.set_filter(text)
@@ -216,6 +214,11 @@ class RunsPanel(QWidget):
         run = self.model.known(run_id)
         if run is not None:
             self.rename_requested.emit(run, name)
+
+    def _edit_note(self, run_id: str) -> None:
+        run = self.model.known(run_id)
+        if run is not None:
+            self.edit_marks((run,)).note.setFocus()
 
     def _compare(self) -> None:
         self.compare_requested.emit(self.checked())
@@ -228,19 +231,8 @@ class RunsPanel(QWidget):
             menu.popup(self.table.viewport().mapToGlobal(place))
 
     def _refresh(self) -> None:
-        total, ticked = self.model.total, len(self.checked())
-        # those that wait stand at the end of the table, out of sight of who has just queued one
-        waiting = f" · {self.model.queued:,} queued" if self.model.queued else ""
-        set_text(self._count, f"{total:,}{waiting}")
-        set_text(self._selected, f"{ticked:,} selected" if ticked else "")
-        set_text(self._empty, _NO_RUNS if not total else f"No run matches “{self.filter.text().strip()}”.")
-        self.pages.setCurrentIndex(0 if self.model.rowCount() else 1)
-        self._compare_button.setEnabled(ticked > 1)
-        tip = "Set the ticked runs side by side" if ticked > 1 else "Tick two or more runs to compare them"
-        self._compare_button.setToolTip(tip)
-        chosen = self.table.highlighted()
-        deletable = any(run.status is not Status.RUNNING for run in chosen)
-        self._delete_button.setEnabled(deletable)
-        self._delete_button.setToolTip(
-            "Delete the highlighted runs" if deletable else "Click a run to highlight it, then delete it here"
-        )
+        shown, total = self.model.rowCount(), self.model.total
+        self.bar.set_counts(shown, total, self.model.queued, len(self.checked()))
+        self.bar.set_highlighted(self.table.highlighted())
+        self._empty.tell(self.filter.text().strip() if total else None)
+        self.pages.setCurrentIndex(0 if shown else 1)

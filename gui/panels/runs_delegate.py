@@ -29,7 +29,9 @@ from engine.records.record import RunRecord, Status
 from gui.fonts import font
 from gui.icons import draw_icon
 from gui.panels.run_words import recipe_title
-from gui.panels.runs_figures import NOTHING, NUMBERS, Column
+from gui.panels.runs_chips import draw_chips
+from gui.panels.runs_columns import NUMBERS, Column
+from gui.panels.runs_figures import NOTHING
 from gui.panels.runs_model import RunsModel
 from gui.theme import Palette, theme
 from gui.widgets import draw_bar, draw_marker
@@ -39,6 +41,7 @@ _PAD = 8
 _BOX = 16
 _BAR_WIDTH, _BAR_HEIGHT = 72, 4
 _BUTTON = 24
+_NOTE = 14
 _FAST = recipe_title(FAST)
 _STRONG = (Column.NAME, Column.PRECISION, *NUMBERS)
 _WEIGHTS = {Column.NAME: 600, Column.RATIO: 600} | dict.fromkeys(
@@ -62,11 +65,13 @@ class RunsDelegate(QStyledItemDelegate):
 
     stop_requested = Signal()
     take_out_requested = Signal(str)
+    note_pressed = Signal(str)
 
     def __init__(self, model: RunsModel, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._model = model
         self._fonts: dict[int, QFont] = {weight: font(12, weight) for weight in (400, 500, 600)}
+        self._small = font(11, 500)
 
     def paint(
         self, painter: QPainter, option: QStyleOptionViewItem, index: QModelIndex | QPersistentModelIndex
@@ -79,9 +84,15 @@ class RunsDelegate(QStyledItemDelegate):
             self._paint_tick(painter, rect, row, palette)
         elif column is Column.MARKER:
             hollow = run.status is Status.QUEUED
-            draw_marker(painter, rect.toRectF().center(), run.experiment.precision, hollow=hollow)
+            precision = self._model.line(row).glance.precision
+            draw_marker(painter, rect.toRectF().center(), precision, hollow=hollow)
         elif column is Column.STATUS:
             self._paint_status(painter, rect, row, run, palette)
+        elif column is Column.TAGS:
+            draw_chips(painter, rect.adjusted(_PAD, 0, -_PAD, 0), run.tags, self._small, palette)
+        elif column is Column.NAME and run.note:
+            self._paint_words(painter, rect.adjusted(0, 0, -_NOTE - 4, 0), row, column, palette)
+            draw_icon(painter, _note_rect(rect), "note", palette.text3)
         else:
             self._paint_words(painter, rect, row, column, palette)
         painter.restore()
@@ -110,10 +121,11 @@ class RunsDelegate(QStyledItemDelegate):
         if column is Column.TICK:
             wanted = Qt.CheckState.Unchecked if self._model.is_checked(row) else Qt.CheckState.Checked
             return self._model.setData(index, wanted, Qt.ItemDataRole.CheckStateRole)
-        run = self._model.run(row)
-        if column is not Column.STATUS or not _button_rect(_rect(option)).contains(
-            event.position().toPoint()
-        ):
+        run, place = self._model.run(row), event.position()
+        if column is Column.NAME and run.note and _note_rect(_rect(option)).contains(place):
+            self.note_pressed.emit(run.id)
+            return True
+        if column is not Column.STATUS or not _button_rect(_rect(option)).contains(place.toPoint()):
             return False
         if run.status is Status.RUNNING:
             self.stop_requested.emit()
@@ -168,11 +180,12 @@ class RunsDelegate(QStyledItemDelegate):
         self, painter: QPainter, rect: QRect, row: int, run: RunRecord, palette: Palette
     ) -> None:
         inner = rect.adjusted(_PAD, 0, -_PAD, 0)
-        if run.status is Status.RUNNING:
+        is_paused = self._model.is_paused(row)
+        if run.status is Status.RUNNING and not is_paused:
             self._paint_progress(painter, inner, row, run, palette)
         else:
             ink = palette.text3 if run.status is Status.QUEUED else palette.text2
-            draw_icon(painter, _icon_rect(inner), _STATUS_ICONS[run.status], ink)
+            draw_icon(painter, _icon_rect(inner), "pause" if is_paused else _STATUS_ICONS[run.status], ink)
             words = self._model.text(row, Column.STATUS)
             self._draw_text(painter, inner.adjusted(20, 0, 0, 0), words, 400, ink, Qt.AlignmentFlag.AlignLeft)
         if run.status in _BUTTONS:
@@ -216,6 +229,10 @@ def _is_selected(option: QStyleOptionViewItem) -> bool:
 
 def _icon_rect(inner: QRect) -> QRectF:
     return QRectF(inner.left(), inner.center().y() - 6, 14, 14)
+
+
+def _note_rect(rect: QRect) -> QRectF:
+    return QRectF(rect.right() - _PAD - _NOTE + 1, rect.center().y() - _NOTE / 2 + 1, _NOTE, _NOTE)
 
 
 def _button_rect(rect: QRect) -> QRect:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QRectF
-from PySide6.QtGui import QPainter, QPaintEvent
+import html
+
+from PySide6.QtCore import QRectF, Qt
+from PySide6.QtGui import QKeyEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QLineEdit
 
 from gui.icons import draw_icon
+from gui.panels.runs_search import TIP
 from gui.theme import theme
 
 
@@ -22,8 +25,14 @@ class FilterEdit(QLineEdit):
         self.setMaximumWidth(240)
         self.setTextMargins(18, 0, 0, 0)
         self.setAccessibleName("Filter runs")
-        self.setToolTip("Shows the runs whose name, model, dataset, precision or status has these words")
+        self.setToolTip(f"<p>{html.escape(TIP)}</p>")
         theme().changed.connect(self.update)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        if event.key() == Qt.Key.Key_Escape and self.text():
+            self.clear()
+            return
+        super().keyPressEvent(event)
 
     def paintEvent(self, event: QPaintEvent) -> None:
         super().paintEvent(event)

@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QHeaderView, QWidget
 
 from gui.fonts import font
 from gui.icons import draw_icon
-from gui.panels.runs_figures import HEADINGS, NUMBERS, Column
+from gui.panels.runs_columns import NUMBERS, Column
 from gui.theme import theme
 
 _PAD, _ARROW = 8, 12
@@ -33,7 +33,7 @@ class RunsHeader(QHeaderView):
         painter.fillRect(rect, QColor(palette.bg1))
         painter.setPen(QColor(palette.line))
         painter.drawLine(rect.bottomLeft(), rect.bottomRight())
-        words = HEADINGS[column][0]
+        words = str(self.model().headerData(logicalIndex, Qt.Orientation.Horizontal))
         inner = rect.adjusted(_PAD, 0, -_PAD, 0)
         painter.setFont(self._font)
         painter.setPen(QColor(palette.text2 if is_sorted else palette.text3))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QModelIndex, Qt, Signal
-from PySide6.QtGui import QKeyEvent, QResizeEvent
+from PySide6.QtCore import QItemSelection, QItemSelectionModel, QModelIndex, Qt, Signal
+from PySide6.QtGui import QDrag, QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import QAbstractButton, QAbstractItemView, QHeaderView, QTableView
 
 from engine.records.record import RunRecord, Status
+from gui.panels.runs_columns import Column
 from gui.panels.runs_delegate import ROW_HEIGHT, RunsDelegate
-from gui.panels.runs_figures import Column
+from gui.panels.runs_drag import drag_pixmap
 from gui.panels.runs_header import RunsHeader
 from gui.panels.runs_model import RunsModel
 
@@ -16,6 +17,7 @@ _ROOMY = {
     Column.TICK: 40,
     Column.MARKER: 28,
     Column.NAME: 106,
+    Column.TAGS: 120,
     Column.WHEN: 68,
     Column.MODEL: 104,
     Column.DATASET: 112,
@@ -32,6 +34,7 @@ _COMPACT = {
     Column.TICK: 40,
     Column.MARKER: 24,
     Column.NAME: 80,
+    Column.TAGS: 84,
     Column.WHEN: 72,
     Column.MODEL: 80,
     Column.DATASET: 104,
@@ -44,10 +47,10 @@ _COMPACT = {
     Column.RATIO: 68,
     Column.STATUS: 136,
 }
-# with the longest names of a precision and a speed of seven figures whole
-_MIDDLING = {**_COMPACT, Column.MODEL: 100, Column.PRECISION: 102, Column.SPEED: 76, Column.PEAK: 74}
+# with the longest names of a precision and a speed of seven figures whole; the first needs it most
+_WIDER = {Column.PRECISION: 102, Column.SPEED: 76, Column.PEAK: 74, Column.MODEL: 100}
 # what a narrow table does without, first to go first; the tip of the name still tells it
-_DISPENSABLE = (Column.DATASET, Column.BATCH, Column.RECIPE, Column.WHEN, Column.MODEL)
+_DISPENSABLE = (Column.DATASET, Column.BATCH, Column.RECIPE, Column.TAGS, Column.WHEN, Column.MODEL)
 
 
 class RunsTable(QTableView):
@@ -57,16 +60,20 @@ class RunsTable(QTableView):
     take_out_requested = Signal(str)
     open_requested = Signal(str)
     delete_pressed = Signal()
+    note_pressed = Signal(str)
 
     def __init__(self, model: RunsModel) -> None:
         super().__init__()
         self._runs = model
         self.setModel(model)
         self.setAccessibleName("Runs")
-        self.setToolTip("Saved runs. Double-click one to see its curves; right-click for more")
+        self.setToolTip(
+            "Saved runs. Double-click one to see its curves; right-click for more; drag it to Compare"
+        )
         self._delegate = RunsDelegate(model, self)
         self._delegate.stop_requested.connect(self.stop_requested)
         self._delegate.take_out_requested.connect(self.take_out_requested)
+        self._delegate.note_pressed.connect(self.note_pressed)
         self.setItemDelegate(self._delegate)
         self.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
         self.setSelectionMode(QAbstractItemView.SelectionMode.ExtendedSelection)
@@ -75,6 +82,8 @@ class RunsTable(QTableView):
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setVerticalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
         self.setTabKeyNavigation(False)
+        self.setDragEnabled(True)
+        self.setDragDropMode(QAbstractItemView.DragDropMode.DragOnly)
         self.setShowGrid(False)
         self.setWordWrap(False)
         self.setHorizontalHeader(RunsHeader(self))
@@ -82,6 +91,10 @@ class RunsTable(QTableView):
         self._widths: dict[Column, int] = {}
         self._set_up_headers()
         self.doubleClicked.connect(self._double_clicked)
+        self._kept: tuple[str, ...] = ()
+        model.modelAboutToBeReset.connect(self._keep_highlights)
+        model.modelReset.connect(self._bring_highlights_back)
+        model.tags_changed.connect(self._fit_columns)
 
     def highlighted(self) -> tuple[RunRecord, ...]:
         """The runs of the highlighted rows, top to bottom."""
@@ -112,6 +125,12 @@ class RunsTable(QTableView):
         else:
             super().keyPressEvent(event)
 
+    def startDrag(self, supportedActions: Qt.DropAction) -> None:  # noqa: N803 - Qt's name
+        drag = QDrag(self)
+        drag.setMimeData(self._runs.mimeData(self.selectionModel().selectedRows()))
+        drag.setPixmap(drag_pixmap(self.highlighted()))
+        drag.exec(supportedActions, Qt.DropAction.CopyAction)
+
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
         self._fit_columns()
@@ -121,6 +140,20 @@ class RunsTable(QTableView):
         checked = set(self._runs.checked())
         wanted = checked - ids if ids <= checked else checked | ids
         self._runs.set_checked(wanted)
+
+    def _keep_highlights(self) -> None:
+        self._kept = tuple(run.id for run in self.highlighted())
+
+    def _bring_highlights_back(self) -> None:
+        rows = [row for run_id in self._kept if (row := self._runs.row_of(run_id)) is not None]
+        selection = QItemSelection()
+        for row in rows:
+            selection.select(self._runs.index(row, 0), self._runs.index(row, len(Column) - 1))
+        if rows:
+            self.selectionModel().setCurrentIndex(
+                self._runs.index(rows[0], Column.NAME), QItemSelectionModel.SelectionFlag.NoUpdate
+            )
+            self.selectionModel().select(selection, QItemSelectionModel.SelectionFlag.Select)
 
     def _double_clicked(self, index: QModelIndex) -> None:
         if index.column() not in (Column.TICK, Column.STATUS):
@@ -144,9 +177,10 @@ class RunsTable(QTableView):
         self.sortByColumn(Column.WHEN, Qt.SortOrder.DescendingOrder)
 
     def _fit_columns(self) -> None:
-        widths, hidden = _fitting(self.viewport().width())
+        has_tags = bool(self._runs.tags())
+        widths, hidden = _fitting(self.viewport().width(), has_tags)
         # set anew only when the table changes its density: in between the user's own widths hold
-        if widths is not self._widths:
+        if widths != self._widths:
             self._widths = widths
             for column, width in widths.items():
                 self.setColumnWidth(column, width)
@@ -154,13 +188,20 @@ class RunsTable(QTableView):
             self.setColumnHidden(column, column in hidden)
 
 
-def _fitting(room: int) -> tuple[dict[Column, int], set[Column]]:
+def _fitting(room: int, has_tags: bool) -> tuple[dict[Column, int], set[Column]]:
     """The widths of the columns in so many pixels, and the columns for which there is no room."""
-    widths = _ROOMY if sum(_ROOMY.values()) <= room else _COMPACT
-    spare, hidden = room - sum(widths.values()), set[Column]()
+    hidden = set[Column]() if has_tags else {Column.TAGS}
+    tags = 0 if has_tags else _ROOMY[Column.TAGS]
+    widths = _ROOMY if sum(_ROOMY.values()) - tags <= room else _COMPACT
+    spare = room - sum(width for column, width in widths.items() if column not in hidden)
     for column in _DISPENSABLE:
-        if spare < 0:
+        if spare < 0 and column not in hidden:
             hidden.add(column)
             spare += widths[column]
-    more = sum(width - widths[column] for column, width in _MIDDLING.items() if column not in hidden)
-    return (_MIDDLING if 0 < more <= spare else widths), hidden
+    fitting = dict(widths)
+    for column, width in _WIDER.items():
+        more = width - widths[column]
+        if column not in hidden and 0 < more <= spare:
+            fitting[column] = width
+            spare -= more
+    return fitting, hidden

@@ -9,6 +9,8 @@ _NAMES = {
     "steps": "Steps",
     "device_name": "Trained on",
     "torch": "torch",
+    "cuda": "CUDA",
+    "driver": "Driver",
     "step.recipe": "Speed recipe",
     "step.clip_norm": "Clipping",
     "step.gradient_accumulation": "Accumulated batches",

@@ -61,6 +61,7 @@ class SetupPanel(QFrame):
         self._is_searching = False
         self._on_limits = False
         self._took_batch = False
+        self._cpu_limit_gib: float | None = None
         self.run_action = self._action("Train", self._run)
         self.queue_action = self._action("Add to queue", self._enqueue)
         self.save_action = self._action("Save as a preset…", self.save_preset)
@@ -124,17 +125,21 @@ class SetupPanel(QFrame):
         """Puts the memory of a smaller card into the form, in GiB; empty for the device's own."""
         self._edit("memory_cap_gib", text)
 
+    def set_cpu_limit(self, size_gib: float | None) -> None:
+        """What a search on a CPU may take, where the form has no memory cap; None for the usual limit."""
+        self._cpu_limit_gib = size_gib
+
     def text(self, key: str) -> str:
         """What stands in a field of the form; empty while there is no form."""
         return self._draft.text(key) if self._draft is not None else ""
 
     def find_limit(self) -> None:
         """Asks for a search of the form as it is, or tells why there can be none."""
-        wanted = limit_request(self._draft, self._outcome, self._catalog)
+        wanted = limit_request(self._draft, self._outcome, self._catalog, self._cpu_limit_gib)
         if wanted is not None:
             self.limit_requested.emit(wanted)
         else:
-            self.limit_refused.emit(limit_reason(self._outcome, self._catalog) or _LOOKING)
+            self.limit_refused.emit(limit_reason(self._outcome) or _LOOKING)
 
     def use_settings(self, experiment: Experiment) -> None:
         """Puts a run's settings into the form, as changes to the chosen preset."""
@@ -221,6 +226,10 @@ class SetupPanel(QFrame):
         if self._draft is not None:
             self._put(self._draft.with_name(text))
 
+    def _repeat(self, text: str) -> None:
+        if self._draft is not None:
+            self._put(self._draft.with_repeats(text))
+
     def _run(self) -> None:
         if self.finds_limit:
             self.find_limit()
@@ -263,7 +272,7 @@ class SetupPanel(QFrame):
     def _reason(self) -> str | None:
         if self._draft is None:
             return "There is no preset to begin with."
-        return limit_reason(self._outcome, self._catalog) if self.finds_limit else self._outcome.reason
+        return limit_reason(self._outcome) if self.finds_limit else self._outcome.reason
 
     @staticmethod
     def _enable(action: QAction, against: str | None, tip: str) -> None:
@@ -282,6 +291,7 @@ class SetupPanel(QFrame):
         self.form.unit_toggled.connect(self._toggle_unit)
         self.form.ticked.connect(self._tick)
         self.form.name_edited.connect(self._name)
+        self.form.repeat_edited.connect(self._repeat)
         self.form.limit_asked.connect(self.find_limit)
 
     def _lay_out(self) -> None:

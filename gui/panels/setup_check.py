@@ -6,9 +6,12 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from pydantic import BaseModel, Field, ValidationError
+
 from engine.catalog import Catalog, problems
 from engine.experiment import Experiment, experiment_from
-from engine.problem import Problem, ProblemError, request_problem
+from engine.problem import Problem, ProblemError, problems_from_validation, request_problem
+from engine.repeats import check_seeds
 from gui.panels.setup_draft import Draft, plain
 from gui.panels.setup_fields import label_of
 
@@ -19,22 +22,25 @@ _LONGEST_REMEDY = 80
 class Request:
     """What the form asks the window to run: labelled experiments, which a comparison then sets side by side.
 
-    `name` is what the user called the runs, or None where they are to be numbered. `title` is for a
-    comparison, or for a single run that has a name; it is empty for one that is to be numbered.
+    Each is trained `repeats` times, in turns. `name` is what the user called the runs, or None where they are
+    to be numbered. `title` is for a comparison, or for a single run that has a name; it is empty for one that
+    is to be numbered.
     """
 
     title: str
     experiments: tuple[tuple[str, Experiment], ...]
     is_comparison: bool
     name: str | None = None
+    repeats: int = 1
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """The draft's experiments, and the first problem of each setting by its dotted key."""
+    """The draft's experiments, how often each is trained, and the first problem of each setting by key."""
 
     experiments: tuple[tuple[str, Experiment], ...]
     problems: Mapping[str, Problem]
+    repeats: int = 1
 
     @property
     def reason(self) -> str | None:
@@ -59,7 +65,20 @@ def check(draft: Draft, catalog: Catalog | None) -> Outcome:
                 experiments.append((label, experiment))
         for problem in against:
             found.setdefault(problem.key or "", problem)
-    return Outcome(tuple(experiments), found)
+    repeats = 1
+    try:
+        repeats = _Repeats.model_validate({"repeat": plain("repeat", draft.repeats)}).repeat
+        check_seeds(experiments, repeats)
+    except ValidationError as wrong:
+        found.setdefault("repeat", problems_from_validation(wrong)[0])
+    except ProblemError as error:
+        found.setdefault("seed", error.problem)
+    return Outcome(tuple(experiments), found, repeats)
+
+
+class _Repeats(BaseModel):
+    # all of them are put into the queue at one press, in a slot of the window
+    repeat: int = Field(ge=1, le=100)
 
 
 def _blanks(draft: Draft) -> list[Problem]:
@@ -98,17 +117,25 @@ def request(draft: Draft, outcome: Outcome) -> Request:
     """The request that a sound draft makes."""
     labels = [label for label, _ in outcome.experiments]
     name = draft.name.strip() or None
-    return Request(name or _title(labels), outcome.experiments, len(labels) > 1, name)
+    title = name or _title(labels, outcome.repeats)
+    return Request(title, outcome.experiments, len(labels) > 1, name, outcome.repeats)
 
 
-def _title(labels: Sequence[str]) -> str:
+def _title(labels: Sequence[str], repeats: int) -> str:
     if len(labels) == 1:
-        return ""
+        return f"{labels[0]}, {repeats} times" if repeats > 1 else ""
     return f"{labels[0]} against {labels[1]}" if len(labels) == 2 else ", ".join(labels)
 
 
 def button_words(draft: Draft, outcome: Outcome) -> str:
-    """What the primary button says: "Compare 2 precisions", "Train in FP32"."""
+    """What the primary button says: "Compare 2 precisions, 3 times each", "Train in FP32"."""
+    words, repeats = _deed(draft, outcome), outcome.repeats
+    if repeats == 1:
+        return words
+    return f"{words}, {repeats} times" + (" each" if len(outcome.experiments) > 1 else "")
+
+
+def _deed(draft: Draft, outcome: Outcome) -> str:
     count = len(outcome.experiments)
     ticked = draft.ticked
     if count > len(ticked) or (count == 1 and not ticked):
@@ -120,7 +147,7 @@ def button_words(draft: Draft, outcome: Outcome) -> str:
 
 def plan_words(outcome: Outcome, catalog: Catalog | None) -> str:
     """What pressing the button will do ("2 runs, 940 steps each"), and if that is too short for a speed."""
-    count = len(outcome.experiments)
+    count = len(outcome.experiments) * outcome.repeats
     lengths = {_length(experiment, catalog) for _, experiment in outcome.experiments}
     runs = f"{count:,} run" + ("s" if count != 1 else "")
     if len(lengths) != 1:

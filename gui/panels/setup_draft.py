@@ -24,13 +24,15 @@ _DATASET_OWN = {"image_size": None, "num_classes": None}
 class Draft:
     """A preset, and what was changed in it: the settings' text by dotted key, and the ticked precisions.
 
-    `precisions` of None are the preset's own. `has_gpu` chooses between the preset's two sizes.
+    `precisions` of None are the preset's own. `repeats` is text too, of no key of the experiment. `has_gpu`
+    chooses between the preset's two sizes.
     """
 
     preset: Preset
     changes: Mapping[str, str] = field(default_factory=dict)
     precisions: tuple[Precision, ...] | None = None
     name: str = ""
+    repeats: str = "1"
     has_gpu: bool = False
 
     @cached_property
@@ -54,7 +56,7 @@ class Draft:
             return changed[0]
         return "steps" if self.base["steps"] is not None else "epochs"
 
-    @property
+    @cached_property
     def ticked(self) -> tuple[Precision, ...]:
         """The precisions that would run, in the order of the chips."""
         chosen = self.precisions
@@ -103,6 +105,10 @@ class Draft:
         """The draft whose runs are called `name`."""
         return replace(self, name=name)
 
+    def with_repeats(self, text: str) -> Draft:
+        """The draft each of whose runs is trained so many times."""
+        return replace(self, repeats=text)
+
     def on_machine(self, has_gpu: bool) -> Draft:
         """The draft over the preset's settings for such a machine."""
         return replace(self, has_gpu=has_gpu)
@@ -114,6 +120,7 @@ class Draft:
             "changes": dict(self.changes),
             "precisions": None if self.precisions is None else [entry.value for entry in self.precisions],
             "name": self.name,
+            "repeats": self.repeats,
             "settings": {key: self.text(key) for key in self.base if key not in ("precision", *_LENGTHS)},
             "length": [self.length_key, self.text(self.length_key)],
             "ticked": [entry.value for entry in self.ticked],
@@ -122,7 +129,8 @@ class Draft:
     @classmethod
     def from_state(cls, state: Mapping[str, Any], preset: Preset, *, has_gpu: bool) -> Draft:
         """The draft that `to_state` told, over `preset`. Raises KeyError, TypeError or ValueError."""
-        draft = cls(preset, name=str(state["name"]), has_gpu=has_gpu)
+        repeats = str(state.get("repeats", "1"))
+        draft = cls(preset, name=str(state["name"]), repeats=repeats, has_gpu=has_gpu)
         if preset.name == state["preset"]:
             changes = {key: str(text) for key, text in dict(state["changes"]).items() if key in draft.base}
             chosen = state["precisions"]

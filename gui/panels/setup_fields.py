@@ -19,6 +19,7 @@ LABELS = {
     "epochs": "Length",
     "steps": "Length",
     "step.recipe": "Speed recipe",
+    "repeat": "Repeat",
 }
 
 TIPS = {
@@ -29,6 +30,8 @@ TIPS = {
     "batch_size": "How many samples go through the network at once.",
     "step.recipe": "How a step is made. Plain: the loop as every guide writes it. Fast: everything that "
     "PyTorch has to speed it up. Parts: some of that.",
+    "repeat": "How often each precision is trained: in fresh processes, in turns, each time with the next "
+    "seed. An interval of the speed-up that one can use needs 3 or more.",
     "length": "How long each run trains, in epochs or in steps.",
     "name": "What the new runs are called in the table. Left empty they are numbered.",
 }
@@ -39,6 +42,7 @@ WHOLE_KEYS = {key for key, option in OPTIONS.items() if option.shape is Shape.WH
     "batch_size",
     "epochs",
     "steps",
+    "repeat",
 }
 NUMBER_KEYS = WHOLE_KEYS | {key for key, option in OPTIONS.items() if option.shape is Shape.NUMBER}
 

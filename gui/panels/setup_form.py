@@ -12,15 +12,17 @@ from engine.experiment import Precision
 from engine.presets import Preset
 from gui.panels.setup_check import Outcome, explanation
 from gui.panels.setup_controls import ChoiceBox, LengthEdit, NumberEdit, SearchBox
-from gui.panels.setup_draft import Draft
+from gui.panels.setup_draft import Draft, plain
 from gui.panels.setup_fields import LABELS, TIPS
 from gui.panels.setup_folder import FolderEdit
+from gui.panels.setup_note import InnerNote
 from gui.panels.setup_options import MoreOptions
 from gui.panels.setup_recipe import RecipeEdit
 from gui.panels.setup_words import dataset_words, parameters_words
 from gui.widgets import Field, PrecisionChip, divider, label, set_text
 
 _MARGIN = 16
+_REPEAT_WIDTH = 92
 _CHIP_ORDER = (
     Precision.FP32,
     Precision.TF32,
@@ -41,6 +43,7 @@ class SetupForm(QWidget):
     unit_toggled = Signal()
     ticked = Signal(object)  # tuple[Precision, ...]
     name_edited = Signal(str)
+    repeat_edited = Signal(str)
     limit_asked = Signal()
 
     def __init__(self) -> None:
@@ -54,6 +57,9 @@ class SetupForm(QWidget):
         self.batch_size.put_right(self.find_max)
         self.length = LengthEdit("Length", TIPS["length"])
         self.recipe = RecipeEdit()
+        self.repeat = NumberEdit(LABELS["repeat"], TIPS["repeat"])
+        self._times = InnerNote("times")
+        self.repeat.put_right(self._times)
         self.chips = {precision: PrecisionChip(precision) for precision in Precision}
         self.more = MoreOptions()
         self._chip_note = label("", "hint")
@@ -65,6 +71,7 @@ class SetupForm(QWidget):
             "batch_size": Field(LABELS["batch_size"], self.batch_size),
             "length": Field("Length", self.length),
             "step.recipe": Field(LABELS["step.recipe"], self.recipe),
+            "repeat": Field(LABELS["repeat"], self.repeat),
         }
         self.preset_field = Field(LABELS["preset"], self.preset)
         self._lay_out()
@@ -91,6 +98,8 @@ class SetupForm(QWidget):
         self.batch_size.set_value(draft.text("batch_size"))
         self.length.set_unit(draft.length_key)
         self.length.set_value(draft.text(draft.length_key))
+        self.repeat.set_value(draft.repeats)
+        self._times.set_text("time" if plain("repeat", draft.repeats) == "1" else "times")
         self._show_facts(draft, catalog)
         self._show_chips(draft, catalog)
         self.more.show_draft(draft, catalog)
@@ -159,37 +168,43 @@ class SetupForm(QWidget):
         self.ticked.emit(tuple(precision for precision, chip in self.chips.items() if chip.isChecked()))
 
     def _lay_out(self) -> None:
-        sizes = QHBoxLayout()
-        sizes.setSpacing(12)
-        for key in ("batch_size", "length"):
-            sizes.addWidget(self._fields[key], 1, Qt.AlignmentFlag.AlignTop)
         self._column = layout = QVBoxLayout(self)
         layout.setContentsMargins(_MARGIN, 0, _MARGIN, 0)
         layout.setSpacing(0)
         layout.addWidget(self.preset_field)
         for key in ("model", "dataset", "path", "precision"):
             layout.addWidget(self._fields[key])
-        layout.addLayout(sizes)
-        layout.addWidget(self._fields["step.recipe"])
+        layout.addLayout(self._side_by_side("batch_size", "length"))
+        layout.addLayout(self._side_by_side("step.recipe", "repeat"))
+        self._fields["repeat"].setFixedWidth(_REPEAT_WIDTH)
+        layout.addWidget(self.recipe.parts)
         layout.addSpacing(4)
         layout.addWidget(divider())
         layout.addSpacing(12)
         layout.addWidget(self.more)
         layout.addStretch()
 
+    def _side_by_side(self, *keys: str) -> QHBoxLayout:
+        row = QHBoxLayout()
+        row.setSpacing(12)
+        for key in keys:
+            row.addWidget(self._fields[key], 1, Qt.AlignmentFlag.AlignTop)
+        return row
+
     def _connect(self) -> None:
         self.preset.edited.connect(self.preset_chosen)
-        plain: dict[str, NumberEdit | ChoiceBox | RecipeEdit] = {
+        texts: dict[str, NumberEdit | ChoiceBox | RecipeEdit] = {
             "model": self.model,
             "dataset": self.dataset,
             "path": self.path,
             "batch_size": self.batch_size,
             "step.recipe": self.recipe,
         }
-        for key, control in plain.items():
+        for key, control in texts.items():
             control.edited.connect(lambda text, key=key: self.edited.emit(key, text))
         self.find_max.clicked.connect(self.limit_asked)
         self.length.edited.connect(self.length_edited)
+        self.repeat.edited.connect(self.repeat_edited)
         self.length.unit_toggled.connect(self.unit_toggled)
         self.more.form.edited.connect(self.edited)
         self.more.form.name_edited.connect(self.name_edited)

@@ -68,7 +68,7 @@ class OptionsForm(QWidget):
         heading.setAlignment(Qt.AlignmentFlag.AlignTop)
         grid.addWidget(heading, 0, 0, 1, 2)
         for option in group.options:
-            field = Field(option.label, self._make_control(option))
+            field = Field(option.label, self._make_control(option), parent=self)
             field.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Maximum)
             self.fields[option.key] = field
         self._grids.append((group, grid))

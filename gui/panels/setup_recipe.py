@@ -35,7 +35,10 @@ _PART_WORDS = {
 
 
 class RecipeEdit(QWidget):
-    """Text in and text out, as the experiment has it; `edited` carries the recipe."""
+    """Text in and text out, as the experiment has it; `edited` carries the recipe.
+
+    `parts` holds the ticks: it is for the form to lay out, below, where they have its whole width.
+    """
 
     edited = Signal(str)
 
@@ -48,9 +51,9 @@ class RecipeEdit(QWidget):
             self.choice.button(key).setToolTip(tip)
         self.choice.changed.connect(self._choose)
         self.boxes = {part: self._make_box(part) for part in RECIPE_PARTS}
-        self._holder = QWidget()
-        grid = QGridLayout(self._holder)
-        grid.setContentsMargins(0, 4, 0, 0)
+        self.parts = QWidget()
+        grid = QGridLayout(self.parts)
+        grid.setContentsMargins(0, 0, 0, 12)
         grid.setHorizontalSpacing(8)
         grid.setVerticalSpacing(8)
         for place, box in enumerate(self.boxes.values()):
@@ -58,9 +61,7 @@ class RecipeEdit(QWidget):
             grid.setColumnStretch(place % 2, 1)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(4)
         layout.addWidget(self.choice)
-        layout.addWidget(self._holder)
         self.set_value(PLAIN)
 
     def value(self) -> str:
@@ -75,7 +76,7 @@ class RecipeEdit(QWidget):
     def _show(self) -> None:
         in_parts = self._chose_parts or self._value not in (PLAIN, FAST)
         self.choice.set_value(_PARTS if in_parts else self._value)
-        self._holder.setVisible(in_parts)
+        self.parts.setVisible(in_parts)
         chosen = RECIPE_PARTS if self._value == FAST else self._value.split("+")
         for part, box in self.boxes.items():
             box.setChecked(part in chosen)

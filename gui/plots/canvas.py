@@ -32,6 +32,8 @@ class PlotCanvas(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph ships no typ
         item = self.getPlotItem()
         for side in ("left", "bottom"):
             item.hideAxis(side)
+            # hidden, it would still write its label at every frame
+            item.getAxis(side).enableAutoSIPrefix(False)
         item.hideButtons()
         # said to the plot, which would overrule what a curve says for itself
         item.setDownsampling(auto=True, mode="peak")
@@ -54,11 +56,12 @@ class PlotCanvas(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph ships no typ
 
     def show_frame(self, frame: Frame) -> None:
         """Takes over ranges, ticks and marks; the view's range is set only where it changed."""
-        if frame == self.frame:
+        x_range, y_range = map(tuple, self._view.viewRange())
+        if frame == self.frame and frame.x_range == x_range:
             return
-        if frame.x_range != self.frame.x_range:
+        if frame.x_range != x_range:
             self._view.setXRange(*frame.x_range, padding=0)
-        if frame.y_range != self.frame.y_range:
+        if frame.y_range != y_range:
             self._view.setYRange(*frame.y_range, padding=0)
         self.frame = frame
         self.viewport().update()

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from PySide6.QtCore import QPointF, QRectF, Qt
+from PySide6.QtCore import QPointF, QRectF, QSizeF, Qt
 from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPen
 
 from gui.fonts import font
+from gui.plots.text_places import TextPlaces
 from gui.plots.ticks import Tick
 from gui.tokens import Palette
 
@@ -21,6 +22,16 @@ class Capacity:
 
     text: str
     position: float | None = None
+
+
+@dataclass(frozen=True)
+class Note:
+    """Words beside a point, `x` and `y` in the view's coordinates; left out where there is no room."""
+
+    x: float
+    y: float
+    text: str
+    color: str
 
 
 @dataclass(frozen=True)
@@ -39,6 +50,7 @@ class Frame:
     shade_text: str = ""
     skips: tuple[tuple[float, str], ...] = ()
     capacity: Capacity | None = None
+    notes: tuple[Note, ...] = ()
     hint: str = ""
 
 
@@ -95,6 +107,7 @@ class FramePainter:
                 mark = QRectF(round(place) - 1, area.bottom() - _SKIP_HEIGHT - 1, _SKIP_WIDTH, _SKIP_HEIGHT)
                 painter.fillRect(mark, QColor(color))
         self._paint_capacity()
+        self._paint_notes()
         if crosshair is None:
             return
         place = round(self.x(crosshair)) + 0.5
@@ -136,6 +149,25 @@ class FramePainter:
             width = self._metrics.horizontalAdvance(tick.text)
             left = min(self.x(tick.position) - width / 2, self._area.right() - width)
             self._painter.drawText(QPointF(left, baseline), tick.text)
+
+    def _paint_notes(self) -> None:
+        """Below the point, a little beside it where another stands there, or above."""
+        self._painter.setFont(font(12, 600))
+        metrics = QFontMetricsF(self._painter.font())
+        places = TextPlaces(self._area)
+        for note in self._frame.notes:
+            places.take_around(QPointF(self.x(note.x), self.y(note.y)), 8)
+        for note in self._frame.notes:
+            x, y = self.x(note.x), self.y(note.y)
+            size = QSizeF(metrics.horizontalAdvance(note.text), metrics.capHeight() + 2)
+            left = min(x - size.width() / 2, self._area.right() - size.width() - 1)
+            above, below = y - 8 - size.height(), y + 8
+            beside = ((left, below), (x + 2, below), (x - size.width() - 8, below), (left, above))
+            room = places.first_free(QRectF(QPointF(*corner), size) for corner in beside)
+            if room is not None:
+                self._painter.setPen(QColor(note.color))
+                self._painter.drawText(room.bottomLeft() - QPointF(0, 1), note.text)
+        self._painter.setFont(font(11))
 
     def _paint_capacity(self) -> None:
         capacity = self._frame.capacity

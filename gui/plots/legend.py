@@ -28,6 +28,7 @@ class Entry:
     name: str
     value: str
     extra: str = ""
+    is_hollow: bool = False
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,8 @@ _FITS = (
     _Fit(12, 14, extras=False, name=72.0),
     _Fit(12, 10, extras=False, name=0.0),
 )
+
+_READABLE = _FITS[5]
 
 
 class LegendRow(QWidget):
@@ -79,6 +82,13 @@ class LegendRow(QWidget):
 
     def entries(self) -> tuple[Entry, ...]:
         return self._entries
+
+    @staticmethod
+    def room_for(entries: Sequence[Entry], place: str) -> float:
+        """How many pixels these need with names that can still be read."""
+        fit = _READABLE
+        widths = sum(_entry_width(entry, fit) for entry in entries) - fit.gap
+        return widths + 16 + _width(font(12), place)
 
     def place(self) -> str:
         return self._place
@@ -110,7 +120,8 @@ class LegendRow(QWidget):
         if fit.sample > 12:
             painter.setPen(precision_pen(entry.precision))
             painter.drawLine(QPointF(left, _MIDDLE), QPointF(left + fit.sample, _MIDDLE))
-        draw_marker(painter, QPointF(left + fit.sample / 2, _MIDDLE), entry.precision, 8)
+        middle = QPointF(left + fit.sample / 2, _MIDDLE)
+        draw_marker(painter, middle, entry.precision, 8, hollow=entry.is_hollow)
         left += fit.sample + 8
         if fit.name:
             left = self._write(painter, left, _name(entry, fit), font(12), palette.text2) + 8

@@ -1,80 +1,102 @@
-"""A still plot of several runs' curves laid over one another, by step or by seconds."""
+"""Curves of saved runs laid over one another, by step, by seconds or by samples."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
-import pyqtgraph as pg
-from numpy.typing import NDArray
-from PySide6.QtCore import QSize, Signal
-from PySide6.QtGui import QColor
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QVBoxLayout, QWidget
+from PySide6.QtCore import QSize, QTimer
+from PySide6.QtGui import QHideEvent
+from PySide6.QtWidgets import QFrame, QVBoxLayout, QWidget
 
-from gui.numbers import NONE, number
+from gui.numbers import decimals_for, number
 from gui.plots.canvas import PlotCanvas
-from gui.plots.curves import Curve
-from gui.plots.frame import Frame
-from gui.plots.framing import with_unit
-from gui.plots.legend import Entry, LegendRow
-from gui.plots.scales import extent
-from gui.plots.smoothing import Values, local_line
-from gui.plots.ticks import Tick, linear_ticks
+from gui.plots.frame import Frame, Note
+from gui.plots.legend import Entry
+from gui.plots.legend_rows import LegendRows
+from gui.plots.overlay_header import OverlayHeader
+from gui.plots.overlay_lines import MOST_WIDE, Line, LineItems, Quantity
+from gui.plots.overlay_scale import place_words, x_ticks, y_range
+from gui.plots.ticks import linear_ticks
+from gui.plots.trace import Trace, rows_a_point, smoothing_rows
 from gui.theme import theme
-from gui.widgets import Button, ElidedLabel, label
-from gui.widgets.markers import precision_pen
 
-_MOST_POINTS = 500
-"""A thick antialiased pen is slow: more points than this would be felt, and no more are seen."""
-_SMOOTHING_STEPS = 15
+_TITLES: Mapping[Quantity, str] = {"loss": "Training loss", "accuracy": "Validation accuracy"}
+_MOST_NOTES = 6
+_CLOSEST = 1e-6
+_SETTLES_MS = 150
+_X_TICK, _Y_TICK = 90, 36
 
 
 class OverlayPlot(QFrame):
-    """Smoothed curves with the legend as the readout; `by_time` says which way they are laid."""
+    """Drag or scroll to look closer, double-click to see all again. The legend is the readout."""
 
-    axis_changed = Signal(bool)
-
-    def __init__(self, title: str, parent: QWidget | None = None) -> None:
+    def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setProperty("surface", "panel")
-        self._curves: tuple[Curve, ...] = ()
-        self._smooth: tuple[Values, ...] = ()
-        self._items: list[pg.PlotDataItem] = []
-        self._title = label(title, "panelTitle")
-        self._unit = ElidedLabel("", "unit")
-        self._by_step = Button("Steps", "toggle", "Lay the curves by training step")
-        self._by_time = Button("Time", "toggle", "Lay the curves by seconds since each run began")
-        self._by_step.setChecked(True)
         self.setMinimumWidth(320)
-        for button, by_time in ((self._by_step, False), (self._by_time, True)):
-            button.clicked.connect(lambda _checked=False, by_time=by_time: self.set_by_time(by_time))
-        self._legend = LegendRow()
-        self.canvas = PlotCanvas(title)
+        self._lines: tuple[Line, ...] = ()
+        self._items: list[LineItems] = []
+        self._units: Mapping[Quantity, str] = {}
+        self._chosen: tuple[float, float] | None = None
+        self._rows = 1
+        self._settling = QTimer(self, singleShot=True, interval=_SETTLES_MS)
+        self._settling.timeout.connect(self._restyle)
+        self.header = OverlayHeader()
+        self.header.changed.connect(self._show_other)
+        self._legend = LegendRows()
+        self.canvas = PlotCanvas("Curves of the compared runs")
+        self.canvas.setToolTip("Drag or scroll to look closer, double-click to see all of it again")
         self.canvas.hovered.connect(self._read_at)
-        self.canvas.resized.connect(self._show_frame)
-        self._lay_out()
-        theme().changed.connect(self._draw)
+        self.canvas.resized.connect(self._draw)
+        self.canvas.x_range_chosen.connect(self.set_x_range)
+        self.canvas.whole_asked.connect(lambda: self.set_x_range(None))
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 4)
+        column.setSpacing(0)
+        column.addWidget(self.header)
+        column.addWidget(self._legend)
+        column.addWidget(self.canvas, 1)
+        theme().changed.connect(self._restyle)
 
-    def set_curves(self, curves: Sequence[Curve], title: str, unit: str) -> None:
-        """Shows these curves; their `x` must fit what `by_time` says."""
-        self._curves = tuple(curves)
-        self._smooth = tuple(local_line(curve.y, _SMOOTHING_STEPS) for curve in curves)
-        self._title.setText(title)
-        self._unit.set_whole_text(unit)
+    def set_lines(self, lines: Sequence[Line], units: Mapping[Quantity, str]) -> None:
+        """Shows these runs; `units` are of what is on the y axis."""
+        keys = [line.key for line in self._lines]
+        self._lines, self._units = tuple(lines), units
+        if [line.key for line in lines] != keys:
+            self._chosen = None
+        for item in self._items:
+            item.remove()
+        self._items = [LineItems(self.canvas.getPlotItem(), line) for line in lines]
+        for quantity in _TITLES:
+            is_known = any(line.traces[quantity].has_values for line in lines)
+            self.header.set_quantity_known(quantity, is_known or quantity == "loss")
+        if self.header.quantity == "accuracy" and not any(
+            line.traces["accuracy"].has_values for line in lines
+        ):
+            self.header.choose(quantity="loss")
+        self._restyle()
+
+    def lines(self) -> tuple[Line, ...]:
+        return self._lines
+
+    def set_x_range(self, chosen: tuple[float, float] | None) -> None:
+        """Looks at a part of x; None shows all."""
+        whole = self._whole()
+        if chosen is not None:
+            width = chosen[1] - chosen[0]
+            low = min(max(0.0, chosen[0]), whole - width)
+            chosen = (low, low + width) if _CLOSEST * whole < width < whole else None
+        self._chosen = chosen
+        was_moving = self._settling.isActive()
+        self._settling.start()
+        if not was_moving:
+            self._set_pens()
         self._draw()
 
-    def curves(self) -> tuple[Curve, ...]:
-        return self._curves
-
-    @property
-    def by_time(self) -> bool:
-        return self._by_time.isChecked()
-
-    def set_by_time(self, by_time: bool) -> None:
-        """Chooses the x axis and asks, by `axis_changed`, for curves that fit it."""
-        self._by_time.setChecked(by_time)
-        self._by_step.setChecked(not by_time)
-        self.axis_changed.emit(by_time)
+    def hideEvent(self, event: QHideEvent) -> None:
+        super().hideEvent(event)
+        self._settling.stop()
 
     def sizeHint(self) -> QSize:
         return QSize(560, 260)
@@ -83,99 +105,93 @@ class OverlayPlot(QFrame):
         """What the legend shows now."""
         return self._legend.entries()
 
-    def _lay_out(self) -> None:
-        header = QHBoxLayout()
-        header.setContentsMargins(12, 10, 12, 6)
-        header.setSpacing(8)
-        header.addWidget(self._title)
-        header.addWidget(self._unit, 1)
-        header.addWidget(self._by_step)
-        header.addWidget(self._by_time)
-        legend = QHBoxLayout()
-        legend.setContentsMargins(12, 0, 12, 4)
-        legend.addWidget(self._legend)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 4)
-        column.setSpacing(0)
-        column.addLayout(header)
-        column.addLayout(legend)
-        column.addWidget(self.canvas, 1)
+    def _traces(self) -> list[Trace]:
+        return [line.traces[self.header.quantity] for line in self._lines]
+
+    def _whole(self) -> float:
+        return max((trace.end(self.header.by) for trace in self._traces()), default=0.0) * 1.02 or 1.0
+
+    def _show_other(self) -> None:
+        self._chosen = None
+        self.canvas.set_crosshair(None)
+        self._draw()
+
+    def _restyle(self) -> None:
+        self._set_pens()
+        self._draw()
+
+    def _set_pens(self) -> None:
+        """A wide pen costs half a frame, so there is none while the curves are moved."""
+        are_few = sum(not line.is_repeat for line in self._lines) <= MOST_WIDE
+        for items in self._items:
+            items.restyle(is_wide=are_few and not self._settling.isActive())
 
     def _draw(self) -> None:
-        plot = self.canvas.getPlotItem()
-        for item in self._items:
-            plot.removeItem(item)
-        self._items = []
-        palette = theme().palette
-        for curve, smooth in zip(self._curves, self._smooth, strict=True):
-            x, y = thinned(curve.x, smooth)
-            marks = _marked_rows(y)
-            line = pg.PlotDataItem(
-                x, y, pen=precision_pen(curve.precision, 2.0), antialias=True, connect="finite"
-            )
-            look = palette.look(curve.precision)
-            points = pg.ScatterPlotItem(
-                x[marks],
-                y[marks],
-                symbol=look.symbol,
-                size=9,
-                brush=QColor(look.color),
-                pen=pg.mkPen(palette.bg1, width=1),
-            )
-            for item in (line, points):
-                plot.addItem(item, ignoreBounds=True)
-                self._items.append(item)
-        self._show_frame()
+        by, traces = self.header.by, self._traces()
+        x_range = self._chosen or (0.0, self._whole())
+        self._rows = rows_a_point(max((trace.rows_within(by, x_range) for trace in traces), default=0))
+        pieces = []
+        for trace, items in zip(traces, self._items, strict=True):
+            level = trace.level(self._rows)
+            # one point beyond each edge, so that the line goes on to it
+            first, last = np.searchsorted(level.x[by], x_range)
+            seen = slice(max(0, int(first) - 1), int(last) + 1)
+            items.show(level.x[by][seen], level.y[seen])
+            pieces.append(level.y[seen])
+        self._show_words()
+        self.canvas.show_frame(self._frame(x_range, pieces))
         self._read_at(self.canvas.crosshair())
 
-    def _show_frame(self) -> None:
-        pairs = zip(self._curves, self._smooth, strict=True)
-        bounds = extent(thinned(curve.x, smooth)[1] for curve, smooth in pairs)
+    def _show_words(self) -> None:
+        quantity = self.header.quantity
+        unit = self._units.get(quantity, "")
+        smoothed = f"smoothed over {smoothing_rows(self._rows):,} steps" if quantity == "loss" else ""
+        self.header.set_words(_TITLES[quantity], ", ".join(part for part in (unit, smoothed) if part))
+
+    def _frame(self, x_range: tuple[float, float], pieces: list[np.ndarray]) -> Frame:
+        bounds = y_range(pieces)
         if bounds is None:
-            self.canvas.show_frame(Frame(hint="Nothing was recorded."))
-            return
-        low, high = bounds
-        margin = (high - low) * 0.06 or abs(high) * 0.1 or 1.0
-        bottom = 0.0 if 0 <= low < 0.35 * high else low - margin
-        right = max(float(curve.x[-1]) for curve in self._curves if len(curve.x)) * 1.02 or 1.0
+            return Frame(hint="Nothing was recorded.")
         area = self.canvas.area()
-        self.canvas.show_frame(
-            Frame(
-                x_range=(0.0, right),
-                y_range=(bottom, high + margin),
-                x_ticks=self._x_ticks(right, max(2, int(area.width() / 90))),
-                y_ticks=linear_ticks(bottom, high + margin, max(2, int(area.height() / 45))),
-            )
+        return Frame(
+            x_range=x_range,
+            y_range=bounds,
+            x_ticks=x_ticks(x_range, max(2, int(area.width() / _X_TICK)), self.header.by),
+            y_ticks=linear_ticks(*bounds, max(2, int(area.height() / _Y_TICK))),
+            notes=self._notes(),
         )
 
-    def _x_ticks(self, right: float, most: int) -> tuple[Tick, ...]:
-        ticks = linear_ticks(0.0, right, most, whole=not self.by_time)
-        return with_unit(ticks, "seconds" if self.by_time else "steps")
+    def _notes(self) -> tuple[Note, ...]:
+        """How long each side took, at the end of its line."""
+        full = [line for line in self._lines if not line.is_repeat]
+        if self._chosen is not None or self.header.by != "seconds" or len(full) > _MOST_NOTES:
+            return ()
+        palette = theme().palette
+        notes = []
+        for line in full:
+            level = line.traces[self.header.quantity].level(self._rows)
+            known = np.flatnonzero(np.isfinite(level.y))
+            if len(known):
+                x, y = float(level.x["seconds"][known[-1]]), float(level.y[known[-1]])
+                words = f"{x:,.1f} s" + (f", {line.note}" if line.note else "")
+                notes.append(Note(x, y, words, palette.look(line.precision).color))
+        return tuple(notes)
 
     def _read_at(self, place: float | None) -> None:
         self.canvas.set_crosshair(place)
+        by, quantity = self.header.by, self.header.quantity
+        full = [line for line in self._lines if not line.is_repeat]
+        # with many there is room for one word each; the marker tells the precision
+        are_many = len(full) > MOST_WIDE
+        values = [line.traces[quantity].value_at(by, place, self._rows) for line in full]
+        decimals = 3 if quantity == "loss" else min(2, decimals_for(values))
         entries = [
-            Entry(curve.precision, curve.name, _value_at(curve, smooth, place))
-            for curve, smooth in zip(self._curves, self._smooth, strict=True)
+            Entry(
+                line.precision,
+                line.note if are_many and line.note else line.name,
+                number(value, decimals),
+                is_hollow=line.is_hollow,
+            )
+            for line, value in zip(full, values, strict=True)
         ]
-        where = "at the end" if place is None else f"{place:,.1f} s" if self.by_time else f"step {place:,.0f}"
-        self._legend.show_values(entries, where, None)
-
-
-def _value_at(curve: Curve, smooth: Values, place: float | None) -> str:
-    row = curve.index_at(place) if place is not None else len(smooth) - 1
-    return number(float(smooth[row]), 3) if row is not None and row >= 0 else NONE
-
-
-def _marked_rows(values: Values) -> NDArray[np.intp]:
-    """Five rows that can be drawn, the last one among them, or the only one."""
-    rows: NDArray[np.intp] = np.flatnonzero(np.isfinite(values))
-    chosen = np.unique(np.linspace(0, max(0, len(rows) - 1), 6).astype(int))
-    return rows if len(rows) < 2 else rows.take(chosen[1:])
-
-
-def thinned(x: Values, y: Values) -> tuple[Values, Values]:
-    """At most some 500 points of a smooth curve, its last one among them."""
-    stride = max(1, -(-len(x) // _MOST_POINTS))
-    keep = np.arange(len(x) - 1, -1, -stride)[::-1]
-    return x[keep], y[keep]
+        self._legend.show_values(entries, place_words(place, by))

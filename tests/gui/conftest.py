@@ -2,14 +2,133 @@
 
 from __future__ import annotations
 
+import shutil
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
 from weakref import ReferenceType, ref
 
 import pytest
 import shiboken6
 from PySide6.QtCore import QObject, QThread, QTimer
 from PySide6.QtWidgets import QApplication
+
+from engine.events import Environment, Epoch, Finished, Samples, Started, Summary
+from engine.experiment import Experiment
+from engine.launcher import Launcher, Target
+from engine.presets import preset
+from engine.records import forecasts
+from engine.records.record import RunRecord
+from engine.records.store import Store
+from engine.runner import Runner
+from gui.main_window import FIRST_PRESET
+
+
+@pytest.fixture
+def launcher(request: pytest.FixtureRequest, home: Path, first_forecasts: Path) -> Iterator[Launcher]:
+    """Trains in a thread of this process, where a run begins at once, or in workers of its own.
+
+    `@pytest.mark.parametrize("launcher", [Target.PROCESS], indirect=True)` asks for workers: for what is to
+    be proven of them, and for a run with a memory cap, which would hold for this whole process.
+    """
+    home.mkdir(parents=True, exist_ok=True)
+    shutil.copy(first_forecasts, home)
+    if getattr(request, "param", Target.THREAD) is Target.PROCESS:
+        shared: Launcher = request.getfixturevalue("shared_launcher")
+        shared.prepare()
+        yield shared
+    else:
+        with Launcher(Target.THREAD) as launcher:
+            yield launcher
+
+
+@pytest.fixture(scope="session")
+def first_forecasts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the program keeps of the first preset's memory, as on a machine where it ran before.
+
+    Without it every window would begin with seconds of forecasting, in a worker started for that.
+    """
+    folder = tmp_path_factory.mktemp("known")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AMMETER_HOME", str(folder))
+        with Launcher(Target.THREAD) as launcher, Store() as store:
+            runner = Runner(store, launcher)
+            for _, experiment in preset(FIRST_PRESET).experiments(runner.catalog().has_gpu):
+                runner.forecast(experiment)
+    return folder / forecasts.FILE_NAME
+
+
+CARD = Environment(
+    device_name="A card", device_memory_mib=24_576, torch="2.11", python="3.12", os="Linux", ammeter="0.1"
+)
+STEPS = 200
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Iterator[Store]:
+    """A store to put runs into."""
+    with Store(tmp_path / "saved" / "ammeter.sqlite") as opened:
+        yield opened
+
+
+@pytest.fixture
+def trained(saved: Store) -> Callable[..., RunRecord]:
+    """Puts a run into `saved` as a worker would have told it; keywords beyond the settings are figures."""
+
+    def make(
+        precision: str,
+        speed: float | None,
+        *,
+        losses: Sequence[float] | None = None,
+        accuracies: Sequence[float] = (),
+        name: str | None = None,
+        stopped: bool = False,
+        machine: Environment = CARD,
+        comparison: str | None = None,
+        settings: dict[str, Any] | None = None,
+        **figures: Any,
+    ) -> RunRecord:
+        experiment = Experiment.model_validate({"precision": precision, "steps": STEPS, **(settings or {})})
+        losses = tuple(5.0 / step for step in range(1, STEPS + 1)) if losses is None else tuple(losses)
+        count, pace = len(losses), 64 / (speed or 100.0)
+        run_id = saved.add(experiment, name=name, comparison=comparison).id
+        saved.begin(run_id)
+        begin = Started(
+            experiment=experiment,
+            environment=machine,
+            total_steps=STEPS,
+            steps_per_epoch=100,
+            parameters=11,
+            loss_name="cross-entropy",
+            loss_unit="nats",
+        )
+        samples = Samples(
+            step=tuple(range(1, count + 1)),
+            seconds=tuple(step * pace for step in range(count)),
+            loss=losses,
+            samples_per_second=(speed or 100.0,) * count,
+            learning_rate=(0.1,) * count,
+        )
+        epochs = [
+            Epoch(epoch=n, step=50 * n, seconds=50 * n * pace, train_loss=1.0, validation_accuracy=accuracy)
+            for n, accuracy in enumerate(accuracies, start=1)
+        ]
+        summary = Summary(
+            steps=count,
+            samples_per_second=speed,
+            step_ms=64_000 / speed if speed else None,
+            final_train_loss=losses[-1] if losses else None,
+            final_validation_accuracy=figures.pop(
+                "final_validation_accuracy", accuracies[-1] if accuracies else None
+            ),
+            seconds=count * pace,
+            **figures,
+        )
+        saved.record(run_id, [begin, samples, *epochs, Finished(summary=summary, stopped=stopped)])
+        return saved.run(run_id)
+
+    return make
 
 
 @pytest.fixture(autouse=True)

@@ -13,11 +13,12 @@ from pytestqt.qtbot import QtBot
 
 from engine.events import Samples
 from engine.experiment import Experiment, Precision, experiment_from
-from engine.launcher import Launcher
+from engine.launcher import Launcher, Target
 from engine.records.record import Status
 from engine.records.store import Store
 from gui.main_window import MainWindow
 from gui.panels.dock import LOW_HEIGHT, OPEN_HEIGHT
+from gui.panels.setup import Request
 from gui.settings import Settings
 from gui.theme import theme
 
@@ -37,6 +38,8 @@ TINY = experiment_from(
 ENDLESS = experiment_from({**TINY.model_dump(), "steps": 100_000_000})
 
 Open = Callable[[], MainWindow]
+
+in_a_process = pytest.mark.parametrize("launcher", [Target.PROCESS], indirect=True)
 
 
 @pytest.fixture
@@ -85,12 +88,13 @@ def press_run(qtbot: QtBot, window: MainWindow) -> None:
 
 def wait_for_end(qtbot: QtBot, window: MainWindow, runs: int) -> None:
     def all_over() -> bool:
-        records = window.experiments.records()
+        records = window.experiments.runs.records()
         return len(records) >= runs and all(record.status.is_over for record in records)
 
     qtbot.waitUntil(all_over, timeout=WAIT_MS)
 
 
+@in_a_process
 def test_from_the_preset_to_two_runs_with_a_ratio_and_back_after_a_restart(
     qtbot: QtBot, window: MainWindow, open_window: Open
 ) -> None:
@@ -99,6 +103,7 @@ def test_from_the_preset_to_two_runs_with_a_ratio_and_back_after_a_restart(
     assert form.chips[Precision.FP32].isChecked() and form.chips[Precision.BF16].isChecked()
     form.length.unit_button.click()
     type_into(qtbot, form.length, "70")
+    type_into(qtbot, form.batch_size, "16")
 
     press_run(qtbot, window)
     with qtbot.waitSignal(window.experiments.began, timeout=WAIT_MS):
@@ -113,14 +118,14 @@ def test_from_the_preset_to_two_runs_with_a_ratio_and_back_after_a_restart(
         assert list(run.column("step")) == list(range(1, 71))
         assert run.column("loss")[-10:].mean() < run.column("loss")[:10].mean()
         assert run.summary is not None and run.summary.samples_per_second
-    newest, oldest = window.experiments.records()
+    newest, oldest = window.experiments.runs.records()
     assert (oldest.label, newest.label) == ("FP32", "BF16 AMP")
     assert oldest.comparison == newest.comparison is not None
     assert "×" in row_text(window, newest.id) and "Finished" in row_text(window, newest.id)
     assert window.setup.run_action.isEnabled()
 
     again = open_window()
-    assert {record.id for record in again.experiments.records()} == {oldest.id, newest.id}
+    assert {record.id for record in again.experiments.runs.records()} == {oldest.id, newest.id}
     assert "×" in row_text(again, newest.id)
     again.runs.open_requested.emit(newest.id)
     assert [list(run.column("loss")) for run in again.live.runs()] == [
@@ -144,22 +149,39 @@ def submit(window: MainWindow, *experiments: Experiment) -> tuple[str, ...]:
 
 
 def wait_for_steps(qtbot: QtBot, window: MainWindow, run_id: str) -> None:
-    qtbot.waitUntil(lambda: window.experiments.live(run_id).step > 0, timeout=WAIT_MS)
+    qtbot.waitUntil(lambda: window.experiments.runs.live(run_id).step > 0, timeout=WAIT_MS)
 
 
 def test_stop_ends_the_run_and_the_next_one_begins(qtbot: QtBot, window: MainWindow) -> None:
     (first,) = submit(window, ENDLESS)
     wait_for_steps(qtbot, window, first)
     (second,) = submit(window, TINY)
-    assert window.experiments.record(second).status is Status.QUEUED
+    assert window.experiments.runs.record(second).status is Status.QUEUED
     assert window.experiments.waiting == (second,)
     window.live.stop_requested.emit()
     wait_for_end(qtbot, window, 2)
-    assert window.experiments.record(first).status is Status.STOPPED
-    assert window.experiments.record(second).status is Status.FINISHED
+    assert window.experiments.runs.record(first).status is Status.STOPPED
+    assert window.experiments.runs.record(second).status is Status.FINISHED
     assert (
-        len(window.experiments.live(first).column("loss")) == window.experiments.record(first).summary.steps
+        len(window.experiments.runs.live(first).column("loss"))
+        == window.experiments.runs.record(first).summary.steps
     )
+
+
+def test_repeats_are_trained_in_turns_and_watched_round_by_round(qtbot: QtBot, window: MainWindow) -> None:
+    sides = (("FP32", TINY), ("BF16 AMP", experiment_from({**TINY.model_dump(), "precision": "bf16"})))
+    window.setup.run_requested.emit(Request("Tiny", sides, is_comparison=True, name="Tiny", repeats=2))
+    assert window.live.strip.title.whole_text() == "FP32 against BF16 AMP, repeat 1 of 2"
+    wait_for_end(qtbot, window, 4)
+    records = sorted(window.experiments.runs.records(), key=lambda record: record.started)
+    assert [(record.label, record.experiment.seed) for record in records] == [
+        ("FP32", 0), ("BF16 AMP", 0), ("BF16 AMP", 1), ("FP32", 1)
+    ]  # fmt: skip
+    assert records[2].name == "Tiny, BF16 AMP, repeat 2"
+    assert len({record.comparison for record in records}) == 1
+    # the baseline of the ratios stays first, whoever trained first
+    assert [run.run_id for run in window.live.runs()] == [records[3].id, records[2].id]
+    assert window.live.strip.title.whole_text() == "FP32 against BF16 AMP, repeat 2 of 2"
 
 
 def test_a_queued_run_can_be_taken_out(qtbot: QtBot, window: MainWindow) -> None:
@@ -167,16 +189,16 @@ def test_a_queued_run_can_be_taken_out(qtbot: QtBot, window: MainWindow) -> None
     wait_for_steps(qtbot, window, first)
     (second,) = submit(window, TINY)
     window.runs.take_out_requested.emit(second)
-    assert window.experiments.record(second) is None and window.experiments.waiting == ()
+    assert window.experiments.runs.record(second) is None and window.experiments.waiting == ()
     window.experiments.stop()
     wait_for_end(qtbot, window, 1)
-    assert [record.id for record in window.experiments.records()] == [first]
+    assert [record.id for record in window.experiments.runs.records()] == [first]
 
 
 def test_a_run_is_paused_and_goes_on(qtbot: QtBot, window: MainWindow) -> None:
     (run_id,) = submit(window, ENDLESS)
     wait_for_steps(qtbot, window, run_id)
-    live = window.experiments.live(run_id)
+    live = window.experiments.runs.live(run_id)
     qtbot.mouseClick(window.live.strip.pause, Qt.MouseButton.LeftButton)
     qtbot.waitUntil(lambda: live.is_paused, timeout=WAIT_MS)
     qtbot.waitUntil(lambda: window.live.strip.status.whole_text().endswith("paused"), timeout=WAIT_MS)
@@ -188,7 +210,7 @@ def test_a_run_is_paused_and_goes_on(qtbot: QtBot, window: MainWindow) -> None:
     qtbot.waitUntil(lambda: live.is_paused, timeout=WAIT_MS)
     window.experiments.stop()
     wait_for_end(qtbot, window, 1)
-    assert window.experiments.record(run_id).status is Status.STOPPED
+    assert window.experiments.runs.record(run_id).status is Status.STOPPED
 
 
 def test_a_stopped_run_is_resumed_from_its_last_checkpoint(qtbot: QtBot, window: MainWindow) -> None:
@@ -196,15 +218,15 @@ def test_a_stopped_run_is_resumed_from_its_last_checkpoint(qtbot: QtBot, window:
     wait_for_steps(qtbot, window, run_id)
     window.experiments.stop()
     wait_for_end(qtbot, window, 1)
-    stopped_at = window.experiments.live(run_id).step
-    assert window.experiments.why_not_resumed(window.experiments.record(run_id)) is None
+    stopped_at = window.experiments.runs.live(run_id).step
+    assert window.experiments.why_not_resumed(window.experiments.runs.record(run_id)) is None
     window.runs.resume_requested.emit(run_id)
-    qtbot.waitUntil(lambda: window.experiments.live(run_id).step > stopped_at, timeout=WAIT_MS)
+    qtbot.waitUntil(lambda: window.experiments.runs.live(run_id).step > stopped_at, timeout=WAIT_MS)
     window.experiments.stop()
     wait_for_end(qtbot, window, 1)
-    steps = window.experiments.live(run_id).column("step")
+    steps = window.experiments.runs.live(run_id).column("step")
     assert list(steps) == list(range(1, len(steps) + 1))
-    assert window.live.runs()[0] is window.experiments.live(run_id)
+    assert window.live.runs()[0] is window.experiments.runs.live(run_id)
 
 
 def test_a_resumed_run_that_is_taken_out_again_is_as_it_was(qtbot: QtBot, window: MainWindow) -> None:
@@ -215,11 +237,11 @@ def test_a_resumed_run_that_is_taken_out_again_is_as_it_was(qtbot: QtBot, window
     (second,) = submit(window, ENDLESS)
     wait_for_steps(qtbot, window, second)
     window.runs.resume_requested.emit(first)
-    assert window.experiments.record(first).status is Status.QUEUED
-    assert window.experiments.live(first).status == "queued"
+    assert window.experiments.runs.record(first).status is Status.QUEUED
+    assert window.experiments.runs.live(first).status == "queued"
     window.runs.take_out_requested.emit(first)
-    assert window.experiments.record(first).status is Status.STOPPED
-    assert window.experiments.live(first).status == "stopped"
+    assert window.experiments.runs.record(first).status is Status.STOPPED
+    assert window.experiments.runs.live(first).status == "stopped"
     window.experiments.stop()
     wait_for_end(qtbot, window, 2)
 
@@ -229,13 +251,14 @@ def test_a_run_without_a_checkpoint_cannot_be_resumed(qtbot: QtBot, window: Main
     wait_for_steps(qtbot, window, run_id)
     window.experiments.stop()
     wait_for_end(qtbot, window, 1)
-    record = window.experiments.record(run_id)
+    record = window.experiments.runs.record(run_id)
     assert "no checkpoint" in (window.experiments.why_not_resumed(record) or "")
     window.experiments.resume(run_id)
     assert "no checkpoint" in window.notice.text()
-    assert window.experiments.record(run_id).status is Status.STOPPED
+    assert window.experiments.runs.record(run_id).status is Status.STOPPED
 
 
+@in_a_process
 def test_what_is_queued_when_the_window_closes_is_offered_by_the_next(
     qtbot: QtBot, window: MainWindow, open_window: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -243,14 +266,14 @@ def test_what_is_queued_when_the_window_closes_is_offered_by_the_next(
     wait_for_steps(qtbot, window, first)
     (second,) = submit(window, TINY)
     again = open_window()
-    assert again.experiments.record(first).status is Status.STOPPED
-    assert again.experiments.record(second).status is Status.QUEUED
+    assert again.experiments.runs.record(first).status is Status.STOPPED
+    assert again.experiments.runs.record(second).status is Status.QUEUED
     assert "still in the queue" in again.notice.text()
-    assert again.experiments.why_not_begun(again.experiments.record(second)) is None
+    assert again.experiments.why_not_begun(again.experiments.runs.record(second)) is None
     again.notice.findChild(QAbstractButton).click()
-    assert again.experiments.why_not_begun(again.experiments.record(second)) == "It waits for its turn."
+    assert again.experiments.why_not_begun(again.experiments.runs.record(second)) == "It waits for its turn."
     wait_for_end(qtbot, again, 2)
-    assert again.experiments.record(second).status is Status.FINISHED
+    assert again.experiments.runs.record(second).status is Status.FINISHED
 
 
 def test_a_waiting_run_that_is_gone_by_now_is_told_and_the_others_run(
@@ -262,9 +285,10 @@ def test_a_waiting_run_that_is_gone_by_now_is_told_and_the_others_run(
     window.experiments.resume_waiting([gone.id, here.id])
     assert gone.id in window.notice.text()
     wait_for_end(qtbot, window, 1)
-    assert [record.id for record in window.experiments.records()] == [here.id]
+    assert [record.id for record in window.experiments.runs.records()] == [here.id]
 
 
+@in_a_process
 def test_a_killed_worker_is_told_in_words_and_the_next_run_works(
     qtbot: QtBot, window: MainWindow, launcher: Launcher
 ) -> None:
@@ -274,27 +298,27 @@ def test_a_killed_worker_is_told_in_words_and_the_next_run_works(
         if child.pid not in launcher.idle_worker_pids:
             child.kill()
     wait_for_end(qtbot, window, 1)
-    assert window.experiments.record(first).status is Status.FAILED
+    assert window.experiments.runs.record(first).status is Status.FAILED
     assert "SIGKILL" in window.notice.text() and "SIGKILL" in window.dock.log.text()
     (second,) = submit(window, TINY)
     wait_for_end(qtbot, window, 2)
-    assert window.experiments.record(second).status is Status.FINISHED
+    assert window.experiments.runs.record(second).status is Status.FINISHED
 
 
 def test_a_run_of_another_program_appears_by_itself(qtbot: QtBot, window: MainWindow, home: Path) -> None:
     with Store(home / "ammeter.sqlite") as other:
         record = other.add(TINY, name="from elsewhere")
-    qtbot.waitUntil(lambda: window.experiments.record(record.id) is not None, timeout=WAIT_MS)
+    qtbot.waitUntil(lambda: window.experiments.runs.record(record.id) is not None, timeout=WAIT_MS)
     assert "from elsewhere" in row_text(window, record.id)
 
 
-def test_deleting_asks_and_leaves_the_run_that_trains(qtbot: QtBot, window: MainWindow) -> None:
+def test_deleting_leaves_the_run_that_trains(qtbot: QtBot, window: MainWindow) -> None:
     (first,) = submit(window, TINY)
     wait_for_end(qtbot, window, 1)
     (running,) = submit(window, ENDLESS)
     wait_for_steps(qtbot, window, running)
     window.experiments.delete([first, running])
-    assert [record.id for record in window.experiments.records()] == [running]
+    assert [record.id for record in window.experiments.runs.records()] == [running]
     window.experiments.stop()
     wait_for_end(qtbot, window, 1)
 
@@ -303,16 +327,31 @@ def test_ticked_runs_are_compared_and_the_dock_makes_room(qtbot: QtBot, window: 
     ids = submit(window, TINY, experiment_from({**TINY.model_dump(), "precision": "bf16"}))
     wait_for_end(qtbot, window, 2)
     window.runs.set_checked(ids)
-    window.runs.compare_requested.emit(window.runs.checked())
+    with qtbot.waitSignal(window.comparisons.comparing.shown):
+        window.runs.compare_requested.emit(window.runs.checked())
     assert window.workspace == "compare" and not window.runs.is_open()
-    assert [curve.key for curve in window.compare.losses.curves()] == list(ids)
+    assert [line.key for line in window.compare.curves.lines()] == list(ids)
     assert "FP32" in window.compare.headline.text()
-    by_step = [list(curve.x) for curve in window.compare.losses.curves()]
-    window.compare.losses.set_by_time(True)
-    by_time = [list(curve.x) for curve in window.compare.losses.curves()]
-    assert by_step[0] == list(range(1, 41)) and by_time[0] != by_step[0]
     window.show_workspace("train")
     assert window.runs.is_open()
+
+
+def test_what_a_comparison_lacks_is_queued_and_can_be_dragged_into_it(
+    qtbot: QtBot, window: MainWindow
+) -> None:
+    (first,) = submit(window, TINY)
+    wait_for_end(qtbot, window, 1)
+    window.runs.set_checked([first])
+    with qtbot.waitSignal(window.comparisons.comparing.shown):
+        window.show_workspace("compare")
+    window.compare.missing_wanted.emit((experiment_from({**TINY.model_dump(), "precision": "bf16"}),))
+    assert window.notice.text() == "1 run queued: BF16 AMP, plain."
+    wait_for_end(qtbot, window, 2)
+    second = window.experiments.runs.records()[0].id
+    with qtbot.waitSignal(window.comparisons.comparing.shown):
+        window.compare.runs_dropped.emit((second,))
+    assert window.runs.checked() == (first, second)
+    assert [line.name for line in window.compare.curves.lines()] == ["FP32", "BF16 AMP"]
 
 
 def test_what_the_window_looked_like_survives_a_restart(
@@ -333,7 +372,6 @@ def test_what_the_window_looked_like_survives_a_restart(
 def test_broken_settings_do_not_keep_the_window_from_opening(
     qtbot: QtBot, open_window: Open, home: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    home.mkdir(parents=True)
     (home / "window.json").write_text(
         '{"form": {"preset": 5}, "workspace": "nowhere", "geometry": "%", "theme": 3}'
     )
@@ -346,12 +384,13 @@ def test_broken_settings_do_not_keep_the_window_from_opening(
 def test_the_window_repaints_slowly_beside_a_cpu_run(qtbot: QtBot, window: MainWindow) -> None:
     (run_id,) = submit(window, ENDLESS)
     wait_for_steps(qtbot, window, run_id)
-    assert window._timer.isActive() and window._timer.interval() == 200
+    assert window._followed.timer.isActive() and window._followed.timer.interval() == 200
     window.experiments.stop()
     wait_for_end(qtbot, window, 1)
-    assert not window._timer.isActive()
+    assert not window._followed.timer.isActive()
 
 
+@in_a_process
 def test_the_worker_never_runs_in_the_windows_process(
     qtbot: QtBot, window: MainWindow, launcher: Launcher
 ) -> None:

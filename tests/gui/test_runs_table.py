@@ -19,8 +19,12 @@ from engine.problem import Kind, Problem
 from engine.records.record import RunRecord, Status
 from gui.fonts import font
 from gui.panels.runs import RunsPanel
-from gui.panels.runs_figures import Column, when_words
+from gui.panels.runs_columns import Column
+from gui.panels.runs_drag import drag_pixmap
+from gui.panels.runs_marks import MarksDialog
 from gui.panels.runs_model import RunsModel
+from gui.panels.runs_words import when_words
+from gui.runs_mime import dropped_runs
 from gui.theme import theme
 
 # the offscreen platform says so whenever a window or a popup is shown
@@ -129,7 +133,7 @@ def test_the_newest_run_is_first_and_the_queue_last_with_the_next_on_top(panel: 
 def test_a_row_tells_its_figures_and_a_missing_one_is_a_dash(panel: RunsPanel) -> None:
     cells = [panel.model.text(row_of(panel, 2), Column(place)) for place in Column]
     assert cells[Column.NAME :] == [
-        *("Run 2", "12:02", "small-cnn", "fashion", "FP16 AMP"),
+        *("Run 2", "", "12:02", "small-cnn", "fashion", "FP16 AMP"),
         *("Plain", "64", "1,664", "3.10", "60.0", "1.89×", "Finished"),
     ]
     figures = (Column.SPEED, Column.PEAK, Column.ACCURACY, Column.RATIO)
@@ -486,3 +490,145 @@ def test_the_recipe_in_force_is_told_with_what_was_left_out(panel: RunsPanel) ->
     assert tip == "fused optimizer, compiled\nLeft out:\ncapturing: a CPU has no graphs"
     panel.filter.setText("parts")
     assert numbers(panel.model) == [2]
+
+
+def tagged(panel: RunsPanel) -> tuple[RunRecord, RunRecord]:
+    """Runs 1 and 2 with tags, the second with a note."""
+    first = replace(BY_NUMBER[1], tags=("paper",))
+    second = replace(BY_NUMBER[2], tags=("paper", "figure 2"), note="Clocks were locked.")
+    for run in (first, second):
+        panel.update_run(run)
+    return first, second
+
+
+def test_the_tags_have_a_column_once_there_are_any(panel: RunsPanel) -> None:
+    panel.resize(1_400, 320)
+    assert panel.table.isColumnHidden(Column.TAGS)
+    tagged(panel)
+    assert not panel.table.isColumnHidden(Column.TAGS)
+    assert panel.model.text(row_of(panel, 2), Column.TAGS) == "paper, figure 2"
+    panel.table.sortByColumn(Column.TAGS, Qt.SortOrder.AscendingOrder)
+    assert numbers(panel.model)[:2] == [1, 2]
+
+
+def test_a_note_is_told_and_never_taken_for_markup(panel: RunsPanel) -> None:
+    tagged(panel)
+    name = panel.model.index(row_of(panel, 2), Column.NAME)
+    assert panel.model.data(name, Qt.ItemDataRole.ToolTipRole).endswith(
+        "Tags: paper, figure 2\nClocks were locked."
+    )
+    assert "Clocks were locked" in panel.model.data(name, Qt.ItemDataRole.AccessibleTextRole)
+    panel.update_run(replace(BY_NUMBER[2], note="<img src=x> " * 1_000))
+    tip = panel.model.data(name, Qt.ItemDataRole.ToolTipRole)
+    assert "&lt;img" in tip and "<img" not in tip and len(tip) < 2_000
+
+
+def test_a_click_on_the_sign_of_a_note_opens_it(panel: RunsPanel, qtbot: QtBot) -> None:
+    tagged(panel)
+    cell_rect = panel.table.visualRect(panel.model.index(row_of(panel, 2), Column.NAME))
+    click(qtbot, panel, QPoint(cell_rect.right() - 12, cell_rect.center().y()))
+    dialog = panel.findChild(MarksDialog)
+    assert dialog is not None and dialog.note.toPlainText() == "Clocks were locked."
+    dialog.note.setPlainText("Clocks were free.")
+    dialog.tags.setText("paper, PAPER,  , figure 3")
+    with qtbot.waitSignals([panel.note_requested, panel.tags_requested]):
+        dialog.accept()
+
+
+def test_tags_of_several_runs_keep_what_each_has_of_its_own(panel: RunsPanel, qtbot: QtBot) -> None:
+    first, second = tagged(panel)
+    dialog = panel.edit_marks((first, second))
+    assert dialog.tags.text() == "paper"
+    dialog.tags.setText("again")
+    with qtbot.waitSignal(panel.tags_requested) as signal:
+        dialog.accept()
+    assert signal.args == [{first.id: ("again",), second.id: ("again", "figure 2")}]
+
+
+def test_a_tag_that_is_too_long_is_told_and_the_dialog_stays(panel: RunsPanel, qtbot: QtBot) -> None:
+    dialog = panel.edit_marks((BY_NUMBER[1],))
+    dialog.tags.setText("x" * 41)
+    with qtbot.assertNotEmitted(panel.tags_requested):
+        dialog.accept()
+    assert dialog.isVisible()
+    assert any("41 characters" in said.text() for said in dialog.findChildren(QLabel))
+    dialog.reject()
+
+
+def test_the_menu_toggles_a_tag_of_all_highlighted_runs(panel: RunsPanel, qtbot: QtBot) -> None:
+    first, second = tagged(panel)
+    panel.table.selectAll()
+    for tag, wanted in (("figure 2", len(RUNS) - 1), ("paper", len(RUNS) - 2)):
+        with qtbot.waitSignal(panel.tags_requested) as signal:
+            tag_action(panel, first, tag).trigger()
+        assert len(signal.args[0]) == wanted
+    panel.table.clearSelection()
+    with qtbot.waitSignal(panel.tags_requested) as signal:
+        tag_action(panel, second, "paper").trigger()
+    assert signal.args == [{second.id: ("figure 2",)}]
+
+
+def tag_action(panel: RunsPanel, run: RunRecord, tag: str) -> QAction:
+    tags = next(action.menu() for action in panel.menu_for(run).actions() if action.text() == "Tags")
+    return next(action for action in tags.actions() if action.text() == tag)
+
+
+def test_highlighted_runs_are_dragged_as_ids_and_as_names(panel: RunsPanel) -> None:
+    panel.table.selectAll()
+    assert panel.table.dragEnabled()
+    data = panel.model.mimeData(panel.table.selectionModel().selectedRows())
+    assert dropped_runs(data) == tuple(run.id for run in panel.table.highlighted())
+    assert data.text().split("\n") == [run.name for run in panel.table.highlighted()]
+    assert not drag_pixmap(panel.table.highlighted()).isNull()
+
+
+def test_the_ticked_runs_are_exported(panel: RunsPanel, qtbot: QtBot) -> None:
+    assert not panel.bar.export.isEnabled()
+    panel.set_checked([BY_NUMBER[2].id, BY_NUMBER[1].id])
+    with qtbot.waitSignal(panel.export_asked) as signal:
+        panel.bar.export.click()
+    assert signal.args == [(BY_NUMBER[1].id, BY_NUMBER[2].id)]
+
+
+def test_the_unit_of_the_speed_is_true_of_every_row(panel: RunsPanel) -> None:
+    def heading() -> str:
+        return str(panel.model.headerData(Column.SPEED, Qt.Orientation.Horizontal))
+
+    assert heading() == "img/s"
+    text = replace(BY_NUMBER[2], experiment=Experiment(model="causal-lm", dataset="python-source"))
+    panel.update_run(text)
+    assert heading() == "samples/s"
+    cell = panel.model.index(row_of(panel, 2), Column.SPEED)
+    assert panel.model.data(cell, Qt.ItemDataRole.ToolTipRole) == "1,663.9 samples/s of 512 tokens each"
+    panel.set_runs(RUNS)
+    assert heading() == "img/s"
+
+
+def test_a_run_that_waits_to_be_continued_says_so(panel: RunsPanel) -> None:
+    row = row_of(panel, 6)
+    panel.set_progress(BY_NUMBER[6].id, 0.5, True)
+    assert panel.model.text(row, Column.STATUS) == "Paused"
+    panel.table.viewport().grab()
+    panel.set_progress(BY_NUMBER[6].id, 0.5)
+    assert panel.model.text(row, Column.STATUS) == "Running"
+
+
+def test_a_run_without_memory_enough_says_so(panel: RunsPanel) -> None:
+    assert panel.model.text(row_of(panel, 4), Column.STATUS) == "Out of memory"
+
+
+def test_what_is_highlighted_stays_so_under_the_filter(panel: RunsPanel) -> None:
+    panel.table.selectRow(row_of(panel, 2))
+    panel.filter.setText("fp16")
+    assert [run.number for run in panel.table.highlighted()] == [2]
+
+
+def test_where_nothing_matches_one_button_shows_all_again(panel: RunsPanel, qtbot: QtBot) -> None:
+    panel.filter.setText("tag:nothing")
+    button = next(one for one in panel.findChildren(QAbstractButton) if one.text() == "Show all runs")
+    assert button.isVisible()
+    qtbot.mouseClick(button, Qt.MouseButton.LeftButton)
+    assert panel.model.rowCount() == len(RUNS)
+    panel.filter.setText("fp16")
+    qtbot.keyClick(panel.filter, Qt.Key.Key_Escape)
+    assert panel.filter.text() == ""

@@ -245,6 +245,49 @@ def test_a_name_goes_into_the_request(panel: SetupPanel, qtbot: QtBot) -> None:
     assert (request.title, request.name) == ("Before the change", "Before the change")
 
 
+def test_repeats_are_told_by_the_button_and_go_into_the_request(panel: SetupPanel, qtbot: QtBot) -> None:
+    type_into(qtbot, panel.form.repeat, "3")
+    assert panel.foot.run_button.text() == "Compare 2 precisions, 3 times each"
+    assert panel.foot.line.text() == "6 runs, 752 steps each"
+    request = panel.request()
+    assert request is not None and request.repeats == 3
+    assert len(request.experiments) == 2
+    panel.form.ticked.emit((FP32,))
+    request = panel.request()
+    assert panel.foot.run_button.text() == "Train in FP32, 3 times"
+    assert request is not None and request.title == "FP32, 3 times"
+    panel.reset_action.trigger()
+    assert panel.form.repeat.text() == "1" and panel.foot.line.text() == "2 runs, 752 steps each"
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("", "Repeat is empty, but it must be a whole number."),
+        ("0", "Repeat is '0', but it must be 1 or more."),
+        ("2.5", "Repeat is '2.5', but it must be a whole number."),
+        ("101", "Repeat is '101', but it must be at most 100."),
+    ],
+)
+def test_a_number_of_repeats_that_cannot_be_is_told_under_its_field(
+    panel: SetupPanel, qtbot: QtBot, text: str, reason: str
+) -> None:
+    type_into(qtbot, panel.form.repeat, text)
+    assert panel.form.problem("repeat") == reason == panel.foot.line.text()
+    assert panel.request() is None
+    # the largest batch is searched once, however often its runs are to be repeated
+    panel.set_on_limits(True)
+    assert panel.run_action.isEnabled()
+
+
+def test_repeats_beyond_the_largest_seed_are_told_at_the_seed(panel: SetupPanel, qtbot: QtBot) -> None:
+    choose(panel, "seed", str(2**63 - 2))
+    type_into(qtbot, panel.form.repeat, "2")
+    assert panel.request() is not None
+    type_into(qtbot, panel.form.repeat, "3")
+    assert "3 repeats would need seeds beyond" in (panel.form.problem("seed") or "")
+
+
 def test_while_a_run_trains_the_form_only_queues(panel: SetupPanel, qtbot: QtBot) -> None:
     panel.set_running(True)
     assert not panel.run_action.isEnabled()
@@ -472,6 +515,7 @@ def test_what_is_left_behind_survives_a_restart(panel: SetupPanel, qtbot: QtBot)
     type_into(qtbot, panel.form.batch_size, "32")
     qtbot.mouseClick(panel.form.chips[FP16], Qt.MouseButton.LeftButton)
     panel.form.length.unit_button.click()
+    type_into(qtbot, panel.form.repeat, "5")
     state = json.loads(json.dumps(panel.state()))
     again = SetupPanel()
     qtbot.addWidget(again)
@@ -480,6 +524,13 @@ def test_what_is_left_behind_survives_a_restart(panel: SetupPanel, qtbot: QtBot)
     again.restore(state)
     assert again.outcome().experiments == panel.outcome().experiments
     assert again.state() == panel.state()
+    assert again.form.repeat.text() == "5"
+
+
+def test_what_an_older_window_left_behind_is_trained_once(panel: SetupPanel) -> None:
+    older = {key: value for key, value in panel.state().items() if key != "repeats"}
+    panel.restore(older)
+    assert panel.form.repeat.text() == "1" and panel.request() is not None
 
 
 def test_a_preset_that_is_gone_leaves_its_settings(panel: SetupPanel, qtbot: QtBot) -> None:

@@ -1,0 +1,125 @@
+"""What the window does with several saved runs: compares them, exports them, and imports others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from PySide6.QtCore import QObject, Signal
+from PySide6.QtWidgets import QWidget
+
+from engine.experiment import Experiment
+from engine.problem import ProblemError
+from engine.records.sides import recipe_words
+from gui.background import Background
+from gui.comparing import Comparing
+from gui.experiments import Experiments
+from gui.export_work import Order
+from gui.exporting import Exporting
+from gui.importing import Importing
+from gui.panels.compare import ComparePanel
+from gui.panels.compare_column import ComparisonColumn
+from gui.panels.runs import RunsPanel
+from gui.widgets.notice import Notice
+
+_TITLE = "Where the gain comes from"
+
+
+class Comparisons(QObject):
+    """Joins the runs table, the workspace Compare and its column.
+
+    `workspace_wanted` says that the comparison should be brought to the front, `problem` (Problem) that
+    something could not be read or queued.
+    """
+
+    workspace_wanted = Signal()
+    problem = Signal(object)
+
+    def __init__(
+        self,
+        store_path: Path,
+        experiments: Experiments,
+        runs: RunsPanel,
+        column: ComparisonColumn,
+        panel: ComparePanel,
+        notice: Notice,
+        window: QWidget,
+    ) -> None:
+        super().__init__(window)
+        self._experiments, self._runs, self._column, self._notice = experiments, runs, column, notice
+        # a report that takes long must not keep a comparison from being shown
+        self._reading, self._writing = Background(self), Background(self)
+        saved = experiments.runs
+        self.comparing = Comparing(store_path, saved, column, panel, self._reading, self)
+        self.exporting = Exporting(store_path, saved, self._writing, notice, window)
+        self.importing = Importing(store_path, self._writing, notice, window)
+        self._connect(panel)
+
+    def set_in_sight(self, is_in_sight: bool) -> None:
+        """Whether the workspace is looked at."""
+        self.comparing.set_in_sight(is_in_sight)
+
+    def show_ticked(self) -> None:
+        """Compares the runs that are ticked in the table."""
+        self.comparing.set_runs(self._runs.checked())
+
+    def export(self, form: str = "any") -> None:
+        """Exports what is compared, or the ticked runs, after asking where to."""
+        self.exporting.ask(form, self._order(form))
+
+    def stop(self) -> None:
+        """Waits for what is being read or written."""
+        self._reading.stop()
+        self._writing.stop()
+
+    def state(self) -> dict[str, Any]:
+        return self.exporting.state()
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        self.exporting.restore(state)
+
+    def _connect(self, panel: ComparePanel) -> None:
+        self.comparing.problem.connect(self.problem)
+        panel.missing_wanted.connect(self._queue)
+        panel.runs_dropped.connect(lambda run_ids: self._tick((*self._runs.checked(), *run_ids)))
+        self._column.export.wanted.connect(self.export)
+        self._column.export.drag_wanted.connect(
+            lambda: self.exporting.drag_report(self._order("html"), self._column.export)
+        )
+        self._column.export.import_wanted.connect(self.importing.ask)
+        self._runs.checked_changed.connect(lambda _run_ids: self.show_ticked())
+        self._runs.export_asked.connect(lambda run_ids: self.exporting.ask("any", Order(tuple(run_ids))))
+        self._experiments.runs.run_changed.connect(self._show_change)
+        self.importing.imported.connect(self._experiments.runs.reload)
+        self.importing.compare_wanted.connect(self._compare)
+
+    def _order(self, form: str) -> Order:
+        run_ids, headline = self.comparing.run_ids(), self._column.headline()
+        baseline = self._column.baseline()
+        if form == "script":
+            # of one run: the one that the headline speaks of
+            chosen = headline or baseline
+            return Order((chosen,) if chosen in run_ids and chosen is not None else run_ids[:1])
+        return Order(run_ids, baseline if baseline in run_ids else None)
+
+    def _tick(self, run_ids: Iterable[str]) -> None:
+        self._runs.set_checked(tuple(dict.fromkeys(run_ids)))
+
+    def _compare(self, run_ids: tuple[str, ...]) -> None:
+        self._tick(run_ids)
+        self.workspace_wanted.emit()
+
+    def _show_change(self, run_id: str) -> None:
+        if run_id in self.comparing.run_ids():
+            self.comparing.refresh()
+
+    def _queue(self, missing: Sequence[Experiment]) -> None:
+        sides = [(f"{one.precision.label}, {recipe_words(one.step.recipe)}", one) for one in missing]
+        try:
+            self._experiments.submit(_TITLE, sides)
+        except ProblemError as error:
+            self.problem.emit(error.problem)
+            return
+        words = "1 run" if len(sides) == 1 else f"{len(sides)} runs"
+        self._notice.tell(f"{words} queued: {'; '.join(label for label, _ in sides)}.")

@@ -1,0 +1,76 @@
+"""What an export does away from the window, in a thread with a store of its own. No Qt."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from engine.exports import formats
+from engine.exports.content import content_of
+from engine.exports.mlflow_place import PREFIX
+from engine.exports.placing import TakenError
+from engine.records.record import RunRecord
+from engine.records.store import Store
+
+
+@dataclass(frozen=True)
+class Order:
+    """Which runs are exported; `baseline` is the id of one of the side that the others are set against."""
+
+    run_ids: tuple[str, ...]
+    baseline: str | None = None
+
+    @property
+    def words(self) -> str:
+        return "1 run" if len(self.run_ids) == 1 else f"{len(self.run_ids):,} runs"
+
+
+@dataclass(frozen=True)
+class Written:
+    """Where the export is now; `is_taken` where something else is there, which may not be replaced."""
+
+    path: Path
+    is_taken: bool = False
+
+
+def write(store_path: Path, order: Order, path: Path, *, force: bool, is_folder: bool = False) -> Written:
+    """Writes runs in the form of the path's ending, or into a folder for TensorBoard. Raises ProblemError."""
+    chosen = formats.format_named("tensorboard").write if is_folder else None
+    with Store(store_path) as store:
+        content = content_of(store, order.run_ids, order.baseline)
+        try:
+            return Written(formats.export(content, path, force=force, write=chosen))
+        except TakenError:
+            return Written(path, is_taken=True)
+
+
+def table(store_path: Path, order: Order, form: Literal["markdown", "latex"]) -> str:
+    """The tables of a comparison as text. Raises ProblemError."""
+    with Store(store_path) as store:
+        content = content_of(store, order.run_ids, order.baseline)
+        if form == "markdown":
+            from engine.exports.markdown import markdown
+
+            return markdown(content)
+        from engine.exports.latex import latex
+
+        return latex(content)
+
+
+def send_to_mlflow(store_path: Path, order: Order, destination: str) -> tuple[str, ...]:
+    """Sends runs to a folder or a tracking server; what to say of it. Raises ProblemError."""
+    # its client takes a second to load
+    from engine.exports.mlflow_runs import log_runs
+
+    with Store(store_path) as store:
+        return log_runs(content_of(store, order.run_ids, order.baseline), PREFIX + destination).sentences
+
+
+def file_name(runs: Sequence[RunRecord]) -> str:
+    """What a file is called that nobody has named yet, without its ending."""
+    if len(runs) != 1:
+        return "comparison"
+    kept = "".join(letter if letter.isalnum() or letter in "-_ " else " " for letter in runs[0].name)
+    return "-".join(kept.split())[:60] or "run"

@@ -1,0 +1,152 @@
+"""Saved runs on their way out of the program: the question where to, the writing, and what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+from PySide6.QtCore import QMimeData, QObject, Qt, QTemporaryDir, QUrl
+from PySide6.QtGui import QDesktopServices, QDrag, QGuiApplication
+from PySide6.QtWidgets import QApplication, QWidget
+
+from engine.exports.formats import FORMATS, format_named
+from engine.problem import Problem
+from engine.records.record import RunRecord
+from gui import export_work, file_questions
+from gui.background import Background
+from gui.export_work import Order, Written
+from gui.saved_runs import SavedRuns
+from gui.widgets.notice import Notice
+
+_FOLDER_FORMS = ("tensorboard",)
+_NOT_OPENED = (".zip",)
+
+
+class Exporting(QObject):
+    """Writes in a thread, one export after another, and tells the outcome in the window's notice."""
+
+    def __init__(
+        self, store_path: Path, runs: SavedRuns, background: Background, notice: Notice, window: QWidget
+    ) -> None:
+        super().__init__(window)
+        self._store_path, self._runs = store_path, runs
+        self._background, self._notice, self._window = background, notice, window
+        self._folder = Path.home()
+        self._mlflow = ""
+        self._dragged: QTemporaryDir | None = None
+
+    def ask(self, form: str, order: Order) -> None:
+        """Exports in the form of that name ("any": whichever is chosen), after asking for a place."""
+        if not order.run_ids:
+            self._notice.tell("There is no run to export.", "Tick one or more runs first.")
+        elif form == "markdown":
+            self.copy(order, "markdown")
+        elif form == "latex":
+            self.copy(order, "latex")
+        elif form == "mlflow":
+            self._ask_mlflow(order)
+        elif form in _FOLDER_FORMS:
+            self._ask_folder(order)
+        else:
+            self._ask_file(form, order)
+
+    def write(self, order: Order, path: Path, *, force: bool = False, is_folder: bool = False) -> None:
+        """Writes to a path, whose ending says the form; what is there is replaced only with `force`."""
+        self._notice.tell(f"Writing {path.name}…")
+        work = partial(export_work.write, self._store_path, order, path, force=force, is_folder=is_folder)
+        self._background.do(work, partial(self._tell_written, order, is_folder), self._fail)
+
+    def copy(self, order: Order, form: Literal["markdown", "latex"]) -> None:
+        """Puts the tables on the clipboard."""
+        name = {"markdown": "Markdown", "latex": "LaTeX"}[form]
+
+        def keep(text: str) -> None:
+            QGuiApplication.clipboard().setText(text)
+            self._notice.tell(f"The table is on the clipboard, as {name}.")
+
+        self._background.do(partial(export_work.table, self._store_path, order, form), keep, self._fail)
+
+    def send_to_mlflow(self, order: Order, destination: str) -> None:
+        """Sends runs to a folder of MLflow's, or to a tracking server."""
+        self._notice.tell(f"Sending {order.words} to MLflow…")
+        work = partial(export_work.send_to_mlflow, self._store_path, order, destination)
+        self._background.do(work, lambda said: self._notice.tell(said[0], " ".join(said[1:])), self._fail)
+
+    def drag_report(self, order: Order, source: QWidget) -> None:
+        """Writes the report where nobody sees it, and drags it if the button is still pressed then."""
+        self._dragged = QTemporaryDir()
+        path = Path(self._dragged.path()) / f"{self._name(order)}.html"
+        work = partial(export_work.write, self._store_path, order, path, force=True)
+        self._background.do(work, partial(self._drag, source), self._fail)
+
+    def state(self) -> dict[str, str]:
+        """What survives a restart: where was exported to last."""
+        return {"folder": str(self._folder), "mlflow": self._mlflow}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Takes back what `state` gave. Raises KeyError for anything else."""
+        self._folder, self._mlflow = Path(state["folder"]), str(state["mlflow"])
+
+    def _ask_file(self, form: str, order: Order) -> None:
+        is_single = len(order.run_ids) == 1
+        every = [one for one in FORMATS if one.suffix != "/" and (is_single or one.name != "script")]
+        formats = every if form == "any" else [format_named(form)]
+        place = file_questions.ask_file(self._window, self._last_folder(), self._name(order), formats)
+        if place is not None:
+            self._folder = place.path.parent
+            self.write(order, place.path, force=place.may_replace)
+
+    def _ask_folder(self, order: Order) -> None:
+        title = "Where to make the folder for TensorBoard"
+        folder = file_questions.ask_folder(self._window, self._last_folder(), title)
+        if folder is not None:
+            self._folder = folder
+            self.write(order, folder / f"{self._name(order)}-tensorboard", is_folder=True)
+
+    def _ask_mlflow(self, order: Order) -> None:
+        destination = file_questions.ask_mlflow(self._window, self._mlflow)
+        if destination is not None:
+            self._mlflow = destination
+            self.send_to_mlflow(order, destination)
+
+    def _last_folder(self) -> Path:
+        return self._folder if self._folder.is_dir() else Path.home()
+
+    def _name(self, order: Order) -> str:
+        return export_work.file_name([run for run_id in order.run_ids if (run := self._run(run_id))])
+
+    def _run(self, run_id: str) -> RunRecord | None:
+        return self._runs.record(run_id)
+
+    def _tell_written(self, order: Order, is_folder: bool, written: Written) -> None:
+        path = written.path
+        if written.is_taken:
+            again = partial(self.write, order, path, force=True, is_folder=is_folder)
+            text = f"{path.name}, or a file that goes with it, is already there."
+            self._notice.tell(text, "Nothing was written.", "Replace", again)
+            return
+        remedy = f"To see them: tensorboard --logdir {path}" if is_folder else ""
+        in_folder = ("Show in folder", partial(_open, path.parent))
+        if is_folder or path.suffix.lower() in _NOT_OPENED:
+            self._notice.tell(f"Wrote {order.words} to {path.name}.", remedy, *in_folder)
+        else:
+            openly = partial(_open, path)
+            self._notice.tell(f"Wrote {order.words} to {path.name}.", "", "Open", openly, other=in_folder)
+
+    def _drag(self, source: QWidget, written: Written) -> None:
+        if not QApplication.mouseButtons() & Qt.MouseButton.LeftButton:
+            return
+        data = QMimeData()
+        data.setUrls([QUrl.fromLocalFile(str(written.path))])
+        drag = QDrag(source)
+        drag.setMimeData(data)
+        drag.exec(Qt.DropAction.CopyAction)
+
+    def _fail(self, problem: Problem) -> None:
+        self._notice.tell(problem.message, problem.remedy)
+
+
+def _open(path: Path) -> None:
+    QDesktopServices.openUrl(QUrl.fromLocalFile(str(path)))

@@ -1,0 +1,52 @@
+"""The throughput of every side as bars, with the whiskers of their intervals."""
+
+from __future__ import annotations
+
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QVBoxLayout, QWidget
+
+from engine.records.cells import FigureRow
+from engine.records.comparison import Comparison
+from engine.records.figures import SPEED
+from gui.plots.bars import Bar, BarChart
+from gui.widgets import ElidedLabel, label
+
+
+class BarPanel(QFrame):
+    """The chart with its title, and what its whiskers are."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setProperty("surface", "panel")
+        self.chart = BarChart()
+        self._unit = ElidedLabel("", "unit")
+        head = QHBoxLayout()
+        head.setSpacing(8)
+        head.addWidget(label(SPEED.title, "panelTitle"))
+        head.addWidget(self._unit, 1)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(12, 14, 12, 8)
+        column.setSpacing(8)
+        column.addLayout(head)
+        column.addWidget(self.chart, 1)
+
+    def show_comparison(self, comparison: Comparison) -> None:
+        """Shows a bar a side."""
+        row = next(row for row in comparison.figures if row.figure.name == SPEED.name)
+        self._unit.set_whole_text(f"{row.figure.unit}{_whiskers(row)}")
+        bars = []
+        for side, cell in zip(comparison.sides, row.cells, strict=True):
+            precision, _comma, rest = side.title.partition(", ")
+            note = rest[:1].upper() + rest[1:]
+            bars.append(Bar(side.precision, precision, note, cell.value, cell.interval))
+        self.chart.set_bars(bars)
+
+
+def _whiskers(row: FigureRow) -> str:
+    kinds = {cell.interval_kind for cell in row.cells if cell.interval is not None}
+    if not kinds:
+        return ""
+    if kinds == {"repeats"}:
+        return ", whisker: 95 % over repeats"
+    if kinds == {"within run"}:
+        return ", whisker: 95 % within the run"
+    return ", whisker: 95 % over repeats, or within the only run"

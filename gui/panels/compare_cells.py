@@ -1,0 +1,134 @@
+"""The cells of the table of figures: headings, names and values, and what their tooltips tell."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QWidget
+
+from engine.exports.report_tables import figure_text
+from engine.records.cells import Cell, FigureRow
+from engine.records.comparison import SideReport
+from engine.records.figures import Figure
+from engine.records.sides import Side
+from engine.records.words import times
+from gui.icons import pixmap
+from gui.theme import theme
+from gui.widgets import ElidedLabel, Marker, label, set_property
+
+HEADING_HEIGHT, ROW_HEIGHT = 40, 32
+_SHADED = {"heading": "shadedHeading", "plain": "shaded", "last": "shadedLast"}
+_PLAIN = {shaded: plain for plain, shaded in _SHADED.items()}
+_MOST_WORDS = 120
+_PLAINLY = {
+    "repeats": "95 % interval over repeats",
+    "within run": "95 % within the run, which was the only one",
+}
+
+
+def heading_text(text: str) -> QLabel:
+    """The heading of the column of names."""
+    result = label(text, "body")
+    result.setProperty("cell", "heading")
+    result.setIndent(12)
+    result.setFixedHeight(HEADING_HEIGHT)
+    return result
+
+
+def shade(cell: QWidget, *, is_shaded: bool) -> None:
+    """Shades a cell of the column that the headline speaks of, or no more."""
+    kind = str(cell.property("cell"))
+    wanted = _SHADED.get(kind, kind) if is_shaded else _PLAIN.get(kind, kind)
+    set_property(cell, "cell", wanted)
+
+
+def side_heading(report: SideReport) -> QWidget:
+    """The heading of a side's two columns; a side that is not clean says so."""
+    side = report.side
+    holder = QFrame()
+    holder.setProperty("cell", "heading")
+    holder.setFixedHeight(HEADING_HEIGHT)
+    holder.setToolTip(_heading_tip(report))
+    row = QHBoxLayout(holder)
+    row.setContentsMargins(12, 0, 12, 0)
+    row.setSpacing(6)
+    row.addStretch(1)
+    if report.doubts:
+        row.addWidget(DoubtMark())
+    row.addWidget(Marker(side.precision))
+    title, _comma, rest = side.title.partition(", ")
+    row.addWidget(label(title, "strong"))
+    if rest:
+        more = ElidedLabel(rest[:1].upper() + rest[1:], "unit")
+        more.setFixedWidth(min(_MOST_WORDS, more.sizeHint().width()))
+        row.addWidget(more)
+    return holder
+
+
+def figure_name(row: FigureRow, is_last: bool) -> QWidget:
+    """A figure's title and unit."""
+    figure = row.figure
+    holder = QFrame()
+    holder.setProperty("cell", "last" if is_last else "plain")
+    holder.setFixedHeight(ROW_HEIGHT)
+    line = QHBoxLayout(holder)
+    line.setContentsMargins(12, 0, 0, 0)
+    line.setSpacing(6)
+    line.addWidget(label(figure.title, "figureName"))
+    if figure.unit:
+        line.addWidget(label(figure.unit, "unit"))
+    line.addStretch(1)
+    return holder
+
+
+def figure_value(text: str, tip: str, is_last: bool) -> QLabel:
+    """A value, or what stands beside it."""
+    result = label(text, "same" if text == "same" else "figure")
+    result.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
+    result.setProperty("cell", "last" if is_last else "plain")
+    result.setFixedHeight(ROW_HEIGHT)
+    result.setToolTip(tip)
+    return result
+
+
+def figure_tip(figure: Figure, cell: Cell, side: Side) -> str:
+    """How sure a figure is, and what each repeat gave."""
+    if cell.value is None:
+        return ""
+    lines = []
+    unit = f" {figure.unit}" if figure.unit else ""
+    if cell.ratio_interval is not None:
+        low, high = cell.ratio_interval
+        lines.append(f"Ratio: 95 % interval {times(low)} to {times(high)}")
+    if cell.interval is not None and cell.interval_kind is not None:
+        low, high = cell.interval
+        lines.append(f"{_PLAINLY[cell.interval_kind]}: {figure.text(low)} to {figure.text(high)}{unit}")
+    beside = figure_text(figure, cell, is_baseline=False)
+    if not figure.has_ratio and cell.difference and cell.within_spread is None:
+        lines.append(
+            f"Difference {beside.beside}: no spread known, so nobody can say whether it means anything"
+        )
+    elif not figure.has_ratio and cell.difference and cell.within_spread is False:
+        lines.append("More apart than repeats of one side are")
+    if len(cell.values) > 1:
+        what = "Mean" if figure.is_mean else "Median"
+        lines.append(f"{what} of {', '.join(map(figure.text, cell.values))}{unit}")
+    return "\n".join(lines)
+
+
+class DoubtMark(QLabel):
+    """A small sign that something speaks against a side's figures; the tooltip around it says what."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setAccessibleName("Not clean")
+        theme().changed.connect(self._recolor)
+        self._recolor()
+
+    def _recolor(self) -> None:
+        self.setPixmap(pixmap("info", theme().palette.text3, 14, self.devicePixelRatioF()))
+
+
+def _heading_tip(report: SideReport) -> str:
+    doubts = dict.fromkeys(doubt.sentence for doubt in report.doubts)
+    names = f"{report.side.title}: {', '.join(report.side.names)}"
+    return "\n".join([names, *(f"Not clean: {doubt}" for doubt in doubts)])

@@ -1,0 +1,70 @@
+"""What the cells of the runs table tell when the mouse rests on them. No Qt."""
+
+from __future__ import annotations
+
+import html
+import textwrap
+
+from engine.records.record import RunRecord, Status
+from gui.panels.run_words import left_out_words, recipe_words
+from gui.panels.runs_columns import HEADINGS, Column
+from gui.panels.runs_line import Line
+from gui.panels.runs_words import dataset_words
+
+_WIDEST, _LONGEST = 100, 600
+_OF_TOKENS = frozenset({"synthetic-tokens", "python-source"})
+
+
+def cell_tip(line: Line, column: Column) -> str | None:
+    """What there is to tell beyond the words of a cell; None for nothing."""
+    run = line.run
+    match column:
+        case Column.TICK:
+            return "This run has not begun yet" if run.status is Status.QUEUED else HEADINGS[column][1]
+        case Column.NAME:
+            return _whole(line)
+        case Column.TAGS:
+            return _safe("\n".join(run.tags)) or None
+        case Column.RECIPE:
+            return _recipe(line)
+        case Column.SPEED:
+            return _speed(line)
+        case Column.STATUS:
+            return _safe(f"{run.problem.message} {run.problem.remedy}") if run.problem else None
+    return None
+
+
+def _whole(line: Line) -> str:
+    run, seen = line.run, line.glance
+    settings = (
+        f"{seen.model} · {dataset_words(seen.dataset, seen.image_size)} · {seen.precision.label}"
+        f" · {recipe_words(seen.recipe)} · batch {seen.batch_size:,}"
+    )
+    tags = f"Tags: {', '.join(run.tags)}" if run.tags else ""
+    note = textwrap.shorten(run.note, _LONGEST, placeholder=" …") if len(run.note) > _LONGEST else run.note
+    return _safe("\n".join(part for part in (run.name, settings, tags, note) if part))
+
+
+def _safe(text: str) -> str:
+    """What users wrote, which Qt would take for markup or show in one line, however long."""
+    is_plain = "<" not in text and max(map(len, text.split("\n"))) <= _WIDEST
+    return text if is_plain else f'<p style="white-space: pre-wrap">{html.escape(text)}</p>'
+
+
+def _recipe(line: Line) -> str:
+    summary = line.run.summary
+    left_out = left_out_words(summary.left_out) if summary else ""
+    return recipe_words(line.glance.recipe) + (f"\nLeft out:\n{left_out}" if left_out else "")
+
+
+def _speed(line: Line) -> str | None:
+    run, speed = line.run, line.glance.speed
+    if speed is None:
+        return run.summary.speed_note if run.summary else None
+    unit = "img/s" if line.has_pictures else "samples/s"
+    return f"{speed:,.1f} {unit}{_length(run)}"
+
+
+def _length(run: RunRecord) -> str:
+    settings = run.experiment
+    return f" of {settings.sequence_length:,} tokens each" if settings.dataset in _OF_TOKENS else ""

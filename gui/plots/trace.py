@@ -1,0 +1,108 @@
+"""A recorded quantity of a run, in as few points as a plot can show, at whatever part of it is looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gui.plots.smoothing import Values, local_line
+
+By = Literal["step", "seconds", "samples"]
+BYS: tuple[By, ...] = ("step", "seconds", "samples")
+
+SMOOTHING_STEPS = 15
+_MOST_POINTS = 256
+"""A thick antialiased pen is slow: more points than this would be felt, and no more are seen."""
+_SMOOTHING_POINTS = 5
+
+
+@dataclass(frozen=True, eq=False)
+class Level:
+    """The curve at one fineness: `x` by what it may be laid over, `y` NaN where there is nothing."""
+
+    x: Mapping[By, Values]
+    y: Values
+
+
+class Trace:
+    """`x` are the places of `values`, rising; each of one length. `smooths` fits lines to what is noisy.
+
+    A long curve is taken in blocks of rows by their means. They begin at row 0 and are of a power of two, so
+    that a curve does not change while it is moved, and each fineness is worked out once.
+    """
+
+    def __init__(self, x: Mapping[By, Values], values: Values, *, smooths: bool = True) -> None:
+        self._x, self._values, self._smooths = x, values, smooths
+        self._levels: dict[int, Level] = {}
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    @property
+    def has_values(self) -> bool:
+        """Whether there is anything that can be drawn."""
+        return bool(np.isfinite(self._values).any())
+
+    def end(self, by: By) -> float:
+        """Where it ends; 0 without a row."""
+        return float(self._x[by][-1]) if len(self) else 0.0
+
+    def rows_within(self, by: By, x_range: tuple[float, float]) -> int:
+        """How many rows lie in a part of x."""
+        first, last = np.searchsorted(self._x[by], x_range)
+        return int(last - first)
+
+    def level(self, rows: int) -> Level:
+        """The curve in blocks of `rows`."""
+        if rows not in self._levels:
+            self._levels[rows] = self._made(rows)
+        return self._levels[rows]
+
+    def value_at(self, by: By, place: float | None, rows: int) -> float | None:
+        """What the curve shows at `place`, or at its end for None; None where it does not reach."""
+        level = self.level(rows)
+        if not len(level.y):
+            return None
+        x = level.x[by]
+        if place is None:
+            return float(level.y[-1])
+        right = int(np.searchsorted(x, place))
+        gap = float(x[-1] - x[-2]) if len(x) > 1 else 0.5
+        if right >= len(x):
+            return float(level.y[-1]) if place - float(x[-1]) <= gap else None
+        is_left_nearer = right > 0 and place - x[right - 1] < x[right] - place
+        return float(level.y[right - 1 if is_left_nearer else right])
+
+    def _made(self, rows: int) -> Level:
+        if rows == 1:
+            x, y = self._x, self._values
+        else:
+            first = np.arange(0, len(self), rows)
+            lengths = np.diff(np.append(first, len(self)))
+            x = {by: np.add.reduceat(places, first) / lengths for by, places in self._x.items()}
+            y = _finite_means(self._values, first)
+        window = max(_SMOOTHING_POINTS, -(-SMOOTHING_STEPS // rows))
+        return Level(x, local_line(y, window) if self._smooths else y)
+
+
+def rows_a_point(most_rows: int) -> int:
+    """How many rows make a point where the longest curve has so many rows in view."""
+    return 1 << max(0, -(-most_rows // _MOST_POINTS) - 1).bit_length()
+
+
+def smoothing_rows(rows: int) -> int:
+    """Over how many rows a curve in blocks of `rows` is smoothed."""
+    return max(SMOOTHING_STEPS, _SMOOTHING_POINTS * rows)
+
+
+def _finite_means(values: Values, first: NDArray[np.intp]) -> Values:
+    finite = np.isfinite(values)
+    counts = np.add.reduceat(finite.astype(np.float64), first)
+    sums = np.add.reduceat(np.where(finite, values, 0.0), first)
+    means = np.full(len(first), np.nan)
+    np.divide(sums, counts, out=means, where=counts > 0)
+    return means

@@ -1,0 +1,51 @@
+"""What a user changes of saved runs in the table: names, tags, notes, and which of them there are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from PySide6.QtCore import QObject
+
+from gui.experiments import Experiments
+from gui.panels.runs import RunsPanel
+from gui.widgets.notice import Notice
+
+
+@dataclass(frozen=True)
+class _Deletion:
+    run_ids: tuple[str, ...]
+    ticked: tuple[str, ...]
+
+
+class RunEdits(QObject):
+    """Does what the runs table asks for. A deletion is not asked about: it can be undone until the end."""
+
+    def __init__(self, table: RunsPanel, experiments: Experiments, notice: Notice, parent: QObject) -> None:
+        super().__init__(parent)
+        self._table, self._experiments, self._notice = table, experiments, notice
+        self._runs = experiments.runs
+        self._deletions: list[_Deletion] = []
+        table.rename_requested.connect(lambda run, name: self._runs.rename(run.id, name))
+        table.tags_requested.connect(self._runs.set_tags)
+        table.note_requested.connect(self._runs.set_note)
+        table.delete_requested.connect(self.delete)
+
+    def delete(self, run_ids: tuple[str, ...]) -> None:
+        """Deletes runs, and offers to undo it."""
+        names = {run_id: run.name for run_id in run_ids if (run := self._runs.record(run_id)) is not None}
+        ticked = set(self._table.checked())
+        deleted = self._experiments.delete(run_ids)
+        if not deleted:
+            return
+        self._deletions.append(_Deletion(deleted, tuple(one for one in deleted if one in ticked)))
+        what = f"“{names[deleted[0]]}”" if len(deleted) == 1 else f"{len(deleted):,} runs"
+        self._notice.tell(f"Deleted {what}.", action="Undo", do=self.undo)
+
+    def undo(self) -> None:
+        """Brings the runs of the last deletion back; nothing happens where there is none."""
+        if not self._deletions:
+            return
+        last = self._deletions.pop()
+        self._notice.hide()
+        if self._runs.restore(last.run_ids):
+            self._table.set_checked((*self._table.checked(), *last.ticked))

@@ -1,0 +1,167 @@
+"""Saved runs on their way out of the window: files, the clipboard, and what is said of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import QPoint, Qt
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtWidgets import QAbstractButton, QWidget
+from pytestqt.qtbot import QtBot
+
+from engine.exports.formats import format_named
+from engine.records.record import RunRecord
+from engine.records.store import Store
+from gui import file_questions
+from gui.background import Background
+from gui.export_work import Order, file_name
+from gui.exporting import Exporting
+from gui.file_questions import Place, place_of
+from gui.panels.compare_export import ExportBlock
+from gui.saved_runs import SavedRuns
+from gui.widgets.notice import Notice
+
+Trained = Callable[..., RunRecord]
+
+
+@dataclass
+class Desk:
+    """What exports, and what the window says of it."""
+
+    exporting: Exporting
+    background: Background
+    notice: Notice
+    qtbot: QtBot
+
+    def settle(self) -> None:
+        self.qtbot.waitUntil(lambda: not self.background.is_busy, timeout=20_000)
+
+
+@pytest.fixture
+def desk(qtbot: QtBot, saved: Store, pair: Order) -> Iterator[Desk]:
+    window = QWidget()
+    qtbot.addWidget(window)
+    notice, background, runs = Notice(window), Background(), SavedRuns(saved)
+    runs.reload()
+    yield Desk(Exporting(saved.path, runs, background, notice, window), background, notice, qtbot)
+    background.stop()
+
+
+@pytest.fixture
+def pair(trained: Trained) -> Order:
+    runs = trained("fp32", 880.0, name="A <b> run"), trained("fp16", 1_663.0)
+    return Order(tuple(run.id for run in runs), runs[0].id)
+
+
+def test_a_report_is_written_and_can_be_opened(desk: Desk, pair: Order, tmp_path: Path) -> None:
+    target = tmp_path / "report.html"
+    desk.exporting.write(pair, target)
+    assert desk.notice.text() == "Writing report.html…"
+    desk.settle()
+    assert desk.notice.text() == "Wrote 2 runs to report.html."
+    assert desk.notice.offers() == ("Open", "Show in folder")
+    assert "FP16 AMP" in target.read_text(encoding="utf-8")
+
+
+def test_what_is_there_is_replaced_only_when_a_person_says_so(
+    desk: Desk, pair: Order, tmp_path: Path
+) -> None:
+    target = tmp_path / "runs.json"
+    target.write_text("mine")
+    desk.exporting.write(pair, target)
+    desk.settle()
+    assert target.read_text() == "mine"
+    assert "already there" in desk.notice.text() and desk.notice.offers() == ("Replace",)
+    next(one for one in desk.notice.findChildren(QAbstractButton) if one.text() == "Replace").click()
+    desk.settle()
+    assert desk.notice.text() == "Wrote 2 runs to runs.json."
+    assert json.loads(target.read_text(encoding="utf-8"))
+
+
+def test_what_goes_wrong_is_one_sentence(desk: Desk, pair: Order, tmp_path: Path) -> None:
+    desk.exporting.write(pair, tmp_path / "gone" / "report.html")
+    desk.settle()
+    assert desk.notice.text().startswith("There is no folder")
+    desk.exporting.write(pair, tmp_path / "script.py")
+    desk.settle()
+    assert desk.notice.text() == "A script is of one run, and these are 2."
+    assert list(tmp_path.glob("*.py")) == []
+
+
+@pytest.mark.parametrize(("form", "start"), [("markdown", "## "), ("latex", "%")])
+def test_a_table_is_put_on_the_clipboard(desk: Desk, pair: Order, form: str, start: str) -> None:
+    desk.exporting.ask(form, pair)
+    desk.settle()
+    assert "is on the clipboard" in desk.notice.text()
+    text = QGuiApplication.clipboard().text()
+    assert text.startswith(start) and "FP16 AMP" in text
+
+
+def test_tensorboard_gets_a_folder_of_its_own(
+    desk: Desk, pair: Order, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(file_questions, "ask_folder", lambda *_: tmp_path)
+    desk.exporting.ask("tensorboard", pair)
+    desk.settle()
+    assert desk.notice.text() == "Wrote 2 runs to comparison-tensorboard."
+    assert len(list((tmp_path / "comparison-tensorboard").rglob("events.*"))) == 2
+
+
+def test_the_folder_is_remembered_and_a_person_may_think_better_of_it(
+    desk: Desk, pair: Order, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[Path, str]] = []
+
+    def ask(_window: QWidget, folder: Path, name: str, _formats: object) -> Place | None:
+        asked.append((folder, name))
+        return Place(tmp_path / "one.json", may_replace=False) if len(asked) == 1 else None
+
+    monkeypatch.setattr(file_questions, "ask_file", ask)
+    for _ in range(2):
+        desk.exporting.ask("json", pair)
+        desk.settle()
+    assert [name for _, name in asked] == ["comparison", "comparison"]
+    assert asked[1][0] == tmp_path
+    assert desk.exporting.state()["folder"] == str(tmp_path)
+
+
+def test_without_runs_it_says_what_to_do(desk: Desk) -> None:
+    desk.exporting.ask("any", Order(()))
+    assert desk.notice.text() == "There is no run to export."
+
+
+def test_a_name_without_an_ending_gets_that_of_the_chosen_form(tmp_path: Path) -> None:
+    pdf = format_named("pdf")
+    there = tmp_path / "there.html"
+    there.touch()
+    assert place_of(str(tmp_path / "v1.2"), pdf) == Place(tmp_path / "v1.2.pdf", may_replace=False)
+    assert place_of(str(there), pdf) == Place(there, may_replace=True)
+    assert place_of(str(tmp_path / "new.HTML"), pdf) == Place(tmp_path / "new.HTML", may_replace=False)
+
+
+def test_a_run_gives_its_file_a_name_that_every_disk_takes(trained: Trained) -> None:
+    assert file_name([trained("fp32", 1.0, name="../a: <b> \N{GRINNING FACE} c")]) == "a-b-c"
+    assert file_name([trained("fp32", 1.0, name="///")]) == "run"
+
+
+def test_the_report_button_is_a_click_or_a_drag_but_never_both(qtbot: QtBot) -> None:
+    block = ExportBlock()
+    qtbot.addWidget(block)
+    block.set_runs(2)
+    block.show()
+    button = next(
+        one for one in block.findChildren(QAbstractButton) if one.accessibleName() == "Export report"
+    )
+    wanted: list[str] = []
+    block.wanted.connect(wanted.append)
+    qtbot.mouseClick(button, Qt.MouseButton.LeftButton)
+    assert wanted == ["any"]
+    with qtbot.waitSignal(block.drag_wanted):
+        qtbot.mousePress(button, Qt.MouseButton.LeftButton, pos=QPoint(20, 10))
+        qtbot.mouseMove(button, QPoint(60, 10))
+    qtbot.mouseRelease(button, Qt.MouseButton.LeftButton, pos=QPoint(60, 10))
+    assert wanted == ["any"]

@@ -1,0 +1,111 @@
+"""What is changed of saved runs in the table: written to the store at once, and a deletion can be undone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from PySide6.QtWidgets import QWidget
+from pytestqt.qtbot import QtBot
+
+from engine.events import Finished, Summary
+from engine.experiment import Experiment
+from engine.launcher import Launcher, Target
+from engine.problem import ProblemError
+from engine.records.store import Store
+from gui.experiments import Experiments
+from gui.panels.runs import RunsPanel
+from gui.run_edits import RunEdits
+from gui.widgets.notice import Notice
+
+pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")
+
+
+class Table:
+    """The runs table with what it needs of the window around it, on a store with three runs that ended."""
+
+    def __init__(self, store: Store, launcher: Launcher, parent: QWidget) -> None:
+        self.store = store
+        self.runs = RunsPanel(parent)
+        self.notice = Notice(parent)
+        self.experiments = Experiments(store, launcher, parent)
+        self.edits = RunEdits(self.runs, self.experiments, self.notice, parent)
+        saved = self.experiments.runs
+        saved.list_changed.connect(lambda: self.runs.set_runs(saved.records()))
+        saved.run_changed.connect(lambda run_id: self.runs.update_run(store.run(run_id)))
+        self.ids = tuple(store.add(Experiment()).id for _ in range(3))
+        for run_id in self.ids:
+            store.record(run_id, [Finished(summary=Summary(steps=1))])
+        saved.reload()
+
+
+@pytest.fixture
+def table(qtbot: QtBot, home: Path) -> Iterator[Table]:
+    parent = QWidget()
+    qtbot.addWidget(parent)
+    with Launcher(Target.THREAD) as launcher, Store(home / "ammeter.sqlite") as store:
+        made = Table(store, launcher, parent)
+        yield made
+        made.experiments.shut_down()
+
+
+def test_a_deletion_is_not_asked_about_and_can_be_undone(table: Table) -> None:
+    first, second, third = table.ids
+    table.runs.set_checked([first, second])
+    table.runs.delete_requested.emit((first, third))
+    assert [run.id for run in table.store.runs()] == [second] and table.runs.checked() == (second,)
+    assert table.notice.text() == "Deleted 2 runs." and table.notice.offers() == ("Undo",)
+    table.edits.undo()
+    assert {run.id for run in table.store.runs()} == set(table.ids)
+    assert table.runs.model.total == 3 and table.runs.checked() == (first, second)
+    assert table.notice.text() == ""
+
+
+def test_deletions_are_undone_one_after_the_other(table: Table) -> None:
+    first, second, third = table.ids
+    table.edits.delete((first,))
+    assert table.notice.text() == "Deleted “Run 1”."
+    table.edits.delete((second,))
+    table.edits.undo()
+    assert {run.id for run in table.store.runs()} == {second, third}
+    table.edits.undo()
+    table.edits.undo()
+    assert len(table.store.runs()) == 3
+
+
+def test_what_stays_deleted_is_gone_for_good_when_the_window_closes(table: Table) -> None:
+    first, second, _ = table.ids
+    table.edits.delete((first,))
+    table.edits.delete((second,))
+    table.edits.undo()
+    table.experiments.shut_down()
+    assert len(table.store.runs()) == 2
+    with pytest.raises(ProblemError, match="gone for good"):
+        table.store.restore([first])
+
+
+def test_a_deletion_that_another_program_made_final_is_told(table: Table, qtbot: QtBot) -> None:
+    first = table.ids[0]
+    table.edits.delete((first,))
+    table.store.purge([first])
+    with qtbot.waitSignal(table.experiments.problem) as signal:
+        table.edits.undo()
+    assert "gone for good" in signal.args[0].message
+
+
+def test_tags_a_note_and_a_name_are_written_to_the_store(table: Table) -> None:
+    first, second, _ = table.ids
+    table.runs.tags_requested.emit({first: ("paper",), second: ("paper", "again")})
+    table.runs.note_requested.emit(first, "Clocks were locked.")
+    table.runs.rename_requested.emit(table.store.run(first), "Best")
+    kept = table.store.run(first)
+    assert (kept.tags, kept.note, kept.name) == (("paper",), "Clocks were locked.", "Best")
+    shown = table.runs.model.known(first)
+    assert shown == kept and table.runs.model.tags() == ("paper", "again")
+
+
+def test_what_the_store_refuses_is_told(table: Table, qtbot: QtBot) -> None:
+    with qtbot.waitSignal(table.experiments.problem) as signal:
+        table.runs.note_requested.emit(table.ids[0], "x" * 10_001)
+    assert "10,001 characters" in signal.args[0].message

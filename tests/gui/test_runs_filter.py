@@ -1,0 +1,104 @@
+"""What the filter above the runs table finds: words anywhere, and words with a key in one place."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.events import Finished, Summary
+from engine.experiment import Experiment, Precision, Step
+from engine.problem import Kind, Problem
+from engine.records.record import RunRecord, Status
+from engine.records.store import Store
+from gui.panels.runs_line import Line
+from gui.panels.runs_search import Search
+
+FULL = Problem(kind=Kind.OUT_OF_MEMORY, message="The card is full.", remedy="Take a smaller batch.")
+FAST = Step(recipe="fast")
+
+
+def record(number: int, settings: Experiment, **more: Any) -> RunRecord:
+    """A run that ended, but for what `more` says of it."""
+    plain: dict[str, Any] = {
+        "name": f"Run {number}",
+        "status": Status.FINISHED,
+        "summary": Summary(recipe=settings.step.recipe),
+        "problem": None,
+    }
+    return RunRecord(
+        id=f"{number:012x}",
+        number=number,
+        created=datetime(2026, 1, 1, tzinfo=UTC),
+        started=None,
+        ended=None,
+        experiment=settings,
+        environment=None,
+        detail="",
+        comparison=None,
+        label=None,
+        total_steps=None,
+        **{**plain, **more},
+    )
+
+
+RUNS = (
+    record(1, Experiment(precision=Precision.FP16, batch_size=64), tags=("Paper", "figure 2")),
+    record(2, Experiment(precision=Precision.FP16_UNSCALED, batch_size=640), note="Try: again."),
+    record(3, Experiment(model="resnet50", step=FAST), status=Status.FAILED, problem=FULL, name="FP16?"),
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("", {1, 2, 3}),
+        ("   ", {1, 2, 3}),
+        ("fp16", {1, 2, 3}),
+        ("FP16 small-cnn", {1, 2}),
+        ("precision:fp16", {1}),
+        ("precision:unscaled", {2}),
+        ("precision:fp1", {1, 2}),
+        ("batch:64", {1, 3}),
+        ("tag:paper", {1}),
+        ("TAG:PAP", {1}),
+        ("tag:", {1}),
+        ('tag:"figure 2"', {1}),
+        ('tag:"figure', {1}),
+        ('"figure 2" paper', {1}),
+        ("tag:again", set()),
+        ("note:again", {2}),
+        ("again", {2}),
+        ("try:", {2}),
+        ("model:resnet50 status:failed", {3}),
+        ("status:memory", {3}),
+        ("failed", {3}),
+        ("out of memory", {3}),
+        ("recipe:fast", {3}),
+        ("name:fp16", {3}),
+        ("colour:red", set()),
+        ('"', {1, 2, 3}),
+    ],
+)
+def test_it_finds(text: str, found: set[int]) -> None:
+    search = Search(text)
+    assert {run.number for run in RUNS if search(Line(run))} == found
+
+
+def test_a_run_that_has_not_begun_is_found_by_the_recipe_that_it_asks_for() -> None:
+    queued = replace(RUNS[2], status=Status.QUEUED, summary=None)
+    assert Search("recipe:fast status:queued")(Line(queued))
+    assert not Search("recipe:fast")(Line(replace(queued, summary=Summary(recipe="plain"))))
+
+
+def test_a_run_from_the_store_is_found_as_one_that_is_known_whole(home: Path) -> None:
+    with Store(home / "ammeter.sqlite") as store:
+        run_id = store.add(Experiment(model="resnet50", precision=Precision.BF16, batch_size=96)).id
+        store.record(run_id, [Finished(summary=Summary(recipe="fast"))])
+        (run,) = store.runs()
+    for text in ("resnet50", "precision:bf16", "batch:96", "recipe:fast", "status:finished"):
+        assert Search(text)(Line(run)), text
+    assert not Search("batch:9")(Line(run))
