@@ -2,7 +2,9 @@
 
 import sys
 
-from engine.cli import main
+from engine.loading import quiet_interrupt
 
 if __name__ == "__main__":
+    with quiet_interrupt("--json" in sys.argv):
+        from engine.cli import main
     sys.exit(main())

@@ -73,7 +73,7 @@ class Launcher:
         with self._lock:
             self._close_light()
             if self._spare is not None and not self._spare.is_alive:
-                self._spare.close()
+                self._spare.discard()
                 self._spare = None
             if self.target is Target.PROCESS and self._spare is None:
                 # without a spare the next job starts a worker of its own, and says why it cannot
@@ -123,7 +123,7 @@ class Launcher:
         with self._lock:
             self._close_light()
             if self._spare is not None:
-                self._spare.close()
+                self._spare.discard()
                 self._spare = None
 
     def __enter__(self) -> Self:
@@ -143,7 +143,7 @@ class Launcher:
         if spare is not None and spare.is_alive:
             return spare
         if spare is not None:
-            spare.close()
+            spare.discard()
         return self._new_worker()
 
     def _take_light(self) -> WorkerProcess:
@@ -154,7 +154,7 @@ class Launcher:
 
     def _close_light(self) -> None:
         if self._light is not None:
-            self._light.close()
+            self._light.discard()
             self._light = None
 
 

@@ -165,7 +165,7 @@ class _Course:
             if last.train_samples is not None:
                 self.search.limit_to(last.train_samples // self.experiment.step.gradient_accumulation)
         else:
-            trial, why = _failed_trial(batch_size, last), last.problem.message
+            trial, why = self._failed_trial(batch_size, last), last.problem.message
             if self._is_pointless(trial, last.problem):
                 self._failed = last
                 return None
@@ -196,14 +196,18 @@ class _Course:
     def _budget_mib(self) -> float:
         return (self._tried.budget_mib if self._tried is not None else self.search.budget_mib) or 0.0
 
+    def _failed_trial(self, batch_size: int, failed: Failed) -> Trial:
+        cause = _cause(failed)
+        known = [each.batch_size for each in self.search.trials if each.cause == "memory"]
+        if cause == "death" and self.experiment.device == "cpu" and max(known, default=0) > batch_size:
+            # a larger batch was refused memory in words: code that does not look whether it got any crashes
+            cause = "memory"
+        return Trial(batch_size=batch_size, fits=False, cause=cause, note=failed.problem.message)
+
     def _is_pointless(self, trial: Trial, problem: Problem) -> bool:
         """Whether it is not the batch that fails: nothing passed yet, and nothing ran out of memory."""
         is_too_large = problem.kind is Kind.REQUEST and problem.key == "batch_size"
         return trial.cause != "memory" and not is_too_large and not self.search.trials
-
-
-def _failed_trial(batch_size: int, failed: Failed) -> Trial:
-    return Trial(batch_size=batch_size, fits=False, cause=_cause(failed), note=failed.problem.message)
 
 
 def _cause(failed: Failed) -> Cause:

@@ -71,7 +71,7 @@ class TrialBench:
     def close(self) -> None:
         """Ends what is left of workers."""
         if self._worker is not None:
-            self._worker.close()
+            self._worker.discard()
             self._worker = None
 
     def _take(self) -> WorkerProcess:

@@ -25,6 +25,7 @@ import torch
 from engine import __version__, jobs
 from engine.event_writer import EventWriter
 from engine.events import CatalogRead, Diagnosis, Event, Failed, Heartbeat, Ready
+from engine.private_streams import take_private_streams
 from engine.training.catalog import read_catalog
 from engine.training.control import Control
 from engine.training.doctor import examine
@@ -67,7 +68,7 @@ def ready() -> Ready:
 
 
 def main() -> int:
-    input_descriptor, output_descriptor = _take_private_streams()
+    input_descriptor, output_descriptor = take_private_streams()
     writer = EventWriter(output_descriptor)
     desk = _Desk()
     threading.Thread(target=desk.read, args=(input_descriptor,), name="job-reader", daemon=True).start()
@@ -148,16 +149,6 @@ def end_own_tree() -> None:
     if hasattr(signal, "SIGKILL"):
         os.kill(os.getpid(), signal.SIGKILL)
     os._exit(1)
-
-
-def _take_private_streams() -> tuple[int, int]:
-    """Duplicates of stdin and stdout for the protocol; the originals read nothing and write to stderr."""
-    private_input, private_output = os.dup(0), os.dup(1)
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, 0)
-    os.close(nothing)
-    os.dup2(2, 1)
-    return private_input, private_output
 
 
 if __name__ == "__main__":

@@ -126,6 +126,11 @@ class WorkerProcess:
             reader.join(timeout_seconds)
         return status
 
+    def discard(self) -> None:
+        """Ends a worker that has no work, at once: one that still imports torch would take seconds to."""
+        self.kill()
+        self.close()
+
     def _read_events(self, stream: IO[bytes]) -> None:
         # Each stream is closed by its reader: a process that left the worker's tree may still hold the other
         # end, and to close it from elsewhere would be to wait for that process.

@@ -5,13 +5,21 @@ from __future__ import annotations
 import gc
 import sys
 
+from engine.loading import quiet_interrupt
+
 
 def main() -> int:
     """Runs the program on sys.argv and returns its exit status."""
     if len(sys.argv) > 1:
-        from engine.cli import main as run_verb
-
+        with quiet_interrupt("--json" in sys.argv):
+            from engine.cli import main as run_verb
         return run_verb(sys.argv[1:])
+    # the window answers Ctrl+C itself once it is open
+    with quiet_interrupt():
+        return _open_window()
+
+
+def _open_window() -> int:
     from gui.display import display_problem
 
     problem = display_problem()

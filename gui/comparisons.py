@@ -12,6 +12,7 @@ from PySide6.QtWidgets import QWidget
 from engine.experiment import Experiment
 from engine.problem import ProblemError
 from engine.records.sides import recipe_words
+from gui.awaited_runs import AwaitedRuns
 from gui.background import Background
 from gui.comparing import Comparing
 from gui.experiments import Experiments
@@ -54,6 +55,7 @@ class Comparisons(QObject):
         self.comparing = Comparing(store_path, saved, column, panel, self._reading, self)
         self.exporting = Exporting(store_path, saved, self._writing, notice, window)
         self.importing = Importing(store_path, self._writing, notice, window)
+        self._awaited, self._panel = AwaitedRuns(saved, self), panel
         self._connect(panel)
 
     def set_in_sight(self, is_in_sight: bool) -> None:
@@ -91,6 +93,8 @@ class Comparisons(QObject):
         self._runs.checked_changed.connect(lambda _run_ids: self.show_ticked())
         self._runs.export_asked.connect(lambda run_ids: self.exporting.ask("any", Order(tuple(run_ids))))
         self._experiments.runs.run_changed.connect(self._show_change)
+        self._awaited.changed.connect(lambda: panel.set_awaited(self._awaited.experiments()))
+        self._awaited.arrived.connect(self._take_in)
         self.importing.imported.connect(self._experiments.runs.reload)
         self.importing.compare_wanted.connect(self._compare)
 
@@ -117,9 +121,18 @@ class Comparisons(QObject):
     def _queue(self, missing: Sequence[Experiment]) -> None:
         sides = [(f"{one.precision.label}, {recipe_words(one.step.recipe)}", one) for one in missing]
         try:
-            self._experiments.submit(_TITLE, sides)
+            added = self._experiments.submit(_TITLE, sides)
         except ProblemError as error:
             self.problem.emit(error.problem)
             return
-        words = "1 run" if len(sides) == 1 else f"{len(sides)} runs"
-        self._notice.tell(f"{words} queued: {'; '.join(label for label, _ in sides)}.")
+        self._awaited.add(added, self.comparing.run_ids())
+        words, joins = ("1 run", "It joins") if len(sides) == 1 else (f"{len(sides)} runs", "They join")
+        self._notice.tell(
+            f"{words} queued: {'; '.join(label for label, _ in sides)}.",
+            f"{joins} this comparison once trained.",
+        )
+
+    def _take_in(self, run_id: str, beside: frozenset[str]) -> None:
+        """Compares a run that was queued for this comparison, unless something else is compared by now."""
+        if beside <= set(self.comparing.run_ids()):
+            self._tick((*self._runs.checked(), run_id))

@@ -67,6 +67,8 @@ class Experiments(QObject):
         """Reads the saved runs; those that a killed program left running are marked as interrupted."""
         for name in self.runs.recover():
             self.logged.emit("warning", "It was interrupted; what it recorded is kept.", name)
+        for run in self.runs.unreadable():
+            self.logged.emit("warning", f"It is left out. {run.why}", run.name)
 
     def start(self) -> None:
         """Starts the engine's thread, which reads the catalog and then trains what is queued.
@@ -211,7 +213,7 @@ class Experiments(QObject):
 
     def delete(self, run_ids: Iterable[str]) -> tuple[str, ...]:
         """Deletes runs, except the one that trains, until they are restored; the ids of the deleted ones."""
-        found = (run_id for run_id in run_ids if self.runs.record(run_id) and run_id != self._running)
+        found = (run_id for run_id in run_ids if self.runs.is_there(run_id) and run_id != self._running)
         wanted = tuple(found)
         for run_id in wanted:
             self._thread.take_out(run_id)

@@ -29,10 +29,14 @@ class Order:
 
 @dataclass(frozen=True)
 class Written:
-    """Where the export is now; `is_taken` where something else is there, which may not be replaced."""
+    """Where the export is now; `is_taken` where something else is there, which may not be replaced.
+
+    `beside` are the other files that go with it.
+    """
 
     path: Path
     is_taken: bool = False
+    beside: tuple[Path, ...] = ()
 
 
 def write(store_path: Path, order: Order, path: Path, *, force: bool, is_folder: bool = False) -> Written:
@@ -41,9 +45,10 @@ def write(store_path: Path, order: Order, path: Path, *, force: bool, is_folder:
     with Store(store_path) as store:
         content = content_of(store, order.run_ids, order.baseline)
         try:
-            return Written(formats.export(content, path, force=force, write=chosen))
+            written = formats.export(content, path, force=force, write=chosen)
         except TakenError:
             return Written(path, is_taken=True)
+    return Written(written, beside=formats.files_beside(written))
 
 
 def table(store_path: Path, order: Order, form: Literal["markdown", "latex"]) -> str:

@@ -127,13 +127,14 @@ class Exporting(QObject):
             text = f"{path.name}, or a file that goes with it, is already there."
             self._notice.tell(text, "Nothing was written.", "Replace", again)
             return
+        told = f"Wrote {order.words} to {path.name}{_and_beside(written)}."
         remedy = f"To see them: tensorboard --logdir {path}" if is_folder else ""
         in_folder = ("Show in folder", partial(_open, path.parent))
         if is_folder or path.suffix.lower() in _NOT_OPENED:
-            self._notice.tell(f"Wrote {order.words} to {path.name}.", remedy, *in_folder)
+            self._notice.tell(told, remedy, *in_folder)
         else:
             openly = partial(_open, path)
-            self._notice.tell(f"Wrote {order.words} to {path.name}.", "", "Open", openly, other=in_folder)
+            self._notice.tell(told, "", "Open", openly, other=in_folder)
 
     def _drag(self, source: QWidget, written: Written) -> None:
         if not QApplication.mouseButtons() & Qt.MouseButton.LeftButton:
@@ -146,6 +147,11 @@ class Exporting(QObject):
 
     def _fail(self, problem: Problem) -> None:
         self._notice.tell(problem.message, problem.remedy)
+
+
+def _and_beside(written: Written) -> str:
+    names = " and ".join(file.name for file in written.beside)
+    return f", with {names} beside it" if names else ""
 
 
 def _open(path: Path) -> None:

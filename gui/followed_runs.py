@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
+from engine.problem import ProblemError
 from engine.records.record import RunRecord
 from gui.experiments import Experiments
 from gui.panels.live import LivePanel
+from gui.panels.live_run import LiveRun
 
 GPU_REPAINT_HZ = 30
 CPU_REPAINT_HZ = 5
@@ -33,11 +35,12 @@ class FollowedRuns(QObject):
         self.timer.timeout.connect(self._repaint)
 
     def show(self, run_ids: tuple[str, ...]) -> None:
-        """Puts runs into the live panel."""
-        self._shown = tuple(run_id for run_id in run_ids if self._runs.record(run_id))
+        """Puts runs into the live panel; what is wrong with one that cannot be read is told."""
+        found = {run_id: live for run_id in run_ids if (live := self._read(run_id)) is not None}
+        self._shown = tuple(found)
         records = [self._runs.record(run_id) for run_id in self._shown]
         self._live.set_title(self._title([record for record in records if record]))
-        self._live.set_runs([self._runs.live(run_id) for run_id in self._shown])
+        self._live.set_runs(list(found.values()))
         self._live.refresh()
 
     def show_group(self, run_id: str) -> None:
@@ -66,6 +69,15 @@ class FollowedRuns(QObject):
     def stop(self) -> None:
         """Paints no more."""
         self.timer.stop()
+
+    def _read(self, run_id: str) -> LiveRun | None:
+        if self._runs.record(run_id) is None:
+            return None
+        try:
+            return self._runs.live(run_id)
+        except ProblemError as error:
+            self._runs.problem.emit(error.problem)
+            return None
 
     def _title(self, records: list[RunRecord]) -> str:
         if not records:

@@ -18,10 +18,12 @@ _MIB = 1024.0
 
 
 class LimitSearch(QObject):
-    """`workspace_wanted` when the workspace should come to the front; `refused` carries why nothing began."""
+    """`workspace_wanted` when the workspace should come to the front; `refused` carries why nothing began,
+    `told` what was done."""
 
     workspace_wanted = Signal()
     refused = Signal(str)
+    told = Signal(str)
 
     def __init__(
         self,
@@ -81,6 +83,7 @@ class LimitSearch(QObject):
         self._panel.saved_opened.connect(self._show)
         self._panel.delete_requested.connect(self._delete)
         self._panel.export_failed.connect(self.refused)
+        self._panel.exported.connect(self.told)
         self._searches.deleted.connect(self._drop)
         self._searches.changed.connect(self._update)
         self._searches.began.connect(self._begin)
@@ -105,8 +108,12 @@ class LimitSearch(QObject):
             self._panel.show_search(self._searches.view(series))
 
     def _begin(self, series: str) -> None:
+        was_pressed = self._setup.foot.run_button.hasFocus()
         self._set_searching(True)
         self._show(series)
+        if was_pressed:
+            # Qt would go on to "Add to queue", where the next press of Space would queue the same again
+            self._panel.stop.setFocus()
 
     def _end(self, series: str) -> None:
         self._set_searching(self._searches.running is not None)

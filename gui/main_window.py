@@ -68,8 +68,8 @@ class MainWindow(QMainWindow):
         self.experiments = Experiments(store, launcher, self)
         self._make_panels()
         self._followed = FollowedRuns(self.live, self.experiments, repaint_hz, self)
-        self._offers = RunOffers(self.notice, self.experiments, self)
         self._edits = RunEdits(self.runs, self.experiments, self.notice, self)
+        self._offers = RunOffers(self.notice, self.experiments, self._edits, self)
         self.comparisons = Comparisons(
             store.path, self.experiments, self.runs, self.column, self.compare, self.notice, self
         )
@@ -82,7 +82,7 @@ class MainWindow(QMainWindow):
             self.dock.log.append("warning", note)
         for problem in broken_presets():
             self.dock.log.append("warning", f"{problem.message} {problem.remedy}")
-        self._offers.waiting()
+        self._offers.begin()
 
     def _make_panels(self) -> None:
         self.top_bar = TopBar(WORKSPACES)
@@ -137,6 +137,7 @@ class MainWindow(QMainWindow):
         self._limits = LimitSearch(self.setup, self.memory_limit, self.experiments, self.top_bar, self)
         self._limits.workspace_wanted.connect(lambda: self.show_workspace("memory"))
         self._limits.refused.connect(self.notice.tell)
+        self._limits.told.connect(self.notice.tell)
 
     def _connect_runs(self) -> None:
         self.runs.compare_requested.connect(lambda _run_ids: self.show_workspace("compare"))

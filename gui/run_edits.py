@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 from PySide6.QtCore import QObject
 
@@ -32,7 +33,7 @@ class RunEdits(QObject):
 
     def delete(self, run_ids: tuple[str, ...]) -> None:
         """Deletes runs, and offers to undo it."""
-        names = {run_id: run.name for run_id in run_ids if (run := self._runs.record(run_id)) is not None}
+        names = {run_id: self._runs.name(run_id) for run_id in run_ids if self._runs.is_there(run_id)}
         ticked = set(self._table.checked())
         deleted = self._experiments.delete(run_ids)
         if not deleted:
@@ -40,6 +41,24 @@ class RunEdits(QObject):
         self._deletions.append(_Deletion(deleted, tuple(one for one in deleted if one in ticked)))
         what = f"“{names[deleted[0]]}”" if len(deleted) == 1 else f"{len(deleted):,} runs"
         self._notice.tell(f"Deleted {what}.", action="Undo", do=self.undo)
+
+    def offer(self, deleted: tuple[str, ...]) -> None:
+        """Offers to bring back what an earlier window deleted, and never came to delete for good."""
+        if not deleted:
+            return
+        last = _Deletion(deleted, ())
+        self._deletions.append(last)
+        what = "1 deleted run" if len(deleted) == 1 else f"{len(deleted):,} deleted runs"
+        self._notice.tell(
+            f"{what} can still be brought back.",
+            action="Undo",
+            do=self.undo,
+            other=("Delete for good", partial(self._forget, last)),
+        )
+
+    def _forget(self, deletion: _Deletion) -> None:
+        self._deletions.remove(deletion)
+        self._runs.purge(deletion.run_ids)
 
     def undo(self) -> None:
         """Brings the runs of the last deletion back; nothing happens where there is none."""

@@ -1,15 +1,21 @@
-"""What the window offers to do about runs by itself: what waits from last time, what ran out of memory."""
+"""What the window offers to do about runs by itself: what is left from last time, what ran out of memory."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from PySide6.QtCore import QObject, Signal
 
+from engine.records.damage import UnreadableRun
+from engine.records.words import shortened
 from gui.experiments import Experiments
 from gui.oom_retries import Retry
 from gui.panels.setup import Request
+from gui.run_edits import RunEdits
 from gui.widgets.notice import Notice
+
+_MOST_NAMED = 3
 
 
 class RunOffers(QObject):
@@ -17,12 +23,24 @@ class RunOffers(QObject):
 
     wanted = Signal(object)
 
-    def __init__(self, notice: Notice, experiments: Experiments, parent: QObject) -> None:
+    def __init__(self, notice: Notice, experiments: Experiments, edits: RunEdits, parent: QObject) -> None:
         super().__init__(parent)
-        self._notice, self._experiments = notice, experiments
+        self._notice, self._experiments, self._edits = notice, experiments, edits
+        self._from_last_time: list[Callable[[], None]] = []
+        notice.dismissed.connect(self._next)
 
-    def waiting(self) -> None:
-        """Offers to begin the runs that an earlier window left in the queue."""
+    def begin(self) -> None:
+        """Offers, one after the other, to begin what waits, to bring back what was deleted, to delete what
+        cannot be read."""
+        deleted = self._experiments.runs.deleted()
+        self._from_last_time = [self._waiting, partial(self._edits.offer, deleted), self._unreadable]
+        self._next()
+
+    def _next(self) -> None:
+        while self._from_last_time and not self._notice.text():
+            self._from_last_time.pop(0)()
+
+    def _waiting(self) -> None:
         left = self._experiments.left_waiting()
         if not left:
             return
@@ -31,6 +49,18 @@ class RunOffers(QObject):
             f"{text} still in the queue from last time.",
             action="Run now",
             do=lambda: self._experiments.resume_waiting(left),
+        )
+
+    def _unreadable(self) -> None:
+        left = self._experiments.runs.unreadable()
+        if not left:
+            return
+        they = "it" if len(left) == 1 else "them"
+        self._notice.tell(
+            _left_out(left),
+            f"A newer Ammeter may have written {they}.",
+            action="Delete",
+            do=lambda: self._edits.delete(tuple(run.id for run in left)),
         )
 
     def retry(self, run_id: str) -> None:
@@ -46,3 +76,13 @@ class RunOffers(QObject):
     def _take(self, retry: Retry) -> None:
         label = retry.experiment.precision.label
         self.wanted.emit(Request("", ((label, retry.experiment),), is_comparison=False))
+
+
+def _left_out(runs: Sequence[UnreadableRun]) -> str:
+    names = ", ".join(f"“{shortened(run.name)}”" for run in runs[:_MOST_NAMED])
+    if len(runs) == 1:
+        return f"The saved run {names} cannot be read and is left out."
+    more = len(runs) - _MOST_NAMED
+    return (
+        f"The saved runs {names}{f' and {more:,} more' if more > 0 else ''} cannot be read and are left out."
+    )

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from engine.problem import ProblemError
+from engine.records.damage import UnreadableRun
 from engine.records.record import RunRecord
 from engine.records.store import Store
 from gui.panels.live_run import LiveRun
@@ -26,6 +27,7 @@ class SavedRuns(QObject):
         super().__init__(parent)
         self._store = store
         self._records: dict[str, RunRecord] = {}
+        self._unreadable: dict[str, UnreadableRun] = {}
         self._live: dict[str, LiveRun] = {}
         self._deleted: set[str] = set()
         self._version = store.data_version()
@@ -34,9 +36,9 @@ class SavedRuns(QObject):
 
     def recover(self) -> tuple[str, ...]:
         """Reads the saved runs, and marks those that a killed program left running; the names of these."""
-        names = tuple(self._store.run(run_id).name for run_id in self._store.recover())
+        recovered = self._store.recover()
         self.reload()
-        return names
+        return tuple(self.name(run_id) for run_id in recovered)
 
     def watch(self, does_watch: bool) -> None:
         """Looks every other second for what another window or a command line did to the store, or no more."""
@@ -52,9 +54,22 @@ class SavedRuns(QObject):
     def record(self, run_id: str) -> RunRecord | None:
         return self._records.get(run_id)
 
+    def unreadable(self) -> tuple[UnreadableRun, ...]:
+        """The saved runs that are in no list, since another version wrote them or they are damaged."""
+        return tuple(self._unreadable.values())
+
+    def deleted(self) -> tuple[str, ...]:
+        """The ids of the runs that were deleted, here or by another window, and can still be restored."""
+        return self._store.deleted()
+
+    def is_there(self, run_id: str) -> bool:
+        """Whether the run is saved, be it readable or not."""
+        return run_id in self._records or run_id in self._unreadable
+
     def name(self, run_id: str) -> str:
         """What the run is called. Raises KeyError for one that is not there."""
-        return self._records[run_id].name
+        found: RunRecord | UnreadableRun = self._records.get(run_id) or self._unreadable[run_id]
+        return found.name
 
     def group(self, run_id: str) -> tuple[str, ...]:
         """The run and those that were started with it to be compared, the baseline first.
@@ -77,7 +92,7 @@ class SavedRuns(QObject):
         return seeds.index(run.experiment.seed) + 1, len(side)
 
     def live(self, run_id: str) -> LiveRun:
-        """The run's curves: as they grow, or as they were stored."""
+        """The run's curves: as they grow, or as they were stored. Raises ProblemError for damaged ones."""
         if run_id not in self._live:
             self._live[run_id] = self._replayed(run_id)
         return self._live[run_id]
@@ -119,11 +134,12 @@ class SavedRuns(QObject):
         self.reload()
         return is_done
 
-    def purge(self) -> None:
-        """Takes what was deleted here out of the store for good."""
-        if self._deleted:
-            self._does(lambda: self._store.purge(self._deleted))
-            self._deleted.clear()
+    def purge(self, run_ids: Sequence[str] | None = None) -> None:
+        """Takes deleted runs out of the store for good; without ids all those that were deleted here."""
+        gone = set(self._deleted if run_ids is None else run_ids)
+        if gone:
+            self._does(lambda: self._store.purge(gone))
+            self._deleted -= gone
 
     def withdraw(self, run_id: str) -> None:
         """Takes back a queued run: a new one is forgotten, a resumed one is as it was before."""
@@ -147,7 +163,9 @@ class SavedRuns(QObject):
 
     def reload(self) -> None:
         """Reads the whole list anew."""
-        self._records = {record.id: record for record in self._store.runs()}
+        found = self._store.listing()
+        self._records = {record.id: record for record in found.runs}
+        self._unreadable = {run.id: run for run in found.unreadable}
         self.list_changed.emit()
 
     def _sides(self, run: RunRecord) -> dict[str, list[RunRecord]]:

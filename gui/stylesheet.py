@@ -112,6 +112,7 @@ QPushButton[kind="link"], QToolButton[kind="link"] {
     font-size: 12px; font-weight: 500;
 }
 QPushButton[kind="link"]:hover, QToolButton[kind="link"]:hover { color: $text; }
+QPushButton[kind="link"]:disabled, QToolButton[kind="link"]:disabled { color: $off; }
 QPushButton[kind="segment"] {
     background: transparent; border: 1px solid transparent; border-radius: 4px; color: $text2;
     padding: 0 10px; min-height: 24px; font-size: 13px; font-weight: 500;
@@ -176,6 +177,7 @@ QPlainTextEdit, QTextEdit {
     background: $bg1; border: none; font-size: 13px;
     selection-background-color: $pri; selection-color: $prifg;
 }
+QFrame[surface="field"] > QPlainTextEdit { background: transparent; }
 QPlainTextEdit[role="code"], QTextEdit[role="code"] { font-family: $mono; font-size: 12px; }
 """
 
@@ -249,5 +251,6 @@ QTabBar::tab:hover, QTabBar::tab:selected { color: $text; }
 QTabBar::tab:selected { border-bottom-color: $pri; }
 QProgressBar { background: $bg3; border: none; border-radius: 2px; max-height: 4px; }
 QProgressBar::chunk { background: $text2; border-radius: 2px; }
+QDialogButtonBox { dialogbuttonbox-buttons-have-icons: 0; }
 QDialogButtonBox QPushButton { min-width: 76px; }
 """

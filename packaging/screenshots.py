@@ -1,4 +1,4 @@
-"""Makes the README's screenshots from the real window: it trains the preset "fashion" and is grabbed.
+"""Makes the README's screenshots from the real window, which trains the preset "fashion" and finds a limit.
 
     uv run python packaging/screenshots.py [FOLDER] [--steps N] [--size 1440x900]
 
@@ -25,6 +25,8 @@ from gui.settings import Settings
 from gui.theme import theme
 
 ROOT = Path(__file__).parent.parent
+GRANULARITY, LIMIT_GIB = 32, "0.25"
+"""Of the pictured search: few trials, so that it takes a minute and not ten."""
 
 
 def grab(application: QApplication, window: MainWindow, folder: Path, name: str) -> None:
@@ -52,7 +54,21 @@ def take(application: QApplication, window: MainWindow, folder: Path, steps: int
     grab(application, window, folder, "train")
     run_until(lambda: second.is_over and window.experiments.running is None)
     window.show_workspace("compare")
+    # the comparison is read in a thread
+    run_until(window.compare.table.isVisible)
     grab(application, window, folder, "compare")
+    find_limit(application, window, folder)
+
+
+def find_limit(application: QApplication, window: MainWindow, folder: Path) -> None:
+    """A search for the largest batch on a small limit, to its end."""
+    window.show_workspace("memory")
+    window.memory_limit.restore({**window.memory_limit.state(), "granularity": GRANULARITY})
+    window.memory_limit.card_chosen.emit(LIMIT_GIB)
+    window.setup.run_action.trigger()
+    run_until(lambda: window.experiments.searches.running is not None)
+    run_until(lambda: window.experiments.searches.running is None)
+    grab(application, window, folder, "memory-limit")
 
 
 def main() -> None:

@@ -9,6 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Literal
+
+MarkFill = Literal["full", "hollow", "dotted"]
+"""How a precision's mark is filled: what tells several sides of one precision apart in a comparison."""
+MARK_FILLS: tuple[MarkFill, ...] = ("full", "hollow", "dotted")
 
 
 @dataclass(frozen=True)

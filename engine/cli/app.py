@@ -43,8 +43,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs one verb and returns the exit status. With no verb it prints the help and returns 2."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     as_json = "--json" in arguments
-    command = typer.main.get_command(_app())
     try:
+        command = typer.main.get_command(_app())
         status = command.main(arguments or ["--help"], prog_name="ammeter", standalone_mode=False)
         return REFUSED if not arguments else int(status or DONE)
     except _USAGE_ERROR as error:

@@ -9,8 +9,9 @@ from contextlib import contextmanager
 from engine.catalog import Catalog, DatasetEntry, DeviceEntry
 from engine.cli import output
 from engine.cli.options import AsJson
+from engine.cli.workshop import TargetOption
 from engine.events import Check
-from engine.launcher import Launcher
+from engine.launcher import Launcher, Target
 from engine.presets import Preset, all_presets, broken_presets
 from engine.problem import Kind, Problem
 from engine.records.store import Store
@@ -47,9 +48,9 @@ def _about(preset: Preset) -> str:
     return f"{preset.about} {note}" if note else preset.about
 
 
-def catalog(as_json: AsJson = False) -> int:
+def catalog(as_json: AsJson = False, target: TargetOption = Target.PROCESS) -> int:
     """List the devices, models, datasets and precisions of this machine."""
-    with _runner() as runner:
+    with _runner(target) as runner:
         found = runner.catalog()
     if as_json:
         output.json_object(json.loads(found.model_dump_json()))
@@ -58,9 +59,9 @@ def catalog(as_json: AsJson = False) -> int:
     return 0
 
 
-def doctor(as_json: AsJson = False) -> int:
+def doctor(as_json: AsJson = False, target: TargetOption = Target.PROCESS) -> int:
     """Say whether this machine is ready. The exit status is 1 if something is wrong."""
-    with _runner() as runner:
+    with _runner(target) as runner:
         checks = runner.diagnose().checks
     wrong = [check for check in checks if check.status == "problem"]
     listed = [check.model_dump(mode="json") for check in checks]
@@ -74,8 +75,8 @@ def doctor(as_json: AsJson = False) -> int:
 
 
 @contextmanager
-def _runner() -> Iterator[Runner]:
-    with Store() as store, Launcher() as launcher:
+def _runner(target: Target) -> Iterator[Runner]:
+    with Store() as store, Launcher(target) as launcher:
         yield Runner(store, launcher)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Annotated, Any
 
@@ -14,7 +14,6 @@ from engine.cli import output, tables
 from engine.cli.options import AsJson
 from engine.experiment import flattened
 from engine.exports.plain_values import plain_column
-from engine.problem import ProblemError
 from engine.records.record import RunRecord
 from engine.records.store import Store
 
@@ -30,14 +29,14 @@ def runs(
 ) -> int:
     """List the saved runs, newest first."""
     with saved_runs() as store:
-        found, unreadable = _parted(store.runs(limit))
+        found, unreadable = store.listing(limit)
     if as_json:
-        left_out = [{"id": run.id, "name": run.name, "message": why} for run, why in unreadable]
+        left_out = [{"id": run.id, "name": run.name, "message": run.why} for run in unreadable]
         told = {"unreadable": left_out} if left_out else {}
         output.json_object({"runs": [run.to_dict() for run in found], **told})
         return 0
-    for run, why in unreadable:
-        output.warning(f"{run.name} ({run.id}) is left out. {why}")
+    for left in unreadable:
+        output.warning(f"{left.name} ({left.id}) is left out. {left.why}")
     if found:
         tables.runs_table(found)
     elif not unreadable:
@@ -67,13 +66,13 @@ def show(
 def delete(runs: RunIds, as_json: AsJson = False) -> int:
     """Delete saved runs with their samples."""
     with saved_runs() as store:
-        found = {run.id: run for run in map(store.run, runs)}
+        found = dict(map(store.name, runs))
         store.remove(found)
     if as_json:
         output.json_object({"deleted": list(found)})
     else:
-        for run in found.values():
-            output.line(f"Deleted {run.name} ({run.id}).")
+        for run_id, name in found.items():
+            output.line(f"Deleted {name} ({run_id}).")
     return 0
 
 
@@ -85,20 +84,6 @@ def saved_runs() -> Iterator[Store]:
         for note in store.notes:
             output.aside(note)
         yield store
-
-
-def _parted(runs: Sequence[RunRecord]) -> tuple[list[RunRecord], list[tuple[RunRecord, str]]]:
-    """The runs that can be read, and those that cannot with the reason; one must not hide the others."""
-    readable: list[RunRecord] = []
-    unreadable: list[tuple[RunRecord, str]] = []
-    for run in runs:
-        try:
-            run.to_dict()
-        except (ProblemError, ValueError) as error:
-            unreadable.append((run, str(error).partition("\n")[0]))
-        else:
-            readable.append(run)
-    return readable, unreadable
 
 
 def _show(run: RunRecord, columns: dict[str, NDArray[Any]] | None) -> None:

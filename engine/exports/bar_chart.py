@@ -69,9 +69,9 @@ def _axis(left: float, right: float, bottom: float, highest: float) -> list[Shap
 def _name(bar: Bar, middle: float, room: float, rows: _Rows) -> list[Shape]:
     if rows.one_line or not bar.note:
         title = shortened(_whole_name(bar), room - 24, 12, 600)
-        return [bar.look.mark(6, middle, 9), Words(18, middle + 4, title, "text", 12, 600)]
+        return [*bar.look.mark(6, middle, 9), Words(18, middle + 4, title, "text", 12, 600)]
     return [
-        bar.look.mark(6, middle - 8, 9),
+        *bar.look.mark(6, middle - 8, 9),
         Words(18, middle - 4, shortened(bar.title, room - 24, 12, 600), "text", 12, 600),
         Words(18, middle + 12, shortened(bar.note, room - 24, 12), "text2", 12),
     ]

@@ -107,4 +107,4 @@ def _certainty(row: FigureRow) -> str:
         return ", 95 % interval over repeats"
     if kinds == {"within run"}:
         return ", whiskers: within the run"
-    return ", whiskers: repeats, or within the run" if kinds else ""
+    return ", whiskers: repeats or one run" if kinds else ""

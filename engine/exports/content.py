@@ -10,9 +10,10 @@ from engine import __version__
 from engine.events import Epoch, Event, Started
 from engine.problem import ProblemError, request_problem
 from engine.records.blocks import Columns
-from engine.records.comparison import Comparison, compare
+from engine.records.comparison import Comparison, baseline_of, compare
 from engine.records.evidence import evidence_of
 from engine.records.record import ComparisonRecord, RunRecord
+from engine.records.sides import sides_of
 from engine.records.split import MOST_OTHERS
 from engine.records.store import Store
 
@@ -67,15 +68,15 @@ class Content:
 def content_of(store: Store, run_ids: Sequence[str], baseline_id: str | None = None) -> Content:
     """Reads runs by their ids, or unambiguous starts of them; a run named twice counts once.
 
-    The baseline is the side that `baseline_id` belongs to; None leaves the choice to `compare`. Raises
-    ProblemError for a run that is not there.
+    The baseline is the side that `baseline_id` belongs to, or the one that `baseline_of` chooses; it comes
+    first, whatever the order of the ids. Raises ProblemError for a run that is not there.
     """
     if not run_ids:
         raise ProblemError(request_problem("There is no run to export.", "Name at least one.", key="run"))
-    found = {run.id: run for run in map(store.run, run_ids)}
-    baseline = None if baseline_id is None else store.run(baseline_id).id
+    named = {run.id: run for run in map(store.run, run_ids)}
+    found = _baseline_first(named, None if baseline_id is None else store.run(baseline_id).id)
     others = store.runs(MOST_OTHERS) if len(found) > 1 else ()
-    comparison = compare(evidence_of(store, tuple(found.values())), baseline, others=others)
+    comparison = compare(evidence_of(store, tuple(found.values())), next(iter(found)), others=others)
     groups = {run.comparison for run in found.values()}
     return Content(
         comparison=comparison,
@@ -85,3 +86,9 @@ def content_of(store: Store, run_ids: Sequence[str], baseline_id: str | None = N
         created=datetime.now(UTC),
         version=__version__,
     )
+
+
+def _baseline_first(runs: Mapping[str, RunRecord], baseline_id: str | None) -> dict[str, RunRecord]:
+    """The runs by their ids, those of the baseline's side before the others."""
+    first = {run.id: run for run in baseline_of(sides_of(list(runs.values())), baseline_id).runs}
+    return {**first, **runs}

@@ -131,8 +131,9 @@ def _line(curve: Curve, look: SideLook, by: By, frame: Frame) -> list[Shape]:
     points = [point for piece in pieces for point in piece]
     places = np.unique(np.linspace(0, len(points) - 1, min(len(points), _MARKS)).astype(int))
     marked = [points[place] for place in places]
-    shapes += [look.mark(x, y, 8) for x, y in marked[:-1]]
-    return [*shapes, *(look.mark(x, y, 10) for x, y in marked[-1:])]
+    for place, (x, y) in enumerate(marked, start=1):
+        shapes += look.mark(x, y, 10 if place == len(marked) else 8)
+    return shapes
 
 
 def _pieces(points: Points, by: By, frame: Frame) -> list[tuple[Point, ...]]:

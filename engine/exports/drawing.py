@@ -15,7 +15,7 @@ from typing import Literal
 
 from PIL import ImageFont
 
-from resources.looks import Palette
+from resources.looks import MarkFill, Palette
 
 Point = tuple[float, float]
 Anchor = Literal["start", "middle", "end"]
@@ -98,15 +98,26 @@ def colour(palette: Palette, ink: str) -> str:
     return str(getattr(palette, name))
 
 
-def marker(symbol: str, x: float, y: float, size: float, ink: str, *, hollow: bool = False) -> Shape:
-    """The mark of a precision, by the name that `resources.looks` has for it; a hollow one is an outline."""
-    inside, edge = ("bg1", ink) if hollow else (ink, None)
+def marker(
+    symbol: str, x: float, y: float, size: float, ink: str, fill: MarkFill = "full"
+) -> tuple[Shape, ...]:
+    """The mark of a precision, by the name that `resources.looks` has for it.
+
+    A hollow one is an outline, and a dotted one has a small mark of its own kind inside.
+    """
+    inside, edge = (ink, None) if fill == "full" else ("bg1", ink)
+    outer = _mark(symbol, x, y, size, inside, edge)
+    return (outer, _mark(symbol, x, y, _DOT * size, ink, None)) if fill == "dotted" else (outer,)
+
+
+def _mark(symbol: str, x: float, y: float, size: float, ink: str, edge: str | None) -> Shape:
     if symbol == "o":
-        return Dot(x, y, size / 2, inside, edge)
+        return Dot(x, y, size / 2, ink, edge)
     outline = tuple((x + across * size, y + down * size) for across, down in _OUTLINES[symbol])
-    return Fill(outline, inside, edge)
+    return Fill(outline, ink, edge)
 
 
+_DOT = 0.45
 _OUTLINES: dict[str, tuple[Point, ...]] = {
     "s": ((-0.45, -0.45), (0.45, -0.45), (0.45, 0.45), (-0.45, 0.45)),
     "t1": ((0.0, -0.55), (0.55, 0.45), (-0.55, 0.45)),

@@ -19,13 +19,15 @@ Write = Callable[[Content, Path], None]
 class Format:
     """One form: `suffix` ends its paths ("/" for a folder), and `title` is what a menu calls it.
 
-    `write` takes the content and the path to write; others of the format's files go beside that.
+    `write` takes the content and the path to write; others of the format's files go beside that, whose names
+    end in one of `beside` in place of `suffix`.
     """
 
     name: str
     suffix: str
     title: str
     write: Write
+    beside: tuple[str, ...] = ()
 
 
 def _lazily(module: str, function: str) -> Write:
@@ -41,13 +43,19 @@ FORMATS = (
     Format("pdf", ".pdf", "Report as PDF", _lazily("pdf", "write_pdf")),
     Format("png", ".png", "Picture", _lazily("pictures", "write_png")),
     Format("svg", ".svg", "Vector picture", _lazily("pictures", "write_svg")),
-    Format("csv", ".csv", "Samples and figures as CSV", _lazily("csv_tables", "write_csv")),
+    Format(
+        "csv",
+        ".csv",
+        "Samples and figures as CSV",
+        _lazily("csv_tables", "write_csv"),
+        ("-runs.csv", "-summary.csv"),
+    ),
     Format("json", ".json", "Everything as JSON", _lazily("json_tables", "write_json")),
     Format("markdown", ".md", "Table in Markdown", _lazily("markdown", "write_markdown")),
     Format("latex", ".tex", "Table in LaTeX", _lazily("latex", "write_latex")),
     Format("tensorboard", "/", "TensorBoard", _lazily("tensorboard", "write_tensorboard")),
     Format("archive", ".zip", "Runs whole, to import elsewhere", _lazily("archive", "write_archive")),
-    Format("script", ".py", "Python script of one run", _lazily("script.writing", "write_script")),
+    Format("script", ".py", "Python script of one run", _lazily("script.writing", "write_script"), (".npz",)),
 )
 
 
@@ -88,6 +96,12 @@ def export(content: Content, path: str | Path, *, force: bool = False, write: Wr
     with place(target, force=force) as temporary:
         chosen(content, temporary)
     return target
+
+
+def files_beside(path: Path) -> tuple[Path, ...]:
+    """The other files of what was written to `path`, as far as they are there."""
+    ends = next((one.beside for one in FORMATS if one.suffix == path.suffix.lower()), ())
+    return tuple(file for end in ends if (file := path.with_name(path.stem + end)).is_file())
 
 
 def endings() -> tuple[str, ...]:

@@ -116,7 +116,7 @@ def _sentence(answer: Answer) -> Markup:
 
 
 def _mark(charts: Charts, side: Side) -> Markup:
-    drawing = Drawing(12, 12, (charts.looks[side.id].mark(6, 6, 9),))
+    drawing = Drawing(12, 12, charts.looks[side.id].mark(6, 6, 9))
     return _hidden(drawing, "mark")
 
 

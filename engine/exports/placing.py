@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from engine.exports.stale import make_workplace, sweep
 from engine.problem import Kind, Problem, ProblemError, request_problem
 
 
@@ -23,12 +24,14 @@ def place(path: Path, *, force: bool = False) -> Iterator[Path]:
 
     `path` may become a file, a file with others beside it, or a folder. On failure nothing is left behind,
     and what is there stays as it is; it always does without `force`. Of a folder that is there only files of
-    the same names are replaced. Raises ProblemError: kind REQUEST where another path is needed, DISK_FULL
-    or STORE where the disk failed; TakenError where `force` would help.
+    the same names are replaced. What a killed export left there is swept up. Raises ProblemError: kind
+    REQUEST where another path is needed, DISK_FULL or STORE where the disk failed; TakenError where `force`
+    would help.
     """
     _refuse(path, force)
+    sweep(path.parent)
     try:
-        workplace = Path(tempfile.mkdtemp(prefix=".ammeter-", dir=path.parent))
+        workplace = make_workplace(path.parent)
     except OSError as error:
         raise ProblemError(_from_os(error, path)) from None
     try:

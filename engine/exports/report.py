@@ -169,7 +169,7 @@ def _method(content: Content) -> tuple[str, ...]:
     warmups = _range([warmup for warmup, _block in measures])
     blocks = _range([block for _warmup, block in measures])
     sentences = [
-        f"Speed is the median over blocks of {blocks} steps. The first {_steps(warmups)} of each run"
+        f"Speed is the median over blocks of {blocks} steps. The first {_steps(warmups)}"
         " warm-up, and more while compiling or capturing: they train, but are not counted.",
         "Memory is the peak of training, warm-up excluded; ratios compare peaks of one kind only.",
     ]
@@ -194,7 +194,7 @@ def _method(content: Content) -> tuple[str, ...]:
 
 
 def _steps(count: str) -> str:
-    return "step is" if count == "1" else f"{count} steps are"
+    return "step of each run is" if count == "1" else f"{count} steps of each run are"
 
 
 def _experiments(content: Content) -> list[Experiment]:

@@ -85,7 +85,7 @@ def facts(report: Report) -> tuple[str, ...]:
         for line in report.environment
         if line.key in _NAMED and line.is_shared
     )
-    differing = "; ".join(f"{line.title}: {', '.join(line.values)}" for line in report.differing)
+    differing = "; ".join(f"{line.title}: {' / '.join(line.values)}" for line in report.differing)
     return tuple(line for line in (machine, differing and f"What differs: {differing}") if line)
 
 

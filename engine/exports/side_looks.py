@@ -1,37 +1,49 @@
-"""How each side of a comparison looks in every chart: by its precision, and hollow where two share one."""
+"""How each side of a comparison looks: by its precision, and by the fill of its mark where two share one."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from engine.experiment import Precision
 from engine.exports.drawing import Shape, Stroke, marker
 from engine.records.sides import Side
-from resources.looks import LIGHT
+from resources.looks import LIGHT, MARK_FILLS, MarkFill
 
 
 @dataclass(frozen=True)
 class SideLook:
-    """`ink` is the precision's; of two sides of one precision the second has hollow marks."""
+    """`ink`, `symbol` and `dash` are the precision's; sides of one precision differ in their marks' fill."""
 
     ink: str
     symbol: str
     dash: tuple[float, ...]
-    hollow: bool
+    fill: MarkFill
 
-    def mark(self, x: float, y: float, size: float) -> Shape:
-        return marker(self.symbol, x, y, size, self.ink, hollow=self.hollow)
+    def mark(self, x: float, y: float, size: float) -> tuple[Shape, ...]:
+        return marker(self.symbol, x, y, size, self.ink, self.fill)
 
     def sample(self, x: float, y: float) -> tuple[Shape, ...]:
         """A short piece of the line with its mark, as a legend has it, 24 pixels wide."""
-        return Stroke(((x, y), (x + 24, y)), self.ink, 1.5, self.dash), self.mark(x + 12, y, 8)
+        return Stroke(((x, y), (x + 24, y)), self.ink, 1.5, self.dash), *self.mark(x + 12, y, 8)
 
 
 def side_looks(sides: Sequence[Side]) -> dict[str, SideLook]:
     """The look of each side by its id."""
-    looks: dict[str, SideLook] = {}
-    for place, side in enumerate(sides):
-        earlier = sum(other.precision is side.precision for other in sides[:place])
-        look = LIGHT.look(side.precision)
-        looks[side.id] = SideLook(side.precision.value, look.symbol, look.dash, hollow=earlier % 2 == 1)
-    return looks
+    fills = side_fills(sides)
+    return {
+        side.id: SideLook(side.precision.value, look.symbol, look.dash, fills[side.id])
+        for side in sides
+        for look in (LIGHT.look(side.precision),)
+    }
+
+
+def side_fills(sides: Sequence[Side]) -> dict[str, MarkFill]:
+    """How each side's mark is filled, by its id; of one precision the first is full, the fourth again."""
+    seen: Counter[Precision] = Counter()
+    fills = {}
+    for side in sides:
+        fills[side.id] = MARK_FILLS[seen[side.precision] % len(MARK_FILLS)]
+        seen[side.precision] += 1
+    return fills

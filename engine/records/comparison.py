@@ -34,6 +34,7 @@ __all__ = [
     "SideReport",
     "Split",
     "Verdict",
+    "baseline_of",
     "compare",
     "figures",
     "training_peak",
@@ -102,13 +103,13 @@ def compare(
 ) -> Comparison:
     """The runs as sides, each against the baseline.
 
-    `baseline_id` is the id of any run of the baseline (None: the first plain run in strict FP32, else the
-    first run). `target_accuracy`, a fraction, adds how long each side took to reach it. `others` are further
-    saved runs, in which those may be found that a gain is split by. Raises ProblemError where there are no
-    runs, or the baseline is not among them.
+    `baseline_id` is the id of any run of the baseline (None: as `baseline_of` chooses). `target_accuracy`, a
+    fraction, adds how long each side took to reach it. `others` are further saved runs, in which those may be
+    found that a gain is split by. Raises ProblemError where there are no runs, or the baseline is not among
+    them.
     """
     sides = sides_of([one.run for one in evidence])
-    baseline = _baseline(sides, baseline_id)
+    baseline = baseline_of(sides, baseline_id)
     blocks = {one.run.id: one.block_speeds for one in evidence}
     shown = list(figures(all_runs(sides)))
     if target_accuracy is not None:
@@ -145,7 +146,11 @@ def _reports(
     return tuple(reports)
 
 
-def _baseline(sides: Sequence[Side], run_id: str | None) -> Side:
+def baseline_of(sides: Sequence[Side], run_id: str | None = None) -> Side:
+    """The side of that run; without one the first plain side in strict FP32, else the first side.
+
+    Raises ProblemError where there are no sides, or the run is in none of them.
+    """
     if not sides:
         raise ProblemError(request_problem("There are no runs to compare.", "Choose one or more runs."))
     if run_id is None:

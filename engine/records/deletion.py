@@ -37,6 +37,12 @@ def deleted_before(connection: sqlite3.Connection, unix_seconds: float) -> tuple
     return tuple(row["id"] for row in rows)
 
 
+def all_deleted(connection: sqlite3.Connection) -> tuple[str, ...]:
+    """The ids of the runs that are deleted and not gone for good, oldest deletion first."""
+    rows = connection.execute("SELECT id FROM runs WHERE deleted IS NOT NULL ORDER BY deleted, number")
+    return tuple(row["id"] for row in rows)
+
+
 def still_deleted(connection: sqlite3.Connection, run_ids: Iterable[str]) -> tuple[str, ...]:
     """Those of the runs that are deleted, and not gone for good or brought back."""
     statement = "SELECT 1 FROM runs WHERE id = ? AND deleted IS NOT NULL"

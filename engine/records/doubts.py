@@ -109,8 +109,8 @@ def _between(side: Side, baseline: Side) -> Iterator[Doubt]:
     for key, value, other in unlike_settings(mine.experiment, theirs.experiment):
         told = [setting_value(value), setting_value(other)]
         what = _within(setting_words(key))
-        both = f"{side.title} and {baseline.title} differ in {what}"
-        yield Doubt(side.id, "setting", f"{both}: {told[0]} against {told[1]}.")
+        # alike for all sides of which it is so: a report tells it once
+        yield Doubt(side.id, "setting", f"Unlike the baseline in {what}: {told[0]} against {told[1]}.")
     recipes = [run.summary.recipe if run.summary else None for run in (mine, theirs)]
     asked = [run.experiment.step.recipe for run in (mine, theirs)]
     if asked[0] == asked[1] and None not in recipes and recipes[0] != recipes[1]:

@@ -20,6 +20,7 @@ from engine.events import (
     to_line,
 )
 from engine.records.blocks import Block, Columns, blocks_of, columns_in, columns_of, joined
+from engine.records.record import unreadable
 
 
 def append(connection: sqlite3.Connection, run_id: str, events: Sequence[Event]) -> None:
@@ -35,16 +36,19 @@ def append(connection: sqlite3.Connection, run_id: str, events: Sequence[Event])
 
 
 def events_of(connection: sqlite3.Connection, run_id: str) -> tuple[Event, ...]:
-    """The events of a run without its samples."""
+    """The events of a run without its samples. Raises ProblemError of kind STORE for one that is damaged."""
     rows = connection.execute("SELECT line FROM events WHERE run = ? ORDER BY position", (run_id,))
-    return tuple(from_line(row["line"].encode()) for row in rows)
+    return tuple(map(_event, rows))
 
 
 def samples_of(connection: sqlite3.Connection, run_id: str) -> Columns:
-    """The samples of a run by column; empty if it has none."""
+    """The samples of a run by column; empty if it has none. Raises ProblemError where they are damaged."""
     statement = "SELECT names, rows, data FROM samples WHERE run = ? ORDER BY position"
     rows = connection.execute(statement, (run_id,))
-    return joined(columns_of(Block(row["names"], row["rows"], row["data"])) for row in rows)
+    try:
+        return joined(columns_of(Block(row["names"], row["rows"], row["data"])) for row in rows)
+    except ValueError:
+        raise unreadable("curves") from None
 
 
 def compact(connection: sqlite3.Connection, run_id: str) -> None:
@@ -75,7 +79,7 @@ def cut(connection: sqlite3.Connection, run_id: str, step: int) -> None:
         "SELECT position, line FROM events WHERE run = ? ORDER BY position", (run_id,)
     ).fetchall()
     for row in rows:
-        event = from_line(row["line"].encode())
+        event = _event(row)
         if isinstance(event, Finished | Failed):
             _drop_events(connection, run_id, "=", row["position"])
         elif _is_later(event, step):
@@ -85,6 +89,13 @@ def cut(connection: sqlite3.Connection, run_id: str, step: int) -> None:
                 steps = tuple(each for each in event.steps if each <= step)
                 append(connection, run_id, [Skipped(steps=steps)] if steps else [])
             return
+
+
+def _event(row: sqlite3.Row) -> Event:
+    try:
+        return from_line(row["line"].encode())
+    except ValueError:
+        raise unreadable("events") from None
 
 
 def _is_later(event: Event, step: int) -> bool:

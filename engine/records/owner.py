@@ -7,7 +7,7 @@ import socket
 from pathlib import Path
 
 import psutil
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 # psutil derives a start from the boot time, which moves a little when the clock is set
 _START_TOLERANCE_SECONDS = 2.0
@@ -37,6 +37,14 @@ class Owner(BaseModel):
         except psutil.AccessDenied:
             return False
         return abs(started - self.started) > _START_TOLERANCE_SECONDS
+
+
+def owner_from(text: str) -> Owner | None:
+    """The owner that a run was saved with; None for one that another version wrote in another way."""
+    try:
+        return Owner.model_validate_json(text)
+    except ValidationError:
+        return None
 
 
 @functools.cache

@@ -93,12 +93,13 @@ class Probes:
             connection.execute("DELETE FROM probes WHERE id = ?", (probe_id,))
 
     def newest(self, limit: int | None = None) -> tuple[ProbeRecord, ...]:
-        """The searches, newest first; all of them without a limit."""
+        """The searches, newest first; all of them without a limit. What another version wrote is left out."""
         with self._connection.reading() as connection:
             rows = connection.execute(
                 "SELECT * FROM probes ORDER BY number DESC LIMIT ?", (-1 if limit is None else limit,)
             ).fetchall()
-            return tuple(_record(connection, row) for row in rows)
+            found = (_readable(connection, row) for row in rows)
+            return tuple(record for record in found if record is not None)
 
     def find(self, probe_id: str) -> ProbeRecord:
         """The search of that id. Raises ProblemError of kind REQUEST where there is none."""
@@ -108,6 +109,14 @@ class Probes:
                 return _record(connection, row)
         message = f"There is no search for the largest batch with the id '{probe_id}'."
         raise ProblemError(request_problem(message, "Search again.", key="probe", value=probe_id))
+
+
+def _readable(connection: sqlite3.Connection, row: sqlite3.Row) -> ProbeRecord | None:
+    try:
+        return _record(connection, row)
+    except (ProblemError, ValueError):
+        # one search must not hide the others
+        return None
 
 
 def _record(connection: sqlite3.Connection, row: sqlite3.Row) -> ProbeRecord:

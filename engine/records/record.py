@@ -31,24 +31,35 @@ class Status(StrEnum):
         return self not in (Status.QUEUED, Status.RUNNING)
 
 
+def unreadable(what: str, why: str = "") -> ProblemError:
+    """What to raise where a part of a saved run cannot be read; `what` is in the plural."""
+    message = f"The {what} of a saved run cannot be read{f': {why}' if why else '.'}"
+    remedy = "A newer Ammeter may have written it: read it with that one, or leave it out."
+    return ProblemError(Problem(kind=Kind.STORE, message=message, remedy=remedy))
+
+
 def _experiment(text: str) -> Experiment:
     try:
         return Experiment.from_json(text)
     except ProblemError as error:
         # the words of an experiment's own problem are for one that is being put together
-        message = f"The settings of a saved run cannot be read: {error.problem.message}"
-        remedy = "A newer Ammeter may have written it: read it with that one, or leave it out."
-        raise ProblemError(Problem(kind=Kind.STORE, message=message, remedy=remedy)) from None
+        raise unreadable("settings", error.problem.message) from None
 
 
 @lru_cache(maxsize=256)
 def _environment(text: str) -> Environment | None:
     # the runs of one machine share theirs
-    return Environment.model_validate_json(text)
+    try:
+        return Environment.model_validate_json(text)
+    except ValueError:
+        raise unreadable("facts of the machine") from None
 
 
 def _summary(text: str) -> Summary | None:
-    return Summary.model_validate_json(text)
+    try:
+        return Summary.model_validate_json(text)
+    except ValueError:
+        raise unreadable("figures") from None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +68,7 @@ class RunRecord:
 
     `number` is the 14 of "Run 14"; `label` is the run's side of `comparison`; times are in UTC. `tags` and
     `note` are what its user wrote on it. Of a run from the store, `experiment`, `environment` and `summary`
-    are parsed when they are asked for; a damaged one raises ProblemError or ValueError then.
+    are parsed when they are asked for; a damaged one raises ProblemError then.
     """
 
     id: str
@@ -117,7 +128,7 @@ _NO_TAGS = "[]"
 
 
 def run_from(row: Row) -> RunRecord:
-    """The run in a row of `RUN_COLUMNS`."""
+    """The run in a row of `RUN_COLUMNS`. Raises ValueError, TypeError or OverflowError for a damaged one."""
     environment, summary, problem = row["environment"], row["summary"], row["problem"]
     return RunRecord(
         id=row["id"],
@@ -135,9 +146,16 @@ def run_from(row: Row) -> RunRecord:
         comparison=row["comparison"],
         label=row["label"],
         total_steps=row["total_steps"],
-        tags=tuple(json.loads(row["tags"])) if row["tags"] != _NO_TAGS else (),
+        tags=_tags(row["tags"]) if row["tags"] != _NO_TAGS else (),
         note=row["note"],
     )
+
+
+def _tags(text: str) -> tuple[str, ...]:
+    tags = json.loads(text)
+    if not isinstance(tags, list) or not all(isinstance(tag, str) for tag in tags):
+        raise ValueError(text)
+    return tuple(tags)
 
 
 def comparison_from(row: Row) -> ComparisonRecord:

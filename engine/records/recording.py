@@ -7,6 +7,7 @@ import time
 from collections.abc import Sequence
 
 from engine.events import Event, Failed, Finished, Started, Summary
+from engine.problem import ProblemError
 from engine.records import journal, resume
 from engine.records.account import summary_of
 from engine.records.record import Status
@@ -31,12 +32,17 @@ def summary_so_far(connection: sqlite3.Connection, run_id: str) -> Summary:
 
 
 def close_lost(connection: sqlite3.Connection, run_id: str) -> None:
-    """Ends a run whose process is gone, with all that it has."""
-    if journal.ending(connection, run_id) is not None:
-        # it was to be resumed, and never came to it
-        put_back(connection, run_id)
-    else:
-        _end(connection, run_id, Status.INTERRUPTED, summary_so_far(connection, run_id))
+    """Ends a run whose process is gone, with all that can be read of it."""
+    try:
+        if journal.ending(connection, run_id) is not None:
+            # it was to be resumed, and never came to it
+            put_back(connection, run_id)
+        else:
+            _end(connection, run_id, Status.INTERRUPTED, summary_so_far(connection, run_id))
+    except ProblemError:
+        # one that is damaged must not keep the others from being told
+        statement = "UPDATE runs SET status = ?, ended = ? WHERE id = ?"
+        connection.execute(statement, (Status.INTERRUPTED, time.time(), run_id))
 
 
 def put_back(connection: sqlite3.Connection, run_id: str) -> None:

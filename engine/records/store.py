@@ -7,38 +7,35 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
-import numpy as np
-from numpy.typing import NDArray
-
-from engine.events import Event, Summary
+from engine.events import Event
 from engine.experiment import Experiment
 from engine.paths import store_path
-from engine.records import checkpoint_files, deletion, journal, marks, recording, turns
+from engine.records import checkpoint_files, deletion, marks, recording, turns
 from engine.records.connection import Connection
 from engine.records.owner import this_process
 from engine.records.probes import Probes
 from engine.records.readings import Readings
-from engine.records.record import ComparisonRecord, RunRecord, Status, comparison_from
+from engine.records.record import RunRecord, Status
 from engine.records.whole_runs import WholeRuns
 
 
-class Store:
-    """One connection to the saved runs, for the thread that made it; `probes` are the saved searches.
+class Store(Readings):
+    """One connection to the saved runs: what `Readings` reads, and all that changes them.
 
-    `whole_runs` are the same runs as they travel between stores.
-    `notes` says in sentences how the file had to be opened. Every method raises ProblemError of kind STORE
-    when the file cannot be read or written, and of kind REQUEST for a run that is not there.
+    `probes` are the saved searches, `whole_runs` the same runs as they travel between stores. `notes` says
+    in sentences how the file had to be opened. Every method raises ProblemError of kind STORE when the file
+    cannot be read or written, and of kind REQUEST for a run that is not there.
     """
 
     def __init__(self, path: Path | None = None) -> None:
         self.path = path or store_path()
-        self._connection = Connection(self.path)
-        self.notes = self._connection.notes
-        self.probes = Probes(self._connection)
-        self.whole_runs = WholeRuns(self._connection)
-        self._readings = Readings(self._connection)
+        connection = Connection(self.path)
+        super().__init__(connection)
+        self.notes = connection.notes
+        self.probes = Probes(connection)
+        self.whole_runs = WholeRuns(connection)
 
     def close(self) -> None:
         self._connection.close()
@@ -129,30 +126,6 @@ class Store:
             turns.row_of(connection, run_id)
             recording.take(connection, run_id, events)
 
-    def events(self, run_id: str) -> tuple[Event, ...]:
-        """What the worker said in this run, in order, without its samples."""
-        with self._connection.reading() as connection:
-            return journal.events_of(connection, run_id)
-
-    def samples(self, run_id: str) -> dict[str, NDArray[Any]]:
-        """The run's samples by column, one value a step (`step` int64, the others float64).
-
-        Columns that the run does not have are left out; a run without samples gives an empty dictionary.
-        """
-        with self._connection.reading() as connection:
-            columns: dict[str, NDArray[Any]] = {**journal.samples_of(connection, run_id)}
-        if "step" in columns:
-            columns["step"] = columns["step"].astype(np.int64)
-        return columns
-
-    def runs(self, limit: int | None = None) -> tuple[RunRecord, ...]:
-        """The saved runs, newest first."""
-        return self._readings.runs(limit)
-
-    def run(self, id_or_start: str) -> RunRecord:
-        """The run of that id, or the only one whose id starts so. Raises ProblemError."""
-        return self._readings.run(id_or_start)
-
     def claimable(self) -> tuple[RunRecord, ...]:
         """Queued runs, oldest first, that this process may run: its own, and those whose process is gone."""
         queued = [run for run in reversed(self.runs()) if run.status is Status.QUEUED]
@@ -228,11 +201,6 @@ class Store:
                 checkpoint_files.remove(folder)
         return gone
 
-    def summary_so_far(self, run_id: str) -> Summary:
-        """What the recorded samples and events of a run say, for one that has no summary of its own."""
-        with self._connection.reading() as connection:
-            return recording.summary_so_far(connection, run_id)
-
     def add_comparison(self, title: str) -> str:
         """A new comparison for runs to belong to; its id."""
         comparison = secrets.token_hex(6)
@@ -242,16 +210,3 @@ class Store:
                 (comparison, marks.cleaned_name(title), time.time()),
             )
         return comparison
-
-    def comparisons(self) -> tuple[ComparisonRecord, ...]:
-        """The comparisons, newest first."""
-        rows = self._connection.read(
-            "SELECT id, title, created FROM comparisons WHERE EXISTS"
-            " (SELECT 1 FROM runs WHERE comparison = comparisons.id AND deleted IS NULL)"
-            " OR NOT EXISTS (SELECT 1 FROM runs WHERE comparison = comparisons.id) ORDER BY created DESC"
-        )
-        return tuple(comparison_from(row) for row in rows)
-
-    def data_version(self) -> int:
-        """A number that changes when another connection has written."""
-        return int(self._connection.read("PRAGMA data_version")[0][0])

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from engine.problem import Kind, Problem, ProblemError, request_problem
 from engine.records import recording, resume
-from engine.records.owner import Owner, this_process
+from engine.records.owner import owner_from, this_process
 from engine.records.record import RunRecord, Status
 
 
@@ -26,15 +26,16 @@ def row_of(connection: sqlite3.Connection, run_id: str) -> sqlite3.Row:
 
 def may_take(row: sqlite3.Row) -> bool:
     """Whether the run is this process's own, or its process is gone."""
-    owner = Owner.model_validate_json(row["owner"])
-    return owner == this_process() or owner.is_gone
+    owner = owner_from(row["owner"])
+    return owner is not None and (owner == this_process() or owner.is_gone)
 
 
 def deserted(connection: sqlite3.Connection) -> tuple[str, ...]:
     """The ids of running runs whose process is gone."""
     statement = "SELECT id, owner FROM runs WHERE status = 'running' AND deleted IS NULL"
     rows = connection.execute(statement).fetchall()
-    return tuple(row["id"] for row in rows if Owner.model_validate_json(row["owner"]).is_gone)
+    owners = ((row["id"], owner_from(row["owner"])) for row in rows)
+    return tuple(run_id for run_id, owner in owners if owner is not None and owner.is_gone)
 
 
 def begin(connection: sqlite3.Connection, run_id: str) -> None:

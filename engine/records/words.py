@@ -30,7 +30,9 @@ def setting_value(value: object) -> str:
 def times(ratio: float) -> str:
     """A ratio with two digits after the point, or as many as say something where it is small or large."""
     if ratio >= _LARGE:
-        return f"{ratio:,.0f}" if ratio < _BEYOND_ALL else f"{ratio:.0e}".replace("e+0", "e").replace("e+", "e")
+        return (
+            f"{ratio:,.0f}" if ratio < _BEYOND_ALL else f"{ratio:.0e}".replace("e+0", "e").replace("e+", "e")
+        )
     return f"{ratio:.2f}" if ratio >= 0.1 or ratio == 0 else f"{ratio:.2g}"
 
 

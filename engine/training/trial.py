@@ -42,12 +42,13 @@ def try_batch(experiment: Experiment, control: Control) -> Iterator[Event]:
     """Trains at the experiment's batch size just long enough to know; the last event is `Tried`.
 
     At least three whole optimizer steps, as many more as the recipe needs to be steady, the smaller group
-    that an epoch may end with, and a batch of the validation. Raises ProblemError of kind `REQUEST` where the
-    experiment cannot run here, and whatever a step raises that is no lack of memory.
+    that an epoch may end with, the validation in short, and a step after them. Raises ProblemError of kind
+    `REQUEST` where the experiment cannot run here, and whatever a step raises that is no lack of memory.
     """
     began = time.perf_counter()
     control.step = 0
     plan = Plan(_as_tried(experiment), read_catalog())
+    plan.experiment = _validated_in_short(plan)
     settings, device = plan.experiment, plan.device
     check_cap(plan.device_entry, settings.memory_cap_gib)
     _check_whole_steps(plan)
@@ -102,13 +103,20 @@ def _ran_out(error: Exception, memory: TrialMemory) -> bool:
 
 def _as_tried(experiment: Experiment) -> Experiment:
     """The experiment with the least of all that changes how long a run takes, but not what it holds."""
-    limit = min(experiment.validation.limit or experiment.batch_size, experiment.batch_size)
-    return experiment.model_copy(
-        update={
-            "measure": experiment.measure.model_copy(update={"warmup_steps": LEAST_WARMUP}),
-            "validation": experiment.validation.model_copy(update={"limit": limit}),
-        }
-    )
+    measure = experiment.measure.model_copy(update={"warmup_steps": LEAST_WARMUP})
+    return experiment.model_copy(update={"measure": measure})
+
+
+def _validated_in_short(plan: Plan) -> Experiment:
+    """The plan's experiment with a validation of one batch, and of the smaller one that it ends with: a
+    library may keep something for each size."""
+    experiment, there = plan.experiment, plan.facts.validation_samples
+    samples, batch_size = min(experiment.validation.limit or there, there), experiment.batch_size
+    if samples <= batch_size:
+        return experiment
+    limit = batch_size + samples % batch_size
+    validation = experiment.validation.model_copy(update={"limit": limit})
+    return experiment.model_copy(update={"validation": validation})
 
 
 def _check_whole_steps(plan: Plan) -> None:
@@ -127,6 +135,7 @@ def _train(plan: Plan, control: Control, course: _Course) -> Iterator[Event]:
         if not control.stop_requested.is_set():
             _end_epoch(plan, run)
             _validate(run)
+            _begin_another_epoch(plan, run)
         course.was_stopped = control.stop_requested.is_set()
 
 
@@ -187,6 +196,17 @@ def _train_on(run: Run, group: list[Batch]) -> None:
 def _validate(run: Run) -> None:
     if run.experiment.validation.every and run.source.has_validation:
         run.validate()
+
+
+def _begin_another_epoch(plan: Plan, run: Run) -> None:
+    """One more whole step, where the run goes on: what the smaller group and the validation leave behind, in
+    libraries and between blocks, has left less room for it."""
+    if plan.total_steps > plan.steps_per_epoch:
+        run.begin_epoch()
+        run.telemetry.begin()
+        group = next(run.groups(), None)
+        if group is not None:
+            _train_on(run, group)
 
 
 def _trial(plan: Plan, memory: TrialMemory, course: _Course, seconds: float) -> Trial:

@@ -6,6 +6,7 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QDragEnterEvent, QDropEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
 
+from engine.experiment import Experiment
 from engine.records.comparison import Comparison
 from gui.compared import Compared
 from gui.panels.compare_bars import BarPanel
@@ -77,6 +78,10 @@ class ComparePanel(QScrollArea):
             return
         self.headline.show_side(comparison, side_id or comparison.baseline.id)
         self.table.set_headline(side_id)
+
+    def set_awaited(self, experiments: frozenset[Experiment]) -> None:
+        """Which experiments are queued or train already, so that nobody queues them again."""
+        self.headline.set_awaited(experiments)
 
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:
         if has_runs(event.mimeData()):

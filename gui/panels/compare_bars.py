@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QVBoxLayout, QWidget
 
+from engine.exports.side_looks import side_fills
 from engine.records.cells import FigureRow
 from engine.records.comparison import Comparison
 from engine.records.figures import SPEED
+from gui.panels.compare_sign import is_named_fast
 from gui.plots.bars import Bar, BarChart
 from gui.widgets import ElidedLabel, label
 
@@ -33,12 +35,31 @@ class BarPanel(QFrame):
         """Shows a bar a side."""
         row = next(row for row in comparison.figures if row.figure.name == SPEED.name)
         self._unit.set_whole_text(f"{row.figure.unit}{_whiskers(row)}")
-        bars = []
+        fills, bars = side_fills(comparison.sides), []
         for side, cell in zip(comparison.sides, row.cells, strict=True):
             precision, _comma, rest = side.title.partition(", ")
             note = rest[:1].upper() + rest[1:]
-            bars.append(Bar(side.precision, precision, note, cell.value, cell.interval))
-        self.chart.set_bars(bars)
+            bars.append(
+                Bar(
+                    side.precision,
+                    precision,
+                    note,
+                    cell.value,
+                    cell.interval,
+                    fills[side.id],
+                    is_named_fast(side),
+                )
+            )
+        self.chart.set_bars(bars, _why_none(comparison))
+
+
+def _why_none(comparison: Comparison) -> str:
+    """What to say where no side has a speed: the reason that the runs themselves give, where they do."""
+    runs = [run for side in comparison.sides for run in side.runs]
+    reasons = dict.fromkeys(run.summary.speed_note for run in runs if run.summary is not None)
+    reason = next((one for one in reasons if one), "")
+    told = "None of these runs has a speed." if len(runs) > 1 else "This run has no speed."
+    return f"{told} {reason}".strip()
 
 
 def _whiskers(row: FigureRow) -> str:
@@ -46,7 +67,7 @@ def _whiskers(row: FigureRow) -> str:
     if not kinds:
         return ""
     if kinds == {"repeats"}:
-        return ", whisker: 95 % over repeats"
+        return ", 95 % over repeats"
     if kinds == {"within run"}:
-        return ", whisker: 95 % within the run"
-    return ", whisker: 95 % over repeats, or within the only run"
+        return ", 95 % within the run"
+    return ", 95 % over repeats or in a run"

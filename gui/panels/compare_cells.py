@@ -11,9 +11,9 @@ from engine.records.comparison import SideReport
 from engine.records.figures import Figure
 from engine.records.sides import Side
 from engine.records.words import times
-from gui.icons import pixmap
-from gui.theme import theme
+from gui.panels.compare_sign import Sign, is_named_fast
 from gui.widgets import ElidedLabel, Marker, label, set_property
+from resources.looks import MarkFill
 
 HEADING_HEIGHT, ROW_HEIGHT = 40, 32
 _SHADED = {"heading": "shadedHeading", "plain": "shaded", "last": "shadedLast"}
@@ -41,7 +41,7 @@ def shade(cell: QWidget, *, is_shaded: bool) -> None:
     set_property(cell, "cell", wanted)
 
 
-def side_heading(report: SideReport) -> QWidget:
+def side_heading(report: SideReport, fill: MarkFill) -> QWidget:
     """The heading of a side's two columns; a side that is not clean says so."""
     side = report.side
     holder = QFrame()
@@ -53,14 +53,16 @@ def side_heading(report: SideReport) -> QWidget:
     row.setSpacing(6)
     row.addStretch(1)
     if report.doubts:
-        row.addWidget(DoubtMark())
-    row.addWidget(Marker(side.precision))
+        row.addWidget(Sign("info"))
+    row.addWidget(Marker(side.precision, fill=fill))
     title, _comma, rest = side.title.partition(", ")
     row.addWidget(label(title, "strong"))
     if rest:
         more = ElidedLabel(rest[:1].upper() + rest[1:], "unit")
         more.setFixedWidth(min(_MOST_WORDS, more.sizeHint().width()))
         row.addWidget(more)
+    if is_named_fast(side):
+        row.addWidget(Sign("bolt"))
     return holder
 
 
@@ -113,19 +115,6 @@ def figure_tip(figure: Figure, cell: Cell, side: Side) -> str:
         what = "Mean" if figure.is_mean else "Median"
         lines.append(f"{what} of {', '.join(map(figure.text, cell.values))}{unit}")
     return "\n".join(lines)
-
-
-class DoubtMark(QLabel):
-    """A small sign that something speaks against a side's figures; the tooltip around it says what."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.setAccessibleName("Not clean")
-        theme().changed.connect(self._recolor)
-        self._recolor()
-
-    def _recolor(self) -> None:
-        self.setPixmap(pixmap("info", theme().palette.text3, 14, self.devicePixelRatioF()))
 
 
 def _heading_tip(report: SideReport) -> str:

@@ -8,7 +8,9 @@ from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QIcon
 from PySide6.QtWidgets import QComboBox, QFrame, QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
 
+from engine.exports.side_looks import side_fills
 from engine.records.comparison import Comparison
+from engine.records.figures import SPEED
 from engine.records.record import RunRecord
 from engine.records.sides import Side
 from gui.panels.compare_export import ExportBlock
@@ -53,7 +55,8 @@ class ComparisonColumn(QFrame):
         """Offers its sides; the headline that was chosen holds where it still can."""
         self._comparison = comparison
         self._fill_baseline(comparison)
-        self.others.show_sides([side for side in comparison.sides if side is not comparison.baseline])
+        others = [side for side in comparison.sides if side is not comparison.baseline]
+        self.others.show_sides(others, side_fills(comparison.sides), _telling(comparison, others))
         self._swap.setEnabled(len(comparison.sides) > 1)
         self.export.set_runs(sum(len(side.runs) for side in comparison.sides))
         self._show_settings()
@@ -64,7 +67,7 @@ class ComparisonColumn(QFrame):
         self._baseline.clear()
         self._baseline.setEnabled(False)
         self._swap.setEnabled(False)
-        self.others.show_sides([])
+        self.others.show_sides([], {}, None)
         self.settings.clear()
         self.export.set_runs(0)
 
@@ -124,17 +127,21 @@ class ComparisonColumn(QFrame):
 
     def _recolor(self) -> None:
         if self._comparison is not None:
-            for index, side in enumerate(self._comparison.sides):
-                self._baseline.setItemIcon(index, _icon(side, self.devicePixelRatioF()))
+            for index, icon in enumerate(self._icons(self._comparison.sides)):
+                self._baseline.setItemIcon(index, icon)
 
     def _fill_baseline(self, comparison: Comparison) -> None:
         self._baseline.clear()
-        for index, side in enumerate(comparison.sides):
-            text = f"{side.title}   {_short(side_runs(side), _LONGEST - len(side.title))}"
-            self._baseline.addItem(_icon(side, self.devicePixelRatioF()), text, side.id)
+        sides = comparison.sides
+        for index, (side, icon) in enumerate(zip(sides, self._icons(sides), strict=True)):
+            self._baseline.addItem(icon, _item_text(side), side.id)
             self._baseline.setItemData(index, ", ".join(side.names), Qt.ItemDataRole.ToolTipRole)
         self._baseline.setCurrentIndex(comparison.sides.index(comparison.baseline))
         self._baseline.setEnabled(True)
+
+    def _icons(self, sides: Sequence[Side]) -> list[QIcon]:
+        fills, ratio = side_fills(sides), self.devicePixelRatioF()
+        return [QIcon(marker_pixmap(one.precision, 8, fills[one.id], ratio)) for one in sides]
 
     def _take_baseline(self, _index: int) -> None:
         self.set_baseline(self._baseline.currentData())
@@ -151,10 +158,17 @@ class ComparisonColumn(QFrame):
         self.settings.show_pair(self._comparison, self._comparison.report(headline).side)
 
 
-def _icon(side: Side, ratio: float) -> QIcon:
-    return QIcon(marker_pixmap(side.precision, 8, ratio=ratio))
+def _telling(comparison: Comparison, others: Sequence[Side]) -> str | None:
+    """The last side of which there is something to say; None where there is no other side at all."""
+    timed = [one for one in others if comparison.cells(one.id)[SPEED.name].ratio is not None]
+    return next((one.id for one in reversed(timed or list(others))), None)
+
+
+def _item_text(side: Side) -> str:
+    """A side and its runs, which go first where there is no room for both."""
+    room = _LONGEST - len(side.title)
+    return f"{side.title}   {_short(side_runs(side), room)}" if room >= _SHORTEST_NAME else side.title
 
 
 def _short(name: str, most: int) -> str:
-    most = max(most, _SHORTEST_NAME)
     return name if len(name) <= most else f"{name[: most - 1].rstrip()}…"

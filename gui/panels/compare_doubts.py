@@ -10,9 +10,11 @@ from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 from engine.exports.svg import printable
 from gui.widgets import Button, label
 
+_GAP = 24
+
 
 class DoubtLine(QWidget):
-    """Hidden while nothing speaks against the figures."""
+    """Hidden while nothing speaks against the figures; what was trained may stand at its right."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -24,10 +26,13 @@ class DoubtLine(QWidget):
         self._more = Button("Show more", "link", "Show or hide the other reasons")
         self._more.setCheckable(True)
         self._more.toggled.connect(self._unfold)
+        self._beside = label("", "body")
+        self._beside.hide()
         row = QHBoxLayout()
         row.setSpacing(12)
         row.addWidget(self._first, 1)
         row.addWidget(self._more, 0, Qt.AlignmentFlag.AlignTop)
+        row.addWidget(self._beside, 0, Qt.AlignmentFlag.AlignTop)
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(2)
@@ -46,6 +51,15 @@ class DoubtLine(QWidget):
         self._more.setVisible(len(self._doubts) > 1)
         self._more.setChecked(False)
         self._unfold(False)
+
+    def stand_beside(self, words: str) -> bool:
+        """Shows `words` at the right of the first doubt, if there is one and both fit in one line."""
+        parts = [self._first.text(), words, *([self._more.text()] if len(self._doubts) > 1 else [])]
+        wide = sum(self._first.fontMetrics().horizontalAdvance(part) + _GAP for part in parts)
+        fits = bool(words and self._doubts) and wide <= self.width()
+        self._beside.setText(words if fits else "")
+        self._beside.setVisible(fits)
+        return fits
 
     def doubts(self) -> tuple[str, ...]:
         return self._doubts

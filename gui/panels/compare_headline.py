@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import Signal
+from PySide6.QtCore import QTimer, Signal
+from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
+from engine.experiment import Experiment
 from engine.exports.report import subject_of
 from engine.records.comparison import Comparison, SideReport
 from gui.panels.compare_doubts import DoubtLine
@@ -29,6 +31,7 @@ class Headline(QWidget):
         self._large, self._small = VerdictLabel(), label("", "body")
         self._small.setWordWrap(True)
         self._origin, self._doubts = OriginRow(), DoubtLine()
+        self._subject = ""
         self._origin.missing_wanted.connect(self.missing_wanted)
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 8, 0, 8)
@@ -48,9 +51,20 @@ class Headline(QWidget):
         """Speaks of a side against the baseline; of the baseline itself only what it is."""
         report = comparison.report(side_id)
         said = self._show_verdict(comparison, report)
-        self._origin.show_side(comparison, report, subject_of(comparison))
+        self._subject = subject_of(comparison)
+        self._origin.show_side(comparison, report, self._subject)
         self._origin.show()
         self._doubts.show_doubts([one.sentence for one in report.doubts if one.sentence not in said])
+        self._place_subject()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        # not now: a row that comes or goes while its parents are laid out would be given no height
+        QTimer.singleShot(0, self, self._place_subject)
+
+    def set_awaited(self, experiments: frozenset[Experiment]) -> None:
+        """Which experiments are queued or train already."""
+        self._origin.set_awaited(experiments)
 
     def text(self) -> str:
         """All it says, without markup."""
@@ -69,6 +83,11 @@ class Headline(QWidget):
         small = rest[:1].upper() + rest[1:] if colon else ""
         self._large.show_hint(first.rstrip("."))
         return self._say_small(f"{small} {_ALONE}".strip() if report.is_baseline else small)
+
+    def _place_subject(self) -> None:
+        """What was trained needs no row of its own where it fits at the right of another."""
+        wanted = "" if self._origin.has_split else self._subject
+        self._origin.set_subject_elsewhere(self._doubts.stand_beside(wanted))
 
     def _say_small(self, text: str) -> str:
         self._small.setText(text)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from engine.experiment import Precision
+from engine.exports.side_looks import side_fills
 from gui.compared import Compared
 from gui.plots.overlay_lines import Line, Quantity
 
@@ -13,16 +13,14 @@ def lines_of(compared: Compared) -> tuple[Line, ...]:
     """A line a run; the oldest run of a side stands for it, and the others are drawn behind it."""
     sides = compared.comparison.sides
     counts = Counter(side.precision for side in sides)
-    seen: Counter[Precision] = Counter()
+    fills = side_fills(sides)
     lines = []
     for side in sides:
         _precision, _comma, rest = side.title.partition(", ")
-        is_hollow = seen[side.precision] % 2 == 1
-        seen[side.precision] += 1
         for repeat, run in enumerate(side.runs):
             note = rest if counts[side.precision] > 1 else ""
             traces = compared.runs[run.id].traces
-            lines.append(Line(run.id, side.precision, side.title, traces, note, repeat > 0, is_hollow))
+            lines.append(Line(run.id, side.precision, side.title, traces, note, repeat > 0, fills[side.id]))
     return tuple(lines)
 
 

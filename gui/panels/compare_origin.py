@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from html import escape
 
-from PySide6.QtCore import Qt, Signal
+from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QVBoxLayout, QWidget
 
+from engine.experiment import Experiment
 from engine.records.comparison import Comparison, SideReport
 from engine.records.sides import recipe_words
 from engine.records.split import Factor, Split
@@ -15,6 +16,7 @@ from engine.records.words import times
 from gui.theme import theme
 from gui.widgets import Button, ElidedLabel
 
+_QUEUE_ONE = "Queue the missing run"
 _GAPS, _STRONGER = 140, 1.05
 """Pixels between the parts of the row, and how much wider its bold words are."""
 
@@ -27,13 +29,13 @@ class OriginRow(QWidget):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._shown: tuple[SideReport, Split] | None = None
+        self._awaited: frozenset[Experiment] = frozenset()
+        self._is_elsewhere = False
         self._origin = QLabel()
         self._origin.setTextFormat(Qt.TextFormat.RichText)
         self._origin.setProperty("role", "body")
         self._origin.setWordWrap(True)
-        self._queue = Button(
-            "Queue the missing run", "inline", "Train what is missing to tell where the gain comes from"
-        )
+        self._queue = Button(_QUEUE_ONE, "inline", "Train what is missing to tell where the gain comes from")
         self._queue.clicked.connect(self._ask_missing)
         self._beside, self._below = ElidedLabel("", "body"), ElidedLabel("", "body")
         self._beside.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
@@ -61,9 +63,25 @@ class OriginRow(QWidget):
         """All it says of the gain, without markup."""
         return self._origin.accessibleName() if self._shown is not None else ""
 
+    @property
+    def has_split(self) -> bool:
+        """Whether it says more than what was trained."""
+        return self._shown is not None
+
+    def set_awaited(self, experiments: frozenset[Experiment]) -> None:
+        """Which experiments are queued or train already: they are not offered again."""
+        self._awaited = experiments
+        self._refresh()
+
+    def set_subject_elsewhere(self, is_elsewhere: bool) -> None:
+        """Whether another row says what was trained."""
+        self._is_elsewhere = is_elsewhere
+        self._place_subject()
+
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
-        self._place_subject()
+        # not now: a row that comes or goes while its parents are laid out would be given no height
+        QTimer.singleShot(0, self, self._place_subject)
 
     def _refresh(self) -> None:
         self._origin.setVisible(self._shown is not None)
@@ -85,21 +103,30 @@ class OriginRow(QWidget):
         self._origin.setAccessibleName(" ".join(text for text, _ in words))
         told = split.sentence
         self._origin.setToolTip(f"<p>{escape(told[:1].upper() + told[1:])}.</p>")
-        count = len(split.missing)
-        self._queue.setText("Queue the missing run" if count == 1 else f"Queue the {count} missing runs")
+        count = len(self._missing())
+        self._queue.setEnabled(count > 0)
+        self._queue.setText(
+            "Queued" if not count else _QUEUE_ONE if count == 1 else f"Queue the {count} missing runs"
+        )
         self._queue.setAccessibleName(self._queue.text())
 
     def _place_subject(self) -> None:
         texts = [self.text(), *([self._queue.text()] if self._queue.isVisibleTo(self) else [])]
         words = self._origin.fontMetrics().horizontalAdvance("".join(texts))
         needed = words * _STRONGER + _GAPS + self._beside.sizeHint().width()
-        is_beside = self._shown is None or self.width() >= needed
+        # with nothing at the left of it, it begins where the headline does
+        is_beside = self._shown is not None and self.width() >= needed
         self._beside.setVisible(is_beside)
-        self._below.setVisible(not is_beside)
+        self._below.setVisible(not is_beside and not self._is_elsewhere)
 
     def _ask_missing(self) -> None:
-        if self._shown is not None:
-            self.missing_wanted.emit(self._shown[1].missing)
+        if missing := self._missing():
+            self.missing_wanted.emit(missing)
+
+    def _missing(self) -> tuple[Experiment, ...]:
+        if self._shown is None:
+            return ()
+        return tuple(one for one in self._shown[1].missing if one not in self._awaited)
 
 
 def _words(report: SideReport, split: Split) -> list[tuple[str, bool]]:

@@ -7,13 +7,16 @@ from typing import Any
 from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QLabel, QSizePolicy, QVBoxLayout, QWidget
 
 from engine.experiment import Precision
+from engine.exports.side_looks import side_fills
 from engine.records.comparison import Comparison
 from engine.records.sides import Side
 from gui.panels.run_words import recipe_words
 from gui.panels.setting_names import setting_name
 from gui.widgets import ElidedLabel, Marker, Segmented, label
+from resources.looks import MarkFill
 
 _ROW = 28
+_HINT = "What differs between two runs is listed here."
 
 
 class CompareSettings(QWidget):
@@ -29,6 +32,7 @@ class CompareSettings(QWidget):
         self._grid = QGridLayout()
         self._grid.setSpacing(0)
         self._same = label("", "body")
+        self._same.setWordWrap(True)
         head = QHBoxLayout()
         head.addWidget(label("Settings", "label"))
         head.addStretch(1)
@@ -61,18 +65,20 @@ class CompareSettings(QWidget):
 
     def _refresh(self) -> None:
         _clear(self._grid)
-        self._same.setVisible(False)
         if self._shown is None:
+            self._same.setText(_HINT)
+            self._same.show()
             return
         comparison, side = self._shown
-        pair = (comparison.baseline, side)
+        pair, fills = (comparison.baseline, side), side_fills(comparison.sides)
         places = [comparison.sides.index(one) for one in pair]
         rows = [(row.key, [row.values[place] for place in places]) for row in comparison.all_settings]
         differing = [(key, values) for key, values in rows if values[0] != values[1]]
         is_one_precision = pair[0].precision is pair[1].precision
         for column, one in enumerate(pair, start=1):
             precision, _comma, rest = one.title.partition(", ")
-            self._grid.addWidget(_heading(one, rest if is_one_precision and rest else precision), 0, column)
+            text = rest if is_one_precision and rest else precision
+            self._grid.addWidget(_heading(one, text, fills[one.id]), 0, column)
         shown = differing if self._which.value() == "differences" else rows
         for number, (key, values) in enumerate(shown, start=1):
             texts = (setting_name(key), *(_shown(key, value) for value in values))
@@ -86,13 +92,13 @@ class CompareSettings(QWidget):
         self._same.setVisible(self._which.value() == "differences")
 
 
-def _heading(side: Side, text: str) -> QWidget:
+def _heading(side: Side, text: str, fill: MarkFill) -> QWidget:
     holder = QWidget()
     holder.setFixedHeight(_ROW)
     row = QHBoxLayout(holder)
     row.setContentsMargins(0, 0, 0, 0)
     row.setSpacing(6)
-    row.addWidget(Marker(side.precision))
+    row.addWidget(Marker(side.precision, fill=fill))
     name = ElidedLabel(text, "value")
     name.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
     row.addWidget(name, 1)

@@ -7,6 +7,7 @@ from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QFrame, QGridLayout, QScrollArea, QVBoxLayout, QWidget
 
 from engine.exports.report_tables import figure_text
+from engine.exports.side_looks import side_fills
 from engine.records.comparison import Comparison
 from gui.panels.compare_cells import (
     HEADING_HEIGHT,
@@ -58,7 +59,10 @@ class FigureTable(QFrame):
         grid.setSpacing(0)
         grid.setContentsMargins(0, 0, 0, 0)
         self._texts, self._headline = [], None
-        self._cells = {report.side.id: [side_heading(report)] for report in comparison.reports}
+        fills = side_fills(comparison.sides)
+        self._cells = {
+            report.side.id: [side_heading(report, fills[report.side.id])] for report in comparison.reports
+        }
         grid.addWidget(heading_text("Metric"), 0, 0)
         grid.setColumnStretch(0, 4)
         for number, cells in enumerate(self._cells.values()):

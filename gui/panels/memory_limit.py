@@ -37,13 +37,14 @@ class MemoryLimitPanel(QFrame):
 
     `card_chosen` carries a size in GiB, `use_requested` a batch size for the form,
     `saved_opened` and `delete_requested` the series of a saved search; `stop_requested` when Stop is pressed;
-    `export_failed` carries why a file could not be written."""
+    `exported` carries what was copied or written, `export_failed` why a file could not be."""
 
     card_chosen = Signal(str)
     use_requested = Signal(int)
     stop_requested = Signal()
     saved_opened = Signal(str)
     delete_requested = Signal(str)
+    exported = Signal(str)
     export_failed = Signal(str)
 
     def __init__(self, parent: QWidget | None = None) -> None:
@@ -135,7 +136,7 @@ class MemoryLimitPanel(QFrame):
         self._steps.setVisible(is_wide)
         # a narrow header has no room for this beside Stop
         self.granularity_box.setVisible(is_wide or self.stop.isHidden())
-        self.granularity_box.setFixedWidth(72 if is_wide else 70)
+        self.granularity_box.setFixedWidth(88 if is_wide else 70)
         self._head.setSpacing(8 if is_wide else 6)
         set_text(self._title, "Peak memory by batch size" if is_wide else "Peak memory")
 
@@ -167,6 +168,7 @@ class MemoryLimitPanel(QFrame):
         self.forecast.toggled.connect(lambda _on: self._show_chart())
         self.menu.opened.connect(self.saved_opened)
         self.menu.delete_asked.connect(self.delete_requested)
+        self.export.done.connect(self.exported)
         self.export.failed.connect(self.export_failed)
         self.trials.export.clicked.connect(self._open_export)
 

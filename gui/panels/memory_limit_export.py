@@ -31,8 +31,9 @@ _SCALE = 2.0
 
 
 class LimitExport(QObject):
-    """`failed` carries in a sentence why a file could not be written."""
+    """`done` carries in a sentence what was copied or written, `failed` why a file could not be."""
 
+    done = Signal(str)
     failed = Signal(str)
 
     def __init__(self, model: TrialModel, chart: MemoryChart, parent: QWidget) -> None:
@@ -49,6 +50,7 @@ class LimitExport(QObject):
         """Puts the table on the clipboard, to be pasted into a spreadsheet."""
         text = "\n".join("\t".join(line) for line in self._model.lines())
         QGuiApplication.clipboard().setText(text)
+        self.done.emit("The table is on the clipboard.")
 
     def save_csv(self, path: Path) -> None:
         """Writes every trial with its figures in full, in MiB and seconds."""
@@ -81,20 +83,30 @@ class LimitExport(QObject):
 
     def _finish(self, path: Path, file: QSaveFile) -> None:
         # written under a temporary name until now: a file of that name is whole, the old one or the new one
-        if not file.commit():
+        if file.commit():
+            self.done.emit(f"Saved as {path.name}.")
+        else:
             self.failed.emit(_why_not(path, file))
 
     def _ask_csv(self) -> None:
-        name, _ = QFileDialog.getSaveFileName(self._window, "Save the trials", "trials.csv", "CSV (*.csv)")
-        if name:
-            self.save_csv(Path(name))
+        path = self._asked("Save the trials", "trials.csv", "CSV (*.csv)")
+        if path is not None:
+            self.save_csv(path)
 
     def _ask_png(self) -> None:
-        name, _ = QFileDialog.getSaveFileName(
-            self._window, "Save the chart", "memory-limit.png", "PNG (*.png)"
-        )
-        if name:
-            self.save_png(Path(name))
+        path = self._asked("Save the chart", "memory-limit.png", "PNG (*.png)")
+        if path is not None:
+            self.save_png(path)
+
+    def _asked(self, title: str, name: str, kind: str) -> Path | None:
+        dialog = QFileDialog(self._window, title, "", kind)
+        dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
+        dialog.setDefaultSuffix(Path(name).suffix)
+        dialog.selectFile(name)
+        try:
+            return Path(dialog.selectedFiles()[0]) if dialog.exec() else None
+        finally:
+            dialog.deleteLater()
 
 
 def _why_not(path: Path, file: QSaveFile) -> str:

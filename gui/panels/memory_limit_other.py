@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QDialog, QDialogButtonBox, QLineEdit, QVBoxLayout,
 from gui.widgets import Field
 
 _LEAST_GIB = 0.1
-_WIDTH = 320
+_WIDTH = 340
 
 
 class OtherSize(QDialog):
@@ -45,8 +45,11 @@ class OtherSize(QDialog):
         """Closes with a size; stays open with the reason where none was typed."""
         size = typed_gib(self.edit.text(), self._most_gib)
         if size is None:
-            wrong = f"“{self.edit.text().strip()}” is not such a size." if self.edit.text().strip() else ""
-            self.field.set_problem(f"{wrong} Type a number {_range(self._most_gib)}.".strip())
+            wanted = f"a number {_range(self._most_gib)}"
+            typed = self.edit.text().strip()
+            self.field.set_problem(f"“{typed}” is not {wanted}." if typed else f"Type {wanted}.")
+            # a label that wraps asks for its height only when the window is laid out anew
+            self.adjustSize()
             self.edit.selectAll()
             self.edit.setFocus()
             return

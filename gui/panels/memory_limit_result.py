@@ -196,6 +196,9 @@ def _told(view: SearchView | None) -> str:
     if view is None:
         return ""
     proofs = [(side, proof(side)) for side in view.sides]
-    several = len(view.sides) > 1
-    told = [f"{side.label}: {words}" if several else words for side, words in proofs if words]
+    is_one = len({words for _, words in proofs}) == 1
+    told = [f"{side.label}: {words}" for side, words in proofs if words]
+    if is_one:
+        # a single side, or the same for all of them
+        told = [words for _, words in proofs[:1] if words]
     return " ".join([part for part in (sentence(view), *told) if part])

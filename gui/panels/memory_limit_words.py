@@ -65,8 +65,7 @@ def progress(view: SearchView) -> str:
     busy = next((side for side in view.sides if side.trying is not None), None)
     if busy is None:
         return f"{trials}, getting ready"
-    doing = f" ({busy.doing})" if busy.doing else ""
-    return f"{trials}, trying {busy.trying:,} in {busy.label}{doing}"
+    return f"{trials}, trying {busy.trying:,} in {busy.label} ({busy.doing or 'starting a process'})"
 
 
 def menu_words(view: SearchView) -> str:

@@ -85,7 +85,7 @@ class RunsDelegate(QStyledItemDelegate):
         elif column is Column.MARKER:
             hollow = run.status is Status.QUEUED
             precision = self._model.line(row).glance.precision
-            draw_marker(painter, rect.toRectF().center(), precision, hollow=hollow)
+            draw_marker(painter, rect.toRectF().center(), precision, fill="hollow" if hollow else "full")
         elif column is Column.STATUS:
             self._paint_status(painter, rect, row, run, palette)
         elif column is Column.TAGS:

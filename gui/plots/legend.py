@@ -13,6 +13,7 @@ from engine.experiment import Precision
 from gui.fonts import font
 from gui.theme import theme
 from gui.widgets.markers import draw_marker, precision_pen
+from resources.looks import MarkFill
 
 _BASELINE, _MIDDLE = 14, 10
 _SKIPPED = "skipped step"
@@ -28,7 +29,7 @@ class Entry:
     name: str
     value: str
     extra: str = ""
-    is_hollow: bool = False
+    fill: MarkFill = "full"
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,7 @@ _FITS = (
     _Fit(12, 14, extras=False, name=160.0),
     _Fit(12, 14, extras=False, name=110.0),
     _Fit(12, 14, extras=False, name=72.0),
+    _Fit(12, 10, extras=False, name=44.0),
     _Fit(12, 10, extras=False, name=0.0),
 )
 
@@ -121,7 +123,7 @@ class LegendRow(QWidget):
             painter.setPen(precision_pen(entry.precision))
             painter.drawLine(QPointF(left, _MIDDLE), QPointF(left + fit.sample, _MIDDLE))
         middle = QPointF(left + fit.sample / 2, _MIDDLE)
-        draw_marker(painter, middle, entry.precision, 8, hollow=entry.is_hollow)
+        draw_marker(painter, middle, entry.precision, 8, fill=entry.fill)
         left += fit.sample + 8
         if fit.name:
             left = self._write(painter, left, _name(entry, fit), font(12), palette.text2) + 8

@@ -63,13 +63,14 @@ def memory_range(content: MemoryContent) -> MemoryRange:
     highest = max((gib for side in content.sides for _, gib in side.passed), default=0.0)
     reach = max((batch for side in content.sides for batch, _ in side.passed), default=0)
     failed = [batch for side in content.sides for batch in side.failed]
+    # what goes on now is in view, wherever that is
+    tried = max((side.trying for side in content.sides if side.trying is not None), default=0)
     if not reach:
         furthest = min(failed, default=0)
     else:
-        furthest = max([reach, *(batch for batch in failed if batch <= _FURTHEST * reach)])
-    tried = [side.trying for side in content.sides if side.trying is not None]
-    near = [batch for batch in tried if not reach or batch <= _FURTHEST * reach]
-    batches: float = max([furthest, *near])
+        near = _FURTHEST * max(reach, tried)
+        furthest = max([reach, *(batch for batch in failed if batch <= near)])
+    batches: float = max(furthest, tried)
     if content.shows_forecast and content.capacity_gib:
         limits = [_limit(side, content.capacity_gib) for side in content.sides]
         batches = max([batches, *(limit for limit in limits if not reach or limit <= _SOON * reach)])

@@ -190,7 +190,7 @@ class OverlayPlot(QFrame):
                 line.precision,
                 line.note if are_many and line.note else line.name,
                 number(value, decimals),
-                is_hollow=line.is_hollow,
+                fill=line.fill,
             )
             for line, value in zip(full, values, strict=True)
         ]

@@ -15,7 +15,8 @@ from engine.experiment import Precision
 from gui.plots.smoothing import Values
 from gui.plots.trace import Trace
 from gui.theme import theme
-from gui.widgets.markers import precision_pen
+from gui.widgets.markers import DOT, precision_pen
+from resources.looks import MarkFill
 
 Quantity = Literal["loss", "accuracy"]
 
@@ -29,8 +30,8 @@ _MARKERS = 5
 class Line:
     """One run. A further repeat of a side `is_repeat`: it is drawn dim, without markers or legend.
 
-    `note` tells sides of one precision apart where a word stands at the line's end; those after the first
-    have hollow markers.
+    `note` tells sides of one precision apart where a word stands at the line's end; their markers differ
+    in their `fill`.
     """
 
     key: str
@@ -39,7 +40,7 @@ class Line:
     traces: Mapping[Quantity, Trace]
     note: str = ""
     is_repeat: bool = False
-    is_hollow: bool = False
+    fill: MarkFill = "full"
 
 
 class LineItems:
@@ -48,8 +49,9 @@ class LineItems:
     def __init__(self, plot: pg.PlotItem, line: Line) -> None:
         self._plot, self._line = plot, line
         self._curve = pg.PlotCurveItem(antialias=True, connect="finite")
-        self._markers = pg.ScatterPlotItem()
-        self._items = (self._curve,) if line.is_repeat else (self._curve, self._markers)
+        self._markers, self._dots = pg.ScatterPlotItem(), pg.ScatterPlotItem()
+        marks = () if line.is_repeat else (self._markers,)
+        self._items = (self._curve, *marks, *((self._dots,) if line.fill == "dotted" else ()))
         for height, item in enumerate(self._items):
             item.setZValue(height + (0 if line.is_repeat else 1))
             plot.addItem(item, ignoreBounds=True)
@@ -63,11 +65,12 @@ class LineItems:
             return
         self._curve.setPen(precision_pen(precision, 2.0 if is_wide else 1.0))
         self._markers.setSymbol(look.symbol)
-        is_hollow = self._line.is_hollow
-        self._markers.setBrush(QColor(palette.bg1 if is_hollow else look.color))
-        self._markers.setPen(
-            pg.mkPen(look.color if is_hollow else palette.bg1, width=1.3 if is_hollow else 1)
-        )
+        is_full = self._line.fill == "full"
+        self._markers.setBrush(QColor(look.color if is_full else palette.bg1))
+        self._markers.setPen(pg.mkPen(palette.bg1 if is_full else look.color, width=1 if is_full else 1.3))
+        self._dots.setSymbol(look.symbol)
+        self._dots.setBrush(QColor(look.color))
+        self._dots.setPen(pg.mkPen(None))
 
     def show(self, x: Values, y: Values) -> None:
         """Draws these points, NaN where there is nothing."""
@@ -78,6 +81,8 @@ class LineItems:
         sizes = np.full(len(rows), _MARKER_SIZE)
         sizes[-1:] = _LAST_MARKER_SIZE
         self._markers.setData(x[rows], y[rows], size=sizes)
+        if self._line.fill == "dotted":
+            self._dots.setData(x[rows], y[rows], size=sizes * DOT)
 
     def remove(self) -> None:
         """Takes the items out of the plot."""

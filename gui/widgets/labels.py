@@ -79,6 +79,9 @@ class ElidedLabel(QLabel):
 
     def _shorten(self) -> None:
         shown = QFontMetrics(self.font()).elidedText(self._whole, Qt.TextElideMode.ElideRight, self.width())
+        if shown == "…" != self._whole:
+            # alone it says nothing
+            shown = ""
         if shown != self.text():
             self.setText(shown)
             self.setToolTip(self._whole if shown != self._whole else "")

@@ -1,4 +1,4 @@
-"""The markers of the precisions: circle, square, triangle and so on; filled, or hollow while queued."""
+"""The markers of the precisions: circle, square, triangle and so on; filled, hollow or with a dot inside."""
 
 from __future__ import annotations
 
@@ -8,6 +8,10 @@ from PySide6.QtWidgets import QWidget
 
 from engine.experiment import Precision
 from gui.theme import theme
+from resources.looks import MarkFill
+
+DOT = 0.45
+"""How large the mark inside of a dotted one is, as a part of it."""
 
 
 def marker_path(symbol: str, size: float) -> QPainterPath:
@@ -42,7 +46,7 @@ def draw_marker(
     precision: Precision,
     size: float = 8.0,
     *,
-    hollow: bool = False,
+    fill: MarkFill = "full",
     color: str | None = None,
 ) -> None:
     """Draws the precision's marker at `center`, in its own colour unless another is given."""
@@ -51,17 +55,21 @@ def draw_marker(
     painter.save()
     painter.setRenderHint(QPainter.RenderHint.Antialiasing)
     painter.translate(center)
-    if hollow:
+    if fill != "full":
         painter.setPen(QPen(ink, 1.3))
         painter.setBrush(Qt.BrushStyle.NoBrush)
         painter.drawPath(marker_path(look.symbol, size - 1.0))
-    else:
-        painter.fillPath(marker_path(look.symbol, size), ink)
+    if fill != "hollow":
+        painter.fillPath(marker_path(look.symbol, DOT * size if fill == "dotted" else size), ink)
     painter.restore()
 
 
 def marker_pixmap(
-    precision: Precision, size: int = 8, hollow: bool = False, ratio: float = 1.0, color: str | None = None
+    precision: Precision,
+    size: int = 8,
+    fill: MarkFill = "full",
+    ratio: float = 1.0,
+    color: str | None = None,
 ) -> QPixmap:
     """The marker on a transparent square 4 px wider than itself."""
     side = size + 4
@@ -69,7 +77,7 @@ def marker_pixmap(
     picture.setDevicePixelRatio(ratio)
     picture.fill(Qt.GlobalColor.transparent)
     painter = QPainter(picture)
-    draw_marker(painter, QPointF(side / 2, side / 2), precision, size, hollow=hollow, color=color)
+    draw_marker(painter, QPointF(side / 2, side / 2), precision, size, fill=fill, color=color)
     painter.end()
     return picture
 
@@ -88,21 +96,29 @@ def precision_pen(precision: Precision, width: float = 1.0, color: str | None = 
 class Marker(QWidget):
     """A precision's marker alone; its name must stand beside it."""
 
-    def __init__(self, precision: Precision, size: int = 8, parent: QWidget | None = None) -> None:
+    def __init__(
+        self,
+        precision: Precision,
+        size: int = 8,
+        parent: QWidget | None = None,
+        *,
+        fill: MarkFill = "full",
+    ) -> None:
         super().__init__(parent)
-        self._precision, self._size, self._hollow = precision, size, False
+        self._precision, self._size, self._fill = precision, size, fill
         self.setFixedSize(size + 4, size + 4)
         theme().changed.connect(self.update)
 
     def set_precision(self, precision: Precision, hollow: bool = False) -> None:
-        if (precision, hollow) != (self._precision, self._hollow):
-            self._precision, self._hollow = precision, hollow
+        fill: MarkFill = "hollow" if hollow else "full"
+        if (precision, fill) != (self._precision, self._fill):
+            self._precision, self._fill = precision, fill
             self.update()
 
     def paintEvent(self, event: QPaintEvent) -> None:
         painter = QPainter(self)
         center = QPointF(self.width() / 2, self.height() / 2)
-        draw_marker(painter, center, self._precision, self._size, hollow=self._hollow)
+        draw_marker(painter, center, self._precision, self._size, fill=self._fill)
         painter.end()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QWidget
 
 from gui.widgets.buttons import Button, IconButton
@@ -11,7 +12,12 @@ from gui.widgets.labels import label, set_text
 
 
 class Notice(QFrame):
-    """Hidden until it has something to say; a new message takes the place of the one before."""
+    """Hidden until it has something to say; a new message takes the place of the one before.
+
+    `dismissed`, after a person has answered or closed a message.
+    """
+
+    dismissed = Signal()
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -27,12 +33,12 @@ class Notice(QFrame):
         self._other.clicked.connect(self._act_otherwise)
         self._do_otherwise: Callable[[], None] | None = None
         close = IconButton("cross", "Close this message")
-        close.clicked.connect(self.hide)
-        row = QHBoxLayout(self)
+        close.clicked.connect(self._close)
+        self._row = row = QHBoxLayout(self)
         row.setContentsMargins(16, 8, 8, 8)
         row.setSpacing(12)
-        row.addWidget(self._text, 3)
-        row.addWidget(self._remedy, 2)
+        row.addWidget(self._text)
+        row.addWidget(self._remedy)
         row.addWidget(self._action)
         row.addWidget(self._other)
         row.addWidget(close)
@@ -54,6 +60,9 @@ class Notice(QFrame):
         set_text(self._text, text)
         set_text(self._remedy, remedy)
         self._remedy.setVisible(bool(remedy))
+        # the longer one gets the room, so that both wrap into as few lines as can be
+        self._row.setStretchFactor(self._text, max(1, len(text)))
+        self._row.setStretchFactor(self._remedy, max(1, len(remedy)))
         self._action.setVisible(do is not None)
         self._action.setText(action)
         self._action.setAccessibleName(action)
@@ -81,12 +90,18 @@ class Notice(QFrame):
         offered = ((self._action, self._do), (self._other, self._do_otherwise))
         return tuple(button.text() for button, do in offered if do is not None)
 
+    def _close(self) -> None:
+        self.hide()
+        self.dismissed.emit()
+
     def _act_otherwise(self) -> None:
         self.hide()
         if self._do_otherwise is not None:
             self._do_otherwise()
+        self.dismissed.emit()
 
     def _act(self) -> None:
         self.hide()
         if self._do is not None:
             self._do()
+        self.dismissed.emit()

@@ -11,6 +11,7 @@ from gui.fonts import font
 from gui.icons import draw_icon
 from gui.theme import theme
 from gui.widgets.markers import draw_marker
+from resources.looks import MarkFill
 
 _HEIGHT, _LOW = 36, 28
 
@@ -65,7 +66,8 @@ class PrecisionChip(QAbstractButton):
         middle = self.height() / 2
         ink = None if ticked else palette.text2 if self.isEnabled() else palette.off
         left, tick = (14, 22) if self._small else (18, 28)
-        draw_marker(painter, QPointF(left, middle), self.precision, 8, hollow=not ticked, color=ink)
+        fill: MarkFill = "full" if ticked else "hollow"
+        draw_marker(painter, QPointF(left, middle), self.precision, 8, fill=fill, color=ink)
         painter.setFont(font(12 if self._small else 13, 600 if ticked else 500))
         name_ink = palette.text if ticked else palette.text2
         painter.setPen(QColor(name_ink if self.isEnabled() else palette.off))

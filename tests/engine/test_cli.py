@@ -321,3 +321,4 @@ def test_a_run_that_cannot_be_read_does_not_hide_the_others(
     assert kept.id in shown.out and f"from tomorrow ({newer.id}) is left out." in shown.err
     status, told = answer(capsys, "show", newer.id)
     assert status == 1 and "cannot be read" in told["error"]["message"]
+    assert answer(capsys, "delete", newer.id[:9]) == (0, {"deleted": [newer.id]})

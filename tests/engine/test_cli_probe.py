@@ -29,12 +29,12 @@ def test_each_precision_has_its_largest_batch_and_its_trials(
     # threads gain nothing on trials so small, and wait for each other
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     sides = ["--precision", "fp32", "--precision", "bf16"]
-    status, found = answer(capsys, *SMALL, *sides, "--memory-gib", "0.05", "--granularity", "16")
+    status, found = answer(capsys, *SMALL, *sides, "--memory-gib", "0.05", "--granularity", "64")
     assert status == 0
     assert [each["precision"] for each in found["results"]] == ["fp32", "bf16"]
     for each in found["results"]:
-        assert each["verified"] and each["largest_batch"] % 16 == 0
-        assert each["first_failure"] == each["largest_batch"] + 16
+        assert each["verified"] and each["largest_batch"] % 64 == 0
+        assert each["first_failure"] == each["largest_batch"] + 64
         assert each["peak_mib"] <= each["budget_mib"] == pytest.approx(51.2)
         assert each["seconds"] > 0
         assert all({"batch_size", "fits", "peak_mib", "seconds"} <= set(trial) for trial in each["trials"])

@@ -12,12 +12,13 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
+import torch
 
 from engine.catalog import Catalog
 from engine.cli import main
@@ -102,6 +103,15 @@ def test_a_run_that_fails_is_saved_and_exits_1(capsys: Capture) -> None:
     assert run.problem.message == found["error"]["message"]
 
 
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    """For training within this process: threads gain nothing on steps so small, and wait for each other."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
 def start(*arguments: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-P", "-m", "engine", *arguments, "--json"],
@@ -127,11 +137,7 @@ def test_ctrl_c_stops_the_run_and_saves_what_was_trained() -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGINT to send to one process")
-def test_a_run_that_ctrl_c_stopped_is_resumed_to_its_end(
-    capsys: Capture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # for the resumed part too: threads gain nothing on steps so small, and wait for each other
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+def test_a_run_that_ctrl_c_stopped_is_resumed_to_its_end(capsys: Capture, one_thread: None) -> None:
     # saved when it is stopped alone: each save waits for the disk
     long = ["--steps", "5000", "--set", "checkpoint.last=true", "--set", "checkpoint.every=1000000"]
     process = start("run", "--preset", "hello-amp", *ON_CPU, *long)
@@ -140,12 +146,12 @@ def test_a_run_that_ctrl_c_stopped_is_resumed_to_its_end(
         process.send_signal(signal.SIGINT)
         stopped = json.loads(process.communicate(timeout=60)[0])
     assert stopped["status"] == "stopped" and 0 < stopped["summary"]["steps"] < 5_000
-    status, resumed = answer(capsys, "resume", stopped["id"][:6])
+    status, resumed = answer(capsys, "resume", stopped["id"][:6], *IN_A_THREAD)
     assert (status, resumed["id"], resumed["status"]) == (0, stopped["id"], "finished")
     assert resumed["summary"]["steps"] == 5_000
     with Store() as store:
         assert store.samples(stopped["id"])["step"].tolist() == list(range(1, 5_001))
-    assert answer(capsys, "resume", stopped["id"])[0] == 2
+    assert answer(capsys, "resume", stopped["id"], *IN_A_THREAD)[0] == 2
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGINT to send to one process")
@@ -178,12 +184,12 @@ def test_ctrl_c_that_comes_too_late_to_stop_the_catalog_still_trains_nothing(
 
 
 def test_catalog_and_doctor_answer(capsys: Capture) -> None:
-    status, catalog = answer(capsys, "catalog")
+    status, catalog = answer(capsys, "catalog", *IN_A_THREAD)
     assert status == 0
     assert catalog["devices"][-1]["name"] == "cpu"
     assert {"linear", "small-cnn", "resnet18"} <= {model["name"] for model in catalog["models"]}
     assert "fashion" in {dataset["name"] for dataset in catalog["datasets"]}
-    status, found = answer(capsys, "doctor")
+    status, found = answer(capsys, "doctor", *IN_A_THREAD)
     wrong = [check for check in found["checks"] if check["status"] == "problem"]
     assert status == (1 if wrong else 0) and ("error" in found) == bool(wrong)
 

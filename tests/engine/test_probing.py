@@ -66,20 +66,20 @@ def result_of(events: list[ProbeEvent]) -> ProbeResult:
 
 @pytest.mark.timeout(300)
 def test_the_answer_passed_the_next_one_failed_and_both_meet_the_budget(prober: Prober, store: Store) -> None:
-    # pictures so large that what each thread takes is little beside four of them
-    events = list(prober.probe(tiny(image_size=112, memory_cap_gib=0.25), granularity=4))
+    # pictures so large that what each thread takes is little beside eight of them
+    events = list(prober.probe(tiny(image_size=112, memory_cap_gib=0.25), granularity=8, margin_fraction=0.2))
     result = result_of(events)
     outcomes = {each.batch_size: each for each in result.trials}
     assert result.verified and result.bound_by == "memory"
     assert outcomes[result.largest_batch].fits and outcomes[result.largest_batch].steps >= 3
-    assert result.first_failure == result.largest_batch + 4
+    assert result.first_failure == result.largest_batch + 8
     assert outcomes[result.first_failure].cause == "memory"
     assert result.budget_mib == pytest.approx(0.25 * 1024)
     assert result.peak_mib is not None and 0.8 * result.budget_mib < result.peak_mib <= result.budget_mib
     assert result.recommended_batch is not None and result.recommended_batch < result.largest_batch
 
     started = events[0]
-    assert isinstance(started, ProbeStarted) and started.granularity == 4
+    assert isinstance(started, ProbeStarted) and started.granularity == 8
     begun = [event.batch_size for event in events if isinstance(event, TrialBegun)]
     assert begun == [event.trial.batch_size for event in events if isinstance(event, TrialEnded)]
     saved = store.probes.find(started.probe_id)
@@ -215,6 +215,14 @@ def test_the_search_goes_on_after_any_end_of_a_trial_and_tells_it_as_what_it_is(
     result = result_of(list(scripted(body).probe(tiny())))
     assert (result.largest_batch, result.first_failure) == (77, 78)
     assert (result.bound_by, result.verified) == (bound, verified)
+
+
+def test_a_crash_under_a_batch_that_was_refused_memory_is_one_of_memory_too(
+    scripted: Callable[[str], Prober],
+) -> None:
+    result = result_of(list(scripted("tried(batch, 'memory') if batch > 1 else os.abort()").probe(tiny())))
+    assert (result.largest_batch, result.first_failure, result.bound_by) == (0, 1, "memory")
+    assert result.note == "Not even one sample fits."
 
 
 KEEPS_MEMORY = "tried(batch, None if batch < 9 else 'memory', leaked=30.0)"

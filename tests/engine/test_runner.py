@@ -323,7 +323,8 @@ def test_a_stopped_run_resumed_in_a_real_worker_ends_as_one_that_never_stopped(s
         "checkpoint": {"last": True, "every": 10_000},
     }
     whole = store.add(experiment_from({**settings, "epochs": 40}))
-    list(Runner(store, launcher).run(whole.id))
+    with Launcher(Target.THREAD) as in_a_thread:
+        list(Runner(store, in_a_thread).run(whole.id))
     assert store.run(whole.id).status is Status.FINISHED
     expected = store.samples(whole.id)["loss"]
 

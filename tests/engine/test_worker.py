@@ -144,8 +144,8 @@ def test_what_a_library_prints_does_not_reach_the_protocol():
         import os, sys
         from engine.event_writer import EventWriter
         from engine.events import Heartbeat
-        from engine.worker import _take_private_streams
-        source, target = _take_private_streams()
+        from engine.private_streams import take_private_streams
+        source, target = take_private_streams()
         print("printed"); sys.stdout.flush()
         os.write(1, b"written to descriptor 1")
         assert sys.stdin.read() == "" and os.read(0, 10) == b""

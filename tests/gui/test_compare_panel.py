@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import combinations
 
 import pytest
-from PySide6.QtCore import QPointF, Qt
+from PySide6.QtCore import QPoint, QPointF, QRect, Qt
 from PySide6.QtGui import QDragEnterEvent, QDropEvent
 from PySide6.QtWidgets import (
     QAbstractButton,
@@ -21,7 +22,7 @@ from PySide6.QtWidgets import (
 from pytestqt.qtbot import QtBot
 
 from engine.events import Failed
-from engine.experiment import Experiment
+from engine.experiment import Experiment, Precision
 from engine.problem import Kind, Problem
 from engine.records.record import RunRecord
 from engine.records.store import Store
@@ -29,10 +30,12 @@ from gui.background import Background
 from gui.comparing import Comparing
 from gui.panels.compare import ComparePanel
 from gui.panels.compare_column import ComparisonColumn
+from gui.plots.bars import Bar, axis_end
 from gui.runs_mime import dragged_runs
 from gui.saved_runs import SavedRuns
 from gui.theme import theme
 from gui.widgets import Segmented
+from resources.looks import MARK_FILLS
 
 Trained = Callable[..., RunRecord]
 
@@ -229,12 +232,71 @@ class TestWhereItComesFrom:
         found = [(one.precision.value, one.step.recipe) for one in missing]
         assert found == [("bf16", "plain"), ("fp32", "fast")]
 
+    def test_what_is_queued_already_is_not_offered_again(
+        self, qtbot: QtBot, workspace: Workspace, trained: Trained
+    ) -> None:
+        workspace.show(trained("fp32", 1_000.0), trained("bf16", 4_500.0, settings=FAST))
+        with qtbot.waitSignal(workspace.panel.missing_wanted) as asked:
+            workspace.press("Queue the 2 missing runs")
+        (missing,) = asked.args or ()
+        workspace.panel.set_awaited(frozenset(missing[:1]))
+        with qtbot.waitSignal(workspace.panel.missing_wanted) as asked:
+            workspace.press("Queue the missing run")
+        assert asked.args == [missing[1:]]
+        workspace.panel.set_awaited(frozenset(missing))
+        assert not workspace.button("Queued").isEnabled()
+
     def test_what_fills_the_gap_is_found_among_all_saved_runs(
         self, workspace: Workspace, trained: Trained
     ) -> None:
         trained("bf16", 1_500.0)
         workspace.show(trained("fp32", 1_000.0), trained("bf16", 4_500.0, settings=FAST))
         assert "1.50× precision alone" in workspace.words
+
+
+class TestWhatWasTrained:
+    @staticmethod
+    def lines(workspace: Workspace) -> list[QLabel]:
+        labels = workspace.panel.headline.findChildren(QLabel)
+        return [one for one in labels if one.isVisible() and "warm-up excluded" in one.text()]
+
+    def test_it_stands_beside_a_short_doubt_or_begins_a_row_where_the_headline_does(
+        self, workspace: Workspace, trained: Trained
+    ) -> None:
+        workspace.window.resize(1_600, 700)
+        workspace.show(trained("fp32", 880.0), trained("fp16", 900.0))
+        (alone,) = self.lines(workspace)
+        assert alone.mapTo(workspace.panel.headline, QPoint()).x() == 0
+        workspace.show(trained("fp32", 880.0), trained("fp16", 900.0, speed_note="slow"))
+        (beside,) = self.lines(workspace)
+        doubt = next(
+            one for one in workspace.panel.findChildren(QLabel) if one.text().startswith("Not clean")
+        )
+        places = [one.mapTo(workspace.panel.headline, QPoint()) for one in (doubt, beside)]
+        assert places[0].y() == places[1].y() and places[0].x() < places[1].x()
+
+    def test_no_line_lies_on_another_when_the_room_changes_with_the_words(
+        self, qtbot: QtBot, workspace: Workspace, trained: Trained
+    ) -> None:
+        fast = trained("bf16", 4_500.0, settings=FAST, speed_note=BUSY)
+        workspace.show(trained("fp32", 1_000.0, speed_note=BUSY), fast)
+        with qtbot.waitSignal(workspace.panel.missing_wanted) as asked:
+            workspace.press("Queue the 2 missing runs")
+        (missing,) = asked.args or ()
+        headline = workspace.panel.headline
+
+        def is_readable() -> bool:
+            lines = [one for one in headline.findChildren(QLabel) if one.isVisible() and one.text()]
+            places = [QRect(one.mapTo(headline, QPoint()), one.size()) for one in lines]
+            return not any(one.intersects(other) for one, other in combinations(places, 2))
+
+        for width in range(1_320, 1_400, 10):
+            workspace.window.resize(width, 700)
+            qtbot.waitUntil(is_readable)
+            for awaited in ((), missing):
+                workspace.panel.set_awaited(frozenset(awaited))
+            workspace.window.resize(width - 10, 700)
+            qtbot.waitUntil(is_readable)
 
 
 class TestChoices:
@@ -297,6 +359,39 @@ class TestChoices:
     def test_where_all_have_one_recipe_none_is_named(self, workspace: Workspace, trained: Trained) -> None:
         workspace.show(trained("fp32", 1_000.0), trained("bf16", 1_500.0))
         assert "plain" not in workspace.words
+
+
+class TestBars:
+    def test_a_whisker_that_dwarfs_the_bars_is_cut(self) -> None:
+        bars = [
+            Bar(Precision.FP32, "FP32", "", 100.0, (10.0, 9_000.0)),
+            Bar(Precision.BF16, "BF16 AMP", "", 200.0, (190.0, 210.0)),
+        ]
+        assert axis_end(bars) == 300.0
+        assert axis_end(bars[1:]) == 210.0
+
+    def test_where_no_run_has_a_speed_the_panel_says_why(
+        self, workspace: Workspace, trained: Trained
+    ) -> None:
+        workspace.show(*(trained(one, None, speed_note=NO_SPEED) for one in ("fp32", "fp16")))
+        chart = workspace.panel.bars.chart
+        assert chart.accessibleName() == f"None of these runs has a speed. {NO_SPEED}"
+        assert not chart.grab().isNull()
+
+    def test_sides_of_one_precision_have_marks_of_their_own_everywhere(
+        self, workspace: Workspace, trained: Trained
+    ) -> None:
+        recipes = ("plain", "fast", "channels_last")
+        workspace.show(*(trained("fp16", 100.0, settings={"step": {"recipe": one}}) for one in recipes))
+        assert [bar.fill for bar in workspace.panel.bars.chart.bars()] == list(MARK_FILLS)
+        assert [entry.fill for entry in workspace.panel.curves.entries()] == list(MARK_FILLS)
+        assert [bar.is_fast for bar in workspace.panel.bars.chart.bars()] == [False, True, False]
+
+    def test_the_headline_first_speaks_of_a_side_that_has_a_speed(
+        self, workspace: Workspace, trained: Trained
+    ) -> None:
+        workspace.show(trained("fp32", 880.0), trained("fp16", 1_663.0), trained("bf16", None))
+        assert "FP16 AMP trained 1.89 times as fast as FP32" in workspace.words
 
 
 class TestFigures:

@@ -82,6 +82,15 @@ def test_what_is_there_is_replaced_only_when_a_person_says_so(
     assert json.loads(target.read_text(encoding="utf-8"))
 
 
+def test_the_files_that_go_with_it_are_named(desk: Desk, pair: Order, tmp_path: Path) -> None:
+    desk.exporting.write(pair, tmp_path / "runs.csv")
+    desk.settle()
+    assert (
+        desk.notice.text() == "Wrote 2 runs to runs.csv, with runs-runs.csv and runs-summary.csv beside it."
+    )
+    assert len(list(tmp_path.glob("runs*.csv"))) == 3
+
+
 def test_what_goes_wrong_is_one_sentence(desk: Desk, pair: Order, tmp_path: Path) -> None:
     desk.exporting.write(pair, tmp_path / "gone" / "report.html")
     desk.settle()

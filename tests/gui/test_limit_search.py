@@ -89,10 +89,13 @@ def test_a_search_runs_in_the_window_is_opened_again_and_deleted(
     monkeypatch.setattr("gui.limit_search.may_delete_search", answer("delete", True))
     window.setup.use_settings(LINEAR)
     qtbot.mouseClick(window.setup.form.find_max, Qt.MouseButton.LeftButton)
+    window.setup.foot.run_button.setFocus()
     assert window.workspace == "memory"
     assert window.setup.run_action.text() == "Find limit for FP32"
     searches = window.experiments.searches
     qtbot.waitUntil(lambda: searches.running is not None, timeout=WAIT_MS)
+    focused = window.focusWidget()
+    assert focused is window.memory_limit.stop, "the next press of Space must not queue the same again"
     assert "at work" in window.top_bar._tabs["memory"].accessibleName()
     assert not window.setup.run_action.isEnabled() and window.setup.queue_action.isEnabled()
     assert not window.close() and asked == ["stop"], "closing asks while a search goes on"

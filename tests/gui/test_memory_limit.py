@@ -151,7 +151,7 @@ def test_what_is_tried_now_is_told_with_what_its_worker_does() -> None:
     view = begun(Precision.FP32)
     assert progress(view) == "waits for its turn"
     view = searched(view, 0, 2).after(0, TrialBegun(batch_size=320))
-    assert progress(view) == "2 trials, trying 320 in FP32"
+    assert progress(view) == "2 trials, trying 320 in FP32 (starting a process)"
     view = view.after(0, Phase(name=PhaseName.COMPILING))
     assert progress(view).endswith("(compiling)")
 
@@ -210,6 +210,13 @@ def test_a_search_that_could_not_be_made_says_why(panel: MemoryLimitPanel) -> No
     view = begun(Precision.FP32).after(0, Failed(problem=problem))
     panel.show_search(replace(view, is_live=False))
     assert panel.result.text() == "The folder is gone."
+
+
+def test_what_keeps_every_precision_from_being_searched_is_said_once(panel: MemoryLimitPanel) -> None:
+    view = begun(Precision.FP32, Precision.FP16)
+    failed = Failed(problem=Problem(kind=Kind.REQUEST, message="granularity is 9.", remedy="Lower it."))
+    panel.show_search(view.after(0, failed).after(1, failed))
+    assert panel.result.text() == "granularity is 9."
 
 
 def test_a_saved_search_reads_as_it_did(panel: MemoryLimitPanel) -> None:
@@ -294,7 +301,7 @@ def test_what_is_no_size_is_refused_in_words_and_stays_to_be_mended(
     with qtbot.assertNotEmitted(panel.card_chosen):
         dialog.accept()
     assert dialog.isVisible() and dialog.edit.text() == typed
-    assert (dialog.field.problem() or "").endswith("Type a number from 0.1 to 139.8.")
+    assert (dialog.field.problem() or "").endswith(" a number from 0.1 to 139.8.")
     dialog.edit.setText("12")
     assert dialog.field.problem() is None
     dialog.reject()
@@ -323,6 +330,16 @@ def test_the_trials_are_saved_with_their_figures_in_full(panel: MemoryLimitPanel
     assert rows[2]["cause"] == "memory" and rows[2]["peak_mib"] == ""
 
 
+def test_what_was_copied_or_saved_is_said(panel: MemoryLimitPanel, qtbot: QtBot, tmp_path: Path) -> None:
+    panel.show_search(both())
+    with qtbot.waitSignal(panel.exported) as copied:
+        panel.export.copy()
+    assert copied.args == ["The table is on the clipboard."]
+    with qtbot.waitSignal(panel.exported) as saved:
+        panel.export.save_csv(tmp_path / "trials.csv")
+    assert saved.args == ["Saved as trials.csv."]
+
+
 def test_the_chart_is_saved_larger_than_it_is_shown(panel: MemoryLimitPanel, tmp_path: Path) -> None:
     panel.show_search(both())
     panel.export.save_png(tmp_path / "chart.png")
@@ -341,6 +358,21 @@ def test_a_file_that_cannot_be_written_is_told_and_leaves_nothing(
             save(tmp_path / "no such folder" / "file")
         assert failed.args[0].startswith("'file' could not be written there")
     assert list(tmp_path.glob("no*")) == []
+
+
+def test_the_newest_trial_is_in_sight_until_a_person_looks_at_others(
+    panel: MemoryLimitPanel, qtbot: QtBot
+) -> None:
+    panel.resize(1100, 480)
+    bar = panel.trials.view.verticalScrollBar()
+    panel.show_search(searched(begun(Precision.FP32, Precision.FP16), 0))
+    panel.show_search(both())
+    qtbot.waitUntil(lambda: bar.maximum() > 0 and bar.value() == bar.maximum())
+    panel.resize(1100, 440)
+    qtbot.waitUntil(lambda: bar.value() == bar.maximum())
+    bar.setValue(1)
+    panel.trials.show_view(both())
+    assert bar.value() == 1
 
 
 def test_a_narrow_table_cuts_no_words_and_hides_no_column(panel: MemoryLimitPanel) -> None:
@@ -446,6 +478,12 @@ def test_settings_of_the_panel_survive_and_what_is_typed_is_read(panel: MemoryLi
     other.granularity_box.setEditText("")
     assert other.granularity() == 1
     other.deleteLater()
+
+
+def test_the_batch_in_trial_is_in_view_however_far_it_is() -> None:
+    passed = ((8, 0.02), (32, 0.03))
+    side = MemorySide(Precision.FP32, "FP32", passed=passed, failed=(9_000,), trying=637)
+    assert 637 < memory_range(MemoryContent(sides=(side,), capacity_gib=0.25)).batches < 1_000
 
 
 def test_a_trial_that_failed_stands_over_the_limit_and_in_view() -> None:

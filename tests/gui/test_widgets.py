@@ -28,6 +28,7 @@ from gui.widgets import (
     precision_pen,
 )
 from gui.widgets.notice import Notice
+from resources.looks import MARK_FILLS
 
 
 def pixel(widget: QWidget, place: QPoint) -> QColor:
@@ -192,16 +193,17 @@ def test_buttons_have_names_and_tooltips_and_follow_the_theme(qtbot: QtBot) -> N
 
 
 @pytest.mark.parametrize("precision", list(Precision))
-def test_markers_are_filled_or_hollow_in_the_precisions_colour(qtbot: QtBot, precision: Precision) -> None:
+def test_markers_are_filled_hollow_or_dotted_in_the_precisions_colour(
+    qtbot: QtBot, precision: Precision
+) -> None:
     color = QColor(theme().palette.look(precision).color)
     for size in (8, 12):
-        filled, hollow = (
-            marker_pixmap(precision, size).toImage(),
-            marker_pixmap(precision, size, True).toImage(),
-        )
+        filled, hollow, dotted = (marker_pixmap(precision, size, fill).toImage() for fill in MARK_FILLS)
         middle = QPoint(filled.width() // 2, filled.height() // 2)
         assert filled.pixelColor(middle) == color
         assert hollow.pixelColor(middle).alpha() < 32
+        assert dotted.pixelColor(middle).alpha() > 128
+        assert len({bytes(one.constBits()) for one in (filled, hollow, dotted)}) == len(MARK_FILLS)
     for widget in (Marker(precision), LineSample(precision)):
         qtbot.addWidget(widget)
         assert not widget.grab().isNull()

@@ -11,6 +11,7 @@ import torch
 from engine.catalog import DeviceEntry
 from engine.problem import ProblemError, request_problem
 from engine.training.measuring.memory import status_bytes
+from engine.training.measuring.returned_memory import memory_given_back
 
 _GIB = 2**30
 CAPPED_CPU_NOTE = "Under a memory cap the speed of a CPU run is not representative, so it is left out."
@@ -46,7 +47,7 @@ def memory_cap(device: torch.device, cap_gib: float | None) -> Iterator[None]:
         finally:
             torch.cuda.set_per_process_memory_fraction(before, device)
     else:
-        with _data_limit(int(cap_gib * _GIB)):
+        with memory_given_back(), _data_limit(int(cap_gib * _GIB)):
             yield
 
 

@@ -51,5 +51,5 @@ def _too_short(blocks: int, block_steps: int, warmup_steps: int) -> str:
     counted = "no whole block" if blocks == 0 else f"only {blocks} whole block{'s' if blocks > 1 else ''}"
     return (
         f"The run was too short to measure: {counted} of {block_steps:,} steps after {warmup_steps:,} "
-        f"warm-up steps, and a speed needs {LEAST_BLOCKS}."
+        f"warm-up step{'' if warmup_steps == 1 else 's'}, and a speed needs {LEAST_BLOCKS}."
     )

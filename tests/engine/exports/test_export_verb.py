@@ -39,7 +39,7 @@ def test_it_writes_a_pair_of_runs(
     assert "BF16 AMP trained 1.50 times as fast" in (tmp_path / "x.md").read_text()
     assert capsys.readouterr().out == f"Wrote 2 runs to {tmp_path / 'x.md'}.\n"
     assert main(["export", *ids, "--to", str(tmp_path / "x.tex"), "--baseline", ids[1], "--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == {"to": str(tmp_path / "x.tex"), "runs": ids}
+    assert json.loads(capsys.readouterr().out) == {"to": str(tmp_path / "x.tex"), "runs": ids[::-1]}
 
 
 def test_what_is_there_stays_unless_force_is_given(
@@ -62,7 +62,7 @@ def test_what_is_there_stays_unless_force_is_given(
         ("x", "has no ending that names a format"),
         ("folder", "is a folder"),
         ("none/x.pdf", "There is no folder"),
-        (f"{'n' * 300}.pdf", "is too long"),
+        (f"{'n' * 300}.csv", "is too long"),
     ],
 )
 def test_a_path_that_will_not_do_is_answered_in_a_sentence(

@@ -15,7 +15,9 @@ from engine.exports.content import Content, content_of
 from engine.exports.drawing import Box, Stroke
 from engine.exports.formats import export
 from engine.exports.pictures import picture, write_png, write_svg
+from engine.exports.side_looks import side_looks
 from engine.records.store import Store
+from resources.looks import MARK_FILLS
 
 Trained = Callable[..., str]
 SVG = "{http://www.w3.org/2000/svg}"
@@ -50,6 +52,15 @@ def test_png_is_sharp_and_says_what_it_shows(hostile: Content, tmp_path: Path) -
         # the baseline's blue and the other's orange are there
         colours = {colour for _count, colour in shot.getcolors(1_000_000) or ()}
     assert {(0x00, 0x64, 0xA6), (0xBF, 0x57, 0x00)} <= colours
+
+
+def test_sides_of_one_precision_are_told_apart_by_their_marks(exports_store: Store, trained: Trained) -> None:
+    ids = [trained("fp16", step={"recipe": recipe}) for recipe in ("plain", "fast", "channels_last")]
+    sides = content_of(exports_store, ids).comparison.sides
+    looks = [side_looks(sides)[side.id] for side in sides]
+    assert [look.fill for look in looks] == list(MARK_FILLS)
+    assert len({look.mark(0, 0, 8) for look in looks}) == len(looks)
+    assert len({(look.ink, look.symbol, look.dash) for look in looks}) == 1
 
 
 def test_a_whisker_that_dwarfs_the_bars_is_cut(exports_store: Store, trained: Trained) -> None:

@@ -52,6 +52,22 @@ def test_repeats_are_one_side_with_an_interval(exports_store: Store, trained: Tr
     assert any("Repeats are runs in processes of their own" in sentence for sentence in report.method)
 
 
+def test_the_baseline_comes_first_in_whatever_order_the_runs_are_given(
+    exports_store: Store, trained: Trained
+) -> None:
+    fp16, first, bf16, second = (
+        trained(precision, seed=seed)
+        for precision, seed in (("fp16", 0), ("fp32", 0), ("bf16", 0), ("fp32", 1))
+    )
+    ids = [fp16, first, bf16, second]
+    report = report_of(content_of(exports_store, ids))
+    assert [side.title for side in report.sides] == ["FP32", "FP16 AMP", "BF16 AMP"]
+    assert [line.id for line in report.runs] == [first, second, fp16, bf16]
+    assert all(line.cells[0].beside == "" for line in report.figures)
+    chosen = report_of(content_of(exports_store, ids, bf16))
+    assert [side.title for side in chosen.sides] == ["BF16 AMP", "FP16 AMP", "FP32"]
+
+
 def test_a_run_alone_is_no_baseline(exports_store: Store, trained: Trained) -> None:
     report = report_of(content_of(exports_store, [trained("fp16")]))
     assert report.answers[0].sentence.startswith("FP16 AMP trained 1,000 samples a second")

@@ -107,7 +107,7 @@ def test_other_machines_and_versions_are_told(
 def test_settings_that_matter_are_told(record: Record) -> None:
     other = FP16.model_copy(update={"optimizer": Optimizer(learning_rate=0.1)})
     found = doubts(record(1, FP32, **SPEED), record(2, other, **SPEED))
-    assert only(found) == ("setting", "FP16 AMP and FP32 differ in learning rate: 0.1 against 0.001.")
+    assert only(found) == ("setting", "Unlike the baseline in learning rate: 0.1 against 0.001.")
 
 
 def test_what_is_compared_and_what_does_not_matter_is_no_doubt(record: Record) -> None:

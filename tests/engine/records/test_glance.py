@@ -61,11 +61,11 @@ def test_settings_of_another_version_have_the_key_of_this_one(path: Path, store:
 
 
 def test_damaged_settings_are_told_when_they_are_asked_for(path: Path, store: Store) -> None:
-    store.add(Experiment())
+    run_id = store.add(Experiment()).id
     with sqlite3.connect(path) as connection:
         connection.execute("UPDATE runs SET experiment = '{\"batch_size\": 0}'")
     connection.close()
-    (run,) = store.runs()
+    run = store.run(run_id)
     with pytest.raises(ProblemError, match="batch_size"):
         run.to_dict()
     with pytest.raises(ValueError, match="model"):

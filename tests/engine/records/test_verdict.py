@@ -198,3 +198,13 @@ def test_pictures_and_texts_have_no_common_speed(record: Record) -> None:
     found = compare([Evidence(run, np.ones(9), ()) for run in (picture, text)], picture.id).report(text.id)
     assert found.verdict.speedup is None
     assert "cannot be compared in speed: a sample is not the same thing to both." in found.verdict.sentence
+
+
+def test_no_reason_is_taken_from_a_batch_that_the_precision_was_not_measured_at(record: Record) -> None:
+    base = record(1, Experiment(), samples_per_second=1_000.0, environment=GPU)
+    larger = Experiment(precision=Precision.FP16, batch_size=70)
+    side = record(2, larger, samples_per_second=2_000.0, environment=GPU)
+    corner = record(3, Experiment(precision=Precision.FP16), samples_per_second=1_000.0, environment=GPU)
+    evidence = [Evidence(run, np.ones(9), ()) for run in (base, side)]
+    verdict = compare(evidence, base.id, others=[corner]).report(side.id).verdict
+    assert "1.00 times as fast from the precision" in verdict.sentence and verdict.reason is None

@@ -12,9 +12,13 @@ from engine.events import Event, Finished, Phase
 from engine.experiment import Experiment, layered
 from engine.probe_events import Tried
 from engine.problem import Kind, ProblemError
+from engine.training.catalog import read_catalog
 from engine.training.control import Control
+from engine.training.data.batches import Batch
 from engine.training.measuring.data_segment import DataSegment
-from engine.training.trial import LEAST_STEPS, try_batch
+from engine.training.prepare import Plan
+from engine.training.run import Run
+from engine.training.trial import LEAST_STEPS, _validated_in_short, try_batch
 
 TINY: dict[str, Any] = {
     "model": "small-cnn",
@@ -51,6 +55,28 @@ def test_a_batch_that_fits_has_trained_for_three_whole_steps_however_short_the_r
 def test_steps_are_whole_where_batches_are_accumulated_and_the_epoch_ends_with_a_smaller_one() -> None:
     found = tried(samples=41, batch_size=10, step={"gradient_accumulation": 2, "clip_norm": 1.0}, steps=9)
     assert found.trial.fits and found.trial.steps >= LEAST_STEPS
+
+
+def test_what_a_run_of_several_epochs_goes_through_is_gone_through(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[int] = []
+    train_on = Run.train_on
+
+    def noted(run: Run, group: list[Batch]) -> None:
+        sizes.append(sum(len(targets) for _, targets in group))
+        train_on(run, group)
+
+    monkeypatch.setattr(Run, "train_on", noted)
+    assert tried(samples=40, steps=9).trial.fits
+    assert sizes == [16, 16, 8, 16, 8, 16], "the smaller group of an epoch, and whole steps after it"
+
+
+def test_the_validation_is_made_with_the_sizes_of_its_batches() -> None:
+    settings = layered(
+        TINY, {"dataset": "fashion", "image_size": None, "num_classes": None, "batch_size": 300}
+    )
+    plan = Plan(Experiment.model_validate(settings), read_catalog())
+    assert plan.facts.validation_samples == 1_000
+    assert _validated_in_short(plan).validation.limit == 300 + 1_000 % 300
 
 
 def test_a_single_sample_left_over_is_no_matter_of_memory() -> None:

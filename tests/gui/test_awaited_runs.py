@@ -1,0 +1,59 @@
+"""Runs that were queued for a comparison: awaited until they have finished, failed or been taken back."""
+
+from __future__ import annotations
+
+import pytest
+from pytestqt.qtbot import QtBot
+
+from engine.events import Failed, Finished, Summary
+from engine.experiment import Experiment
+from engine.problem import Kind, Problem
+from engine.records.record import RunRecord
+from engine.records.store import Store
+from gui.awaited_runs import AwaitedRuns
+from gui.saved_runs import SavedRuns
+
+
+@pytest.fixture
+def queued(saved: Store) -> RunRecord:
+    return saved.add(Experiment.model_validate({"precision": "bf16"}))
+
+
+@pytest.fixture
+def runs(saved: Store, queued: RunRecord) -> SavedRuns:
+    runs = SavedRuns(saved)
+    runs.reload()
+    return runs
+
+
+def test_a_run_that_finishes_arrives_once(
+    qtbot: QtBot, saved: Store, queued: RunRecord, runs: SavedRuns
+) -> None:
+    awaited, arrived = AwaitedRuns(runs), list[tuple[str, frozenset[str]]]()
+    awaited.arrived.connect(lambda run_id, beside: arrived.append((run_id, beside)))
+    awaited.add([queued.id], ["a", "b"])
+    saved.begin(queued.id)
+    runs.refresh(queued.id)
+    assert awaited.experiments() == {queued.experiment} and not arrived
+    saved.record(queued.id, [Finished(summary=Summary(steps=1, seconds=1.0))])
+    for _ in range(2):
+        runs.refresh(queued.id)
+    assert awaited.experiments() == frozenset()
+    assert arrived == [(queued.id, {"a", "b"})]
+
+
+@pytest.mark.parametrize("is_withdrawn", [True, False])
+def test_one_that_comes_to_nothing_can_be_asked_for_again(
+    qtbot: QtBot, saved: Store, queued: RunRecord, runs: SavedRuns, is_withdrawn: bool
+) -> None:
+    awaited = AwaitedRuns(runs)
+    awaited.add([queued.id], ["a"])
+    with qtbot.assertNotEmitted(awaited.arrived), qtbot.waitSignal(awaited.changed):
+        if is_withdrawn:
+            runs.withdraw(queued.id)
+        else:
+            saved.begin(queued.id)
+            problem = Problem(kind=Kind.OUT_OF_MEMORY, message="The card is full.", remedy="Take less.")
+            saved.record(queued.id, [Failed(problem=problem)])
+            runs.refresh(queued.id)
+    assert awaited.experiments() == frozenset()
