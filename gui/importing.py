@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QEvent, QMimeData, QObject, Signal
 from PySide6.QtGui import QDropEvent
 from PySide6.QtWidgets import QWidget
 
-from engine.archives.reader import Imported, import_archive
 from engine.problem import Problem
 from engine.records.store import Store
 from gui import file_questions
 from gui.background import Background
 from gui.widgets.notice import Notice
+
+if TYPE_CHECKING:
+    from engine.archives.reader import Imported
 
 
 class Importing(QObject):
@@ -47,6 +50,9 @@ class Importing(QObject):
         store_path = self._store_path
 
         def work() -> Imported:
+            # the checks of an archive are not needed for the window to start
+            from engine.archives.reader import import_archive
+
             with Store(store_path) as store:
                 return import_archive(store, path)
 

@@ -11,11 +11,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib import resources
-from typing import Literal
-
-from PIL import ImageFont
+from typing import TYPE_CHECKING, Literal
 
 from resources.looks import MarkFill, Palette
+
+if TYPE_CHECKING:
+    from PIL import ImageFont
 
 Point = tuple[float, float]
 Anchor = Literal["start", "middle", "end"]
@@ -168,6 +169,8 @@ _MEASURED_AT = 64
 
 @lru_cache(maxsize=8)
 def _font(weight: int) -> ImageFont.FreeTypeFont:
+    from PIL import ImageFont  # the window takes markers from here, and no words
+
     with resources.as_file(resources.files("resources") / "fonts" / font_file(weight)) as file:
         return ImageFont.truetype(str(file), _MEASURED_AT, layout_engine=ImageFont.Layout.BASIC)
 

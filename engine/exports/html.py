@@ -22,8 +22,9 @@ from engine.exports.curve_chart import furthest
 from engine.exports.curves import Curve
 from engine.exports.drawing import Drawing
 from engine.exports.phrases import phrases
+from engine.exports.printable import printable
 from engine.exports.report import Answer, report_of, untold_words
-from engine.exports.svg import printable, svg
+from engine.exports.svg import svg
 from engine.records.sides import Side
 from resources.looks import DARK, LIGHT, Palette
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from xml.sax.saxutils import escape, quoteattr
 
 from engine.exports.drawing import Box, Dot, Drawing, Fill, Point, Shape, Stroke, Words
+from engine.exports.printable import printable
 
 FAMILY = "Inter, 'Noto Sans', 'DejaVu Sans', system-ui, sans-serif"
 
@@ -28,29 +29,6 @@ def svg(
         f' role="img" aria-label={quoteattr(printable(drawing.description))} font-family="{FAMILY}"{more}>\n'
         f"{body}\n</svg>"
     )
-
-
-def printable(text: str) -> str:
-    """The text without what no page can show: control characters, lone surrogates, turns of direction.
-
-    The last would write the rest of a sentence backwards where a name begins one and does not end it.
-    """
-    return "".join(one if _is_allowed(ord(one)) else "\N{REPLACEMENT CHARACTER}" for one in text)
-
-
-def _is_allowed(code: int) -> bool:
-    if code < 0x20:
-        return code in (0x9, 0xA, 0xD)
-    return not any(first <= code <= last for first, last in _NOT_SHOWN)
-
-
-_NOT_SHOWN = (
-    (0x7F, 0x9F),
-    (0x202A, 0x202E),
-    (0x2066, 0x2069),
-    (0xD800, 0xDFFF),
-    (0xFFFE, 0xFFFF),
-)
 
 
 def _element(shape: Shape, colour: Callable[[str], str]) -> str:
