@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
 from engine.catalog import Catalog
+from engine.contact_sheet import MOST_BYTES, MOST_SIDE, MOST_TILES, ContactSheet
 from engine.experiment import Experiment
 from engine.memory_lines import MemoryLine
 from engine.probe_events import Tried as Tried
@@ -166,6 +167,25 @@ class Started(_Message):
     resumed_step: int | None = None
 
 
+class Pictures(_Message):
+    """Some of the pictures that are trained on, told before the first step where they are known.
+
+    As `engine.contact_sheet.ContactSheet` describes them; on the line the JPEG is in base64.
+    """
+
+    model_config = ConfigDict(ser_json_bytes="base64", val_json_bytes="base64")
+
+    event: Literal["pictures"] = "pictures"
+    jpeg: Annotated[bytes, Field(min_length=1, max_length=MOST_BYTES)]
+    side: Annotated[int, Field(ge=1, le=MOST_SIDE)]
+    count: Annotated[int, Field(ge=1, le=MOST_TILES)]
+
+    @property
+    def sheet(self) -> ContactSheet:
+        """The pictures as a sheet; only its `tiles` tell whether it is whole."""
+        return ContactSheet(self.jpeg, self.side, self.count)
+
+
 class PhaseName(StrEnum):
     DOWNLOADING = "downloading"
     BUILDING = "building"
@@ -297,6 +317,7 @@ Event = (
     | Diagnosis
     | ForecastMade
     | Started
+    | Pictures
     | Phase
     | Samples
     | Epoch

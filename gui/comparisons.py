@@ -11,6 +11,7 @@ from PySide6.QtWidgets import QWidget
 
 from engine.experiment import Experiment
 from engine.problem import ProblemError
+from engine.records.record import RunRecord, Status
 from engine.records.sides import recipe_words
 from gui.awaited_runs import AwaitedRuns
 from gui.background import Background
@@ -84,6 +85,7 @@ class Comparisons(QObject):
     def _connect(self, panel: ComparePanel) -> None:
         self.comparing.problem.connect(self.problem)
         panel.missing_wanted.connect(self._queue)
+        panel.newest_wanted.connect(self._tick_newest)
         panel.runs_dropped.connect(lambda run_ids: self._tick((*self._runs.checked(), *run_ids)))
         self._column.export.wanted.connect(self.export)
         self._column.export.drag_wanted.connect(
@@ -93,10 +95,11 @@ class Comparisons(QObject):
         self._runs.checked_changed.connect(lambda _run_ids: self.show_ticked())
         self._runs.export_asked.connect(lambda run_ids: self.exporting.ask("any", Order(tuple(run_ids))))
         self._experiments.runs.run_changed.connect(self._show_change)
+        self._experiments.runs.list_changed.connect(self._count)
         self._awaited.changed.connect(lambda: panel.set_awaited(self._awaited.experiments()))
         self._awaited.arrived.connect(self._take_in)
         self.importing.imported.connect(self._experiments.runs.reload)
-        self.importing.compare_wanted.connect(self._compare)
+        self.importing.compare_wanted.connect(self.compare)
 
     def _order(self, form: str) -> Order:
         run_ids, headline = self.comparing.run_ids(), self._column.headline()
@@ -110,11 +113,27 @@ class Comparisons(QObject):
     def _tick(self, run_ids: Iterable[str]) -> None:
         self._runs.set_checked(tuple(dict.fromkeys(run_ids)))
 
-    def _compare(self, run_ids: tuple[str, ...]) -> None:
+    def _count(self) -> None:
+        self._panel.set_saved(len(self._trained()))
+
+    def _trained(self) -> list[RunRecord]:
+        """The runs that have begun, newest first: one that waits has no figures."""
+        return [run for run in self._experiments.runs.records() if run.status is not Status.QUEUED]
+
+    def _tick_newest(self) -> None:
+        """Ticks the newest runs that were started to be compared, else the newest two."""
+        trained = self._trained()
+        groups = (self._experiments.runs.group(run.id) for run in trained if run.comparison is not None)
+        newest = next((group for group in groups if len(group) > 1), ())
+        self._tick(newest or [run.id for run in trained[:2]])
+
+    def compare(self, run_ids: tuple[str, ...]) -> None:
+        """Ticks these runs and no others, and brings their comparison to the front."""
         self._tick(run_ids)
         self.workspace_wanted.emit()
 
     def _show_change(self, run_id: str) -> None:
+        self._count()
         if run_id in self.comparing.run_ids():
             self.comparing.refresh()
 

@@ -58,17 +58,20 @@ class EngineThread(QThread):
         self._prober: Prober | None = None
         self._catalog: Catalog | None = None
 
-    def enqueue(self, run_ids: tuple[str, ...]) -> None:
-        """Adds runs that are queued in the store."""
-        self._add(*run_ids)
+    def enqueue(self, run_ids: tuple[str, ...], *, goes_first: bool = False) -> None:
+        """Adds runs that are queued in the store, behind what waits or before it."""
+        self._add(*run_ids, goes_first=goes_first)
 
     def enqueue_search(self, order: SearchOrder) -> None:
         """Adds a search for the largest batch."""
         self._add(order)
 
-    def _add(self, *work: str | SearchOrder) -> None:
+    def _add(self, *work: str | SearchOrder, goes_first: bool = False) -> None:
         with self._changed:
-            self._waiting.extend(work)
+            if goes_first:
+                self._waiting.extendleft(reversed(work))
+            else:
+                self._waiting.extend(work)
             self._changed.notify()
 
     def ask_forecasts(self, experiments: tuple[Experiment, ...]) -> None:

@@ -119,11 +119,14 @@ class Experiments(QObject):
         experiments: Sequence[tuple[str, Experiment]],
         name: str | None = None,
         repeats: int = 1,
+        *,
+        goes_first: bool = False,
     ) -> tuple[str, ...]:
         """Queues experiments, each `repeats` times in turns, and returns the ids of their runs.
 
-        Several runs are one comparison; those of one `name` are told apart by their labels and repeats.
-        Raises ProblemError where the store refuses, or the repeats' seeds would grow too large.
+        They wait behind all others, or with `goes_first` before them. Several runs are one comparison; those
+        of one `name` are told apart by their labels and repeats. Raises ProblemError where the store
+        refuses, or the repeats' seeds would grow too large.
         """
         turns = in_turns(experiments, repeats)
         comparison = self._store.add_comparison(title) if len(turns) > 1 else None
@@ -138,7 +141,7 @@ class Experiments(QObject):
         ]
         self.runs.reload()
         run_ids = tuple(record.id for record in added)
-        self._thread.enqueue(run_ids)
+        self._thread.enqueue(run_ids, goes_first=goes_first)
         return run_ids
 
     def resume_waiting(self, run_ids: Iterable[str]) -> None:
@@ -252,7 +255,10 @@ class Experiments(QObject):
             said = f"{last.problem.message} {last.problem.remedy}"
             self.logged.emit("problem", said, self.runs.name(run_id))
             self.problem.emit(last.problem)
-        self.runs.refresh(run_id)
+        try:
+            self.runs.refresh(run_id)
+        except ProblemError as error:
+            self._tell(error.problem)
         self.ended.emit(run_id)
 
     def _wish_pause(self, wish: bool | None) -> None:

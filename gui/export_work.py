@@ -8,19 +8,25 @@ from pathlib import Path
 from typing import Literal
 
 from engine.exports import formats
+from engine.exports.chart_names import ThemeName
 from engine.exports.content import content_of
 from engine.exports.mlflow_place import PREFIX
 from engine.exports.placing import TakenError
+from engine.exports.race_writing import race_writer
 from engine.records.record import RunRecord
 from engine.records.store import Store
 
 
 @dataclass(frozen=True)
 class Order:
-    """Which runs are exported; `baseline` is the id of one of the side that the others are set against."""
+    """Which runs are exported; `baseline` is the id of one of the side that the others are set against.
+
+    `side` is the id of one of the side that a race shows against the baseline; None: as `race_of` chooses.
+    """
 
     run_ids: tuple[str, ...]
     baseline: str | None = None
+    side: str | None = None
 
     @property
     def words(self) -> str:
@@ -39,9 +45,21 @@ class Written:
     beside: tuple[Path, ...] = ()
 
 
-def write(store_path: Path, order: Order, path: Path, *, force: bool, is_folder: bool = False) -> Written:
-    """Writes runs in the form of the path's ending, or into a folder for TensorBoard. Raises ProblemError."""
-    chosen = formats.format_named("tensorboard").write if is_folder else None
+def write(
+    store_path: Path,
+    order: Order,
+    path: Path,
+    *,
+    force: bool,
+    is_folder: bool = False,
+    form: str | None = None,
+    theme: ThemeName = "dark",
+) -> Written:
+    """Writes runs in the form of that name, or of the path's ending, or into a folder for TensorBoard.
+
+    A race is written in the colours of `theme`. Raises ProblemError.
+    """
+    chosen = formats.format_named("tensorboard").write if is_folder else _writer(order, path, form, theme)
     with Store(store_path) as store:
         content = content_of(store, order.run_ids, order.baseline)
         try:
@@ -49,6 +67,11 @@ def write(store_path: Path, order: Order, path: Path, *, force: bool, is_folder:
         except TakenError:
             return Written(path, is_taken=True)
     return Written(written, beside=formats.files_beside(written))
+
+
+def _writer(order: Order, path: Path, form: str | None, theme: ThemeName) -> formats.Write:
+    chosen = formats.format_for(path) if form is None else formats.format_named(form)
+    return race_writer(chosen.suffix, theme, order.side) if chosen.is_race else chosen.write
 
 
 def table(store_path: Path, order: Order, form: Literal["markdown", "latex"]) -> str:

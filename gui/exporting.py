@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -11,13 +11,14 @@ from PySide6.QtCore import QMimeData, QObject, Qt, QTemporaryDir, QUrl
 from PySide6.QtGui import QDesktopServices, QDrag, QGuiApplication
 from PySide6.QtWidgets import QApplication, QWidget
 
-from engine.exports.formats import FORMATS, format_named
+from engine.exports.formats import FORMATS, Format, format_named
 from engine.problem import Problem
 from engine.records.record import RunRecord
 from gui import export_work, file_questions
 from gui.background import Background
 from gui.export_work import Order, Written
 from gui.saved_runs import SavedRuns
+from gui.theme import theme
 from gui.widgets.notice import Notice
 
 _FOLDER_FORMS = ("tensorboard",)
@@ -52,11 +53,32 @@ class Exporting(QObject):
         else:
             self._ask_file(form, order)
 
-    def write(self, order: Order, path: Path, *, force: bool = False, is_folder: bool = False) -> None:
-        """Writes to a path, whose ending says the form; what is there is replaced only with `force`."""
+    def write(
+        self,
+        order: Order,
+        path: Path,
+        *,
+        force: bool = False,
+        is_folder: bool = False,
+        form: str | None = None,
+    ) -> None:
+        """Writes to a path in the form of that name; None: of the path's ending.
+
+        What is there is replaced only with `force`. A race is in the window's colours.
+        """
         self._notice.tell(f"Writing {path.name}…")
-        work = partial(export_work.write, self._store_path, order, path, force=force, is_folder=is_folder)
-        self._background.do(work, partial(self._tell_written, order, is_folder), self._fail)
+        again = partial(self.write, order, path, force=True, is_folder=is_folder, form=form)
+        work = partial(
+            export_work.write,
+            self._store_path,
+            order,
+            path,
+            force=force,
+            is_folder=is_folder,
+            form=form,
+            theme="dark" if theme().palette.is_dark else "light",
+        )
+        self._background.do(work, partial(self._tell_written, order, is_folder, again), self._fail)
 
     def copy(self, order: Order, form: Literal["markdown", "latex"]) -> None:
         """Puts the tables on the clipboard."""
@@ -90,13 +112,12 @@ class Exporting(QObject):
         self._folder, self._mlflow = Path(state["folder"]), str(state["mlflow"])
 
     def _ask_file(self, form: str, order: Order) -> None:
-        is_single = len(order.run_ids) == 1
-        every = [one for one in FORMATS if one.suffix != "/" and (is_single or one.name != "script")]
-        formats = every if form == "any" else [format_named(form)]
-        place = file_questions.ask_file(self._window, self._last_folder(), self._name(order), formats)
+        formats = _offered(form, len(order.run_ids))
+        name = "race" if formats[0].is_race else self._name(order)
+        place = file_questions.ask_file(self._window, self._last_folder(), name, formats)
         if place is not None:
             self._folder = place.path.parent
-            self.write(order, place.path, force=place.may_replace)
+            self.write(order, place.path, force=place.may_replace, form=place.form)
 
     def _ask_folder(self, order: Order) -> None:
         title = "Where to make the folder for TensorBoard"
@@ -120,10 +141,11 @@ class Exporting(QObject):
     def _run(self, run_id: str) -> RunRecord | None:
         return self._runs.record(run_id)
 
-    def _tell_written(self, order: Order, is_folder: bool, written: Written) -> None:
+    def _tell_written(
+        self, order: Order, is_folder: bool, again: Callable[[], None], written: Written
+    ) -> None:
         path = written.path
         if written.is_taken:
-            again = partial(self.write, order, path, force=True, is_folder=is_folder)
             text = f"{path.name}, or a file that goes with it, is already there."
             self._notice.tell(text, "Nothing was written.", "Replace", again)
             return
@@ -147,6 +169,17 @@ class Exporting(QObject):
 
     def _fail(self, problem: Problem) -> None:
         self._notice.tell(problem.message, problem.remedy)
+
+
+def _offered(form: str, runs: int) -> list[Format]:
+    """The forms that a person may choose among."""
+    if form == "animation":
+        return [format_named("animation"), format_named("gif")]
+    if form != "any":
+        return [format_named(form)]
+    # a script is of one run, a race of two
+    files = [one for one in FORMATS if one.suffix != "/"]
+    return [one for one in files if not (one.is_race if runs == 1 else one.name == "script")]
 
 
 def _and_beside(written: Written) -> str:

@@ -15,10 +15,14 @@ _ARCHIVE = "Runs exported by Ammeter (*.zip)"
 
 @dataclass(frozen=True)
 class Place:
-    """Where a person wants a file; `may_replace`: they were asked, if there is one of that name."""
+    """Where a person wants a file; `may_replace`: they were asked, if there is one of that name.
+
+    `form` is the name of the chosen form where the ending of the path would mean another.
+    """
 
     path: Path
     may_replace: bool
+    form: str | None = None
 
 
 def ask_file(window: QWidget, folder: Path, name: str, formats: Sequence[Format]) -> Place | None:
@@ -35,9 +39,15 @@ def place_of(chosen: str, used: Format) -> Place:
     """The path that was typed, with the ending of the form that was chosen where it has none."""
     path = Path(chosen)
     if path.suffix.lower() in {one.suffix for one in FORMATS}:
-        return Place(path, may_replace=path.exists())
+        form = _told_form(used) if path.suffix.lower() == used.suffix else None
+        return Place(path, path.exists(), form)
     # nobody was asked about the name with its ending
-    return Place(path.with_name(path.name + used.suffix), may_replace=False)
+    return Place(path.with_name(path.name + used.suffix), False, _told_form(used))
+
+
+def _told_form(used: Format) -> str | None:
+    """The form's name where another one comes first among those of its ending."""
+    return None if next(one for one in FORMATS if one.suffix == used.suffix) is used else used.name
 
 
 def ask_folder(window: QWidget, folder: Path, title: str) -> Path | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from engine.problem import ProblemError
-from engine.records.record import RunRecord
+from engine.records.record import RunRecord, Status
 from gui.experiments import Experiments
 from gui.panels.live import LivePanel
 from gui.panels.live_run import LiveRun
@@ -33,6 +33,8 @@ class FollowedRuns(QObject):
         self._shown: tuple[str, ...] = ()
         self.timer = QTimer(self)
         self.timer.timeout.connect(self._repaint)
+        live.newest_wanted.connect(self._show_newest)
+        self._runs.list_changed.connect(self._count)
 
     def show(self, run_ids: tuple[str, ...]) -> None:
         """Puts runs into the live panel; what is wrong with one that cannot be read is told."""
@@ -69,6 +71,18 @@ class FollowedRuns(QObject):
     def stop(self) -> None:
         """Paints no more."""
         self.timer.stop()
+
+    def _count(self) -> None:
+        self._live.set_has_saved(self._newest() is not None)
+
+    def _newest(self) -> str | None:
+        """The newest run that has begun: one that waits has nothing to show."""
+        return next((run.id for run in self._runs.records() if run.status is not Status.QUEUED), None)
+
+    def _show_newest(self) -> None:
+        newest = self._newest()
+        if newest is not None:
+            self.show_group(newest)
 
     def _read(self, run_id: str) -> LiveRun | None:
         if self._runs.record(run_id) is None:

@@ -80,6 +80,7 @@ class LimitSearch(QObject):
         self._panel.card_chosen.connect(self._choose_card)
         self._panel.use_requested.connect(self._setup.use_batch)
         self._panel.stop_requested.connect(self._stop)
+        self._panel.find_wanted.connect(self._setup.find_limit)
         self._panel.saved_opened.connect(self._show)
         self._panel.delete_requested.connect(self._delete)
         self._panel.export_failed.connect(self.refused)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QSize, Qt, QTimer
+from PySide6.QtCore import QSize, QTimer
 from PySide6.QtGui import QCloseEvent, QResizeEvent, QShowEvent
-from PySide6.QtWidgets import QMainWindow, QSplitter, QStackedWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QMainWindow
 
 from engine.catalog import Catalog
 from engine.launcher import Launcher
@@ -12,27 +12,31 @@ from engine.presets import all_presets, broken_presets
 from engine.problem import Problem, ProblemError
 from engine.records.record import RunRecord
 from engine.records.store import Store
+from gui.body import Body, stacked
 from gui.comparisons import Comparisons
 from gui.device_memory import DeviceMemory
-from gui.dock_room import DockRoom
 from gui.experiments import Experiments
 from gui.followed_runs import FollowedRuns
 from gui.help import show_help
 from gui.kept import Kept, kept_bytes, remember, restore
 from gui.limit_search import LimitSearch
+from gui.motion import reduced_motion_choice
 from gui.panels.compare import ComparePanel
 from gui.panels.compare_column import ComparisonColumn
-from gui.panels.dock import OPEN_HEIGHT, Dock
+from gui.panels.dock import Dock
 from gui.panels.live import LivePanel
 from gui.panels.memory_limit import MemoryLimitPanel
+from gui.panels.setting_names import spoken
 from gui.panels.setup import Request, SetupPanel
 from gui.panels.setup_check import sentence
-from gui.panels.top_bar import SIDE_WIDTH, TopBar
+from gui.panels.show import ShowPanel
+from gui.panels.top_bar import TopBar
 from gui.questions import may_stop, may_stop_search
 from gui.run_edits import RunEdits
 from gui.run_offers import RunOffers
 from gui.settings import Key, Settings
 from gui.shortcuts import install
+from gui.shows import Shows, restore_motion
 from gui.theme import theme
 from gui.widgets import FocusRing
 from gui.widgets.notice import Notice
@@ -41,6 +45,7 @@ WORKSPACES = (
     ("train", "Train", "Train, and watch the curves live (Ctrl+1)"),
     ("memory", "Memory limit", "Find the largest batch that fits, on this card or a smaller one (Ctrl+2)"),
     ("compare", "Compare", "Lay runs over one another and read their ratios (Ctrl+3)"),
+    ("show", "Show", "Play two runs side by side, for people who do not code (Ctrl+4)"),
 )
 FIRST_PRESET = "fashion"
 FULL_SIZE = QSize(1440, 900)
@@ -74,6 +79,15 @@ class MainWindow(QMainWindow):
             store.path, self.experiments, self.runs, self.column, self.compare, self.notice, self
         )
         self._lay_out()
+        self.shows = Shows(
+            store.path,
+            self.experiments,
+            self.show_panel,
+            self.comparisons,
+            self.notice,
+            self,
+            (self.top_bar, self.notice),
+        )
         self._connect()
         self._install_shortcuts()
         self.experiments.load()
@@ -91,6 +105,7 @@ class MainWindow(QMainWindow):
         self.live = LivePanel()
         self.memory_limit = MemoryLimitPanel()
         self.compare = ComparePanel()
+        self.show_panel = ShowPanel()
         self.dock = Dock()
         self.runs = self.dock.runs
         self.notice = Notice()
@@ -98,23 +113,16 @@ class MainWindow(QMainWindow):
         self._focus_ring = FocusRing(self)
 
     def _lay_out(self) -> None:
-        self._side = QStackedWidget()
-        self._side.setMinimumWidth(300)
-        self._side.setMaximumWidth(440)
-        self._workspaces = QStackedWidget()
-        for side in (self.setup, self.column):
-            self._side.addWidget(side)
-        for workspace in (self.live, self.memory_limit, self.compare):
-            self._workspaces.addWidget(workspace)
-        self._middle = DockRoom(_stacked(self.notice, self._workspaces), self.dock)
+        workspaces = {
+            "train": (self.live, self.setup),
+            "memory": (self.memory_limit, self.setup),
+            "compare": (self.compare, self.column),
+            "show": (self.show_panel, None),
+        }
+        self._body = Body(workspaces, self.notice, self.dock)
+        self._middle = self._body.middle
         self._middle.settle(self.height())
-        self._body = QSplitter(Qt.Orientation.Horizontal)
-        self._body.setChildrenCollapsible(False)
-        self._body.addWidget(self._side)
-        self._body.addWidget(self._middle)
-        self._body.setStretchFactor(1, 1)
-        self._body.setSizes([SIDE_WIDTH, 1120])
-        self.setCentralWidget(_stacked(self.top_bar, self._body))
+        self.setCentralWidget(stacked(self.top_bar, self._body))
 
     def _connect(self) -> None:
         self.top_bar.workspace_chosen.connect(self.show_workspace)
@@ -132,6 +140,14 @@ class MainWindow(QMainWindow):
         self._connect_limits()
         self.comparisons.workspace_wanted.connect(lambda: self.show_workspace("compare"))
         self.comparisons.problem.connect(self._tell)
+        self._connect_wishes()
+
+    def _connect_wishes(self) -> None:
+        self.shows.offer(self.runs, self.column, self.top_bar)
+        self.shows.workspace_wanted.connect(self.show_workspace)
+        self.shows.experiment_wanted.connect(self._go_to_form)
+        self.compare.experiment_wanted.connect(self._go_to_form)
+        self.live.experiment_wanted.connect(self.setup.run_action.trigger)
 
     def _connect_limits(self) -> None:
         self._limits = LimitSearch(self.setup, self.memory_limit, self.experiments, self.top_bar, self)
@@ -159,8 +175,9 @@ class MainWindow(QMainWindow):
         self.experiments.ended.connect(self._end)
         self.experiments.pause_asked.connect(self.live.set_pause_asked)
         self.experiments.logged.connect(self.dock.log.append)
-        self.experiments.problem.connect(self._tell)
+        self.experiments.problem.connect(self._tell_of_run)
         self._followed.progressed.connect(self.runs.set_progress)
+        self._followed.progressed.connect(lambda *_: self.shows.refresh())
         self._offers.wanted.connect(self._submit)
 
     def _install_shortcuts(self) -> None:
@@ -176,6 +193,8 @@ class MainWindow(QMainWindow):
                 "train": lambda: self.show_workspace("train"),
                 "memory": lambda: self.show_workspace("memory"),
                 "compare": lambda: self.show_workspace("compare"),
+                "show": lambda: self.show_workspace("show"),
+                "present": self.shows.present,
                 "limit": self.setup.find_limit,
                 "undo": self._edits.undo,
                 "filter": self.runs.filter.setFocus,
@@ -190,27 +209,19 @@ class MainWindow(QMainWindow):
         )
 
     def show_workspace(self, key: str) -> None:
-        """Brings "train", "memory" or "compare" to the front, with its side column."""
-        index = [name for name, _, _ in WORKSPACES].index(key)
-        if key != self.workspace:
-            self._make_room(key)
-        self._workspaces.setCurrentIndex(index)
-        self._side.setCurrentWidget(self.column if key == "compare" else self.setup)
+        """Brings "train", "memory", "compare" or "show" to the front, with what stands beside it."""
+        self._body.show_workspace(key, len(self.runs.checked()))
         self.setup.set_on_limits(key == "memory")
         self.comparisons.set_in_sight(key == "compare")
+        self.shows.set_in_sight(key == "show")
         self._limits.refresh()
         if key == "memory":
             self._limits.open_newest()
         self.top_bar.set_workspace(key)
 
-    def _make_room(self, workspace: str) -> None:
-        is_low = self.dock.usual_height(self.height()) < OPEN_HEIGHT
-        is_crowded = {"compare": len(self.runs.checked()) > 1, "memory": is_low}
-        self._middle.make_room(self.workspace == "train", is_crowded.get(workspace, False))
-
     @property
     def workspace(self) -> str:
-        return WORKSPACES[self._workspaces.currentIndex()][0]
+        return self._body.workspace
 
     def close_without_asking(self) -> None:
         """Closes even while a run trains; the run is stopped and keeps what it recorded."""
@@ -233,6 +244,7 @@ class MainWindow(QMainWindow):
         self.hide()
         self._followed.stop()
         self.comparisons.stop()
+        self.shows.stop()
         self._memory.stop()
         remember(self._settings, self._kept())
         self.experiments.shut_down()
@@ -266,14 +278,17 @@ class MainWindow(QMainWindow):
 
     def _begin(self, run_id: str) -> None:
         self._followed.begin(run_id)
+        self.shows.set_frame_ms(self._followed.timer.interval())
         self.setup.set_running(True)
         self.experiments.forecaster.set_busy(True)
 
     def _end(self, run_id: str) -> None:
         self._followed.end()
+        self.shows.set_frame_ms(None)
         self.setup.set_running(False)
         self.experiments.forecaster.set_busy(False)
-        self._offers.retry(run_id)
+        if not self.shows.tells_of(run_id):
+            self._offers.retry(run_id)
 
     def _show_list(self) -> None:
         self.runs.set_runs(self.experiments.runs.records())
@@ -302,8 +317,17 @@ class MainWindow(QMainWindow):
         self.setup.use_settings(run.experiment)
         self.show_workspace("train")
 
+    def _go_to_form(self) -> None:
+        self.show_workspace("train")
+        self.setup.foot.run_button.setFocus()
+
+    def _tell_of_run(self, problem: Problem) -> None:
+        # how a run of Show's own ended stands on its page, and need not stand above it as well
+        if self.experiments.running is not None or not self.shows.is_measuring:
+            self._tell(problem)
+
     def _tell(self, problem: Problem) -> None:
-        self.notice.tell(sentence(problem), problem.remedy)
+        self.notice.tell(sentence(problem), spoken(problem.remedy))
 
     def _restore(self) -> None:
         """Starts from the first preset, and lays over it what the last window left."""
@@ -325,16 +349,8 @@ class MainWindow(QMainWindow):
             kept_bytes(Key.DOCK_SPLITTER, middle.saveState, middle.restoreState),
             Kept(Key.MEMORY_LIMIT, self.memory_limit.state, self.memory_limit.restore),
             Kept(Key.EXPORT, self.comparisons.state, self.comparisons.restore),
+            Kept(Key.SHOW, self.shows.state, self.shows.restore),
+            Kept(Key.REDUCED_MOTION, reduced_motion_choice, restore_motion),
             Kept(Key.WORKSPACE, lambda: self.workspace, self.show_workspace),
             Kept(Key.THEME, lambda: theme().mode, theme().set_mode),
         )
-
-
-def _stacked(above: QWidget, below: QWidget) -> QWidget:
-    holder = QWidget()
-    column = QVBoxLayout(holder)
-    column.setContentsMargins(0, 0, 0, 0)
-    column.setSpacing(0)
-    column.addWidget(above)
-    column.addWidget(below, 1)
-    return holder

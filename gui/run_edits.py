@@ -30,6 +30,7 @@ class RunEdits(QObject):
         table.tags_requested.connect(self._runs.set_tags)
         table.note_requested.connect(self._runs.set_note)
         table.delete_requested.connect(self.delete)
+        table.undo_wanted.connect(self.undo)
 
     def delete(self, run_ids: tuple[str, ...]) -> None:
         """Deletes runs, and offers to undo it."""
@@ -39,6 +40,7 @@ class RunEdits(QObject):
         if not deleted:
             return
         self._deletions.append(_Deletion(deleted, tuple(one for one in deleted if one in ticked)))
+        self._table.set_can_undo(True)
         what = f"“{names[deleted[0]]}”" if len(deleted) == 1 else f"{len(deleted):,} runs"
         self._notice.tell(f"Deleted {what}.", action="Undo", do=self.undo)
 
@@ -48,6 +50,7 @@ class RunEdits(QObject):
             return
         last = _Deletion(deleted, ())
         self._deletions.append(last)
+        self._table.set_can_undo(True)
         what = "1 deleted run" if len(deleted) == 1 else f"{len(deleted):,} deleted runs"
         self._notice.tell(
             f"{what} can still be brought back.",
@@ -58,6 +61,7 @@ class RunEdits(QObject):
 
     def _forget(self, deletion: _Deletion) -> None:
         self._deletions.remove(deletion)
+        self._table.set_can_undo(bool(self._deletions))
         self._runs.purge(deletion.run_ids)
 
     def undo(self) -> None:
@@ -65,6 +69,7 @@ class RunEdits(QObject):
         if not self._deletions:
             return
         last = self._deletions.pop()
+        self._table.set_can_undo(bool(self._deletions))
         self._notice.hide()
         if self._runs.restore(last.run_ids):
             self._table.set_checked((*self._table.checked(), *last.ticked))

@@ -11,6 +11,7 @@ from engine.records.damage import UnreadableRun
 from engine.records.words import shortened
 from gui.experiments import Experiments
 from gui.oom_retries import Retry
+from gui.panels.setting_names import spoken
 from gui.panels.setup import Request
 from gui.run_edits import RunEdits
 from gui.widgets.notice import Notice
@@ -71,7 +72,8 @@ class RunOffers(QObject):
         offers = [(retry.words, partial(self._take, retry)) for retry in self._experiments.retries(run_id)]
         if offers:
             (words, do), other = offers[0], offers[1] if len(offers) > 1 else None
-            self._notice.tell(record.problem.message, record.problem.remedy, words, do, other=other)
+            problem = record.problem
+            self._notice.tell(problem.message, spoken(problem.remedy), words, do, other=other)
 
     def _take(self, retry: Retry) -> None:
         label = retry.experiment.precision.label

@@ -50,6 +50,11 @@ class SideView:
         return self.result is not None or self.problem is not None
 
     @property
+    def is_proven(self) -> bool:
+        """Whether the largest batch is the answer, and not only as far as a search came that was stopped."""
+        return self.result is not None and self.result.verified
+
+    @property
     def seconds(self) -> float:
         """How long the search took, or its trials have taken so far."""
         return self.result.seconds if self.result else sum(trial.seconds for trial in self.trials)

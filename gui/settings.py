@@ -32,6 +32,8 @@ class Key(StrEnum):
     WORKSPACE = "workspace"
     MEMORY_LIMIT = "memory_limit"
     EXPORT = "export"
+    SHOW = "show"
+    REDUCED_MOTION = "reduced_motion"
 
 
 class Settings:

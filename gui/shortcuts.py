@@ -26,6 +26,8 @@ SHORTCUTS = (
     Shortcut("train", "Ctrl+1", "Go to Train"),
     Shortcut("memory", "Ctrl+2", "Go to Memory limit"),
     Shortcut("compare", "Ctrl+3", "Go to Compare"),
+    Shortcut("show", "Ctrl+4", "Go to Show"),
+    Shortcut("present", "F11", "Show on the full screen, and back (Escape)"),
     Shortcut("limit", "Ctrl+M", "Search for the largest batch that fits"),
     Shortcut("save", "Ctrl+S", "Save the form as a preset of your own"),
     Shortcut("reset", "Ctrl+Backspace", "Reset the form to the chosen preset"),
@@ -36,7 +38,7 @@ SHORTCUTS = (
     Shortcut("fold", "Ctrl+J", "Fold and unfold the runs"),
     Shortcut("log", "Ctrl+L", "Show the log, or the runs again"),
     Shortcut("theme", "Ctrl+T", "Dark or light"),
-    Shortcut("help", "F1", "This page"),
+    Shortcut("help", "F1", "Open this guide"),
     Shortcut("quit", "Ctrl+Q", "Quit"),
 )
 

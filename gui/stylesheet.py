@@ -19,7 +19,7 @@ def style_sheet(palette: Palette) -> str:
     values = {name: color for name, color in named if isinstance(color, str)}
     values["display"] = ", ".join(f'"{family}"' for family in DISPLAY_FAMILIES)
     values["mono"] = ", ".join(f'"{family}"' for family in MONO_FAMILIES)
-    parts = (_SURFACES, _TEXT, _BUTTONS, _FIELDS, _VIEWS, _CELLS, _CHROME)
+    parts = (_SURFACES, _TEXT, _BUTTONS, _FIELDS, _VIEWS, _CELLS, _CHROME, _SHOW)
     precisions = "\n".join(
         f'*[precision="{precision}"] {{ color: {look.color}; }}'
         for precision, look in palette.precisions.items()
@@ -190,6 +190,8 @@ QTableView::item { border: none; border-bottom: 1px solid $line; padding: 0 8px;
 QTableView::item:selected, QTreeView::item:selected, QListView::item:selected {
     background: $bg2; color: $text;
 }
+QListView[kind="guide"]::item { padding: 0 10px; border-radius: 4px; }
+QListView[kind="guide"]::item:disabled { color: $text3; padding-bottom: 4px; }
 QTableView[kind="tight"]::item { padding: 0 4px; }
 QTableView[kind="tight"] QHeaderView::section { padding: 0 4px; }
 QHeaderView { background: $bg1; border: none; }
@@ -253,4 +255,29 @@ QProgressBar { background: $bg3; border: none; border-radius: 2px; max-height: 4
 QProgressBar::chunk { background: $text2; border-radius: 2px; }
 QDialogButtonBox { dialogbuttonbox-buttons-have-icons: 0; }
 QDialogButtonBox QPushButton { min-width: 76px; }
+"""
+
+# sizes are in gui.panels.show_scale: in Show all of them go by the panel's own
+_SHOW = """
+QFrame[surface="showPanel"] { background: $bg1; border: 1px solid $line; border-radius: 12px; }
+QFrame[surface="popover"] { background: $bg1; border: 1px solid $line2; border-radius: 8px; }
+QLabel[role="showPopTitle"] { font-family: $display; font-weight: 600; }
+QLabel[role="showPopText"] { color: $text2; }
+QPushButton[kind="showPrimary"] {
+    background: $pri; color: $prifg; border: 1px solid $pri; font-weight: 600;
+}
+QPushButton[kind="showPrimary"]:hover { background: $text2; border-color: $text2; }
+QPushButton[kind="showPrimary"]:pressed { background: $text3; border-color: $text3; }
+QPushButton[kind="showPrimary"]:disabled { background: $bg3; color: $off; border-color: $bg3; }
+QPushButton[kind="showIcon"] { background: $bg2; border: 1px solid $line2; }
+QPushButton[kind="showIcon"]:hover { background: $bg3; border-color: $text3; }
+QPushButton[kind="showLink"] {
+    background: transparent; border: none; padding: 0; min-height: 0; color: $text2;
+    font-weight: 500; text-decoration: underline; text-align: left;
+}
+QPushButton[kind="showLink"]:hover { color: $text; }
+QSlider[kind="show"] { background: transparent; border: none; }
+QSlider[kind="show"]::groove:horizontal { background: $bg3; border: none; border-radius: 1px; }
+QSlider[kind="show"]::sub-page:horizontal { background: $pri; border-radius: 1px; }
+QSlider[kind="show"]::handle:horizontal { background: $pri; border: none; }
 """

@@ -11,6 +11,7 @@ import numpy as np
 
 from engine.archives.layout import (
     FORMAT,
+    FORMAT_WITHOUT_PICTURES,
     MOST_EVENTS,
     NEEDED_COLUMNS,
     PARTS,
@@ -18,8 +19,11 @@ from engine.archives.layout import (
     FormatOnly,
     Manifest,
     RecordPart,
+    SheetEntry,
     member,
+    sheet_member,
 )
+from engine.contact_sheet import ContactSheet
 from engine.events import (
     SAMPLE_COLUMNS,
     Epoch,
@@ -58,7 +62,10 @@ def manifest_of(data: bytes) -> Manifest:
     _need(len(set(manifest.runs)) == len(manifest.runs), "a run is named twice")
     comparisons = {comparison.id: comparison for comparison in manifest.comparisons}
     _need(len(comparisons) == len(manifest.comparisons), "a comparison is named twice")
-    expected = [member(run_id, part) for run_id in manifest.runs for part in PARTS]
+    sheets = [sheet_member(told.key) for told in manifest.pictures]
+    _need(len(set(sheets)) == len(sheets), "a sheet of pictures is named twice")
+    _need(version > FORMAT_WITHOUT_PICTURES or not sheets, "it has pictures, which its format has not")
+    expected = [*(member(run_id, part) for run_id in manifest.runs for part in PARTS), *sheets]
     _need([file.name for file in manifest.files] == expected, "its list of parts is not that of its runs")
     for comparison in comparisons.values():
         _check_name(comparison.title)
@@ -110,6 +117,14 @@ def columns_of(data: bytes, record: RecordPart) -> Columns:
     _need(bool(is_counted and np.all(steps == np.floor(steps))), "its steps are not counted upwards")
     _need(bool(seconds.min() >= 0 and seconds.max() <= _MOST_SECONDS), "a time is out of all bounds")
     return columns
+
+
+def sheet_of(data: bytes, told: SheetEntry) -> ContactSheet:
+    """The sheet of pictures, which can be shown."""
+    sheet = ContactSheet(data, told.side, told.count)
+    _need(sheet.key == told.key, "it is not the sheet that it is listed as")
+    sheet.tiles()
+    return sheet
 
 
 def _event(line: bytes) -> Event:

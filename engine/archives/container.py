@@ -40,7 +40,8 @@ _DAMAGED = (
 _END = struct.Struct("<4s4H2LH")
 _END_MARK, _LOCATOR_MARK = b"PK\x05\x06", b"PK\x06\x07"
 _LOCATOR_BYTES = 20
-_MOST_MEMBERS = MOST_RUNS * len(PARTS) + 1
+# a sheet of pictures for each run at most, and the list
+_MOST_MEMBERS = MOST_RUNS * (len(PARTS) + 1) + 1
 _MOST_BYTES_A_MEMBER = 512
 """Of the list of contents; Ammeter's own entries take some 80 bytes."""
 

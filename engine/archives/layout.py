@@ -7,22 +7,36 @@ from typing import Annotated, Literal
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
+from engine.contact_sheet import MOST_BYTES as MOST_SHEET_BYTES
+from engine.contact_sheet import MOST_SIDE, MOST_TILES
 from engine.events import SAMPLE_COLUMNS, Environment, Samples, Summary
 from engine.experiment import Experiment
 from engine.problem import Problem
 from engine.records.marks import LONGEST_NOTE, LONGEST_TAG, MOST_TAGS
 from engine.records.record import Status
 
-FORMAT = 1
-"""Raised when an older Ammeter could not read what this one writes."""
+FORMAT = 2
+"""Raised when an older Ammeter could not read what this one writes: the second added pictures."""
+
+FORMAT_WITHOUT_PICTURES = 1
+"""Written where there are none, so that an older Ammeter can read it."""
 
 MANIFEST = "ammeter.json"
 RECORD, EVENTS, SAMPLES = "record.json", "events.jsonl", "samples.f8"
 PARTS = (RECORD, EVENTS, SAMPLES)
 """The parts of each run. Samples are little-endian float64, column after column as the record names them."""
 
+SHEET = "pictures"
+"""A sheet of pictures, which any number of the runs may have."""
+
 MOST_RUNS = 2_000
-MOST_BYTES = {MANIFEST: 8 * 2**20, RECORD: 4 * 2**20, EVENTS: 64 * 2**20, SAMPLES: 2**29}
+MOST_BYTES = {
+    MANIFEST: 8 * 2**20,
+    RECORD: 4 * 2**20,
+    EVENTS: 64 * 2**20,
+    SAMPLES: 2**29,
+    SHEET: MOST_SHEET_BYTES,
+}
 """How many bytes each part may have, unpacked."""
 
 MOST_BYTES_IN_ALL = 2**29
@@ -40,9 +54,11 @@ VALUE_BYTES = 8
 NEEDED_COLUMNS = tuple(name for name in SAMPLE_COLUMNS if Samples.model_fields[name].is_required())
 
 _Id = Annotated[str, Field(pattern=r"\A[0-9a-f]{12}\z")]
+_Key = Annotated[str, Field(pattern=r"\A[0-9a-f]{64}\z")]
 _Name = Annotated[str, Field(max_length=10_000)]
 _Tag = Annotated[str, Field(max_length=LONGEST_TAG)]
 _IS_MEMBER = re.compile(rf"runs/[0-9a-f]{{12}}/({'|'.join(map(re.escape, PARTS))})")
+_IS_SHEET = re.compile(r"pictures/[0-9a-f]{64}\.jpg")
 
 
 class _Told(BaseModel):
@@ -54,7 +70,7 @@ class FileEntry(_Told):
 
     name: Annotated[str, Field(max_length=100)]
     bytes: Annotated[int, Field(ge=0, le=MOST_BYTES_IN_ALL)]
-    sha256: Annotated[str, Field(pattern=r"\A[0-9a-f]{64}\z")]
+    sha256: _Key
 
 
 class ComparisonEntry(_Told):
@@ -65,14 +81,23 @@ class ComparisonEntry(_Told):
     created: AwareDatetime
 
 
+class SheetEntry(_Told):
+    """A sheet of pictures: `key` is its own, and names its part."""
+
+    key: _Key
+    side: Annotated[int, Field(ge=1, le=MOST_SIDE)]
+    count: Annotated[int, Field(ge=1, le=MOST_TILES)]
+
+
 class Manifest(_Told):
     """What is in the archive; nothing else may be in it."""
 
-    format: Literal[1]
+    format: Literal[1, 2]
     ammeter: Annotated[str, Field(max_length=100)]
     runs: Annotated[tuple[_Id, ...], Field(max_length=MOST_RUNS)]
     comparisons: Annotated[tuple[ComparisonEntry, ...], Field(max_length=MOST_RUNS)]
-    files: Annotated[tuple[FileEntry, ...], Field(max_length=MOST_RUNS * len(PARTS))]
+    files: Annotated[tuple[FileEntry, ...], Field(max_length=MOST_RUNS * (len(PARTS) + 1))]
+    pictures: Annotated[tuple[SheetEntry, ...], Field(max_length=MOST_RUNS)] = ()
 
 
 class FormatOnly(BaseModel):
@@ -104,6 +129,7 @@ class RecordPart(_Told):
     note: Annotated[str, Field(max_length=LONGEST_NOTE)] = ""
     columns: Annotated[tuple[str, ...], Field(max_length=len(SAMPLE_COLUMNS))]
     rows: Annotated[int, Field(ge=0, le=MOST_BYTES_IN_ALL // VALUE_BYTES)]
+    pictures: _Key | None = None
 
 
 def member(run_id: str, part: str) -> str:
@@ -111,9 +137,16 @@ def member(run_id: str, part: str) -> str:
     return f"runs/{run_id}/{part}"
 
 
+def sheet_member(key: str) -> str:
+    """The name of a sheet of pictures inside the archive."""
+    return f"pictures/{key}.jpg"
+
+
 def part_of(name: str) -> str | None:
     """Which part a name inside the archive stands for; None for any other name."""
     if name == MANIFEST:
         return MANIFEST
+    if _IS_SHEET.fullmatch(name):
+        return SHEET
     found = _IS_MEMBER.fullmatch(name)
     return found[1] if found else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC
 from pathlib import Path
@@ -18,12 +19,18 @@ from engine.archives.layout import (
     SAMPLES,
     Manifest,
     RecordPart,
+    SheetEntry,
     member,
+    sheet_member,
 )
 from engine.archives.refusal import ANOTHER, fault, refuse
+from engine.contact_sheet import ContactSheet
 from engine.records.record import ComparisonRecord, RunRecord
 from engine.records.store import Store
 from engine.records.whole_runs import WholeRun
+
+Hashes = Mapping[str, tuple[int, str]]
+"""The size and SHA-256 of each part, by its name."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +69,12 @@ def read_archive(path: Path) -> tuple[WholeRun, ...]:
             told.id: ComparisonRecord(told.id, told.title, told.created.astimezone(UTC))
             for told in manifest.comparisons
         }
-        return tuple(_run(container, hashes, comparisons, run_id) for run_id in manifest.runs)
+        sheets = {told.key: _sheet(container, hashes, told) for told in manifest.pictures}
+        runs = tuple(_run(container, hashes, comparisons, sheets, run_id) for run_id in manifest.runs)
+    shown = {run.pictures.key for run in runs if run.pictures is not None}
+    if shown != set(sheets):
+        refuse(path, "holds pictures of no run", ANOTHER)
+    return runs
 
 
 def _manifest(container: Container) -> Manifest:
@@ -76,22 +88,37 @@ def _manifest(container: Container) -> Manifest:
         refuse(container.path, f"is no archive of runs, or it was changed ({fault(error)})", ANOTHER)
 
 
+def _read(container: Container, hashes: Hashes, name: str) -> bytes:
+    data = container.read(name)
+    if hashes[name] != (len(data), hashlib.sha256(data).hexdigest()):
+        refuse(container.path, f"is damaged or was changed: the checksum of its part {name} is another")
+    return data
+
+
+def _sheet(container: Container, hashes: Hashes, told: SheetEntry) -> ContactSheet:
+    name = sheet_member(told.key)
+    data = _read(container, hashes, name)
+    try:
+        return checks.sheet_of(data, told)
+    except ValueError as error:
+        refuse(container.path, f"holds pictures that cannot be: in {name}, {fault(error)}", ANOTHER)
+
+
 def _run(
     container: Container,
-    hashes: dict[str, tuple[int, str]],
-    comparisons: dict[str, ComparisonRecord],
+    hashes: Hashes,
+    comparisons: Mapping[str, ComparisonRecord],
+    sheets: Mapping[str, ContactSheet],
     run_id: str,
 ) -> WholeRun:
-    parts = {part: container.read(member(run_id, part)) for part in PARTS}
-    for part, data in parts.items():
-        name = member(run_id, part)
-        if hashes[name] != (len(data), hashlib.sha256(data).hexdigest()):
-            refuse(container.path, f"is damaged or was changed: the checksum of its part {name} is another")
+    parts = {part: _read(container, hashes, member(run_id, part)) for part in PARTS}
     part = RECORD
     try:
         told = checks.record_of(parts[RECORD])
         if told.id != run_id or not (told.comparison is None or told.comparison in comparisons):
             raise ValueError("it belongs to another archive")
+        if not (told.pictures is None or told.pictures in sheets):
+            raise ValueError("its pictures are not there")
         part = EVENTS
         events = checks.events_of(parts[EVENTS])
         part = SAMPLES
@@ -100,7 +127,8 @@ def _run(
         name = member(run_id, part)
         refuse(container.path, f"holds a run that cannot be: in {name}, {fault(error)}", ANOTHER)
     comparison = comparisons[told.comparison] if told.comparison else None
-    return WholeRun(_record(told), events, columns, comparison)
+    pictures = sheets[told.pictures] if told.pictures else None
+    return WholeRun(_record(told), events, columns, comparison, pictures)
 
 
 def _record(told: RecordPart) -> RunRecord:

@@ -14,6 +14,7 @@ from engine.archives.checks import CONTROLS
 from engine.archives.layout import (
     EVENTS,
     FORMAT,
+    FORMAT_WITHOUT_PICTURES,
     MANIFEST,
     MOST_BYTES,
     MOST_BYTES_IN_ALL,
@@ -27,7 +28,9 @@ from engine.archives.layout import (
     FileEntry,
     Manifest,
     RecordPart,
+    SheetEntry,
     member,
+    sheet_member,
 )
 from engine.events import to_line
 from engine.problem import ProblemError, request_problem
@@ -57,6 +60,8 @@ def _write(runs: Iterable[WholeRun], path: Path, compression: int) -> int:
     """Writes the archive; its size unpacked, in bytes."""
     ids: list[str] = []
     files: list[FileEntry] = []
+    sheets: dict[str, SheetEntry] = {}
+    sheet_files: list[FileEntry] = []
     comparisons: dict[str, ComparisonEntry] = {}
     with zipfile.ZipFile(path, "w") as archive:
         for run in runs:
@@ -64,19 +69,30 @@ def _write(runs: Iterable[WholeRun], path: Path, compression: int) -> int:
             if run.comparison is not None:
                 comparisons[run.comparison.id] = _comparison(run.comparison)
             for part, data in _parts(run):
+                _check_size(run, part, len(data))
                 files.append(_put(archive, member(run.record.id, part), data, compression))
-                _check_size(run, part, len(data), sum(file.bytes for file in files))
+            sheet = run.pictures
+            if sheet is not None and sheet.key not in sheets:
+                sheets[sheet.key] = SheetEntry(key=sheet.key, side=sheet.side, count=sheet.count)
+                sheet_files.append(_put(archive, sheet_member(sheet.key), sheet.jpeg, compression))
+            _check_size_in_all([*files, *sheet_files])
         if len(ids) > MOST_RUNS:
             _too_much(f"{len(ids):,} runs are more than one archive may hold ({MOST_RUNS:,})")
         manifest = Manifest(
-            format=FORMAT,
+            format=FORMAT if sheets else FORMAT_WITHOUT_PICTURES,
             ammeter=__version__,
             runs=tuple(ids),
             comparisons=tuple(comparisons.values()),
-            files=tuple(files),
+            files=(*files, *sheet_files),
+            pictures=tuple(sheets.values()),
         )
-        _put(archive, MANIFEST, manifest.model_dump_json(indent=1).encode(), compression)
-    return sum(file.bytes for file in files)
+        _put(archive, MANIFEST, _told(manifest), compression)
+    return sum(file.bytes for file in manifest.files)
+
+
+def _told(part: Manifest | RecordPart) -> bytes:
+    # an older Ammeter refuses a word that it does not know, even where nothing is behind it
+    return part.model_dump_json(indent=1, exclude=None if part.pictures else {"pictures"}).encode()
 
 
 def _comparison(record: ComparisonRecord) -> ComparisonEntry:
@@ -84,7 +100,7 @@ def _comparison(record: ComparisonRecord) -> ComparisonEntry:
 
 
 def _parts(run: WholeRun) -> Iterator[tuple[str, bytes]]:
-    yield RECORD, _record(run).model_dump_json(indent=1).encode()
+    yield RECORD, _told(_record(run))
     if len(run.events) > MOST_EVENTS:
         _too_much(f"{run.record.name} has more remarks than an archive may hold ({MOST_EVENTS:,})")
     yield EVENTS, b"".join(to_line(event) for event in run.events)
@@ -112,6 +128,7 @@ def _record(run: WholeRun) -> RecordPart:
         note=record.note,
         columns=tuple(run.columns),
         rows=len(next(iter(run.columns.values()), ())),
+        pictures=None if run.pictures is None else run.pictures.key,
     )
 
 
@@ -126,10 +143,13 @@ def _cleaned(name: str) -> str:
     return CONTROLS.sub("\N{REPLACEMENT CHARACTER}", name)[:10_000]
 
 
-def _check_size(run: WholeRun, part: str, size: int, in_all: int) -> None:
+def _check_size(run: WholeRun, part: str, size: int) -> None:
     if size > MOST_BYTES[part]:
         _too_much(f"{run.record.name} is larger than a run in an archive may be")
-    if in_all + MOST_BYTES[MANIFEST] > MOST_BYTES_IN_ALL:
+
+
+def _check_size_in_all(files: Iterable[FileEntry]) -> None:
+    if sum(file.bytes for file in files) + MOST_BYTES[MANIFEST] > MOST_BYTES_IN_ALL:
         _too_much(f"These runs are more than one archive may hold ({MOST_BYTES_IN_ALL // 2**20:,} MiB)")
 
 

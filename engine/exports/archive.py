@@ -26,7 +26,7 @@ def _whole_runs(content: Content) -> Iterator[WholeRun]:
     for run in sorted(content.runs, key=_number):
         columns = {name: values.astype(np.float64) for name, values in content.curves[run.id].items()}
         comparison = groups.get(run.comparison) if run.comparison is not None else None
-        yield WholeRun(run, content.events[run.id], columns, comparison)
+        yield WholeRun(run, content.events[run.id], columns, comparison, content.pictures([run.id]))
 
 
 def _number(run: RunRecord) -> int:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from engine import __version__
+from engine.contact_sheet import ContactSheet
 from engine.events import Epoch, Event, Started
 from engine.problem import ProblemError, request_problem
 from engine.records.blocks import Columns
@@ -37,11 +38,16 @@ class SavedCurves(Mapping[str, Columns]):
         return len(self._run_ids)
 
 
+def _no_pictures(run_ids: Sequence[str]) -> ContactSheet | None:
+    return None
+
+
 @dataclass(frozen=True)
 class Content:
     """Runs side by side. `curves` and `events` are by run id; `groups` are the comparisons they belong to.
 
-    It holds as long as the store that it was read from is open.
+    `pictures` gives those of the first of the named runs that has any. It all holds as long as the store that
+    it was read from is open.
     """
 
     comparison: Comparison
@@ -50,6 +56,7 @@ class Content:
     groups: tuple[ComparisonRecord, ...]
     created: datetime
     version: str
+    pictures: Callable[[Sequence[str]], ContactSheet | None] = _no_pictures
 
     @property
     def runs(self) -> tuple[RunRecord, ...]:
@@ -85,6 +92,7 @@ def content_of(store: Store, run_ids: Sequence[str], baseline_id: str | None = N
         groups=tuple(group for group in store.comparisons() if group.id in groups),
         created=datetime.now(UTC),
         version=__version__,
+        pictures=store.pictures.of_any,
     )
 
 

@@ -1,7 +1,8 @@
 """A picture as a list of shapes, which a page, a PDF and a bitmap each paint in their own way.
 
 Lengths are in CSS pixels from the top left. An ink is the name of a colour in `resources.looks`: a token such
-as "text", a precision such as "fp16", or "fp16-dim" for its pale form.
+as "text", a precision such as "fp16", or "fp16-dim" for its pale form; "fp16-low" and "fp16-high" are what
+black and white of a picture become in the precision's shades.
 """
 
 from __future__ import annotations
@@ -92,11 +93,17 @@ class Drawing:
 
 def colour(palette: Palette, ink: str) -> str:
     """What an ink is in a theme, as "#RRGGBB"."""
-    name, dim = ink.removesuffix("-dim"), ink.endswith("-dim")
-    if name in palette.precisions:
-        look = palette.precisions[name]
-        return look.dim if dim else look.color
-    return str(getattr(palette, name))
+    found = next((one for one in _FORMS if ink.endswith(one)), "")
+    name = ink.removesuffix(found)
+    if name not in palette.precisions:
+        return str(getattr(palette, ink))
+    look = palette.precisions[name]
+    # the strong form of a colour is its bright one in the dark theme, and its dark one in the light theme
+    is_dim = found == "-dim" or found == ("-low" if palette.is_dark else "-high")
+    return look.dim if is_dim else look.color
+
+
+_FORMS = ("-dim", "-low", "-high")
 
 
 def marker(
@@ -145,6 +152,26 @@ def _moved(shape: Shape, right: float, down: float) -> Shape:
     return replace(shape, x=shape.x + right, y=shape.y + down)
 
 
+def rounded(
+    x: float, y: float, width: float, height: float, radius: float, ink: str, edge: str | None = None
+) -> Fill:
+    """A filled rectangle with round corners."""
+    radius = min(radius, width / 2, height / 2)
+    corners = (
+        (x + width - radius, y + radius, -90),
+        (x + width - radius, y + height - radius, 0),
+        (x + radius, y + height - radius, 90),
+        (x + radius, y + radius, 180),
+    )
+    turns = [18 * part for part in range(6)]
+    points = tuple(
+        (across + radius * math.cos(angle), down + radius * math.sin(angle))
+        for across, down, start in corners
+        for angle in (math.radians(start + turn) for turn in turns)
+    )
+    return Fill(points, ink, edge)
+
+
 def text_width(text: str, size: float, weight: int = 400) -> float:
     """How wide the text is in the program's font, in pixels."""
     return float(_font(weight).getlength(text)) * size / _MEASURED_AT
@@ -162,6 +189,22 @@ def shortened(text: str, room: float, size: float, weight: int = 400) -> str:
         ),
         "…",
     )
+
+
+def wrapped(text: str, room: float, size: float, weight: int = 400, most: int = 2) -> tuple[str, ...]:
+    """The text in lines no wider than `room` pixels; what is more than `most` lines ends in an ellipsis."""
+    lines = [""]
+    words = text.split()
+    for place, word in enumerate(words):
+        longer = f"{lines[-1]} {word}".strip()
+        if not lines[-1] or text_width(longer, size, weight) <= room:
+            lines[-1] = longer
+        elif len(lines) == most:
+            lines[-1] = " ".join([lines[-1], *words[place:]])
+            break
+        else:
+            lines.append(word)
+    return tuple(shortened(line, room, size, weight) for line in lines)
 
 
 _MEASURED_AT = 64

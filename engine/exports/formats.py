@@ -20,7 +20,8 @@ class Format:
     """One form: `suffix` ends its paths ("/" for a folder), and `title` is what a menu calls it.
 
     `write` takes the content and the path to write; others of the format's files go beside that, whose names
-    end in one of `beside` in place of `suffix`.
+    end in one of `beside` in place of `suffix`. Of formats that share a suffix the first is what a path that
+    ends in it asks for. `is_race`: it takes two sides that can be raced.
     """
 
     name: str
@@ -28,6 +29,7 @@ class Format:
     title: str
     write: Write
     beside: tuple[str, ...] = ()
+    is_race: bool = False
 
 
 def _lazily(module: str, function: str) -> Write:
@@ -43,6 +45,21 @@ FORMATS = (
     Format("pdf", ".pdf", "Report as PDF", _lazily("pdf", "write_pdf")),
     Format("png", ".png", "Picture", _lazily("pictures", "write_png")),
     Format("svg", ".svg", "Vector picture", _lazily("pictures", "write_svg")),
+    Format("card", ".png", "Race as a picture", _lazily("race_still", "write_card_png"), is_race=True),
+    Format(
+        "animation",
+        ".webp",
+        "Race as an animated picture (WebP)",
+        _lazily("race_animation", "write_webp"),
+        is_race=True,
+    ),
+    Format(
+        "gif",
+        ".gif",
+        "Race as an animated picture (GIF)",
+        _lazily("race_animation", "write_gif"),
+        is_race=True,
+    ),
     Format(
         "csv",
         ".csv",
@@ -106,7 +123,7 @@ def files_beside(path: Path) -> tuple[Path, ...]:
 
 def endings() -> tuple[str, ...]:
     """What the paths of files may end in."""
-    return tuple(one.suffix for one in FORMATS if one.suffix != "/")
+    return tuple(dict.fromkeys(one.suffix for one in FORMATS if one.suffix != "/"))
 
 
 def _endings() -> str:

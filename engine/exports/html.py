@@ -20,15 +20,21 @@ from engine.exports.charts import Charts
 from engine.exports.content import Content
 from engine.exports.curve_chart import furthest
 from engine.exports.curves import Curve
-from engine.exports.drawing import Drawing
+from engine.exports.drawing import Drawing, colour
 from engine.exports.phrases import phrases
 from engine.exports.printable import printable
+from engine.exports.race_card import page_card
+from engine.exports.race_sizes import MEDIUM, NARROW, WIDE
+from engine.exports.race_source import race_source_if_any
+from engine.exports.race_svg import card_svg
 from engine.exports.report import Answer, report_of, untold_words
 from engine.exports.svg import svg
+from engine.records import race_words
 from engine.records.sides import Side
 from resources.looks import DARK, LIGHT, Palette
 
 _SIZES = {"wide": 926.0, "medium": 600.0, "narrow": 372.0}
+_RACE_SIZES = {"wide": WIDE, "medium": MEDIUM, "narrow": NARROW}
 _HALF_SIZES = {"wide": 440.0, "medium": 600.0, "narrow": 372.0}
 
 
@@ -54,6 +60,7 @@ def page(content: Content) -> str:
         style=Markup(style),
         script=Markup(script),
         data=_json(_read_out(charts)),
+        race=_race(content),
         bars=_bars(charts),
         curves=_curves(charts),
         sentence=lambda answer: _sentence(answer),
@@ -73,7 +80,7 @@ def _printable(value: object) -> object:
 
 def _policy(style: str, script: str) -> str:
     return (
-        f"default-src 'none'; style-src '{_digest(style)}'; script-src '{_digest(script)}';"
+        f"default-src 'none'; img-src data:; style-src '{_digest(style)}'; script-src '{_digest(script)}';"
         " base-uri 'none'; form-action 'none'"
     )
 
@@ -93,6 +100,7 @@ def _colours(palette: Palette) -> str:
     inks = {name: value for name, value in tokens.items() if str(value).startswith("#")}
     for name, look in palette.precisions.items():
         inks |= {name: look.color, f"{name}-dim": look.dim}
+        inks |= {f"{name}-{end}": colour(palette, f"{name}-{end}") for end in ("low", "high")}
     return " ".join(f"--{name.replace('_', '-')}: {value};" for name, value in inks.items())
 
 
@@ -129,6 +137,21 @@ def _sample(charts: Charts, side: Side) -> Markup:
 def _hidden(drawing: Drawing, name: str) -> Markup:
     """A small picture that stands beside the words for it."""
     return Markup(svg(drawing, _variable, {"class": name, "aria-hidden": "true"}))
+
+
+def _race(content: Content) -> dict[str, Any] | None:
+    """The race's card in three widths; None where the runs have none."""
+    source = race_source_if_any(content)
+    if source is None:
+        return None
+    cards = {size: page_card(source.race, source.tiles, sizes) for size, sizes in _RACE_SIZES.items()}
+    return {
+        "title": race_words.title(source.race),
+        "sentence": race_words.sentence(source.race),
+        "pictures": [
+            (size, Markup(card_svg(card, _variable, f"race-{size}"))) for size, card in cards.items()
+        ],
+    }
 
 
 def _bars(charts: Charts) -> list[dict[str, Any]]:

@@ -11,10 +11,15 @@ from engine.exports.content import Content
 from engine.exports.drawing import Drawing
 from engine.exports.pdf_drawing import SCALE
 from engine.exports.pdf_page import Pages, TableCell
+from engine.exports.pdf_race import draw_race, race_height
 from engine.exports.phrases import phrases
+from engine.exports.race_card import page_card
+from engine.exports.race_sizes import WIDE
+from engine.exports.race_source import race_source_if_any
 from engine.exports.report import Answer, Report, report_of, untold_words
 from engine.exports.report_tables import FigureLine
 from engine.exports.sheet import panel
+from engine.records import race_words
 from resources.looks import LIGHT
 
 _GAP = 18.0
@@ -31,6 +36,7 @@ def write_pdf(content: Content, path: Path) -> None:
         pages.set_lang("en")
         pages.set_creation_date(content.created)
         _answers(pages, report)
+        _race(pages, content)
         _figures(pages, report)
         _charts(pages, charts)
         _settings(pages, report)
@@ -62,6 +68,19 @@ def _answer(pages: Pages, answer: Answer, size: float) -> None:
         pages.gap(2)
         pages.paragraph(note, 9.5)
     pages.gap(6)
+
+
+def _race(pages: Pages, content: Content) -> None:
+    source = race_source_if_any(content)
+    if source is None:
+        return
+    card = page_card(source.race, source.tiles, WIDE)
+    pages.room(80 + race_height(pages, card))
+    pages.heading(race_words.title(source.race))
+    pages.paragraph(race_words.sentence(source.race))
+    pages.gap(10)
+    draw_race(pages, card)
+    pages.gap(18)
 
 
 def _figures(pages: Pages, report: Report) -> None:

@@ -38,7 +38,7 @@ def write_png(
     logging.getLogger("matplotlib").setLevel(logging.ERROR)
     from engine.exports.raster import write_bitmap
 
-    write_bitmap(picture(content, charts, by), palette, path, _facts(report_of(content)))
+    write_bitmap(picture(content, charts, by), palette, path, facts_of(report_of(content)))
 
 
 def write_svg(
@@ -52,7 +52,7 @@ def write_svg(
     """Writes the picture as SVG, which any page or slide can take in."""
     drawing = picture(content, charts, by)
     ground = f"background: {palette.bg1}"
-    told = json.dumps(_facts(report_of(content)), ensure_ascii=False)
+    told = json.dumps(facts_of(report_of(content)), ensure_ascii=False)
     text = svg(drawing, lambda ink: colour(palette, ink), {"style": ground, **_size(drawing)}, told)
     path.write_text(f'<?xml version="1.0" encoding="UTF-8"?>\n{text}\n', encoding="utf-8")
 
@@ -61,7 +61,8 @@ def _size(drawing: Drawing) -> dict[str, str]:
     return {"width": f"{drawing.width:.0f}", "height": f"{drawing.height:.0f}"}
 
 
-def _facts(report: Report) -> dict[str, str]:
+def facts_of(report: Report) -> dict[str, str]:
+    """What a picture says of itself to who opens its text fields."""
     lines = (*report.shared, *report.differing, *report.environment)
     told = {line.key: line.values[0] if line.is_shared else list(line.values) for line in lines}
     return {"Title": report.title, "Software": report.made, "Description": json.dumps(told)}

@@ -80,13 +80,18 @@ def _footer(report: Report, width: float) -> Drawing:
 
 def facts(report: Report) -> tuple[str, ...]:
     """The machine in a line, and the settings that differ in another, for what has no room for tables."""
-    machine = " · ".join(
+    machine = machine_line(report)
+    differing = "; ".join(f"{line.title}: {' / '.join(line.values)}" for line in report.differing)
+    return tuple(line for line in (machine, differing and f"What differs: {differing}") if line)
+
+
+def machine_line(report: Report) -> str:
+    """What all sides ran on and with, in a line."""
+    return " · ".join(
         f"{_NAMED.get(line.key, '')}{line.values[0]}"
         for line in report.environment
         if line.key in _NAMED and line.is_shared
     )
-    differing = "; ".join(f"{line.title}: {' / '.join(line.values)}" for line in report.differing)
-    return tuple(line for line in (machine, differing and f"What differs: {differing}") if line)
 
 
 _NAMED = {"device_name": "", "torch": "PyTorch ", "cuda": "CUDA ", "driver": "driver ", "os": ""}

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from engine.problem import Kind, Problem, ProblemError, request_problem
-from engine.records import checkpoint_files, turns
+from engine.records import checkpoint_files, pictures, turns
 from engine.records.record import Status
 
 KEPT_SECONDS = 24 * 3600.0
@@ -50,19 +50,20 @@ def still_deleted(connection: sqlite3.Connection, run_ids: Iterable[str]) -> tup
 
 
 def remove(connection: sqlite3.Connection, run_ids: Iterable[str], store: Path) -> None:
-    """Takes runs out of the store with all that was recorded; a comparison goes with its last run.
+    """Takes runs out of the store with all that was recorded; a comparison and pictures go with their last.
 
     Their checkpoints are marked, and go with `remove_files` once this is committed.
     """
     for run_id in run_ids:
         checkpoint_files.mark(checkpoint_files.folder_of(store, run_id))
-        row = connection.execute("SELECT comparison FROM runs WHERE id = ?", (run_id,)).fetchone()
+        row = connection.execute("SELECT comparison, pictures FROM runs WHERE id = ?", (run_id,)).fetchone()
         connection.execute("DELETE FROM runs WHERE id = ?", (run_id,))
         connection.execute(
             "DELETE FROM comparisons WHERE id = :id"
             " AND NOT EXISTS (SELECT 1 FROM runs WHERE comparison = :id)",
             {"id": row["comparison"] if row else None},
         )
+        pictures.drop(connection, row["pictures"] if row else None)
 
 
 def remove_files(run_ids: Iterable[str], store: Path) -> None:

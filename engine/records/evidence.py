@@ -53,14 +53,14 @@ def block_speeds(run: RunRecord, samples: Mapping[str, NDArray[Any]]) -> NDArray
     if speeds is None:
         return np.empty(0)
     block_steps = run.experiment.measure.block_steps
-    counted = np.asarray(speeds, dtype=np.float64)[_warm_steps(run, samples) :]
+    counted = np.asarray(speeds, dtype=np.float64)[warm_steps(run, samples) :]
     whole = len(counted) // block_steps * block_steps
     blocks = counted[:whole].reshape(-1, block_steps)
     usable = blocks[np.all(np.isfinite(blocks) & (blocks > 0), axis=1)]
     return np.asarray(1.0 / np.mean(1.0 / usable, axis=1), dtype=np.float64)
 
 
-def _warm_steps(run: RunRecord, samples: Mapping[str, NDArray[Any]]) -> int:
+def warm_steps(run: RunRecord, samples: Mapping[str, NDArray[Any]]) -> int:
     """Compiling and capturing make the warm-up longer than was asked for."""
     asked = run.experiment.measure.warmup_steps
     seconds, summary = samples.get("seconds"), run.summary

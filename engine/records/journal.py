@@ -12,6 +12,7 @@ from engine.events import (
     Finished,
     Heartbeat,
     Log,
+    Pictures,
     Ready,
     Samples,
     Skipped,
@@ -24,10 +25,13 @@ from engine.records.record import unreadable
 
 
 def append(connection: sqlite3.Connection, run_id: str, events: Sequence[Event]) -> None:
-    """Adds the events: samples as blocks, the others a line each; signs of life are left out."""
+    """Adds the events: samples as blocks, the others a line each.
+
+    Signs of life are left out, and pictures, which are saved apart.
+    """
     batches = [event for event in events if isinstance(event, Samples)]
     _append_blocks(connection, run_id, list(blocks_of(columns_in(batches))))
-    kept = (event for event in events if not isinstance(event, Samples | Heartbeat | Ready))
+    kept = (event for event in events if not isinstance(event, Samples | Heartbeat | Ready | Pictures))
     first = _next_position(connection, "events", run_id)
     connection.executemany(
         "INSERT INTO events (run, position, line) VALUES (?, ?, ?)",

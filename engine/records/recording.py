@@ -6,9 +6,9 @@ import sqlite3
 import time
 from collections.abc import Sequence
 
-from engine.events import Event, Failed, Finished, Started, Summary
+from engine.events import Event, Failed, Finished, Pictures, Started, Summary
 from engine.problem import ProblemError
-from engine.records import journal, resume
+from engine.records import journal, pictures, resume
 from engine.records.account import summary_of
 from engine.records.record import Status
 
@@ -58,6 +58,8 @@ def _apply(connection: sqlite3.Connection, run_id: str, event: Event) -> None:
             " ended = NULL, summary = NULL, problem = NULL, detail = '' WHERE id = ?",
             (event.experiment.to_json(), event.environment.model_dump_json(), event.total_steps, run_id),
         )
+    elif isinstance(event, Pictures):
+        pictures.put(connection, run_id, event.sheet)
     elif isinstance(event, Finished):
         _end(connection, run_id, resume.status_after(event), _whole(connection, run_id, event))
     elif isinstance(event, Failed):

@@ -81,7 +81,18 @@ ALTER TABLE runs ADD COLUMN note TEXT NOT NULL DEFAULT '';
 ALTER TABLE runs ADD COLUMN deleted REAL
 """
 
-MIGRATIONS = (_FIRST, _PROBES, _MARKS)
+_PICTURES = """
+CREATE TABLE pictures (
+    hash TEXT PRIMARY KEY,
+    side INTEGER NOT NULL,
+    count INTEGER NOT NULL,
+    jpeg BLOB NOT NULL
+);
+ALTER TABLE runs ADD COLUMN pictures TEXT REFERENCES pictures (hash) ON DELETE SET NULL;
+CREATE INDEX runs_by_pictures ON runs (pictures) WHERE pictures IS NOT NULL
+"""
+
+MIGRATIONS = (_FIRST, _PROBES, _MARKS, _PICTURES)
 """The script at index n makes version n + 1 of version n; statements are parted by semicolons."""
 
 VERSION = len(MIGRATIONS)

@@ -15,6 +15,7 @@ from engine.paths import store_path
 from engine.records import checkpoint_files, deletion, marks, recording, turns
 from engine.records.connection import Connection
 from engine.records.owner import this_process
+from engine.records.pictures import SavedPictures
 from engine.records.probes import Probes
 from engine.records.readings import Readings
 from engine.records.record import RunRecord, Status
@@ -24,9 +25,10 @@ from engine.records.whole_runs import WholeRuns
 class Store(Readings):
     """One connection to the saved runs: what `Readings` reads, and all that changes them.
 
-    `probes` are the saved searches, `whole_runs` the same runs as they travel between stores. `notes` says
-    in sentences how the file had to be opened. Every method raises ProblemError of kind STORE when the file
-    cannot be read or written, and of kind REQUEST for a run that is not there.
+    `probes` are the saved searches, `whole_runs` the same runs as they travel between stores, `pictures` what
+    they were trained on. `notes` says in sentences how the file had to be opened. Every method raises
+    ProblemError of kind STORE when the file cannot be read or written, and of kind REQUEST for a run that is
+    not there.
     """
 
     def __init__(self, path: Path | None = None) -> None:
@@ -36,6 +38,7 @@ class Store(Readings):
         self.notes = connection.notes
         self.probes = Probes(connection)
         self.whole_runs = WholeRuns(connection)
+        self.pictures = SavedPictures(connection)
 
     def close(self) -> None:
         self._connection.close()

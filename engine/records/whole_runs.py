@@ -1,4 +1,4 @@
-"""A saved run whole, as it travels from one store to another: its row, its events and its samples."""
+"""A saved run whole, as it travels from one store to another: its row, events, samples and pictures."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
+from engine.contact_sheet import ContactSheet
 from engine.events import Event, Failed, Finished, to_line
-from engine.records import journal, resume
+from engine.records import journal, pictures, resume
 from engine.records.account import summary_of
 from engine.records.blocks import Columns
 from engine.records.connection import Connection
@@ -30,13 +31,15 @@ from engine.records.record import (
 class WholeRun:
     """A run with all that was recorded of it; checkpoints stay where they are.
 
-    `comparison` is the one that the run belongs to. The columns are float64, `step` too.
+    `comparison` is the one that the run belongs to, `pictures` are some of those that it was trained on. The
+    columns are float64, `step` too.
     """
 
     record: RunRecord
     events: tuple[Event, ...]
     columns: Columns
     comparison: ComparisonRecord | None = None
+    pictures: ContactSheet | None = None
 
 
 @dataclass(frozen=True)
@@ -124,6 +127,8 @@ class WholeRuns:
         connection.execute(f"INSERT INTO runs ({', '.join(values)}) VALUES ({places})", values)
         journal.append(connection, run_id, run.events)
         journal.replace_samples(connection, run_id, run.columns)
+        if run.pictures is not None:
+            pictures.put(connection, run_id, run.pictures)
 
 
 def closed(run: WholeRun) -> WholeRun:
@@ -141,7 +146,10 @@ def closed(run: WholeRun) -> WholeRun:
 
 
 def fingerprint(run: WholeRun) -> str:
-    """Tells runs apart by what was trained and measured; what a user called them does not count."""
+    """Tells runs apart by what was trained and measured; what a user called them does not count.
+
+    Nor do pictures, which an older Ammeter did not keep.
+    """
     told = {**run.record.to_dict(), "detail": run.record.detail, "total_steps": run.record.total_steps}
     measured = {key: value for key, value in told.items() if key not in _GIVEN}
     found = hashlib.sha256(json.dumps(measured, sort_keys=True).encode())

@@ -16,6 +16,7 @@ from engine.problem import ProblemError
 from engine.training.catalog import read_catalog
 from engine.training.checkpoints import CheckpointKind
 from engine.training.control import Control
+from engine.training.data.thumbnails import pictures_told, prepare_pictures
 from engine.training.failures import TrainingError, not_a_number
 from engine.training.measuring.memory_cap import check_cap, memory_cap
 from engine.training.measuring.tally import skipped_steps
@@ -43,6 +44,7 @@ def train(
     check_cap(plan.device_entry, settings.memory_cap_gib)
     if device.type in ("cuda", "xpu"):
         torch.get_device_module(device).set_device(device)
+    prepare_pictures(settings)
     with (
         memory_cap(device, settings.memory_cap_gib),
         float32_mode(settings.precision, settings.step.autocast_tf32),
@@ -53,6 +55,7 @@ def train(
             yield Finished(summary=Summary(speed_note="Stopped before training began."), stopped=True)
             return
         with closing(run):
+            yield from pictures_told(run.experiment, run.source)
             yield from _train_epochs(run)
             yield from _finish(run)
 

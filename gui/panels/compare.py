@@ -15,6 +15,29 @@ from gui.panels.compare_lines import lines_of, units_of
 from gui.panels.compare_table import FigureTable
 from gui.plots.overlay import OverlayPlot
 from gui.runs_mime import dropped_runs, has_runs
+from gui.widgets import Button
+
+_EMPTY = (
+    (
+        "There is nothing to compare yet.",
+        "Train one model in two precisions: both stand here, in words, in figures and in curves.",
+        "Run an experiment",
+        "Goes to the form in Train, where the precisions are ticked",
+    ),
+    (
+        "One run is saved. Train the same in another precision to compare the two.",
+        "Or tick the run in the table below, or drag it here, to see its figures alone.",
+        "Run an experiment",
+        "Goes to the form in Train, where the precisions are ticked",
+    ),
+    (
+        "Tick runs in the table below to compare them, or drag them here.",
+        "Their curves are laid over one another, and their figures stand beside the baseline's.",
+        "Compare the newest runs",
+        "Ticks the runs that were trained last to be compared",
+    ),
+)
+"""What is said and offered with no run saved, with one, and with more."""
 
 
 class ComparePanel(QScrollArea):
@@ -22,11 +45,14 @@ class ComparePanel(QScrollArea):
 
     `target_chosen`: another accuracy to reach was asked for. `missing_wanted` carries the experiments (a
     tuple) that would tell where a gain comes from, `runs_dropped` the ids of runs that were dragged here.
+    `newest_wanted` and `experiment_wanted` are what it offers where nothing is compared.
     """
 
     target_chosen = Signal()
     missing_wanted = Signal(object)
     runs_dropped = Signal(object)
+    newest_wanted = Signal()
+    experiment_wanted = Signal()
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -35,6 +61,9 @@ class ComparePanel(QScrollArea):
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setAcceptDrops(True)
         self._comparison: Comparison | None = None
+        self._saved = 0
+        self.offer = Button("", "secondary", "")
+        self.offer.clicked.connect(self._take_offer)
         self.headline = Headline()
         self.headline.missing_wanted.connect(self.missing_wanted)
         self.table = FigureTable()
@@ -52,14 +81,19 @@ class ComparePanel(QScrollArea):
     def clear(self) -> None:
         """Says what to do where no run is ticked."""
         self._set_empty(True)
-        self.headline.show_hint(
-            "Tick runs in the table below to compare them, or drag them here.",
-            "Their curves are laid over one another, and their figures stand beside the baseline's.",
-        )
+        self._say_empty()
+
+    def set_saved(self, count: int) -> None:
+        """How many runs there are that could be compared: what it offers depends on it."""
+        if min(count, 2) != min(self._saved, 2):
+            self._saved = count
+            if self._comparison is None and not self.offer.isHidden():
+                self._say_empty()
 
     def say_reading(self, count: int) -> None:
         """Says that runs are being read, where there is nothing to look at meanwhile."""
         if self._comparison is None:
+            self.offer.hide()
             self.headline.show_hint(f"Reading {count:,} runs…" if count > 1 else "Reading the run…")
 
     def show_comparison(self, compared: Compared, headline: str | None) -> None:
@@ -98,8 +132,20 @@ class ComparePanel(QScrollArea):
     def _set_empty(self, is_empty: bool) -> None:
         if is_empty:
             self._comparison = None
+        self.offer.setVisible(is_empty)
+        self._rest.setVisible(is_empty)
         self._charts.setVisible(not is_empty)
         self.table.setVisible(not is_empty)
+
+    def _say_empty(self) -> None:
+        words, small, action, tip = _EMPTY[min(self._saved, 2)]
+        self.headline.show_hint(words, small)
+        self.offer.setText(action)
+        self.offer.setAccessibleName(action)
+        self.offer.setToolTip(tip)
+
+    def _take_offer(self) -> None:
+        (self.newest_wanted if self._saved > 1 else self.experiment_wanted).emit()
 
     def _lay_out(self) -> None:
         inner = QFrame()
@@ -108,6 +154,7 @@ class ComparePanel(QScrollArea):
         column.setContentsMargins(16, 16, 16, 16)
         column.setSpacing(8)
         column.addWidget(self.headline)
+        column.addWidget(self.offer, alignment=Qt.AlignmentFlag.AlignLeft)
         column.addWidget(self.table)
         self._charts = QWidget()
         charts = QHBoxLayout(self._charts)
@@ -117,4 +164,7 @@ class ComparePanel(QScrollArea):
         charts.addWidget(self.curves, 3)
         self._charts.setMinimumHeight(240)
         column.addWidget(self._charts, 1)
+        # else what is offered would stand at the lower edge
+        self._rest = QWidget()
+        column.addWidget(self._rest, 1)
         self.setWidget(inner)

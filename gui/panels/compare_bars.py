@@ -59,7 +59,9 @@ def _why_none(comparison: Comparison) -> str:
     reasons = dict.fromkeys(run.summary.speed_note for run in runs if run.summary is not None)
     reason = next((one for one in reasons if one), "")
     told = "None of these runs has a speed." if len(runs) > 1 else "This run has no speed."
-    return f"{told} {reason}".strip()
+    if not reason:
+        return told
+    return f"{told} {reason[:1].upper()}{reason[1:].rstrip('.')}."
 
 
 def _whiskers(row: FigureRow) -> str:

@@ -18,17 +18,19 @@ from gui.panels.compare_others import OtherSides
 from gui.panels.compare_settings import CompareSettings
 from gui.panels.run_words import side_runs
 from gui.theme import theme
-from gui.widgets import Field, IconButton, divider, label, marker_pixmap
+from gui.widgets import Button, Field, IconButton, divider, label, marker_pixmap
 
 _LONGEST = 28
 _SHORTEST_NAME = 6
 
 
 class ComparisonColumn(QFrame):
-    """`baseline_chosen` and `headline_chosen` say that a person chose another side."""
+    """`baseline_chosen` and `headline_chosen` say that a person chose another side, `show_wanted` that the
+    headline's side is to be played against the baseline."""
 
     baseline_chosen = Signal()
     headline_chosen = Signal()
+    show_wanted = Signal()
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -38,11 +40,15 @@ class ComparisonColumn(QFrame):
         self._baseline = QComboBox()
         self._baseline.setToolTip("What the others are measured against")
         self._baseline.setAccessibleName("Baseline")
+        self._baseline.setPlaceholderText("no run is ticked")
         self._baseline.setIconSize(QSize(12, 12))
         self._baseline.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
         self._baseline.activated.connect(self._take_baseline)
         self._swap = IconButton("swap", "Swap", "Measure the baseline against what the headline speaks of")
         self._swap.clicked.connect(self.swap)
+        self.show_button = Button(" Show", "narrow", "Play both side by side, as a race (Ctrl+4)", "play")
+        self.show_button.setAccessibleName("Show")
+        self.show_button.clicked.connect(self.show_wanted)
         self.others = OtherSides()
         self.others.chosen.connect(self._take_headline)
         self.settings = CompareSettings()
@@ -55,9 +61,11 @@ class ComparisonColumn(QFrame):
         """Offers its sides; the headline that was chosen holds where it still can."""
         self._comparison = comparison
         self._fill_baseline(comparison)
+        self.others.say_alone(True)
         others = [side for side in comparison.sides if side is not comparison.baseline]
         self.others.show_sides(others, side_fills(comparison.sides), _telling(comparison, others))
-        self._swap.setEnabled(len(comparison.sides) > 1)
+        for button in (self._swap, self.show_button):
+            button.setEnabled(len(comparison.sides) > 1)
         self.export.set_runs(sum(len(side.runs) for side in comparison.sides))
         self._show_settings()
 
@@ -66,7 +74,9 @@ class ComparisonColumn(QFrame):
         self._comparison = None
         self._baseline.clear()
         self._baseline.setEnabled(False)
-        self._swap.setEnabled(False)
+        for button in (self._swap, self.show_button):
+            button.setEnabled(False)
+        self.others.say_alone(False)
         self.others.show_sides([], {}, None)
         self.settings.clear()
         self.export.set_runs(0)
@@ -105,6 +115,8 @@ class ComparisonColumn(QFrame):
         head = QHBoxLayout()
         head.addWidget(label("Comparison", "title"))
         head.addStretch(1)
+        head.addWidget(self.show_button)
+        head.addSpacing(8)
         head.addWidget(self._swap)
         column.addLayout(head)
         column.addSpacing(8)

@@ -52,7 +52,7 @@ class ExportBlock(QFrame):
     def set_runs(self, count: int) -> None:
         """How many runs would be exported."""
         runs = "1 run" if count == 1 else f"{count:,} runs, this comparison"
-        self._count.setText(runs if count else "")
+        self._count.setText(runs if count else "no run is ticked")
         for button in self._buttons:
             button.setEnabled(count > 0)
         for form in self._forms:

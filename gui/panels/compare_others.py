@@ -18,9 +18,11 @@ from PySide6.QtWidgets import (
 from engine.records.sides import Side
 from gui.panels.compare_sign import Sign, is_named_fast
 from gui.panels.run_words import side_runs
-from gui.widgets import ElidedLabel, Marker, label
+from gui.widgets import ElidedLabel, Marker, label, set_text
 from resources.looks import MarkFill
 
+_NONE = "Tick two runs or more in the table below, or drag them here."
+_ALONE = "Tick one more run in the table below, or drag it here."
 _GAP, _EDGES, _LEAST_NAME = 8, 39, 56
 """Pixels between the parts of a row, of its margins and marker, and for a name that can still be read."""
 
@@ -37,7 +39,7 @@ class OtherSides(QWidget):
         self._rows: list[QWidget] = []
         self._list = QVBoxLayout()
         self._list.setSpacing(8)
-        self._hint = label("Tick two runs or more in the table below, or drag them here.", "hint")
+        self._hint = label(_NONE, "hint")
         self._hint.setWordWrap(True)
         self._list.addWidget(self._hint)
         head = QHBoxLayout()
@@ -49,6 +51,10 @@ class OtherSides(QWidget):
         column.setSpacing(4)
         column.addLayout(head)
         column.addLayout(self._list)
+
+    def say_alone(self, is_alone: bool) -> None:
+        """Whether there is a baseline already, to which others are to be ticked."""
+        set_text(self._hint, _ALONE if is_alone else _NONE)
 
     def show_sides(self, sides: Sequence[Side], fills: Mapping[str, MarkFill], otherwise: str | None) -> None:
         """Offers these, with their marks filled as `fills` says.

@@ -17,22 +17,36 @@ from gui.panels.live_plots import LivePlots
 from gui.panels.live_run import LiveRun
 from gui.panels.live_strip import LiveStrip, Wishes
 from gui.plots.framing import XAxis
-from gui.widgets import label
+from gui.widgets import EmptyState
 
 __all__ = ["LivePanel", "LiveRun"]
 
-EMPTY_HINT = "Press Compare 2 precisions to watch both train here."
+NOTHING_YET = (
+    "Nothing was trained yet.",
+    "Loss, speed and memory appear here step by step while a run trains.",
+    "Run an experiment",
+    "Trains what the form at the left says",
+)
+NONE_OPEN = (
+    "No run is open.",
+    "Double-click a run in the table below to see its curves, or train a new one.",
+    "Open the newest run",
+    "Shows the newest run beside those it was started with",
+)
 _COMPACT_BELOW = 560
 
 
 class LivePanel(QFrame):
     """Shows up to four runs. Events go into the `LiveRun`s; `refresh()`, called by one timer, draws them.
 
-    `stop_requested` and `pause_toggled` are emitted when those buttons are pressed.
+    `stop_requested` and `pause_toggled` are emitted when those buttons are pressed; `newest_wanted` and
+    `experiment_wanted` when, with no run in view, the newest one is to be opened or the first one trained.
     """
 
     stop_requested = Signal()
     pause_toggled = Signal()
+    newest_wanted = Signal()
+    experiment_wanted = Signal()
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -49,11 +63,11 @@ class LivePanel(QFrame):
         self.strip.pause_toggled.connect(self.pause_toggled)
         self.strip.details_toggled.connect(self._show_details)
         self.strip.x_axis_chosen.connect(self.set_x_axis)
-        self._hint = label(EMPTY_HINT, "empty")
-        self._hint.setAlignment(Qt.AlignmentFlag.AlignCenter)
-        self._hint.setWordWrap(True)
+        self._has_saved = False
+        self.empty = EmptyState(*NOTHING_YET)
+        self.empty.pressed.connect(self._offer)
         self._stack = QStackedLayout(self)
-        self._stack.addWidget(self._hint)
+        self._stack.addWidget(self.empty)
         self._stack.addWidget(self._workspace())
 
     def _workspace(self) -> QWidget:
@@ -97,9 +111,11 @@ class LivePanel(QFrame):
         self._title = title
         self._seen = None
 
-    def set_empty_hint(self, text: str) -> None:
-        """What to do, said in the middle while there are no runs."""
-        self._hint.setText(text)
+    def set_has_saved(self, has_saved: bool) -> None:
+        """Whether there are runs that could be opened, which it says while none is in view."""
+        if has_saved != self._has_saved:
+            self._has_saved = has_saved
+            self.empty.tell(*(NONE_OPEN if has_saved else NOTHING_YET))
 
     def set_x_axis(self, x_axis: XAxis) -> None:
         """Plots against "steps" or "seconds"."""
@@ -133,6 +149,9 @@ class LivePanel(QFrame):
             self.plots.show_runs(self._runs)
         if self._runs:
             self.plots.refresh()
+
+    def _offer(self) -> None:
+        (self.newest_wanted if self._has_saved else self.experiment_wanted).emit()
 
     def _stop(self) -> None:
         self._wishes = replace(self._wishes, stop=True)

@@ -10,10 +10,12 @@ from PySide6.QtWidgets import QFrame, QGridLayout, QHBoxLayout, QSizePolicy, QWi
 from gui.panels.live_cards import memory_unit
 from gui.panels.live_run import LiveRun
 from gui.panels.run_words import detail_lines, memory_parts
+from gui.panels.setting_names import spoken
 from gui.widgets import Marker, Share, ShareBar, label
 
 _MEMORY = "Memory of one step"
 _LATER = "The rest is known when the run has ended."
+_NOTHING = "Nothing more was recorded of this run."
 
 
 class LiveDetails(QFrame):
@@ -32,7 +34,7 @@ class LiveDetails(QFrame):
 
     def show_runs(self, runs: Sequence[LiveRun]) -> None:
         """Tells of these runs."""
-        lines = [detail_lines(run.experiment, run.summary) for run in runs]
+        lines = [{**_trouble(run), **detail_lines(run.experiment, run.summary)} for run in runs]
         memory = [memory_parts(run.summary) for run in runs]
         heads = [(run.precision, run.label, run.is_over) for run in runs]
         if (heads, lines, memory) == self._said:
@@ -48,8 +50,9 @@ class LiveDetails(QFrame):
             for column, one in enumerate(lines, start=1):
                 self._put(_words(one.get(name, "–"), "legend"), row, column)
         self._put_memory(runs, memory, len(names) + 1)
-        if not all(run.is_over for run in runs):
-            self._put(_words(_LATER, "hint"), len(names) + 2, 1, len(runs))
+        is_over = all(run.is_over for run in runs)
+        if not is_over or not (names or any(memory)):
+            self._put(_words(_NOTHING if is_over else _LATER, "hint"), len(names) + 2, 1, max(1, len(runs)))
 
     def texts(self) -> tuple[str, ...]:
         """What stands in the table, row by row, for tests."""
@@ -89,6 +92,13 @@ class LiveDetails(QFrame):
         self._cells.clear()
         for column in range(1, self._grid.columnCount()):
             self._grid.setColumnStretch(column, 0)
+
+
+def _trouble(run: LiveRun) -> dict[str, str]:
+    """Why a run failed and what to do about it, in the form's words."""
+    if run.problem is None:
+        return {}
+    return {"Failed": spoken(run.problem.message), "What to do": spoken(run.problem.remedy)}
 
 
 def _head(run: LiveRun) -> QWidget:

@@ -114,7 +114,7 @@ class LivePlots(QWidget):
         words = next((f"{run.loss_name}, {run.loss_unit}" for run in runs if run.loss_name), "")
         self.loss.set_title("Training loss", words.removesuffix(", "))
         self.loss.set_curves([self._curve(run, run.column("loss")) for run in runs])
-        self.loss.set_hint("The loss of each step appears here.")
+        self.loss.set_hint(_why_empty(runs, "The loss of each step appears here."))
 
     def _show_scale(self, runs: Sequence[LiveRun]) -> None:
         using = [run for run in runs if len(run.column("grad_scale"))]
@@ -123,9 +123,8 @@ class LivePlots(QWidget):
         names = " and ".join(dict.fromkeys(run.label for run in runs))
         train = "train" if len(runs) > 1 else "trains"
         unused = len(unscaled) == len(runs) > 0
-        self.scale.set_hint(
-            f"Not used: {names} {train} without a loss scaler." if unused else "The loss scale appears here."
-        )
+        usual = _why_empty(runs, "The loss scale appears here.")
+        self.scale.set_hint(f"Not used: {names} {train} without a loss scaler." if unused else usual)
 
     def _show_memory(self, runs: Sequence[LiveRun]) -> None:
         columns = [run.column(figures.memory_column(run)) for run in runs]
@@ -134,7 +133,7 @@ class LivePlots(QWidget):
         unit, self._unit_mib = memory_unit(peaks)
         on_cpu = any(figures.is_on_cpu(run) for run in runs)
         self.memory.set_title("Memory" if on_cpu or not peaks else "VRAM", unit)
-        self.memory.set_hint("Memory in use appears here.")
+        self.memory.set_hint(_why_empty(runs, "Memory in use appears here."))
         curves = []
         for run, column, around in zip(runs, columns, reserved, strict=True):
             shadow = around / self._unit_mib if len(around) >= len(column) > 0 else None
@@ -153,7 +152,7 @@ class LivePlots(QWidget):
     def _show_speed(self, runs: Sequence[LiveRun]) -> None:
         self.speed.set_title("Throughput", runs[0].unit if runs else "img/s")
         self.speed.set_curves([self._curve(run, run.column("samples_per_second")) for run in runs])
-        self.speed.set_hint("Samples a second appear here.")
+        self.speed.set_hint(_why_empty(runs, "Samples a second appear here."))
         warmups = [run.warmup_steps for run in runs]
         if self._x_axis == "seconds":
             seconds = [run.column("seconds") for run in runs]
@@ -165,3 +164,15 @@ class LivePlots(QWidget):
             self.speed.set_warmup(float(max(reached)) if reached else None)
             return
         self.speed.set_warmup(float(max(warmups, default=0)) or None)
+
+
+def _why_empty(runs: Sequence[LiveRun], usual: str) -> str:
+    """What an empty plot says: what it waits for, or that nothing will come any more."""
+    if not runs or not all(run.is_over for run in runs):
+        return usual
+    if any(len(run.column("step")) for run in runs):
+        return "Nothing of this was recorded."
+    return "No curve: it ended before its first step." if len(runs) == 1 else _NO_STEPS
+
+
+_NO_STEPS = "No curves: these runs ended before their first step."

@@ -43,6 +43,8 @@ class LogPanel(QWidget):
         layout.setSpacing(0)
         layout.addWidget(self.action_row)
         layout.addWidget(self.view, 1)
+        self.view.textChanged.connect(self._fit)
+        self._fit()
 
     def append(self, level: str, message: str, run_name: str | None = None) -> None:
         """Adds a message; the further lines of a long one are indented under its first."""
@@ -88,10 +90,17 @@ class LogPanel(QWidget):
         copy.clicked.connect(self.copy)
         clear = _button("Clear", "Empty this view. Nothing that was saved with a run is lost")
         clear.clicked.connect(self.clear)
+        self._needing_text = (copy, clear)
         layout.addStretch()
         for button in (self._wrap, copy, clear):
             layout.addWidget(button)
         return row
+
+    def _fit(self) -> None:
+        """Nothing can be done with an empty log."""
+        has_text = not self.view.document().isEmpty()
+        for button in self._needing_text:
+            button.setEnabled(has_text)
 
 
 class _Ink(QSyntaxHighlighter):

@@ -8,7 +8,7 @@ from typing import Any
 
 from PySide6.QtCore import Signal
 from PySide6.QtGui import QIntValidator, QResizeEvent
-from PySide6.QtWidgets import QComboBox, QFrame, QHBoxLayout, QLineEdit, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QComboBox, QFrame, QHBoxLayout, QLineEdit, QStackedLayout, QVBoxLayout, QWidget
 
 from engine.catalog import DeviceEntry
 from gui.panels.memory_limit_cards import CardChooser
@@ -20,28 +20,35 @@ from gui.panels.memory_limit_table import TrialTable
 from gui.panels.memory_limit_words import progress, sentence
 from gui.plots.memory_chart import MemoryChart
 from gui.search_view import SearchView
-from gui.widgets import Button, ElidedLabel, label, set_text
+from gui.widgets import Button, ElidedLabel, EmptyState, label
 
 _GRANULARITIES = (1, 8, 16, 32, 64)
-_WIDE, _SIDE, _NARROW_SIDE = 1000, 392, 364
+_WIDE, _SIDE, _NARROW_SIDE, _LEAST = 1000, 392, 360, 640
 _LOW = 620
-_HINT = (
-    "How large a batch fits into the memory, and how much larger in mixed precision? "
-    "Press “Find limit” at the lower left. Each trial trains at least three whole steps with the form's "
-    "settings, until the largest batch is proven: it passed, and the next one failed."
+_BEFORE_BUTTONS = 3
+"""The place in the header after the title, its unit and the stretch."""
+_NOTHING_YET = (
+    "How large a batch fits into the memory, and how much larger in mixed precision?",
+    "Each trial trains at least three whole steps with the form's settings, until the largest batch is "
+    "proven: it passed, and the next one failed.",
+    "Find my memory limit",
+    "Searches in each precision that is ticked in the form (Ctrl+M)",
 )
 
 
 class MemoryLimitPanel(QFrame):
     """Shows one search. `cpu_limit_gib` was chosen for searches on a CPU, None for the usual limit.
 
-    `card_chosen` carries a size in GiB, `use_requested` a batch size for the form,
-    `saved_opened` and `delete_requested` the series of a saved search; `stop_requested` when Stop is pressed;
-    `exported` carries what was copied or written, `export_failed` why a file could not be."""
+    `card_chosen` carries a size in GiB as the form's field has it, `use_requested` a batch size for the form;
+    `find_wanted` when a first search is, `stop_requested` when Stop is pressed; `saved_opened` and
+    `delete_requested` carry the series of a saved search, `exported` what was copied or written,
+    `export_failed` why a file could not be.
+    """
 
     card_chosen = Signal(str)
     use_requested = Signal(int)
     stop_requested = Signal()
+    find_wanted = Signal()
     saved_opened = Signal(str)
     delete_requested = Signal(str)
     exported = Signal(str)
@@ -50,16 +57,19 @@ class MemoryLimitPanel(QFrame):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setProperty("surface", "page")
+        # the header asks for more until it is laid out for the width that there is
+        self.setMinimumWidth(_LEAST)
         self.cpu_limit_gib: float | None = None
         self._view: SearchView | None = None
         self._device: DeviceEntry | None = None
         self._told: tuple[object, ...] | None = None
         self._note = ElidedLabel("", "legend")
         self.granularity_box = _granularity_box()
-        self._title = label("", "panelTitle")
+        self._title, self._unit = ElidedLabel("", "panelTitle"), label("GiB", "unit")
         self._steps = label("Multiples of", "legend")
         self.cards = CardChooser()
         self.chart = MemoryChart()
+        self.empty = EmptyState(*_NOTHING_YET)
         self.result = ResultPanel()
         self.trials = TrialTable()
         self.stop = Button("Stop", "strip", "End the search; what is known by then is kept", "stop")
@@ -133,12 +143,12 @@ class MemoryLimitPanel(QFrame):
 
     def _fit(self, is_wide: bool) -> None:
         self._column.setFixedWidth(_SIDE if is_wide else _NARROW_SIDE)
-        self._steps.setVisible(is_wide)
-        # a narrow header has no room for this beside Stop
-        self.granularity_box.setVisible(is_wide or self.stop.isHidden())
-        self.granularity_box.setFixedWidth(88 if is_wide else 70)
-        self._head.setSpacing(8 if is_wide else 6)
-        set_text(self._title, "Peak memory by batch size" if is_wide else "Peak memory")
+        # a narrow header has no room for these beside the title and the buttons
+        row, place = (self._head, _BEFORE_BUTTONS) if is_wide else (self._second, 0)
+        if row.indexOf(self._choices) < 0:
+            row.insertWidget(place, self._choices)
+        self._title.set_whole_text("Peak memory by batch size" if is_wide else "Peak memory")
+        self._unit.setVisible(is_wide or self.stop.isHidden())
 
     def _order_tabs(self) -> None:
         """From the upper left to the lower right, wherever what was made anew would come by itself."""
@@ -152,9 +162,8 @@ class MemoryLimitPanel(QFrame):
         return self._device is None or self._device.is_gpu
 
     def _show_chart(self) -> None:
-        content = content_of(
-            self._view, on_gpu=self._on_gpu, shows_forecast=self.forecast.isChecked(), hint=_HINT
-        )
+        self._pages.setCurrentWidget(self.empty if self._view is None else self.chart)
+        content = content_of(self._view, on_gpu=self._on_gpu, shows_forecast=self.forecast.isChecked())
         self.chart.show_content(content, sentence(self._view) if self._view is not None else "")
 
     def _open_export(self) -> None:
@@ -165,6 +174,7 @@ class MemoryLimitPanel(QFrame):
         self.cards.chosen.connect(self.card_chosen)
         self.result.use_requested.connect(self.use_requested)
         self.stop.clicked.connect(self.stop_requested)
+        self.empty.pressed.connect(self.find_wanted)
         self.forecast.toggled.connect(lambda _on: self._show_chart())
         self.menu.opened.connect(self.saved_opened)
         self.menu.delete_asked.connect(self.delete_requested)
@@ -200,17 +210,29 @@ class MemoryLimitPanel(QFrame):
         panel.setProperty("surface", "panel")
         self._head = head = QHBoxLayout()
         head.addWidget(self._title)
-        head.addWidget(label("GiB", "unit"))
+        head.addWidget(self._unit)
         head.addStretch(1)
         self._steps.setBuddy(self.granularity_box)
-        head.addWidget(self._steps)
-        for widget in (self.granularity_box, self.forecast, self.saved, self.stop):
+        self._choices = QWidget()
+        choices = QHBoxLayout(self._choices)
+        choices.setContentsMargins(0, 0, 0, 0)
+        choices.setSpacing(8)
+        for widget in (self._steps, self.granularity_box, self.forecast):
+            choices.addWidget(widget)
+        head.addWidget(self._choices)
+        for widget in (self.saved, self.stop):
             head.addWidget(widget)
+        self._second = QHBoxLayout()
+        self._second.addStretch(1)
+        self._pages = QStackedLayout()
+        self._pages.addWidget(self.empty)
+        self._pages.addWidget(self.chart)
         column = QVBoxLayout(panel)
         column.setContentsMargins(12, 8, 12, 4)
         column.setSpacing(8)
         column.addLayout(head)
-        column.addWidget(self.chart, 1)
+        column.addLayout(self._second)
+        column.addLayout(self._pages, 1)
         return panel
 
 
@@ -221,6 +243,7 @@ def _granularity_box() -> QComboBox:
     field = QLineEdit()
     box.setLineEdit(field)
     box.setInsertPolicy(QComboBox.InsertPolicy.NoInsert)
+    box.setFixedWidth(70)
     box.setValidator(QIntValidator(1, 1_000_000, box))
     box.addItems([str(size) for size in _GRANULARITIES])
     tip = "The answer is a multiple of this; 1 finds it exactly, 8 suits Tensor Cores"

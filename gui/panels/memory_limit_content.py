@@ -9,10 +9,10 @@ from gui.search_view import SearchView, SideView
 _MIB = 1024.0
 
 
-def content_of(view: SearchView | None, *, on_gpu: bool, shows_forecast: bool, hint: str) -> MemoryContent:
-    """The chart's content; without a search only the hint."""
+def content_of(view: SearchView | None, *, on_gpu: bool, shows_forecast: bool) -> MemoryContent:
+    """The chart's content; empty without a search."""
     if view is None:
-        return MemoryContent(hint=hint)
+        return MemoryContent()
     limit = view.budget_mib or (None if view.cap_gib is None else view.cap_gib * _MIB)
     return MemoryContent(
         sides=tuple(_side(side) for side in view.sides),
@@ -35,7 +35,7 @@ def _side(side: SideView) -> MemorySide:
         tuple(passed),
         tuple(trial.batch_size for trial in side.trials if not trial.fits),
         side.lines(),
-        side.largest_batch if side.is_over else None,
+        side.largest_batch if side.is_proven else None,
         side.trying,
     )
 

@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QMenu, QWidget
 from gui.panels.memory_limit_words import menu_words
 from gui.search_view import SearchView
 
-_NO_SAVED = "No search has been saved yet"
+_NO_SAVED = "No search has been saved yet. Each one is kept here when it ends."
 
 
 class SavedMenu(QMenu):

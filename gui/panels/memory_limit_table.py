@@ -33,11 +33,13 @@ from gui.theme import theme
 from gui.widgets import Button, label, set_text
 
 _WIDTHS = {BATCH: 50, PEAK: 66, TIME: 44}
-_ROOM_FOR_WORDS, _ROOM_FOR_A_WORD = 114, 86
+_ROOM_FOR_WORDS, _ROOM_FOR_A_WORD = 114, 88
 """Of the column Result: for "Out of memory", and for "Largest fit"."""
 _ROW_HEIGHT, _PADDING, _ICON_GAP = 28, 4, 6
 _LEAST_PRECISION = 70
 _INNER_MARGIN, _SCROLL_BAR = 8, 10
+_EXPORT = "Copy the table, or save it or the chart as a file"
+_NONE = "Each trial appears here as it is made."
 
 Index = QModelIndex | QPersistentModelIndex
 
@@ -50,7 +52,7 @@ class TrialTable(QFrame):
         self.setProperty("surface", "panel")
         self.model = TrialModel()
         self._count = label("", "unit")
-        self.export = Button("Export…", "link", "Copy the table, or save it or the chart as a file")
+        self.export = Button("Export…", "link", _EXPORT)
         self.view = _make_view(self.model)
         head = QHBoxLayout()
         head.setContentsMargins(_INNER_MARGIN + _PADDING - 1, 0, _INNER_MARGIN + _PADDING - 1, 0)
@@ -84,6 +86,8 @@ class TrialTable(QFrame):
         count = self.model.rowCount()
         set_text(self._count, f"{count:,}" if count else "")
         self.export.setEnabled(count > 0)
+        self.export.setToolTip(_EXPORT if count else "There are no trials to export yet")
+        self.view.setAccessibleDescription("" if count else _NONE)
         self._fit(self.width())
         self.view.scrollToBottom()
         if not follows:
@@ -144,11 +148,16 @@ class _Table(QTableView):
 
     def paintEvent(self, event: QPaintEvent) -> None:
         super().paintEvent(event)
+        painter, palette, room = QPainter(self.viewport()), theme().palette, self.viewport().rect()
+        if self.model().rowCount() == 0:
+            painter.setFont(font(12))
+            painter.setPen(QColor(palette.text3))
+            flags = Qt.AlignmentFlag.AlignCenter | Qt.TextFlag.TextWordWrap
+            painter.drawText(room.adjusted(_PADDING, 0, -_PADDING, 0), flags, _NONE)
         if self.hasFocus():
-            painter = QPainter(self.viewport())
-            painter.setPen(QPen(QColor(theme().palette.pri), 2))
-            painter.drawRect(self.viewport().rect().adjusted(1, 1, -1, -1))
-            painter.end()
+            painter.setPen(QPen(QColor(palette.pri), 2))
+            painter.drawRect(room.adjusted(1, 1, -1, -1))
+        painter.end()
 
     def focusInEvent(self, event: QFocusEvent) -> None:
         super().focusInEvent(event)
@@ -163,6 +172,7 @@ def _make_view(model: TrialModel) -> QTableView:
     view = _Table()
     view.setModel(model)
     view.setAccessibleName("Trials")
+    view.setToolTip("The trials in the order in which they were made")
     view.setProperty("kind", "tight")
     view.setShowGrid(False)
     for corner in view.findChildren(QAbstractButton):

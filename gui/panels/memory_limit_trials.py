@@ -65,7 +65,7 @@ class TrialModel(QAbstractTableModel):
     def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
         side, trial = self._rows[index.row()]
         column, palette = index.column(), theme().palette
-        is_answer = trial.fits and trial.batch_size == side.largest_batch and side.is_over
+        is_answer = trial.fits and trial.batch_size == side.largest_batch and side.is_proven
         match role:
             case Qt.ItemDataRole.DisplayRole:
                 is_short = self._is_short and column == RESULT and not is_answer
@@ -106,7 +106,7 @@ class TrialModel(QAbstractTableModel):
         if column == BATCH:
             return f"{trial.batch_size:,}"
         if column == RESULT:
-            return outcome(trial, side.largest_batch if side.is_over else 0)
+            return outcome(trial, side.largest_batch if side.is_proven else 0)
         if column == PEAK and trial.peak_mib is None:
             is_over = trial.cause == "memory" and side.budget_mib
             return f"over {_whole_gib(side.budget_mib)}" if is_over and side.budget_mib else NONE
@@ -120,7 +120,7 @@ def _whole_gib(mib: float) -> str:
 
 
 def _tip(side: SideView, trial: Trial) -> str:
-    went = outcome(trial, side.largest_batch if side.is_over else 0)
+    went = outcome(trial, side.largest_batch if side.is_proven else 0)
     said = f"{side.label}, batch {trial.batch_size:,}: {went}"
     return f"{said}. {trial.note}" if trial.note else said
 

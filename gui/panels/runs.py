@@ -26,6 +26,7 @@ class RunsPanel(QWidget):
 
     checked_changed = Signal(object)  # tuple[str, ...]
     compare_requested = Signal(object)  # tuple[str, ...]
+    race_requested = Signal(object)  # tuple[str, ...]: one of them means all that it was compared with
     delete_requested = Signal(object)  # tuple[str, ...]
     export_asked = Signal(object)  # tuple[str, ...]
     use_settings_requested = Signal(object)  # RunRecord
@@ -39,6 +40,10 @@ class RunsPanel(QWidget):
     open_requested = Signal(str)
     details_requested = Signal(str)
     open_changed = Signal(bool)
+    show_me_wanted = Signal()
+    experiment_wanted = Signal()
+    limit_wanted = Signal()
+    undo_wanted = Signal()
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -47,6 +52,7 @@ class RunsPanel(QWidget):
         self.bar = RunsBar()
         self.filter = self.bar.filter
         self._is_open = True
+        self._can_undo = False
         self._resume_obstacle: Callable[[RunRecord], str | None] = lambda _run: _NOT_RESUMED
         self._begin_obstacle: Callable[[RunRecord], str | None] = lambda _run: _NOT_BEGUN
         self._empty = NoRuns()
@@ -98,6 +104,15 @@ class RunsPanel(QWidget):
     def add_header_widget(self, widget: QWidget) -> None:
         """Stands a control of the window's, such as the switch to the log, beside the filter."""
         self.bar.add(widget)
+
+    def set_can_show_me(self, obstacle: str | None) -> None:
+        """Why the welcome's "Show me" cannot begin now; None where it can."""
+        self._empty.welcome.set_can_show_me(obstacle)
+
+    def set_can_undo(self, can_undo: bool) -> None:
+        """Whether runs that were deleted can be brought back, as an empty table then says."""
+        self._can_undo = can_undo
+        self._refresh()
 
     def set_resume_obstacle(self, obstacle: Callable[[RunRecord], str | None]) -> None:
         """How the panel learns why a run that is over cannot go on; None where it can."""
@@ -164,9 +179,17 @@ class RunsPanel(QWidget):
             Entry("Details", lambda: self.details_requested.emit(run.id), unborn),
             Entry("Use these settings", lambda: self.use_settings_requested.emit(run)),
             Entry("Compare the ticked runs", self._compare, alone),
+            self._race_entry(run, unborn),
             Entry("Export…", lambda: self.export_asked.emit(ids), unborn),
             Entry("Rename", lambda: self.table.rename(run.id)),
         ]
+
+    def _race_entry(self, run: RunRecord, unborn: str | None) -> Entry:
+        ticked = self.checked()
+        run_ids = ticked if len(ticked) > 1 else (run.id,)
+        is_alone = len(run_ids) == 1 and run.comparison is None
+        alone = "Tick two or more runs to show them side by side." if is_alone else None
+        return Entry("Show side by side", lambda: self.race_requested.emit(run_ids), unborn or alone)
 
     def _last_entries(self, run: RunRecord) -> list[Entry]:
         if run.status is Status.RUNNING:
@@ -200,6 +223,11 @@ class RunsPanel(QWidget):
         self.table.note_pressed.connect(self._edit_note)
         self.table.customContextMenuRequested.connect(self._show_menu)
         self._empty.all_wanted.connect(self.filter.clear)
+        self._empty.undo_wanted.connect(self.undo_wanted)
+        welcome = self._empty.welcome
+        welcome.show_me_wanted.connect(self.show_me_wanted)
+        welcome.experiment_wanted.connect(self.experiment_wanted)
+        welcome.limit_wanted.connect(self.limit_wanted)
         self.filter.textChanged.connect(self._filter)
         self.bar.compare.clicked.connect(self._compare)
         self.bar.export.clicked.connect(lambda: self.export_asked.emit(self.checked()))
@@ -234,5 +262,10 @@ class RunsPanel(QWidget):
         shown, total = self.model.rowCount(), self.model.total
         self.bar.set_counts(shown, total, self.model.queued, len(self.checked()))
         self.bar.set_highlighted(self.table.highlighted())
-        self._empty.tell(self.filter.text().strip() if total else None)
+        if total:
+            self._empty.tell_not_found(self.filter.text().strip())
+        elif self._can_undo:
+            self._empty.tell_deleted()
+        else:
+            self._empty.tell_none()
         self.pages.setCurrentIndex(0 if shown else 1)

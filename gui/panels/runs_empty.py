@@ -2,45 +2,56 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
+from PySide6.QtCore import QSize, Signal
+from PySide6.QtWidgets import QStackedLayout, QWidget
 
-from gui.widgets import Button, ElidedLabel, label, set_text
+from engine.records.words import shortened
+from gui.panels.welcome import Welcome
+from gui.shortcuts import keys_of
+from gui.widgets import EmptyState
 
-_NO_RUNS = "No runs yet. Each run is kept here with its curves and figures, also after a restart."
-_NOT_FOUND = "Use other words, or look in one place alone, as in tag:paper or status:failed."
+_NOT_FOUND = (
+    "Use other words, or look in one place alone, as in tag:paper or status:failed.",
+    "Show all runs",
+    "Empty the filter (Escape in it)",
+)
+_DELETED = "All runs are deleted."
+_UNTIL = "They can be brought back until Ammeter is closed."
 
 
 class NoRuns(QWidget):
-    """`all_wanted` when the filter is to be emptied."""
+    """`all_wanted` when the filter is to be emptied, `undo_wanted` when a deletion is to be undone.
+
+    `welcome` stands here where nothing was trained yet.
+    """
 
     all_wanted = Signal()
+    undo_wanted = Signal()
 
     def __init__(self) -> None:
         super().__init__()
-        self._said = ElidedLabel("", "empty")
-        self._said.setAlignment(Qt.AlignmentFlag.AlignCenter)
-        self._hint = label("", "hint")
-        self._hint.setAlignment(Qt.AlignmentFlag.AlignCenter)
-        self._all = Button("Show all runs", "strip", "Empty the filter (Escape in it)")
-        self._all.clicked.connect(self.all_wanted)
-        middle = QHBoxLayout()
-        middle.addStretch()
-        middle.addWidget(self._all)
-        middle.addStretch()
-        column = QVBoxLayout(self)
-        column.setContentsMargins(16, 0, 16, 0)
-        column.setSpacing(4)
-        column.addStretch()
-        column.addWidget(self._said)
-        column.addWidget(self._hint)
-        column.addSpacing(4)
-        column.addLayout(middle)
-        column.addStretch()
+        self.welcome = Welcome(is_large=False)
+        self._not_found = EmptyState("", *_NOT_FOUND)
+        tip = f"Bring back the runs that were deleted last ({keys_of('undo')})"
+        self._deleted = EmptyState(_DELETED, _UNTIL, "Bring them back", tip)
+        self._not_found.pressed.connect(self.all_wanted)
+        self._deleted.pressed.connect(self.undo_wanted)
+        self._pages = QStackedLayout(self)
+        for page in (self.welcome, self._not_found, self._deleted):
+            self._pages.addWidget(page)
 
-    def tell(self, looked_for: str | None) -> None:
-        """Says that nothing was found, or, where `looked_for` is None, that there is nothing yet."""
-        self._said.set_whole_text(_NO_RUNS if looked_for is None else f"No run matches “{looked_for}”.")
-        set_text(self._hint, "" if looked_for is None else _NOT_FOUND)
-        self._hint.setVisible(looked_for is not None)
-        self._all.setVisible(looked_for is not None)
+    def tell_none(self) -> None:
+        """Says that there is nothing yet, and what to begin with."""
+        self._pages.setCurrentWidget(self.welcome)
+
+    def tell_not_found(self, looked_for: str) -> None:
+        """Says that the filter finds nothing."""
+        self._not_found.tell(f"No run matches “{shortened(looked_for)}”.", *_NOT_FOUND)
+        self._pages.setCurrentWidget(self._not_found)
+
+    def tell_deleted(self) -> None:
+        """Says that there were runs, and all of them have just been deleted."""
+        self._pages.setCurrentWidget(self._deleted)
+
+    def minimumSizeHint(self) -> QSize:
+        return QSize(0, 0)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+
+from engine.experiment import Experiment, flattened
+from engine.records.words import setting_words
 from gui.panels.setup_fields import label_of
 
 _NAMES = {
@@ -46,3 +50,16 @@ def in_a_sentence(key: str) -> str:
     """The same in the middle of a sentence: "batch size", but "BF16"."""
     name = setting_name(key)
     return name if name[1:2].isupper() else name[:1].lower() + name[1:]
+
+
+def spoken(text: str) -> str:
+    """A sentence of the engine with its settings by name: "Lower batch_size" as "Lower batch size"."""
+    return _KEYS.sub(lambda found: setting_words(found.group()).removesuffix(" gib").lower(), text)
+
+
+# a key of one plain word is an English word as well
+_KEYS = re.compile(
+    r"(?<![\w.])(?:"
+    + "|".join(re.escape(key) for key in flattened(Experiment()) if "_" in key or "." in key)
+    + r")(?![\w])"
+)

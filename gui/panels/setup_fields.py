@@ -23,7 +23,8 @@ LABELS = {
 }
 
 TIPS = {
-    "preset": "A ready-made experiment to begin with. Everything below can still be changed.",
+    "preset": "A ready-made experiment to begin with. Everything below can still be changed, and saved as a "
+    "preset of your own, which then stands here too (Ctrl+S).",
     "model": "The network that is trained. Type a part of a name to search.",
     "dataset": "The pictures, text or numbers it is trained on.",
     "path": "A folder of your own pictures, with one folder in it for each class.",

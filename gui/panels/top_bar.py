@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from PySide6.QtCore import QSize, Qt, Signal
-from PySide6.QtGui import QIcon
+from PySide6.QtGui import QIcon, QResizeEvent
 from PySide6.QtWidgets import QButtonGroup, QFrame, QHBoxLayout, QLabel, QPushButton, QWidget
 
 from engine.catalog import DeviceEntry
@@ -15,6 +15,7 @@ from gui.theme import theme
 from gui.widgets import DeviceChip, IconButton, label
 
 SIDE_WIDTH = 320
+_ROOM_FOR_FACTS, _ROOM_FOR_BAR = 1_080, 1_200
 _AT_WORK = ", at work"
 
 
@@ -73,6 +74,11 @@ class TopBar(QFrame):
         if bf16.available and bf16.note is None:
             facts.append("BF16")
         self.device.set_device(device.title, facts)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        width = event.size().width()
+        self.device.set_room(for_facts=width >= _ROOM_FOR_FACTS, for_bar=width >= _ROOM_FOR_BAR)
 
     def _name(self) -> QWidget:
         self._logo = QLabel()

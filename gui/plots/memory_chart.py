@@ -26,12 +26,12 @@ class MemoryChart(QWidget):
         super().__init__(parent)
         self._content = MemoryContent()
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
-        self.setMinimumSize(280, 160)
+        self.setMinimumSize(220, 160)
         theme().changed.connect(self.update)
 
     def show_content(self, content: MemoryContent, spoken: str) -> None:
         """Shows these trials; `spoken` says the same in words, for those who do not see it."""
-        self.setAccessibleName(spoken or content.hint)
+        self.setAccessibleName(spoken or "Peak memory by batch size")
         if content != self._content:
             self._content = content
             self.update()
@@ -45,10 +45,6 @@ class MemoryChart(QWidget):
     def paintEvent(self, event: QPaintEvent) -> None:
         painter, palette = QPainter(self), theme().palette
         if not self._content.sides:
-            painter.setFont(font(13))
-            painter.setPen(QColor(palette.text3))
-            flags = Qt.AlignmentFlag.AlignCenter | Qt.TextFlag.TextWordWrap
-            painter.drawText(QRectF(self.rect()).adjusted(40, 0, -40, 0), flags, self._content.hint)
             painter.end()
             return
         self._paint_legend(painter)

@@ -40,14 +40,13 @@ class MemorySide:
 @dataclass(frozen=True)
 class MemoryContent:
     """`capacity_gib` is the limit, with its words; `ratio` are the two sides' places and what stands between
-    them; `hint` stands in the middle of a chart that has nothing to show."""
+    them."""
 
     sides: tuple[MemorySide, ...] = ()
     capacity_gib: float | None = None
     capacity_text: str = ""
     ratio: tuple[int, int, str] | None = None
     shows_forecast: bool = True
-    hint: str = ""
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from gui.plots.trace import Trace, rows_a_point, smoothing_rows
 from gui.theme import theme
 
 _TITLES: Mapping[Quantity, str] = {"loss": "Training loss", "accuracy": "Validation accuracy"}
+_ENDED_ONE, _ENDED = "this run ended before its first step", "these runs ended before their first step"
 _MOST_NOTES = 6
 _CLOSEST = 1e-6
 _SETTLES_MS = 150
@@ -151,7 +152,8 @@ class OverlayPlot(QFrame):
     def _frame(self, x_range: tuple[float, float], pieces: list[np.ndarray]) -> Frame:
         bounds = y_range(pieces)
         if bounds is None:
-            return Frame(hint="Nothing was recorded.")
+            one = len(self._lines) == 1
+            return Frame(hint=f"No curve: {_ENDED_ONE if one else _ENDED}.")
         area = self.canvas.area()
         return Frame(
             x_range=x_range,

@@ -2,6 +2,7 @@
 
 from gui.widgets.buttons import Button, IconButton, Segmented
 from gui.widgets.device_chip import DeviceChip
+from gui.widgets.empty_state import EmptyState
 from gui.widgets.field import Field
 from gui.widgets.focus_ring import FocusRing
 from gui.widgets.labels import ElidedLabel, divider, label, set_precision, set_property, set_text
@@ -15,6 +16,7 @@ __all__ = [
     "Button",
     "DeviceChip",
     "ElidedLabel",
+    "EmptyState",
     "Field",
     "FocusRing",
     "IconButton",

@@ -18,6 +18,8 @@ from PySide6.QtWidgets import (
 from gui.icons import icon
 from gui.theme import theme
 
+_ICON = 14
+
 
 class Button(QPushButton):
     """A button of `kind` primary, secondary, strip, toggle, inline or link, with an icon where named."""
@@ -26,7 +28,7 @@ class Button(QPushButton):
         self, text: str, kind: str, tooltip: str, icon_name: str | None = None, parent: QWidget | None = None
     ) -> None:
         super().__init__(text, parent)
-        self._kind, self._icon_name = kind, icon_name
+        self._kind, self._icon_name, self._icon_side = kind, icon_name, _ICON
         self.setProperty("kind", kind)
         self.setToolTip(tooltip)
         self.setAccessibleName(text)
@@ -35,7 +37,6 @@ class Button(QPushButton):
         if kind == "toggle":
             self.setCheckable(True)
         if icon_name is not None:
-            self.setIconSize(QSize(14, 14))
             theme().changed.connect(self._recolor)
             self._recolor()
 
@@ -43,12 +44,19 @@ class Button(QPushButton):
         self._icon_name = name
         self._recolor()
 
+    def set_icon_side(self, side: int) -> None:
+        """Draws the icon so many pixels wide, beside text that is not of the usual size."""
+        if side != self._icon_side:
+            self._icon_side = side
+            self._recolor()
+
     def _recolor(self) -> None:
         if self._icon_name is None:
             return
         palette = theme().palette
         color = {"primary": palette.prifg, "link": palette.text2}.get(self._kind, palette.text)
-        self.setIcon(icon(self._icon_name, color, 14, palette.off))
+        self.setIconSize(QSize(self._icon_side, self._icon_side))
+        self.setIcon(icon(self._icon_name, color, self._icon_side, palette.off))
 
 
 class IconButton(QToolButton):

@@ -57,7 +57,7 @@ class FocusRing(QWidget):
 
     def _wants_ring(self, widget: QWidget) -> bool:
         by_mouse = QGuiApplication.mouseButtons() != Qt.MouseButton.NoButton
-        large = isinstance(widget, QAbstractItemView)
+        large = isinstance(widget, QAbstractItemView) or widget.property("surface") == "page"
         return not by_mouse and not large and self._window.isAncestorOf(widget)
 
     def _place(self) -> None:

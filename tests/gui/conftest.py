@@ -13,6 +13,7 @@ import pytest
 import shiboken6
 from PySide6.QtCore import QObject, QThread, QTimer
 from PySide6.QtWidgets import QApplication
+from pytestqt.qtbot import QtBot
 
 from engine.events import Environment, Epoch, Finished, Samples, Started, Summary
 from engine.experiment import Experiment
@@ -22,7 +23,8 @@ from engine.records import forecasts
 from engine.records.record import RunRecord
 from engine.records.store import Store
 from engine.runner import Runner
-from gui.main_window import FIRST_PRESET
+from gui.main_window import FIRST_PRESET, MainWindow
+from gui.settings import Settings
 
 
 @pytest.fixture
@@ -129,6 +131,28 @@ def trained(saved: Store) -> Callable[..., RunRecord]:
         return saved.run(run_id)
 
     return make
+
+
+@pytest.fixture
+def store(home: Path) -> Iterator[Store]:
+    with Store(home / "ammeter.sqlite") as opened:
+        yield opened
+
+
+@pytest.fixture
+def start(qtbot: QtBot, store: Store, home: Path) -> Iterator[Callable[[], MainWindow]]:
+    """Opens a window that nobody sees, so that no engine is started for it."""
+    opened: list[MainWindow] = []
+    with Launcher(Target.THREAD) as launcher:
+
+        def open_one() -> MainWindow:
+            opened.append(MainWindow(store, launcher, Settings.load(home / "window.json")))
+            qtbot.addWidget(opened[-1])
+            return opened[-1]
+
+        yield open_one
+        for window in opened:
+            window.close_without_asking()
 
 
 @pytest.fixture(autouse=True)

@@ -452,12 +452,42 @@ class TestFigures:
 
 class TestFewRuns:
     def test_none_says_what_to_do_at_the_top(self, qtbot: QtBot, workspace: Workspace) -> None:
+        assert workspace.words.startswith("There is nothing to compare yet.")
+        workspace.panel.set_saved(2)
         assert workspace.words.startswith("Tick runs in the table below")
         assert not workspace.panel.table.isVisible()
         assert not workspace.button("HTML").isEnabled() and workspace.button("More").isEnabled()
         large, small = (one for one in workspace.panel.headline.findChildren(QLabel) if one.isVisible())
         qtbot.waitUntil(lambda: small.geometry().bottom() < 120)
         assert small.geometry().top() - large.geometry().bottom() < 20
+
+    def test_with_no_run_or_one_it_offers_an_experiment_and_with_more_the_newest(
+        self, qtbot: QtBot, workspace: Workspace, trained: Trained
+    ) -> None:
+        panel = workspace.panel
+        for saved, words, wanted in (
+            (0, "There is nothing to compare yet.", panel.experiment_wanted),
+            (1, "One run is saved.", panel.experiment_wanted),
+            (2, "Tick runs in the table below", panel.newest_wanted),
+        ):
+            panel.set_saved(saved)
+            assert workspace.words.startswith(words)
+            with qtbot.waitSignal(wanted):
+                panel.offer.click()
+        workspace.show(trained("fp32", 880.0))
+        assert not panel.offer.isVisible()
+        panel.set_saved(1)
+        assert not workspace.words.startswith("One run is saved.")
+
+    def test_the_column_asks_for_two_and_then_for_one_more(
+        self, workspace: Workspace, trained: Trained
+    ) -> None:
+        def told() -> set[str]:
+            return {one.text() for one in workspace.column.findChildren(QLabel) if one.isVisible()}
+
+        assert {"Tick two runs or more in the table below, or drag them here.", "no run is ticked"} <= told()
+        workspace.show(trained("fp32", 880.0))
+        assert "Tick one more run in the table below, or drag it here." in told()
 
     def test_one_asks_for_another_and_shows_its_figures(self, workspace: Workspace, trained: Trained) -> None:
         workspace.show(trained("fp32", 880.0))

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from PIL import Image
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QAbstractButton, QWidget
 from pytestqt.qtbot import QtBot
 
-from engine.exports.formats import format_named
+from engine.exports.formats import Format, format_named
 from engine.records.record import RunRecord
 from engine.records.store import Store
 from gui import file_questions
@@ -23,6 +24,7 @@ from gui.exporting import Exporting
 from gui.file_questions import Place, place_of
 from gui.panels.compare_export import ExportBlock
 from gui.saved_runs import SavedRuns
+from gui.theme import theme
 from gui.widgets.notice import Notice
 
 Trained = Callable[..., RunRecord]
@@ -138,6 +140,34 @@ def test_the_folder_is_remembered_and_a_person_may_think_better_of_it(
     assert desk.exporting.state()["folder"] == str(tmp_path)
 
 
+def test_a_race_is_saved_in_the_windows_colours(
+    desk: Desk, pair: Order, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    offered: list[list[str]] = []
+
+    def ask(_window: QWidget, _folder: Path, name: str, formats: Sequence[Format]) -> Place:
+        offered.append([one.name for one in formats])
+        return place_of(str(tmp_path / f"{name}{formats[-1].suffix}"), formats[-1])
+
+    monkeypatch.setattr(file_questions, "ask_file", ask)
+    for form in ("card", "animation"):
+        desk.exporting.ask(form, pair)
+        desk.settle()
+    assert offered == [["card"], ["animation", "gif"]]
+    assert desk.notice.text() == "Wrote 2 runs to race.gif."
+    with Image.open(tmp_path / "race.png") as card:
+        assert card.size == (2_560, 1_440)
+        ground = theme().palette.bg0
+        assert card.getpixel((2, 2)) == tuple(bytes.fromhex(ground.removeprefix("#")))
+
+
+def test_runs_that_cannot_be_raced_leave_no_file(desk: Desk, pair: Order, tmp_path: Path) -> None:
+    desk.exporting.write(Order(pair.run_ids[:1]), tmp_path / "race.webp")
+    desk.settle()
+    assert desk.notice.text() and desk.notice.offers() == ()
+    assert not (tmp_path / "race.webp").exists()
+
+
 def test_without_runs_it_says_what_to_do(desk: Desk) -> None:
     desk.exporting.ask("any", Order(()))
     assert desk.notice.text() == "There is no run to export."
@@ -149,6 +179,9 @@ def test_a_name_without_an_ending_gets_that_of_the_chosen_form(tmp_path: Path) -
     there.touch()
     assert place_of(str(tmp_path / "v1.2"), pdf) == Place(tmp_path / "v1.2.pdf", may_replace=False)
     assert place_of(str(there), pdf) == Place(there, may_replace=True)
+    card = format_named("card")
+    assert place_of(str(tmp_path / "x.png"), card) == Place(tmp_path / "x.png", False, "card")
+    assert place_of(str(tmp_path / "x.pdf"), card) == Place(tmp_path / "x.pdf", False)
     assert place_of(str(tmp_path / "new.HTML"), pdf) == Place(tmp_path / "new.HTML", may_replace=False)
 
 

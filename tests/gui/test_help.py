@@ -1,27 +1,59 @@
-"""The help dialog: every key, and every place on this machine."""
+"""The program's own pages of the guide: every key, and every place on this machine."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from PySide6.QtWidgets import QDialogButtonBox, QLabel
+import pytest
 from pytestqt.qtbot import QtBot
 
+from engine import __version__
 from gui.help import make_help
-from gui.shortcuts import SHORTCUTS
+from gui.panels.guide import GuideDialog
+from gui.shortcuts import SHORTCUTS, keys_of
 
 
-def test_the_help_tells_every_key_and_every_place(qtbot: QtBot, home: Path) -> None:
+@pytest.fixture
+def guide(qtbot: QtBot, home: Path) -> GuideDialog:
     dialog = make_help()
     qtbot.addWidget(dialog)
-    said = {label.text() for label in dialog.findChildren(QLabel)}
-    assert {shortcut.about for shortcut in SHORTCUTS} <= said
-    assert {"F2", "Space", "Return", "Delete"} <= said
-    assert {str(home / "ammeter.sqlite"), str(home / "checkpoints")} <= said
+    return dialog
 
 
-def test_its_button_bears_no_icon_of_the_style(qtbot: QtBot) -> None:
+def test_the_guide_tells_every_key(guide: GuideDialog) -> None:
+    guide.show_page("shortcuts")
+    said = guide.page.toPlainText().splitlines()
+    for shortcut in SHORTCUTS:
+        assert shortcut.about in said
+        assert keys_of(shortcut.name) in said
+    assert {"F2", "Space", "Return", "Delete", "Escape"} <= set(said)
+
+
+def test_the_guide_tells_every_place_and_the_version(guide: GuideDialog, home: Path) -> None:
+    guide.show_page("places")
+    said = guide.page.toPlainText()
+    assert str(home / "ammeter.sqlite") in said
+    assert str(home / "checkpoints") in said
+    assert f"Ammeter {__version__}" in said
+
+
+def test_a_place_with_signs_of_markdown_is_told_as_it_is(
+    qtbot: QtBot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    odd = tmp_path / "a_b_c *d* [e] |f| <g>"
+    monkeypatch.setenv("AMMETER_HOME", str(odd))
     dialog = make_help()
     qtbot.addWidget(dialog)
-    (box,) = dialog.findChildren(QDialogButtonBox)
-    assert box.button(QDialogButtonBox.StandardButton.Close).icon().isNull()
+    dialog.show_page("places")
+    assert str(odd / "ammeter.sqlite") in dialog.page.toPlainText()
+
+
+def test_a_long_place_is_wrapped(qtbot: QtBot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AMMETER_HOME", str(tmp_path / ("folder-" * 20) / ("folder-" * 20)))
+    dialog = make_help()
+    qtbot.addWidget(dialog)
+    dialog.resize(900, 640)
+    dialog.show_page("places")
+    with qtbot.waitExposed(dialog):
+        dialog.show()
+    assert dialog.page.horizontalScrollBar().maximum() == 0

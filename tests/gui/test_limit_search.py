@@ -237,6 +237,8 @@ def test_a_run_that_ran_out_of_memory_offers_what_fits(window: MainWindow, home:
     window._offers.retry(run.id)
     assert window.notice.offers() == tuple(one.words for one in offered)
     assert "Accumulate" in window.notice.offers()[1]
+    said = window.notice.accessibleName()
+    assert "batch_size" not in said and "gradient_accumulation" not in said
 
 
 def test_without_a_forecast_nothing_is_offered(home: Path) -> None:

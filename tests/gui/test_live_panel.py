@@ -25,7 +25,7 @@ from engine.events import (
 from engine.experiment import Experiment, Precision
 from engine.problem import Kind, Problem
 from gui.panels import live_figures as figures
-from gui.panels.live import EMPTY_HINT, LivePanel, LiveRun
+from gui.panels.live import NONE_OPEN, NOTHING_YET, LivePanel, LiveRun
 from gui.theme import theme
 
 
@@ -199,7 +199,34 @@ class TestLivePanel:
     def test_without_runs_it_says_what_to_do(self, panel: LivePanel) -> None:
         panel.refresh()
         shown = [label.text() for label in panel.findChildren(QLabel) if label.isVisible()]
-        assert shown == [EMPTY_HINT]
+        assert shown == list(NOTHING_YET[:2])
+
+    def test_without_runs_it_offers_the_first_one_or_to_open_the_newest(
+        self, panel: LivePanel, qtbot: QtBot
+    ) -> None:
+        with qtbot.waitSignal(panel.experiment_wanted):
+            panel.empty.button.click()
+        panel.set_has_saved(True)
+        assert panel.empty.words() == " ".join(NONE_OPEN[:2])
+        with qtbot.waitSignal(panel.newest_wanted), qtbot.assertNotEmitted(panel.experiment_wanted):
+            panel.empty.button.click()
+
+    def test_a_run_that_failed_before_its_first_step_says_so_and_what_to_do(self, panel: LivePanel) -> None:
+        problem = Problem(
+            kind=Kind.OUT_OF_MEMORY, message="The device ran out of memory.", remedy="Lower batch_size."
+        )
+        run = made("fp32", started(), Failed(problem=problem))
+        run.set_status("failed", None, problem)
+        panel.set_runs([run])
+        panel.open_details()
+        hints = {plot.canvas.frame.hint for plot in panel.plots.plots}
+        assert hints == {
+            "No curve: it ended before its first step.",
+            "Not used: FP32 trains without a loss scaler.",
+        }
+        texts = panel.details.texts()
+        assert texts[texts.index("What to do") + 1] == "Lower batch size."
+        assert "The device ran out of memory." in texts
 
     def test_the_cards_compare_both_runs(self, panel: LivePanel) -> None:
         panel.set_runs(pair())

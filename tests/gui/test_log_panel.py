@@ -68,6 +68,16 @@ def test_copy_takes_the_selection_or_everything(panel: LogPanel) -> None:
     assert QGuiApplication.clipboard().text() == panel.text().splitlines()[0]
 
 
+def test_an_empty_log_says_what_comes_and_offers_nothing_to_copy(panel: LogPanel) -> None:
+    copy, clear = (one for one in panel.findChildren(QPushButton) if one.text() in ("Copy", "Clear"))
+    assert "appear here" in panel.view.placeholderText()
+    assert not copy.isEnabled() and not clear.isEnabled()
+    panel.append("info", "something")
+    assert copy.isEnabled() and clear.isEnabled()
+    clear.click()
+    assert not copy.isEnabled() and not clear.isEnabled()
+
+
 def test_wrap_and_clear_are_buttons(panel: LogPanel) -> None:
     buttons = {button.text(): button for button in panel.findChildren(QPushButton)}
     buttons["Wrap"].click()

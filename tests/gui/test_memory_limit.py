@@ -515,3 +515,47 @@ def test_trials_replace_the_forecast_once_there_are_two() -> None:
         side = side.after(TrialEnded(trial=trial(Precision.FP32, batch), budget_mib=BUDGET_MIB))
     assert side.lines()[0].per_sample_mib == pytest.approx(63.9)
     assert side.lines()[0].fixed_mib == pytest.approx(6_100.0)
+
+
+def test_a_side_that_was_stopped_marks_no_largest_fit(panel: MemoryLimitPanel) -> None:
+    view = searched(begun(Precision.FP32, Precision.FP16), 0)
+    stopped = ended(Precision.FP16, "stopped", "The search was stopped before the answer was proven.")
+    panel.show_search(replace(searched(view, 1, 3).after(1, stopped), is_live=False))
+    results = [(line[0], line[2]) for line in panel.trials.model.lines()]
+    assert results.count(("FP32", "Largest fit")) == 1 and ("FP16 AMP", "Largest fit") not in results
+    shades = [
+        panel.trials.model.index(row, 0).data(Qt.ItemDataRole.BackgroundRole)
+        for row in range(panel.trials.model.rowCount())
+    ]
+    assert sum(shade is not None for shade in shades) == 1
+    assert [side.answer for side in panel.chart.content().sides] == [289, None]
+
+
+def test_without_a_search_it_says_what_one_is_and_offers_it(panel: MemoryLimitPanel, qtbot: QtBot) -> None:
+    panel.show_search(None)
+    assert panel.empty.isVisible() and not panel.chart.isVisible()
+    assert panel.empty.words().startswith("How large a batch fits into the memory")
+    with qtbot.waitSignal(panel.find_wanted):
+        panel.empty.button.click()
+    assert panel.trials.view.accessibleDescription() and not panel.trials.export.isEnabled()
+    assert "no trials" in panel.trials.export.toolTip()
+    panel.show_search(both())
+    assert panel.chart.isVisible() and not panel.empty.isVisible()
+    assert not panel.trials.view.accessibleDescription() and panel.trials.export.isEnabled()
+
+
+@pytest.mark.parametrize("size", [(1_120, 700), (780, 560), (660, 500)])
+def test_the_multiples_have_their_label_and_nothing_is_cut_off(
+    panel: MemoryLimitPanel, qtbot: QtBot, size: tuple[int, int]
+) -> None:
+    panel.resize(*size)
+    panel.show_search(replace(both(), is_live=True))
+    steps = next(one for one in panel.findChildren(QLabel) if one.text() == "Multiples of")
+    controls = (steps, panel.forecast, panel.saved, panel.stop)
+    qtbot.waitUntil(
+        lambda: all(one.isVisible() and one.width() >= one.minimumSizeHint().width() for one in controls)
+    )
+    assert panel.granularity_box.isVisible()
+    assert panel.width() == size[0], "it asks for no more room than the window has"
+    rights = [one.mapTo(panel, one.rect().topRight()).x() for one in (panel.saved, panel.result)]
+    assert max(rights) < panel.width()

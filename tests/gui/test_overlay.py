@@ -150,9 +150,11 @@ class TestPlot:
         assert low < high
         assert not plot.grab().isNull()
 
-    def test_without_samples_it_says_that_nothing_was_recorded(self, plot: OverlayPlot) -> None:
+    def test_without_samples_it_says_why_there_is_no_curve(self, plot: OverlayPlot) -> None:
         plot.set_lines([line("none", [])], {})
-        assert plot.canvas.frame.hint == "Nothing was recorded."
+        assert plot.canvas.frame.hint == "No curve: this run ended before its first step."
+        plot.set_lines([line("none", []), line("neither", [])], {})
+        assert plot.canvas.frame.hint == "No curve: these runs ended before their first step."
 
 
 def test_a_curve_that_shoots_up_does_not_flatten_the_others() -> None:

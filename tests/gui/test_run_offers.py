@@ -4,29 +4,19 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
-from pathlib import Path
 
 import pytest
 from PySide6.QtWidgets import QAbstractButton
-from pytestqt.qtbot import QtBot
 
 from engine.events import Finished, Summary
 from engine.experiment import Experiment
-from engine.launcher import Launcher, Target
 from engine.problem import ProblemError
 from engine.records.store import Store
 from gui.main_window import MainWindow
-from gui.settings import Settings
 
 NEWER = json.dumps({**json.loads(Experiment().to_json()), "from_tomorrow": 1})
-
-
-@pytest.fixture
-def store(home: Path) -> Iterator[Store]:
-    with Store(home / "ammeter.sqlite") as opened:
-        yield opened
 
 
 @pytest.fixture
@@ -36,22 +26,6 @@ def ended(store: Store) -> tuple[str, ...]:
     for run_id in ids:
         store.record(run_id, [Finished(summary=Summary(steps=1))])
     return ids
-
-
-@pytest.fixture
-def start(qtbot: QtBot, store: Store, home: Path) -> Iterator[Callable[[], MainWindow]]:
-    """Opens a window that nobody sees, so that no engine is started for it."""
-    opened: list[MainWindow] = []
-    with Launcher(Target.THREAD) as launcher:
-
-        def open_one() -> MainWindow:
-            opened.append(MainWindow(store, launcher, Settings.load(home / "window.json")))
-            qtbot.addWidget(opened[-1])
-            return opened[-1]
-
-        yield open_one
-        for window in opened:
-            window.close_without_asking()
 
 
 def damage(store: Store, run_id: str, change: str, table: str = "runs", key: str = "id") -> None:

@@ -12,6 +12,7 @@ from engine.catalog import DeviceEntry, PrecisionEntry
 from engine.experiment import Precision
 from gui.panels.top_bar import TopBar
 from gui.theme import theme
+from gui.widgets import ProgressLine
 
 WORKSPACES = (("train", "Train", "Train a model"), ("compare", "Compare", "Compare runs"))
 LEAST_WINDOW_WIDTH = 960
@@ -101,6 +102,20 @@ def test_a_long_device_name_is_shortened_and_cuts_nothing_off(qtbot: QtBot, bar:
     assert help_button.geometry().right() < bar.width()
     titles = [one for one in bar.device.findChildren(QLabel) if one.text().endswith("…")]
     assert A_LONG_NAME in [one.toolTip() for one in titles]
+
+
+def test_a_narrow_bar_keeps_the_devices_name_and_leaves_its_usage_to_words(qtbot: QtBot, bar: TopBar) -> None:
+    bar.set_device(device("NVIDIA H200"))
+    bar.device.set_usage(0.5, "69.9 GiB in use")
+    usage = next(one for one in bar.device.findChildren(ProgressLine))
+    qtbot.waitUntil(lambda: "NVIDIA H200" in [one.text() for one in bar.device.findChildren(QLabel)])
+    assert not usage.isVisible()
+    bar.resize(1_440, 52)
+    assert usage.isVisible()
+    bar.device.set_usage(None, "")
+    bar.resize(LEAST_WINDOW_WIDTH, 52)
+    bar.resize(1_440, 52)
+    assert not usage.isVisible()
 
 
 def test_every_control_says_what_it_is(bar: TopBar) -> None:

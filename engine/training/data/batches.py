@@ -10,7 +10,7 @@ from typing import Protocol
 
 import torch
 
-from engine.training.data.order import epoch_order
+from engine.training.data.order import epoch_order, spread
 
 Batch = tuple[torch.Tensor, torch.Tensor]
 Prepare = Callable[[torch.Tensor], torch.Tensor]
@@ -36,6 +36,13 @@ class Source(Protocol):
 
     def validation(self, limit: int | None) -> Iterator[Batch]:
         """The validation batches, of at most `limit` samples in all."""
+        ...
+
+    def examples(self, count: int) -> torch.Tensor | None:
+        """At most `count` training inputs as they are kept, spread over the split evenly, on the host.
+
+        None where they would have to be made for it. It takes nothing of the device, and draws nothing.
+        """
         ...
 
     def close(self) -> None:
@@ -98,6 +105,11 @@ class Resident:
             chosen = slice(start, min(start + self._batch_size, samples))
             yield self._prepare(inputs[chosen]), targets[chosen]
 
+    def examples(self, count: int) -> torch.Tensor | None:
+        # one by one: a copy from the device of what lies there in one piece needs no memory there
+        chosen = spread(self.train_samples, count)
+        return torch.stack([self._train.inputs[index].cpu() for index in chosen])
+
     def close(self) -> None:
         """Nothing: the data lie in this process."""
 
@@ -130,6 +142,9 @@ class Turns:
 
     def validation(self, limit: int | None) -> Iterator[Batch]:
         return iter(())
+
+    def examples(self, count: int) -> None:
+        """None: each input is a drawn one."""
 
     def close(self) -> None:
         """Nothing: the batches lie on the device."""

@@ -34,6 +34,9 @@ class FakePictures:
         pictures, labels = zip(*(self._picture(offset + index) for index in draw.indices), strict=True)
         return torch.stack(pictures), torch.stack(labels)
 
+    def examples(self, count: int) -> None:
+        """None: each is noise."""
+
     def _picture(self, index: int) -> tuple[torch.Tensor, torch.Tensor]:
         generator = torch.Generator().manual_seed(index)
         picture = torch.randn(3, self._image_size, self._image_size, generator=generator)

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
-from PIL import Image
+from numpy.typing import NDArray
+from PIL import Image, ImageOps
 
 from engine.problem import ProblemError
 from engine.training.data.host_batches import Draw, HostBatch
 from engine.training.data.image_folder import PICTURE_ERRORS, ImageFolder, unreadable_problem
-from engine.training.data.order import seed_of
+from engine.training.data.order import seed_of, spread
 from engine.training.data.pictures import Colours
 
 IMAGE_SIZE = 224
 # of ImageNet, as usual for photographs
 COLOURS = Colours((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 _MARGIN = 256 / 224
+_MOST_EXAMPLES, _EXAMPLE_SIZE = 48, 48
+_MOST_PIXELS = 1920 * 1080
 
 
 class FolderPictures:
@@ -47,6 +51,13 @@ class FolderPictures:
             pictures = torch.stack([self._picture(file, transform) for file, _ in chosen])
         return pictures, torch.tensor([label for _, label in chosen])
 
+    def examples(self, count: int) -> torch.Tensor:
+        """The middle of some pictures, grey and 48 pixels a side; few, since they are read one by one."""
+        chosen = spread(self.train_samples, min(count, _MOST_EXAMPLES))
+        read = [_example(self._folder.train[index][0]) for index in chosen]
+        found = [torch.from_numpy(tile) for tile in read if tile is not None]
+        return torch.stack(found).unsqueeze(1) if found else torch.empty(0, 1, 0, 0, dtype=torch.uint8)
+
     def _picture(self, file: str, transform: Any) -> torch.Tensor:
         try:
             with Image.open(file) as picture:
@@ -55,6 +66,21 @@ class FolderPictures:
             raise ProblemError(unreadable_problem(file, self._folder.root)) from error
         made: torch.Tensor = transform(decoded)
         return made
+
+
+def _example(file: str) -> NDArray[np.uint8] | None:
+    """None for a picture that is broken, or that would take long to decode and much memory."""
+    try:
+        with Image.open(file) as picture:
+            # a JPEG is decoded at no more than it needs: down to an eighth of its size
+            picture.draft("L", (_EXAMPLE_SIZE, _EXAMPLE_SIZE))
+            if picture.width * picture.height > _MOST_PIXELS:
+                return None
+            grey = picture if picture.mode == "L" else _in_colour(picture).convert("L")
+            square = ImageOps.fit(grey, (_EXAMPLE_SIZE, _EXAMPLE_SIZE))
+    except PICTURE_ERRORS:
+        return None
+    return np.array(square, dtype=np.uint8)
 
 
 def _in_colour(picture: Image.Image) -> Image.Image:

@@ -10,7 +10,7 @@ from typing import Protocol
 import torch
 
 from engine.training.data.batches import Split
-from engine.training.data.order import epoch_order
+from engine.training.data.order import epoch_order, spread
 
 HostBatch = tuple[torch.Tensor, torch.Tensor]
 
@@ -43,6 +43,13 @@ class Pictures(Protocol):
         """Bytes (batch, channels, height, width), all of one size, and classes. Raises ProblemError."""
         ...
 
+    def examples(self, count: int) -> torch.Tensor | None:
+        """At most `count` training pictures as bytes, spread over the split evenly, in any size.
+
+        None where this process has not opened the dataset and would have to.
+        """
+        ...
+
 
 class HeldPictures:
     """Samples that lie in memory as a whole once `open` has read them."""
@@ -61,6 +68,11 @@ class HeldPictures:
         split = self._splits[0 if draw.is_training else 1]
         chosen = torch.tensor(draw.indices)
         return split.inputs[chosen], split.targets[chosen]
+
+    def examples(self, count: int) -> torch.Tensor | None:
+        if self._splits is None:
+            return None
+        return self._splits[0].inputs[torch.tensor(spread(self.train_samples, count))]
 
 
 class SplitReader(Protocol):

@@ -9,8 +9,9 @@ import torch
 
 from engine.parts import Data
 from engine.training.data.batches import Augment, Batch, Prepare, Split
-from engine.training.data.host_batches import HostBatch, Pictures, draws_in_order, training_draws
+from engine.training.data.host_batches import Draw, HostBatch, Pictures, draws_in_order, training_draws
 from engine.training.data.loader import Loader
+from engine.training.data.order import spread
 
 _KEPT_AT_ONCE = 64
 
@@ -39,6 +40,7 @@ class Loaded:
         self._prepare = prepare
         self._augment = augment
         self._copying = _new_stream(device) if device.type == "cuda" else None
+        self._samples = samples
         self._validation_samples = samples.validation_samples
         self.train_samples = samples.train_samples
         self.has_validation = samples.validation_samples > 0
@@ -52,6 +54,14 @@ class Loaded:
         samples = min(limit or self._validation_samples, self._validation_samples)
         loaded = self._loader.begin(draws_in_order(samples, self._batch_size, is_training=False))
         return ((self._prepare(pictures), labels) for pictures, labels in self._moved(loaded))
+
+    def examples(self, count: int) -> torch.Tensor | None:
+        pictures = self._samples.examples(count)
+        if pictures is not None:
+            return pictures
+        chosen = tuple(spread(self.train_samples, count))
+        made = self._loader.once(Draw(is_training=True, epoch=0, number=0, indices=chosen))
+        return None if made is None else made[0]
 
     def close(self) -> None:
         self._loader.close()

@@ -70,6 +70,10 @@ class Loader:
             raise
         return map(_raise_told, self._iterator)
 
+    def once(self, draw: Draw) -> HostBatch | None:
+        """One batch from processes that wait for work; None where some would have to be started for it."""
+        return next(self.begin((draw,))) if self._is_persistent else None
+
     def close(self) -> None:
         """Ends the processes and waits for them."""
         iterator, self._iterator = self._iterator, None

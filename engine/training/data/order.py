@@ -1,4 +1,4 @@
-"""What a run draws at random, from its seed and the place in the run alone, so that it can be drawn again."""
+"""Which samples are taken: what a run draws follows from its seed and the place in the run alone."""
 
 from __future__ import annotations
 
@@ -17,3 +17,9 @@ def epoch_order(samples: int, seed: int, epoch: int) -> torch.Tensor:
     It is drawn on the CPU, so that it is the same for every precision and device.
     """
     return torch.randperm(samples, generator=torch.Generator().manual_seed(seed_of(seed, epoch)))
+
+
+def spread(samples: int, count: int) -> list[int]:
+    """At most `count` of the samples' numbers, ascending and evenly spaced; nothing is drawn."""
+    count = min(count, samples)
+    return [place * samples // count for place in range(count)]

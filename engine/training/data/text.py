@@ -63,6 +63,9 @@ class Corpus:
         order = torch.arange(min(limit or most, most), device=self._offsets.device)
         return self._batches(self._validation, order)
 
+    def examples(self, count: int) -> None:
+        """None: text is not shown."""
+
     def close(self) -> None:
         """Nothing: there is no process to end."""
 

@@ -60,4 +60,6 @@ def whole(store: Store, run_id: str) -> WholeRun:
     run = store.run(run_id)
     columns = {name: values.astype(np.float64) for name, values in store.samples(run_id).items()}
     groups = {group.id: group for group in store.comparisons()}
-    return WholeRun(run, store.events(run_id), columns, groups.get(run.comparison or ""))
+    return WholeRun(
+        run, store.events(run_id), columns, groups.get(run.comparison or ""), store.pictures.of(run.id)
+    )

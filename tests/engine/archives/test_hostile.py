@@ -182,8 +182,8 @@ def test_a_list_of_contents_longer_than_any_is_refused(other: Store, archive: Pa
 
 def test_a_newer_format_is_told_as_such(other: Store, archive: Path, tmp_path: Path) -> None:
     parts = parts_of(archive)
-    parts[MANIFEST] = with_json(parts[MANIFEST], lambda tree: tree.update(format=2, new_part={}))
-    assert "written by a newer Ammeter (format 2, this one knows 1)" in refusal(
+    parts[MANIFEST] = with_json(parts[MANIFEST], lambda tree: tree.update(format=3, new_part={}))
+    assert "written by a newer Ammeter (format 3, this one knows 2)" in refusal(
         other, packed(tmp_path / "newer.zip", parts)
     )
 

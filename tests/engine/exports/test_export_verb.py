@@ -78,7 +78,7 @@ def test_a_path_that_will_not_do_is_answered_in_a_sentence(
     ("arguments", "words"),
     [
         (["ffff"], "There is no run"),
-        (["{id}", "--plot", "loss"], "--plot and --by are for pictures"),
+        (["{id}", "--plot", "loss"], "--plot, --by and --theme are for pictures"),
         (["{id}", "--baseline", "ffff"], "There is no run"),
     ],
 )

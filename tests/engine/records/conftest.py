@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from engine.events import Environment, Samples, Started, Summary
-from engine.experiment import Experiment
+from engine.experiment import Experiment, Precision
+from engine.problem import Problem
+from engine.records.blocks import Columns
+from engine.records.comparison import Comparison, compare
+from engine.records.evidence import evidence_from
+from engine.records.race import Race, race_of
 from engine.records.record import RunRecord, Status
 from engine.records.store import Store
 
@@ -96,3 +103,59 @@ def record() -> Callable[..., RunRecord]:
         )
 
     return make
+
+
+class Racers:
+    """Runs that gather, each with its curve, and the race of two of them."""
+
+    GPU = ENVIRONMENT.model_copy(update={"device_name": "a GPU", "cuda": "13.0"})
+    CPU = ENVIRONMENT.model_copy(update={"device_name": "a processor"})
+
+    def __init__(self, record: Callable[..., RunRecord]) -> None:
+        self._record = record
+        self.runs: list[RunRecord] = []
+        self.curves: dict[str, Columns] = {}
+        self.notes: tuple[str, ...] = ()
+
+    def add(
+        self,
+        precision: Precision,
+        speed: float | None,
+        *,
+        steps: int = 200,
+        speeds: Sequence[float] | None = None,
+        environment: Environment = GPU,
+        status: Status = Status.FINISHED,
+        problem: Problem | None = None,
+        figures: Mapping[str, Any] | None = None,
+        comparison: str | None = None,
+        **settings: Any,
+    ) -> RunRecord:
+        """A run at `speed` samples a second; of `speeds` each counted step has its own."""
+        device = "cpu" if environment is self.CPU else "cuda:0"
+        asked = Experiment(precision=precision, device=device, **settings)
+        known = {"samples_per_second": speed, **(figures or {})}
+        number = len(self.runs) + 1
+        made = self._record(
+            number, asked, status=status, environment=environment, comparison=comparison, **known
+        )
+        run = replace(made, problem=problem)
+        # a warm-up that is counted would take so long that every time is wrong
+        warm = [0.001] * asked.measure.warmup_steps
+        values = np.array(warm + list([speed or 1.0] * steps if speeds is None else speeds))
+        self.curves[run.id] = {"step": np.arange(1.0, len(values) + 1), "samples_per_second": values}
+        self.runs.append(run)
+        return run
+
+    def compared(self, baseline: RunRecord | None = None) -> Comparison:
+        evidence = [evidence_from(run, (), self.curves.get(run.id, {})) for run in self.runs]
+        noted = [replace(one, notes=self.notes) for one in evidence]
+        return compare(noted, baseline.id if baseline else None)
+
+    def race(self, baseline: RunRecord | None = None, side_id: str | None = None) -> Race:
+        return race_of(self.compared(baseline), self.curves, side_id)
+
+
+@pytest.fixture
+def racers(record: Callable[..., RunRecord]) -> Racers:
+    return Racers(record)

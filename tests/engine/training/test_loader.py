@@ -88,6 +88,8 @@ def test_processes_make_what_the_training_process_makes() -> None:
     there = source(data={"workers": 2, "augment": False})
     started = set(multiprocessing.active_children())
     assert len(started) == 2
+    examples = there.examples(5)
+    assert examples is not None and examples.shape == (5, 3, SIZE, SIZE)
     assert labels_of(here.epoch(1)) == labels_of(there.epoch(1))
     for (inputs, _), (inputs_there, _) in zip(here.epoch(2, 29), there.epoch(2, 29), strict=True):
         assert torch.equal(inputs, inputs_there)

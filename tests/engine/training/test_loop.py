@@ -56,7 +56,7 @@ def test_events_come_in_order(fashion: Any) -> None:
     told = [event.name if isinstance(event, Phase) else type(event).__name__ for event in run.events]
     without_samples = [name for name, _ in groupby(name for name in told if name != "Samples")]
     assert without_samples == [
-        "Started", "building", "warming up", "measuring", "validating", "Epoch", "Log", "Finished"
+        "Started", "building", "Pictures", "warming up", "measuring", "validating", "Epoch", "Log", "Finished"
     ]  # fmt: skip
     assert run.samples.step == tuple(range(1, 13))
     # twelve steps are too few for a speed, and the log says so

@@ -1,0 +1,133 @@
+"""Small pictures of what is trained on, all of them in one grey JPEG."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+MOST_TILES = 200
+MOST_SIDE = 48
+"""In pixels, of one tile."""
+
+MOST_BYTES = 512 * 1024
+"""Of the JPEG; 200 tiles of black and white noise take 356,000."""
+
+_QUALITY = 88
+_COLUMNS = 20
+_BLOCK = 8
+# of ITU-T T.81, the JPEG standard, Annex B
+_START, _SCAN, _BASELINE_FRAME = b"\xff\xd8", 0xDA, 0xC0
+_OWN_SEGMENTS = frozenset({0xE0, 0xDB, 0xC4, _BASELINE_FRAME, _SCAN})
+
+
+@dataclass(frozen=True)
+class ContactSheet:
+    """`count` square tiles of `side` pixels in one grey JPEG, in rows of twenty.
+
+    Each tile begins at a block of the JPEG's own, so that none shines through into its neighbour.
+    """
+
+    jpeg: bytes
+    side: int
+    count: int
+
+    def tiles(self) -> NDArray[np.uint8]:
+        """The tiles, grey, (count, side, side). Raises ValueError where the sheet is damaged or too large.
+
+        What is no plain grey JPEG of exactly this size is refused before any of it is decoded.
+        """
+        import numpy as np
+        from PIL import Image
+
+        _check_shape(self.side, self.count)
+        columns, rows, pitch = _layout(self.side, self.count)
+        if len(self.jpeg) > MOST_BYTES or _grey_size(self.jpeg) != (columns * pitch, rows * pitch):
+            raise ValueError("the sheet is not what it is said to be")
+        try:
+            with Image.open(io.BytesIO(self.jpeg), formats=("JPEG",)) as picture:
+                sheet = np.asarray(picture, dtype=np.uint8)
+        except (OSError, SyntaxError) as error:
+            raise ValueError(f"the sheet is damaged: {error}") from None
+        cells = sheet.reshape(rows, pitch, columns, pitch).swapaxes(1, 2).reshape(-1, pitch, pitch)
+        return np.ascontiguousarray(cells[: self.count, : self.side, : self.side])
+
+    def is_sound(self) -> bool:
+        """Whether its tiles can be had."""
+        try:
+            self.tiles()
+        except ValueError:
+            return False
+        return True
+
+    @property
+    def key(self) -> str:
+        """Tells sheets apart by what they hold, in 64 hexadecimal digits."""
+        shape = f"{self.side} {self.count}\n".encode()
+        return hashlib.sha256(shape + self.jpeg).hexdigest()
+
+
+def sheet_of(tiles: NDArray[np.uint8]) -> ContactSheet:
+    """Grey tiles (count, side, side) as one sheet; the same tiles give the same bytes.
+
+    Raises ValueError for none, for more than `MOST_TILES`, and for tiles larger than `MOST_SIDE`.
+    """
+    import numpy as np
+    from PIL import Image
+
+    count, side = len(tiles), tiles.shape[-1]
+    if tiles.shape != (count, side, side) or tiles.dtype != np.uint8:
+        raise ValueError("tiles are square, grey and of bytes")
+    _check_shape(side, count)
+    columns, rows, pitch = _layout(side, count)
+    cells = np.zeros((columns * rows, pitch, pitch), np.uint8)
+    # what a block holds beside its tile goes on as the tile's edge does: a step would ring into the tile
+    cells[:count] = np.pad(tiles, ((0, 0), (0, pitch - side), (0, pitch - side)), mode="edge")
+    sheet = cells.reshape(rows, columns, pitch, pitch).swapaxes(1, 2).reshape(rows * pitch, columns * pitch)
+    packed = io.BytesIO()
+    Image.fromarray(sheet).save(packed, "JPEG", quality=_QUALITY, optimize=True)
+    return ContactSheet(packed.getvalue(), side, count)
+
+
+def _check_shape(side: int, count: int) -> None:
+    if not (1 <= side <= MOST_SIDE and 1 <= count <= MOST_TILES):
+        raise ValueError(f"{count} tiles of {side} pixels are none that a sheet may have")
+
+
+def _layout(side: int, count: int) -> tuple[int, int, int]:
+    """Columns, rows, and the pixels from one tile to the next."""
+    columns = min(count, _COLUMNS)
+    return columns, -(-count // columns), -(-side // _BLOCK) * _BLOCK
+
+
+def _grey_size(jpeg: bytes) -> tuple[int, int] | None:
+    """Width and height of a plain grey JPEG in pixels; None for anything else.
+
+    Progressive ones, which can make a decoder work for minutes, and segments that hold more than a picture
+    are none of ours.
+    """
+    for marker, segment in _segments(jpeg):
+        if marker not in _OWN_SEGMENTS:
+            return None
+        if marker == _BASELINE_FRAME:
+            is_grey = len(segment) == 9 and segment[0] == 8 and segment[5] == 1
+            height, width = int.from_bytes(segment[1:3], "big"), int.from_bytes(segment[3:5], "big")
+            return (width, height) if is_grey else None
+    return None
+
+
+def _segments(jpeg: bytes) -> Iterator[tuple[int, bytes]]:
+    """The JPEG's segments as far as its scan; each is its marker and what it holds."""
+    place = len(_START) if jpeg.startswith(_START) else len(jpeg)
+    while place + 4 <= len(jpeg) and jpeg[place] == 0xFF:
+        marker, length = jpeg[place + 1], int.from_bytes(jpeg[place + 2 : place + 4], "big")
+        yield marker, jpeg[place + 4 : place + 2 + length]
+        if marker == _SCAN or length < 2:
+            return
+        place += 2 + length

@@ -1,0 +1,187 @@
+"""Draws shapes into a bitmap with Pillow: quickly enough for the frames of an animation."""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from importlib import resources
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageColor, ImageDraw, ImageFont
+
+from engine.exports.drawing import (
+    Anchor,
+    Box,
+    Dot,
+    Drawing,
+    Fill,
+    Point,
+    Shape,
+    Stroke,
+    Words,
+    colour,
+    font_file,
+)
+from engine.exports.printable import printable
+from engine.exports.race_blocks import UNLIT, Blocks
+from resources.looks import Palette
+
+_FINER = 4
+"""Shapes are drawn so many times as large, for smooth edges."""
+
+_EDGE = 1.5
+_ANCHORS: dict[Anchor, str] = {"start": "ls", "middle": "ms", "end": "rs"}
+
+
+class Painter:
+    """A bitmap of `scale` pixels for each of a drawing's."""
+
+    def __init__(self, image: Image.Image, palette: Palette, scale: float) -> None:
+        self.image, self._palette, self._scale = image, palette, scale
+
+    @classmethod
+    def blank(cls, drawing: Drawing, ground: str, palette: Palette, scale: float) -> Painter:
+        """A painter on a ground of that ink, as large as the drawing."""
+        size = (round(drawing.width * scale), round(drawing.height * scale))
+        return cls(Image.new("RGB", size, colour(palette, ground)), palette, scale)
+
+    def copy(self) -> Painter:
+        """Another on a copy of the bitmap."""
+        return Painter(self.image.copy(), self._palette, self._scale)
+
+    def paint(self, drawing: Drawing) -> None:
+        """Puts the drawing's shapes on the bitmap, the first of them undermost."""
+        for shape in drawing.shapes:
+            self._paint(shape)
+
+    def paint_blocks(self, blocks: Blocks, first: int = 0, last: int | None = None) -> None:
+        """Puts the blocks from number `first` to before `last` on the bitmap, lit or not."""
+        side = max(1, round(blocks.grid.side * self._scale))
+        mask = _rounded_mask(side, max(1, round(blocks.radius * self._scale)))
+        unlit = Image.new("RGB", (side, side), colour(self._palette, UNLIT))
+        shades = _shades(blocks.ink, self._palette)
+        for number in range(first, blocks.grid.count if last is None else last):
+            x, y = blocks.corner(number)
+            place = (round(x * self._scale), round(y * self._scale))
+            is_lit = number < blocks.lit
+            picture = _tinted(blocks.tile(number), shades, side) if is_lit else unlit
+            self.image.paste(picture, place, mask)
+
+    def _paint(self, shape: Shape) -> None:
+        ink = colour(self._palette, shape.ink)
+        if isinstance(shape, Words):
+            self._write(shape, ink)
+        elif isinstance(shape, Box):
+            left, top = shape.x * self._scale, shape.y * self._scale
+            edges = (left, top, left + shape.width * self._scale, top + shape.height * self._scale)
+            box = tuple(round(edge) for edge in edges)
+            if box[2] > box[0] and box[3] > box[1]:
+                self.image.paste(ink, (box[0], box[1], box[2], box[3]))
+        elif isinstance(shape, Stroke):
+            for piece in _dashes(shape):
+                self._area(_thick(piece, shape.width), ink)
+        else:
+            self._fill(shape, ink)
+
+    def _write(self, words: Words, ink: str) -> None:
+        font = _font(words.weight, max(1, round(words.size * self._scale)))
+        place = (words.x * self._scale, words.y * self._scale)
+        ImageDraw.Draw(self.image).text(
+            place, printable(words.text), fill=ink, font=font, anchor=_ANCHORS[words.anchor]
+        )
+
+    def _fill(self, shape: Fill | Dot, ink: str) -> None:
+        outline = _circle(shape) if isinstance(shape, Dot) else shape.points
+        if shape.edge is not None:
+            self._area(_moved_out(outline, _EDGE / 2), colour(self._palette, shape.edge))
+            outline = _moved_out(outline, -_EDGE / 2)
+        self._area(outline, ink)
+
+    def _area(self, points: tuple[Point, ...], ink: str) -> None:
+        """Fills a polygon with smooth edges."""
+        across = [x * self._scale for x, _ in points]
+        down = [y * self._scale for _, y in points]
+        left, top = math.floor(min(across)), math.floor(min(down))
+        width, height = math.ceil(max(across)) - left + 1, math.ceil(max(down)) - top + 1
+        mask = Image.new("L", (width * _FINER, height * _FINER))
+        fine = [((x - left) * _FINER, (y - top) * _FINER) for x, y in zip(across, down, strict=True)]
+        ImageDraw.Draw(mask).polygon(fine, fill=255)
+        self.image.paste(ink, (left, top), mask.reduce(_FINER))
+
+
+def _moved_out(points: tuple[Point, ...], by: float) -> tuple[Point, ...]:
+    """The outline grown from its middle: exact for circles, and near enough for what is drawn here."""
+    xs, ys = [x for x, _ in points], [y for _, y in points]
+    middle_x, middle_y = (min(xs) + max(xs)) / 2, (min(ys) + max(ys)) / 2
+    half_width, half_height = (max(xs) - min(xs)) / 2, (max(ys) - min(ys)) / 2
+    wider = 1 + by / half_width if half_width > abs(by) else 1.0
+    higher = 1 + by / half_height if half_height > abs(by) else 1.0
+    return tuple((middle_x + (x - middle_x) * wider, middle_y + (y - middle_y) * higher) for x, y in points)
+
+
+def _circle(dot: Dot) -> tuple[Point, ...]:
+    turns = [2 * math.pi * part / 48 for part in range(48)]
+    return tuple((dot.x + dot.radius * math.cos(one), dot.y + dot.radius * math.sin(one)) for one in turns)
+
+
+def _dashes(stroke: Stroke) -> list[tuple[Point, Point]]:
+    """The straight pieces of a line, cut into its dashes."""
+    pieces = list(zip(stroke.points, stroke.points[1:], strict=False))
+    if not stroke.dash:
+        return pieces
+    on, period = stroke.dash[0], sum(stroke.dash)
+    cut = []
+    for start, end in pieces:
+        length = math.dist(start, end)
+        for number in range(math.ceil(length / period)):
+            begins, ends = number * period, min(length, number * period + on)
+            cut.append((_along(start, end, begins / length), _along(start, end, ends / length)))
+    return cut
+
+
+def _along(start: Point, end: Point, part: float) -> Point:
+    return start[0] + part * (end[0] - start[0]), start[1] + part * (end[1] - start[1])
+
+
+def _thick(piece: tuple[Point, Point], width: float) -> tuple[Point, ...]:
+    (x, y), (end_x, end_y) = piece
+    length = math.dist(*piece) or 1.0
+    over, down = -(end_y - y) / length * width / 2, (end_x - x) / length * width / 2
+    return (
+        (x + over, y + down),
+        (end_x + over, end_y + down),
+        (end_x - over, end_y - down),
+        (x - over, y - down),
+    )
+
+
+def _shades(ink: str, palette: Palette) -> NDArray[np.uint8]:
+    """What each of 256 greys becomes in a precision's shades."""
+    low, high = (
+        np.array(ImageColor.getrgb(colour(palette, f"{ink}-{end}")), float) for end in ("low", "high")
+    )
+    share = np.linspace(0, 1, 256)[:, None]
+    return np.asarray((low + share * (high - low)).round(), np.uint8)
+
+
+def _tinted(tile: NDArray[np.uint8], shades: NDArray[np.uint8], side: int) -> Image.Image:
+    grey = Image.fromarray(tile)
+    if grey.size != (side, side):
+        # a smaller picture of a larger one keeps its edges; of a smaller one it is smooth
+        grey = grey.resize((side, side), Image.Resampling.LANCZOS)
+    return Image.fromarray(shades[np.asarray(grey)])
+
+
+@lru_cache(maxsize=16)
+def _rounded_mask(side: int, radius: int) -> Image.Image:
+    mask = Image.new("L", (side * _FINER, side * _FINER))
+    edge = side * _FINER - 1
+    ImageDraw.Draw(mask).rounded_rectangle((0, 0, edge, edge), radius * _FINER, fill=255)
+    return mask.reduce(_FINER)
+
+
+@lru_cache(maxsize=64)
+def _font(weight: int, size: int) -> ImageFont.FreeTypeFont:
+    with resources.as_file(resources.files("resources") / "fonts" / font_file(weight)) as file:
+        return ImageFont.truetype(str(file), size, layout_engine=ImageFont.Layout.BASIC)

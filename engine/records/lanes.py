@@ -1,0 +1,130 @@
+"""One run's pace as a lane of a race: how many samples it had trained by when, on a clock of its own."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.problem import Kind
+from engine.records.evidence import warm_steps
+from engine.records.figures import SPEED
+from engine.records.record import RunRecord, Status
+from engine.records.sides import Side
+
+
+@dataclass(frozen=True, eq=False)
+class Lane:
+    """The counted steps of one run: `seconds[i]` is when the i-th ended, `samples[i]` what was trained then.
+
+    The clock counts training after warm-up only: no validation and no pause. A lane may begin later in its
+    run (`typical_part`). `stopped` is "", or why it ends before the race does, as the end of a sentence on
+    the run: "ran out of memory".
+    """
+
+    side: Side
+    run: RunRecord
+    seconds: NDArray[np.float64]
+    samples: NDArray[np.float64]
+    stopped: str = ""
+
+    @property
+    def step_samples(self) -> int:
+        """Samples of one of its steps."""
+        return self.run.experiment.step_samples
+
+    @property
+    def is_cut_short(self) -> bool:
+        """Whether its run ended before it was to."""
+        return self.run.status in (Status.STOPPED, Status.FAILED, Status.INTERRUPTED)
+
+    @property
+    def speed(self) -> float:
+        """Samples per second of the whole run: its own figure, or without one the mean over the lane."""
+        known = SPEED.value(self.run)
+        if known is not None and 0 < known < math.inf:
+            return known
+        return float(self.samples[-1] / self.seconds[-1])
+
+    def samples_at(self, seconds: float) -> float:
+        """What the steps that had ended by then had trained; held at the end."""
+        ended = int(np.searchsorted(self.seconds, seconds, "right"))
+        return float(self.samples[ended - 1]) if ended else 0.0
+
+    def seconds_to(self, samples: float) -> float | None:
+        """When that many samples had been trained; None where the lane does not get there."""
+        if samples <= 0:
+            return 0.0
+        step = int(np.searchsorted(self.samples, samples, "left"))
+        return float(self.seconds[step]) if step < len(self.seconds) else None
+
+
+def lane_of(side: Side, run: RunRecord, columns: Mapping[str, NDArray[Any]]) -> Lane | None:
+    """The lane of a run from its samples by column; None where no step after warm-up has a speed.
+
+    A step whose own speed is none takes the lane's median.
+    """
+    speeds = columns.get("samples_per_second")
+    if speeds is None:
+        return None
+    counted = np.asarray(speeds, dtype=np.float64)[warm_steps(run, columns) :]
+    step_samples = float(run.experiment.step_samples)
+    is_usable = np.isfinite(counted) & (counted > step_samples / _LONGEST_STEP_SECONDS)
+    if not is_usable.any():
+        return None
+    counted = np.where(is_usable, counted, np.median(counted[is_usable]))
+    samples = step_samples * np.arange(1, len(counted) + 1, dtype=np.float64)
+    return Lane(side, run, np.cumsum(step_samples / counted), samples)
+
+
+_CLOSE = 0.01
+
+
+def typical_part(lane: Lane, samples: float) -> Lane:
+    """The lane from where on its next `samples` took as long as the speed of the whole run says.
+
+    That is the first such place, or the nearest to one; a lane that has no more than these begins as it did.
+    """
+    steps = int(np.searchsorted(lane.samples, samples, "left")) + 1
+    if steps >= len(lane.seconds):
+        return lane
+    begins = np.concatenate(([0.0], lane.seconds[:-steps]))
+    took = lane.seconds[steps - 1 :] - begins
+    with np.errstate(over="ignore"):
+        off = np.abs(took / (float(lane.samples[steps - 1]) / lane.speed) - 1.0)
+    first = int(np.argmax(off <= max(_CLOSE, float(off.min()))))
+    if not first:
+        return lane
+    seconds = lane.seconds[first:] - lane.seconds[first - 1]
+    return replace(lane, seconds=seconds, samples=lane.samples[: len(seconds)])
+
+
+def ending(run: RunRecord) -> str:
+    """Why a run trained no further, as the end of a sentence on it."""
+    if run.status is Status.FAILED and run.problem is not None:
+        return _FAILURES.get(run.problem.kind, "failed")
+    return _ENDINGS[run.status]
+
+
+# what a damaged file may hold would carry the sum of all steps beyond what a float holds
+_LONGEST_STEP_SECONDS = 1e9
+
+_ENDINGS = {
+    Status.QUEUED: "has not been trained yet",
+    Status.RUNNING: "is still training",
+    Status.FINISHED: "was over",
+    Status.STOPPED: "was stopped",
+    Status.FAILED: "failed",
+    Status.INTERRUPTED: "was interrupted",
+}
+_FAILURES = {
+    Kind.OUT_OF_MEMORY: "ran out of memory",
+    Kind.NOT_A_NUMBER: "went wrong in its numbers",
+    Kind.DISK_FULL: "found the disk full",
+    Kind.WORKER_DIED: "crashed",
+    Kind.HANG: "stood still and was ended",
+}

@@ -1,0 +1,199 @@
+"""What a race shows, in a title and a plain sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+from engine.records.figures import SPEED
+from engine.records.likeness import is_alike
+from engine.records.plain_numbers import number_text
+from engine.records.race import Race, Which
+from engine.records.race_names import called, is_usual, opened, place
+from engine.records.reasons import LITTLE_GAIN
+from engine.records.speed_settings import differing_axes, unlike_settings
+
+_NOT_OF_THE_TRAINING = ("steps", "epochs", "measure.warmup_steps", "measure.block_steps", "validation.limit")
+"""Settings that differ without making it another training, as far as a replay of a part of it shows."""
+
+_HARDLY = 0.97
+_MUCH_APART = 0.85
+_WORTH_A_WORD = 1.02
+
+Unlike = Literal["training", "machine", "settings"]
+Outcome = Literal["gain", "little", "even", "loss"]
+
+
+def title(race: Race) -> str:
+    """What is raced against what, as a headline."""
+    mine, theirs = race.full.run.experiment, race.mixed.run.experiment
+    unlike = _unlike(race)
+    if unlike == "training":
+        return "Two different trainings, side by side"
+    if unlike == "machine":
+        return f"The same training on two {_places(race)}, side by side"
+    if mine.batch_size != theirs.batch_size:
+        batches = f"batches of {mine.batch_size:,} and of {theirs.batch_size:,}"
+        return f"The same training with {batches}, side by side"
+    same = "Nearly the same" if unlike == "settings" else "The same"
+    return f"{same} training on the same {place(race)}, side by side"
+
+
+def _unlike(race: Race) -> Unlike | None:
+    """The gravest thing that the two lanes have not in common, beside precision, recipe and batch."""
+    mine, theirs = race.full.run.experiment, race.mixed.run.experiment
+    if (mine.model, mine.dataset, mine.path) != (theirs.model, theirs.dataset, theirs.path):
+        return "training"
+    if len(_devices(race)) > 1:
+        return "machine"
+    keys = {key for key, _, _ in unlike_settings(mine, theirs)}
+    return "settings" if keys.difference(_NOT_OF_THE_TRAINING) else None
+
+
+def sentence(race: Race) -> str:
+    """What came of it and why, in plain words: one sentence, or two or three short ones."""
+    if race.ratio is None:
+        return f"{why_no_ratio(race)}, so there is no figure for how much faster. The replay is as it went."
+    return " ".join(part for part in (_result(race, race.ratio), _ending(race)) if part)
+
+
+def _result(race: Race, ratio: float) -> str:
+    unlike = _unlike(race)
+    if unlike is not None or not is_usual(race):
+        told = f"in the same time it trained {number_text(ratio)} times as many {race.unit}"
+        measured = f"{opened(called(race, 'mixed'))} is measured against {called(race, 'full')}: {told}."
+        return measured if unlike is None else f"{measured} {_CAUTIONS[unlike]}"
+    told = {"gain": _gain, "little": _little, "even": _even, "loss": _loss}[_outcome(race)](race)
+    return " ".join(part for part in (told, _beside_precision(race)) if part)
+
+
+def _ending(race: Race) -> str:
+    """Which lane did not get to the end, and why."""
+    which: Which
+    for which in ("full", "mixed"):
+        if race.lane(which).stopped:
+            return f"{opened(called(race, which))} {race.lane(which).stopped} on the way."
+    return ""
+
+
+_CAUTIONS: Mapping[Unlike, str] = {
+    "training": "They are two different trainings, so this is not the precision's doing alone.",
+    "machine": "They ran on two different machines, so this is not the precision's doing alone.",
+    "settings": "They differ in other settings too, so this may not be the precision's doing alone.",
+}
+
+
+def why_no_ratio(race: Race) -> str:
+    """Why the two have no speeds that can be set against each other, as a main clause."""
+    if not is_alike(SPEED, race.mixed.side, race.full.side):
+        return "The two learn from different kinds of things"
+    for kind, words in _NO_SPEED.items():
+        for which in ("full", "mixed"):
+            lane, name = race.lane(which), opened(called(race, which))
+            if any(doubt.kind == kind and doubt.side_id == lane.side.id for doubt in race.doubts):
+                return f"{name} {lane.stopped} on the way" if lane.stopped else f"{name} {words}"
+    return "The speed of one of the two is not known"
+
+
+_NO_SPEED = {
+    "unfinished": "did not get to the end of its training",
+    "too-short": "trained too briefly to have a sure speed",
+    "no-speed": "has no speed that can be trusted",
+}
+
+
+def _outcome(race: Race) -> Outcome:
+    ratio, interval = race.ratio or 0.0, race.ratio_interval
+    is_open = interval is not None and interval[0] <= 1.0 <= interval[1]
+    if is_open or _HARDLY <= ratio <= 1 / _HARDLY:
+        return "even"
+    if ratio < 1:
+        return "loss"
+    return "little" if ratio < LITTLE_GAIN else "gain"
+
+
+def _gain(race: Race) -> str:
+    own = _own_part(race)
+    if own is not None and own < LITTLE_GAIN:
+        did = "gained little" if own >= 1 else "made the training slower"
+        by_itself = f"mixed precision by itself {did} ({number_text(own)} times as fast)"
+        return f"This gain comes from {_causes(race)}: {by_itself}."
+    saving = "" if race.memory_ratio is not None and race.memory_ratio >= 1 else ", less to store"
+    sums = f"the {place(race)} do most of its sums with half-length numbers"
+    return f"Mixed precision lets {sums}: less to move{saving}."
+
+
+def _little(race: Race) -> str:
+    return f"Mixed precision is only a little faster here{_because(race)}.{_in_less_memory(race)}"
+
+
+def _even(race: Race) -> str:
+    low, high = race.ratio_interval or (1.0, 1.0)
+    if low < _MUCH_APART or high > 1 / _MUCH_APART:
+        return "Here the measurements differ too much among themselves to say which of the two is faster."
+    return f"Here mixed precision is about as fast as full precision{_because(race)}.{_in_less_memory(race)}"
+
+
+def _loss(race: Race) -> str:
+    causes = _causes(race)
+    if causes:
+        together = f"Together with {causes} mixed precision took longer than full precision here"
+        return f"{together}{_because(race)}.{_in_less_memory(race)}"
+    told = f"For this training full precision is the better choice on this {place(race)}"
+    why = "" if race.reason else f" {_IT_HAPPENS}"
+    return f"{told}: mixed precision took longer{_because(race)}.{why}{_in_less_memory(race)}"
+
+
+_IT_HAPPENS = "That happens, above all with small models: making the numbers shorter takes time too."
+
+
+def _because(race: Race) -> str:
+    return f", likely because {race.reason}" if race.reason else ""
+
+
+def _in_less_memory(race: Race) -> str:
+    is_less = race.memory_ratio is not None and race.memory_ratio < _HARDLY
+    return " It does need less memory." if is_less else ""
+
+
+def _beside_precision(race: Race) -> str:
+    """What else than the precision differs, which a ratio must not be taken for the precision's own."""
+    own, causes = _own_part(race), _causes(race)
+    if not causes or (own is not None and own < LITTLE_GAIN and _outcome(race) == "gain"):
+        return ""
+    if own is None:
+        return f"{opened(causes)} has a part in this too; how large a part was not measured."
+    rest = (race.ratio or 0.0) / own
+    made = f"By itself mixed precision makes it {number_text(own)} times as fast"
+    if rest >= _WORTH_A_WORD:
+        return f"{made}; {causes} does the rest."
+    return f"{made}; {causes} takes some of it back." if rest < 1 / _WORTH_A_WORD else ""
+
+
+def _own_part(race: Race) -> float | None:
+    """How many times as fast the precision alone made it, as the comparison knows it."""
+    split = race.report.split
+    if not _causes(race):
+        return race.ratio
+    if split is None:
+        return None
+    return next(
+        (part.ratio for part in (*split.factors, *split.other_order) if part.name == "precision"), None
+    )
+
+
+def _causes(race: Race) -> str:
+    """What differs beside the precision and bears on the speed: "the fast recipe"; "" where nothing does."""
+    axes = differing_axes(race.full.run.experiment, race.mixed.run.experiment)
+    named = {"recipe": f"the {race.mixed.side.recipe} recipe", "batch": "the other batch size"}
+    return " with ".join(named[axis] for axis in axes if axis in named)
+
+
+def _devices(race: Race) -> set[str]:
+    environments = (race.full.run.environment, race.mixed.run.environment)
+    return {one.device_name for one in environments if one is not None}
+
+
+def _places(race: Race) -> str:
+    on_cpu = {lane.run.experiment.device == "cpu" for lane in (race.full, race.mixed)}
+    return "machines" if len(on_cpu) > 1 else f"{place(race)}s"

@@ -1,0 +1,124 @@
+"""The pair of experiments that "Show me" trains: what suits this machine and is over within a minute."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from engine.entries import Catalog, DeviceEntry
+from engine.experiment import Experiment, experiment_from
+from engine.parts import Precision
+
+TITLE = "Show me"
+WANTED_SECONDS = 9.0
+"""How long full precision is to train: long enough to be watched and measured, and no longer."""
+LONGEST_SECONDS, SHORTEST_SECONDS = 18.0, 5.0
+"""Between these a run that was planned for `WANTED_SECONDS` is left as it is: a new start costs seconds."""
+
+_LARGE_CARD_MIB = 12 * 1024 * 0.95
+"""A card that is sold as one of 12 GiB tells of a little less."""
+_RESTART_SECONDS = 4.0
+_LEAST_COUNTED, _LEAST_SECONDS, _LEAST_WARM_SECONDS = 5, 1.0, 3.0
+
+
+@dataclass(frozen=True)
+class Showcase:
+    """Two experiments, full precision first, each under its label; `why` says what is to be expected."""
+
+    title: str
+    sides: tuple[tuple[str, Experiment], ...]
+    why: str
+
+    def of_length(self, like: Experiment) -> Showcase:
+        """The same with as many steps as `like` has on both sides."""
+        sides = tuple((label, one.model_copy(update={"steps": like.steps})) for label, one in self.sides)
+        return Showcase(self.title, sides, self.why)
+
+
+def showcase(catalog: Catalog) -> Showcase:
+    """What suits the first device of this machine."""
+    device = catalog.devices[0]
+    settings, mixed = _on_card(device) if device.is_gpu else (_ON_CPU, Precision.BF16)
+    if not device.precision(mixed).available:
+        mixed = Precision.BF16 if mixed is Precision.FP16 else Precision.FP16
+    base = experiment_from({**_COMMON, **settings, "device": device.name})
+    sides = (base, base.model_copy(update={"precision": mixed}))
+    return Showcase(TITLE, tuple((one.precision.label, one) for one in sides), _why(device, mixed))
+
+
+def refitted(experiment: Experiment, steps_per_second: float, seconds: float) -> Experiment:
+    """The experiment with as many steps as take so long at that pace, and at least enough for a speed."""
+    steps = max(experiment.measure.least_steps, round(steps_per_second * seconds))
+    return experiment.model_copy(update={"steps": steps, "epochs": None})
+
+
+def pace_of(experiment: Experiment, samples_per_second: ArrayLike) -> float | None:
+    """Steps a second, from the speed of each step so far; None while too few say too little.
+
+    The warm-up is not counted, but where it takes seconds by itself: then it says enough.
+    """
+    speeds = np.asarray(samples_per_second, dtype=np.float64)
+    warmup = experiment.measure.warmup_steps
+    counted = _seconds(experiment, speeds[warmup:])
+    if len(counted) >= _LEAST_COUNTED and counted.sum() >= _LEAST_SECONDS:
+        return float(len(counted) / counted.sum())
+    # the first step is no measure of the others: it is the one that loads and chooses kernels
+    warm = _seconds(experiment, speeds[1:warmup])
+    if len(warm) and warm.sum() >= _LEAST_WARM_SECONDS:
+        return float(len(warm) / warm.sum())
+    return None
+
+
+def better_fitted(experiment: Experiment, steps_per_second: float, done: int) -> Experiment | None:
+    """The experiment at another length, where that is worth a new start after `done` steps; None where not.
+
+    A run that would end too soon to be watched is made longer, one that would keep people waiting shorter.
+    """
+    steps = experiment.steps or done
+    expected, left = steps / steps_per_second, (steps - done) / steps_per_second
+    if SHORTEST_SECONDS <= expected <= LONGEST_SECONDS:
+        return None
+    better = refitted(experiment, steps_per_second, WANTED_SECONDS)
+    would_take = _RESTART_SECONDS + (better.steps or 0) / steps_per_second
+    if expected > LONGEST_SECONDS and would_take >= left:
+        return None
+    return better if better.steps != experiment.steps else None
+
+
+def _seconds(experiment: Experiment, speeds: np.ndarray[Any, np.dtype[np.float64]]) -> Any:
+    usable = speeds[np.isfinite(speeds) & (speeds > 0)]
+    return experiment.step_samples / usable
+
+
+def _on_card(device: DeviceEntry) -> tuple[dict[str, Any], Precision]:
+    is_large = device.memory_mib >= _LARGE_CARD_MIB and device.tensor_cores
+    return (_ON_LARGE_CARD if is_large else _ON_SMALL_CARD), Precision.FP16
+
+
+def _why(device: DeviceEntry, mixed: Precision) -> str:
+    note = device.precision(mixed).note
+    if device.is_gpu:
+        if device.tensor_cores:
+            return "This card has Tensor Cores, which multiply half-length numbers several times as fast."
+        return "This card has no Tensor Cores: mixed precision saves memory here, and likely little time."
+    if note is None:
+        return "This processor computes with half-length numbers, so mixed precision should gain here too."
+    return f"Mixed precision {note}: it will likely not gain, and the race shows what it costs."
+
+
+_COMMON: dict[str, Any] = {
+    "dataset": "fashion",
+    "precision": Precision.FP32,
+    "optimizer": {"name": "adamw", "learning_rate": 1e-3},
+    # on a slow machine a whole measurement is to be had in few steps
+    "measure": {"warmup_steps": 5, "block_steps": 5},
+    # once, at the end: the accuracy is as honest, and nobody waits for it after each epoch
+    "validation": {"every": 1_000},
+}
+_CARD_RECIPE: dict[str, Any] = {"step": {"recipe": "channels_last+fused"}}
+_ON_LARGE_CARD = {**_CARD_RECIPE, "model": "resnet50", "image_size": 224, "batch_size": 64, "steps": 120}
+_ON_SMALL_CARD = {**_CARD_RECIPE, "model": "resnet18", "image_size": 128, "batch_size": 32, "steps": 300}
+_ON_CPU: dict[str, Any] = {"model": "small-cnn", "batch_size": 64, "steps": 500}

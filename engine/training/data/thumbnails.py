@@ -1,0 +1,68 @@
+"""Some of the training pictures, small and grey, for whoever shows the run; no figure of it may change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from PIL import Image
+
+from engine.contact_sheet import MOST_SIDE, MOST_TILES, ContactSheet, sheet_of
+from engine.events import Log, Pictures
+from engine.experiment import Experiment
+from engine.training.data.batches import Source
+from engine.training.data.image_folder import IMAGE_FOLDER
+from engine.training.data.picture_sets import SETS
+from engine.training.data.picture_sources import FASHION
+
+_PICTURED = frozenset({FASHION, IMAGE_FOLDER, *SETS})
+# of ITU-R BT.601, as Pillow's own grey
+_GREY = np.array([0.299, 0.587, 0.114], dtype=np.float32)
+
+
+def prepare_pictures(experiment: Experiment) -> None:
+    """Loads what `pictures_told` will use, which is not to count as the run's own memory.
+
+    To be called before the idle level of memory is taken.
+    """
+    if experiment.dataset in _PICTURED:
+        sheet_of(_tiles(torch.zeros(MOST_TILES, len(_GREY), MOST_SIDE, MOST_SIDE, dtype=torch.uint8)))
+
+
+def pictures_told(experiment: Experiment, source: Source) -> Iterator[Pictures | Log]:
+    """Says what the pictures look like; nothing for text and drawn data. It never fails.
+
+    To be asked for before the first step. It draws no random number and takes no memory of the device.
+    """
+    told: Pictures | Log | None
+    try:
+        sheet = _sheet(experiment, source)
+        told = None if sheet is None else Pictures(jpeg=sheet.jpeg, side=sheet.side, count=sheet.count)
+    except Exception as error:  # noqa: BLE001 - whatever it is, the run goes on without them
+        told = Log(message=f"The training pictures cannot be shown: {str(error) or 'no reason is known'}")
+    if told is not None:
+        yield told
+
+
+def _sheet(experiment: Experiment, source: Source) -> ContactSheet | None:
+    if experiment.dataset not in _PICTURED:
+        return None
+    examples = source.examples(MOST_TILES)
+    return sheet_of(_tiles(examples)) if examples is not None and len(examples) else None
+
+
+def _tiles(pictures: torch.Tensor) -> NDArray[np.uint8]:
+    """Bytes (count, channels, height, width) as grey squares of at most `MOST_SIDE` pixels."""
+    grey = [_grey(picture.numpy()) for picture in pictures]
+    side = min(MOST_SIDE, *pictures.shape[-2:])
+    if pictures.shape[-2:] != (side, side):
+        grey = [np.asarray(Image.fromarray(each).resize((side, side))) for each in grey]
+    return np.stack(grey)
+
+
+def _grey(picture: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    # one picture at a time: all of them in float32 would be megabytes more in the process's peak
+    grey = np.rint(np.tensordot(_GREY, picture, 1)) if len(picture) == len(_GREY) else picture[0]
+    return np.asarray(grey, dtype=np.uint8)

@@ -1,0 +1,102 @@
+"""The guide's window: the pages at the left, one of them at the right."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from PySide6.QtCore import QEvent, QObject, Qt, QUrl
+from PySide6.QtGui import QDesktopServices, QKeySequence, QShortcut
+from PySide6.QtWidgets import QDialog, QFrame, QHBoxLayout, QVBoxLayout, QWidget
+
+from gui.guide import GuidePage
+from gui.panels.guide_browser import GuideBrowser
+from gui.panels.guide_list import GuideList
+
+_SIZE = (900, 640)
+_LEAST_SIZE = (640, 400)
+_LIST_WIDTH = 232
+
+
+class GuideDialog(QDialog):
+    """Shows the pages; not modal, and gone when it or its window is closed."""
+
+    def __init__(self, pages: Sequence[GuidePage], parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        # the program's name is added to it by Qt
+        self.setWindowTitle("Guide")
+        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        self._pages = {page.name: page for page in pages}
+        self._visited: list[str] = []
+        self.list = GuideList(pages)
+        self.page = GuideBrowser()
+        self._lay_out()
+        self.list.chosen.connect(self.show_page)
+        self.list.searched.connect(self.page.mark)
+        self.page.page_wanted.connect(self._follow)
+        self.page.web_wanted.connect(lambda address: QDesktopServices.openUrl(QUrl(address)))
+        self._install_keys()
+        if parent is not None:
+            parent.window().installEventFilter(self)
+        self.show_page(pages[0].name)
+        self.list.list.setFocus()
+
+    def _lay_out(self) -> None:
+        side = QFrame()
+        side.setProperty("surface", "side")
+        side.setFixedWidth(_LIST_WIDTH)
+        column = QVBoxLayout(side)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.addWidget(self.list)
+        row = QHBoxLayout(self)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.setSpacing(0)
+        row.addWidget(side)
+        row.addWidget(self.page, 1)
+        self.setMinimumSize(*_LEAST_SIZE)
+        self.resize(*_SIZE)
+
+    def _install_keys(self) -> None:
+        for keys, act in (
+            ("Ctrl+F", self._find),
+            ("/", self._find),
+            ("Alt+Left", self.go_back),
+            ("F1", self._show_first),
+        ):
+            shortcut = QShortcut(QKeySequence(keys), self)
+            shortcut.activated.connect(act)
+
+    @property
+    def current(self) -> str:
+        """The name of the page that is read."""
+        return self._visited[-1]
+
+    def show_page(self, name: str) -> None:
+        """Brings a page up. Raises KeyError for an unknown one."""
+        page = self._pages[name]
+        if not self._visited or name != self.current:
+            self._visited.append(name)
+            self.page.set_page(page)
+        self.list.set_current(name)
+
+    def go_back(self) -> None:
+        """To the page that was read before."""
+        if len(self._visited) > 1:
+            self._visited.pop()
+            self.show_page(self._visited.pop())
+
+    def _follow(self, name: str) -> None:
+        if name in self._pages:
+            self.show_page(name)
+
+    def _find(self) -> None:
+        self.list.field.setFocus(Qt.FocusReason.ShortcutFocusReason)
+        self.list.field.selectAll()
+
+    def _show_first(self) -> None:
+        self.show_page(next(iter(self._pages)))
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        """Closes with the window that it belongs to; a window that was only made small comes back."""
+        if event.type() == QEvent.Type.Hide and not event.spontaneous():
+            self.close()
+        return False

@@ -1,0 +1,188 @@
+"""The race itself: two recorded runs replayed side by side, at the pace at which each truly went."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from PySide6.QtCore import QPoint, Qt, Signal
+from PySide6.QtWidgets import QVBoxLayout, QWidget
+
+from engine.patterns import patterns
+from engine.records import race_words
+from engine.records.race import Race
+from engine.records.race_names import is_one_of_each
+from gui.motion import reduces_motion, set_reduced_motion
+from gui.panels.show_certainty import CertaintyPopover
+from gui.panels.show_lane import LaneHead
+from gui.panels.show_measuring import Which
+from gui.panels.show_scale import Scale
+from gui.panels.show_stage import ShowStage
+from gui.panels.show_transport import ShowTransport
+from gui.race.clock import RaceClock
+from resources.looks import MarkFill
+
+LANES: tuple[Which, Which] = ("full", "mixed")
+_GAP = 6
+
+
+class RacePage(QWidget):
+    """`save_wanted` is "animation" or "card"."""
+
+    save_wanted = Signal(str)
+    present_toggled = Signal()
+    compare_wanted = Signal()
+
+    def __init__(self) -> None:
+        super().__init__()
+        # what a presenter's remote sends comes here, and on to the panel, unless a control has the focus
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.setAccessibleName("The race")
+        self.race: Race | None = None
+        self.stage, self.transport = ShowStage(), ShowTransport()
+        self.popover = CertaintyPopover(self)
+        self.clock = RaceClock(self)
+        self._plays_on = False
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(0)
+        column.addWidget(self.stage, 1)
+        column.addWidget(self.transport)
+        self._connect()
+
+    def set_scale(self, scale: Scale) -> None:
+        for part in (self.stage, self.transport, self.popover):
+            part.set_scale(scale)
+
+    def show_race(self, race: Race, tiles: NDArray[np.uint8] | None) -> None:
+        """Stands at the start of another race; patterns take the place of pictures that there are none of."""
+        self.race = race
+        self.popover.hide()
+        self._show_words(race)
+        shown = tiles if tiles is not None and len(tiles) else patterns(race.blocks)
+        fills: tuple[MarkFill, MarkFill] = ("full", "full")
+        if race.full.side.precision == race.mixed.side.precision:
+            fills = ("full", "hollow")
+        for which, fill in zip(LANES, fills, strict=True):
+            name, detail = race_words.lane_name(race, which), race_words.lane_detail(race, which)
+            head = LaneHead(race.lane(which).side.precision, fill, name, detail)
+            self.stage.lane(which).show_lane(head, shown, race.blocks)
+        self._show_memory(race, fills)
+        self.transport.show_race(_subject(race), race.seconds)
+        self.clock.set_race_seconds(race.seconds, race.lapse)
+        self._show_moment(0.0)
+        self._show_state()
+
+    def play(self) -> None:
+        """Plays from the beginning, or shows the end at once where motion is reduced."""
+        self.clock.begin()
+
+    def go_by(self, seconds: float) -> None:
+        """Goes forward, or back, by so many seconds on screen."""
+        lapse = self.race.lapse if self.race is not None else 1.0
+        self.clock.seek(self.clock.seconds + lapse * seconds)
+
+    def go_to_end(self) -> None:
+        """To the end; from the end, it plays anew."""
+        if self.clock.is_at_end:
+            self.clock.replay()
+        else:
+            self.clock.seek(self.clock.total)
+
+    def words(self) -> str:
+        """All it says, without the transport."""
+        stage = self.stage
+        parts = (stage.headline, stage.full, stage.middle, stage.mixed)
+        return " ".join([*(part.words() for part in parts), *stage.memory.words()])
+
+    def _connect(self) -> None:
+        transport, clock = self.transport, self.clock
+        transport.play_toggled.connect(clock.toggle)
+        transport.speed_chosen.connect(clock.set_speed)
+        transport.sought.connect(clock.seek)
+        transport.held.connect(self._hold)
+        transport.save_wanted.connect(self.save_wanted)
+        transport.present_toggled.connect(self.present_toggled)
+        transport.compare_wanted.connect(self.compare_wanted)
+        transport.stillness_chosen.connect(set_reduced_motion)
+        clock.ticked.connect(self._show_moment)
+        clock.state_changed.connect(self._show_state)
+        self.stage.middle.certainty_wanted.connect(lambda: self._open(self.stage.middle.sure))
+        self.stage.headline.doubts_wanted.connect(lambda: self._open(self.stage.headline.more))
+        self.popover.compare_wanted.connect(self.compare_wanted)
+
+    def _show_words(self, race: Race) -> None:
+        sentence, lapse = race_words.sentence(race), race_words.lapse_words(race)
+        if lapse:
+            sentence = f"{sentence} Played {lapse}."
+        doubts = race_words.doubt_words(race)
+        self.stage.headline.show_words(race_words.title(race), sentence, doubts)
+        self.popover.show_words(_question(race), race_words.certainty(race), doubts)
+        final = race_words.counted_text(race, race.at(race.seconds))
+        self.stage.middle.set_room(final, [race_words.caption(race, race.at(at)) for at in (0, race.seconds)])
+
+    def _show_memory(self, race: Race, fills: tuple[MarkFill, MarkFill]) -> None:
+        memory = self.stage.memory
+        memory.setVisible(race.peaks_mib != (None, None))
+        names = _short_name(race, "full"), _short_name(race, "mixed")
+        memory.tanks.set_looks(race.full.side.precision, race.mixed.side.precision, fills, names)
+        memory.show_peaks(*race.peaks_mib)
+        memory.show_words(race_words.memory_words(race))
+
+    def _show_moment(self, seconds: float) -> None:
+        race = self.race
+        if race is None:
+            return
+        moment = race.at(seconds)
+        for which in LANES:
+            lane = moment.lane(which)
+            words = race_words.counter_words(race, which, moment)
+            self.stage.lane(which).set_count(lane.blocks, f"{lane.samples:,.0f}", words)
+        self.stage.middle.set_number(race_words.counted_text(race, moment))
+        self.stage.middle.show_words(*race_words.caption(race, moment), sure=_question(race))
+        self.stage.memory.set_fill(_filled(race, seconds))
+        self.transport.set_seconds(seconds)
+        if not self.clock.is_playing:
+            self._show_state()
+
+    def _show_state(self) -> None:
+        clock = self.clock
+        self.transport.set_state("pause" if clock.is_playing else "replay" if clock.is_at_end else "play")
+        self.transport.set_speed(clock.speed)
+        self.transport.set_still(reduces_motion())
+        self._tell()
+
+    def _tell(self) -> None:
+        state = "playing" if self.clock.is_playing else "at the end" if self.clock.is_at_end else "paused"
+        self.setAccessibleDescription(f"{self.words()} The race is {state}.")
+        self.stage.set_told()
+
+    def _hold(self, is_held: bool) -> None:
+        if is_held:
+            self._plays_on = self.clock.is_playing
+            self.clock.pause()
+        elif self._plays_on and not self.clock.is_at_end:
+            self.clock.play()
+
+    def _open(self, below: QWidget) -> None:
+        self.popover.open_at(below.mapToGlobal(QPoint(0, below.height() + _GAP)))
+
+
+def _filled(race: Race, seconds: float) -> float:
+    """How full the tanks are: they are filled while the race is open, and stay so."""
+    return min(seconds / race.decided, 1.0) if race.decided > 0 else 1.0
+
+
+def _short_name(race: Race, which: Which) -> str:
+    name = race_words.lane_name(race, which)
+    return name.partition(" ")[0] if is_one_of_each(race) else name
+
+
+def _question(race: Race) -> str:
+    return "How sure is that?" if race.ratio is not None else "Why is that?"
+
+
+def _subject(race: Race) -> str:
+    """What was trained: the model and the batch, as far as both have them in common."""
+    mine, theirs = (race.lane(which).run.experiment for which in LANES)
+    model = mine.model if mine.model == theirs.model else f"{mine.model} and {theirs.model}"
+    return f"{model}, batch {mine.batch_size:,}" if mine.batch_size == theirs.batch_size else model

@@ -1,0 +1,156 @@
+"""The bar at the foot of the race: play, speed, place, what was trained, and what can be taken along."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QPoint, Qt, Signal
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QMenu, QWidget
+
+from gui.panels.show_buttons import ShowButton
+from gui.panels.show_memory import memory_width
+from gui.panels.show_scale import Scale
+from gui.panels.show_scrubber import Scrubber
+from gui.panels.show_span import Span
+from gui.panels.show_text import TextRow
+from gui.widgets import Segmented
+
+SPEEDS = (("0.5", "½×"), ("1", "1×"), ("2", "2×"))
+_PLAY = {
+    "play": (" Play", "play", "Go on playing (Space)"),
+    "pause": (" Pause", "pause", "Hold the race here (Space)"),
+    "replay": (" Replay", "reset", "Play the race from its beginning (Space)"),
+}
+_SAVE = (
+    ("animation", "Save the race as an animated picture…"),
+    ("card", "Save a still picture with the figures…"),
+)
+_HEIGHT = 64
+
+
+class ShowTransport(QFrame):
+    """What a person does with it goes out as signals; it shows what it is told.
+
+    `speed_chosen` is 0.5, 1 or 2; `sought` is in the race's seconds, `held` while the slider is dragged;
+    `save_wanted` is "animation" or "card".
+    """
+
+    play_toggled = Signal()
+    speed_chosen = Signal(float)
+    sought = Signal(float)
+    held = Signal(bool)
+    save_wanted = Signal(str)
+    present_toggled = Signal()
+    compare_wanted = Signal()
+    stillness_chosen = Signal(bool)
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setProperty("surface", "foot")
+        self._total, self._seconds, self._state = 0.0, 0.0, ""
+        self.play = ShowButton(" Replay", "showPrimary", "", "reset")
+        self.play.clicked.connect(self.play_toggled)
+        self.speed = Segmented(SPEEDS, "Speed of the replay", "Half, normal and double speed")
+        for key, _ in SPEEDS:
+            self.speed.button(key).setFocusPolicy(Qt.FocusPolicy.TabFocus)
+        self.speed.changed.connect(lambda key: self.speed_chosen.emit(float(key)))
+        self.scrubber = Scrubber()
+        self.scrubber.sought.connect(self.sought)
+        self.scrubber.held.connect(self.held)
+        self._time, self._subject = TextRow(), TextRow()
+        self._make_menu()
+        self.save = ShowButton("", "showIcon", "Take the race along as a file, and more", "export")
+        self.save.tell("Save the race", self.save.toolTip())
+        self.save.clicked.connect(self._open_menu)
+        self.full_screen = ShowButton("", "showIcon", "", "expand")
+        self.full_screen.clicked.connect(self.present_toggled)
+        self._lay_out()
+        self.set_state("replay")
+        self.set_presenting(False)
+
+    def set_scale(self, scale: Scale) -> None:
+        self.setFixedHeight(max(scale.px(_HEIGHT), 46))
+        parts = (self.play, self.scrubber, self.save, self.full_screen, self._time, self._subject)
+        for one in parts:
+            one.set_scale(scale)
+        self.speed.setFixedHeight(max(scale.px(32), 28))
+        self.play.setFixedWidth(max(scale.px(106), 100))
+        self.speed.setFixedWidth(max(scale.px(146), 126))
+        self._row.setContentsMargins(scale.px(48), 0, scale.px(48), 0)
+        self._ends.setSpacing(scale.px(8))
+        # what was trained begins where the panel of the memory does
+        self._right.setFixedWidth(memory_width(scale))
+        self._row.setSpacing(scale.px(18))
+        self._fit_time()
+
+    def show_race(self, subject: str, total: float) -> None:
+        """What was trained, and how long the race is in its own seconds."""
+        self._total = total
+        self._subject.set_spans([Span(subject, 13, 400, "text3")])
+        self._subject.set_told(subject)
+        self.set_seconds(0.0)
+        self._fit_time()
+
+    def set_seconds(self, seconds: float) -> None:
+        self._seconds = seconds
+        self.scrubber.set_seconds(seconds, self._total)
+        of = f"of {self._total:,.1f} s"
+        self._time.set_spans([], [Span(f"{seconds:,.1f}", 14, 600), Span(of, 14, 400, "text2", gap=5)])
+
+    def set_state(self, state: str) -> None:
+        """What the first button offers: "play", "pause" or "replay"."""
+        if state == self._state:
+            return
+        self._state = state
+        text, icon_name, tip = _PLAY[state]
+        self.play.setText(text)
+        self.play.set_icon_name(icon_name)
+        self.play.tell(text.strip(), tip)
+
+    def set_speed(self, speed: float) -> None:
+        self.speed.set_value(f"{speed:g}")
+
+    def set_presenting(self, is_on: bool) -> None:
+        name, keys = ("Leave full screen", "F11 or Escape") if is_on else ("Full screen", "F11")
+        self.full_screen.tell(name, f"{name} ({keys})")
+        self.full_screen.set_icon_name("shrink" if is_on else "expand")
+
+    def set_still(self, is_still: bool) -> None:
+        """Whether motion is reduced."""
+        self.still.setChecked(is_still)
+
+    def _fit_time(self) -> None:
+        # as wide as it will ever be, so that the slider does not jump about
+        shown = self._seconds
+        self.set_seconds(self._total)
+        self._time.keep_width()
+        self.set_seconds(shown)
+
+    def _make_menu(self) -> None:
+        self.menu = QMenu(self)
+        self.menu.setAccessibleName("Take the race along, and more")
+        for name, text in _SAVE:
+            self.menu.addAction(text).triggered.connect(
+                lambda _=False, name=name: self.save_wanted.emit(name)
+            )
+        self.menu.addSeparator()
+        self.menu.addAction("All figures in Compare").triggered.connect(lambda: self.compare_wanted.emit())
+        self.still = self.menu.addAction("Show without motion")
+        self.still.setCheckable(True)
+        self.still.triggered.connect(self.stillness_chosen)
+
+    def _open_menu(self) -> None:
+        size = self.menu.sizeHint()
+        self.menu.popup(self.save.mapToGlobal(QPoint(self.save.width() - size.width(), -size.height())))
+
+    def _lay_out(self) -> None:
+        self._right = QWidget()
+        self._ends = QHBoxLayout(self._right)
+        self._ends.setContentsMargins(0, 0, 0, 0)
+        self._ends.addWidget(self._subject, 1)
+        self._ends.addWidget(self.save)
+        self._ends.addWidget(self.full_screen)
+        self._row = QHBoxLayout(self)
+        for one in (self.play, self.speed):
+            self._row.addWidget(one)
+        self._row.addWidget(self.scrubber, 1)
+        self._row.addWidget(self._time)
+        self._row.addWidget(self._right)

@@ -1,0 +1,129 @@
+"""Where the two tanks of memory stand, how high they are filled, and what is written on them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+from PySide6.QtCore import QRectF, QSizeF
+
+from engine.records.plain_numbers import memory_text
+
+DESIGN = QSizeF(216, 500)
+"""The size for which lengths and sizes of type are given."""
+
+_HIGHEST = 0.894
+_SMALLEST_TEXT = 13
+_MIB = 1024.0
+
+
+@dataclass(frozen=True)
+class TankPlan:
+    """Both tanks within `size` pixels; `peaks_mib` are full's and mixed's, None where not measured.
+
+    `fill` is the part of the peaks that is reached, 0 to 1; `snap` moves a height onto a pixel of the screen.
+    """
+
+    size: QSizeF
+    peaks_mib: tuple[float | None, float | None]
+    fill: float = 1.0
+    snap: Callable[[float], float] = round
+
+    @property
+    def scale(self) -> float:
+        return min(self.size.width() / DESIGN.width(), self.size.height() / DESIGN.height())
+
+    def length(self, design: float) -> float:
+        return design * self.scale
+
+    def text_px(self, design: int) -> int:
+        """The size of type, which shrinks less than all else."""
+        return max(round(design * self.scale), min(design, _SMALLEST_TEXT))
+
+    @cached_property
+    def label_height(self) -> float:
+        return 1.55 * self.text_px(18)
+
+    @cached_property
+    def names_height(self) -> float:
+        return max(self.length(40), 2.2 * self.text_px(14))
+
+    @cached_property
+    def tanks(self) -> tuple[QRectF, QRectF]:
+        gap = max(self.size.width() / 9, 8.0)
+        width = self.snap((self.size.width() - gap) / 2)
+        height = self.snap(max(self.size.height() - self.names_height, 1.0))
+        return QRectF(0, 0, width, height), QRectF(self.snap(self.size.width() - width), 0, width, height)
+
+    @property
+    def lower(self) -> int | None:
+        """Which of the two needs less, 0 or 1; None where that is not known, or they need the same."""
+        full, mixed = self.peaks_mib
+        if full is None or mixed is None or abs(self.level(0) - self.level(1)) < 1:
+            return None
+        return 0 if full < mixed else 1
+
+    def reached_mib(self, which: int) -> float | None:
+        peak = self.peaks_mib[which]
+        return None if peak is None else peak * self.fill
+
+    def level(self, which: int) -> float:
+        """The y of the surface."""
+        tank, reached = self.tanks[which], self.reached_mib(which)
+        most = max((peak for peak in self.peaks_mib if peak), default=0.0)
+        if not reached or not most:
+            return tank.bottom()
+        headroom = max((1 - _HIGHEST) * tank.height(), self.label_height + 2 * self.length(6))
+        room = max(tank.height() - headroom, 0.0)
+        return float(self.snap(tank.bottom() - room * reached / most))
+
+    def label_rect(self, which: int) -> QRectF:
+        """Where the amount stands, above the surface."""
+        tank, aside = self.tanks[which], self.length(6)
+        bottom = self.level(which) - aside
+        return QRectF(
+            tank.left() + aside, bottom - self.label_height, tank.width() - 2 * aside, self.label_height
+        )
+
+    def spared_rect(self) -> QRectF | None:
+        """The hatched part: what the tank that needs less leaves of the other's."""
+        lower = self.lower
+        if lower is None:
+            return None
+        tank, top, bottom = self.tanks[lower], self.level(1 - lower), self.level(lower)
+        return QRectF(tank.left(), top, tank.width(), bottom - top)
+
+    def note_rect(self) -> QRectF | None:
+        """Where the spared amount is told; None before all is reached, and where there is no room."""
+        spared, lower = self.spared_rect(), self.lower
+        if spared is None or lower is None or self.fill < 1 or not spared_text(*self.peaks_mib):
+            return None
+        height, aside = 3.25 * self.text_px(16), self.length(10)
+        top, bottom = spared.top(), self.label_rect(lower).top()
+        if bottom - top < height + 2 * self.length(8):
+            return None
+        middle = (top + bottom) / 2
+        return QRectF(spared.left() + aside, middle - height / 2, spared.width() - 2 * aside, height)
+
+    def name_rect(self, which: int) -> QRectF:
+        tank = self.tanks[which]
+        top = tank.bottom() + self.length(8)
+        return QRectF(tank.left(), top, tank.width(), max(self.size.height() - top, 1.0))
+
+
+def spared_text(full_mib: float | None, mixed_mib: float | None) -> str:
+    """How far the two are apart, as the difference of what is shown of them; "" where that is nothing."""
+    if full_mib is None or mixed_mib is None:
+        return ""
+    if min(full_mib, mixed_mib) >= _MIB:
+        apart = abs(round(full_mib / _MIB, 1) - round(mixed_mib / _MIB, 1))
+        return f"{apart:,.1f} GiB" if apart >= 0.05 else ""
+    apart = abs(full_mib - mixed_mib)
+    return memory_text(apart) if apart >= 0.5 else ""
+
+
+def measured(mib: float | None) -> float | None:
+    """The amount where it is one; None for what cannot be drawn."""
+    return mib if mib is not None and math.isfinite(mib) and mib >= 0 else None

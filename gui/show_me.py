@@ -1,0 +1,273 @@
+"""The sequence behind "Show me": two runs that suit this machine, measured one after the other."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from PySide6.QtCore import QObject, QTimer, Signal
+
+from engine.events import Event, Pictures, Samples, Started
+from engine.problem import Kind, Problem, ProblemError
+from engine.records.record import Status
+from engine.showcase import Showcase, showcase
+from gui.background import Background
+from gui.experiments import Experiments
+from gui.panels.show import ShowPanel
+from gui.show_me_page import Progress, measuring
+from gui.show_me_runs import ShownRuns
+
+LONGEST_MS = (25_000, 30_000)
+"""How long the first and the second run may train: what was measured by then is enough for a race."""
+
+_RUN, _SEARCH, _QUEUE = (
+    "A run is training.",
+    "A search for the largest batch is going on.",
+    "Runs are waiting.",
+)
+_LOST = Problem(kind=Kind.INTERNAL, message="The run was lost.", remedy="The log says more. Try it again.")
+_LOOKING, _WAITING, _STOPPING = "looking at this machine", "waiting for its turn", "stopping"
+_Ending = Literal["", "refit", "enough", "given up"]
+
+
+class ShowMe(QObject):
+    """It measures through the ordinary queue, so that its runs are runs like all others.
+
+    `at_work` (bool) when it begins and ends; `measured` carries the ids of both runs, full precision first;
+    `given_up` when it was stopped; `busy` says in a sentence what goes on that has to be asked about first. A
+    run that fails ends it with a refusal in the panel.
+    """
+
+    at_work = Signal(bool)
+    measured = Signal(object)
+    given_up = Signal()
+    busy = Signal(str)
+
+    def __init__(
+        self,
+        experiments: Experiments,
+        panel: ShowPanel,
+        background: Background,
+        parent: QObject | None = None,
+    ) -> None:
+        super().__init__(parent)
+        self._experiments, self._panel, self._background = experiments, panel, background
+        self._pair = ShownRuns(experiments)
+        self._case: Showcase | None = None
+        self._is_at_work = self._was_refitted = False
+        self._ending: _Ending = ""
+        self._problem: Problem | None = None
+        self._refusal: Problem | None = None
+        self._tiles: NDArray[np.uint8] | None = None
+        self._enough = QTimer(self)
+        self._enough.setSingleShot(True)
+        self._enough.timeout.connect(lambda: self._end_run("enough"))
+        self._connect()
+
+    @property
+    def is_at_work(self) -> bool:
+        return self._is_at_work
+
+    @property
+    def is_measuring(self) -> bool:
+        """Whether the run that trains is one of its own."""
+        return self._is_at_work and self._pair.running is not None
+
+    def owns(self, run_id: str | None) -> bool:
+        """Whether a run of this session is one of its own."""
+        return self._pair.owns(run_id)
+
+    def begin(self) -> None:
+        """Measures, or says `busy` where something else goes on; at work already, nothing happens."""
+        experiments, searches = self._experiments, self._experiments.searches
+        if self._is_at_work:
+            return
+        if experiments.running is not None:
+            self.busy.emit(_RUN)
+        elif searches.running is not None:
+            self.busy.emit(_SEARCH)
+        elif experiments.waiting or searches.waiting:
+            self.busy.emit(_QUEUE)
+        else:
+            self.begin_next()
+
+    def begin_next(self) -> None:
+        """Measures as soon as what goes on has ended, before what waits."""
+        if self._is_at_work:
+            return
+        self._pair.forget()
+        self._is_at_work, self._was_refitted, self._ending = True, False, ""
+        self._case = self._problem = self._refusal = self._tiles = None
+        self.at_work.emit(True)
+        self.show()
+        self._take_catalog()
+
+    def stop_and_begin(self) -> None:
+        """Stops what goes on, which keeps what it has, and measures."""
+        if not self._is_at_work:
+            self.begin_next()
+            self._experiments.stop()
+
+    def stop(self) -> None:
+        """Gives up; a run that is not over leaves nothing behind."""
+        if not self._is_at_work:
+            return
+        self._pair.take_out_waiting()
+        if self._pair.running is not None:
+            self._end_run("given up")
+        elif self._pair.is_coming:
+            self._ending = "given up"
+        else:
+            self._give_up()
+
+    def close(self) -> None:
+        """Waits for nothing any more: the window closes, and what trains is stopped with it."""
+        self._enough.stop()
+        if self._is_at_work:
+            self._is_at_work = False
+            self._pair.take_out_waiting()
+
+    def show(self) -> None:
+        """Shows in the panel where it stands; nothing happens where it is not at work."""
+        if self._is_at_work:
+            self._panel.show_measuring(measuring(self._progress()))
+
+    def refresh(self) -> None:
+        """The same where somebody looks, at the rate at which a run that trains may be painted."""
+        if self._panel.isVisible():
+            self.show()
+
+    def _connect(self) -> None:
+        experiments = self._experiments
+        experiments.catalog_known.connect(lambda _catalog: self._take_catalog())
+        experiments.began.connect(self._begin)
+        experiments.event_taken.connect(self._take)
+        experiments.problem.connect(self._take_problem)
+        experiments.ended.connect(self._end)
+        experiments.runs.list_changed.connect(self._look_for_deleted)
+
+    def _take_catalog(self) -> None:
+        if self._is_at_work and self._case is None and self._experiments.catalog is not None:
+            self._submit(showcase(self._experiments.catalog))
+
+    def _submit(self, case: Showcase) -> None:
+        self._case = case
+        try:
+            self._pair.submit(case)
+        except ProblemError as error:
+            self._refuse(error.problem)
+        self.show()
+
+    def _begin(self, run_id: str) -> None:
+        if self._is_at_work and run_id in self._pair.ids:
+            self._pair.running = run_id
+            if self._ending:
+                self._end_run(self._ending)
+            self.show()
+
+    def _take(self, run_id: str, event: Event) -> None:
+        if not self._is_at_work or run_id != self._pair.running:
+            return
+        if isinstance(event, Pictures):
+            self._background.do(lambda: _tiles_of(event), self._take_tiles, lambda _problem: None)
+        elif isinstance(event, Started):
+            self._enough.start(LONGEST_MS[self._pair.is_on_second])
+        elif isinstance(event, Samples) and not self._was_refitted and not self._ending:
+            self._look_at_pace()
+
+    def _take_tiles(self, tiles: NDArray[np.uint8] | None) -> None:
+        self._tiles = tiles
+
+    def _look_at_pace(self) -> None:
+        better = self._pair.better_fitted()
+        if better is not None and self._case is not None:
+            self._was_refitted = True
+            self._case = self._case.of_length(better)
+            self._pair.take_out_waiting()
+            self._end_run("refit")
+
+    def _end_run(self, ending: _Ending) -> None:
+        """Asks the run that trains to end, and remembers why."""
+        if self._pair.running is not None:
+            self._ending = ending
+            self._experiments.stop()
+            self.show()
+
+    def _end(self, run_id: str) -> None:
+        if not self._is_at_work or run_id != self._pair.running:
+            return
+        self._enough.stop()
+        self._pair.running, ending, self._ending = None, self._ending, ""
+        run = self._experiments.runs.record(run_id)
+        if ending == "refit" and self._case is not None:
+            self._pair.forget()
+            self._pair.discard(run_id)
+            self._submit(self._case)
+        elif ending == "given up" or (run is not None and run.status is Status.STOPPED and not ending):
+            self._give_up()
+        elif run is None or run.status not in (Status.FINISHED, Status.STOPPED):
+            self._pair.leave(run_id)
+            self._refuse((run.problem if run is not None else None) or self._problem or _LOST)
+        elif run_id == self._pair.ids[-1]:
+            self._close_up()
+            self.measured.emit(self._pair.ids)
+        else:
+            self.show()
+
+    def _look_for_deleted(self) -> None:
+        if self._is_at_work and self._pair.is_one_gone:
+            self.stop()
+
+    def _take_problem(self, problem: Problem) -> None:
+        self._problem = problem
+        if self._is_at_work and self._case is None:
+            # the machine could not even be looked at
+            self._refuse(problem)
+
+    def _refuse(self, problem: Problem) -> None:
+        self._refusal = problem
+        self.stop()
+
+    def _give_up(self) -> None:
+        run_ids, refusal = self._pair.forget(), self._refusal
+        self._close_up()
+        for run_id in run_ids:
+            self._pair.discard(run_id)
+        if refusal is None:
+            self.given_up.emit()
+        else:
+            self._panel.show_refusal(refusal.message, refusal.remedy)
+
+    def _close_up(self) -> None:
+        self._enough.stop()
+        self._is_at_work, self._pair.running = False, None
+        self.at_work.emit(False)
+
+    def _progress(self) -> Progress:
+        left = self._enough.remainingTime()
+        return Progress(
+            showcase=self._case,
+            running="mixed" if self._pair.is_on_second else "full",
+            full=self._pair.live(0),
+            mixed=self._pair.live(1),
+            phase=self._phase(),
+            most_seconds_left=left / 1000 if left > 0 else None,
+            tiles=self._tiles,
+        )
+
+    def _phase(self) -> str:
+        if self._case is None:
+            return _LOOKING
+        if self._ending == "given up":
+            return _STOPPING
+        others = self._experiments.running or self._experiments.searches.running
+        return _WAITING if self._pair.running is None and others is not None else ""
+
+
+def _tiles_of(event: Pictures) -> NDArray[np.uint8] | None:
+    try:
+        return event.sheet.tiles()
+    except ValueError:
+        # without pictures there are patterns in their place
+        return None

@@ -1,0 +1,197 @@
+"""The workspace Show: what stands on its page, what measures for it, and what the window gives it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from PySide6.QtCore import QObject, Qt, Signal
+from PySide6.QtWidgets import QMainWindow, QWidget
+
+from gui.background import Background
+from gui.comparisons import Comparisons
+from gui.experiments import Experiments
+from gui.export_work import Order
+from gui.motion import set_reduced_motion
+from gui.panels.compare_column import ComparisonColumn
+from gui.panels.runs import RunsPanel
+from gui.panels.show import ShowPanel
+from gui.panels.top_bar import TopBar
+from gui.presenting import Presenting
+from gui.show_me import ShowMe
+from gui.showing import Showing
+from gui.widgets.notice import Notice
+
+KEY = "show"
+_ITSELF = "“Show me” needs the machine to itself: its figures would be wrong beside anything else."
+_LATER = ("“Show me” is measuring.", "Play this comparison when it is done, or stop it first.")
+
+
+class Shows(QObject):
+    """Joins the panel with the runs, with Compare and with the window around it.
+
+    `workspace_wanted` carries the workspace that should come to the front; `experiment_wanted` when the form
+    should.
+    """
+
+    workspace_wanted = Signal(str)
+    experiment_wanted = Signal()
+
+    def __init__(
+        self,
+        store_path: Path,
+        experiments: Experiments,
+        panel: ShowPanel,
+        comparisons: Comparisons,
+        notice: Notice,
+        window: QMainWindow,
+        parts: Sequence[QWidget],
+    ) -> None:
+        """`parts` of the window are hidden while it presents."""
+        super().__init__(window)
+        self._experiments, self._panel = experiments, panel
+        self._comparisons, self._notice = comparisons, notice
+        self._background = Background(self)
+        self.showing = Showing(store_path, experiments.runs, panel, self._background, self)
+        self.show_me = ShowMe(experiments, panel, self._background, self)
+        self.presenting = Presenting(window, parts, self)
+        self._is_in_sight = False
+        self._connect()
+
+    def offer(self, runs: RunsPanel, column: ComparisonColumn, top_bar: TopBar) -> None:
+        """Takes the wishes of the rest of the window."""
+        self._panel.show_me_wanted.connect(self.begin)
+        runs.show_me_wanted.connect(self.begin)
+        for source in (self._panel, runs):
+            source.experiment_wanted.connect(self.experiment_wanted)
+            source.limit_wanted.connect(lambda: self.workspace_wanted.emit("memory"))
+        runs.race_requested.connect(self.show_runs)
+        column.show_wanted.connect(
+            lambda: self.show_runs(
+                self._comparisons.comparing.run_ids(), column.baseline(), column.headline()
+            )
+        )
+        self.show_me.at_work.connect(lambda is_at_work: top_bar.set_busy(KEY, is_at_work))
+
+    def begin(self) -> None:
+        """What "Show me" does."""
+        self.workspace_wanted.emit(KEY)
+        self.show_me.begin()
+
+    def show_runs(
+        self, run_ids: Sequence[str], baseline: str | None = None, side_id: str | None = None
+    ) -> None:
+        """Plays saved runs side by side; one alone means all that it was trained to be compared with."""
+        if self.show_me.is_at_work:
+            self._notice.tell(*_LATER)
+        else:
+            self.showing.show_comparison(self._mates(run_ids), baseline, side_id)
+        self.workspace_wanted.emit(KEY)
+
+    def set_in_sight(self, is_in_sight: bool) -> None:
+        """Whether the workspace is looked at; presenting ends where it is left."""
+        self._is_in_sight = is_in_sight
+        if not is_in_sight:
+            self.presenting.leave()
+        self.show_me.show()
+        self.showing.set_in_sight(is_in_sight)
+        if is_in_sight:
+            self._take_keys()
+
+    def present(self) -> None:
+        """Takes the workspace to the full screen, or back."""
+        if not self._is_in_sight:
+            self.workspace_wanted.emit(KEY)
+        self.presenting.toggle()
+
+    def tells_of(self, run_id: str | None) -> bool:
+        """Whether what becomes of a run is told on the page, so that nobody else has to."""
+        return self.show_me.owns(run_id)
+
+    @property
+    def is_measuring(self) -> bool:
+        """Whether the run that trains is one of its own."""
+        return self.show_me.is_measuring
+
+    def refresh(self) -> None:
+        """Paints what is being measured, at the rate at which that disturbs nothing."""
+        self.show_me.refresh()
+
+    def set_frame_ms(self, frame_ms: int | None) -> None:
+        """How often a race may be painted beside a run that is measured; None for as smoothly as it goes."""
+        self._panel.race.clock.set_frame_ms(frame_ms)
+
+    def stop(self) -> None:
+        """Waits for what is being read; the window closes."""
+        self.presenting.leave()
+        self.show_me.close()
+        self._background.stop()
+
+    def state(self) -> dict[str, Any]:
+        return self.showing.state()
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        self.showing.restore(state)
+
+    def _mates(self, run_ids: Sequence[str]) -> Sequence[str]:
+        runs = self._experiments.runs
+        run = runs.record(run_ids[0]) if len(run_ids) == 1 else None
+        if run is None or run.comparison is None:
+            return run_ids
+        together = [one for one in runs.records() if one.comparison == run.comparison]
+        return [one.id for one in reversed(together) if one.status.is_over]
+
+    def _connect(self) -> None:
+        panel, show_me = self._panel, self.show_me
+        panel.present_toggled.connect(self.present)
+        panel.stop_wanted.connect(show_me.stop)
+        panel.compare_wanted.connect(self._compare)
+        panel.save_wanted.connect(self._save)
+        self.presenting.changed.connect(panel.set_presenting)
+        show_me.at_work.connect(self._hold)
+        show_me.busy.connect(self._ask)
+        self.showing.shown.connect(self._take_keys)
+        show_me.given_up.connect(self.showing.open)
+        show_me.measured.connect(lambda ids: self.showing.show_comparison(ids, ids[0], ids[-1]))
+
+    def _take_keys(self) -> None:
+        """Space is to play the race, and not to press whichever button Qt thinks of next."""
+        if self._is_in_sight:
+            self._panel.setFocus(Qt.FocusReason.OtherFocusReason)
+
+    def _hold(self, is_at_work: bool) -> None:
+        self.showing.hold(is_at_work)
+        self.showing.forget()
+        self._take_keys()
+
+    def _ask(self, what_goes_on: str) -> None:
+        self._notice.tell(
+            what_goes_on,
+            _ITSELF,
+            "Begin next",
+            self.show_me.begin_next,
+            other=("Stop it and begin", self.show_me.stop_and_begin),
+        )
+
+    def _compare(self) -> None:
+        raced = self.showing.raced
+        if raced is None:
+            self.workspace_wanted.emit("compare")
+        else:
+            self._comparisons.compare(raced.choice.run_ids)
+
+    def _save(self, form: str) -> None:
+        raced = self.showing.raced
+        if raced is not None:
+            choice, race = raced.choice, raced.race
+            self._comparisons.exporting.ask(
+                form, Order(choice.run_ids, race.full.side.id, race.mixed.side.id)
+            )
+
+
+def restore_motion(choice: object) -> None:
+    """Takes back the choice of less motion. Raises ValueError for anything else."""
+    if choice is not None and not isinstance(choice, bool):
+        raise ValueError(choice)
+    set_reduced_motion(choice)

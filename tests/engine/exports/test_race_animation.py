@@ -1,0 +1,150 @@
+"""The animated race opens, keeps the race's pace, begins and ends with its result, and stays small."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image, ImageSequence
+
+from engine.cli import main
+from engine.contact_sheet import sheet_of
+from engine.exports.content import Content, content_of
+from engine.exports.formats import FORMATS, export, format_for
+from engine.exports.race_animation import FIRST_MS, FRAME_MS, LAST_MS, frames
+from engine.exports.race_still import card_of
+from engine.exports.webp import WebpWriter
+from engine.paths import store_path
+from engine.records.store import Store
+from resources.looks import DARK
+
+Trained = Callable[..., str]
+
+
+@pytest.fixture
+def short(exports_store: Store, trained: Trained) -> Content:
+    """A race of three seconds: 50 batches of 64 at 1,067 and at 2,667 a second."""
+    ids = [trained(name, speed=speed, steps=60) for name, speed in (("fp32", 1_067.0), ("fp16", 2_667.0))]
+    noise = sheet_of(np.random.default_rng(0).integers(0, 256, (200, 48, 48), np.uint8))
+    return replace(content_of(exports_store, ids), pictures=lambda run_ids: noise)
+
+
+@pytest.mark.parametrize(("suffix", "size"), [(".webp", (1_280, 720)), (".gif", (960, 540))])
+def test_the_file_plays_for_ever_at_the_races_pace(
+    short: Content, tmp_path: Path, suffix: str, size: tuple[int, int]
+) -> None:
+    path = export(short, tmp_path / f"race{suffix}")
+    race = card_of(short).race
+    assert path.stat().st_size < 2_000_000
+    with Image.open(path) as shown:
+        assert shown.size == size and shown.info["loop"] == 0
+        # a WebP tells how long a frame is shown once it is read
+        images = [(frame.convert("RGB"), frame.info["duration"]) for frame in ImageSequence.Iterator(shown)]
+    durations = [duration for _image, duration in images]
+    assert durations[0] == FIRST_MS and durations[-1] >= LAST_MS
+    moving = sum(durations) - FIRST_MS - LAST_MS
+    assert abs(moving - 1_000 * race.seconds / race.lapse) <= 2 * FRAME_MS
+    # as near as a GIF's colours allow
+    first, last = (np.asarray(images[place][0], np.int16) for place in (0, -1))
+    assert np.abs(first - last).mean() < 1
+
+
+def test_a_frame_shows_the_moment_that_it_is_shown_at(short: Content) -> None:
+    card = card_of(short)
+    corner = card.lanes[1].corner(20)
+    place = (round(corner[0] + 8), round(corner[1] + 8))
+    clock, lit_at = -FIRST_MS / 1e3, None
+    unlit = tuple(bytes.fromhex(DARK.line.removeprefix("#")))
+    for number, frame in enumerate(frames(card, DARK, 1.0)):
+        if number and lit_at is None and frame.image.getpixel(place) != unlit:
+            lit_at = clock
+        clock += frame.duration_ms / 1e3
+    true = card.race.mixed.seconds_to(21 * card.race.block_samples)
+    assert lit_at is not None and true is not None
+    assert true - 1e-6 <= lit_at * card.race.lapse <= true + FRAME_MS / 1e3 * card.race.lapse + 1e-6
+
+
+def test_what_does_not_change_is_one_frame(exports_store: Store, trained: Trained) -> None:
+    ids = [trained("fp32", speed=64.0, steps=20), trained("fp16", speed=64_000.0, steps=20)]
+    card = card_of(content_of(exports_store, ids))
+    shown = [frame.duration_ms for frame in frames(card, DARK, 0.25)]
+    assert len(shown) < 40 < sum(shown) / FRAME_MS
+
+
+def test_webp_frames_come_back_as_they_were(tmp_path: Path) -> None:
+    generator = np.random.default_rng(0)
+    image = Image.fromarray(generator.integers(0, 256, (31, 45, 3), np.uint8))
+    given = []
+    with (tmp_path / "x.webp").open("wb") as file:
+        writer = WebpWriter(file, image.size)
+        for place in ((0, 0), (7, 3), (44, 30), None):
+            if place is not None:
+                image.putpixel(place, (1, 2, 3))
+            given.append(np.asarray(image).copy())
+            writer.add(image, 40)
+        writer.close()
+    with Image.open(tmp_path / "x.webp") as shown:
+        found = [np.asarray(frame.convert("RGB")) for frame in ImageSequence.Iterator(shown)]
+    assert len(found) == 4
+    assert all(np.array_equal(one, other) for one, other in zip(given, found, strict=True))
+
+
+def test_each_ending_has_one_form_that_a_path_asks_for() -> None:
+    assert format_for("a.png").name == "png"
+    assert format_for("a.webp").name == "animation"
+    assert format_for("A.GIF").name == "gif"
+    assert {one.name for one in FORMATS if one.is_race} == {"card", "animation", "gif"}
+
+
+class TestVerb:
+    """`ammeter export` with a race."""
+
+    @pytest.fixture
+    def exports_store(self, home: Path) -> Store:
+        return Store(store_path())
+
+    @pytest.fixture
+    def ids(self, exports_store: Store, trained: Trained) -> list[str]:
+        made = [trained("fp32", steps=20), trained("fp16", speed=2_500.0, steps=20)]
+        exports_store.close()
+        return made
+
+    def test_it_writes_a_race(self, ids: list[str], tmp_path: Path) -> None:
+        for name, options in (
+            ("r.webp", []),
+            ("r.gif", ["--theme", "light"]),
+            ("r.png", ["--plot", "race"]),
+            ("r.svg", ["--plot", "race", "--theme", "light"]),
+        ):
+            assert main(["export", *ids, "--to", str(tmp_path / name), *options]) == 0
+            assert (tmp_path / name).stat().st_size > 10_000
+
+    @pytest.mark.parametrize(
+        ("name", "options", "words"),
+        [
+            ("r.webp", ["--plot", "loss"], "holds a race"),
+            ("r.png", ["--theme", "drak"], "Did you mean dark?"),
+            ("r.csv", ["--theme", "dark"], "are for pictures"),
+            ("r.png", ["--plot", "rase"], "Did you mean race?"),
+        ],
+    )
+    def test_what_it_cannot_do_it_says(
+        self,
+        ids: list[str],
+        tmp_path: Path,
+        capsys: pytest.CaptureFixture[str],
+        name: str,
+        options: list[str],
+        words: str,
+    ) -> None:
+        assert main(["export", *ids, "--to", str(tmp_path / name), *options]) == 2
+        assert words in capsys.readouterr().err and not (tmp_path / name).exists()
+
+    def test_one_run_is_no_race(
+        self, ids: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        assert main(["export", ids[0], "--to", str(tmp_path / "r.webp")]) == 2
+        assert capsys.readouterr().err and not (tmp_path / "r.webp").exists()

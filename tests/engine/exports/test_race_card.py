@@ -1,0 +1,175 @@
+"""A race's card: everything on it lies within its edges, says what was measured, and is the comparison's."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from engine.contact_sheet import ContactSheet, sheet_of
+from engine.events import Failed
+from engine.exports.content import Content, content_of
+from engine.exports.drawing import Words, text_width
+from engine.exports.formats import export
+from engine.exports.html import page
+from engine.exports.race_blocks import brightened, grid_for
+from engine.exports.race_card import Card, page_card, race_card
+from engine.exports.race_sizes import MEDIUM, NARROW, WIDE
+from engine.exports.race_source import race_source
+from engine.exports.race_still import write_card_png, write_card_svg
+from engine.exports.race_writing import RACE_SUFFIXES, race_writer
+from engine.patterns import patterns
+from engine.problem import Kind, Problem, ProblemError
+from engine.records.store import Store
+from resources.looks import DARK, LIGHT
+
+Trained = Callable[..., str]
+SVG = "{http://www.w3.org/2000/svg}"
+LONG: dict[str, Any] = {"step": {"recipe": "channels_last+compile+capture"}, "batch_size": 4_096}
+TEXT: dict[str, Any] = {"model": "causal-lm-tiny", "dataset": "text", "batch_size": 16}
+
+CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "faster": ({"speed": 880.0}, {"speed": 5_016.0}),
+    "slower": ({"speed": 5_000.0}, {"speed": 4_000.0}),
+    "very much faster": ({"speed": 10.0}, {"speed": 12_500.0}),
+    "very much slower": ({"speed": 12_500.0}, {"speed": 50.0}),
+    "no common figure": ({"speed": 880.0}, {"speed": 516.0, **TEXT}),
+    "long names": ({"speed": 880.0, "batch_size": 64}, {"precision": "fp32", "speed": 1_516.0, **LONG}),
+    "not clean": ({"speed": 880.0}, {"speed": 900.0, "model": "resnet18"}),
+}
+
+
+@pytest.fixture(params=[*CASES, "failed half-way"])
+def raced(request: pytest.FixtureRequest, exports_store: Store, trained: Trained) -> Content:
+    if request.param not in CASES:
+        failed = trained("fp16", speed=5_000.0, steps=40, ends=False)
+        problem = Problem(kind=Kind.OUT_OF_MEMORY, message="Out of memory.", remedy="A smaller batch.")
+        exports_store.record(failed, [Failed(problem=problem)])
+        return content_of(exports_store, [trained("fp32"), failed])
+    full, mixed = CASES[request.param]
+    ids = [trained("fp32", **full), trained(**{"precision": "fp16", **mixed})]
+    return content_of(exports_store, ids)
+
+
+def _cards(content: Content) -> list[Card]:
+    source = race_source(content)
+    pages = [page_card(source.race, source.tiles, sizes) for sizes in (WIDE, MEDIUM, NARROW)]
+    return [race_card(source.race, source.tiles, source.facts), *pages]
+
+
+def _edges(words: Words) -> tuple[float, float]:
+    width = text_width(words.text, words.size, words.weight)
+    left = words.x - {"start": 0.0, "middle": width / 2, "end": width}[words.anchor]
+    return left, left + width
+
+
+def test_nothing_runs_over_the_edge_or_into_its_neighbour(raced: Content) -> None:
+    for card in _cards(raced):
+        race = card.race
+        for seconds in (0.0, race.decided / 3, race.decided, race.seconds):
+            words = [one for one in card.drawing(race.at(seconds)).shapes if isinstance(one, Words)]
+            assert all(0 < one.y <= card.height for one in words)
+            assert all(_edges(one)[0] >= -6 and _edges(one)[1] <= card.sizes.width + 1 for one in words)
+            lines = [one for one in words if len(one.text) > 1]
+            for number, one in enumerate(lines):
+                for other in lines[number + 1 :]:
+                    is_one_line = abs(one.y - other.y) < 0.5 * min(one.size, other.size)
+                    left, right = sorted((_edges(one), _edges(other)))
+                    assert not is_one_line or left[1] <= right[0] + 1, (one.text, other.text)
+
+
+def test_blocks_keep_clear_of_words(raced: Content) -> None:
+    for card in _cards(raced):
+        moment = card.race.at(card.race.decided)
+        words = [one for one in card.drawing(moment).shapes if isinstance(one, Words)]
+        for blocks in card.blocks(moment):
+            top, bottom = blocks.y, blocks.y + blocks.grid.height
+            right = blocks.x + blocks.grid.width
+            beside = [one for one in words if _edges(one)[0] < right]
+            assert not [one.text for one in beside if top < one.y and one.y - 0.73 * one.size < bottom]
+
+
+def test_the_picture_says_what_was_measured_on_what_and_when(pair: Content, tmp_path: Path) -> None:
+    for palette, name in ((DARK, "dark.png"), (LIGHT, "light.png")):
+        write_card_png(pair, tmp_path / name, palette=palette)
+        with Image.open(tmp_path / name) as shot:
+            assert shot.size == (2_560, 1_440)
+            assert shot.info["Title"] == "FP16 AMP against FP32"
+            assert json.loads(shot.info["Description"])["device_name"] == "a card"
+            ground = tuple(bytes.fromhex(palette.bg0.removeprefix("#")))
+            assert shot.getpixel((3, 3)) == ground
+    write_card_svg(pair, tmp_path / "x.svg")
+    root = ElementTree.parse(tmp_path / "x.svg").getroot()
+    texts = [element.text or "" for element in root.iter(f"{SVG}text")]
+    assert "".join(text for text in texts if len(text) == 1) == "2.5\N{MULTIPLICATION SIGN}"
+    (what,) = [text for text in texts if text.startswith("small-cnn")]
+    assert f"measured {pair.runs[0].created.astimezone():%Y-%m-%d}" in what
+    assert any(text.startswith("a card") for text in texts)
+    assert "2.5 times as many images" in str(root.get("aria-label"))
+
+
+def test_doubts_stand_on_the_card(exports_store: Store, trained: Trained, tmp_path: Path) -> None:
+    ids = [trained("fp32"), trained("fp16", model="resnet18", speed=2_500.0)]
+    write_card_svg(content_of(exports_store, ids), tmp_path / "x.svg")
+    assert "Not clean:" in (tmp_path / "x.svg").read_text()
+
+
+@pytest.mark.parametrize("suffix", RACE_SUFFIXES)
+def test_runs_without_a_race_are_answered_in_a_sentence(
+    exports_store: Store, trained: Trained, tmp_path: Path, suffix: str
+) -> None:
+    alone = content_of(exports_store, [trained("fp32")])
+    path = tmp_path / f"race{suffix}"
+    with pytest.raises(ProblemError) as raised:
+        export(alone, path, write=race_writer(suffix))
+    assert raised.value.problem.message.endswith(".") and raised.value.problem.remedy
+    assert {one.name for one in tmp_path.iterdir()} <= {"exported", "home", "data"}
+
+
+def test_another_side_can_be_raced(exports_store: Store, trained: Trained) -> None:
+    ids = [trained("fp32"), trained("fp16", speed=2_500.0), trained("bf16", speed=2_000.0)]
+    content = content_of(exports_store, ids)
+    assert race_source(content).race.mixed.run.id == ids[1]
+    assert race_source(content, ids[2]).race.mixed.run.id == ids[2]
+
+
+def test_pictures_are_those_of_the_runs_or_patterns(pair: Content) -> None:
+    sheet = sheet_of(np.full((3, 16, 16), 90, np.uint8))
+    shown = race_source(replace(pair, pictures=lambda run_ids: sheet)).tiles
+    assert shown.shape == (3, 16, 16) and shown.mean() > 90
+    assert np.array_equal(race_source(pair).tiles, patterns(200))
+    damaged = ContactSheet(b"no picture", 16, 3)
+    tiles = race_source(replace(pair, pictures=lambda run_ids: damaged)).tiles
+    assert np.array_equal(tiles, patterns(200))
+
+
+def test_a_report_has_the_card_and_stays_small(pair: Content) -> None:
+    noise = sheet_of(np.random.default_rng(0).integers(0, 256, (200, 48, 48), np.uint8))
+    text = page(replace(pair, pictures=lambda run_ids: noise))
+    assert text.count('<section class="panel race">') == 1
+    assert len(text) < 1_000_000
+
+
+def test_a_report_of_one_run_has_no_card(exports_store: Store, trained: Trained) -> None:
+    assert "panel race" not in page(content_of(exports_store, [trained("fp32")]))
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 40, 61, 150, 199, 200])
+def test_a_grid_holds_all_its_blocks(count: int) -> None:
+    grid = grid_for(count, 906.0, 117.0)
+    assert grid.columns * grid.rows >= count > (grid.columns - 1) * grid.rows
+    assert grid.width <= 906.1 and grid.height <= 117.1
+
+
+def test_dark_pictures_are_brought_up() -> None:
+    dark = np.full((2, 8, 8), 20, np.uint8)
+    assert brightened(dark).mean() > 60
+    black = np.zeros((2, 8, 8), np.uint8)
+    assert np.array_equal(brightened(black), black)

@@ -1,0 +1,123 @@
+"""Tiles go into one JPEG and come out as they were; anything else that says it is a sheet is refused."""
+
+from __future__ import annotations
+
+import io
+import random
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from engine.contact_sheet import MOST_BYTES, MOST_SIDE, MOST_TILES, ContactSheet, sheet_of
+from engine.patterns import patterns
+
+
+def jpeg_of(mode: str, size: tuple[int, int], **options: object) -> bytes:
+    packed = io.BytesIO()
+    Image.new(mode, size, 127).save(packed, "JPEG", **options)
+    return packed.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("count", "side"), [(1, 1), (1, 48), (19, 28), (20, 24), (21, 7), (200, 28), (200, 48)]
+)
+def test_tiles_come_out_as_they_went_in(count: int, side: int) -> None:
+    tiles = patterns(count, side)
+    sheet = sheet_of(tiles)
+    found = sheet.tiles()
+    assert found.shape == (count, side, side) and found.dtype == np.uint8
+    assert np.abs(found.astype(int) - tiles).mean() < 4
+
+
+def test_no_tile_shines_through_into_its_neighbour() -> None:
+    tiles = np.zeros((40, 28, 28), np.uint8)
+    tiles[::2] = 255
+    assert np.array_equal(sheet_of(tiles).tiles(), tiles)
+
+
+def test_the_largest_sheet_is_within_its_bounds() -> None:
+    noise = 255 * np.random.default_rng(0).integers(0, 2, (MOST_TILES, MOST_SIDE, MOST_SIDE), dtype=np.uint8)
+    assert len(sheet_of(noise).jpeg) < 0.75 * MOST_BYTES
+
+
+def test_the_same_tiles_are_the_same_sheet_and_others_another() -> None:
+    sheet, again = sheet_of(patterns(30)), sheet_of(patterns(30))
+    assert sheet == again and sheet.key == again.key
+    keys = {sheet.key, sheet_of(patterns(29)).key, ContactSheet(sheet.jpeg, 23, 30).key}
+    assert len(keys) == 3 and all(len(key) == 64 for key in keys)
+
+
+@pytest.mark.parametrize(
+    "tiles",
+    [
+        np.zeros((0, 8, 8), np.uint8),
+        np.zeros((MOST_TILES + 1, 8, 8), np.uint8),
+        np.zeros((1, MOST_SIDE + 1, MOST_SIDE + 1), np.uint8),
+        np.zeros((2, 8, 9), np.uint8),
+        np.zeros((8, 8), np.uint8),
+        np.zeros((2, 8, 8), np.float32),
+    ],
+)
+def test_tiles_that_no_sheet_may_have_are_refused(tiles: np.ndarray) -> None:
+    with pytest.raises(ValueError):
+        sheet_of(tiles)
+
+
+@pytest.mark.parametrize(
+    "jpeg",
+    [
+        b"",
+        b"\xff",
+        b"\xff\xd8" * 10,
+        b"GIF89a" + bytes(100),
+        jpeg_of("RGB", (32, 32)),
+        jpeg_of("L", (32, 40)),
+        jpeg_of("L", (32, 32), progressive=True),
+        jpeg_of("L", (32, 32), comment=b"more"),
+        jpeg_of("L", (32, 32), exif=b"Exif\0\0more"),
+        jpeg_of("L", (32, 32)) + bytes(MOST_BYTES),
+        jpeg_of("L", (32, 32))[:-60],
+    ],
+)
+def test_bytes_that_are_no_sheet_are_refused(jpeg: bytes) -> None:
+    sheet = ContactSheet(jpeg, 32, 1)
+    with pytest.raises(ValueError):
+        sheet.tiles()
+    assert not sheet.is_sound() and ContactSheet(jpeg_of("L", (32, 32)), 32, 1).is_sound()
+
+
+def test_a_picture_said_to_be_huge_is_refused_before_it_is_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
+    sheet = sheet_of(patterns(1, 32))
+    frame = sheet.jpeg.index(b"\xff\xc0")
+    huge = sheet.jpeg[: frame + 5] + b"\xff\xff\xff\xff" + sheet.jpeg[frame + 9 :]
+    monkeypatch.setattr(Image, "open", lambda *_, **__: pytest.fail("it was opened"))
+    with pytest.raises(ValueError, match="not what it is said to be"):
+        ContactSheet(huge, 32, 1).tiles()
+    with pytest.raises(ValueError, match="none that a sheet may have"):
+        ContactSheet(sheet.jpeg, 65_535, 65_535).tiles()
+
+
+def test_any_change_of_a_byte_gives_tiles_or_is_refused() -> None:
+    sheet, draw = sheet_of(patterns(40, 24)), random.Random(3)
+    for _ in range(300):
+        data = bytearray(sheet.jpeg)
+        # the head is where a byte does most
+        data[draw.randrange(len(data) if draw.random() < 0.5 else 200)] = draw.randrange(256)
+        if draw.random() < 0.2:
+            del data[draw.randrange(len(data)) :]
+        changed = ContactSheet(bytes(data), 24, 40)
+        if changed.is_sound():
+            assert changed.tiles().shape == (40, 24, 24)
+
+
+def test_patterns_differ_and_are_always_the_same() -> None:
+    many = patterns(200)
+    assert many.shape == (200, 24, 24) and many.dtype == np.uint8
+    assert len({each.tobytes() for each in many}) == 200
+    assert np.array_equal(patterns(7), many[:7]) and patterns(0).shape == (0, 24, 24)
+    assert many.max() > 200 and many.min() < 60 and patterns(3, 1).shape == (3, 1, 1)
+    # soft: neighbouring pixels are alike
+    assert np.abs(np.diff(many.astype(int), axis=2)).mean() < 20
+    with pytest.raises(ValueError):
+        patterns(-1)

@@ -1,0 +1,168 @@
+"""What "Show me" trains on which machine, and how it fits it to the pace that shows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from engine.catalog import Catalog, DeviceEntry, ModelEntry, PrecisionEntry, problems
+from engine.experiment import Experiment, Precision
+from engine.showcase import (
+    LONGEST_SECONDS,
+    WANTED_SECONDS,
+    Showcase,
+    better_fitted,
+    pace_of,
+    refitted,
+    showcase,
+)
+from engine.training.data.datasets import dataset_entries
+
+CPU_NOTE = "saves no time here, since it needs AVX512-BF16 or AMX"
+
+
+def device(
+    name: str,
+    memory_gib: float = 24.0,
+    *,
+    tensor_cores: bool = False,
+    notes: dict[Precision, str] | None = None,
+) -> DeviceEntry:
+    precisions = tuple(
+        PrecisionEntry(
+            precision=one,
+            available=one is not Precision.TF32,
+            reason="no" if one is Precision.TF32 else None,
+            note=(notes or {}).get(one),
+        )
+        for one in Precision
+    )
+    return DeviceEntry(
+        name=name,
+        title=name.upper(),
+        memory_mib=memory_gib * 1024,
+        tensor_cores=tensor_cores,
+        precisions=precisions,
+    )
+
+
+def catalog(first: DeviceEntry) -> Catalog:
+    models = [
+        ModelEntry(name=name, task="classification", parameters=1, min_image_size=28, is_convolutional=True)
+        for name in ("small-cnn", "resnet18", "resnet50")
+    ]
+    return Catalog(devices=(first,), models=tuple(models), datasets=dataset_entries())
+
+
+def settings(case: Showcase) -> tuple[str, int | None, int]:
+    first = case.sides[0][1]
+    return first.model, first.image_size, first.batch_size
+
+
+LARGE_CARD = device("cuda:0", 139.8, tensor_cores=True)
+SMALL_CARD = device("cuda:0", 8.0, tensor_cores=True)
+OLD_CARD = device("cuda:0", 24.0, notes={Precision.FP16: "saves memory but hardly any time"})
+FAST_CPU = device("cpu")
+SLOW_CPU = device("cpu", notes={Precision.BF16: CPU_NOTE})
+MACHINES = (LARGE_CARD, SMALL_CARD, OLD_CARD, FAST_CPU, SLOW_CPU)
+
+
+@pytest.mark.parametrize("machine", MACHINES, ids=["large", "small", "old", "cpu", "slow cpu"])
+def test_the_two_sides_differ_in_nothing_but_the_precision_and_this_machine_can_train_them(
+    machine: DeviceEntry,
+) -> None:
+    case = showcase(catalog(machine))
+    (_, full), (_, mixed) = case.sides
+    assert full.precision is Precision.FP32 and mixed.precision.is_autocast
+    assert full.model_copy(update={"precision": mixed.precision}) == mixed
+    assert [label for label, _ in case.sides] == [full.precision.label, mixed.precision.label]
+    assert not problems(full, catalog(machine)) and not problems(mixed, catalog(machine))
+    assert (full.steps or 0) >= full.measure.least_steps
+    assert full.validation.every, "without an accuracy nobody could say what mixed precision costs"
+
+
+def test_a_large_card_gets_more_to_do_than_a_small_one_and_a_processor_the_least() -> None:
+    assert settings(showcase(catalog(LARGE_CARD))) == ("resnet50", 224, 64)
+    assert settings(showcase(catalog(device("cuda:0", 11.9, tensor_cores=True)))) == ("resnet50", 224, 64)
+    assert settings(showcase(catalog(SMALL_CARD))) == ("resnet18", 128, 32)
+    assert settings(showcase(catalog(OLD_CARD))) == ("resnet18", 128, 32)
+    assert settings(showcase(catalog(FAST_CPU))) == ("small-cnn", None, 64)
+    assert [one.sides[1][1].precision for one in map(showcase, map(catalog, (LARGE_CARD, FAST_CPU)))] == [
+        Precision.FP16,
+        Precision.BF16,
+    ]
+
+
+def test_it_says_beforehand_where_mixed_precision_will_likely_not_gain() -> None:
+    assert "should gain" in showcase(catalog(FAST_CPU)).why
+    assert (
+        CPU_NOTE in showcase(catalog(SLOW_CPU)).why and "likely not gain" in showcase(catalog(SLOW_CPU)).why
+    )
+    assert "likely little time" in showcase(catalog(OLD_CARD)).why
+
+
+def test_another_format_takes_the_place_of_one_that_the_device_cannot_do() -> None:
+    unable = tuple(
+        one.model_copy(update={"available": False, "reason": "no"})
+        if one.precision is Precision.FP16
+        else one
+        for one in SMALL_CARD.precisions
+    )
+    case = showcase(catalog(SMALL_CARD.model_copy(update={"precisions": unable})))
+    assert case.sides[1][1].precision is Precision.BF16
+
+
+EXPERIMENT = Experiment(steps=500)
+SIZE = EXPERIMENT.step_samples
+
+
+def speeds(*parts: tuple[int, float]) -> np.ndarray:
+    """Steps at so many steps a second, as samples a second."""
+    return np.concatenate([np.full(count, SIZE * pace) for count, pace in parts])
+
+
+def test_the_pace_is_that_of_the_steps_after_the_warm_up() -> None:
+    assert pace_of(EXPERIMENT, speeds((10, 1.0), (60, 50.0))) == pytest.approx(50)
+    assert pace_of(EXPERIMENT, speeds((10, 100.0), (20, 50.0))) is None, "half a second says too little"
+    assert pace_of(EXPERIMENT, []) is None
+
+
+def test_a_warm_up_of_seconds_tells_the_pace_too_without_its_first_step() -> None:
+    assert pace_of(EXPERIMENT, speeds((1, 0.01), (5, 1.0))) == pytest.approx(1)
+    assert pace_of(EXPERIMENT, speeds((1, 0.01), (2, 1.0))) is None
+
+
+def test_speeds_that_are_no_numbers_are_not_counted() -> None:
+    told = speeds((10, 1.0), (30, 10.0))
+    told[12:15] = np.nan, 0.0, np.inf
+    assert pace_of(EXPERIMENT, told) == pytest.approx(10)
+
+
+def test_a_run_is_refitted_to_the_seconds_and_never_too_short_for_a_speed() -> None:
+    assert refitted(EXPERIMENT, 100.0, 9.0).steps == 900
+    assert refitted(EXPERIMENT, 0.1, 9.0).steps == EXPERIMENT.measure.least_steps
+    assert refitted(Experiment(epochs=3), 20.0, 9.0).epochs is None
+
+
+def test_a_run_of_about_the_right_length_is_left_alone() -> None:
+    for pace in (500 / LONGEST_SECONDS, 500 / WANTED_SECONDS, 500 / 5.0):
+        assert better_fitted(EXPERIMENT, pace, 40) is None
+
+
+def test_a_machine_ten_times_slower_begins_anew_with_less_and_a_far_faster_one_with_more() -> None:
+    slower = better_fitted(EXPERIMENT, 5.5, 15)
+    assert slower is not None and slower.steps == EXPERIMENT.measure.least_steps
+    faster = better_fitted(EXPERIMENT, 550.0, 300)
+    assert faster is not None and faster.steps == 4_950
+
+
+def test_nothing_is_begun_anew_that_would_take_longer_than_what_is_left() -> None:
+    assert better_fitted(EXPERIMENT, 25.0, 300) is None
+    least = EXPERIMENT.model_copy(update={"steps": EXPERIMENT.measure.least_steps})
+    assert better_fitted(least, 0.5, 5) is None
+
+
+def test_both_sides_keep_one_length() -> None:
+    case = showcase(catalog(FAST_CPU)).of_length(EXPERIMENT.model_copy(update={"steps": 77}))
+    assert [one.steps for _, one in case.sides] == [77, 77]
+    assert not [one for _, one in case.sides if one.epochs is not None]

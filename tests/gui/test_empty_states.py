@@ -1,0 +1,112 @@
+"""What the window says and offers where it has nothing to show."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from PySide6.QtWidgets import QLabel
+from pytestqt.qtbot import QtBot
+
+from engine.events import Finished, Summary
+from engine.experiment import Experiment
+from engine.records.store import Store
+from gui.main_window import MainWindow
+from gui.theme import theme
+from gui.widgets import EmptyState
+
+Open = Callable[[], MainWindow]
+
+
+def trained(store: Store, count: int, title: str | None = None) -> tuple[str, ...]:
+    """The ids of runs that ended; those with a title were started to be compared."""
+    comparison = store.add_comparison(title) if title else None
+    labels = [f"side {n}" if comparison else None for n in range(count)]
+    ids = tuple(store.add(Experiment(seed=0), comparison=comparison, label=label).id for label in labels)
+    for run_id in ids:
+        store.record(run_id, [Finished(summary=Summary(steps=1))])
+    return ids
+
+
+def told(window: MainWindow) -> list[str]:
+    """What the runs table says in its place."""
+    page = window.runs.pages.currentWidget()
+    assert page is not None
+    return [one.text() for one in page.findChildren(QLabel) if one.isVisibleTo(page)]
+
+
+def shown(state: EmptyState) -> list[str]:
+    return [one.text() for one in state.findChildren(QLabel) if one.isVisible()]
+
+
+def test_an_empty_store_welcomes_and_one_with_runs_does_not(store: Store, start: Open) -> None:
+    window = start()
+    assert window.runs.pages.currentIndex() == 1
+    assert "See what mixed precision is worth on this machine" in told(window)
+    assert window.compare.headline.text().startswith("There is nothing to compare yet.")
+    window.close_without_asking()
+    trained(store, 2)
+    window = start()
+    assert window.runs.pages.currentIndex() == 0
+    assert window.compare.headline.text().startswith("Tick runs in the table below")
+
+
+def test_the_newest_run_is_opened_with_one_press(store: Store, start: Open) -> None:
+    pair = trained(store, 2, title="A pair")
+    store.add(Experiment())
+    window = start()
+    assert window.live.empty.words().startswith("No run is open.")
+    window.live.empty.button.click()
+    assert [run.run_id for run in window.live.runs()] == list(pair)
+
+
+def test_the_newest_runs_are_compared_with_one_press(store: Store, start: Open) -> None:
+    pair = trained(store, 2, title="A pair")
+    trained(store, 1)
+    window = start()
+    window.compare.offer.click()
+    assert set(window.runs.checked()) == set(pair)
+
+
+def test_of_runs_that_were_trained_alone_the_newest_two_are_compared(store: Store, start: Open) -> None:
+    alone = trained(store, 3)
+    window = start()
+    window.compare.offer.click()
+    assert set(window.runs.checked()) == set(alone[1:])
+
+
+def test_after_the_last_deletion_the_runs_can_be_brought_back_where_they_stood(
+    store: Store, start: Open
+) -> None:
+    ids = trained(store, 2)
+    window = start()
+    window.runs.delete_requested.emit(ids)
+    assert "All runs are deleted." in told(window)
+    window.runs.undo_wanted.emit()
+    assert window.runs.model.total == 2 and window.runs.pages.currentIndex() == 0
+
+
+def test_a_deletion_for_good_leaves_the_welcome(store: Store, start: Open) -> None:
+    store.delete(trained(store, 1))
+    window = start()
+    assert "All runs are deleted." in told(window)
+    buttons = window.notice.findChildren(type(window.runs.bar.compare))
+    next(button for button in buttons if button.text() == "Delete for good").click()
+    assert "All runs are deleted." not in told(window)
+
+
+def test_an_empty_state_leaves_out_what_has_no_room_and_no_action(qtbot: QtBot) -> None:
+    theme()
+    state = EmptyState("Nothing is here.", "Bring something.", "Bring it", "Brings it here")
+    qtbot.addWidget(state)
+    state.resize(300, 120)
+    with qtbot.waitExposed(state):
+        state.show()
+    assert shown(state) == ["Nothing is here.", "Bring something."]
+    assert state.accessibleName() == "Nothing is here. Bring something."
+    assert (state.button.accessibleName(), state.button.toolTip()) == ("Bring it", "Brings it here")
+    with qtbot.waitSignal(state.pressed):
+        state.button.click()
+    state.resize(300, 60)
+    assert shown(state) == ["Nothing is here."] and state.button.isVisible()
+    state.tell("Wait.")
+    assert shown(state) == ["Wait."] and not state.button.isVisible()

@@ -1,0 +1,205 @@
+"""The huge number and the two tanks: what they show, from the start of a race to its end."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from PySide6.QtCore import QPoint, QSizeF, Qt
+from PySide6.QtGui import QColor, QImage
+from PySide6.QtWidgets import QWidget
+from pytestqt.qtbot import QtBot
+
+from engine.experiment import Precision
+from gui.race.number_view import NumberView
+from gui.race.tank_plan import TankPlan, spared_text
+from gui.race.tank_view import TanksView
+from gui.theme import DARK, LIGHT, theme
+
+DESIGN = QSizeF(216, 500)
+
+
+def ink(widget: QWidget) -> tuple[int, int, int, int]:
+    """Left, right, top and bottom of what differs from the ground, in pixels."""
+    image = widget.grab().toImage().convertToFormat(QImage.Format.Format_Grayscale8)
+    bits = np.frombuffer(image.constBits(), dtype=np.uint8).reshape(image.height(), image.bytesPerLine())
+    grey = bits[:, : image.width()].astype(int)
+    rows, columns = np.nonzero(np.abs(grey - grey[0, -1]) > 60)
+    return int(columns.min()), int(columns.max()), int(rows.min()), int(rows.max())
+
+
+@pytest.fixture
+def number(qtbot: QtBot) -> NumberView:
+    theme().set_mode("dark")
+    shown = NumberView()
+    qtbot.addWidget(shown)
+    shown.resize(700, 160)
+    shown.show()
+    return shown
+
+
+class TestNumber:
+    def test_it_is_as_large_as_in_the_design(self, number: NumberView) -> None:
+        number.set_text("5.7")
+        left, right, top, bottom = ink(number)
+        assert left <= 2
+        assert right == pytest.approx(377, abs=4)
+        assert bottom - top == pytest.approx(151, abs=4)
+
+    @pytest.mark.parametrize("text", ["5.7", "0.004", "1,200", "120", "1.03"])
+    @pytest.mark.parametrize("size", [(700, 160), (300, 160), (120, 40), (1800, 400)])
+    def test_it_always_fits(self, number: NumberView, text: str, size: tuple[int, int]) -> None:
+        number.resize(*size)
+        number.set_text(text)
+        left, right, top, bottom = ink(number)
+        assert left >= 0 and right < size[0] - 1
+        assert top >= 0 and bottom < size[1]
+        assert bottom - top > 0.15 * size[1]
+
+    def test_the_sign_does_not_move_while_it_counts(self, number: NumberView) -> None:
+        number.set_room_for("11.7")
+        ends = set()
+        for text in ("0.0", "1.1", "9.9", "10.8", "11.7"):
+            number.set_text(text)
+            ends.add(ink(number)[1])
+        assert len(ends) == 1
+        assert number.natural_width(160) == pytest.approx(ends.pop(), abs=16)
+
+    @pytest.mark.parametrize("text", list("0123456789"))
+    def test_no_figure_is_cut_off_at_the_left_edge(self, number: NumberView, text: str) -> None:
+        number.set_text(f"{text}.7")
+        alone = number.grab().toImage()
+        number.set_room_for("1.7")
+        counting = number.grab().toImage()
+        at_edge = [
+            sum(image.pixelColor(0, y).lightness() > 200 for y in range(160)) for image in (alone, counting)
+        ]
+        # by itself it begins right at the edge
+        assert at_edge[1] <= at_edge[0]
+
+    def test_none_shows_nothing_and_cannot_be_pressed(self, number: NumberView, qtbot: QtBot) -> None:
+        empty = number.grab().toImage()
+        number.set_text("5.7")
+        assert number.grab().toImage() != empty
+        number.set_text(None)
+        assert number.grab().toImage() == empty
+        with qtbot.assertNotEmitted(number.clicked):
+            qtbot.mouseClick(number, Qt.MouseButton.LeftButton)
+
+    @pytest.mark.parametrize("key", [Qt.Key.Key_Return, Qt.Key.Key_Enter, Qt.Key.Key_Space])
+    def test_a_press_or_a_key_asks_where_it_comes_from(
+        self, number: NumberView, qtbot: QtBot, key: Qt.Key
+    ) -> None:
+        number.set_text("5.7")
+        with qtbot.waitSignal(number.clicked):
+            qtbot.mouseClick(number, Qt.MouseButton.LeftButton)
+        with qtbot.waitSignal(number.clicked):
+            qtbot.keyClick(number, key)
+
+    def test_a_reader_hears_what_it_comes_to(self, number: NumberView) -> None:
+        number.set_room_for("5.7")
+        number.set_text("0.3")
+        assert number.accessibleName() == "5.7 times as fast"
+
+
+def plan(full: float | None, mixed: float | None, fill: float = 1.0, size: QSizeF = DESIGN) -> TankPlan:
+    return TankPlan(size, (full, mixed), fill)
+
+
+class TestPlan:
+    def test_levels_stand_on_one_scale(self) -> None:
+        shown = plan(10_240, 5_120)
+        tank = shown.tanks[0]
+        assert tank.bottom() - shown.level(0) == pytest.approx(0.894 * tank.height(), abs=1)
+        assert tank.bottom() - shown.level(1) == pytest.approx(0.447 * tank.height(), abs=1)
+
+    def test_both_rise_together(self) -> None:
+        assert plan(10_240, 5_120, 0.0).level(0) == plan(10_240, 5_120, 0.0).tanks[0].bottom()
+        half = plan(10_240, 5_120, 0.5)
+        assert half.level(0) == pytest.approx(plan(10_240, 5_120).level(1), abs=1)
+        assert half.reached_mib(1) == 2_560
+
+    def test_what_is_spared_is_told_at_the_end_and_where_there_is_room(self) -> None:
+        assert plan(10_240, 3_200).note_rect() is not None
+        assert plan(10_240, 3_200, 0.9).note_rect() is None
+        assert plan(10_240, 10_000).note_rect() is None
+        assert plan(10_240, 3_200, size=QSizeF(110, 140)).note_rect() is None
+
+    def test_the_one_that_needs_less_has_the_hatch(self) -> None:
+        assert (plan(10_240, 3_200).lower, plan(3_200, 10_240).lower) == (1, 0)
+        spared = plan(3_200, 10_240).spared_rect()
+        assert spared is not None
+        assert spared.left() == plan(3_200, 10_240).tanks[0].left()
+
+    @pytest.mark.parametrize("peaks", [(None, 3_200.0), (3_200.0, None), (None, None), (800.0, 800.0)])
+    def test_nothing_is_spared_where_one_is_unknown_or_both_are_alike(
+        self, peaks: tuple[float | None, float | None]
+    ) -> None:
+        assert plan(*peaks).lower is None
+        assert plan(*peaks).note_rect() is None
+
+    @pytest.mark.parametrize("size", [(110, 140), (140, 300), (216, 500), (600, 1_400), (400, 200)])
+    @pytest.mark.parametrize("fill", [0.0, 0.5, 1.0])
+    def test_amounts_stay_inside_their_tanks(self, size: tuple[int, int], fill: float) -> None:
+        shown = plan(10_240, 3_200, fill, QSizeF(*size))
+        for which in (0, 1):
+            tank, label = shown.tanks[which], shown.label_rect(which)
+            assert tank.top() <= label.top() and label.bottom() <= tank.bottom()
+            assert tank.left() < label.left() < label.right() < tank.right()
+            assert shown.name_rect(which).bottom() <= size[1]
+
+    def test_the_difference_is_that_of_the_amounts_shown(self) -> None:
+        assert spared_text(10.24 * 1024, 3.16 * 1024) == "7.0 GiB"
+        assert spared_text(10_240, 10_245) == ""
+        assert spared_text(None, 3.0) == ""
+
+
+@pytest.fixture
+def tanks(qtbot: QtBot) -> TanksView:
+    theme().set_mode("dark")
+    shown = TanksView()
+    qtbot.addWidget(shown)
+    shown.resize(216, 500)
+    shown.show()
+    return shown
+
+
+def at(view: TanksView, x: int, y: int) -> QColor:
+    return view.grab().toImage().pixelColor(QPoint(x, y))
+
+
+class TestTanks:
+    def test_they_fill_with_the_race(self, tanks: TanksView) -> None:
+        tanks.set_peaks(10_240, 3_200)
+        full, mixed = (QColor(DARK.look(one).color) for one in (Precision.FP32, Precision.FP16))
+        assert (at(tanks, 48, 120), at(tanks, 168, 400)) == (full, mixed)
+        tanks.set_fill(0.1)
+        assert at(tanks, 48, 120) == QColor(DARK.bg2)
+        tanks.set_fill(7.0)
+        assert tanks.fill == 1.0
+
+    def test_another_theme_and_other_precisions_recolour_them(self, tanks: TanksView) -> None:
+        tanks.set_peaks(10_240, 3_200)
+        tanks.grab()
+        theme().set_mode("light")
+        assert at(tanks, 48, 120) == QColor(LIGHT.look(Precision.FP32).color)
+        tanks.set_looks(Precision.TF32, Precision.BF16)
+        assert at(tanks, 48, 120) == QColor(LIGHT.look(Precision.TF32).color)
+        assert at(tanks, 168, 400) == QColor(LIGHT.look(Precision.BF16).color)
+        theme().set_mode("dark")
+
+    @pytest.mark.parametrize(
+        "peaks", [(10_240, None), (None, None), (0, 0), (float("nan"), -3.0), (3, 4_000)]
+    )
+    @pytest.mark.parametrize("size", [(216, 500), (20, 20), (1, 1), (900, 60)])
+    def test_they_can_always_be_painted(
+        self, tanks: TanksView, peaks: tuple[float | None, float | None], size: tuple[int, int]
+    ) -> None:
+        tanks.resize(*size)
+        tanks.set_peaks(*peaks)
+        for fill in (0.0, 0.3, 1.0):
+            tanks.set_fill(fill)
+            tanks.grab()
+
+    def test_a_reader_hears_the_amounts(self, tanks: TanksView) -> None:
+        tanks.set_peaks(10.2 * 1024, None)
+        assert tanks.accessibleDescription() == "Full: 10.2 GiB; Mixed: not measured"

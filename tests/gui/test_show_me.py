@@ -1,0 +1,274 @@
+"""The sequence "Show me": two runs through the ordinary queue, and nothing left of what goes wrong."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from pytestqt.qtbot import QtBot
+
+from engine.experiment import Experiment, Precision, experiment_from
+from engine.launcher import Launcher
+from engine.records.record import Status
+from engine.records.store import Store
+from engine.showcase import Showcase, showcase
+from gui.background import Background
+from gui.experiments import Experiments
+from gui.panels.show import ShowPanel
+from gui.show_me import ShowMe
+
+WAIT_MS = 60_000
+TINY = experiment_from(
+    {
+        "model": "linear",
+        "dataset": "synthetic-regression",
+        "samples": 20,
+        "batch_size": 10,
+        "steps": 40,
+        "device": "cpu",
+        "measure": {"warmup_steps": 1, "block_steps": 2},
+        "optimizer": {"name": "sgd", "learning_rate": 0.01},
+    }
+)
+ENDLESS = experiment_from({**TINY.model_dump(), "steps": 100_000_000})
+
+
+def shown(experiment: Experiment, **mixed: object) -> Showcase:
+    other = experiment.model_copy(update={"precision": Precision.BF16, **mixed})
+    return Showcase("Show me", (("FP32", experiment), ("BF16 AMP", other)), "Why.")
+
+
+@dataclass
+class Workspace:
+    """Experiments with a real engine, the panel, and what was told on the way."""
+
+    qtbot: QtBot
+    store: Store
+    experiments: Experiments
+    panel: ShowPanel
+    show_me: ShowMe
+    told: list[object] = field(default_factory=list)
+
+    def until(self, is_so: Callable[[], bool]) -> None:
+        self.qtbot.waitUntil(is_so, timeout=WAIT_MS)
+
+    def until_training(self, name: str = "Show me, FP32") -> None:
+        def trains() -> bool:
+            run_id = self.experiments.running
+            run = self.experiments.runs.record(run_id) if run_id else None
+            live = self.experiments.runs.opened(run_id or "")
+            return run is not None and run.name.startswith(name) and live is not None and live.step > 0
+
+        self.until(trains)
+
+    def until_measured(self) -> tuple[str, ...]:
+        self.until(lambda: bool(self.told))
+        (ids,) = self.told
+        assert isinstance(ids, tuple)
+        return ids
+
+    def until_idle(self) -> None:
+        self.until(lambda: not self.show_me.is_at_work and self.experiments.running is None)
+
+    def statuses(self) -> dict[str, Status]:
+        return {run.name: run.status for run in self.store.runs()}
+
+    def assert_nothing_left(self) -> None:
+        assert self.store.runs() == () and self.store.deleted() == () and self.store.comparisons() == ()
+        assert self.experiments.waiting == () and not self.show_me._enough.isActive()
+
+
+@pytest.fixture
+def workspace(
+    qtbot: QtBot, launcher: Launcher, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Workspace]:
+    monkeypatch.setattr("gui.show_me.showcase", lambda _catalog: shown(TINY))
+    with Store(home / "ammeter.sqlite") as store:
+        experiments, panel, background = Experiments(store, launcher), ShowPanel(), Background()
+        qtbot.addWidget(panel)
+        made = Workspace(qtbot, store, experiments, panel, ShowMe(experiments, panel, background))
+        made.show_me.measured.connect(made.told.append)
+        experiments.load()
+        experiments.start()
+        yield made
+        made.show_me.close()
+        background.stop()
+        experiments.shut_down()
+
+
+def choose(monkeypatch: pytest.MonkeyPatch, case: Showcase) -> None:
+    monkeypatch.setattr("gui.show_me.showcase", lambda _catalog: case)
+
+
+def test_pressed_before_the_machine_is_known_and_twice_it_measures_one_pair(workspace: Workspace) -> None:
+    workspace.show_me.begin()
+    workspace.show_me.begin()
+    assert workspace.panel.page == "measuring"
+    assert "looking at this machine" in workspace.panel.measuring.words()
+    full, mixed = workspace.until_measured()
+    assert workspace.statuses() == {
+        "Show me, FP32": Status.FINISHED,
+        "Show me, BF16 AMP": Status.FINISHED,
+    }
+    runs = [workspace.store.run(run_id) for run_id in (full, mixed)]
+    assert [run.experiment.precision for run in runs] == [Precision.FP32, Precision.BF16]
+    assert runs[0].comparison == runs[1].comparison is not None
+    assert not workspace.show_me.is_at_work and workspace.show_me.owns(full)
+
+
+def test_a_run_that_trains_is_asked_about_and_what_waits_waits_longer(workspace: Workspace) -> None:
+    asked: list[str] = []
+    workspace.show_me.busy.connect(asked.append)
+    (running,) = workspace.experiments.submit("x", [("x", ENDLESS)], name="before")
+    (waiting,) = workspace.experiments.submit("y", [("y", TINY)], name="after")
+    workspace.until_training("before")
+    workspace.show_me.begin()
+    assert asked == ["A run is training."] and not workspace.show_me.is_at_work
+    workspace.show_me.stop_and_begin()
+    assert workspace.experiments.waiting[-1] == waiting and len(workspace.experiments.waiting) == 3
+    workspace.until_measured()
+    workspace.until(lambda: workspace.statuses()["after"] is Status.FINISHED)
+    assert workspace.store.run(running).status is Status.STOPPED
+    order = sorted(workspace.store.runs(), key=lambda run: run.started or run.created)
+    assert [run.name for run in order] == ["before", "Show me, FP32", "Show me, BF16 AMP", "after"]
+
+
+def test_begun_next_it_waits_for_the_run_and_can_be_stopped_while_it_waits(workspace: Workspace) -> None:
+    workspace.experiments.submit("x", [("x", ENDLESS)], name="before")
+    workspace.until_training("before")
+    workspace.show_me.begin_next()
+    assert "waiting for its turn" in workspace.panel.measuring.words()
+    with workspace.qtbot.waitSignal(workspace.show_me.given_up):
+        workspace.show_me.stop()
+    assert workspace.statuses() == {"before": Status.RUNNING}
+
+
+@pytest.mark.parametrize("by", ["its button", "the run's", "a deletion"])
+def test_stopped_it_leaves_nothing_behind(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch, by: str
+) -> None:
+    choose(monkeypatch, shown(ENDLESS))
+    monkeypatch.setattr("gui.show_me_runs.better_fitted", lambda *_: None)
+    workspace.show_me.begin()
+    workspace.until_training()
+    with workspace.qtbot.waitSignal(workspace.show_me.given_up, timeout=WAIT_MS):
+        if by == "its button":
+            workspace.show_me.stop()
+        elif by == "the run's":
+            workspace.experiments.stop()
+            # the other one would begin by itself
+            workspace.show_me.stop()
+        else:
+            workspace.experiments.take_out(workspace.experiments.waiting[0])
+    workspace.until_idle()
+    workspace.assert_nothing_left()
+
+
+def test_stopped_on_the_second_run_it_keeps_the_whole_first_one(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    choose(monkeypatch, shown(TINY, steps=100_000_000))
+    workspace.show_me.begin()
+    workspace.until_training("Show me, BF16 AMP")
+    assert "Measuring mixed precision" in workspace.panel.measuring.words()
+    with workspace.qtbot.waitSignal(workspace.show_me.given_up, timeout=WAIT_MS):
+        workspace.show_me.stop()
+    workspace.until_idle()
+    assert workspace.statuses() == {"Show me, FP32": Status.FINISHED} and workspace.store.deleted() == ()
+
+
+def test_a_run_that_is_refused_is_told_on_the_page(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    step = TINY.step.model_copy(update={"fp32_modules": ("layer9.*",)})
+    choose(monkeypatch, shown(TINY, step=step))
+    workspace.show_me.begin()
+    workspace.until(lambda: workspace.panel.page == "refused")
+    assert "layer9" in workspace.panel.refused.words()
+    workspace.until_idle()
+    assert workspace.statuses() == {"Show me, FP32": Status.FINISHED}
+
+
+def test_the_first_run_failing_takes_the_second_one_with_it(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unstable = TINY.model_copy(
+        update={
+            "optimizer": TINY.optimizer.model_copy(update={"learning_rate": 1_000.0}),
+            "on_nan": "fail",
+            "steps": 2_000,
+        }
+    )
+    choose(monkeypatch, shown(unstable))
+    workspace.show_me.begin()
+    workspace.until(lambda: workspace.panel.page == "refused")
+    assert "not a number" in workspace.panel.refused.words()
+    workspace.until_idle()
+    assert workspace.statuses() == {"Show me, FP32": Status.FAILED}
+
+
+def test_a_store_that_refuses_is_told_on_the_page_and_nothing_is_half_written(
+    workspace: Workspace, home: Path
+) -> None:
+    with closing(sqlite3.connect(home / "ammeter.sqlite")) as connection, connection:
+        connection.execute(
+            "CREATE TRIGGER refusal BEFORE INSERT ON runs BEGIN SELECT RAISE(ABORT, 'read-only'); END"
+        )
+    workspace.show_me.begin()
+    workspace.until(lambda: workspace.panel.page == "refused")
+    assert "read-only" in workspace.panel.refused.words()
+    workspace.until_idle()
+    assert workspace.store.runs() == () and workspace.experiments.waiting == ()
+
+
+def test_a_machine_that_is_slower_than_thought_begins_anew_once_with_less(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    choose(monkeypatch, shown(ENDLESS))
+    monkeypatch.setattr("engine.showcase._LEAST_SECONDS", 0.0)
+    monkeypatch.setattr("gui.show_me_runs.better_fitted", lambda *_: TINY.model_copy(update={"steps": 50}))
+    workspace.show_me.begin()
+    workspace.until_measured()
+    assert {run.name: run.experiment.steps for run in workspace.store.runs()} == {
+        "Show me, FP32": 50,
+        "Show me, BF16 AMP": 50,
+    }
+    assert workspace.store.deleted() == () and len(workspace.store.comparisons()) == 1
+
+
+def test_what_was_measured_until_the_time_was_over_is_enough(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    choose(monkeypatch, shown(TINY, steps=100_000_000))
+    monkeypatch.setattr("gui.show_me.LONGEST_MS", (60_000, 100))
+    workspace.show_me.begin()
+    _, mixed = workspace.until_measured()
+    assert workspace.store.run(mixed).status is Status.STOPPED
+    assert workspace.store.run(mixed).summary.steps > 0
+
+
+def test_a_window_that_closes_meanwhile_leaves_no_run_in_the_queue(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    choose(monkeypatch, shown(ENDLESS))
+    monkeypatch.setattr("gui.show_me_runs.better_fitted", lambda *_: None)
+    workspace.show_me.begin()
+    workspace.until_training()
+    workspace.show_me.close()
+    workspace.experiments.shut_down()
+    assert workspace.statuses() == {"Show me, FP32": Status.STOPPED}
+
+
+def test_this_machine_can_train_what_is_chosen_for_it(workspace: Workspace) -> None:
+    workspace.until(lambda: workspace.experiments.catalog is not None)
+    assert workspace.experiments.catalog is not None
+    case = showcase(workspace.experiments.catalog)
+    short = [(label, one.model_copy(update={"steps": 3})) for label, one in case.sides]
+    run_ids = workspace.experiments.submit("A few steps", short)
+    workspace.until(lambda: all(workspace.store.run(run_id).status.is_over for run_id in run_ids))
+    assert {workspace.store.run(run_id).status for run_id in run_ids} == {Status.FINISHED}
+    assert workspace.store.pictures.of_any(run_ids) is not None

@@ -1,0 +1,194 @@
+"""The workspace Show in the window: how one comes to it, what is hidden meanwhile, and what is remembered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import Qt
+from pytestqt.qtbot import QtBot
+
+from engine.launcher import Launcher, Target
+from engine.records.record import RunRecord
+from engine.records.store import Store
+from gui.main_window import MainWindow
+from gui.motion import reduced_motion_choice, set_reduced_motion
+from gui.settings import Settings
+
+Open = Callable[[], MainWindow]
+
+
+@pytest.fixture
+def pair(saved: Store, trained: Callable[..., RunRecord]) -> tuple[RunRecord, RunRecord]:
+    comparison = saved.add_comparison("A pair")
+    return (
+        trained("fp32", 1_000.0, comparison=comparison),
+        trained("fp16", 2_500.0, comparison=comparison),
+    )
+
+
+@pytest.fixture
+def open_window(qtbot: QtBot, saved: Store, tmp_path: Path) -> Iterator[Open]:
+    """Opens a window on the saved runs whose engine is never started."""
+    opened: list[MainWindow] = []
+
+    def close_last() -> None:
+        if opened:
+            opened.pop().close_without_asking()
+
+    with Launcher(Target.THREAD) as launcher:
+
+        def start() -> MainWindow:
+            close_last()
+            window = MainWindow(saved, launcher, Settings.load(tmp_path / "window.json"))
+            window.experiments._has_started = True
+            window.resize(1_280, 800)
+            window.show()
+            qtbot.addWidget(window)
+            opened.append(window)
+            return window
+
+        yield start
+        close_last()
+
+
+def until_raced(qtbot: QtBot, window: MainWindow) -> None:
+    qtbot.waitUntil(lambda: window.show_panel.page == "race")
+
+
+def test_the_workspace_has_all_the_room_and_gives_it_back(
+    qtbot: QtBot, open_window: Open, pair: tuple[RunRecord, RunRecord]
+) -> None:
+    window = open_window()
+    sizes, dock = window._body.sizes(), window.dock.height()
+    window.show_workspace("show")
+    assert not window.dock.isVisible() and not window.setup.isVisible()
+    qtbot.waitUntil(lambda: window.show_panel.width() == window.width())
+    until_raced(qtbot, window)
+    assert window.show_panel.hasFocus(), "Space is to play the race"
+    window.show_workspace("train")
+    assert window.dock.isVisible() and window.setup.isVisible()
+    qtbot.waitUntil(lambda: window._body.sizes() == sizes and window.dock.height() == dock)
+
+
+def test_a_window_that_was_closed_in_show_opens_there_again_with_its_race_and_all_splitters(
+    qtbot: QtBot, open_window: Open, pair: tuple[RunRecord, RunRecord], trained: Callable[..., RunRecord]
+) -> None:
+    other = trained("bf16", 1_500.0)
+    window = open_window()
+    window._body.setSizes([400, 880])
+    side, dock = window._body.sizes()[0], window.dock.height()
+    window.shows.show_runs([pair[0].id, other.id])
+    until_raced(qtbot, window)
+    set_reduced_motion(True)
+    again = open_window()
+    set_reduced_motion(None)
+    assert again.workspace == "show"
+    until_raced(qtbot, again)
+    race = again.show_panel.race.race
+    assert race is not None and race.mixed.run.id == other.id
+    again.show_workspace("train")
+    qtbot.waitUntil(lambda: again._body.sizes()[0] == side and again.dock.height() == dock)
+
+
+def test_the_choice_of_less_motion_survives_a_restart(open_window: Open) -> None:
+    set_reduced_motion(True)
+    open_window().close_without_asking()
+    set_reduced_motion(None)
+    open_window()
+    assert reduced_motion_choice() is True
+    set_reduced_motion(None)
+
+
+def test_compare_hands_its_pair_to_show_and_takes_it_back(
+    qtbot: QtBot, open_window: Open, pair: tuple[RunRecord, RunRecord]
+) -> None:
+    window = open_window()
+    assert not window.column.show_button.isEnabled(), "nothing is compared yet"
+    window.runs.set_checked([run.id for run in pair])
+    with qtbot.waitSignal(window.comparisons.comparing.shown):
+        window.show_workspace("compare")
+    window.column.set_baseline(pair[1].id)
+    qtbot.waitUntil(lambda: window.column.baseline() == pair[1].id)
+    qtbot.mouseClick(window.column.show_button, Qt.MouseButton.LeftButton)
+    assert window.workspace == "show"
+    until_raced(qtbot, window)
+    race = window.show_panel.race.race
+    assert race is not None and (race.full.run.id, race.mixed.run.id) == (pair[1].id, pair[0].id)
+    window.runs.set_checked([])
+    window.show_panel.compare_wanted.emit()
+    assert window.workspace == "compare" and set(window.runs.checked()) == {run.id for run in pair}
+
+
+def test_the_menu_of_a_run_shows_it_beside_what_it_was_trained_to_be_compared_with(
+    qtbot: QtBot, open_window: Open, pair: tuple[RunRecord, RunRecord], trained: Callable[..., RunRecord]
+) -> None:
+    alone = trained("fp32", 900.0)
+    window = open_window()
+
+    def entry(run: RunRecord):
+        actions = window.runs.menu_for(run).actions()
+        return next(action for action in actions if action.text() == "Show side by side")
+
+    assert not entry(alone).isEnabled() and "Tick two" in entry(alone).toolTip()
+    entry(pair[1]).trigger()
+    until_raced(qtbot, window)
+    race = window.show_panel.race.race
+    assert race is not None and race.full.run.id == pair[0].id
+    window.runs.set_checked([alone.id, pair[1].id])
+    entry(alone).trigger()
+    qtbot.waitUntil(lambda: window.show_panel.race.race.full.run.id == alone.id)
+
+
+def test_f11_brings_show_to_the_full_screen_and_another_workspace_ends_it(
+    qtbot: QtBot, open_window: Open, pair: tuple[RunRecord, RunRecord]
+) -> None:
+    window = open_window()
+    keys = {action.shortcut().toString(): action for action in window.actions()}
+    keys["F11"].trigger()
+    assert window.workspace == "show" and window.isFullScreen() and not window.top_bar.isVisible()
+    keys["Ctrl+4"].trigger()
+    assert window.isFullScreen()
+    keys["Ctrl+1"].trigger()
+    assert window.workspace == "train" and not window.isFullScreen() and window.top_bar.isVisible()
+
+
+def test_the_welcome_leads_on_and_a_wish_in_a_busy_moment_is_answered(
+    qtbot: QtBot, open_window: Open, pair: tuple[RunRecord, RunRecord]
+) -> None:
+    window = open_window()
+    window.runs.experiment_wanted.emit()
+    assert window.workspace == "train"
+    window.runs.limit_wanted.emit()
+    assert window.workspace == "memory"
+    window.shows.show_me.busy.emit("A run is training.")
+    assert window.notice.offers() == ("Begin next", "Stop it and begin")
+    # the engine of this window never starts, so that this waits for the machine to be known
+    window.runs.show_me_wanted.emit()
+    assert window.workspace == "show" and window.show_panel.page == "measuring"
+    window.shows.show_runs([run.id for run in pair])
+    assert "is measuring" in window.notice.text() and window.show_panel.page == "measuring"
+    window.show_panel.stop_wanted.emit()
+    until_raced(qtbot, window)
+
+
+def test_a_race_is_painted_as_rarely_as_the_curves_beside_a_run_that_is_measured(
+    qtbot: QtBot, open_window: Open, pair: tuple[RunRecord, RunRecord]
+) -> None:
+    window = open_window()
+    window.show_workspace("show")
+    until_raced(qtbot, window)
+    clock = window.show_panel.race.clock
+    window.shows.set_frame_ms(200)
+    assert clock.is_playing and clock._timer.interval() == 200
+    window.shows.set_frame_ms(None)
+    assert clock._timer.interval() < 20
+
+
+def test_all_four_workspaces_have_room_in_the_narrowest_window(open_window: Open) -> None:
+    window = open_window()
+    assert window.top_bar.minimumSizeHint().width() <= window.minimumWidth()
+    window.resize(1_024, 600)
+    window.show_workspace("show")
+    assert window.size().width() == 1_024 and window.size().height() == 600

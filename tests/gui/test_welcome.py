@@ -1,0 +1,118 @@
+"""The welcome of a fresh start, in the dock and as a page of its own."""
+
+from __future__ import annotations
+
+import pytest
+from PySide6.QtCore import QPoint, QSize
+from PySide6.QtWidgets import QAbstractButton, QLabel, QWidget
+from pytestqt.qtbot import QtBot
+
+from gui.panels.dock import LOW_HEIGHT, OPEN_HEIGHT
+from gui.panels.runs import RunsPanel
+from gui.panels.runs_bar import HEIGHT
+from gui.panels.welcome import SENTENCE, TITLE, Welcome
+from gui.theme import theme
+
+BUTTONS = ["Show me", "Run an experiment", "Find my memory limit"]
+
+
+def shown(qtbot: QtBot, widget: QWidget, width: int, height: int) -> None:
+    theme()
+    qtbot.addWidget(widget)
+    widget.resize(width, height)
+    with qtbot.waitExposed(widget):
+        widget.show()
+
+
+def texts(widget: QWidget) -> list[str]:
+    return [one.text() for one in widget.findChildren(QLabel) if one.isVisible()]
+
+
+def is_whole(button: QAbstractButton, widget: QWidget) -> bool:
+    room = button.rect().translated(button.mapTo(widget, QPoint(0, 0)))
+    return widget.rect().contains(room) and button.width() >= button.sizeHint().width()
+
+
+def cut_off(widget: QWidget) -> list[str]:
+    """The labels that have less room than their words need, and the buttons that leave the widget."""
+    labels = [
+        one.text()
+        for one in widget.findChildren(QLabel)
+        if one.isVisible() and one.height() < one.heightForWidth(one.width())
+    ]
+    buttons = [one for one in widget.findChildren(QAbstractButton) if one.isVisible()]
+    outside = [one.text() for one in buttons if not is_whole(one, widget)]
+    return labels + outside
+
+
+@pytest.mark.parametrize("is_large", [False, True])
+def test_each_button_says_what_it_does_and_tells_that_it_was_pressed(qtbot: QtBot, is_large: bool) -> None:
+    welcome = Welcome(is_large)
+    shown(qtbot, welcome, 1_000, 700)
+    wanted = (welcome.show_me_wanted, welcome.experiment_wanted, welcome.limit_wanted)
+    for button, signal in zip((welcome.show_me, welcome.experiment, welcome.limit), wanted, strict=True):
+        assert button.toolTip().endswith(".") and button.accessibleName() == button.text().strip()
+        with qtbot.waitSignal(signal):
+            button.click()
+    assert [one.text().strip() for one in (welcome.show_me, welcome.experiment, welcome.limit)] == BUTTONS
+    assert welcome.show_me.property("kind") == "primary"
+
+
+@pytest.mark.parametrize("width", [640, 724, 1_120, 3_500])
+@pytest.mark.parametrize("height", [LOW_HEIGHT - HEIGHT, OPEN_HEIGHT - HEIGHT, 500])
+def test_the_compact_one_fits_the_dock(qtbot: QtBot, width: int, height: int) -> None:
+    welcome = Welcome(is_large=False)
+    shown(qtbot, welcome, width, height)
+    assert texts(welcome) == [TITLE, SENTENCE] and not cut_off(welcome)
+
+
+def test_lower_still_the_words_go_before_the_buttons(qtbot: QtBot) -> None:
+    welcome = Welcome(is_large=False)
+    shown(qtbot, welcome, 724, 90)
+    assert texts(welcome) == [SENTENCE]
+    welcome.resize(724, 50)
+    qtbot.waitUntil(lambda: texts(welcome) == [] and not cut_off(welcome))
+
+
+@pytest.mark.parametrize("size", [(960, 548), (1_024, 548), (1_280, 668), (1_440, 848), (3_840, 2_108)])
+def test_the_large_one_fits_and_grows(qtbot: QtBot, size: tuple[int, int]) -> None:
+    welcome = Welcome(is_large=True)
+    shown(qtbot, welcome, *size)
+    assert texts(welcome)[:2] == [TITLE, SENTENCE] and len(texts(welcome)) == 5
+    assert not cut_off(welcome)
+    title = next(one for one in welcome.findChildren(QLabel) if one.text() == TITLE)
+    assert title.fontMetrics().height() >= size[1] / 30
+
+
+def test_why_show_me_cannot_begin_is_said_and_taken_back(qtbot: QtBot) -> None:
+    welcome = Welcome(is_large=True)
+    shown(qtbot, welcome, 1_200, 800)
+    about = welcome.show_me.toolTip()
+    welcome.set_can_show_me("A run is training.")
+    assert not welcome.show_me.isEnabled() and welcome.show_me.toolTip() == "A run is training."
+    assert "A run is training." in texts(welcome)
+    welcome.set_can_show_me(None)
+    assert welcome.show_me.isEnabled() and welcome.show_me.toolTip() == about and about in texts(welcome)
+
+
+def test_the_empty_runs_table_passes_its_wishes_on(qtbot: QtBot) -> None:
+    runs = RunsPanel()
+    shown(qtbot, runs, 1_120, OPEN_HEIGHT)
+    welcome = runs.findChild(Welcome)
+    assert welcome is not None and welcome.isVisible() and runs.minimumSizeHint().height() < LOW_HEIGHT
+    for button, signal in (
+        (welcome.show_me, runs.show_me_wanted),
+        (welcome.experiment, runs.experiment_wanted),
+        (welcome.limit, runs.limit_wanted),
+    ):
+        with qtbot.waitSignal(signal):
+            button.click()
+    runs.set_can_show_me("Runs are waiting.")
+    assert not welcome.show_me.isEnabled()
+
+
+def test_it_asks_for_no_room(qtbot: QtBot) -> None:
+    for is_large in (False, True):
+        welcome = Welcome(is_large)
+        qtbot.addWidget(welcome)
+        assert welcome.minimumSizeHint() == QSize(0, 0)
