@@ -112,14 +112,15 @@ def _grey_size(jpeg: bytes) -> tuple[int, int] | None:
     Progressive ones, which can make a decoder work for minutes, and segments that hold more than a picture
     are none of ours.
     """
-    for marker, segment in _segments(jpeg):
-        if marker not in _OWN_SEGMENTS:
-            return None
-        if marker == _BASELINE_FRAME:
-            is_grey = len(segment) == 9 and segment[0] == 8 and segment[5] == 1
-            height, width = int.from_bytes(segment[1:3], "big"), int.from_bytes(segment[3:5], "big")
-            return (width, height) if is_grey else None
-    return None
+    segments = list(_segments(jpeg))
+    markers = [marker for marker, _ in segments]
+    # of several sizes, or of one behind what is passed over here, a decoder would take another than this
+    if not _OWN_SEGMENTS.issuperset(markers) or markers.count(_BASELINE_FRAME) != 1 or markers[-1] != _SCAN:
+        return None
+    frame = segments[markers.index(_BASELINE_FRAME)][1]
+    is_grey = len(frame) == 9 and frame[0] == 8 and frame[5] == 1
+    height, width = int.from_bytes(frame[1:3], "big"), int.from_bytes(frame[3:5], "big")
+    return (width, height) if is_grey else None
 
 
 def _segments(jpeg: bytes) -> Iterator[tuple[int, bytes]]:

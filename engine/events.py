@@ -6,92 +6,20 @@ from enum import StrEnum
 from functools import cache
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
 from engine.catalog import Catalog
 from engine.contact_sheet import MOST_BYTES, MOST_SIDE, MOST_TILES, ContactSheet
 from engine.experiment import Experiment
 from engine.memory_lines import MemoryLine
+from engine.message import Message
 from engine.probe_events import Tried as Tried
 from engine.problem import Problem, Text
+from engine.summary import Environment as Environment
+from engine.summary import Summary as Summary
 
 
-class _Message(BaseModel):
-    # pydantic writes NaN and infinity as null unless told otherwise; a diverged loss must survive the trip
-    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings", defer_build=True)
-
-
-class Environment(_Message):
-    """The machine and the software that a run was measured on."""
-
-    device_name: str
-    device_memory_mib: float
-    torch: str
-    cuda: str | None = None
-    driver: str | None = None
-    python: str
-    os: str
-    ammeter: str
-
-
-class Summary(_Message):
-    """The figures of one run; a figure that does not apply is None, never 0.
-
-    `samples_per_second` is the median over blocks after warm-up, and its interval (95 %) says only how
-    steady this run was; `speed_note` says why there is no speed, or what it suffered from. Allocated and
-    reserved are the caching allocator's, over training without warm-up; `whole_run_peak_mib` is allocated,
-    warm-up and cuDNN's search included. `peak_resident_mib` is for a CPU: the worker's resident peak over
-    its idle level. `final_train_loss` is the mean over the last epoch, or over the part of it that was
-    trained; accuracies are fractions, 0 to 1.
-
-    `recipe` is what was in force in the end, its parts joined by "+", and `left_out` says why a part that was
-    asked for was not; `float32_mode` is how products in float32 were made ("strict", "tf32" or "default").
-    Compiling and capturing are within the warm-up, whose seconds they are part of. The breakdown of memory is
-    of one step: what its tensors take, and for `other_mib` what of the training peak is none of these.
-    Utilisation, power and clock are means over the measured steps, temperature and other programs' memory
-    the highest seen. A pause is in no other figure than `paused_seconds`.
-    """
-
-    steps: int = 0
-    epochs: float = 0.0
-    samples_per_second: float | None = None
-    samples_per_second_ci: tuple[float, float] | None = None
-    speed_note: str | None = None
-    step_ms: float | None = None
-    first_step_seconds: float | None = None
-    peak_allocated_mib: float | None = None
-    peak_reserved_mib: float | None = None
-    whole_run_peak_mib: float | None = None
-    peak_resident_mib: float | None = None
-    final_train_loss: float | None = None
-    best_validation_accuracy: float | None = None
-    final_validation_accuracy: float | None = None
-    final_grad_scale: float | None = None
-    skipped_steps: int | None = None
-    data_wait_fraction: float | None = None
-    first_nan_step: int | None = None
-    best_epoch: int | None = None
-    recipe: str | None = None
-    left_out: dict[str, str] = {}
-    float32_mode: Literal["strict", "tf32", "default"] | None = None
-    warmup_seconds: float | None = None
-    compile_seconds: float | None = None
-    capture_seconds: float | None = None
-    parameters_mib: float | None = None
-    gradients_mib: float | None = None
-    optimizer_state_mib: float | None = None
-    activations_mib: float | None = None
-    other_mib: float | None = None
-    gpu_utilization_percent: float | None = None
-    power_watts: float | None = None
-    temperature_celsius: float | None = None
-    clock_mhz: float | None = None
-    other_programs_mib: float | None = None
-    paused_seconds: float | None = None
-    seconds: float = 0.0
-
-
-class Ready(_Message):
+class Ready(Message):
     """The worker has imported torch, touched no device, and waits for a job."""
 
     event: Literal["ready"] = "ready"
@@ -101,14 +29,14 @@ class Ready(_Message):
     ammeter: str
 
 
-class CatalogRead(_Message):
+class CatalogRead(Message):
     """The answer to the job `catalog`."""
 
     event: Literal["catalog"] = "catalog"
     catalog: Catalog
 
 
-class Check(_Message):
+class Check(Message):
     """One line of the doctor's report."""
 
     name: str
@@ -116,14 +44,14 @@ class Check(_Message):
     detail: str
 
 
-class Diagnosis(_Message):
+class Diagnosis(Message):
     """The answer to the job `doctor`."""
 
     event: Literal["diagnosis"] = "diagnosis"
     checks: tuple[Check, ...]
 
 
-class ForecastMade(_Message):
+class ForecastMade(Message):
     """The answer to the job `forecast`: what `experiment`, as resolved, will need at any batch size, in MiB.
 
     At its own batch it is `needed_mib`, `fixed_mib` and `per_sample_mib` for each sample; at another batch
@@ -148,7 +76,7 @@ class ForecastMade(_Message):
     note: str | None = None
 
 
-class Started(_Message):
+class Started(Message):
     """The run begins; `experiment` is as resolved, `total_steps` counts optimizer steps, warm-up included.
 
     `resumed_step` is the step that a resumed run goes on from: rows after it are not to be kept.
@@ -167,7 +95,7 @@ class Started(_Message):
     resumed_step: int | None = None
 
 
-class Pictures(_Message):
+class Pictures(Message):
     """Some of the pictures that are trained on, told before the first step where they are known.
 
     As `engine.contact_sheet.ContactSheet` describes them; on the line the JPEG is in base64.
@@ -198,7 +126,7 @@ class PhaseName(StrEnum):
     PAUSED = "paused"
 
 
-class Phase(_Message):
+class Phase(Message):
     """What the worker is doing now, and how far it is where that is known (0 to 1)."""
 
     event: Literal["phase"] = "phase"
@@ -210,7 +138,7 @@ class Phase(_Message):
 Column = tuple[float, ...]
 
 
-class Samples(_Message):
+class Samples(Message):
     """One row a step, as columns of equal length; a column that does not apply to the device is None.
 
     `step` counts from 1. `seconds` runs since the first step began, validation included.
@@ -259,7 +187,7 @@ class Samples(_Message):
 SAMPLE_COLUMNS = tuple(name for name in Samples.model_fields if name != "event")
 
 
-class Epoch(_Message):
+class Epoch(Message):
     """An epoch ended at `step`; `train_loss` is its mean. Without validation its figures are None."""
 
     event: Literal["epoch"] = "epoch"
@@ -271,21 +199,21 @@ class Epoch(_Message):
     validation_accuracy: float | None = None
 
 
-class Skipped(_Message):
+class Skipped(Message):
     """Optimizer steps that the loss scaler skipped, by number."""
 
     event: Literal["skipped"] = "skipped"
     steps: tuple[int, ...]
 
 
-class Heartbeat(_Message):
+class Heartbeat(Message):
     """The worker lives; `step` is the last that completed on the device."""
 
     event: Literal["heartbeat"] = "heartbeat"
     step: int
 
 
-class Log(_Message):
+class Log(Message):
     """A remark; `step` is the step that it is about, where it is about one."""
 
     event: Literal["log"] = "log"
@@ -294,7 +222,7 @@ class Log(_Message):
     step: int | None = None
 
 
-class Finished(_Message):
+class Finished(Message):
     """The run ended well, or was asked to stop (`stopped`)."""
 
     event: Literal["finished"] = "finished"
@@ -302,7 +230,7 @@ class Finished(_Message):
     stopped: bool = False
 
 
-class Failed(_Message):
+class Failed(Message):
     """The job ended with a problem; `detail` holds the traceback or the end of the worker's stderr."""
 
     event: Literal["failed"] = "failed"

@@ -5,16 +5,13 @@ from __future__ import annotations
 from functools import cache
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
 
 from engine.experiment import Experiment
+from engine.message import Message
 
 
-class _Message(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings", defer_build=True)
-
-
-class Train(_Message):
+class Train(Message):
     """Train one experiment, measured: such a job gets a process of its own.
 
     Checkpoints go into the folder `checkpoints`, where one is given. With `resume` the run goes on from the
@@ -27,43 +24,43 @@ class Train(_Message):
     resume: bool = False
 
 
-class ReadCatalog(_Message):
+class ReadCatalog(Message):
     job: Literal["catalog"] = "catalog"
 
 
-class Examine(_Message):
+class Examine(Message):
     """Ask whether the machine is ready."""
 
     job: Literal["doctor"] = "doctor"
 
 
-class TryBatch(_Message):
+class TryBatch(Message):
     """Try whether the experiment's batch size fits, on the device that it names."""
 
     job: Literal["try"] = "try"
     experiment: Experiment
 
 
-class Forecast(_Message):
+class Forecast(Message):
     """Ask what an experiment would need, without running it."""
 
     job: Literal["forecast"] = "forecast"
     experiment: Experiment
 
 
-class Stop(_Message):
+class Stop(Message):
     """Asks the job that runs to end after the step in flight."""
 
     job: Literal["stop"] = "stop"
 
 
-class Pause(_Message):
+class Pause(Message):
     """Asks the job that runs to wait after the step in flight, until `Continue` or `Stop`."""
 
     job: Literal["pause"] = "pause"
 
 
-class Continue(_Message):
+class Continue(Message):
     """Asks the job that waits to go on."""
 
     job: Literal["continue"] = "continue"

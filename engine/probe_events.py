@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
-
 from engine.experiment import Experiment, Precision
+from engine.message import Message
 from engine.problem import Text
 
 Cause = Literal["memory", "spill", "error", "death", "hang"]
@@ -17,11 +16,7 @@ Bound = Literal["memory", "data", "error", "death", "hang", "stopped"]
 """What keeps the batch from being larger; `stopped` means that nobody let the search find out."""
 
 
-class _Message(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings", defer_build=True)
-
-
-class Trial(_Message):
+class Trial(Message):
     """One batch size, trained in earnest for `steps` whole optimizer steps; `cause` is None where it fits.
 
     `peak_mib` is what it took at most, in the quantity of the budget: on an accelerator what the caching
@@ -39,7 +34,7 @@ class Trial(_Message):
     note: Text | None = None
 
 
-class Tried(_Message):
+class Tried(Message):
     """The answer to the job `try`: the trial, and what the worker had for it, in MiB.
 
     `budget_mib` is what it may take: the cap, or what is free, which other programs have been taken off.
@@ -57,7 +52,7 @@ class Tried(_Message):
     train_samples: int | None = None
 
 
-class ProbeStarted(_Message):
+class ProbeStarted(Message):
     """A search begins; `probe_id` is its own among the saved ones. The budget is the device's until a trial
     has told what is free of it."""
 
@@ -69,14 +64,14 @@ class ProbeStarted(_Message):
     budget_mib: float
 
 
-class TrialBegun(_Message):
+class TrialBegun(Message):
     """The batch size that is tried now."""
 
     event: Literal["trial-begun"] = "trial-begun"
     batch_size: int
 
 
-class TrialEnded(_Message):
+class TrialEnded(Message):
     """How the trial went; `replaced_worker` says that the next one gets another process, and why."""
 
     event: Literal["trial-ended"] = "trial-ended"
@@ -86,7 +81,7 @@ class TrialEnded(_Message):
     replaced_worker: Text | None = None
 
 
-class ProbeResult(_Message):
+class ProbeResult(Message):
     """What a search found in one precision.
 
     `largest_batch` trained and passed, and is 0 where nothing did. It is `verified` where the next larger one
@@ -107,7 +102,7 @@ class ProbeResult(_Message):
     note: Text | None = None
 
 
-class ProbeEnded(_Message):
+class ProbeEnded(Message):
     """The search is over."""
 
     event: Literal["probe-ended"] = "probe-ended"

@@ -103,6 +103,9 @@ def _why(device: DeviceEntry, mixed: Precision) -> str:
     if device.is_gpu:
         if device.tensor_cores:
             return "This card has Tensor Cores, which multiply half-length numbers several times as fast."
+        if note is None:
+            # of another maker than NVIDIA, with units and rules of its own
+            return "On most cards mixed precision saves memory and time: the race shows what it does here."
         return "This card has no Tensor Cores: mixed precision saves memory here, and likely little time."
     if note is None:
         return "This processor computes with half-length numbers, so mixed precision should gain here too."

@@ -18,23 +18,35 @@ _LEAST_SIDE, _WIDEST_SIDE = 300, 440
 class Body(QSplitter):
     """One workspace at a time, each by its key with the side column beside it; None: it has all the room."""
 
-    def __init__(self, workspaces: Mapping[str, tuple[QWidget, QWidget | None]], notice: Notice, dock: Dock):
+    def __init__(
+        self, workspaces: Mapping[str, tuple[QWidget, QWidget | None]], notice: Notice, dock: Dock
+    ) -> None:
         super().__init__(Qt.Orientation.Horizontal)
-        self._keys, self._dock = tuple(workspaces), dock
-        self._sides = {key: side for key, (_, side) in workspaces.items()}
+        self._workspaces, self._notice, self._dock = dict(workspaces), notice, dock
+        self._keys = tuple(workspaces)
         self._side, self._pages = QStackedWidget(), QStackedWidget()
         self._side.setMinimumWidth(_LEAST_SIDE)
         self._side.setMaximumWidth(_WIDEST_SIDE)
-        for page, side in workspaces.values():
-            self._pages.addWidget(page)
-            if side is not None and self._side.indexOf(side) < 0:
-                self._side.addWidget(side)
-        self.middle = DockRoom(stacked(notice, self._pages), dock)
+        self.middle = DockRoom(dock)
         self.setChildrenCollapsible(False)
         self.addWidget(self._side)
         self.addWidget(self.middle)
         self.setStretchFactor(1, 1)
         self.setSizes([SIDE_WIDTH, 1120])
+
+    def fill(self) -> None:
+        """Takes in what it shows, once it stands in its window.
+
+        Each change of a parent sets the style of all that is below it anew: done before, each panel would be
+        styled once for every level above it.
+        """
+        holder = QWidget()
+        self.middle.fill(holder)
+        stack(holder, self._notice, self._pages)
+        for page, side in self._workspaces.values():
+            self._pages.addWidget(page)
+            if side is not None and self._side.indexOf(side) < 0:
+                self._side.addWidget(side)
 
     @property
     def workspace(self) -> str:
@@ -45,7 +57,7 @@ class Body(QSplitter):
 
         Raises ValueError for a key that there is not.
         """
-        index, side = self._keys.index(key), self._sides.get(key)
+        index, side = self._keys.index(key), self._workspaces[key][1]
         if key != self.workspace:
             self._make_room(key, ticked)
         self._pages.setCurrentIndex(index)
@@ -60,12 +72,10 @@ class Body(QSplitter):
         self.middle.make_room(self.workspace == "train", is_crowded.get(key, False))
 
 
-def stacked(above: QWidget, below: QWidget) -> QWidget:
-    """The one above the other, which has all the room that is left."""
-    holder = QWidget()
+def stack(holder: QWidget, above: QWidget, below: QWidget) -> None:
+    """Puts the one above the other, which has all the room that is left."""
     column = QVBoxLayout(holder)
     column.setContentsMargins(0, 0, 0, 0)
     column.setSpacing(0)
     column.addWidget(above)
     column.addWidget(below, 1)
-    return holder

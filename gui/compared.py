@@ -72,12 +72,12 @@ def read_and_compare(
         [found[run.id].evidence for run in runs],
         wanted.baseline,
         target_accuracy=wanted.target_accuracy,
-        others=_akin(others, runs),
+        others=akin(others, runs),
     )
     return Compared(wanted, comparison, found)
 
 
-def _akin(others: Sequence[RunRecord], runs: Sequence[RunRecord]) -> list[RunRecord]:
+def akin(others: Sequence[RunRecord], runs: Sequence[RunRecord]) -> list[RunRecord]:
     """Those that may say where a gain comes from: the settings of thousands of others are not even parsed."""
     names = {(f'"{run.experiment.model}"', f'"{run.experiment.dataset}"') for run in runs}
     return [run for run in others if _may_be_akin(run, names) and _is_whole(run)]

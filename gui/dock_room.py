@@ -11,13 +11,16 @@ from gui.panels.dock import Dock
 class DockRoom(QSplitter):
     """The dock's height is its own, and what a person drags it to; all the rest goes to what is above."""
 
-    def __init__(self, above: QWidget, dock: Dock) -> None:
+    def __init__(self, dock: Dock) -> None:
         super().__init__(Qt.Orientation.Vertical)
         self._dock = dock
         self._was_open = True
         self.setChildrenCollapsible(False)
+
+    def fill(self, above: QWidget) -> None:
+        """Puts `above` and the dock in their places."""
         self.addWidget(above)
-        self.addWidget(dock)
+        self.addWidget(self._dock)
         self.setStretchFactor(0, 1)
 
     def settle(self, window_height: int) -> None:

@@ -49,6 +49,8 @@ class Experiments(QObject):
         self._wants_pause: bool | None = None
         self._has_started = False
         self.catalog: Catalog | None = None
+        self.blindness: Problem | None = None
+        """Why this machine could not be looked at, and there will be no catalog."""
         self.runs = SavedRuns(store, self)
         self.runs.problem.connect(self.problem)
         self._thread = EngineThread(store.path, launcher, self)
@@ -56,7 +58,7 @@ class Experiments(QObject):
         self._thread.run_began.connect(self._begin)
         self._thread.told.connect(self._take)
         self._thread.run_ended.connect(self._end)
-        self._thread.problem.connect(self._tell)
+        self._thread.problem.connect(self._take_blindness)
         self._thread.idle.connect(self.idle)
         self.searches = Searches(store, self._thread, self)
         self.searches.problem.connect(self._tell)
@@ -225,6 +227,10 @@ class Experiments(QObject):
     def _take_catalog(self, catalog: Catalog) -> None:
         self.catalog = catalog
         self.catalog_known.emit(catalog)
+
+    def _take_blindness(self, problem: Problem) -> None:
+        self.blindness = problem
+        self._tell(problem)
 
     def _begin(self, run_id: str) -> None:
         self._running = run_id

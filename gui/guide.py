@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-from types import MappingProxyType
 
 FIRST_PAGE = "README"
 
@@ -35,25 +34,6 @@ _ORDER = (
         ("figures", "speed", "memory", "accuracy", "data-wait", "clean-comparison", "recipe"),
     ),
 )
-
-PAGES_BY_TERM: Mapping[str, str] = MappingProxyType(
-    {
-        "FP32": "fp32",
-        "TF32": "tf32",
-        "FP16": "fp16",
-        "BF16": "bf16",
-        "AMP": "autocast",
-        "full precision": "fp32",
-        "mixed precision": "autocast",
-        "batch": "README",
-        "peak memory": "memory",
-        "95 % interval": "speed",
-        "fast recipe": "recipe",
-        "plain recipe": "recipe",
-        "Tensor Cores": "when-it-helps",
-    }
-)
-"""The page on each term of the glossary (`engine.records.glossary.GLOSSARY`)."""
 
 
 @cache

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from PySide6.QtCore import QSize, QTimer
 from PySide6.QtGui import QCloseEvent, QResizeEvent, QShowEvent
-from PySide6.QtWidgets import QMainWindow
+from PySide6.QtWidgets import QMainWindow, QWidget
 
 from engine.catalog import Catalog
 from engine.launcher import Launcher
@@ -12,15 +12,14 @@ from engine.presets import all_presets, broken_presets
 from engine.problem import Problem, ProblemError
 from engine.records.record import RunRecord
 from engine.records.store import Store
-from gui.body import Body, stacked
+from gui.body import Body, stack
 from gui.comparisons import Comparisons
 from gui.device_memory import DeviceMemory
 from gui.experiments import Experiments
 from gui.followed_runs import FollowedRuns
 from gui.help import show_help
-from gui.kept import Kept, kept_bytes, remember, restore
+from gui.kept import remember, restore
 from gui.limit_search import LimitSearch
-from gui.motion import reduced_motion_choice
 from gui.panels.compare import ComparePanel
 from gui.panels.compare_column import ComparisonColumn
 from gui.panels.dock import Dock
@@ -34,12 +33,13 @@ from gui.panels.top_bar import TopBar
 from gui.questions import may_stop, may_stop_search
 from gui.run_edits import RunEdits
 from gui.run_offers import RunOffers
-from gui.settings import Key, Settings
+from gui.settings import Settings
 from gui.shortcuts import install
-from gui.shows import Shows, restore_motion
+from gui.shows import Shows
 from gui.theme import theme
 from gui.widgets import FocusRing
 from gui.widgets.notice import Notice
+from gui.window_state import kept_parts
 
 WORKSPACES = (
     ("train", "Train", "Train, and watch the curves live (Ctrl+1)"),
@@ -92,11 +92,13 @@ class MainWindow(QMainWindow):
         self._install_shortcuts()
         self.experiments.load()
         self._restore()
-        for note in store.notes:
-            self.dock.log.append("warning", note)
-        for problem in broken_presets():
-            self.dock.log.append("warning", f"{problem.message} {problem.remedy}")
+        self._log_what_is_broken(store)
         self._offers.begin()
+
+    def _log_what_is_broken(self, store: Store) -> None:
+        problems = (f"{problem.message} {problem.remedy}" for problem in broken_presets())
+        for words in (*store.notes, *problems):
+            self.dock.log.append("warning", words)
 
     def _make_panels(self) -> None:
         self.top_bar = TopBar(WORKSPACES)
@@ -121,8 +123,11 @@ class MainWindow(QMainWindow):
         }
         self._body = Body(workspaces, self.notice, self.dock)
         self._middle = self._body.middle
+        holder = QWidget()
+        self.setCentralWidget(holder)
+        stack(holder, self.top_bar, self._body)
+        self._body.fill()
         self._middle.settle(self.height())
-        self.setCentralWidget(stacked(self.top_bar, self._body))
 
     def _connect(self) -> None:
         self.top_bar.workspace_chosen.connect(self.show_workspace)
@@ -246,7 +251,7 @@ class MainWindow(QMainWindow):
         self.comparisons.stop()
         self.shows.stop()
         self._memory.stop()
-        remember(self._settings, self._kept())
+        remember(self._settings, kept_parts(self, self._body))
         self.experiments.shut_down()
         super().closeEvent(event)
 
@@ -333,24 +338,5 @@ class MainWindow(QMainWindow):
         """Starts from the first preset, and lays over it what the last window left."""
         self.setup.set_presets(all_presets())
         self.setup.choose_preset(FIRST_PRESET)
-        restore(self._settings, self._kept())
+        restore(self._settings, kept_parts(self, self._body))
         self.dock.settle()
-
-    def _kept(self) -> tuple[Kept, ...]:
-        middle, body = self._middle, self._body
-        return (
-            Kept(Key.FORM, self.setup.state, self.setup.restore),
-            Kept(Key.RUNS_TABLE, self.runs.state, self.runs.restore),
-            Kept(Key.TICKED_RUNS, lambda: list(self.runs.checked()), self.runs.set_checked),
-            Kept(Key.DOCK_OPEN, lambda: middle.is_open(self.workspace == "train"), self.runs.set_open),
-            Kept(Key.DOCK_PAGE, lambda: self.dock.page, self.dock.show_page),
-            kept_bytes(Key.GEOMETRY, self.saveGeometry, self.restoreGeometry),
-            kept_bytes(Key.SIDE_SPLITTER, body.saveState, body.restoreState),
-            kept_bytes(Key.DOCK_SPLITTER, middle.saveState, middle.restoreState),
-            Kept(Key.MEMORY_LIMIT, self.memory_limit.state, self.memory_limit.restore),
-            Kept(Key.EXPORT, self.comparisons.state, self.comparisons.restore),
-            Kept(Key.SHOW, self.shows.state, self.shows.restore),
-            Kept(Key.REDUCED_MOTION, reduced_motion_choice, restore_motion),
-            Kept(Key.WORKSPACE, lambda: self.workspace, self.show_workspace),
-            Kept(Key.THEME, lambda: theme().mode, theme().set_mode),
-        )

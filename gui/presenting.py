@@ -11,14 +11,20 @@ from PySide6.QtWidgets import QApplication, QMainWindow, QWidget
 STILL_MS = 3_000
 """For how long the pointer has to lie still before it is hidden."""
 
-_POINTER = (QEvent.Type.MouseMove, QEvent.Type.MouseButtonPress, QEvent.Type.Wheel)
+_SHOWING = (
+    QEvent.Type.MouseMove,
+    QEvent.Type.MouseButtonPress,
+    QEvent.Type.Wheel,
+    # another window came to the front: a blank pointer would be blank over that one too
+    QEvent.Type.WindowDeactivate,
+)
 
 
 class Presenting(QObject):
     """Takes `window` to the full screen and hides `parts` of it meanwhile; Escape leaves.
 
-    `changed` carries whether it is on. A part that something else shows meanwhile (a notice) stays hidden,
-    and is there afterwards.
+    So does the desktop's own way out of the full screen. `changed` carries whether it is on. A part that
+    something else shows meanwhile (a notice) stays hidden, and is there afterwards.
     """
 
     changed = Signal(bool)
@@ -28,6 +34,7 @@ class Presenting(QObject):
         self._window, self._parts = window, tuple(parts)
         self._to_show: list[QWidget] = []
         self._state_before = Qt.WindowState.WindowNoState
+        self._least = window.minimumSize()
         self._is_on = False
         self.pointer = Pointer(self)
         self._escape = QShortcut(QKeySequence(Qt.Key.Key_Escape), window)
@@ -36,9 +43,11 @@ class Presenting(QObject):
 
     @property
     def is_on(self) -> bool:
+        """Whether the window is taken."""
         return self._is_on
 
     def toggle(self) -> None:
+        """Enters, or leaves."""
         if self._is_on:
             self.leave()
         else:
@@ -54,7 +63,11 @@ class Presenting(QObject):
         for part in self._parts:
             part.hide()
             part.installEventFilter(self)
+        # a small beamer, or a large scale, has less than the window otherwise needs: nothing may be cut off
+        self._least = self._window.minimumSize()
+        self._window.setMinimumSize(0, 0)
         self._window.showFullScreen()
+        self._window.installEventFilter(self)
         self._escape.setEnabled(True)
         self.pointer.watch(self._window)
         self.changed.emit(True)
@@ -65,16 +78,22 @@ class Presenting(QObject):
             return
         self._is_on = False
         self._escape.setEnabled(False)
+        self._window.removeEventFilter(self)
         self.pointer.stop()
         for part in self._parts:
             part.removeEventFilter(self)
         for part in self._to_show:
             part.show()
-        self._window.setWindowState(self._state_before & ~Qt.WindowState.WindowFullScreen)
+        self._window.setMinimumSize(self._least)
+        if self._window.isFullScreen():
+            self._window.setWindowState(self._state_before & ~Qt.WindowState.WindowFullScreen)
         self.changed.emit(False)
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        if event.type() == QEvent.Type.ShowToParent and isinstance(watched, QWidget) and self._is_on:
+        if watched is self._window:
+            if event.type() == QEvent.Type.WindowStateChange and not self._window.isFullScreen():
+                self.leave()
+        elif event.type() == QEvent.Type.ShowToParent and isinstance(watched, QWidget) and self._is_on:
             if watched not in self._to_show:
                 self._to_show.append(watched)
             watched.hide()
@@ -82,12 +101,13 @@ class Presenting(QObject):
 
 
 class Pointer(QObject):
-    """Hides the mouse pointer over a window while it lies still."""
+    """Hides the mouse pointer over a window while it lies still, and nothing else is in front of it."""
 
     def __init__(self, parent: QObject) -> None:
         super().__init__(parent)
         self._is_hidden = False
-        self._watched: QObject | None = None
+        self._window: QWidget | None = None
+        self._watched: tuple[QObject, ...] = ()
         self.still = QTimer(self)
         self.still.setSingleShot(True)
         self.still.setInterval(STILL_MS)
@@ -95,27 +115,30 @@ class Pointer(QObject):
 
     def watch(self, window: QWidget) -> None:
         # the window's handle sees each move of the pointer, whichever widget is below it
-        self._watched = window.windowHandle()
-        if self._watched is not None:
-            self._watched.installEventFilter(self)
+        handle = window.windowHandle()
+        if handle is not None:
+            self._window, self._watched = window, (window, handle)
+            for one in self._watched:
+                one.installEventFilter(self)
             self.still.start()
 
     def stop(self) -> None:
         self.still.stop()
         self._show()
-        if self._watched is not None:
-            self._watched.removeEventFilter(self)
-            self._watched = None
+        for one in self._watched:
+            one.removeEventFilter(self)
+        self._window, self._watched = None, ()
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        if event.type() in _POINTER:
+        if event.type() in _SHOWING:
             self._show()
             self.still.start()
         return False
 
     def _hide(self) -> None:
-        if QApplication.activePopupWidget() is not None:
-            # its moves go to the menu's own window, which is not watched
+        is_in_front = self._window is not None and self._window.isActiveWindow()
+        if not is_in_front or QApplication.activePopupWidget() is not None:
+            # the moves go to that window or menu, which is not watched
             self.still.start()
         elif not self._is_hidden:
             self._is_hidden = True

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,9 +13,13 @@ from numpy.typing import NDArray
 from engine.problem import ProblemError, request_problem
 from engine.records.comparison import compare
 from engine.records.evidence import evidence_from
-from engine.records.race import Race, race_of
 from engine.records.record import RunRecord
+from engine.records.split import MOST_OTHERS
 from engine.records.store import Store
+from gui.compared import akin
+
+if TYPE_CHECKING:
+    from engine.records.race import Race
 
 _MOST_TRIED = 5
 
@@ -63,9 +68,13 @@ def newest_choices(runs: Iterable[RunRecord]) -> tuple[Choice, ...]:
 
 
 def _raced(store: Store, choice: Choice) -> Raced:
+    from engine.records.race import race_of  # the window's start does without it
+
     runs = [store.run(run_id) for run_id in choice.run_ids]
     curves = {run.id: store.samples(run.id) for run in runs}
     evidence = [evidence_from(run, store.events(run.id), curves[run.id]) for run in runs]
-    race = race_of(compare(evidence, choice.baseline), curves, choice.side)
+    # as in Compare: other saved runs may know how much of a gain is the recipe's
+    comparison = compare(evidence, choice.baseline, others=akin(store.runs(MOST_OTHERS), runs))
+    race = race_of(comparison, curves, choice.side)
     sheet = store.pictures.of_any(race.pictured)
     return Raced(choice, race, None if sheet is None else sheet.tiles())

@@ -35,13 +35,14 @@ class ShowMe(QObject):
     """It measures through the ordinary queue, so that its runs are runs like all others.
 
     `at_work` (bool) when it begins and ends; `measured` carries the ids of both runs, full precision first;
-    `given_up` when it was stopped; `busy` says in a sentence what goes on that has to be asked about first. A
-    run that fails ends it with a refusal in the panel.
+    `given_up` when it was stopped; `refused` (Problem) when a run failed, or the machine cannot be looked at;
+    `busy` says in a sentence what goes on that has to be asked about first.
     """
 
     at_work = Signal(bool)
     measured = Signal(object)
     given_up = Signal()
+    refused = Signal(object)
     busy = Signal(str)
 
     def __init__(
@@ -62,7 +63,7 @@ class ShowMe(QObject):
         self._tiles: NDArray[np.uint8] | None = None
         self._enough = QTimer(self)
         self._enough.setSingleShot(True)
-        self._enough.timeout.connect(lambda: self._end_run("enough"))
+        self._enough.timeout.connect(self._end_in_time)
         self._connect()
 
     @property
@@ -101,12 +102,19 @@ class ShowMe(QObject):
         self._case = self._problem = self._refusal = self._tiles = None
         self.at_work.emit(True)
         self.show()
-        self._take_catalog()
+        if self._experiments.blindness is not None:
+            self._refuse(self._experiments.blindness)
+        else:
+            self._take_catalog()
 
     def stop_and_begin(self) -> None:
         """Stops what goes on, which keeps what it has, and measures."""
-        if not self._is_at_work:
-            self.begin_next()
+        if self._is_at_work:
+            return
+        # what has ended by itself since the question was asked leaves nothing to stop but its own first run
+        goes_on = self._experiments.running is not None or self._experiments.searches.running is not None
+        self.begin_next()
+        if goes_on:
             self._experiments.stop()
 
     def stop(self) -> None:
@@ -118,6 +126,7 @@ class ShowMe(QObject):
             self._end_run("given up")
         elif self._pair.is_coming:
             self._ending = "given up"
+            self.show()
         else:
             self._give_up()
 
@@ -187,6 +196,11 @@ class ShowMe(QObject):
             self._pair.take_out_waiting()
             self._end_run("refit")
 
+    def _end_in_time(self) -> None:
+        # one that is being stopped for another reason ends for that
+        if not self._ending:
+            self._end_run("enough")
+
     def _end_run(self, ending: _Ending) -> None:
         """Asks the run that trains to end, and remembers why."""
         if self._pair.running is not None:
@@ -221,8 +235,7 @@ class ShowMe(QObject):
 
     def _take_problem(self, problem: Problem) -> None:
         self._problem = problem
-        if self._is_at_work and self._case is None:
-            # the machine could not even be looked at
+        if self._is_at_work and self._experiments.blindness is not None:
             self._refuse(problem)
 
     def _refuse(self, problem: Problem) -> None:
@@ -237,7 +250,7 @@ class ShowMe(QObject):
         if refusal is None:
             self.given_up.emit()
         else:
-            self._panel.show_refusal(refusal.message, refusal.remedy)
+            self.refused.emit(refusal)
 
     def _close_up(self) -> None:
         self._enough.stop()

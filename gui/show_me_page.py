@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +12,10 @@ from engine.events import PhaseName
 from engine.experiment import Experiment, Precision
 from engine.showcase import Showcase, pace_of
 from gui.panels.live_run import LiveRun
-from gui.panels.show_measuring import MeasuredLane, Measuring, Which
+from gui.panels.show_measuring import MeasuredLane, Measuring
+
+if TYPE_CHECKING:
+    from engine.records.race import Which
 
 NAMES = {"full": "Full precision", "mixed": "Mixed precision"}
 STARTING = "starting"

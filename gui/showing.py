@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -34,7 +34,8 @@ class Showing(QObject):
         self._store_path, self._runs, self._panel, self._background = store_path, runs, panel, background
         self._choice: Choice | None = None
         self._raced: Raced | None = None
-        self._is_in_sight = self._is_held = False
+        self._refusal: Problem | None = None
+        self._is_in_sight = self._is_held = self._is_to_play = False
         self._reading = 0
 
     @property
@@ -47,7 +48,7 @@ class Showing(QObject):
     ) -> None:
         """Plays a side of a comparison against its baseline, both as `Choice` has them."""
         self._choice = Choice(tuple(run_ids), baseline, side_id)
-        self._raced = None
+        self._raced = self._refusal = None
         if self._is_in_sight:
             self.open()
 
@@ -58,17 +59,23 @@ class Showing(QObject):
         self._is_in_sight = is_in_sight
         if is_in_sight:
             self.open()
+        else:
+            self._refusal = None
 
     def hold(self, is_held: bool) -> None:
         """Leaves the panel to something else for a while."""
-        self._is_held = is_held
+        self._is_held, self._refusal = is_held, None
         self._reading += 1
 
     def open(self) -> None:
         """Shows what was chosen, else the newest comparison that can be raced, else the welcome."""
         if self._is_held:
             return
+        if self._refusal is not None:
+            self._panel.show_refusal(self._refusal.message, self._refusal.remedy)
+            return
         if self._raced is not None and self._are_there(self._raced.choice):
+            self._play()
             return
         self._raced = None
         if self._choice is not None and not self._are_there(self._choice):
@@ -79,6 +86,11 @@ class Showing(QObject):
             self._read(newest, lambda _problem: self._panel.show_welcome())
         else:
             self._panel.show_welcome()
+
+    def refuse(self, problem: Problem) -> None:
+        """Says why there is nothing to show, now or when somebody looks next."""
+        self._refusal = problem
+        self._panel.show_refusal(problem.message, problem.remedy)
 
     def forget(self) -> None:
         """Shows anew at the next `open`, whatever stands in the panel now."""
@@ -105,7 +117,7 @@ class Showing(QObject):
     def _are_there(self, choice: Choice) -> bool:
         return all(self._runs.record(run_id) is not None for run_id in choice.run_ids)
 
-    def _read(self, choices: tuple[Choice, ...], fail: Any) -> None:
+    def _read(self, choices: tuple[Choice, ...], fail: Callable[[Problem], object]) -> None:
         self._reading += 1
         number, path = self._reading, self._store_path
         self._background.do(
@@ -118,11 +130,17 @@ class Showing(QObject):
             return
         self._raced = raced
         self._panel.show_race(raced.race, raced.tiles)
-        if self._is_in_sight:
-            self._panel.play()
+        self._is_to_play = True
+        self._play()
         self.shown.emit()
 
-    def _fail(self, number: int, fail: Any, problem: Problem) -> None:
+    def _play(self) -> None:
+        """Plays once what was read while somebody looks, or when somebody does."""
+        if self._is_in_sight and self._is_to_play:
+            self._is_to_play = False
+            self._panel.play()
+
+    def _fail(self, number: int, fail: Callable[[Problem], object], problem: Problem) -> None:
         if number == self._reading:
             fail(problem)
 

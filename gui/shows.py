@@ -13,7 +13,6 @@ from gui.background import Background
 from gui.comparisons import Comparisons
 from gui.experiments import Experiments
 from gui.export_work import Order
-from gui.motion import set_reduced_motion
 from gui.panels.compare_column import ComparisonColumn
 from gui.panels.runs import RunsPanel
 from gui.panels.show import ShowPanel
@@ -120,7 +119,7 @@ class Shows(QObject):
 
     def set_frame_ms(self, frame_ms: int | None) -> None:
         """How often a race may be painted beside a run that is measured; None for as smoothly as it goes."""
-        self._panel.race.clock.set_frame_ms(frame_ms)
+        self._panel.set_frame_ms(frame_ms)
 
     def stop(self) -> None:
         """Waits for what is being read; the window closes."""
@@ -153,6 +152,7 @@ class Shows(QObject):
         show_me.busy.connect(self._ask)
         self.showing.shown.connect(self._take_keys)
         show_me.given_up.connect(self.showing.open)
+        show_me.refused.connect(self.showing.refuse)
         show_me.measured.connect(lambda ids: self.showing.show_comparison(ids, ids[0], ids[-1]))
 
     def _take_keys(self) -> None:
@@ -166,6 +166,8 @@ class Shows(QObject):
         self._take_keys()
 
     def _ask(self, what_goes_on: str) -> None:
+        # nobody sees a question that the full screen hides
+        self.presenting.leave()
         self._notice.tell(
             what_goes_on,
             _ITSELF,
@@ -185,13 +187,8 @@ class Shows(QObject):
         raced = self.showing.raced
         if raced is not None:
             choice, race = raced.choice, raced.race
+            # a file dialog is nothing to present, and how the writing went is told in the window
+            self.presenting.leave()
             self._comparisons.exporting.ask(
                 form, Order(choice.run_ids, race.full.side.id, race.mixed.side.id)
             )
-
-
-def restore_motion(choice: object) -> None:
-    """Takes back the choice of less motion. Raises ValueError for anything else."""
-    if choice is not None and not isinstance(choice, bool):
-        raise ValueError(choice)
-    set_reduced_motion(choice)

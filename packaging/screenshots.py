@@ -57,7 +57,20 @@ def take(application: QApplication, window: MainWindow, folder: Path, steps: int
     # the comparison is read in a thread
     run_until(window.compare.table.isVisible)
     grab(application, window, folder, "compare")
+    show_race(application, window, folder)
     find_limit(application, window, folder)
+
+
+def show_race(application: QApplication, window: MainWindow, folder: Path) -> None:
+    """The race of the two runs, at the moment at which the faster one is through."""
+    window.show_workspace("show")
+    run_until(lambda: window.show_panel.page == "race")
+    clock = window.show_panel.race.clock
+    clock.pause()
+    raced = window.shows.showing.raced
+    assert raced is not None  # it is on the page
+    clock.seek(raced.race.decided)
+    grab(application, window, folder, "show")
 
 
 def find_limit(application: QApplication, window: MainWindow, folder: Path) -> None:

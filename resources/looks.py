@@ -33,7 +33,7 @@ class PrecisionLook:
 
 @dataclass(frozen=True)
 class Palette:
-    """All colours of one theme as "#RRGGBB", by their token's name."""
+    """All colours of one theme as "#RRGGBB", by their token's name; `unlit` is a race's block to come."""
 
     name: str
     bg0: str
@@ -48,6 +48,7 @@ class Palette:
     grid: str
     hatch: str
     shade: str
+    unlit: str
     text: str
     text2: str
     text3: str
@@ -105,6 +106,7 @@ DARK = Palette(
     grid="#20252B",
     hatch="#2A3038",
     shade="#1D2127",
+    unlit="#1F242B",
     text="#E9EBEE",
     text2="#A7AEB8",
     text3="#8A929E",
@@ -137,6 +139,7 @@ LIGHT = Palette(
     grid="#ECEEF1",
     hatch="#DFE3E8",
     shade="#F1F3F5",
+    unlit="#D9DEE4",
     text="#15181C",
     text2="#4B535E",
     text3="#666E7A",

@@ -174,7 +174,7 @@ def rounded(
 
 def text_width(text: str, size: float, weight: int = 400) -> float:
     """How wide the text is in the program's font, in pixels."""
-    return float(_font(weight).getlength(text)) * size / _MEASURED_AT
+    return _length(text, weight) * size / _MEASURED_AT
 
 
 def shortened(text: str, room: float, size: float, weight: int = 400) -> str:
@@ -207,7 +207,25 @@ def wrapped(text: str, room: float, size: float, weight: int = 400, most: int = 
     return tuple(shortened(line, room, size, weight) for line in lines)
 
 
+def wrapped_evenly(text: str, room: float, size: float, weight: int = 400, most: int = 2) -> tuple[str, ...]:
+    """The same in as few lines, as alike as they can be: no word is left alone on the last."""
+    lines = wrapped(text, room, size, weight, most)
+    for part in range(_PARTS - 1, 3 * _PARTS // 4, -1):
+        narrower = wrapped(text, room * part / _PARTS, size, weight, most)
+        if len(narrower) > len(lines) or narrower[-1].endswith("…"):
+            break
+        lines = narrower
+    return lines
+
+
+_PARTS = 40
 _MEASURED_AT = 64
+
+
+# an animation asks for the same few words at each of its frames
+@lru_cache(maxsize=4096)
+def _length(text: str, weight: int) -> float:
+    return float(_font(weight).getlength(text))
 
 
 @lru_cache(maxsize=8)

@@ -8,7 +8,7 @@ from importlib import resources
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image, ImageColor, ImageDraw, ImageFont
+from PIL import Image, ImageDraw, ImageFont, ImageOps
 
 from engine.exports.drawing import (
     Anchor,
@@ -22,16 +22,19 @@ from engine.exports.drawing import (
     Words,
     colour,
     font_file,
+    text_width,
 )
 from engine.exports.printable import printable
 from engine.exports.race_blocks import UNLIT, Blocks
+from engine.shades import shades
 from resources.looks import Palette
 
 _FINER = 4
 """Shapes are drawn so many times as large, for smooth edges."""
 
 _EDGE = 1.5
-_ANCHORS: dict[Anchor, str] = {"start": "ls", "middle": "ms", "end": "rs"}
+_BEFORE: dict[Anchor, float] = {"start": 0.0, "middle": 0.5, "end": 1.0}
+"""How much of a text is before its place."""
 
 
 class Painter:
@@ -57,15 +60,17 @@ class Painter:
 
     def paint_blocks(self, blocks: Blocks, first: int = 0, last: int | None = None) -> None:
         """Puts the blocks from number `first` to before `last` on the bitmap, lit or not."""
-        side = max(1, round(blocks.grid.side * self._scale))
-        mask = _rounded_mask(side, max(1, round(blocks.radius * self._scale)))
-        unlit = Image.new("RGB", (side, side), colour(self._palette, UNLIT))
-        shades = _shades(blocks.ink, self._palette)
+        sides = blocks.grid.block_width, blocks.grid.block_height
+        width, height = (max(1, round(side * self._scale)) for side in sides)
+        mask = _rounded_mask(width, height, max(1, round(blocks.radius * self._scale)))
+        unlit = Image.new("RGB", (width, height), colour(self._palette, UNLIT))
+        ends = (colour(self._palette, f"{blocks.ink}-{end}") for end in ("low", "high"))
+        table = shades(*ends)
         for number in range(first, blocks.grid.count if last is None else last):
             x, y = blocks.corner(number)
             place = (round(x * self._scale), round(y * self._scale))
             is_lit = number < blocks.lit
-            picture = _tinted(blocks.tile(number), shades, side) if is_lit else unlit
+            picture = _tinted(blocks.tile(number), table, (width, height)) if is_lit else unlit
             self.image.paste(picture, place, mask)
 
     def _paint(self, shape: Shape) -> None:
@@ -86,10 +91,15 @@ class Painter:
 
     def _write(self, words: Words, ink: str) -> None:
         font = _font(words.weight, max(1, round(words.size * self._scale)))
-        place = (words.x * self._scale, words.y * self._scale)
-        ImageDraw.Draw(self.image).text(
-            place, printable(words.text), fill=ink, font=font, anchor=_ANCHORS[words.anchor]
-        )
+        text = printable(words.text)
+        share = _BEFORE[words.anchor]
+        begin = words.x - (share * text_width(text, words.size, words.weight) if share else 0.0)
+        draw = ImageDraw.Draw(self.image)
+        # by itself each letter would take whole pixels, and a long line grow out of its room
+        for letter, before in zip(text, _begins(text, words.weight), strict=True):
+            if letter != " ":
+                place = ((begin + before * words.size) * self._scale, words.y * self._scale)
+                draw.text(place, letter, fill=ink, font=font, anchor="ls")
 
     def _fill(self, shape: Fill | Dot, ink: str) -> None:
         outline = _circle(shape) if isinstance(shape, Dot) else shape.points
@@ -156,28 +166,25 @@ def _thick(piece: tuple[Point, Point], width: float) -> tuple[Point, ...]:
     )
 
 
-def _shades(ink: str, palette: Palette) -> NDArray[np.uint8]:
-    """What each of 256 greys becomes in a precision's shades."""
-    low, high = (
-        np.array(ImageColor.getrgb(colour(palette, f"{ink}-{end}")), float) for end in ("low", "high")
-    )
-    share = np.linspace(0, 1, 256)[:, None]
-    return np.asarray((low + share * (high - low)).round(), np.uint8)
+@lru_cache(maxsize=256)
+def _begins(text: str, weight: int) -> tuple[float, ...]:
+    """Where each letter begins, in sizes of type."""
+    return tuple(text_width(text[:count], 1.0, weight) for count in range(len(text)))
 
 
-def _tinted(tile: NDArray[np.uint8], shades: NDArray[np.uint8], side: int) -> Image.Image:
+def _tinted(tile: NDArray[np.uint8], table: NDArray[np.uint8], size: tuple[int, int]) -> Image.Image:
     grey = Image.fromarray(tile)
-    if grey.size != (side, side):
+    if grey.size != size:
         # a smaller picture of a larger one keeps its edges; of a smaller one it is smooth
-        grey = grey.resize((side, side), Image.Resampling.LANCZOS)
-    return Image.fromarray(shades[np.asarray(grey)])
+        grey = ImageOps.fit(grey, size, Image.Resampling.LANCZOS)
+    return Image.fromarray(table[np.asarray(grey)])
 
 
 @lru_cache(maxsize=16)
-def _rounded_mask(side: int, radius: int) -> Image.Image:
-    mask = Image.new("L", (side * _FINER, side * _FINER))
-    edge = side * _FINER - 1
-    ImageDraw.Draw(mask).rounded_rectangle((0, 0, edge, edge), radius * _FINER, fill=255)
+def _rounded_mask(width: int, height: int, radius: int) -> Image.Image:
+    mask = Image.new("L", (width * _FINER, height * _FINER))
+    edges = (0, 0, width * _FINER - 1, height * _FINER - 1)
+    ImageDraw.Draw(mask).rounded_rectangle(edges, radius * _FINER, fill=255)
     return mask.reduce(_FINER)
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from PIL import Image
 
 from engine.exports.content import Content
+from engine.exports.gif import MOST_COLORS, GifWriter
 from engine.exports.paint import Painter
 from engine.exports.race_card import Card
 from engine.exports.race_still import card_of, paint_card
@@ -22,8 +23,6 @@ FRAME_MS = 70
 
 FIRST_MS, LAST_MS = 900, 3_500
 GIF_SCALE = 0.75
-_COLORS = 255
-"""Of a GIF: one is left for what stays as it was."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,13 +49,12 @@ def write_webp(content: Content, path: Path, *, palette: Palette = DARK, side_id
 def write_gif(content: Content, path: Path, *, palette: Palette = DARK, side_id: str | None = None) -> None:
     """Writes the race as animated GIF, 960 by 540. Raises ProblemError where the runs have no race."""
     card = card_of(content, side_id)
-    colors = _gif_colors(card, palette)
-    images, durations = [], []
-    for frame in frames(card, palette, GIF_SCALE):
-        images.append(frame.image.quantize(palette=colors, dither=Image.Dither.NONE))
-        durations.append(frame.duration_ms)
-    first, *others = images
-    first.save(path, "GIF", save_all=True, append_images=others, duration=durations, loop=0, optimize=True)
+    size = (round(card.sizes.width * GIF_SCALE), round(card.height * GIF_SCALE))
+    with path.open("wb") as file:
+        writer = GifWriter(file, size, _gif_colors(card, palette))
+        for frame in frames(card, palette, GIF_SCALE):
+            writer.add(frame.image, frame.duration_ms)
+        writer.close()
 
 
 def frames(card: Card, palette: Palette, scale: float) -> Iterator[Frame]:
@@ -130,4 +128,4 @@ def _gif_colors(card: Card, palette: Palette) -> Image.Image:
     sample = Image.new("RGB", (width, 2 * height))
     for place, image in enumerate(both):
         sample.paste(image, (0, place * height))
-    return sample.quantize(_COLORS, method=Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)
+    return sample.quantize(MOST_COLORS, method=Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -10,61 +9,56 @@ from numpy.typing import NDArray
 
 from engine.exports.drawing import Point
 
-UNLIT = "line"
-_FILLED, _ROUND = 23 / 26, 3 / 23
-"""Of the way from one block to the next, and of a block's side."""
+UNLIT = "unlit"
+_GAP, _ROUND = 3 / 26, 3 / 23
+"""Of the way from one block to the next, and of a block's shorter side."""
+
+_MOST_STRETCH = 1.5
+"""How much longer one side of a block may be than the other so that the lane is filled."""
 
 
 @dataclass(frozen=True)
 class Grid:
-    """Where blocks stand: column after column, each from the top. `pitch` is from one block to the next."""
+    """Where blocks stand: column after column, each from the top.
+
+    `across` and `down` are from one block to the next, of which `gap` is empty.
+    """
 
     count: int
     columns: int
     rows: int
-    pitch: float
+    across: float
+    down: float
+    gap: float
 
     @property
-    def side(self) -> float:
-        """How wide and high a block is."""
-        return self.pitch * _FILLED
+    def block_width(self) -> float:
+        return self.across - self.gap
+
+    @property
+    def block_height(self) -> float:
+        return self.down - self.gap
 
     @property
     def width(self) -> float:
-        return self.columns * self.pitch - self._gap
+        return self.columns * self.across - self.gap
 
     @property
     def height(self) -> float:
-        return self.rows * self.pitch - self._gap
-
-    @property
-    def _gap(self) -> float:
-        return self.pitch * (1 - _FILLED)
+        return self.rows * self.down - self.gap
 
 
 def grid_for(count: int, width: float, height: float) -> Grid:
-    """The grid whose blocks are the largest of those that take the whole width."""
+    """The grid whose blocks are the largest that fit, stretched until they fill the room."""
 
-    def with_rows(rows: int) -> Grid:
-        columns = -(-count // rows)
-        pitch = min(width / (columns - 1 + _FILLED), height / (rows - 1 + _FILLED))
-        return Grid(count, columns, rows, pitch)
+    def pitch(rows: int) -> float:
+        return min(width / (-(-count // rows) - _GAP), height / (rows - _GAP))
 
-    grids = [with_rows(rows) for rows in range(1, max(2, count))]
-    return max(grids, key=lambda one: (min(one.width / width, 0.98), one.pitch))
-
-
-def brightened(tiles: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """The tiles with one gamma for all that brings dark pictures up: a lit block is to be seen as lit."""
-    mean = float(tiles.mean()) / 255
-    if not 0 < mean < 1:
-        return tiles
-    gamma = min(max(math.log(_MIDDLE) / math.log(mean), _GAMMAS[0]), _GAMMAS[1])
-    table = (255 * (np.arange(256) / 255) ** gamma).round().astype(np.uint8)
-    return np.asarray(table[tiles], np.uint8)
-
-
-_MIDDLE, _GAMMAS = 0.45, (0.45, 1.4)
+    rows = max(range(1, count + 1), key=pitch)
+    columns, gap = -(-count // rows), _GAP * pitch(rows)
+    most = _MOST_STRETCH * (pitch(rows) - gap) + gap
+    across, down = min((width + gap) / columns, most), min((height + gap) / rows, most)
+    return Grid(count, columns, rows, across, down, gap)
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,12 +77,12 @@ class Blocks:
 
     @property
     def radius(self) -> float:
-        return self.grid.side * _ROUND
+        return min(self.grid.block_width, self.grid.block_height) * _ROUND
 
     def corner(self, number: int) -> Point:
         """The top left of a block."""
         column, row = divmod(number, self.grid.rows)
-        return self.x + column * self.grid.pitch, self.y + row * self.grid.pitch
+        return self.x + column * self.grid.across, self.y + row * self.grid.down
 
     def tile(self, number: int) -> NDArray[np.uint8]:
         """The picture of a block; where there are fewer pictures than blocks they come again."""

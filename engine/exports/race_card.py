@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.exports.drawing import Drawing, Shape, Words, shortened, text_width, wrapped
+from engine.exports.drawing import Drawing, Shape, Words, shortened, text_width, wrapped, wrapped_evenly
 from engine.exports.race_blocks import Blocks, grid_for
-from engine.exports.race_parts import WHICH, Part, lane_heading, ratio, still
+from engine.exports.race_parts import Part, lane_heading, ratio, still
 from engine.exports.race_sizes import CARD, Sizes
 from engine.exports.race_tanks import bars, tanks
 from engine.records import race_words
-from engine.records.race import Moment, Race, Which
+from engine.records.race import LANES, Moment, Race, Which
 
 _MOST_DOUBTS = 2
 
@@ -54,7 +54,8 @@ class Card:
 
 def race_card(race: Race, tiles: NDArray[np.uint8], facts: Sequence[str]) -> Card:
     """The card that stands alone, 1,280 by 720: with title, doubts, and `facts` in lines at its foot."""
-    sizes = CARD
+    has_memory = any(peak is not None for peak in race.peaks_mib)
+    sizes = CARD if has_memory else replace(CARD, panel=0)
     foot = _foot(race, facts, sizes)
     head = _head(race, sizes)
     floor = foot.bottom - 18
@@ -62,14 +63,11 @@ def race_card(race: Race, tiles: NDArray[np.uint8], facts: Sequence[str]) -> Car
     mixed_height = full.bottom - head.bottom
     mixed, mixed_blocks = _lane(race, "mixed", tiles, sizes, floor - mixed_height)
     between = floor - mixed_height - full.bottom
-    parts = (
-        head,
-        full,
-        ratio(race, sizes, sizes.margin, full.bottom, between),
-        mixed,
-        tanks(race, sizes, sizes.margin + sizes.lanes + sizes.gap, sizes.margin, floor - sizes.margin),
-        foot,
-    )
+    number = ratio(race, sizes, sizes.margin, full.bottom, between)
+    parts: tuple[Part, ...] = (head, full, number, mixed, foot)
+    if has_memory:
+        left = sizes.margin + sizes.lanes + sizes.gap
+        parts += (tanks(race, sizes, left, sizes.margin, floor - sizes.margin),)
     return Card(race, sizes, "bg0", sizes.height, parts, (full_blocks, mixed_blocks))
 
 
@@ -104,7 +102,7 @@ def _head(race: Race, sizes: Sizes) -> Part:
     text = shortened(title, sizes.lanes + 1, size, 600)
     shapes: list[Shape] = [Words(sizes.margin, top, text, "text", size, 600)]
     down = top + 0.5 * sizes.sentence
-    for line in wrapped(race_words.sentence(race), sizes.lanes, sizes.sentence, most=3):
+    for line in wrapped_evenly(race_words.sentence(race), sizes.lanes, sizes.sentence, most=3):
         down += 1.4 * sizes.sentence
         shapes.append(Words(sizes.margin, down, line, "text2", sizes.sentence))
     return still(tuple(shapes), down + 2.0 * sizes.sentence)
@@ -155,7 +153,7 @@ def _description(race: Race, moment: Moment) -> str:
     lanes = [
         f"{race_words.lane_name(race, which)}, {race_words.lane_detail(race, which)}:"
         f" {round(moment.lane(which).samples):,} {race_words.counter_words(race, which, moment)}"
-        for which in WHICH
+        for which in LANES
     ]
     number = race_words.counted_text(race, moment)
     told = f"{number} times " if number else ""

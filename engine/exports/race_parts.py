@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from engine.exports.drawing import Shape, Words, shortened, text_width, wrapped
+from engine.exports.drawing import Shape, Words, shortened, text_width, wrapped_evenly
 from engine.exports.race_sizes import Sizes
 from engine.exports.side_looks import side_looks
 from engine.records import race_words
-from engine.records.race import Moment, Race, Which
+from engine.records.race import LANES, Moment, Race, Which
 
 _TIMES = "\N{MULTIPLICATION SIGN}"
 _MARK = 0.66
@@ -79,7 +79,7 @@ def lane_heading(race: Race, which: Which, sizes: Sizes, x: float, top: float) -
 
 def heading_rows(race: Race, sizes: Sizes) -> int:
     """How many rows the headings take: the same for both lanes."""
-    return max(_rows(race, which, sizes) for which in WHICH)
+    return max(_rows(race, which, sizes) for which in LANES)
 
 
 def _rows(race: Race, which: Which, sizes: Sizes) -> int:
@@ -88,9 +88,6 @@ def _rows(race: Race, which: Which, sizes: Sizes) -> int:
     detail = text_width(race_words.lane_detail(race, which), sizes.detail)
     needed = 1.7 * sizes.name + name + detail + 24 + counter
     return 1 if needed <= sizes.lanes else 2
-
-
-WHICH: tuple[Which, ...] = ("full", "mixed")
 
 
 def _count(moment: Moment, which: Which) -> str:
@@ -162,7 +159,9 @@ class _Number:
             shapes.append(Words(right, baseline, letter, "text", self.size, 700))
             right += text_width(letter, self.size, 700) - _TIGHTER * self.size
         right += _BEFORE_TIMES * self.size
-        return *shapes, Words(right, baseline, _TIMES, "text", _TIMES_SIZE * self.size, 600)
+        # its middle is the figures' own
+        raised = baseline - _RAISED * self.size
+        return *shapes, Words(right, raised, _TIMES, "text", _TIMES_SIZE * self.size, 600)
 
 
 def _widest(texts: list[str]) -> float:
@@ -170,7 +169,7 @@ def _widest(texts: list[str]) -> float:
     return max((_number_width(text, 1.0) for text in texts), default=0.0)
 
 
-_TIGHTER, _BEFORE_TIMES, _TIMES_SIZE = 0.04, -0.01, 0.8
+_TIGHTER, _BEFORE_TIMES, _TIMES_SIZE, _RAISED = 0.04, 0.02, 0.8, 0.09
 
 
 def _number_width(text: str, size: float) -> float:
@@ -202,9 +201,11 @@ class _Caption:
         return tuple(shown)
 
     def _lines(self, moment: Moment) -> tuple[str, ...]:
-        return wrapped(race_words.caption(self._race, moment)[1], self._room, self._sizes.caption, most=3)
+        return wrapped_evenly(
+            race_words.caption(self._race, moment)[1], self._room, self._sizes.caption, most=3
+        )
 
     def _sure(self) -> tuple[str, ...]:
         # without a ratio the caption says why
         words = "" if self._race.ratio is None else race_words.certainty(self._race)
-        return wrapped(words, self._room, self._sizes.small, most=3) if words else ()
+        return wrapped_evenly(words, self._room, self._sizes.small, most=3) if words else ()

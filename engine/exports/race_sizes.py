@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
@@ -69,33 +69,5 @@ WIDE = Sizes(
     caption=23,
     small=13,
 )
-MEDIUM = Sizes(
-    width=600,
-    height=0,
-    margin=0,
-    gap=20,
-    panel=0,
-    lane=78,
-    number=96,
-    title=0,
-    sentence=0,
-    name=18,
-    detail=13,
-    caption=21,
-    small=13,
-)
-NARROW = Sizes(
-    width=372,
-    height=0,
-    margin=0,
-    gap=20,
-    panel=0,
-    lane=80,
-    number=84,
-    title=0,
-    sentence=0,
-    name=17,
-    detail=13,
-    caption=19,
-    small=13,
-)
+MEDIUM = replace(WIDE, width=600, gap=20, panel=0, lane=78, number=96, name=18, caption=21)
+NARROW = replace(MEDIUM, width=372, lane=80, number=84, name=17, caption=19)

@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.exports.content import Content
-from engine.exports.race_blocks import brightened
 from engine.exports.report import Report, report_of
 from engine.exports.sheet import machine_line
 from engine.patterns import patterns
 from engine.problem import ProblemError
 from engine.records.race import MOST_BLOCKS, Race, race_of
 from engine.records.record import RunRecord
+from engine.shades import brightened
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,11 +7,12 @@ import io
 from collections.abc import Callable, Mapping
 
 import numpy as np
-from PIL import Image
+from PIL import Image, ImageOps
 
 from engine.exports.race_blocks import UNLIT, Blocks
 from engine.exports.race_card import Card
 from engine.exports.svg import svg
+from engine.records.race import LANES
 
 _FINER = 1.5
 """Pixels of the pictures for each of the drawing's."""
@@ -28,7 +29,7 @@ def card_svg(
 ) -> str:
     """The card as the faster run finishes; `name` begins its ids, which a page has once."""
     moment = card.race.at(card.race.decided)
-    both = zip(("full", "mixed"), card.blocks(moment), strict=True)
+    both = zip(LANES, card.blocks(moment), strict=True)
     inside = [_blocks(blocks, colour, f"{name}-{which}") for which, blocks in both]
     return svg(card.drawing(moment), colour, attributes, told, inside="\n".join(inside), keeps_widths=True)
 
@@ -39,7 +40,7 @@ def _blocks(blocks: Blocks, colour: Callable[[str], str], name: str) -> str:
     if not lit:
         return shown
     picture = base64.b64encode(mosaic(blocks)).decode()
-    width, height = blocks.grid.columns * blocks.grid.pitch, blocks.grid.rows * blocks.grid.pitch
+    width, height = blocks.grid.columns * blocks.grid.across, blocks.grid.rows * blocks.grid.down
     place = f'x="{blocks.x:.1f}" y="{blocks.y:.1f}" width="{width:.1f}" height="{height:.1f}"'
     return (
         f'{shown}<mask id="{name}" maskUnits="userSpaceOnUse" {place}><image {place}'
@@ -51,11 +52,12 @@ def _blocks(blocks: Blocks, colour: Callable[[str], str], name: str) -> str:
 
 def _squares(blocks: Blocks, first: int, last: int) -> str:
     """The outlines of blocks; only their corners are written in full."""
-    side, radius = blocks.grid.side, blocks.radius
-    straight = f"{side - 2 * radius:.1f}"
+    radius = blocks.radius
+    sides = blocks.grid.block_width, blocks.grid.block_height
+    across, down = (f"{side - 2 * radius:.1f}" for side in sides)
     r = f"{radius:.1f}"
-    turns = ((f"{r} {r}", f"v{straight}"), (f"-{r} {r}", f"h-{straight}"), (f"-{r} -{r}", f"v-{straight}"))
-    outline = f"h{straight}" + "".join(f"a{r} {r} 0 0 1 {corner}{line}" for corner, line in turns)
+    turns = ((f"{r} {r}", f"v{down}"), (f"-{r} {r}", f"h-{across}"), (f"-{r} -{r}", f"v-{down}"))
+    outline = f"h{across}" + "".join(f"a{r} {r} 0 0 1 {corner}{line}" for corner, line in turns)
     outline += f"a{r} {r} 0 0 1 {r} -{r}z"
     places = (blocks.corner(number) for number in range(first, last))
     return "".join(f"M{x + radius:.1f} {y:.1f}{outline}" for x, y in places)
@@ -63,12 +65,12 @@ def _squares(blocks: Blocks, first: int, last: int) -> str:
 
 def mosaic(blocks: Blocks) -> bytes:
     """The pictures of the lit blocks in their places, as a grey JPEG that covers the whole grid."""
-    cell = max(2, round(_FINER * blocks.grid.pitch))
-    grey = np.zeros((blocks.grid.rows * cell, blocks.grid.columns * cell), np.uint8)
+    wide, high = (max(2, round(_FINER * pitch)) for pitch in (blocks.grid.across, blocks.grid.down))
+    grey = np.zeros((blocks.grid.rows * high, blocks.grid.columns * wide), np.uint8)
     for number in range(blocks.lit):
         column, row = divmod(number, blocks.grid.rows)
-        tile = Image.fromarray(blocks.tile(number)).resize((cell, cell), Image.Resampling.BILINEAR)
-        grey[row * cell : (row + 1) * cell, column * cell : (column + 1) * cell] = np.asarray(tile)
+        tile = ImageOps.fit(Image.fromarray(blocks.tile(number)), (wide, high), Image.Resampling.BILINEAR)
+        grey[row * high : (row + 1) * high, column * wide : (column + 1) * wide] = np.asarray(tile)
     packed = io.BytesIO()
     Image.fromarray(grey).save(packed, "JPEG", quality=_QUALITY, optimize=True)
     return packed.getvalue()

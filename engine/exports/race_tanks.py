@@ -4,12 +4,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from engine.exports.drawing import Box, Shape, Stroke, Words, rounded, shortened, text_width, wrapped
-from engine.exports.race_parts import WHICH, Part, still
+from engine.exports.drawing import (
+    Box,
+    Shape,
+    Stroke,
+    Words,
+    rounded,
+    shortened,
+    text_width,
+    wrapped,
+    wrapped_evenly,
+)
+from engine.exports.race_parts import Part, still
 from engine.exports.race_sizes import Sizes
 from engine.exports.side_looks import SideLook, side_looks
 from engine.records import race_words
-from engine.records.race import Moment, Race, Which
+from engine.records.plain_numbers import memory_apart_text, memory_text
+from engine.records.race import LANES, Moment, Race, Which
+from engine.records.race_names import short_name
 
 _HATCH = 8.0
 _ROUND = 9.0
@@ -54,7 +66,7 @@ def tanks(race: Race, sizes: Sizes, x: float, top: float, height: float) -> Part
         Words(x + pad, top + pad + 0.9 * size, "Memory used", "text", size + 1, 600),
         Words(x + pad, top + pad + 2.4 * size, "at its highest point", "text2", sizes.detail - 1),
     ]
-    for which, tank in zip(WHICH, pair, strict=True):
+    for which, tank in zip(LANES, pair, strict=True):
         shapes.append(rounded(tank.x, tank.top, tank.width, tank.height, _ROUND, "bg2", "line2"))
         shapes += _name(race, which, tank, sizes)
     if words[0]:
@@ -67,7 +79,7 @@ def tanks(race: Race, sizes: Sizes, x: float, top: float, height: float) -> Part
         ]
 
     def moving(moment: Moment) -> tuple[Shape, ...]:
-        fill = _fill(race, moment)
+        fill = race.decided_fraction(moment.seconds)
         levels = tuple(shape for tank in pair for shape in _content(tank, fill, unknown, sizes))
         return (*_between(*pair, sizes), *levels) if fill == 1.0 else levels
 
@@ -90,35 +102,24 @@ def _pair(race: Race, sizes: Sizes, place: tuple[float, float, float, float]) ->
             peak,
             largest,
         )
-        for which, peak in zip(WHICH, race.peaks_mib, strict=True)
+        for which, peak in zip(LANES, race.peaks_mib, strict=True)
     )
     return full, mixed
 
 
-def _fill(race: Race, moment: Moment) -> float:
-    return min(1.0, moment.seconds / race.decided) if race.decided > 0 else 1.0
-
-
 def _name(race: Race, which: Which, tank: _Tank, sizes: Sizes) -> list[Shape]:
     size = sizes.detail - 1
-    text = _short_name(race, which)
+    text = short_name(race, which)
     width = text_width(text, size, 600)
     middle = tank.bottom + 1.54 * size
     if width > tank.width - 1.2 * size:
         # the lanes have the whole of a long name, beside the same mark
-        return list(tank.look.mark(tank.x + tank.width / 2, middle, 0.75 * size))
+        text = shortened(text, tank.width - 1.2 * size, size, 600)
+        width = text_width(text, size, 600)
     left = tank.x + (tank.width - 1.2 * size - width) / 2
     baseline = middle + 0.36 * size
     mark = tank.look.mark(left + 0.4 * size, middle, 0.75 * size)
     return [*mark, Words(left + 1.2 * size, baseline, text, "text", size, 600)]
-
-
-def _short_name(race: Race, which: Which) -> str:
-    """What tells the lane from the other one: of "FP16 AMP, fast" against "FP16 AMP, plain" it is "fast"."""
-    names = {one: race_words.lane_name(race, one).removesuffix(" precision") for one in WHICH}
-    heads = {name.partition(", ")[0] for name in names.values()}
-    _, _, rest = names[which].partition(", ")
-    return rest if rest and len(heads) == 1 else names[which]
 
 
 def _content(tank: _Tank, fill: float, unknown: str, sizes: Sizes) -> list[Shape]:
@@ -136,7 +137,7 @@ def _content(tank: _Tank, fill: float, unknown: str, sizes: Sizes) -> list[Shape
     if depth > 0:
         shapes.append(rounded(tank.x, level, tank.width, depth, _ROUND, tank.look.ink))
         shapes.append(Box(tank.x, level, tank.width, max(0.0, depth - _ROUND), tank.look.ink))
-    text = race_words.memory_text(fill * tank.peak_mib)
+    text = memory_text(fill * tank.peak_mib)
     size = _fitted(text, sizes.detail + 1, tank.width - 10)
     plate = rounded(tank.x + 1.5, level - 2.1 * size, tank.width - 3, 1.8 * size, 5, "bg2")
     middle = tank.x + tank.width / 2
@@ -145,25 +146,26 @@ def _content(tank: _Tank, fill: float, unknown: str, sizes: Sizes) -> list[Shape
 
 
 def _between(full: _Tank, mixed: _Tank, sizes: Sizes) -> list[Shape]:
-    """How far apart the levels are; what mixed precision leaves free is hatched."""
+    """How far apart the levels are; what the tank that needs less leaves free is hatched."""
     if full.peak_mib is None or mixed.peak_mib is None:
         return []
-    level = full.level()
-    shapes: list[Shape] = []
-    free = mixed.level() - level
-    if free > 2:
-        shapes += _hatch(mixed.x + 1, level, mixed.width - 2, free)
-    line = Stroke(((full.x + full.width, level), (mixed.x + mixed.width, level)), "text2", 1.0, (4.0, 3.0))
-    shapes.append(line)
+    higher, lower = sorted((full, mixed), key=_Tank.level)
+    level = higher.level()
+    free = lower.level() - level
+    if free < 1:
+        return []
+    shapes = _hatch(lower.x + 1, level, lower.width - 2, free)
+    ends = (higher.x + higher.width, lower.x + lower.width) if lower is mixed else (lower.x, higher.x)
+    shapes.append(Stroke(((ends[0], level), (ends[1], level)), "text2", 1.0, (4.0, 3.0)))
     size = sizes.detail
     above_label = free - 2.3 * size
     if above_label > 3.6 * size:
-        shapes += _plate(mixed, level + above_label / 2, full.peak_mib - mixed.peak_mib, sizes)
+        apart = memory_apart_text(full.peak_mib, mixed.peak_mib)
+        shapes += _plate(lower, level + above_label / 2, apart, sizes)
     return shapes
 
 
-def _plate(tank: _Tank, middle: float, free_mib: float, sizes: Sizes) -> list[Shape]:
-    text = race_words.memory_text(free_mib)
+def _plate(tank: _Tank, middle: float, text: str, sizes: Sizes) -> list[Shape]:
     size, small = _fitted(text, sizes.detail, tank.width - 20), sizes.detail - 3
     centre = tank.x + tank.width / 2
     return [
@@ -193,7 +195,7 @@ def _memory_lines(race: Race, sizes: Sizes, room: float) -> tuple[str, tuple[str
     strong, plain = race_words.memory_words(race)
     return (
         shortened(strong, room, sizes.detail + 1, 600) if strong else "",
-        wrapped(plain, room, sizes.detail - 1, most=3) if plain else (),
+        wrapped_evenly(plain, room, sizes.detail - 1, most=3) if plain else (),
     )
 
 
@@ -201,13 +203,13 @@ def bars(race: Race, sizes: Sizes, x: float, top: float) -> Part:
     """The same on a narrow page: a bar for each run with its peak, and the words."""
     size, looks = sizes.detail, side_looks((race.full.side, race.mixed.side))
     largest = max((peak for peak in race.peaks_mib if peak), default=1.0)
-    texts = ["not measured" if peak is None else race_words.memory_text(peak) for peak in race.peaks_mib]
+    texts = ["not measured" if peak is None else memory_text(peak) for peak in race.peaks_mib]
     beside = max(text_width(text, size, 600) for text in texts) + 12
     baseline = top + 1.2 * size
     shapes: list[Shape] = [Words(x, baseline, "Memory used at its highest point", "text", size, 600)]
     strong, plain = race_words.memory_words(race)
     down = baseline + 0.8 * size
-    for which, peak, text in zip(WHICH, race.peaks_mib, texts, strict=True):
+    for which, peak, text in zip(LANES, race.peaks_mib, texts, strict=True):
         look = looks[race.lane(which).side.id]
         width = (sizes.lanes - 1.4 * size - beside) * (peak or 0.0) / largest
         shapes += look.mark(x + 0.4 * size, down + 0.7 * size, 0.75 * size)

@@ -21,8 +21,9 @@ from engine.records.sides import Side
 class Lane:
     """The counted steps of one run: `seconds[i]` is when the i-th ended, `samples[i]` what was trained then.
 
-    The clock counts training after warm-up only: no validation and no pause. A lane may begin later in its
-    run (`typical_part`). `stopped` is "", or why it ends before the race does, as the end of a sentence on
+    The clock counts training after warm-up only: no validation and no pause. An epoch's last batch, which may
+    be smaller, stands there as a whole one that took as much longer. A lane may begin later in its run
+    (`typical_part`). `stopped` is "", or why it ends before the race does, as the end of a sentence on
     the run: "ran out of memory".
     """
 

@@ -46,8 +46,11 @@ def put(connection: sqlite3.Connection, run_id: str, sheet: ContactSheet) -> Non
     """Makes the sheet that of a run, in place of the one that it may have."""
     row = connection.execute("SELECT pictures FROM runs WHERE id = ?", (run_id,)).fetchone()
     key = sheet.key
+    # a sheet that was damaged is mended by the next run that has it
     connection.execute(
-        "INSERT OR IGNORE INTO pictures (hash, side, count, jpeg) VALUES (?, ?, ?, ?)",
+        "INSERT INTO pictures (hash, side, count, jpeg) VALUES (?, ?, ?, ?) ON CONFLICT (hash) DO UPDATE"
+        " SET side = excluded.side, count = excluded.count, jpeg = excluded.jpeg"
+        " WHERE (side, count, jpeg) IS NOT (excluded.side, excluded.count, excluded.jpeg)",
         (key, sheet.side, sheet.count, sheet.jpeg),
     )
     connection.execute("UPDATE runs SET pictures = ? WHERE id = ?", (key, run_id))

@@ -63,6 +63,15 @@ def memory_text(mib: float) -> str:
     return f"{mib:,.0f} MiB" if mib >= 10 or mib == 0 else f"{mib:.1f} MiB"
 
 
+def memory_apart_text(one_mib: float, other_mib: float) -> str:
+    """How far two amounts are apart, as the difference of what is shown of them; "" where that is nothing."""
+    if min(round(one_mib), round(other_mib)) >= _MIB_PER_GIB:
+        apart_gib = abs(round(one_mib / _MIB_PER_GIB, 1) - round(other_mib / _MIB_PER_GIB, 1))
+        return f"{apart_gib:,.1f} GiB" if apart_gib >= 0.05 else ""
+    apart = abs(one_mib - other_mib)
+    return memory_text(apart) if apart >= 0.5 else ""
+
+
 _SPANS = ((1.0, "second", "s"), (60.0, "minute", "min"), (3_600.0, "hour", "h"), (86_400.0, "day", "days"))
 
 

@@ -19,9 +19,20 @@ from engine.records.sides import Side
 from engine.records.stretch import LONGEST_SECONDS, MOST_BLOCKS, lapse_of, stretch_of
 from engine.steadiness import Interval
 
-__all__ = ["LONGEST_SECONDS", "MOST_BLOCKS", "Lane", "LaneMoment", "Moment", "Race", "Which", "race_of"]
+__all__ = [
+    "LANES",
+    "LONGEST_SECONDS",
+    "MOST_BLOCKS",
+    "Lane",
+    "LaneMoment",
+    "Moment",
+    "Race",
+    "Which",
+    "race_of",
+]
 
 Which = Literal["full", "mixed"]
+LANES: tuple[Which, Which] = ("full", "mixed")
 Unit = Literal["images", "sequences", "samples"]
 LaneState = Literal["waiting", "running", "finished", "stopped"]
 
@@ -38,7 +49,7 @@ class LaneMoment:
 
 @dataclass(frozen=True)
 class Moment:
-    """The race at `seconds` of its clock; `number` is what counts up to the ratio, None without one."""
+    """The race at `seconds` of its clock; `number` goes from 1 to the ratio, None without one."""
 
     seconds: float
     full: LaneMoment
@@ -111,6 +122,10 @@ class Race:
             is_over=now >= self.seconds,
         )
 
+    def decided_fraction(self, seconds: float) -> float:
+        """How much of the time until it is decided has passed, 0 to 1: so far its memory is shown."""
+        return min(max(seconds / self.decided, 0.0), 1.0) if self.decided > 0 else 1.0
+
     def _lane_at(self, lane: Lane, seconds: float) -> LaneMoment:
         samples = min(lane.samples_at(seconds), float(self.samples))
         state: LaneState = "waiting" if seconds <= 0 else "running"
@@ -126,7 +141,8 @@ class Race:
         whole = self.mixed.samples_at(self.decided)
         # a lane that is very much slower has not ended a step by then
         part = self.mixed.samples_at(seconds) / whole if whole else seconds / self.decided
-        return self.ratio * part
+        # from an even start: half of the ratio halfway would look like a loss
+        return 1.0 + (self.ratio - 1.0) * part
 
 
 _TYPICAL = 0.1
@@ -161,7 +177,7 @@ def race_of(comparison: Comparison, curves: Mapping[str, Columns], side_id: str 
         repeats=(_known(base_cells[SPEED.name]), _known(speed)),
         memory_ratio=_sound(cells[PEAK_MEMORY.name].ratio),
         peaks_mib=_peaks_mib(comparison, full.side, mixed.side),
-        accuracy=_accuracy(cells[ACCURACY.name]),
+        accuracy=_accuracy(cells[ACCURACY.name], full.side, mixed.side),
         doubts=report.doubts,
         report=report,
         reason=report.verdict.reason,
@@ -215,16 +231,29 @@ _CLOSE_POINTS = 1.0
 """Accuracies less apart than so many percentage points are about the same, even from one run each."""
 
 
-def _accuracy(cell: Cell) -> str:
-    if cell.difference is None or not math.isfinite(cell.difference):
+def _accuracy(cell: Cell, full: Side, mixed: Side) -> str:
+    if cell.difference is None or not math.isfinite(cell.difference) or not _learned_alike(full, mixed):
         return ""
+    is_close = abs(cell.difference) < _CLOSE_POINTS
+    if is_close:
+        return "same accuracy" if cell.within_spread else "about the same accuracy"
     if cell.within_spread:
-        return "same accuracy"
-    if abs(cell.difference) < _CLOSE_POINTS:
-        return "about the same accuracy"
+        return "accuracy no further apart than repeats are"
     if cell.within_spread is None:
         return ""
     return "higher accuracy" if cell.difference > 0 else "lower accuracy"
+
+
+_AS_LONG = 0.9
+
+
+def _learned_alike(full: Side, mixed: Side) -> bool:
+    """Whether an accuracy is the precision's doing: all trained as long, and none went wrong on the way."""
+    told = [(run, run.summary) for run in (*full.runs, *mixed.runs) if ACCURACY.value(run) is not None]
+    if any(summary is not None and summary.first_nan_step is not None for _, summary in told):
+        return False
+    trained = [run.experiment.step_samples * summary.steps for run, summary in told if summary is not None]
+    return min(trained, default=0) >= _AS_LONG * max(trained, default=0)
 
 
 def _unit(*runs: RunRecord) -> Unit:

@@ -8,7 +8,7 @@ from typing import Literal
 from engine.records.figures import SPEED
 from engine.records.likeness import is_alike
 from engine.records.plain_numbers import number_text
-from engine.records.race import Race, Which
+from engine.records.race import LANES, Race
 from engine.records.race_names import called, is_usual, opened, place
 from engine.records.reasons import LITTLE_GAIN
 from engine.records.speed_settings import differing_axes, unlike_settings
@@ -30,12 +30,12 @@ def title(race: Race) -> str:
     unlike = _unlike(race)
     if unlike == "training":
         return "Two different trainings, side by side"
+    same = "Nearly the same" if _differs_in_settings(race) else "The same"
     if unlike == "machine":
-        return f"The same training on two {_places(race)}, side by side"
+        return f"{same} training on two {_places(race)}, side by side"
     if mine.batch_size != theirs.batch_size:
         batches = f"batches of {mine.batch_size:,} and of {theirs.batch_size:,}"
-        return f"The same training with {batches}, side by side"
-    same = "Nearly the same" if unlike == "settings" else "The same"
+        return f"{same} training with {batches}, side by side"
     return f"{same} training on the same {place(race)}, side by side"
 
 
@@ -46,8 +46,12 @@ def _unlike(race: Race) -> Unlike | None:
         return "training"
     if len(_devices(race)) > 1:
         return "machine"
-    keys = {key for key, _, _ in unlike_settings(mine, theirs)}
-    return "settings" if keys.difference(_NOT_OF_THE_TRAINING) else None
+    return "settings" if _differs_in_settings(race) else None
+
+
+def _differs_in_settings(race: Race) -> bool:
+    keys = {key for key, _, _ in unlike_settings(race.full.run.experiment, race.mixed.run.experiment)}
+    return bool(keys.difference(_NOT_OF_THE_TRAINING))
 
 
 def sentence(race: Race) -> str:
@@ -69,8 +73,7 @@ def _result(race: Race, ratio: float) -> str:
 
 def _ending(race: Race) -> str:
     """Which lane did not get to the end, and why."""
-    which: Which
-    for which in ("full", "mixed"):
+    for which in LANES:
         if race.lane(which).stopped:
             return f"{opened(called(race, which))} {race.lane(which).stopped} on the way."
     return ""
@@ -86,9 +89,11 @@ _CAUTIONS: Mapping[Unlike, str] = {
 def why_no_ratio(race: Race) -> str:
     """Why the two have no speeds that can be set against each other, as a main clause."""
     if not is_alike(SPEED, race.mixed.side, race.full.side):
-        return "The two learn from different kinds of things"
+        is_text = all(lane.run.experiment.model.startswith("causal-lm") for lane in (race.full, race.mixed))
+        kinds = "texts of different lengths" if is_text else "different kinds of things"
+        return f"The two learn from {kinds}"
     for kind, words in _NO_SPEED.items():
-        for which in ("full", "mixed"):
+        for which in LANES:
             lane, name = race.lane(which), opened(called(race, which))
             if any(doubt.kind == kind and doubt.side_id == lane.side.id for doubt in race.doubts):
                 return f"{name} {lane.stopped} on the way" if lane.stopped else f"{name} {words}"
@@ -118,7 +123,7 @@ def _gain(race: Race) -> str:
         did = "gained little" if own >= 1 else "made the training slower"
         by_itself = f"mixed precision by itself {did} ({number_text(own)} times as fast)"
         return f"This gain comes from {_causes(race)}: {by_itself}."
-    saving = "" if race.memory_ratio is not None and race.memory_ratio >= 1 else ", less to store"
+    saving = ", less to store" if race.memory_ratio is not None and race.memory_ratio < 1 else ""
     sums = f"the {place(race)} do most of its sums with half-length numbers"
     return f"Mixed precision lets {sums}: less to move{saving}."
 

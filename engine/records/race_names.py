@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from engine.records.lanes import Lane
-from engine.records.race import Race, Which
+from engine.records.race import LANES, Race, Which
 
 
 def lane_name(race: Race, which: Which) -> str:
@@ -11,6 +11,16 @@ def lane_name(race: Race, which: Which) -> str:
     if not is_one_of_each(race):
         return race.lane(which).side.title
     return "Mixed precision" if is_mixed(race.lane(which)) else "Full precision"
+
+
+def short_name(race: Race, which: Which) -> str:
+    """The least that tells the lane from the other: "Mixed"; "fast" for "FP16 AMP, fast" against plain."""
+    if is_one_of_each(race):
+        return lane_name(race, which).partition(" ")[0]
+    names = {one: lane_name(race, one) for one in LANES}
+    heads = {name.partition(", ")[0] for name in names.values()}
+    _, _, rest = names[which].partition(", ")
+    return rest if rest and len(heads) == 1 else names[which]
 
 
 def called(race: Race, which: Which) -> str:

@@ -6,7 +6,7 @@ from engine.records.doubts import Doubt
 from engine.records.figures import PEAK_MEMORY
 from engine.records.likeness import is_alike
 from engine.records.plain_numbers import number_text, range_text
-from engine.records.race import Race, Which
+from engine.records.race import LANES, Race
 from engine.records.race_headline import why_no_ratio
 from engine.records.race_names import called, continued, is_one_of_each, place
 
@@ -94,8 +94,7 @@ def _told(race: Race, doubt: Doubt) -> str:
 
 
 def _subject(race: Race, side_id: str | None) -> str:
-    which: Which
-    for which in ("full", "mixed"):
+    for which in LANES:
         if race.lane(which).side.id == side_id:
             return f"A run {'in' if is_one_of_each(race) else 'of'} {called(race, which)}"
     return "A run"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from engine.records.glossary import GLOSSARY
-from engine.records.plain_numbers import memory_text, number_text, seconds_short, seconds_text
+from engine.records.plain_numbers import number_text, seconds_short, seconds_text
 from engine.records.race import Moment, Race, Which
 from engine.records.race_headline import sentence, title, why_no_ratio
 from engine.records.race_names import continued, is_one_of_each, lane_name
@@ -19,11 +19,7 @@ __all__ = [
     "lane_detail",
     "lane_name",
     "lapse_words",
-    "memory_text",
     "memory_words",
-    "number_text",
-    "seconds_short",
-    "seconds_text",
     "sentence",
     "title",
 ]

@@ -18,6 +18,9 @@ _LITTLE_LONGER = 1.05
 _FEWEST_BLOCKS = 40
 """So many are worth watching: where they take longer at true pace, the replay goes faster than it."""
 
+_MANY_BLOCKS = 100
+"""Lanes have five rows, or four on low screens: of so many blocks some are left out to fill every column."""
+
 _TOO_QUICK_SECONDS, _SLOWED_SECONDS = 2.0, 4.0
 """What is over sooner than one can see it is shown slowed, to last so long."""
 
@@ -49,6 +52,8 @@ def stretch_of(full: Lane, mixed: Lane) -> Stretch:
     batches = int(min(measured, max(paced, _FEWEST_BLOCKS * batch)) // batch)
     a_block = -(-batches // MOST_BLOCKS)
     blocks = batches // a_block
+    if blocks >= _FEWEST_BLOCKS:
+        blocks -= blocks % (20 if blocks >= _MANY_BLOCKS else 5)
     return Stretch(blocks * a_block * batch, a_block * batch, blocks)
 
 

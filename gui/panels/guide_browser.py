@@ -53,7 +53,7 @@ class GuideBrowser(QTextBrowser):
         self.setExtraSelections(found)
 
     def _bring_up_mark(self) -> None:
-        places = [self.cursorRect(one.cursor).top() for one in self.extraSelections()]  # type: ignore[attr-defined]
+        places = [self.cursorRect(one.cursor).top() for one in self.extraSelections()]
         height = self.viewport().height()
         if places and not 0 <= min(places) < height:
             bar = self.verticalScrollBar()
@@ -61,8 +61,8 @@ class GuideBrowser(QTextBrowser):
 
     def _marked(self, cursor: QTextCursor) -> QTextEdit.ExtraSelection:
         selection = QTextEdit.ExtraSelection()
-        selection.cursor = cursor  # type: ignore[attr-defined]
-        selection.format.setBackground(QColor(theme().palette.bg3))  # type: ignore[attr-defined]
+        selection.cursor = cursor
+        selection.format.setBackground(QColor(theme().palette.bg3))
         return selection
 
     def _set_anew(self) -> None:

@@ -61,8 +61,12 @@ class GuideList(QWidget):
 
     def set_current(self, name: str) -> None:
         """Marks the page as the one that is read; one that the search left out is not in the list."""
+        item = self._item(name)
         self.list.blockSignals(True)
-        self.list.setCurrentItem(self._item(name))
+        if item is None:
+            self.list.setCurrentRow(-1)
+        else:
+            self.list.setCurrentItem(item)
         self.list.blockSignals(False)
 
     def _item(self, name: str) -> QListWidgetItem | None:

@@ -105,10 +105,6 @@ class RunsPanel(QWidget):
         """Stands a control of the window's, such as the switch to the log, beside the filter."""
         self.bar.add(widget)
 
-    def set_can_show_me(self, obstacle: str | None) -> None:
-        """Why the welcome's "Show me" cannot begin now; None where it can."""
-        self._empty.welcome.set_can_show_me(obstacle)
-
     def set_can_undo(self, can_undo: bool) -> None:
         """Whether runs that were deleted can be brought back, as an empty table then says."""
         self._can_undo = can_undo

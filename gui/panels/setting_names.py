@@ -46,12 +46,6 @@ def setting_name(key: str) -> str:
     return _NAMES.get(key) or label_of(key)
 
 
-def in_a_sentence(key: str) -> str:
-    """The same in the middle of a sentence: "batch size", but "BF16"."""
-    name = setting_name(key)
-    return name if name[1:2].isupper() else name[:1].lower() + name[1:]
-
-
 def spoken(text: str) -> str:
     """A sentence of the engine with its settings by name: "Lower batch_size" as "Lower batch size"."""
     return _KEYS.sub(lambda found: setting_words(found.group()).removesuffix(" gib").lower(), text)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Callable
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,13 +12,15 @@ from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import QApplication, QFrame, QLayout, QStackedWidget, QVBoxLayout, QWidget
 
-from engine.records.race import Race
-from gui.panels.show_measuring import Measuring
-from gui.panels.show_measuring_page import MeasuringPage
-from gui.panels.show_race import RacePage
-from gui.panels.show_refused import RefusedPage
 from gui.panels.show_scale import Scale, scale_for, sizes
-from gui.panels.welcome import Welcome
+
+if TYPE_CHECKING:
+    from engine.records.race import Race
+    from gui.panels.show_measuring import Measuring
+    from gui.panels.show_measuring_page import MeasuringPage
+    from gui.panels.show_race import RacePage
+    from gui.panels.show_refused import RefusedPage
+    from gui.panels.welcome import Welcome
 
 Page = Literal["welcome", "measuring", "race", "refused"]
 SCRUB_SECONDS = 1.0
@@ -26,8 +30,9 @@ _LEAST = QSize(640, 400)
 class ShowPanel(QFrame):
     """One page at a time: a welcome, two runs being measured, their race, or why there is none.
 
-    `save_wanted` is "animation" or "card". `present_toggled` asks for the full screen, or to leave it:
-    whoever does that tells `set_presenting`.
+    Each is made when it is first asked for: the window's start does without all of them. `save_wanted` is
+    "animation" or "card". `present_toggled` asks for the full screen, or to leave it: whoever does that tells
+    `set_presenting`.
     """
 
     show_me_wanted = Signal()
@@ -42,33 +47,73 @@ class ShowPanel(QFrame):
         super().__init__(parent)
         self.setProperty("surface", "page")
         self.setAccessibleName("Show")
-        self.welcome, self.measuring = Welcome(is_large=True), MeasuringPage()
-        self.race, self.refused = RacePage(), RefusedPage()
         self._pages = QStackedWidget()
-        for page in (self.welcome, self.measuring, self.race, self.refused):
-            # no focus ring around all that there is
-            page.setProperty("surface", "page")
-            self._pages.addWidget(page)
+        # a first page would be shown at once, before there is anything on it
+        self._pages.addWidget(QWidget())
+        self._page: Page | None = None
+        self._is_presenting = False
+        self._frame_ms: int | None = None
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         # what it needs goes by what it is given: asking for it would keep a window from being made smaller
         column.setSizeConstraint(QLayout.SizeConstraint.SetNoConstraint)
         column.addWidget(self._pages)
-        self.setFocusProxy(self.welcome)
-        self._scale: Scale | None = None
-        self._set_scale(Scale())
-        self._connect()
+        self._scale = Scale()
+        self._scaled: list[MeasuringPage | RacePage | RefusedPage] = []
+        self.setStyleSheet(sizes(self._scale))
 
     @property
-    def page(self) -> Page:
-        """Which page is shown."""
-        pages: tuple[Page, ...] = ("welcome", "measuring", "race", "refused")
-        return pages[self._pages.currentIndex()]
+    def page(self) -> Page | None:
+        """Which page is shown; None before there is one."""
+        return self._page
+
+    @cached_property
+    def welcome(self) -> Welcome:
+        from gui.panels.welcome import Welcome
+
+        page = Welcome(is_large=True)
+        page.show_me_wanted.connect(self.show_me_wanted)
+        page.experiment_wanted.connect(self.experiment_wanted)
+        page.limit_wanted.connect(self.limit_wanted)
+        self._add(page)
+        return page
+
+    @cached_property
+    def measuring(self) -> MeasuringPage:
+        from gui.panels.show_measuring_page import MeasuringPage
+
+        page = MeasuringPage()
+        page.stop_wanted.connect(self.stop_wanted)
+        self._add_scaled(page)
+        return page
+
+    @cached_property
+    def race(self) -> RacePage:
+        from gui.panels.show_race import RacePage
+
+        page = RacePage()
+        page.save_wanted.connect(self.save_wanted)
+        page.present_toggled.connect(self.present_toggled)
+        page.compare_wanted.connect(self.compare_wanted)
+        page.transport.set_presenting(self._is_presenting)
+        page.clock.set_frame_ms(self._frame_ms)
+        self._add_scaled(page)
+        return page
+
+    @cached_property
+    def refused(self) -> RefusedPage:
+        from gui.panels.show_refused import RefusedPage
+
+        page = RefusedPage()
+        page.compare_wanted.connect(self.compare_wanted)
+        page.show_me_wanted.connect(self.show_me_wanted)
+        self._add_scaled(page)
+        return page
 
     def show_race(self, race: Race, tiles: NDArray[np.uint8] | None) -> None:
         """Stands at the start of a race. `tiles` are grey pictures, (count, side, side), or None."""
         self.race.show_race(race, tiles)
-        self._turn_to(self.race)
+        self._turn_to("race", self.race)
 
     def play(self) -> None:
         """Plays the race from its beginning; where it is seen, its keys work at once."""
@@ -78,39 +123,51 @@ class ShowPanel(QFrame):
     def show_measuring(self, measuring: Measuring) -> None:
         """Shows how far the measuring of a race is."""
         self.measuring.show_measuring(measuring)
-        self._turn_to(self.measuring)
+        self._turn_to("measuring", self.measuring)
 
     def show_refusal(self, sentence: str, remedy: str) -> None:
         """Says why there is nothing to show, and what to do."""
         self.refused.show_refusal(sentence, remedy)
-        self._turn_to(self.refused)
+        self._turn_to("refused", self.refused)
 
     def show_welcome(self) -> None:
         """Says what Show is for, and offers to begin."""
-        self._turn_to(self.welcome)
+        self._turn_to("welcome", self.welcome)
 
     def set_presenting(self, is_on: bool) -> None:
         """Whether the panel has the whole screen."""
-        self.race.transport.set_presenting(is_on)
-        self._take_keys()
+        self._is_presenting = is_on
+        if self._has_race:
+            self.race.transport.set_presenting(is_on)
+            self._take_keys()
 
-    def _connect(self) -> None:
-        welcome, race = self.welcome, self.race
-        welcome.show_me_wanted.connect(self.show_me_wanted)
-        welcome.experiment_wanted.connect(self.experiment_wanted)
-        welcome.limit_wanted.connect(self.limit_wanted)
-        self.measuring.stop_wanted.connect(self.stop_wanted)
-        race.save_wanted.connect(self.save_wanted)
-        race.present_toggled.connect(self.present_toggled)
-        race.compare_wanted.connect(self.compare_wanted)
-        self.refused.compare_wanted.connect(self.compare_wanted)
-        self.refused.show_me_wanted.connect(self.show_me_wanted)
+    def set_frame_ms(self, frame_ms: int | None) -> None:
+        """How often a race is painted; None for as often as a screen shows anything new."""
+        self._frame_ms = frame_ms
+        if self._has_race:
+            self.race.clock.set_frame_ms(frame_ms)
 
-    def _turn_to(self, page: QWidget) -> None:
-        if self._pages.currentWidget() is page:
+    @property
+    def _has_race(self) -> bool:
+        """Whether there was a race yet: to ask for its page would make it."""
+        return "race" in vars(self)
+
+    def _add(self, page: QWidget) -> None:
+        # no focus ring around all that there is
+        page.setProperty("surface", "page")
+        self._pages.addWidget(page)
+
+    def _add_scaled(self, page: MeasuringPage | RacePage | RefusedPage) -> None:
+        self._add(page)
+        self._scaled.append(page)
+        page.set_scale(self._scale)
+
+    def _turn_to(self, name: Page, page: QWidget) -> None:
+        if self._page == name:
             return
-        if page is not self.race:
-            self.race.clock.pause()
+        if self._page == "race":
+            self.race.leave()
+        self._page = name
         self._pages.setCurrentWidget(page)
         # whoever gives the panel the focus means its page, which says to screen readers where it stands
         self.setFocusProxy(page)
@@ -125,7 +182,7 @@ class ShowPanel(QFrame):
             return
         self._scale = scale
         self.setStyleSheet(sizes(scale))
-        for page in (self.measuring, self.race, self.refused):
+        for page in self._scaled:
             page.set_scale(scale)
 
     def minimumSizeHint(self) -> QSize:
@@ -139,20 +196,23 @@ class ShowPanel(QFrame):
         self._set_scale(scale_for(event.size()))
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        race = self.race
-        actions = {
-            Qt.Key.Key_Space: race.clock.toggle,
-            Qt.Key.Key_Return: race.clock.toggle,
-            Qt.Key.Key_Enter: race.clock.toggle,
-            Qt.Key.Key_Left: lambda: race.go_by(-SCRUB_SECONDS),
-            Qt.Key.Key_Right: lambda: race.go_by(SCRUB_SECONDS),
-            Qt.Key.Key_Home: lambda: race.clock.seek(0.0),
-            Qt.Key.Key_PageUp: lambda: race.clock.seek(0.0),
-            Qt.Key.Key_End: lambda: race.clock.seek(race.clock.total),
-            Qt.Key.Key_PageDown: race.go_to_end,
-        }
-        act = actions.get(Qt.Key(event.key())) if self.page == "race" else None
+        act = self._actions().get(event.key()) if self._page == "race" else None
         if act is None:
             super().keyPressEvent(event)
         else:
             act()
+
+    def _actions(self) -> dict[int, Callable[[], object]]:
+        """What the keys of a keyboard and of a presenter's remote do to the race."""
+        race, clock = self.race, self.race.clock
+        return {
+            Qt.Key.Key_Space: clock.toggle,
+            Qt.Key.Key_Return: clock.toggle,
+            Qt.Key.Key_Enter: clock.toggle,
+            Qt.Key.Key_Left: lambda: race.go_by(-SCRUB_SECONDS),
+            Qt.Key.Key_Right: lambda: race.go_by(SCRUB_SECONDS),
+            Qt.Key.Key_Home: lambda: clock.seek(0.0),
+            Qt.Key.Key_PageUp: lambda: clock.seek(0.0),
+            Qt.Key.Key_End: lambda: clock.seek(clock.total),
+            Qt.Key.Key_PageDown: race.go_to_end,
+        }

@@ -9,7 +9,6 @@ from PySide6.QtWidgets import QPushButton, QWidget
 from gui.icons import icon
 from gui.panels.show_scale import Scale
 from gui.theme import theme
-from gui.widgets import set_property
 
 _ARROWS = (Qt.Key.Key_Left, Qt.Key.Key_Right, Qt.Key.Key_Up, Qt.Key.Key_Down)
 _ICON = 14
@@ -47,11 +46,6 @@ class ShowButton(QPushButton):
 
     def set_scale(self, scale: Scale) -> None:
         self._scale = scale
-        self._draw_icon()
-
-    def set_kind(self, kind: str) -> None:
-        self._kind = kind
-        set_property(self, "kind", kind)
         self._draw_icon()
 
     def keyPressEvent(self, event: QKeyEvent) -> None:

@@ -6,19 +6,23 @@ from collections.abc import Sequence
 
 from PySide6.QtCore import QPoint, QRect, Qt, Signal
 from PySide6.QtGui import QGuiApplication, QKeyEvent
-from PySide6.QtWidgets import QFrame, QLabel, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QGridLayout, QLabel, QVBoxLayout, QWidget
 
 from gui.panels.show_buttons import ShowButton
 from gui.panels.show_scale import Scale
 from gui.panels.show_span import explained
 from gui.widgets import label, set_text
 
+_CLOSING = (Qt.Key.Key_Escape, Qt.Key.Key_Space, Qt.Key.Key_Return, Qt.Key.Key_Enter)
 _WIDTH = 420
 _MARGIN = 8
 
 
 class CertaintyPopover(QFrame):
-    """Closes at a click elsewhere and at Escape. `compare_wanted` when all the figures are asked for."""
+    """Closes at a click elsewhere, and at Escape, Space or Return, unless its one link has the focus.
+
+    `compare_wanted` when all the figures are asked for.
+    """
 
     compare_wanted = Signal()
 
@@ -26,7 +30,7 @@ class CertaintyPopover(QFrame):
         super().__init__(parent, Qt.WindowType.Popup)
         self.setProperty("surface", "popover")
         self.setAccessibleName("How sure the ratio is")
-        self._sure, self._doubts = _paragraph(), _paragraph()
+        self._sure, self._doubts = _paragraph(), _Points()
         self._doubts_title = label("What speaks against it", "showPopTitle")
         self.compare = ShowButton("All figures in Compare", "showLink", "Open these runs in Compare")
         self.compare.clicked.connect(self._leave)
@@ -49,14 +53,14 @@ class CertaintyPopover(QFrame):
         set_text(self._title, title)
         set_text(self._sure, certainty)
         self._sure.setToolTip(explained(certainty))
-        set_text(self._doubts, "\n".join(f"•  {doubt}" for doubt in doubts))
+        self._doubts.set_points(doubts)
         self._doubts_title.setVisible(bool(doubts))
         self._doubts.setVisible(bool(doubts))
         self.setAccessibleDescription(self.words())
 
     def words(self) -> str:
         """All it says."""
-        return "\n".join(one.text() for one in (self._sure, self._doubts) if one.text())
+        return "\n".join([self._sure.text(), *self._doubts.words()])
 
     def open_at(self, corner: QPoint) -> None:
         """Opens with its upper left corner there, or as near as the screen allows."""
@@ -67,10 +71,11 @@ class CertaintyPopover(QFrame):
         screen = QGuiApplication.screenAt(corner) or self.screen()
         self.move(_kept_inside(QRect(corner, self.size()), screen.availableGeometry()))
         self.show()
-        self.compare.setFocus(Qt.FocusReason.PopupFocusReason)
+        # not the link: the next press of a presenter's remote would leave Show by it
+        self.setFocus(Qt.FocusReason.PopupFocusReason)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        if event.key() == Qt.Key.Key_Escape:
+        if event.key() in _CLOSING:
             self.hide()
         else:
             super().keyPressEvent(event)
@@ -78,6 +83,32 @@ class CertaintyPopover(QFrame):
     def _leave(self) -> None:
         self.hide()
         self.compare_wanted.emit()
+
+
+class _Points(QWidget):
+    """Sentences with a point before each, aside of which its lines stand."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._points: tuple[str, ...] = ()
+        self._rows = QGridLayout(self)
+        self._rows.setContentsMargins(0, 0, 0, 0)
+        self._rows.setColumnStretch(1, 1)
+
+    def set_points(self, points: Sequence[str]) -> None:
+        self._points = tuple(points)
+        while (item := self._rows.takeAt(0)) is not None:
+            if (shown := item.widget()) is not None:
+                shown.hide()
+                shown.deleteLater()
+        for row, point in enumerate(points):
+            text = _paragraph()
+            set_text(text, point)
+            self._rows.addWidget(label("•", "showPopText"), row, 0, Qt.AlignmentFlag.AlignTop)
+            self._rows.addWidget(text, row, 1)
+
+    def words(self) -> list[str]:
+        return [f"•  {point}" for point in self._points]
 
 
 def _kept_inside(rect: QRect, room: QRect) -> QPoint:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from engine.experiment import Precision
 
-Which = Literal["full", "mixed"]
+if TYPE_CHECKING:
+    from engine.records.race import Which
 
 
 @dataclass(frozen=True)

@@ -30,9 +30,11 @@ class MeasuringPage(QWidget):
         super().__init__()
         self.stage = ShowStage()
         self.stage.memory.tanks.set_absent("not yet")
+        self.stage.memory.tanks.set_final(False)
         self.stage.memory.show_words(("", ""))
         self._tiles: NDArray[np.uint8] | None = None
         self._heads: tuple[LaneHead, ...] = ()
+        self._told: tuple[str, ...] = ()
         self._foot = QFrame()
         self._foot.setProperty("surface", "foot")
         self.stop = ShowButton(" Stop", "showPrimary", "Stop measuring; what was recorded is kept", "stop")
@@ -69,11 +71,18 @@ class MeasuringPage(QWidget):
         self._show_heads(measuring)
         for lane, shown in ((measuring.full, self.stage.full), (measuring.mixed, self.stage.mixed)):
             shown.set_count(round(MOST_BLOCKS * lane.fraction), f"{lane.samples:,.0f}", lane.state)
-            shown.set_told()
         self.stage.middle.set_number(None)
         self.stage.middle.show_words(*measuring.words())
-        self.stage.middle.set_told()
         self._show_memory(measuring)
+        self._tell(measuring)
+
+    def _tell(self, measuring: Measuring) -> None:
+        told = (measuring.title, measuring.running, measuring.phase)
+        if told == self._told:
+            # not each count: a screen reader would never come to an end
+            return
+        self._told = told
+        self.stage.set_told()
         self.setAccessibleName("Measuring")
         self.setAccessibleDescription(self.words())
 

@@ -14,10 +14,9 @@ from gui.panels.show_text import TextBlock, TextRow
 from gui.race.number_view import NumberView
 
 _SIZE = 38
-_NUMBER_HEIGHT = 160
+_NUMBER = 208
 _MOST_WORDS = 520
-_LONG = 40
-"""Words longer than this wrap, in smaller type."""
+"""The room that the number leaves them, as at scale 1; a line that needs more wraps, in smaller type."""
 
 _TIP = "How sure this number is, and what speaks against it"
 
@@ -56,7 +55,7 @@ class ShowMiddle(QWidget):
             one.set_scale(scale)
         self._words.setSpacing(scale.px(5))
         self._row.setSpacing(scale.px(30))
-        self.number.setFixedHeight(scale.px(_NUMBER_HEIGHT))
+        self.number.set_most_px(scale.px(_NUMBER))
         self._scale = scale
         self._keep_room()
 
@@ -74,7 +73,7 @@ class ShowMiddle(QWidget):
     def show_words(self, strong: str, rest: str, *, sure: str = "") -> None:
         """The two lines at the number's right; `sure` names the link to more, "" where there is no more."""
         self._strong.set_spans([Span(strong, _SIZE, 600)])
-        is_long = len(rest) > _LONG
+        is_long = Span(rest, _SIZE).width(Scale()) > _MOST_WORDS
         self._rest.setVisible(not is_long)
         self._why.setVisible(is_long)
         if is_long:

@@ -9,19 +9,17 @@ from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from engine.patterns import patterns
 from engine.records import race_words
-from engine.records.race import Race
-from engine.records.race_names import is_one_of_each
+from engine.records.race import LANES, Race
+from engine.records.race_names import short_name
 from gui.motion import reduces_motion, set_reduced_motion
 from gui.panels.show_certainty import CertaintyPopover
 from gui.panels.show_lane import LaneHead
-from gui.panels.show_measuring import Which
 from gui.panels.show_scale import Scale
 from gui.panels.show_stage import ShowStage
 from gui.panels.show_transport import ShowTransport
 from gui.race.clock import RaceClock
 from resources.looks import MarkFill
 
-LANES: tuple[Which, Which] = ("full", "mixed")
 _GAP = 6
 
 
@@ -76,6 +74,11 @@ class RacePage(QWidget):
         """Plays from the beginning, or shows the end at once where motion is reduced."""
         self.clock.begin()
 
+    def leave(self) -> None:
+        """Holds the race: another page takes its place."""
+        self.clock.pause()
+        self.popover.hide()
+
     def go_by(self, seconds: float) -> None:
         """Goes forward, or back, by so many seconds on screen."""
         lapse = self.race.lapse if self.race is not None else 1.0
@@ -123,7 +126,7 @@ class RacePage(QWidget):
     def _show_memory(self, race: Race, fills: tuple[MarkFill, MarkFill]) -> None:
         memory = self.stage.memory
         memory.setVisible(race.peaks_mib != (None, None))
-        names = _short_name(race, "full"), _short_name(race, "mixed")
+        names = short_name(race, "full"), short_name(race, "mixed")
         memory.tanks.set_looks(race.full.side.precision, race.mixed.side.precision, fills, names)
         memory.show_peaks(*race.peaks_mib)
         memory.show_words(race_words.memory_words(race))
@@ -139,7 +142,7 @@ class RacePage(QWidget):
             self.stage.lane(which).set_count(lane.blocks, f"{lane.samples:,.0f}", words)
         self.stage.middle.set_number(race_words.counted_text(race, moment))
         self.stage.middle.show_words(*race_words.caption(race, moment), sure=_question(race))
-        self.stage.memory.set_fill(_filled(race, seconds))
+        self.stage.memory.set_fill(race.decided_fraction(seconds))
         self.transport.set_seconds(seconds)
         if not self.clock.is_playing:
             self._show_state()
@@ -165,16 +168,6 @@ class RacePage(QWidget):
 
     def _open(self, below: QWidget) -> None:
         self.popover.open_at(below.mapToGlobal(QPoint(0, below.height() + _GAP)))
-
-
-def _filled(race: Race, seconds: float) -> float:
-    """How full the tanks are: they are filled while the race is open, and stay so."""
-    return min(seconds / race.decided, 1.0) if race.decided > 0 else 1.0
-
-
-def _short_name(race: Race, which: Which) -> str:
-    name = race_words.lane_name(race, which)
-    return name.partition(" ")[0] if is_one_of_each(race) else name
 
 
 def _question(race: Race) -> str:

@@ -8,6 +8,7 @@ from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 from gui.panels.show_buttons import ShowButton
 from gui.panels.show_scale import Scale
 from gui.panels.show_text import TextBlock
+from gui.widgets import put_in_the_middle
 
 _WIDTH = 760
 
@@ -35,15 +36,7 @@ class RefusedPage(QWidget):
         for block in (self._sentence, self._remedy):
             self._column.addWidget(block)
         self._column.addLayout(self._buttons)
-        outer = QVBoxLayout(self)
-        across = QHBoxLayout()
-        across.addStretch(1)
-        across.addWidget(self._inner)
-        across.addStretch(1)
-        outer.addStretch(2)
-        outer.addLayout(across)
-        # a little above the middle is where the eye takes the middle to be
-        outer.addStretch(3)
+        put_in_the_middle(self, self._inner)
 
     def set_scale(self, scale: Scale) -> None:
         for part in (self._sentence, self._remedy, self.show_me, self.compare):

@@ -14,6 +14,9 @@ DESIGN = QSize(1440, 848)
 SMALLEST_TEXT = 15
 """Text that would become smaller than this stays at it, or at its own size where that is less."""
 
+COLUMN_GAP = 35
+"""Between what fills the page and the panel at its right."""
+
 _STEPS = 64
 _LEAST, _MOST = 0.5, 6.0
 

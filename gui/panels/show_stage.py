@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from PySide6.QtWidgets import QHBoxLayout, QSpacerItem, QVBoxLayout, QWidget
 
+from engine.records.race import Which
 from gui.panels.show_headline import ShowHeadline
 from gui.panels.show_lane import ShowLane
-from gui.panels.show_measuring import Which
 from gui.panels.show_memory import ShowMemory
 from gui.panels.show_middle import ShowMiddle
-from gui.panels.show_scale import Scale
+from gui.panels.show_scale import COLUMN_GAP, Scale
 
 
 class ShowStage(QWidget):
@@ -41,7 +41,7 @@ class ShowStage(QWidget):
             part.set_scale(scale)
         side = scale.px(48)
         self._row.setContentsMargins(side, scale.px(24), side, scale.px(33))
-        self._row.setSpacing(scale.px(35))
+        self._row.setSpacing(scale.px(COLUMN_GAP))
         self._gap.changeSize(0, scale.px(32))
         self._column.invalidate()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt
 from PySide6.QtGui import QFontMetricsF, QHelpEvent, QPainter, QPaintEvent
@@ -16,6 +17,8 @@ from gui.widgets import draw_marker
 from resources.looks import MarkFill
 
 _MARKER, _MARKER_GAP = 16, 12
+_LEAST_PART = 0.75
+"""Of its width, that a text which wraps fills at least."""
 
 
 class TextRow(QLabel):
@@ -199,9 +202,7 @@ class TextBlock(QLabel):
         return True
 
     def heightForWidth(self, width: int) -> int:
-        metrics = QFontMetricsF(self._span.face(self._scale))
-        room = QRectF(0, 0, max(width, 1), 1e5)
-        return round(metrics.boundingRect(room, Qt.TextFlag.TextWordWrap, self._span.text).height() + 0.5)
+        return _height(self._span, self._scale, width)
 
     def sizeHint(self) -> QSize:
         width = self.width()
@@ -215,5 +216,26 @@ class TextBlock(QLabel):
         painter = QPainter(self)
         painter.setFont(self._span.face(self._scale))
         painter.setPen(self._span.color)
-        painter.drawText(QRectF(self.rect()), Qt.TextFlag.TextWordWrap, self._span.text)
+        room = QRectF(0, 0, _even_width(self._span, self._scale, self.width()), self.height())
+        painter.drawText(room, Qt.TextFlag.TextWordWrap, self._span.text)
         painter.end()
+
+
+@lru_cache(maxsize=64)
+def _height(span: Span, scale: Scale, width: int) -> int:
+    room = QRectF(0, 0, max(width, 1), 1e5)
+    shown = QFontMetricsF(span.face(scale)).boundingRect(room, Qt.TextFlag.TextWordWrap, span.text)
+    return round(shown.height() + 0.5)
+
+
+@lru_cache(maxsize=64)
+def _even_width(span: Span, scale: Scale, width: int) -> int:
+    """A lesser width in which the text takes no more lines: so that no word is left alone on the last."""
+    height, least, most = _height(span, scale, width), round(_LEAST_PART * width), width
+    while most - least > 2:
+        middle = (least + most) // 2
+        if _height(span, scale, middle) > height:
+            least = middle
+        else:
+            most = middle
+    return most

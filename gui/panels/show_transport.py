@@ -7,7 +7,7 @@ from PySide6.QtWidgets import QFrame, QHBoxLayout, QMenu, QWidget
 
 from gui.panels.show_buttons import ShowButton
 from gui.panels.show_memory import memory_width
-from gui.panels.show_scale import Scale
+from gui.panels.show_scale import COLUMN_GAP, Scale
 from gui.panels.show_scrubber import Scrubber
 from gui.panels.show_span import Span
 from gui.panels.show_text import TextRow
@@ -24,6 +24,8 @@ _SAVE = (
     ("card", "Save a still picture with the figures…"),
 )
 _HEIGHT = 64
+_MOST_SUBJECT = 1.5
+"""Of the width of the panel of the memory."""
 
 
 class ShowTransport(QFrame):
@@ -46,6 +48,7 @@ class ShowTransport(QFrame):
         super().__init__(parent)
         self.setProperty("surface", "foot")
         self._total, self._seconds, self._state = 0.0, 0.0, ""
+        self._scale = Scale()
         self.play = ShowButton(" Replay", "showPrimary", "", "reset")
         self.play.clicked.connect(self.play_toggled)
         self.speed = Segmented(SPEEDS, "Speed of the replay", "Half, normal and double speed")
@@ -76,9 +79,10 @@ class ShowTransport(QFrame):
         self.speed.setFixedWidth(max(scale.px(146), 126))
         self._row.setContentsMargins(scale.px(48), 0, scale.px(48), 0)
         self._ends.setSpacing(scale.px(8))
-        # what was trained begins where the panel of the memory does
-        self._right.setFixedWidth(memory_width(scale))
-        self._row.setSpacing(scale.px(18))
+        self._controls.setSpacing(scale.px(18))
+        self._row.setSpacing(scale.px(COLUMN_GAP))
+        self._scale = scale
+        self._fit_subject()
         self._fit_time()
 
     def show_race(self, subject: str, total: float) -> None:
@@ -86,6 +90,7 @@ class ShowTransport(QFrame):
         self._total = total
         self._subject.set_spans([Span(subject, 13, 400, "text3")])
         self._subject.set_told(subject)
+        self._fit_subject()
         self.set_seconds(0.0)
         self._fit_time()
 
@@ -116,6 +121,13 @@ class ShowTransport(QFrame):
     def set_still(self, is_still: bool) -> None:
         """Whether motion is reduced."""
         self.still.setChecked(is_still)
+
+    def _fit_subject(self) -> None:
+        # what was trained begins where the panel of the memory does; what is longer takes from the slider
+        panel = memory_width(self._scale)
+        buttons = 2 * (self.full_screen.sizeHint().width() + self._ends.spacing())
+        wanted = self._subject.needed_width() + buttons
+        self._right.setFixedWidth(max(panel, min(wanted, round(_MOST_SUBJECT * panel))))
 
     def _fit_time(self) -> None:
         # as wide as it will ever be, so that the slider does not jump about
@@ -148,9 +160,11 @@ class ShowTransport(QFrame):
         self._ends.addWidget(self._subject, 1)
         self._ends.addWidget(self.save)
         self._ends.addWidget(self.full_screen)
+        self._controls = QHBoxLayout()
+        self._controls.addWidget(self.play)
+        self._controls.addWidget(self.speed)
+        self._controls.addWidget(self.scrubber, 1)
+        self._controls.addWidget(self._time)
         self._row = QHBoxLayout(self)
-        for one in (self.play, self.speed):
-            self._row.addWidget(one)
-        self._row.addWidget(self.scrubber, 1)
-        self._row.addWidget(self._time)
+        self._row.addLayout(self._controls, 1)
         self._row.addWidget(self._right)

@@ -7,7 +7,7 @@ from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QVBoxLayout, QWidget
 
 from gui.fonts import DISPLAY_FAMILIES
-from gui.widgets import Button, label, set_property, set_text
+from gui.widgets import Button, label, put_in_the_middle, set_property
 
 TITLE = "See what mixed precision is worth on this machine"
 SENTENCE = (
@@ -42,7 +42,8 @@ class Welcome(QWidget):
         self._title = _centred(TITLE, "strong", "title")
         self._sentence = _centred(SENTENCE, "body", "sentence")
         kind = "secondary" if is_large else "strip"
-        self.show_me = Button(" Show me", "primary", _SHOW_ME, "play")
+        # beside the form, whose own button is the one solid block of the view, it is one of three
+        self.show_me = Button(" Show me", "primary" if is_large else kind, _SHOW_ME, "play")
         self.show_me.setAccessibleName("Show me")
         self.experiment = Button("Run an experiment", kind, _EXPERIMENT)
         self.limit = Button("Find my memory limit", kind, _LIMIT)
@@ -54,12 +55,6 @@ class Welcome(QWidget):
             self._lay_out_large()
         else:
             self._lay_out_compact()
-
-    def set_can_show_me(self, obstacle: str | None) -> None:
-        """Says in a sentence why "Show me" cannot begin now; None where it can."""
-        self.show_me.setEnabled(obstacle is None)
-        self.show_me.setToolTip(obstacle or _SHOW_ME)
-        set_text(self._about_show_me, obstacle or _SHOW_ME)
 
     def minimumSizeHint(self) -> QSize:
         # what has no room is left out: it must never make a dock or a window larger
@@ -108,15 +103,7 @@ class Welcome(QWidget):
         self._column.addWidget(self._title)
         self._column.addWidget(self._sentence)
         self._column.addLayout(self._offers)
-        across = QHBoxLayout()
-        across.addStretch(1)
-        across.addWidget(self._inner)
-        across.addStretch(1)
-        down = QVBoxLayout(self)
-        down.addStretch(2)
-        down.addLayout(across)
-        # a little above the middle is where the eye takes the middle to be
-        down.addStretch(3)
+        put_in_the_middle(self, self._inner)
 
     def _grow(self) -> None:
         fits = min(self.width() / _FULL_SIZE.width(), self.height() / _FULL_SIZE.height())

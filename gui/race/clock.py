@@ -60,6 +60,7 @@ class RaceClock(QObject):
 
     @property
     def speed(self) -> float:
+        """One of `SPEEDS`."""
         return self._speed
 
     @property
@@ -98,6 +99,7 @@ class RaceClock(QObject):
             self.state_changed.emit()
 
     def pause(self) -> None:
+        """Stands still where it is."""
         if self._is_playing:
             self._catch_up()
             self._is_playing = False

@@ -10,7 +10,7 @@ from PySide6.QtCore import QRect
 
 GAP = 3 / 26
 """The gap between two blocks as a part of the way from one to the next."""
-MOST_STRETCH = 1.3
+MOST_STRETCH = 1.5
 """How much wider than high, or higher than wide, a block may be so that the lane is filled."""
 
 

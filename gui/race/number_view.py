@@ -14,10 +14,17 @@ from gui.fonts import font
 from gui.theme import theme
 
 SIGN = "×"
+_ARROWS = (Qt.Key.Key_Left, Qt.Key.Key_Right, Qt.Key.Key_Up, Qt.Key.Key_Down)
 _PX = 208
 _SPACING = -7
-_HEIGHT = 0.77
-"""What figures take of the type's size from top to bottom, with a hair's breadth above and below."""
+_HEIGHT, _COMMA_HEIGHT = 0.77, 1.09
+"""What figures take of the type's size from top to bottom, with a hair's breadth above and below; a comma
+hangs below them, and as much is left above so that they stand in the middle."""
+
+_LEAST_GAP, _MOST_GAP, _LAST_GAP = 0.038, 0.09, 0.066
+"""Between the outlines of two figures; the most after a 1 that leads, which is narrow in its place; and what
+stands after the last figure whichever it is."""
+
 _SIGN_PX = 168 / _PX
 _SIGN_GAP = 9 / _PX
 _SIGN_RISE = 21 / _PX
@@ -27,14 +34,15 @@ _SIGN_RISE = 21 / _PX
 class NumberView(QAbstractButton):
     """A number as large as its height and width allow, at the left edge; a press asks where it comes from.
 
-    While it counts up, figures stand in the places of the number it will come to (`set_room_for`), so that
-    neither the point nor the sign moves.
+    While it counts, figures stand in the places of the number it will come to (`set_room_for`), so that
+    neither the point nor the sign moves, but by a whole place where it gains one.
     """
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._text: str | None = None
         self._room_for: str | None = None
+        self._most_px = math.inf
         self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Expanding)
         self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self.setEnabled(False)
@@ -55,7 +63,7 @@ class NumberView(QAbstractButton):
         self.setCursor(Qt.CursorShape.PointingHandCursor if text else Qt.CursorShape.ArrowCursor)
         self._name()
         if self._widest() != had_room:
-            self.updateGeometry()
+            self._limit()
         self.update()
 
     def set_room_for(self, text: str | None) -> None:
@@ -63,17 +71,23 @@ class NumberView(QAbstractButton):
         if text != self._room_for:
             self._room_for = text
             self._name()
-            self.updateGeometry()
+            self._limit()
             self.update()
 
+    def set_most_px(self, px: int) -> None:
+        """The size of type, in pixels, unless its height or width asks for a smaller one."""
+        self._most_px = px
+        self._limit()
+
     def natural_width(self, height: int) -> int:
-        """How wide it is where only `height`, in pixels, limits it."""
+        """How wide it is where only `height`, in pixels, and the size of type limit it."""
         widest = self._widest()
-        return math.ceil(_laid_out(widest, widest, height / _HEIGHT).width) if widest else 0
+        px = min(height / _height(widest), self._most_px)
+        return math.ceil(_laid_out(widest, widest, px).width) if widest else 0
 
     def sizeHint(self) -> QSize:
-        limited = self.minimumHeight() == self.maximumHeight()
-        height = self.maximumHeight() if limited else round(_PX * _HEIGHT)
+        px = self._most_px if math.isfinite(self._most_px) else _PX
+        height = math.ceil(px * _height(self._widest()))
         return QSize(self.natural_width(height), height)
 
     def minimumSizeHint(self) -> QSize:
@@ -82,6 +96,10 @@ class NumberView(QAbstractButton):
     def keyPressEvent(self, event: QKeyEvent) -> None:
         if event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
             self.click()
+            return
+        if event.key() in _ARROWS:
+            # else Qt would move the focus with them, and the race would not
+            event.ignore()
             return
         super().keyPressEvent(event)
 
@@ -96,9 +114,14 @@ class NumberView(QAbstractButton):
         painter.end()
 
     def _type_px(self) -> float:
-        by_height = self.height() / _HEIGHT
+        by_height = min(self.height() / _height(self._widest()), self._most_px)
         wide = _laid_out(self._widest(), self._widest(), by_height).width
         return by_height * min(1.0, self.width() / wide) if wide > 0 else by_height
+
+    def _limit(self) -> None:
+        if math.isfinite(self._most_px):
+            self.setMaximumHeight(math.ceil(self._most_px * _height(self._widest())))
+        self.updateGeometry()
 
     def _widest(self) -> str:
         return max(self._room_for or "", self._text or "", key=len)
@@ -118,43 +141,62 @@ class _Laid:
     cap_height: float
 
 
+def _height(text: str) -> float:
+    return _COMMA_HEIGHT if "," in text else _HEIGHT
+
+
 @lru_cache(maxsize=32)
 def _laid_out(text: str, room_for: str, px: float) -> _Laid:
     figures = _face(px, 700)
     metrics = QFontMetricsF(figures)
-    spacing = _SPACING * px / _PX
-    places = _places(room_for, metrics, spacing)
-    # the number's edge, not the room before its first figure, stands at the left
-    left = -metrics.leftBearing(room_for[0]) if room_for else 0.0
+    # what is yet shorter than what it comes to begins at the same edge
+    like = room_for if len(room_for) == len(text) else text
+    places = _places(like, metrics, px)
     path = QPainterPath()
-    # from the right: what is yet shorter than what it comes to has the same figures after the point
-    for character, (begin, advance) in zip(reversed(text), reversed(places), strict=False):
+    for number, (character, (begin, advance)) in enumerate(zip(text, places, strict=True)):
         aside = (advance - metrics.horizontalAdvance(character)) / 2
-        # a wider figure than the first one it comes to is not cut off
-        x = max(left + begin + aside, -metrics.leftBearing(character))
+        x = begin + aside
+        if number == 0:
+            # a wider figure than the first one it comes to is not cut off
+            x = max(x, -_edges(px, character)[0])
         path.addText(QPointF(x, 0.0), figures, character)
-    end = left + places[-1][0] + places[-1][1] + spacing + _SIGN_GAP * px if places else left
+    end = _end(like, places, px)
     sign = _face(px * _SIGN_PX, 600)
     path.addText(QPointF(end, -_SIGN_RISE * px), sign, SIGN)
     width = end + QFontMetricsF(sign).horizontalAdvance(SIGN)
     return _Laid(path, width, metrics.capHeight())
 
 
-def _edge(face: QFont, figure: str) -> float:
-    """Where the figure's outline begins; metrics round this up to a whole pixel or more."""
+@lru_cache(maxsize=128)
+def _edges(px: float, figure: str) -> tuple[float, float]:
+    """Where the figure's outline begins and ends; metrics round this to whole pixels."""
     path = QPainterPath()
-    path.addText(QPointF(0.0, 0.0), face, figure)
-    return path.boundingRect().left()
+    path.addText(QPointF(0.0, 0.0), _face(px, 700), figure)
+    return path.boundingRect().left(), path.boundingRect().right()
 
 
-def _places(text: str, metrics: QFontMetricsF, spacing: float) -> list[tuple[float, float]]:
-    """Where each character begins and how wide it is."""
-    places, at = [], 0.0
-    for character in text:
-        advance = metrics.horizontalAdvance(character)
-        places.append((at, advance))
-        at += advance + spacing
+def _places(text: str, metrics: QFontMetricsF, px: float) -> list[tuple[float, float]]:
+    """Where each character begins, so that the outline of the first is at 0, and how wide it is."""
+    edges = [_edges(px, character) for character in text]
+    places: list[tuple[float, float]] = []
+    for number, (character, (left, _)) in enumerate(zip(text, edges, strict=True)):
+        at = -left
+        if number:
+            at = sum(places[-1]) + _SPACING * px / _PX
+            outline_end = places[-1][0] + edges[number - 1][1]
+            at = max(at, outline_end + _LEAST_GAP * px - left)
+            if number == 1 and text[0] == "1":
+                at = min(at, outline_end + _MOST_GAP * px - left)
+        places.append((at, metrics.horizontalAdvance(character)))
     return places
+
+
+def _end(text: str, places: list[tuple[float, float]], px: float) -> float:
+    """Where the sign begins."""
+    if not text:
+        return 0.0
+    outline_end = places[-1][0] + _edges(px, text[-1])[1]
+    return outline_end + _LAST_GAP * px + _SPACING * px / _PX + _SIGN_GAP * px
 
 
 def _face(px: float, weight: int) -> QFont:

@@ -9,14 +9,13 @@ from functools import cached_property
 
 from PySide6.QtCore import QRectF, QSizeF
 
-from engine.records.plain_numbers import memory_text
+from engine.records.plain_numbers import memory_apart_text
 
 DESIGN = QSizeF(216, 500)
 """The size for which lengths and sizes of type are given."""
 
 _HIGHEST = 0.894
 _SMALLEST_TEXT = 13
-_MIB = 1024.0
 
 
 @dataclass(frozen=True)
@@ -24,18 +23,22 @@ class TankPlan:
     """Both tanks within `size` pixels; `peaks_mib` are full's and mixed's, None where not measured.
 
     `fill` is the part of the peaks that is reached, 0 to 1; `snap` moves a height onto a pixel of the screen.
+    Peaks that are not final may yet grow: what one spares is not told.
     """
 
     size: QSizeF
     peaks_mib: tuple[float | None, float | None]
     fill: float = 1.0
     snap: Callable[[float], float] = round
+    is_final: bool = True
 
     @property
     def scale(self) -> float:
+        """How large it is beside `DESIGN`."""
         return min(self.size.width() / DESIGN.width(), self.size.height() / DESIGN.height())
 
     def length(self, design: float) -> float:
+        """A length in pixels, given as it is in `DESIGN`."""
         return design * self.scale
 
     def text_px(self, design: int) -> int:
@@ -44,14 +47,17 @@ class TankPlan:
 
     @cached_property
     def label_height(self) -> float:
+        """What an amount takes of the height, in pixels."""
         return 1.55 * self.text_px(18)
 
     @cached_property
     def names_height(self) -> float:
+        """What is left below the tanks, in pixels."""
         return max(self.length(40), 2.2 * self.text_px(14))
 
     @cached_property
     def tanks(self) -> tuple[QRectF, QRectF]:
+        """Full's and mixed's."""
         gap = max(self.size.width() / 9, 8.0)
         width = self.snap((self.size.width() - gap) / 2)
         height = self.snap(max(self.size.height() - self.names_height, 1.0))
@@ -66,6 +72,7 @@ class TankPlan:
         return 0 if full < mixed else 1
 
     def reached_mib(self, which: int) -> float | None:
+        """How much of the peak is reached by now; None where it was not measured."""
         peak = self.peaks_mib[which]
         return None if peak is None else peak * self.fill
 
@@ -95,10 +102,16 @@ class TankPlan:
         tank, top, bottom = self.tanks[lower], self.level(1 - lower), self.level(lower)
         return QRectF(tank.left(), top, tank.width(), bottom - top)
 
+    @property
+    def spared_text(self) -> str:
+        """How far the peaks are apart; "" where that is nothing, or not known."""
+        full, mixed = self.peaks_mib
+        return "" if full is None or mixed is None else memory_apart_text(full, mixed)
+
     def note_rect(self) -> QRectF | None:
         """Where the spared amount is told; None before all is reached, and where there is no room."""
         spared, lower = self.spared_rect(), self.lower
-        if spared is None or lower is None or self.fill < 1 or not spared_text(*self.peaks_mib):
+        if spared is None or lower is None or not (self.is_final and self.fill >= 1 and self.spared_text):
             return None
         height, aside = 3.25 * self.text_px(16), self.length(10)
         top, bottom = spared.top(), self.label_rect(lower).top()
@@ -108,20 +121,10 @@ class TankPlan:
         return QRectF(spared.left() + aside, middle - height / 2, spared.width() - 2 * aside, height)
 
     def name_rect(self, which: int) -> QRectF:
+        """Where the name stands, below the tank."""
         tank = self.tanks[which]
         top = tank.bottom() + self.length(8)
         return QRectF(tank.left(), top, tank.width(), max(self.size.height() - top, 1.0))
-
-
-def spared_text(full_mib: float | None, mixed_mib: float | None) -> str:
-    """How far the two are apart, as the difference of what is shown of them; "" where that is nothing."""
-    if full_mib is None or mixed_mib is None:
-        return ""
-    if min(full_mib, mixed_mib) >= _MIB:
-        apart = abs(round(full_mib / _MIB, 1) - round(mixed_mib / _MIB, 1))
-        return f"{apart:,.1f} GiB" if apart >= 0.05 else ""
-    apart = abs(full_mib - mixed_mib)
-    return memory_text(apart) if apart >= 0.5 else ""
 
 
 def measured(mib: float | None) -> float | None:

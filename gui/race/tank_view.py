@@ -10,7 +10,7 @@ from engine.experiment import Precision
 from engine.records.plain_numbers import memory_text
 from gui.fonts import font
 from gui.race.tank_layers import TankLayers, tank_layers
-from gui.race.tank_plan import DESIGN, TankPlan, measured, spared_text
+from gui.race.tank_plan import DESIGN, TankPlan, measured
 from gui.theme import theme
 from gui.widgets import draw_marker
 from resources.looks import MarkFill, Palette
@@ -31,7 +31,7 @@ class TanksView(QWidget):
         self._names = ("Full", "Mixed")
         self._peaks: tuple[float | None, float | None] = (None, None)
         self._absent = NOT_MEASURED
-        self._fill = 1.0
+        self._fill, self._is_final = 1.0, True
         self._layers: tuple[TankLayers, ...] = ()
         self._layers_of: tuple[object, ...] = ()
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
@@ -67,6 +67,11 @@ class TanksView(QWidget):
             self._describe()
             self.update()
 
+    def set_final(self, is_final: bool) -> None:
+        """Whether the peaks will stay as they are."""
+        self._is_final = is_final
+        self.update()
+
     def set_fill(self, fraction: float) -> None:
         """Fills both as far as this part of their peaks, 0 to 1."""
         fraction = min(max(fraction, 0.0), 1.0)
@@ -101,7 +106,13 @@ class TanksView(QWidget):
 
     def _plan(self) -> TankPlan:
         ratio = self.devicePixelRatioF()
-        return TankPlan(QSizeF(self.size()), self._peaks, self._fill, lambda y: round(y * ratio) / ratio)
+        return TankPlan(
+            QSizeF(self.size()),
+            self._peaks,
+            self._fill,
+            lambda y: round(y * ratio) / ratio,
+            self._is_final,
+        )
 
     def _painted(self, plan: TankPlan) -> tuple[TankLayers, ...]:
         palette, ratio, size = theme().palette, self.devicePixelRatioF(), plan.tanks[0].size()
@@ -150,7 +161,7 @@ class TanksView(QWidget):
         if rect is None:
             return
         _draw_plate(painter, rect, plan, palette)
-        words = (spared_text(*self._peaks), LEFT_FREE)
+        words = (plan.spared_text, LEFT_FREE)
         half = QRectF(rect.left(), rect.top() + rect.height() * 0.1, rect.width(), rect.height() * 0.45)
         for text, size, weight, ink in (
             (words[0], 16, 600, palette.text),
@@ -214,10 +225,18 @@ def _draw_plate(painter: QPainter, rect: QRectF, plan: TankPlan, palette: Palett
 
 
 def _lines(name: str, px: int, width: float) -> list[str]:
-    """The name on one line, or on two where it has two parts and is too long for one."""
-    if QFontMetricsF(font(px, 500)).horizontalAdvance(name) <= width:
+    """The name on one line, or on two where it is too long: its two parts, or what fits and the rest."""
+    metrics = QFontMetricsF(font(px, 500))
+    if metrics.horizontalAdvance(name) <= width:
         return [name]
-    return name.split(", ", 1)
+    if ", " in name:
+        return name.split(", ", 1)
+    words = name.split()
+    fitting = [
+        place for place in range(1, len(words)) if metrics.horizontalAdvance(" ".join(words[:place])) <= width
+    ]
+    place = max(fitting, default=1)
+    return [part for part in (" ".join(words[:place]), " ".join(words[place:])) if part]
 
 
 def _fitting(words: str, px: int, weight: int, width: float, least_px: int = 8) -> QFont:

@@ -11,12 +11,11 @@ from numpy.typing import NDArray
 from PySide6.QtCore import QRect, QRectF, Qt
 from PySide6.QtGui import QColor, QImage, QPainter, QPen, QPixmap
 
+from engine.shades import brightened, shades
 from gui.race.grid import Grid
 from resources.looks import MarkFill, Palette, PrecisionLook
 
 _RADIUS = 3 / 23
-_MIDDLE = 0.45
-_GAMMAS = (0.45, 1.4)
 _FORMAT = QImage.Format.Format_ARGB32_Premultiplied
 
 
@@ -40,18 +39,13 @@ def lane_layers(
     `tiles` are (count, side, side) greys and begin anew where there are more blocks; without any, blocks are
     plain. Blocks that are not `full` have a rim, to tell two lanes of one precision apart.
     """
-    unlit = _blocks(grid, unlit_color(palette))
+    unlit = _blocks(grid, palette.unlit)
     lit = _recolored(unlit, look.color)
     if tiles is not None and len(tiles):
         _paint_tiles(lit, grid, tinted(tiles, palette, look))
     if fill != "full":
         _paint_rims(lit, grid, look.color)
     return LaneLayers(QPixmap.fromImage(unlit), QPixmap.fromImage(lit))
-
-
-def unlit_color(palette: Palette) -> str:
-    """The block that is still to come: on a light page bg2 could not be seen."""
-    return palette.bg2 if palette.is_dark else palette.bg3
 
 
 def tinted(tiles: NDArray[np.uint8], palette: Palette, look: PrecisionLook) -> list[QImage]:
@@ -61,32 +55,15 @@ def tinted(tiles: NDArray[np.uint8], palette: Palette, look: PrecisionLook) -> l
     of them brings dark pictures up, so that a lit lane is seen to be lit from far away.
     """
     dark, bright = (look.dim, look.color) if palette.is_dark else (look.color, look.dim)
-    table = _colors(dark, bright, _gamma(tiles))
+    table = [0xFF000000 | red << 16 | green << 8 | blue for red, green, blue in shades(dark, bright).tolist()]
     images = []
-    for tile in np.ascontiguousarray(tiles):
+    for tile in np.ascontiguousarray(brightened(tiles)):
         side = tile.shape[1]
         grey = QImage(tile.data, side, tile.shape[0], side, QImage.Format.Format_Indexed8)
         grey.setColorTable(table)
         # the copy is what outlives the array
         images.append(grey.convertToFormat(QImage.Format.Format_RGB32))
     return images
-
-
-def _colors(dark: str, bright: str, gamma: float) -> list[int]:
-    low, high = (
-        np.array([color.red(), color.green(), color.blue()], dtype=np.float64)
-        for color in (QColor(dark), QColor(bright))
-    )
-    shares = (np.arange(256) / 255.0)[:, None] ** gamma
-    rows = np.rint(low + (high - low) * shares).astype(np.int64)
-    return [int(color) for color in 0xFF000000 | rows[:, 0] << 16 | rows[:, 1] << 8 | rows[:, 2]]
-
-
-def _gamma(tiles: NDArray[np.uint8]) -> float:
-    mean = float(tiles.mean()) / 255.0
-    if not 0.0 < mean < 1.0:
-        return 1.0
-    return min(max(math.log(_MIDDLE) / math.log(mean), _GAMMAS[0]), _GAMMAS[1])
 
 
 def _blocks(grid: Grid, color: str) -> QImage:

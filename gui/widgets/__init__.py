@@ -7,6 +7,7 @@ from gui.widgets.field import Field
 from gui.widgets.focus_ring import FocusRing
 from gui.widgets.labels import ElidedLabel, divider, label, set_precision, set_property, set_text
 from gui.widgets.markers import LineSample, Marker, draw_marker, marker_pixmap, precision_pen
+from gui.widgets.optical_middle import put_in_the_middle
 from gui.widgets.precision_chip import PrecisionChip
 from gui.widgets.progress_line import ProgressLine, draw_bar
 from gui.widgets.share_bar import Share, ShareBar
@@ -35,6 +36,7 @@ __all__ = [
     "label",
     "marker_pixmap",
     "precision_pen",
+    "put_in_the_middle",
     "set_precision",
     "set_property",
     "set_text",

@@ -98,6 +98,20 @@ def test_a_picture_said_to_be_huge_is_refused_before_it_is_decoded(monkeypatch: 
         ContactSheet(sheet.jpeg, 65_535, 65_535).tiles()
 
 
+@pytest.mark.parametrize("size", [(32, 32), (65_535, 65_535)])
+@pytest.mark.parametrize("between", [b"", b"junk"])
+def test_a_sheet_that_tells_two_sizes_is_refused_before_it_is_decoded(
+    monkeypatch: pytest.MonkeyPatch, size: tuple[int, int], between: bytes
+) -> None:
+    jpeg = sheet_of(patterns(1, 32)).jpeg
+    begin = jpeg.index(b"\xff\xc0")
+    end = begin + 2 + int.from_bytes(jpeg[begin + 2 : begin + 4], "big")
+    edges = b"".join(edge.to_bytes(2, "big") for edge in size)
+    second = jpeg[begin : begin + 5] + edges + jpeg[begin + 9 : end]
+    monkeypatch.setattr(Image, "open", lambda *_, **__: pytest.fail("it was opened"))
+    assert not ContactSheet(jpeg[:end] + between + second + jpeg[end:], 32, 1).is_sound()
+
+
 def test_any_change_of_a_byte_gives_tiles_or_is_refused() -> None:
     sheet, draw = sheet_of(patterns(40, 24)), random.Random(3)
     for _ in range(300):

@@ -101,6 +101,12 @@ def test_it_says_beforehand_where_mixed_precision_will_likely_not_gain() -> None
     assert "likely little time" in showcase(catalog(OLD_CARD)).why
 
 
+@pytest.mark.parametrize("name", ["cuda:0", "xpu:0", "mps"])
+def test_of_another_makers_card_it_does_not_say_what_is_missing_there(name: str) -> None:
+    why = showcase(catalog(device(name, 190.0))).why
+    assert "Tensor Cores" not in why and "the race shows" in why
+
+
 def test_another_format_takes_the_place_of_one_that_the_device_cannot_do() -> None:
     unable = tuple(
         one.model_copy(update={"available": False, "reason": "no"})

@@ -43,9 +43,8 @@ def test_an_empty_store_welcomes_and_one_with_runs_does_not(store: Store, start:
     assert window.runs.pages.currentIndex() == 1
     assert "See what mixed precision is worth on this machine" in told(window)
     assert window.compare.headline.text().startswith("There is nothing to compare yet.")
-    window.close_without_asking()
     trained(store, 2)
-    window = start()
+    window.experiments.runs.reload()
     assert window.runs.pages.currentIndex() == 0
     assert window.compare.headline.text().startswith("Tick runs in the table below")
 
@@ -59,17 +58,16 @@ def test_the_newest_run_is_opened_with_one_press(store: Store, start: Open) -> N
     assert [run.run_id for run in window.live.runs()] == list(pair)
 
 
-def test_the_newest_runs_are_compared_with_one_press(store: Store, start: Open) -> None:
-    pair = trained(store, 2, title="A pair")
-    trained(store, 1)
+def test_with_one_press_those_are_compared_that_were_trained_to_be_else_the_newest_two(
+    store: Store, start: Open
+) -> None:
+    pair, alone = trained(store, 2, title="A pair"), trained(store, 3)
     window = start()
     window.compare.offer.click()
     assert set(window.runs.checked()) == set(pair)
-
-
-def test_of_runs_that_were_trained_alone_the_newest_two_are_compared(store: Store, start: Open) -> None:
-    alone = trained(store, 3)
-    window = start()
+    window.runs.set_checked([])
+    store.delete(pair)
+    window.experiments.runs.reload()
     window.compare.offer.click()
     assert set(window.runs.checked()) == set(alone[1:])
 

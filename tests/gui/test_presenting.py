@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from PySide6.QtCore import QPoint, Qt
+from PySide6.QtCore import QPoint, QSize, Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QLabel, QMainWindow, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QDialog, QLabel, QMainWindow, QVBoxLayout, QWidget
 from pytestqt.qtbot import QtBot
 
 from gui.presenting import Presenting
@@ -108,3 +108,36 @@ def test_the_pointer_is_back_after_presenting(stage: Stage, qtbot: QtBot) -> Non
     qtbot.waitUntil(lambda: QGuiApplication.overrideCursor() is not None)
     stage.presenting.leave()
     assert QGuiApplication.overrideCursor() is None
+
+
+def test_the_pointer_stays_while_another_window_is_in_front(stage: Stage, qtbot: QtBot) -> None:
+    stage.presenting.enter()
+    stage.presenting.pointer.still.setInterval(60_000)
+    dialog = QDialog(stage.window)
+    qtbot.addWidget(dialog)
+    dialog.open()
+    qtbot.waitUntil(dialog.isActiveWindow)
+    stage.presenting.pointer.still.timeout.emit()
+    assert QGuiApplication.overrideCursor() is None
+    dialog.close()
+    stage.window.activateWindow()
+    qtbot.waitUntil(stage.window.isActiveWindow)
+    stage.presenting.pointer.still.timeout.emit()
+    assert QGuiApplication.overrideCursor() is not None
+    dialog.open()
+    qtbot.waitUntil(lambda: QGuiApplication.overrideCursor() is None)
+
+
+def test_the_desktops_own_way_out_of_the_full_screen_ends_it(stage: Stage, qtbot: QtBot) -> None:
+    stage.presenting.enter()
+    with qtbot.waitSignal(stage.presenting.changed) as told:
+        stage.window.showNormal()
+    assert told.args == [False] and stage.bar.isVisible()
+
+
+def test_a_screen_smaller_than_the_window_may_be_is_filled_and_not_overrun(stage: Stage) -> None:
+    stage.window.setMinimumSize(600, 380)
+    stage.presenting.enter()
+    assert stage.window.minimumSize().isEmpty()
+    stage.presenting.leave()
+    assert stage.window.minimumSize() == QSize(600, 380)

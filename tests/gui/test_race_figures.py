@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from PySide6.QtCore import QPoint, QSizeF, Qt
@@ -11,7 +13,7 @@ from pytestqt.qtbot import QtBot
 
 from engine.experiment import Precision
 from gui.race.number_view import NumberView
-from gui.race.tank_plan import TankPlan, spared_text
+from gui.race.tank_plan import TankPlan
 from gui.race.tank_view import TanksView
 from gui.theme import DARK, LIGHT, theme
 
@@ -56,13 +58,32 @@ class TestNumber:
         assert bottom - top > 0.15 * size[1]
 
     def test_the_sign_does_not_move_while_it_counts(self, number: NumberView) -> None:
-        number.set_room_for("11.7")
+        number.set_room_for("4.7")
         ends = set()
-        for text in ("0.0", "1.1", "9.9", "10.8", "11.7"):
+        for text in ("1.0", "1.1", "2.9", "3.8", "4.7"):
             number.set_text(text)
             ends.add(ink(number)[1])
         assert len(ends) == 1
         assert number.natural_width(160) == pytest.approx(ends.pop(), abs=16)
+
+    def test_it_begins_at_its_left_edge_however_few_figures_it_has_yet(self, number: NumberView) -> None:
+        number.set_room_for("1,250")
+        for text in ("1", "84", "594", "1,250"):
+            number.set_text(text)
+            assert ink(number)[0] <= 3, text
+
+    def test_no_figure_touches_the_next(self, number: NumberView) -> None:
+        for text in ("0.004", "44.4", "0.09", "100", "1,250"):
+            number.set_text(text)
+            left, right, *_ = ink(number)
+            image = number.grab().toImage()
+            # one column of ground between any two outlines, so many times as there are gaps
+            dark = [
+                all(image.pixelColor(x, y).lightness() < 60 for y in range(image.height()))
+                for x in range(left, right + 1)
+            ]
+            gaps = sum(now and not before for before, now in pairwise(dark))
+            assert gaps == len(text), text
 
     @pytest.mark.parametrize("text", list("0123456789"))
     def test_no_figure_is_cut_off_at_the_left_edge(self, number: NumberView, text: str) -> None:
@@ -121,6 +142,7 @@ class TestPlan:
     def test_what_is_spared_is_told_at_the_end_and_where_there_is_room(self) -> None:
         assert plan(10_240, 3_200).note_rect() is not None
         assert plan(10_240, 3_200, 0.9).note_rect() is None
+        assert TankPlan(DESIGN, (10_240, 3_200), is_final=False).note_rect() is None
         assert plan(10_240, 10_000).note_rect() is None
         assert plan(10_240, 3_200, size=QSizeF(110, 140)).note_rect() is None
 
@@ -148,9 +170,8 @@ class TestPlan:
             assert shown.name_rect(which).bottom() <= size[1]
 
     def test_the_difference_is_that_of_the_amounts_shown(self) -> None:
-        assert spared_text(10.24 * 1024, 3.16 * 1024) == "7.0 GiB"
-        assert spared_text(10_240, 10_245) == ""
-        assert spared_text(None, 3.0) == ""
+        assert plan(10.24 * 1024, 3.16 * 1024).spared_text == "7.0 GiB"
+        assert plan(None, 3.0).spared_text == ""
 
 
 @pytest.fixture

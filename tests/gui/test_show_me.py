@@ -13,13 +13,14 @@ from pytestqt.qtbot import QtBot
 
 from engine.experiment import Experiment, Precision, experiment_from
 from engine.launcher import Launcher
+from engine.problem import Kind, Problem
 from engine.records.record import Status
 from engine.records.store import Store
 from engine.showcase import Showcase, showcase
 from gui.background import Background
 from gui.experiments import Experiments
 from gui.panels.show import ShowPanel
-from gui.show_me import ShowMe
+from gui.show_me import LONGEST_MS, ShowMe
 
 WAIT_MS = 60_000
 TINY = experiment_from(
@@ -92,6 +93,8 @@ def workspace(
         qtbot.addWidget(panel)
         made = Workspace(qtbot, store, experiments, panel, ShowMe(experiments, panel, background))
         made.show_me.measured.connect(made.told.append)
+        # as the window does it
+        made.show_me.refused.connect(lambda problem: panel.show_refusal(problem.message, problem.remedy))
         experiments.load()
         experiments.start()
         yield made
@@ -135,6 +138,46 @@ def test_a_run_that_trains_is_asked_about_and_what_waits_waits_longer(workspace:
     assert workspace.store.run(running).status is Status.STOPPED
     order = sorted(workspace.store.runs(), key=lambda run: run.started or run.created)
     assert [run.name for run in order] == ["before", "Show me, FP32", "Show me, BF16 AMP", "after"]
+
+
+def test_what_ended_before_the_question_was_answered_is_not_stopped_in_its_place(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stops: list[str] = []
+    monkeypatch.setattr(workspace.experiments, "stop", lambda: stops.append("stopped"))
+    workspace.show_me.stop_and_begin()
+    workspace.until_measured()
+    assert stops == [], "its own first run would be the one"
+
+
+def test_a_machine_that_cannot_be_looked_at_is_told_on_the_page_each_time(
+    qtbot: QtBot, store: Store, launcher: Launcher
+) -> None:
+    experiments, panel, background = Experiments(store, launcher), ShowPanel(), Background()
+    qtbot.addWidget(panel)
+    show_me = ShowMe(experiments, panel, background)
+    lost = Problem(kind=Kind.INTERNAL, message="The worker died.", remedy="Reinstall.")
+    with qtbot.waitSignal(show_me.refused) as before:
+        show_me.begin()
+        experiments._thread.problem.emit(lost)
+    with qtbot.waitSignal(show_me.refused) as after:
+        show_me.begin()
+    assert before.args == after.args == [lost] and not show_me.is_at_work
+
+
+def test_what_is_being_stopped_when_the_time_is_over_is_given_up_all_the_same(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    choose(monkeypatch, shown(ENDLESS))
+    monkeypatch.setattr("gui.show_me_runs.better_fitted", lambda *_: None)
+    workspace.show_me.begin()
+    workspace.until_training()
+    with workspace.qtbot.waitSignal(workspace.show_me.given_up, timeout=WAIT_MS):
+        workspace.show_me.stop()
+        workspace.show_me._enough.timeout.emit()
+    workspace.until_idle()
+    assert workspace.told == []
+    workspace.assert_nothing_left()
 
 
 def test_begun_next_it_waits_for_the_run_and_can_be_stopped_while_it_waits(workspace: Workspace) -> None:
@@ -244,8 +287,12 @@ def test_what_was_measured_until_the_time_was_over_is_enough(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     choose(monkeypatch, shown(TINY, steps=100_000_000))
-    monkeypatch.setattr("gui.show_me.LONGEST_MS", (60_000, 100))
     workspace.show_me.begin()
+    workspace.until_training("Show me, BF16 AMP")
+    enough = workspace.show_me._enough
+    assert enough.isActive() and enough.interval() == LONGEST_MS[True]
+    # the time is over once there are steps, however slow the machine is
+    enough.timeout.emit()
     _, mixed = workspace.until_measured()
     assert workspace.store.run(mixed).status is Status.STOPPED
     assert workspace.store.run(mixed).summary.steps > 0

@@ -10,11 +10,12 @@ import pytest
 from pytestqt.qtbot import QtBot
 
 from engine.events import Environment
+from engine.problem import Kind, Problem
 from engine.records.record import RunRecord
 from engine.records.store import Store
 from gui.background import Background
 from gui.panels.show import ShowPanel
-from gui.raced import newest_choices
+from gui.raced import Choice, newest_choices, read_race
 from gui.saved_runs import SavedRuns
 from gui.showing import Showing
 from gui.theme import theme
@@ -108,7 +109,7 @@ def test_nothing_is_read_before_somebody_looks(
     workspace: Workspace, pair: Callable[..., tuple[RunRecord, RunRecord]]
 ) -> None:
     workspace.show(*pair())
-    assert workspace.panel.page == "welcome" and workspace.showing.raced is None
+    assert workspace.panel.page is None and workspace.showing.raced is None
     workspace.look()
     assert workspace.panel.page == "race"
 
@@ -133,6 +134,37 @@ def test_one_side_alone_is_refused_in_words_and_forgotten(
     workspace.showing.set_in_sight(False)
     workspace.look()
     assert workspace.ids() == tuple(run.id for run in raced)
+
+
+def test_a_refusal_in_ones_absence_is_told_on_coming_back_and_then_no_more(
+    workspace: Workspace, pair: Callable[..., tuple[RunRecord, RunRecord]]
+) -> None:
+    pair()
+    problem = Problem(kind=Kind.OUT_OF_MEMORY, message="It ran out of memory.", remedy="Take less.")
+    workspace.showing.refuse(problem)
+    workspace.look()
+    assert workspace.panel.page == "refused" and "out of memory" in workspace.panel.refused.words()
+    workspace.showing.set_in_sight(False)
+    workspace.look()
+    assert workspace.panel.page == "race"
+
+
+def test_a_race_that_was_read_in_ones_absence_is_played_on_coming_back(
+    workspace: Workspace, pair: Callable[..., tuple[RunRecord, RunRecord]]
+) -> None:
+    pair()
+    workspace.runs.reload()
+    workspace.showing.set_in_sight(True)
+    workspace.showing.set_in_sight(False)
+    workspace.wait()
+    clock = workspace.panel.race.clock
+    assert workspace.panel.page == "race" and not clock.is_playing
+    workspace.showing.set_in_sight(True)
+    assert clock.is_playing
+    clock.pause()
+    workspace.showing.set_in_sight(False)
+    workspace.showing.set_in_sight(True)
+    assert not clock.is_playing, "who has held it finds it held"
 
 
 def test_runs_that_are_deleted_while_they_race_stay_on_screen_until_it_is_left(
@@ -226,3 +258,12 @@ def test_only_comparisons_of_which_two_runs_are_over_are_candidates(saved: Store
     mixed = trained("fp16", 2_000.0, comparison=comparison)
     (choice,) = newest_choices(saved.runs())
     assert choice.run_ids == (done.id, mixed.id) and waiting.id not in choice.run_ids
+
+
+def test_other_saved_runs_tell_how_much_of_a_gain_is_the_precisions(saved: Store, trained: Trained) -> None:
+    full = trained("fp32", 1_000.0)
+    fast = trained("fp16", 4_000.0, settings={"step": {"recipe": "fast"}})
+    trained("fp16", 2_000.0)
+    race = read_race(saved.path, [Choice((full.id, fast.id))]).race
+    assert race.report.split is not None
+    assert [part.ratio for part in race.report.split.factors] == [2.0, 2.0]

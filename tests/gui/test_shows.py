@@ -72,7 +72,7 @@ def test_the_workspace_has_all_the_room_and_gives_it_back(
     qtbot.waitUntil(lambda: window._body.sizes() == sizes and window.dock.height() == dock)
 
 
-def test_a_window_that_was_closed_in_show_opens_there_again_with_its_race_and_all_splitters(
+def test_a_window_that_was_closed_in_show_opens_there_again_with_its_race_as_it_was(
     qtbot: QtBot, open_window: Open, pair: tuple[RunRecord, RunRecord], trained: Callable[..., RunRecord]
 ) -> None:
     other = trained("bf16", 1_500.0)
@@ -82,7 +82,10 @@ def test_a_window_that_was_closed_in_show_opens_there_again_with_its_race_and_al
     window.shows.show_runs([pair[0].id, other.id])
     until_raced(qtbot, window)
     set_reduced_motion(True)
+    window.close_without_asking()
+    set_reduced_motion(None)
     again = open_window()
+    assert reduced_motion_choice() is True
     set_reduced_motion(None)
     assert again.workspace == "show"
     until_raced(qtbot, again)
@@ -90,15 +93,6 @@ def test_a_window_that_was_closed_in_show_opens_there_again_with_its_race_and_al
     assert race is not None and race.mixed.run.id == other.id
     again.show_workspace("train")
     qtbot.waitUntil(lambda: again._body.sizes()[0] == side and again.dock.height() == dock)
-
-
-def test_the_choice_of_less_motion_survives_a_restart(open_window: Open) -> None:
-    set_reduced_motion(True)
-    open_window().close_without_asking()
-    set_reduced_motion(None)
-    open_window()
-    assert reduced_motion_choice() is True
-    set_reduced_motion(None)
 
 
 def test_compare_hands_its_pair_to_show_and_takes_it_back(
@@ -171,6 +165,31 @@ def test_the_welcome_leads_on_and_a_wish_in_a_busy_moment_is_answered(
     assert "is measuring" in window.notice.text() and window.show_panel.page == "measuring"
     window.show_panel.stop_wanted.emit()
     until_raced(qtbot, window)
+
+
+def test_a_question_in_the_full_screen_leaves_it_and_is_seen(qtbot: QtBot, open_window: Open) -> None:
+    window = open_window()
+    window.shows.present()
+    assert window.isFullScreen()
+    window.shows.show_me.busy.emit("A run is training.")
+    assert not window.isFullScreen() and window.notice.isVisible()
+    assert window.notice.offers() == ("Begin next", "Stop it and begin")
+
+
+def test_a_window_that_opens_elsewhere_makes_no_page_of_show(
+    qtbot: QtBot, open_window: Open, pair: tuple[RunRecord, RunRecord]
+) -> None:
+    window = open_window()
+    window.shows.set_frame_ms(200)
+    window.shows.set_frame_ms(None)
+    assert (
+        window.show_panel.page is None
+        and not {"race", "welcome", "measuring"} & vars(window.show_panel).keys()
+    )
+    window.shows.present()
+    until_raced(qtbot, window)
+    button = window.show_panel.race.transport.full_screen
+    assert button.accessibleName() == "Leave full screen", "a page made late knows where it stands"
 
 
 def test_a_race_is_painted_as_rarely_as_the_curves_beside_a_run_that_is_measured(

@@ -55,7 +55,7 @@ def test_each_button_says_what_it_does_and_tells_that_it_was_pressed(qtbot: QtBo
         with qtbot.waitSignal(signal):
             button.click()
     assert [one.text().strip() for one in (welcome.show_me, welcome.experiment, welcome.limit)] == BUTTONS
-    assert welcome.show_me.property("kind") == "primary"
+    assert (welcome.show_me.property("kind") == "primary") is is_large
 
 
 @pytest.mark.parametrize("width", [640, 724, 1_120, 3_500])
@@ -84,17 +84,6 @@ def test_the_large_one_fits_and_grows(qtbot: QtBot, size: tuple[int, int]) -> No
     assert title.fontMetrics().height() >= size[1] / 30
 
 
-def test_why_show_me_cannot_begin_is_said_and_taken_back(qtbot: QtBot) -> None:
-    welcome = Welcome(is_large=True)
-    shown(qtbot, welcome, 1_200, 800)
-    about = welcome.show_me.toolTip()
-    welcome.set_can_show_me("A run is training.")
-    assert not welcome.show_me.isEnabled() and welcome.show_me.toolTip() == "A run is training."
-    assert "A run is training." in texts(welcome)
-    welcome.set_can_show_me(None)
-    assert welcome.show_me.isEnabled() and welcome.show_me.toolTip() == about and about in texts(welcome)
-
-
 def test_the_empty_runs_table_passes_its_wishes_on(qtbot: QtBot) -> None:
     runs = RunsPanel()
     shown(qtbot, runs, 1_120, OPEN_HEIGHT)
@@ -107,8 +96,6 @@ def test_the_empty_runs_table_passes_its_wishes_on(qtbot: QtBot) -> None:
     ):
         with qtbot.waitSignal(signal):
             button.click()
-    runs.set_can_show_me("Runs are waiting.")
-    assert not welcome.show_me.isEnabled()
 
 
 def test_it_asks_for_no_room(qtbot: QtBot) -> None:

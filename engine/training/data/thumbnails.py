@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 
 import numpy as np
 import torch
@@ -25,10 +26,12 @@ _GREY = np.array([0.299, 0.587, 0.114], dtype=np.float32)
 def prepare_pictures(experiment: Experiment) -> None:
     """Loads what `pictures_told` will use, which is not to count as the run's own memory.
 
-    To be called before the idle level of memory is taken.
+    To be called before the idle level of memory is taken. It never fails.
     """
     if experiment.dataset in _PICTURED:
-        sheet_of(_tiles(torch.zeros(MOST_TILES, len(_GREY), MOST_SIDE, MOST_SIDE, dtype=torch.uint8)))
+        # where it cannot be done, `pictures_told` says why
+        with suppress(Exception):
+            sheet_of(_tiles(torch.zeros(MOST_TILES, len(_GREY), MOST_SIDE, MOST_SIDE, dtype=torch.uint8)))
 
 
 def pictures_told(experiment: Experiment, source: Source) -> Iterator[Pictures | Log]:

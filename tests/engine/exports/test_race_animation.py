@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -13,8 +14,11 @@ from PIL import Image, ImageSequence
 from engine.cli import main
 from engine.contact_sheet import sheet_of
 from engine.exports.content import Content, content_of
+from engine.exports.drawing import colour
 from engine.exports.formats import FORMATS, export, format_for
+from engine.exports.gif import MOST_COLORS, GifWriter
 from engine.exports.race_animation import FIRST_MS, FRAME_MS, LAST_MS, frames
+from engine.exports.race_blocks import UNLIT
 from engine.exports.race_still import card_of
 from engine.exports.webp import WebpWriter
 from engine.paths import store_path
@@ -57,7 +61,7 @@ def test_a_frame_shows_the_moment_that_it_is_shown_at(short: Content) -> None:
     corner = card.lanes[1].corner(20)
     place = (round(corner[0] + 8), round(corner[1] + 8))
     clock, lit_at = -FIRST_MS / 1e3, None
-    unlit = tuple(bytes.fromhex(DARK.line.removeprefix("#")))
+    unlit = tuple(bytes.fromhex(colour(DARK, UNLIT).removeprefix("#")))
     for number, frame in enumerate(frames(card, DARK, 1.0)):
         if number and lit_at is None and frame.image.getpixel(place) != unlit:
             lit_at = clock
@@ -87,6 +91,30 @@ def test_webp_frames_come_back_as_they_were(tmp_path: Path) -> None:
             writer.add(image, 40)
         writer.close()
     with Image.open(tmp_path / "x.webp") as shown:
+        found = [np.asarray(frame.convert("RGB")) for frame in ImageSequence.Iterator(shown)]
+    assert len(found) == 4
+    assert all(np.array_equal(one, other) for one, other in zip(given, found, strict=True))
+
+
+def test_gif_frames_come_back_as_they_were(tmp_path: Path) -> None:
+    generator = np.random.default_rng(0)
+    # black comes last: what is left of the table must not pass for it
+    drawn = itertools.islice(itertools.product(range(20, 256, 38), repeat=3), MOST_COLORS - 1)
+    table = np.array([*drawn, (0, 0, 0)], np.uint8)
+    colors = Image.new("P", (1, 1))
+    colors.putpalette(table.tobytes())
+    image = Image.fromarray(table[generator.integers(0, MOST_COLORS, (31, 45))])
+    given = []
+    with (tmp_path / "x.gif").open("wb") as file:
+        writer = GifWriter(file, image.size, colors)
+        for place in ((0, 0), (7, 3), (44, 30), None):
+            if place is not None:
+                image.putpixel(place, (0, 0, 0))
+            given.append(np.asarray(image).copy())
+            writer.add(image, 40)
+        writer.close()
+    with Image.open(tmp_path / "x.gif") as shown:
+        assert shown.info["loop"] == 0
         found = [np.asarray(frame.convert("RGB")) for frame in ImageSequence.Iterator(shown)]
     assert len(found) == 4
     assert all(np.array_equal(one, other) for one, other in zip(given, found, strict=True))

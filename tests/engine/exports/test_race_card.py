@@ -16,10 +16,11 @@ from PIL import Image
 from engine.contact_sheet import ContactSheet, sheet_of
 from engine.events import Failed
 from engine.exports.content import Content, content_of
-from engine.exports.drawing import Words, text_width
+from engine.exports.drawing import Drawing, Words, text_width, wrapped, wrapped_evenly
 from engine.exports.formats import export
 from engine.exports.html import page
-from engine.exports.race_blocks import brightened, grid_for
+from engine.exports.paint import Painter
+from engine.exports.race_blocks import grid_for
 from engine.exports.race_card import Card, page_card, race_card
 from engine.exports.race_sizes import MEDIUM, NARROW, WIDE
 from engine.exports.race_source import race_source
@@ -166,10 +167,23 @@ def test_a_grid_holds_all_its_blocks(count: int) -> None:
     grid = grid_for(count, 906.0, 117.0)
     assert grid.columns * grid.rows >= count > (grid.columns - 1) * grid.rows
     assert grid.width <= 906.1 and grid.height <= 117.1
+    if count >= 20:
+        # edges of both lanes, of the title and of the counters stand in one line
+        assert grid.width == pytest.approx(906.0)
 
 
-def test_dark_pictures_are_brought_up() -> None:
-    dark = np.full((2, 8, 8), 20, np.uint8)
-    assert brightened(dark).mean() > 60
-    black = np.zeros((2, 8, 8), np.uint8)
-    assert np.array_equal(brightened(black), black)
+@pytest.mark.parametrize("words", ["one", "seven words that would leave one alone", "a " * 60 + "b"])
+@pytest.mark.parametrize("room", [60.0, 120.0, 260.0])
+def test_lines_are_made_alike_without_becoming_more(words: str, room: float) -> None:
+    greedy, even = (wrap(words, room, 14.0, most=9) for wrap in (wrapped, wrapped_evenly))
+    assert len(even) == len(greedy) and " ".join(even) == " ".join(greedy)
+    assert text_width(even[-1], 14.0) >= text_width(greedy[-1], 14.0)
+
+
+def test_a_bitmap_has_a_line_as_wide_as_it_was_planned() -> None:
+    words = "For this training full precision is the better choice on this card, above all with small models"
+    drawing = Drawing(900.0, 40.0, (Words(0.0, 28.0, words, "text", 16.0),), "")
+    painter = Painter.blank(drawing, "bg0", DARK, 2.0)
+    painter.paint(drawing)
+    inked = np.nonzero(np.asarray(painter.image.convert("L")).max(axis=0) > 90)[0]
+    assert inked.max() / 2 == pytest.approx(text_width(words, 16.0), abs=2.0)

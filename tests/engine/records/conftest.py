@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,6 +16,7 @@ import pytest
 from engine.events import Environment, Samples, Started, Summary
 from engine.experiment import Experiment, Precision
 from engine.problem import Problem
+from engine.records import schema
 from engine.records.blocks import Columns
 from engine.records.comparison import Comparison, compare
 from engine.records.evidence import evidence_from
@@ -35,6 +38,26 @@ def path(tmp_path: Path) -> Path:
 def store(path: Path) -> Iterator[Store]:
     with Store(path) as opened:
         yield opened
+
+
+@pytest.fixture
+def older(path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """Leaves a store of that version at `path`, with a run in it: "Old", of seed 3."""
+
+    def make(version: int) -> None:
+        with monkeypatch.context() as then:
+            then.setattr("engine.records.database.MIGRATIONS", schema.MIGRATIONS[:version])
+            then.setattr("engine.records.database.VERSION", version)
+            Store(path).close()
+        with closing(sqlite3.connect(path)) as connection, connection:
+            connection.execute(
+                "INSERT INTO runs (id, number, name, status, created, experiment, owner)"
+                " VALUES ('0123456789ab', 1, 'Old', 'finished', 1e9, ?, '{}')",
+                (Experiment(seed=3).to_json(),),
+            )
+            assert connection.execute("PRAGMA user_version").fetchone() == (version,)
+
+    return make
 
 
 @pytest.fixture
@@ -154,6 +177,27 @@ class Racers:
 
     def race(self, baseline: RunRecord | None = None, side_id: str | None = None) -> Race:
         return race_of(self.compared(baseline), self.curves, side_id)
+
+    def of_two(
+        self,
+        full: float | None,
+        mixed: float | None,
+        *,
+        mine: Mapping[str, Any] | None = None,
+        **settings: Any,
+    ) -> Race:
+        """The race of one run each of the same training at these speeds; `mine` is the mixed run's alone."""
+        self.add(Precision.FP32, full, **settings)
+        self.add(Precision.FP16, mixed, **{**settings, **(mine or {})})
+        return self.race()
+
+    def repeated(self, speeds: Sequence[tuple[float, float]], **figures: Sequence[float]) -> Race:
+        """The race of repeats of both; of a figure each run has one, in pairs as the speeds are."""
+        for seed, pair in enumerate(speeds):
+            for side, precision in enumerate((Precision.FP32, Precision.FP16)):
+                told = {name: values[2 * seed + side] for name, values in figures.items()}
+                self.add(precision, pair[side], seed=seed, comparison="c", figures=told)
+        return self.race()
 
 
 @pytest.fixture

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sqlite3
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from engine.experiment import Experiment
 from engine.problem import ProblemError
-from engine.records import schema
 from engine.records.marks import LONGEST_NOTE, LONGEST_TAG, MOST_TAGS, cleaned_note, cleaned_tags
 from engine.records.store import Store
 
@@ -60,21 +59,9 @@ def test_a_run_that_is_gone_cannot_be_written_on(store: Store) -> None:
 
 
 def test_a_store_of_the_version_before_gets_the_columns_and_keeps_its_runs(
-    path: Path, monkeypatch: pytest.MonkeyPatch
+    path: Path, older: Callable[[int], None]
 ) -> None:
-    with monkeypatch.context() as older:
-        older.setattr("engine.records.database.MIGRATIONS", schema.MIGRATIONS[:2])
-        older.setattr("engine.records.database.VERSION", 2)
-        Store(path).close()
-    connection = sqlite3.connect(path)
-    connection.execute(
-        "INSERT INTO runs (id, number, name, status, created, experiment, owner)"
-        " VALUES ('0123456789ab', 1, 'Old', 'finished', 1e9, ?, '{}')",
-        (Experiment(seed=3).to_json(),),
-    )
-    connection.commit()
-    assert connection.execute("PRAGMA user_version").fetchone() == (2,)
-    connection.close()
+    older(2)
     with Store(path) as store:
         (run,) = store.runs()
         assert (run.name, run.experiment.seed, run.tags, run.note) == ("Old", 3, (), "")

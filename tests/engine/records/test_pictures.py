@@ -12,7 +12,6 @@ from engine.contact_sheet import ContactSheet, sheet_of
 from engine.events import Finished, Log, Pictures, Samples, Started, Summary
 from engine.experiment import Experiment
 from engine.patterns import patterns
-from engine.records import schema
 from engine.records.store import Store
 
 SHEET, OTHER = sheet_of(patterns(30)), sheet_of(patterns(12))
@@ -101,7 +100,9 @@ def test_damaged_pictures_are_none_and_hide_no_run(store: Store, path: Path, dam
     assert store.pictures.of(run_id) is None
     listed = store.listing()
     assert [run.id for run in listed.runs] == [run_id] and listed.unreadable == ()
-    store.remove([run_id])
+    assert store.pictures.of(with_pictures(store)) == SHEET
+    for run in store.runs():
+        store.remove([run.id])
     assert store.runs() == ()
 
 
@@ -122,20 +123,9 @@ def test_a_sheet_is_found_and_given_up_through_an_index(store: Store) -> None:
 
 
 def test_a_store_of_the_version_before_gets_pictures_and_keeps_its_runs(
-    path: Path, monkeypatch: pytest.MonkeyPatch
+    path: Path, older: Callable[[int], None]
 ) -> None:
-    with monkeypatch.context() as older:
-        older.setattr("engine.records.database.MIGRATIONS", schema.MIGRATIONS[:3])
-        older.setattr("engine.records.database.VERSION", 3)
-        Store(path).close()
-    connection = sqlite3.connect(path)
-    connection.execute(
-        "INSERT INTO runs (id, number, name, status, created, experiment, owner)"
-        " VALUES ('0123456789ab', 1, 'Old', 'finished', 1e9, ?, '{}')",
-        (Experiment(seed=3).to_json(),),
-    )
-    connection.commit()
-    connection.close()
+    older(3)
     with Store(path) as store:
         (run,) = store.runs()
         assert (run.name, run.experiment.seed) == ("Old", 3)

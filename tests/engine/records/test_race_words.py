@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import pytest
@@ -10,8 +9,7 @@ import pytest
 from engine.experiment import Precision
 from engine.problem import Kind, Problem
 from engine.records import race_words as words
-from engine.records.plain_numbers import range_text
-from engine.records.race import Race
+from engine.records.race_names import short_name
 from engine.records.record import Status
 
 FP32, FP16, BF16 = Precision.FP32, Precision.FP16, Precision.BF16
@@ -20,26 +18,8 @@ OUT_OF_MEMORY = Problem(kind=Kind.OUT_OF_MEMORY, message="Full.", remedy="Take l
 WHY = "Mixed precision lets the card do most of its sums with half-length numbers: less to move"
 
 
-def of_two(racers: Any, full: float | None, mixed: float | None, **settings: Any) -> Race:
-    """One run each of the same training at these speeds; of `mine` the mixed run alone has the settings."""
-    mine = settings.pop("mine", {})
-    racers.add(FP32, full, **settings)
-    racers.add(FP16, mixed, **{**settings, **mine})
-    race: Race = racers.race()
-    return race
-
-
-def repeated(racers: Any, speeds: list[tuple[float, float]], **figures: list[float]) -> Race:
-    for seed, pair in enumerate(speeds):
-        for side, (precision, speed) in enumerate(zip((FP32, FP16), pair, strict=True)):
-            told = {name: values[2 * seed + side] for name, values in figures.items()}
-            racers.add(precision, speed, seed=seed, comparison="c", figures=told)
-    race: Race = racers.race()
-    return race
-
-
 def test_the_race_of_the_picture(racers: Any) -> None:
-    race = of_two(racers, 880, 5_000, mine={"step": FAST})
+    race = racers.of_two(880, 5_000, mine={"step": FAST})
     assert words.title(race) == "The same training on the same card, side by side"
     assert words.lane_name(race, "full") == "Full precision"
     assert words.lane_detail(race, "full") == "FP32, 14.5 s for 12,800 images"
@@ -53,86 +33,22 @@ def test_the_race_of_the_picture(racers: Any) -> None:
 
 
 def test_before_it_is_decided_the_number_counts(racers: Any) -> None:
-    race = of_two(racers, 640, 1_600)
+    race = racers.of_two(640, 1_600)
     start, halfway = race.at(0), race.at(race.decided / 2)
-    assert [words.counted_text(race, moment) for moment in (start, halfway)] == ["0.0", "1.2"]
+    assert [words.counted_text(race, moment) for moment in (start, halfway)] == ["1.0", "1.8"]
     assert words.caption(race, halfway) == ("as many images", "and counting")
     assert words.counter_words(race, "full", start) == "images, about to start"
 
 
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        (5.7, "5.7"),
-        (5.6818, "5.7"),
-        (1.03, "1.03"),
-        (1.0, "1.00"),
-        (1.996, "2.0"),
-        (12.34, "12.3"),
-        (99.96, "100"),
-        (120, "120"),
-        (1_200, "1,200"),
-        (1e12, "over 1,000,000,000"),
-        (0.8, "0.80"),
-        (0.996, "0.996"),
-        (0.9996, "0.9996"),
-        (0.99999, "0.9999"),
-        (1 - 1e-12, "1.00"),
-        (0.0996, "0.10"),
-        (0.05, "0.05"),
-        (0.004, "0.004"),
-        (0.0021, "0.0021"),
-        (1e-9, "under 0.000001"),
-        (0, "0"),
-        (math.nan, "–"),
-        (math.inf, "–"),
-        (-1, "–"),
-    ],
-)
-def test_a_ratio_as_text(value: float, text: str) -> None:
-    assert words.number_text(value) == text
-
-
-@pytest.mark.parametrize(
-    ("mib", "text"),
-    [
-        (10_444.8, "10.2 GiB"),
-        (1_023.7, "1.0 GiB"),
-        (1_000, "1,000 MiB"),
-        (940, "940 MiB"),
-        (3.24, "3.2 MiB"),
-        (0, "0 MiB"),
-        (math.nan, "–"),
-    ],
-)
-def test_memory_as_text(mib: float, text: str) -> None:
-    assert words.memory_text(mib) == text
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [
-        (2.56, "2.6 seconds"),
-        (0.0256, "0.026 seconds"),
-        (119, "119 seconds"),
-        (400, "6.7 minutes"),
-        (9_000, "2.5 hours"),
-        (864_000, "10.0 days"),
-        (1e300, "over 1,000,000,000 days"),
-        (0, "0 seconds"),
-    ],
-)
-def test_a_time_in_words(seconds: float, text: str) -> None:
-    assert words.seconds_text(seconds) == text
-
-
-def test_the_ends_of_an_interval_differ_where_they_can() -> None:
-    assert [range_text(5.5, 5.9), range_text(5.68, 5.72)] == ["5.5 and 5.9", "5.68 and 5.72"]
-    assert range_text(2.0, 2.0) == "2.0000 and 2.0000"
-
-
 def test_a_gain_is_explained(racers: Any) -> None:
-    assert words.sentence(of_two(racers, 1_000, 2_500)) == f"{WHY}, less to store."
+    less = [{"peak_allocated_mib": 2_000.0}, {"peak_allocated_mib": 1_100.0}]
+    racers.add(FP32, 1_000, figures=less[0])
+    racers.add(FP16, 2_500, figures=less[1])
+    assert words.sentence(racers.race()) == f"{WHY}, less to store."
+
+
+def test_where_the_memory_is_not_known_nothing_is_said_of_it(racers: Any) -> None:
+    assert words.sentence(racers.of_two(1_000, 2_500)) == f"{WHY}."
 
 
 def test_where_more_memory_was_taken_nobody_says_less_to_store(racers: Any) -> None:
@@ -146,7 +62,7 @@ def test_where_more_memory_was_taken_nobody_says_less_to_store(racers: Any) -> N
 
 
 def test_a_slower_mixed_precision_is_told_kindly_with_its_reason(racers: Any) -> None:
-    race = of_two(racers, 1_000, 710, batch_size=63)
+    race = racers.of_two(1_000, 710, batch_size=63)
     assert words.sentence(race) == (
         "For this training full precision is the better choice on this card: mixed precision took longer, "
         "likely because the batch of 63 is not a multiple of 8, which Tensor Cores need."
@@ -155,13 +71,12 @@ def test_a_slower_mixed_precision_is_told_kindly_with_its_reason(racers: Any) ->
 
 def test_on_a_processor_the_reason_is_the_processors(racers: Any) -> None:
     racers.notes = ("FP16 AMP on a CPU: slow here, since most CPUs do not compute in FP16.",)
-    told = words.sentence(of_two(racers, 3_970, 557, environment=racers.CPU))
+    told = words.sentence(racers.of_two(3_970, 557, environment=racers.CPU))
     assert "on this processor: mixed precision took longer, likely because FP16 AMP is slow here" in told
 
 
 def test_a_slower_mixed_precision_without_a_known_reason(racers: Any) -> None:
-    race = of_two(
-        racers,
+    race = racers.of_two(
         1_000,
         710,
         figures={"peak_allocated_mib": 1_000.0},
@@ -176,18 +91,18 @@ def test_a_slower_mixed_precision_without_a_known_reason(racers: Any) -> None:
 
 @pytest.mark.parametrize("mixed", [985, 996, 1_000, 1_020])
 def test_hardly_a_difference_is_called_none(racers: Any, mixed: float) -> None:
-    told = words.sentence(of_two(racers, 1_000, mixed))
+    told = words.sentence(racers.of_two(1_000, mixed))
     assert told == "Here mixed precision is about as fast as full precision."
 
 
 def test_an_open_interval_is_called_no_difference(racers: Any) -> None:
-    race = repeated(racers, [(1_000, 1_040), (1_010, 1_000), (990, 1_050)])
+    race = racers.repeated([(1_000, 1_040), (1_010, 1_000), (990, 1_050)])
     assert words.sentence(race) == "Here mixed precision is about as fast as full precision."
     assert words.certainty(race).endswith("Which of the two is faster is left open.")
 
 
 def test_repeats_that_differ_wildly_are_not_called_alike(racers: Any) -> None:
-    race = repeated(racers, [(1_000, 2_200), (1_010, 700)])
+    race = racers.repeated([(1_000, 2_200), (1_010, 700)])
     assert words.sentence(race) == (
         "Here the measurements differ too much among themselves to say which of the two is faster."
     )
@@ -196,7 +111,7 @@ def test_repeats_that_differ_wildly_are_not_called_alike(racers: Any) -> None:
 
 def test_where_the_replay_does_not_bear_the_ratio_out_it_is_not_said_to(racers: Any) -> None:
     speeds = [1_000.0] * 40
-    race = of_two(racers, 1_000, 1_500, speeds=speeds)
+    race = racers.of_two(1_000, 1_500, speeds=speeds)
     assert race.ratio == 1.5 and not race.is_typical
     assert words.caption(race, race.at(race.decided))[1] == "in the same time, over the whole runs"
     assert words.doubt_words(race) == (
@@ -213,14 +128,13 @@ def test_a_little_gain_over_tf32_has_its_reason(racers: Any) -> None:
 
 
 def test_a_recipe_has_its_part_named(racers: Any) -> None:
-    race = of_two(racers, 880, 5_000, mine={"step": FAST})
+    race = racers.of_two(880, 5_000, mine={"step": FAST})
     assert words.sentence(race) == (
-        f"{WHY}, less to store. The fast recipe has a part in this too; how large a part was not measured."
+        f"{WHY}. The fast recipe has a part in this too; how large a part was not measured."
     )
     racers.add(FP16, 1_663)
     assert words.sentence(racers.race(side_id=race.mixed.run.id)) == (
-        f"{WHY}, less to store. By itself mixed precision makes it 1.89 times as fast; the fast recipe does "
-        "the rest."
+        f"{WHY}. By itself mixed precision makes it 1.89 times as fast; the fast recipe does the rest."
     )
 
 
@@ -253,6 +167,7 @@ def test_both_in_full_precision_go_by_their_titles(racers: Any) -> None:
         "FP32, batch 64",
         "FP32, batch 128",
     ]
+    assert [short_name(race, which) for which in ("full", "mixed")] == ["batch 64", "batch 128"]
     assert words.lane_detail(race, "full") == "12.8 s for 12,800 images"
     assert words.sentence(race) == (
         "“FP32, batch 128” is measured against “FP32, batch 64”: in the same time it trained 1.90 times as "
@@ -261,7 +176,7 @@ def test_both_in_full_precision_go_by_their_titles(racers: Any) -> None:
 
 
 def test_other_batches_are_told_beside_the_precision(racers: Any) -> None:
-    race = of_two(racers, 1_000, 1_900, mine={"batch_size": 128})
+    race = racers.of_two(1_000, 1_900, mine={"batch_size": 128})
     assert words.lane_detail(race, "mixed") == "FP16 AMP, batch 128, 6.7 s"
     assert "The other batch size has a part in this too" in words.sentence(race)
 
@@ -289,16 +204,27 @@ def test_mixed_precision_as_the_baseline(racers: Any) -> None:
             "Nearly the same training on the same card, side by side",
             "They differ in other settings too, so this may not be the precision's doing alone.",
         ),
+        (
+            {"optimizer": {"learning_rate": 0.5}, "batch_size": 128},
+            "Nearly the same training with batches of 64 and of 128, side by side",
+            "They differ in other settings too, so this may not be the precision's doing alone.",
+        ),
     ],
 )
 def test_what_else_differs_is_told(racers: Any, mine: dict[str, Any], title: str, caution: str) -> None:
-    race = of_two(racers, 1_000, 2_000, mine=mine)
+    race = racers.of_two(1_000, 2_000, mine=mine)
     assert words.title(race) == title and words.sentence(race).endswith(caution)
 
 
 def test_runs_of_other_length_are_still_the_same_training(racers: Any) -> None:
-    race = of_two(racers, 1_000, 2_000, mine={"epochs": 3})
+    race = racers.of_two(1_000, 2_000, mine={"epochs": 3})
     assert words.title(race) == "The same training on the same card, side by side"
+
+
+def test_texts_of_other_lengths_have_no_ratio(racers: Any) -> None:
+    text = {"model": "causal-lm", "dataset": "shakespeare", "sequence_length": 128}
+    race = racers.of_two(1_000, 2_000, **text, mine={"sequence_length": 256})
+    assert words.sentence(race).startswith("The two learn from texts of different lengths, so there is no")
 
 
 def test_two_cards_and_a_card_beside_a_processor(racers: Any) -> None:
@@ -309,10 +235,12 @@ def test_two_cards_and_a_card_beside_a_processor(racers: Any) -> None:
     assert words.title(race) == "The same training on two cards, side by side"
     assert words.sentence(race).endswith("so this is not the precision's doing alone.")
     assert words.title(racers.race(side_id=slow.id)) == "The same training on two machines, side by side"
+    other = racers.add(BF16, 90, environment=racers.CPU, optimizer={"learning_rate": 0.5})
+    assert words.title(racers.race(side_id=other.id)).startswith("Nearly the same training on two machines")
 
 
 def test_a_lane_that_was_cut_short_says_so_everywhere(racers: Any) -> None:
-    race = of_two(racers, 1_000, 2_500, mine={"steps": 50, "status": Status.FAILED, "problem": OUT_OF_MEMORY})
+    race = racers.of_two(1_000, 2_500, mine={"steps": 50, "status": Status.FAILED, "problem": OUT_OF_MEMORY})
     assert words.lane_detail(race, "mixed") == "FP16 AMP, ran out of memory after 1.3 s"
     assert words.counter_words(race, "mixed", race.at(race.seconds)) == "images, then it ran out of memory"
     assert words.caption(race, race.at(race.seconds))[1] == "in the same 1.3 seconds"
@@ -321,8 +249,8 @@ def test_a_lane_that_was_cut_short_says_so_everywhere(racers: Any) -> None:
 
 
 def test_without_a_ratio_the_reason_is_in_its_place(racers: Any) -> None:
-    race = of_two(
-        racers, 1_000, None, mine={"speeds": [2_500] * 50, "status": Status.FAILED, "problem": OUT_OF_MEMORY}
+    race = racers.of_two(
+        1_000, None, mine={"speeds": [2_500] * 50, "status": Status.FAILED, "problem": OUT_OF_MEMORY}
     )
     why = "mixed precision ran out of memory on the way"
     assert words.counted_text(race, race.at(0)) is None
@@ -335,89 +263,17 @@ def test_without_a_ratio_the_reason_is_in_its_place(racers: Any) -> None:
 
 
 def test_unlike_things_have_no_ratio_and_say_why(racers: Any) -> None:
-    race = of_two(racers, 1_000, 100, mine={"model": "causal-lm-tiny", "dataset": "synthetic-tokens"})
+    race = racers.of_two(1_000, 100, mine={"model": "causal-lm-tiny", "dataset": "synthetic-tokens"})
     assert words.certainty(race) == "There is no ratio: the two learn from different kinds of things."
     assert words.counter_words(race, "full", race.at(0)) == "samples, about to start"
 
 
 def test_a_run_too_short_to_measure_says_so(racers: Any) -> None:
-    race = of_two(racers, 1_000, None, mine={"steps": 20})
+    race = racers.of_two(1_000, None, mine={"steps": 20})
     assert words.caption(race, race.at(0))[1] == (
         "since mixed precision trained too briefly to have a sure speed"
     )
     assert words.doubt_words(race) == ("A run in mixed precision was too short for a sure speed.",)
-
-
-@pytest.mark.parametrize(
-    ("peak", "told"),
-    [
-        (50.0, ("Less than a tenth", "of the memory")),
-        (320.0, ("Less than a third", "of the memory")),
-        (340.0, ("Less than half", "of the memory")),
-        (600.0, ("Less than two thirds", "of the memory")),
-        (910.0, ("91 %", "of the memory")),
-        (990.0, ("About the same", "amount of memory")),
-        (1_080.0, ("8 % more", "memory")),
-        (2_400.0, ("2.4 times", "the memory")),
-        (None, ("Not measured", "how much memory it took")),
-    ],
-)
-def test_memory_in_words(racers: Any, peak: float | None, told: tuple[str, str]) -> None:
-    figures = {"peak_allocated_mib": 1_000.0}
-    mine = {"figures": {"peak_allocated_mib": peak}}
-    assert words.memory_words(of_two(racers, 1_000, 2_000, figures=figures, mine=mine)) == told
-
-
-def test_memory_of_a_card_and_of_a_processor_is_not_compared(racers: Any) -> None:
-    racers.add(FP32, 100, environment=racers.CPU, figures={"peak_resident_mib": 100.0})
-    racers.add(FP16, 2_000, figures={"peak_allocated_mib": 100.0})
-    assert words.memory_words(racers.race()) == ("Not to be compared", "a card's memory and a processor's")
-
-
-@pytest.mark.parametrize(
-    ("accuracies", "told"),
-    [
-        ([0.880, 0.879, 0.884, 0.882], "about half the memory, same accuracy"),
-        ([0.880, 0.874, 0.881, 0.874], "about half the memory, about the same accuracy"),
-        ([0.880, 0.800, 0.881, 0.801], "about half the memory, lower accuracy"),
-        ([0.800, 0.880, 0.801, 0.881], "about half the memory, higher accuracy"),
-        ([0.880, 0.879], "about half the memory, about the same accuracy"),
-        ([0.880, 0.800], "about half the memory"),
-    ],
-)
-def test_accuracy_is_claimed_only_as_it_was_measured(racers: Any, accuracies: list[float], told: str) -> None:
-    pairs = [(1_000.0, 2_000.0), (1_010.0, 2_010.0)][: len(accuracies) // 2]
-    memory = [1_000.0, 490.0] * len(pairs)
-    race = repeated(racers, pairs, final_validation_accuracy=accuracies, peak_allocated_mib=memory)
-    assert words.memory_words(race)[1] == told.replace("about half the memory", "of the memory")
-
-
-def test_how_sure_the_ratio_is(racers: Any) -> None:
-    race = repeated(racers, [(880, 5_000), (884, 4_980), (878, 5_020), (881, 5_000), (882, 4_950)])
-    assert words.certainty(race).startswith("Measured 5 times each: between 5.6")
-    assert words.certainty(race).endswith("with 95 % confidence.")
-
-
-def test_one_measurement_each_is_no_certainty(racers: Any) -> None:
-    race = of_two(racers, 880, 5_000)
-    assert words.certainty(race) == "Measured once each. Repeats would show how sure the figure is."
-    racers.add(FP16, 5_010, seed=1)
-    assert words.certainty(racers.race()) == "Measured 1 and 2 times, too few to say how sure it is."
-
-
-def test_doubts_in_plain_words_are_told_once(racers: Any) -> None:
-    suffered = {
-        "speed_note": "the card's clocks were held down by heat",
-        "first_nan_step": 3,
-        "other_programs_mib": 4_000.0,
-    }
-    race = of_two(racers, 1_000, 2_000, mine={"figures": suffered, "optimizer": {"learning_rate": 0.5}})
-    assert words.doubt_words(race) == (
-        "A run in mixed precision went wrong: its loss stopped being a number.",
-        "The card ran below its full speed for a while.",
-        "A run in mixed precision had to share the machine with other programs.",
-        "The two differ in learning rate: 0.5 against 0.001.",
-    )
 
 
 @pytest.mark.parametrize(
@@ -430,7 +286,7 @@ def test_doubts_in_plain_words_are_told_once(racers: Any) -> None:
     ],
 )
 def test_the_pace_of_the_replay(racers: Any, full: float, mixed: float, steps: int, told: str) -> None:
-    assert words.lapse_words(of_two(racers, full, mixed, steps=steps)) == told
+    assert words.lapse_words(racers.of_two(full, mixed, steps=steps)) == told
 
 
 def test_every_term_is_a_plain_line() -> None:

@@ -156,6 +156,17 @@ def test_what_keeps_them_from_being_made_is_said_and_no_matter(
     assert trained.summary.steps == 3
 
 
+def test_a_pillow_that_writes_no_jpeg_is_no_matter(fashion: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(tiles: object) -> None:
+        raise OSError("encoder jpeg not available")
+
+    monkeypatch.setattr("engine.training.data.thumbnails.sheet_of", refuse)
+    trained = fashion()
+    said = [event.message for event in trained.events if isinstance(event, Log)]
+    assert "The training pictures cannot be shown: encoder jpeg not available" in said
+    assert trained.summary.steps == 3
+
+
 def test_a_trial_shows_none() -> None:
     events: list[Event] = list(try_batch(Experiment(dataset="fashion", device="cpu"), Control()))
     assert not any(isinstance(event, Pictures) for event in events)

@@ -1,0 +1,97 @@
+"""Numbers as they are read aloud: ratios, amounts of memory, times, and how far two are apart."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from engine.records.plain_numbers import (
+    memory_apart_text,
+    memory_text,
+    number_text,
+    range_text,
+    seconds_text,
+)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (5.7, "5.7"),
+        (5.6818, "5.7"),
+        (1.03, "1.03"),
+        (1.0, "1.00"),
+        (1.996, "2.0"),
+        (12.34, "12.3"),
+        (99.96, "100"),
+        (120, "120"),
+        (1_200, "1,200"),
+        (1e12, "over 1,000,000,000"),
+        (0.8, "0.80"),
+        (0.996, "0.996"),
+        (0.9996, "0.9996"),
+        (0.99999, "0.9999"),
+        (1 - 1e-12, "1.00"),
+        (0.0996, "0.10"),
+        (0.05, "0.05"),
+        (0.004, "0.004"),
+        (0.0021, "0.0021"),
+        (1e-9, "under 0.000001"),
+        (0, "0"),
+        (math.nan, "–"),
+        (math.inf, "–"),
+        (-1, "–"),
+    ],
+)
+def test_a_ratio_as_text(value: float, text: str) -> None:
+    assert number_text(value) == text
+
+
+@pytest.mark.parametrize(
+    ("mib", "text"),
+    [
+        (10_444.8, "10.2 GiB"),
+        (1_023.7, "1.0 GiB"),
+        (1_000, "1,000 MiB"),
+        (940, "940 MiB"),
+        (3.24, "3.2 MiB"),
+        (0, "0 MiB"),
+        (math.nan, "–"),
+    ],
+)
+def test_memory_as_text(mib: float, text: str) -> None:
+    assert memory_text(mib) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (2.56, "2.6 seconds"),
+        (0.0256, "0.026 seconds"),
+        (119, "119 seconds"),
+        (400, "6.7 minutes"),
+        (9_000, "2.5 hours"),
+        (864_000, "10.0 days"),
+        (1e300, "over 1,000,000,000 days"),
+        (0, "0 seconds"),
+    ],
+)
+def test_a_time_in_words(seconds: float, text: str) -> None:
+    assert seconds_text(seconds) == text
+
+
+def test_the_ends_of_an_interval_differ_where_they_can() -> None:
+    assert [range_text(5.5, 5.9), range_text(5.68, 5.72)] == ["5.5 and 5.9", "5.68 and 5.72"]
+    assert range_text(2.0, 2.0) == "2.0000 and 2.0000"
+
+
+def test_the_difference_of_two_amounts_is_that_of_what_is_shown_of_them() -> None:
+    assert [memory_text(10.24 * 1024), memory_text(3.16 * 1024)] == ["10.2 GiB", "3.2 GiB"]
+    assert (
+        memory_apart_text(10.24 * 1024, 3.16 * 1024)
+        == memory_apart_text(3.16 * 1024, 10.24 * 1024)
+        == "7.0 GiB"
+    )
+    assert memory_apart_text(10_240, 10_245) == memory_apart_text(900.0, 900.2) == ""
+    assert memory_apart_text(1_100, 900) == "200 MiB"

@@ -1,0 +1,219 @@
+"""The race's page: what it shows from start to end, also of unusual races, and how sure it is said to be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from PySide6.QtCore import QEvent, QPoint, Qt
+from PySide6.QtGui import QHelpEvent
+from PySide6.QtWidgets import QApplication, QToolTip
+
+from engine.records.race import Race
+from engine.records.record import RunRecord
+from engine.records.store import Store
+from gui.motion import set_reduced_motion
+from gui.panels.show_span import explained
+from gui.panels.show_text import TextRow
+
+Trained = Callable[..., RunRecord]
+Raced = Callable[..., Race]
+
+# said by the offscreen platform when a popover opens
+pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")
+
+BUSY = "other programs took 34 % of the processor meanwhile"
+NO_SPEED = "The run was too short to measure: only 2 whole blocks, and a speed needs 5."
+
+
+class TestRace:
+    def test_it_stands_at_the_start_of_what_it_is_given(self, room: Any, usual: Race) -> None:
+        room.panel.show_race(usual, None)
+        assert room.panel.page == "race"
+        assert (room.clock.seconds, room.race.stage.full.view.lit) == (0.0, 0)
+        assert "as many images and counting" in room.words
+
+    def test_half_way_the_faster_lane_is_further(self, room: Any, usual: Race) -> None:
+        room.panel.show_race(usual, None)
+        room.clock.seek(usual.decided / 2)
+        full, mixed = room.race.stage.full.view, room.race.stage.mixed.view
+        assert 0 < full.lit < mixed.lit < mixed.blocks == usual.blocks
+        assert "images, still running" in room.words
+
+    def test_at_the_end_the_number_is_the_comparisons_own(self, room: Any, usual: Race) -> None:
+        room.panel.show_race(usual, None)
+        room.clock.seek(usual.seconds)
+        assert usual.ratio == pytest.approx(5.0)
+        assert room.race.stage.middle.number.shown == "5.0"
+        assert room.race.stage.full.view.lit == room.race.stage.mixed.view.lit == usual.blocks
+        assert room.words.count("images, finished") == 2
+        assert room.race.stage.memory.tanks.fill == 1.0
+
+    def test_another_race_begins_anew(self, room: Any, usual: Race, failed: Race) -> None:
+        room.panel.show_race(usual, None)
+        room.clock.seek(usual.seconds)
+        room.panel.show_race(failed, None)
+        assert room.clock.seconds == 0.0 and room.race.stage.mixed.view.lit == 0
+        assert room.race.stage.middle.number.isHidden()
+
+    def test_playing_begins_at_once_and_reduced_motion_shows_the_end(self, room: Any, usual: Race) -> None:
+        room.panel.show_race(usual, None)
+        room.panel.play()
+        assert room.clock.is_playing
+        set_reduced_motion(True)
+        room.panel.play()
+        assert room.clock.is_at_end and not room.clock.is_playing
+
+    def test_leaving_the_page_pauses_it(self, room: Any, usual: Race) -> None:
+        room.panel.show_race(usual, None)
+        room.panel.play()
+        room.panel.show_welcome()
+        assert room.panel.page == "welcome" and not room.clock.is_playing
+
+    def test_its_state_is_told_to_screen_readers_when_it_stands_still(self, room: Any, usual: Race) -> None:
+        room.panel.show_race(usual, None)
+        assert "The race is paused." in room.race.accessibleDescription()
+        room.press(Qt.Key.Key_End)
+        told = room.race.accessibleDescription()
+        assert "5.0 times as fast" in room.race.stage.middle.number.accessibleName()
+        assert "images, finished" in told and "The race is at the end." in told
+
+
+class TestCertainty:
+    def test_the_interval_is_one_click_away(
+        self, room: Any, trained: Trained, raced: Raced, saved: Store
+    ) -> None:
+        group = saved.add_comparison("repeats")
+        runs = [
+            trained(precision, speed + seed, comparison=group, settings={"seed": seed})
+            for seed in range(3)
+            for precision, speed in (("fp32", 1_000.0), ("fp16", 5_000.0))
+        ]
+        room.panel.show_race(raced(*runs), None)
+        popover = room.race.popover
+        for opener in (room.race.stage.middle.number, room.race.stage.middle.sure):
+            opener.click()
+            assert popover.isVisible() and "95 % confidence" in popover.words()
+            room.qtbot.keyClick(popover, Qt.Key.Key_Escape)
+            assert popover.isHidden()
+
+    @pytest.mark.parametrize("key", [Qt.Key.Key_Space, Qt.Key.Key_Return, Qt.Key.Key_Escape])
+    def test_the_key_of_a_presenters_remote_closes_it_and_does_not_leave_show_by_its_link(
+        self, room: Any, usual: Race, key: Qt.Key
+    ) -> None:
+        room.panel.show_race(usual, None)
+        popover = room.race.popover
+        room.race.stage.middle.number.click()
+        assert popover.isVisible() and not popover.compare.hasFocus()
+        with room.qtbot.assertNotEmitted(room.panel.compare_wanted):
+            room.qtbot.keyClick(popover, key)
+        assert not popover.isVisible()
+
+    def test_another_page_takes_it_away(self, room: Any, usual: Race) -> None:
+        room.panel.show_race(usual, None)
+        room.race.stage.middle.number.click()
+        room.panel.show_refusal("It failed.", "Try it again.")
+        assert not room.race.popover.isVisible()
+
+    def test_a_comparison_that_is_not_clean_says_so_and_why(
+        self, room: Any, trained: Trained, raced: Raced
+    ) -> None:
+        race = raced(
+            trained("fp32", 1_000.0, speed_note=BUSY), trained("fp16", 5_000.0, settings={"seed": 3})
+        )
+        room.panel.show_race(race, None)
+        headline, popover = room.race.stage.headline, room.race.popover
+        assert "Not a clean comparison:" in headline.words() and headline.more.isVisible()
+        headline.more.click()
+        assert popover.isVisible() and "•" in popover.words()
+        with room.qtbot.waitSignal(room.panel.compare_wanted):
+            popover.compare.click()
+        assert popover.isHidden()
+
+    def test_a_clean_one_has_no_line_for_it(self, room: Any, usual: Race) -> None:
+        room.panel.show_race(usual, None)
+        assert not room.race.stage.headline.more.isVisible() and "clean" not in room.words
+
+    def test_the_popover_stays_on_the_screen(self, room: Any, usual: Race) -> None:
+        room.panel.show_race(usual, None)
+        popover = room.race.popover
+        popover.open_at(QPoint(5_000, 5_000))
+        assert popover.screen().geometry().contains(popover.geometry())
+        popover.hide()
+
+
+class TestUnusual:
+    def test_slower_in_mixed_precision(self, room: Any, trained: Trained, raced: Raced) -> None:
+        race = raced(trained("fp32", 1_000.0), trained("fp16", 800.0))
+        room.panel.show_race(race, None)
+        room.clock.seek(race.seconds)
+        assert room.race.stage.middle.number.shown == "0.80"
+        assert "better choice" in room.words
+
+    @pytest.mark.parametrize(
+        ("full", "mixed", "shown"), [(40.0, 50_000.0, "1,250"), (50_000.0, 200.0, "0.004")]
+    )
+    def test_very_large_and_very_small_ratios_fit(
+        self, room: Any, trained: Trained, raced: Raced, full: float, mixed: float, shown: str
+    ) -> None:
+        race = raced(trained("fp32", full), trained("fp16", mixed))
+        room.panel.show_race(race, None)
+        room.clock.seek(race.seconds)
+        assert room.race.stage.middle.number.shown == shown
+        room.assert_fits()
+
+    def test_a_run_that_failed_half_way_stops_there(self, room: Any, failed: Race) -> None:
+        room.panel.show_race(failed, None)
+        room.clock.seek(failed.seconds)
+        full, mixed = room.race.stage.full.view, room.race.stage.mixed.view
+        assert full.lit == full.blocks and 0 < mixed.lit < mixed.blocks
+        assert "then it ran out of memory" in room.words
+        assert room.race.stage.middle.number.isHidden() and "No fair figure" in room.words
+
+    def test_without_a_ratio_there_is_a_reason_in_its_place(
+        self, room: Any, trained: Trained, raced: Raced
+    ) -> None:
+        race = raced(trained("fp32", None, speed_note=NO_SPEED), trained("fp16", None, speed_note=NO_SPEED))
+        room.panel.show_race(race, None)
+        assert room.race.stage.middle.number.isHidden()
+        assert room.race.stage.middle.sure.text() == "Why is that?"
+
+    def test_memory_that_was_not_measured_takes_no_room(
+        self, room: Any, trained: Trained, raced: Raced
+    ) -> None:
+        room.panel.show_race(raced(trained("fp32", 1_000.0), trained("fp16", 5_000.0)), None)
+        assert room.race.stage.memory.isHidden()
+
+    def test_patterns_stand_in_for_pictures(self, room: Any, usual: Race) -> None:
+        room.panel.show_race(usual, np.zeros((0, 24, 24), np.uint8))
+        room.clock.seek(usual.seconds)
+        lane = room.race.stage.mixed.view
+        image = lane.grab().toImage()
+        block = [image.pixelColor(x, 6).name() for x in range(2, 20)]
+        assert len(set(block)) > 3
+
+    def test_two_lanes_of_one_precision_are_told_apart(
+        self, room: Any, trained: Trained, raced: Raced
+    ) -> None:
+        fast = {"step": {"recipe": "channels_last+fused+compile"}}
+        race = raced(trained("fp32", 1_000.0), trained("fp32", 1_200.0, settings=fast))
+        room.panel.show_race(race, None)
+        assert race.full.side.title in room.words and race.mixed.side.title in room.words
+
+
+class TestHover:
+    def test_terms_are_explained_each_once(self) -> None:
+        told = explained("FP16 AMP with the fast recipe, mixed precision").splitlines()
+        assert [line.partition(":")[0] for line in told] == ["AMP", "FP16", "Fast recipe", "Mixed precision"]
+        assert explained("12,800 images") == ""
+
+    def test_a_word_in_a_row_is_explained_where_the_pointer_is(self, room: Any, usual: Race) -> None:
+        room.panel.show_race(usual, None)
+        row = room.race.stage.full.findChildren(TextRow)[0]
+        for x, expected in ((60, "Full precision: "), (260, "FP32: ")):
+            place = QPoint(x, row.height() // 2)
+            QApplication.sendEvent(row, QHelpEvent(QEvent.Type.ToolTip, place, row.mapToGlobal(place)))
+            assert QToolTip.text().startswith(expected)
+        QToolTip.hideText()
