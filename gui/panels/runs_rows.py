@@ -102,9 +102,10 @@ class RunsRows(QAbstractTableModel):
 
     def sort(self, column: int, order: Qt.SortOrder = Qt.SortOrder.AscendingOrder) -> None:
         self.sorted_by = (Column(column), order)
+        self.layoutAboutToBeChanged.emit()
+        # only now: a view's selection is kept as persistent indexes of its own from here on
         before = self.persistentIndexList()
         lines = [self.line(index.row()) for index in before]
-        self.layoutAboutToBeChanged.emit()
         self._runs.sort(Column(column), order is Qt.SortOrder.DescendingOrder)
         if before:
             places = {line.run.id: row for row, line in enumerate(self._runs.shown)}
