@@ -65,7 +65,8 @@ class MainWindow(QMainWindow):
     ) -> None:
         super().__init__()
         self.setWindowTitle("Ammeter")
-        self.setMinimumSize(960, 600)
+        # with its frame no higher than the lowest screens, of 1024 by 600
+        self.setMinimumSize(960, 560)
         room = self.screen().availableSize() - WINDOW_FRAME
         self.resize(room.boundedTo(FULL_SIZE).expandedTo(self.minimumSize()))
         self._settings = settings or Settings.load()
@@ -202,7 +203,7 @@ class MainWindow(QMainWindow):
                 "present": self.shows.present,
                 "limit": self.setup.find_limit,
                 "undo": self._edits.undo,
-                "filter": self.runs.filter.setFocus,
+                "filter": self._go_to_filter,
                 "export": self.comparisons.export,
                 "import": self.comparisons.importing.ask,
                 "fold": lambda: self.runs.set_open(not self.runs.is_open()),
@@ -256,7 +257,9 @@ class MainWindow(QMainWindow):
         super().closeEvent(event)
 
     def _may_close(self) -> bool:
-        waiting, searches = len(self.experiments.waiting), self.experiments.searches
+        # Show's own are taken out of the queue
+        waiting = sum(not self.shows.tells_of(run_id) for run_id in self.experiments.waiting)
+        searches = self.experiments.searches
         if self.experiments.running is not None:
             return may_stop(self, waiting, searches.waiting)
         return searches.running is None or may_stop_search(self, waiting, searches.waiting)
@@ -325,6 +328,11 @@ class MainWindow(QMainWindow):
     def _go_to_form(self) -> None:
         self.show_workspace("train")
         self.setup.foot.run_button.setFocus()
+
+    def _go_to_filter(self) -> None:
+        if self.workspace == "show":  # which hides the runs: they would be filtered unseen
+            self.show_workspace("train")
+        self.runs.filter.setFocus()
 
     def _tell_of_run(self, problem: Problem) -> None:
         # how a run of Show's own ended stands on its page, and need not stand above it as well

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from PySide6.QtCore import QByteArray
+
 from gui.body import Body
 from gui.kept import Kept, kept_bytes
 from gui.motion import reduced_motion_choice, set_reduced_motion
@@ -23,7 +25,7 @@ def kept_parts(window: MainWindow, body: Body) -> tuple[Kept, ...]:
         Kept(Key.TICKED_RUNS, lambda: list(runs.checked()), runs.set_checked),
         Kept(Key.DOCK_OPEN, lambda: middle.is_open(body.workspace == "train"), runs.set_open),
         Kept(Key.DOCK_PAGE, lambda: window.dock.page, window.dock.show_page),
-        kept_bytes(Key.GEOMETRY, window.saveGeometry, window.restoreGeometry),
+        kept_bytes(Key.GEOMETRY, window.saveGeometry, lambda value: _restore_geometry(window, value)),
         kept_bytes(Key.SIDE_SPLITTER, body.saveState, body.restoreState),
         kept_bytes(Key.DOCK_SPLITTER, middle.saveState, middle.restoreState),
         Kept(Key.MEMORY_LIMIT, window.memory_limit.state, window.memory_limit.restore),
@@ -33,6 +35,12 @@ def kept_parts(window: MainWindow, body: Body) -> tuple[Kept, ...]:
         Kept(Key.WORKSPACE, lambda: body.workspace, window.show_workspace),
         Kept(Key.THEME, lambda: theme().mode, theme().set_mode),
     )
+
+
+def _restore_geometry(window: MainWindow, value: QByteArray) -> bool:
+    # Qt passes over that of a much smaller or larger screen, which is no fault of what is remembered
+    window.restoreGeometry(value)
+    return True
 
 
 def _restore_motion(choice: object) -> None:

@@ -36,11 +36,15 @@ def race_source(content: Content, side_id: str | None = None) -> RaceSource:
 
 
 def race_source_if_any(content: Content) -> RaceSource | None:
-    """The same; None where the runs have no race."""
-    try:
-        return race_source(content)
-    except ProblemError:
-        return None
+    """The race of the side that leads in a report, mixed precision first; None where the runs have none."""
+    sides = [answer.side for answer in report_of(content).answers]
+    for side in sorted(sides, key=lambda side: not side.precision.is_autocast):
+        try:
+            return race_source(content, side.id)
+        except ProblemError:
+            # the baseline itself, or runs with nothing to replay
+            continue
+    return None
 
 
 def _tiles(content: Content, race: Race) -> NDArray[np.uint8]:

@@ -137,7 +137,7 @@ def _content(tank: _Tank, fill: float, unknown: str, sizes: Sizes) -> list[Shape
     if depth > 0:
         shapes.append(rounded(tank.x, level, tank.width, depth, _ROUND, tank.look.ink))
         shapes.append(Box(tank.x, level, tank.width, max(0.0, depth - _ROUND), tank.look.ink))
-    text = memory_text(fill * tank.peak_mib)
+    text = memory_text(tank.peak_mib)
     size = _fitted(text, sizes.detail + 1, tank.width - 10)
     plate = rounded(tank.x + 1.5, level - 2.1 * size, tank.width - 3, 1.8 * size, 5, "bg2")
     middle = tank.x + tank.width / 2

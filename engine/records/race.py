@@ -102,13 +102,29 @@ class Race:
 
     @property
     def is_typical(self) -> bool:
-        """Whether this part of the runs, as it went, bears out the ratio."""
-        trained = [min(lane.samples_at(self.decided), self.samples) for lane in (self.full, self.mixed)]
-        if self.ratio is None or not all(trained):
+        """Whether this part of the runs, as it went, bears out the ratio more or less."""
+        return self._off_by <= _TYPICAL
+
+    @property
+    def is_borne_out(self) -> bool:
+        """Whether it does so as nearly as one can see: a ratio of medians passes over what held a run up."""
+        return self._off_by <= _SEEN
+
+    @property
+    def seen_ratio(self) -> float | None:
+        """How many times as much the mixed lane has trained when it is decided, if both have any."""
+        full, mixed = (min(lane.samples_at(self.decided), self.samples) for lane in (self.full, self.mixed))
+        return mixed / full if full and mixed else None
+
+    @property
+    def _off_by(self) -> float:
+        """How far the replay is from the ratio, as a logarithm, beside the one step that may be under way."""
+        seen = self.seen_ratio
+        if self.ratio is None or seen is None:
             # too few steps to say: one that is very slow has not ended any
-            return True
+            return 0.0
         steps = min(lane.samples_at(self.decided) / lane.step_samples for lane in (self.full, self.mixed))
-        return abs(math.log(trained[1] / trained[0] / self.ratio)) <= _TYPICAL + 1.0 / steps
+        return abs(math.log(seen / self.ratio)) - 1.0 / steps
 
     def at(self, seconds: float) -> Moment:
         """The race at that second of its clock, 0 to `seconds`."""
@@ -145,8 +161,8 @@ class Race:
         return 1.0 + (self.ratio - 1.0) * part
 
 
-_TYPICAL = 0.1
-"""How far the replay may be from the ratio, as a logarithm, beside the one step that may be under way."""
+_TYPICAL, _SEEN = 0.1, 0.02
+"""How far the replay may be from the ratio until that is a doubt, and until its counts belie it."""
 
 
 def race_of(comparison: Comparison, curves: Mapping[str, Columns], side_id: str | None = None) -> Race:

@@ -64,6 +64,15 @@ def certainty(race: Race) -> str:
     return f"{told} Which of the two is faster is left open." if is_open else told
 
 
+def pace_words(race: Race) -> str:
+    """Why the counts of the lanes give another ratio than the number; "" where they do not."""
+    seen = race.seen_ratio
+    if race.ratio is None or seen is None or race.is_borne_out:
+        return ""
+    told = f"As replayed here it comes to {number_text(seen)} times"
+    return f"{told}; the number is of the usual pace, which short hold-ups on the way do not change."
+
+
 def _measured(repeats: tuple[int, int]) -> tuple[str, bool]:
     if repeats[0] == repeats[1]:
         times = {1: "once", 2: "twice"}.get(repeats[0], f"{repeats[0]} times")

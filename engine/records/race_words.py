@@ -7,7 +7,7 @@ from engine.records.plain_numbers import number_text, seconds_short, seconds_tex
 from engine.records.race import Moment, Race, Which
 from engine.records.race_headline import sentence, title, why_no_ratio
 from engine.records.race_names import continued, is_one_of_each, lane_name
-from engine.records.race_proof import certainty, doubt_words, memory_words
+from engine.records.race_proof import certainty, doubt_words, memory_words, pace_words
 
 __all__ = [
     "GLOSSARY",
@@ -20,6 +20,7 @@ __all__ = [
     "lane_name",
     "lapse_words",
     "memory_words",
+    "pace_words",
     "sentence",
     "title",
 ]
@@ -57,11 +58,14 @@ def caption(race: Race, moment: Moment) -> tuple[str, str]:
     """What the number counts, in a strong line and a second one."""
     if race.ratio is None:
         return "No fair figure", f"since {continued(why_no_ratio(race))}"
-    what = f"as many {race.unit}"
     if not moment.is_decided:
-        return what, "and counting"
+        # no claim yet: the number is on its way, and no ratio of the counters beside it
+        return "and counting", "until the first one is through"
+    what = f"as many {race.unit}"
     if not race.is_typical:
         return what, "in the same time, over the whole runs"
+    if not race.is_borne_out:
+        return what, "at their usual pace"
     return what, f"in the same {seconds_text(race.decided)}"
 
 

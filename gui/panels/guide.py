@@ -95,6 +95,13 @@ class GuideDialog(QDialog):
     def _show_first(self) -> None:
         self.show_page(next(iter(self._pages)))
 
+    def reject(self) -> None:
+        """Closes; Escape in a search ends the search first."""
+        if self.list.field.hasFocus() and self.list.field.text():
+            self.list.field.clear()
+        else:
+            super().reject()
+
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         """Closes with the window that it belongs to; a window that was only made small comes back."""
         if event.type() == QEvent.Type.Hide and not event.spontaneous():

@@ -182,7 +182,8 @@ class RunsPanel(QWidget):
 
     def _race_entry(self, run: RunRecord, unborn: str | None) -> Entry:
         ticked = self.checked()
-        run_ids = ticked if len(ticked) > 1 else (run.id,)
+        # one that is not ticked is meant by itself, and not those that are
+        run_ids = ticked if len(ticked) > 1 and run.id in ticked else (run.id,)
         is_alone = len(run_ids) == 1 and run.comparison is None
         alone = "Tick two or more runs to show them side by side." if is_alone else None
         return Entry("Show side by side", lambda: self.race_requested.emit(run_ids), unborn or alone)

@@ -24,7 +24,7 @@ class RunsBar(QWidget):
         self.export = Button("Export…", "strip", "Save the ticked runs in another form (Ctrl+E)")
         self.delete = IconButton("trash", "Delete the highlighted runs")
         self.chevron = IconButton("chevron-down", "Close the runs", "Close the table of runs")
-        self._count, self._selected = label("", "unit"), label("", "unit")
+        self._count, self._ticked = label("", "unit"), label("", "unit")
         self._extras = QHBoxLayout()
         self._extras.setSpacing(4)
         row = QHBoxLayout(self)
@@ -36,7 +36,7 @@ class RunsBar(QWidget):
         row.addWidget(self.filter, 1)
         row.addLayout(self._extras)
         row.addStretch()
-        row.addWidget(self._selected)
+        row.addWidget(self._ticked)
         row.addSpacing(8)
         for button in (self.compare, self.export, self.delete, self.chevron):
             row.addWidget(button)
@@ -57,7 +57,7 @@ class RunsBar(QWidget):
         waiting = f" · {queued:,} queued" if queued else ""
         found = f"{shown:,} of " if shown != total else ""
         set_text(self._count, f"{found}{total:,}{waiting}")
-        set_text(self._selected, f"{ticked:,} selected" if ticked else "")
+        set_text(self._ticked, f"{ticked:,} ticked" if ticked else "")
         self.compare.setEnabled(ticked > 1)
         tip = "Set the ticked runs side by side" if ticked > 1 else "Tick two or more runs to compare them"
         self.compare.setToolTip(tip)

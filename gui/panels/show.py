@@ -95,6 +95,7 @@ class ShowPanel(QFrame):
         page.save_wanted.connect(self.save_wanted)
         page.present_toggled.connect(self.present_toggled)
         page.compare_wanted.connect(self.compare_wanted)
+        page.show_me_wanted.connect(self.show_me_wanted)
         page.transport.set_presenting(self._is_presenting)
         page.clock.set_frame_ms(self._frame_ms)
         self._add_scaled(page)

@@ -29,6 +29,7 @@ class RacePage(QWidget):
     save_wanted = Signal(str)
     present_toggled = Signal()
     compare_wanted = Signal()
+    show_me_wanted = Signal()
 
     def __init__(self) -> None:
         super().__init__()
@@ -106,6 +107,7 @@ class RacePage(QWidget):
         transport.save_wanted.connect(self.save_wanted)
         transport.present_toggled.connect(self.present_toggled)
         transport.compare_wanted.connect(self.compare_wanted)
+        transport.show_me_wanted.connect(self.show_me_wanted)
         transport.stillness_chosen.connect(set_reduced_motion)
         clock.ticked.connect(self._show_moment)
         clock.state_changed.connect(self._show_state)
@@ -119,7 +121,8 @@ class RacePage(QWidget):
             sentence = f"{sentence} Played {lapse}."
         doubts = race_words.doubt_words(race)
         self.stage.headline.show_words(race_words.title(race), sentence, doubts)
-        self.popover.show_words(_question(race), race_words.certainty(race), doubts)
+        sure = " ".join(filter(None, (race_words.certainty(race), race_words.pace_words(race))))
+        self.popover.show_words(_question(race), sure, doubts)
         final = race_words.counted_text(race, race.at(race.seconds))
         self.stage.middle.set_room(final, [race_words.caption(race, race.at(at)) for at in (0, race.seconds)])
 

@@ -42,6 +42,7 @@ class ShowTransport(QFrame):
     save_wanted = Signal(str)
     present_toggled = Signal()
     compare_wanted = Signal()
+    show_me_wanted = Signal()
     stillness_chosen = Signal(bool)
 
     def __init__(self, parent: QWidget | None = None) -> None:
@@ -145,6 +146,9 @@ class ShowTransport(QFrame):
             )
         self.menu.addSeparator()
         self.menu.addAction("All figures in Compare").triggered.connect(lambda: self.compare_wanted.emit())
+        self.menu.addAction("Show me: measure this machine anew").triggered.connect(
+            lambda: self.show_me_wanted.emit()
+        )
         self.still = self.menu.addAction("Show without motion")
         self.still.setCheckable(True)
         self.still.triggered.connect(self.stillness_chosen)

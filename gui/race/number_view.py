@@ -150,7 +150,7 @@ def _laid_out(text: str, room_for: str, px: float) -> _Laid:
     figures = _face(px, 700)
     metrics = QFontMetricsF(figures)
     # what is yet shorter than what it comes to begins at the same edge
-    like = room_for if len(room_for) == len(text) else text
+    like = _widened(room_for if len(room_for) == len(text) else text)
     places = _places(like, metrics, px)
     path = QPainterPath()
     for number, (character, (begin, advance)) in enumerate(zip(text, places, strict=True)):
@@ -173,6 +173,11 @@ def _edges(px: float, figure: str) -> tuple[float, float]:
     path = QPainterPath()
     path.addText(QPointF(0.0, 0.0), _face(px, 700), figure)
     return path.boundingRect().left(), path.boundingRect().right()
+
+
+def _widened(text: str) -> str:
+    """What gives each place room for whichever figure counts through it; a 1 that leads never changes."""
+    return text[:1] + text[1:].replace("1", "0")
 
 
 def _places(text: str, metrics: QFontMetricsF, px: float) -> list[tuple[float, float]]:

@@ -140,8 +140,9 @@ class TanksView(QWidget):
                 painter.drawPixmap(QPointF(tank.left(), top), layer, source)
 
     def _draw_label(self, painter: QPainter, plan: TankPlan, which: int, palette: Palette) -> None:
-        reached, tank = plan.reached_mib(which), plan.tanks[which]
-        if reached is None:
+        # the peak from the start: what is reached by now is how far the replay is, and was never measured
+        peak, tank = plan.peaks_mib[which], plan.tanks[which]
+        if peak is None:
             painter.setPen(QColor(palette.text3))
             room = tank.adjusted(4, 0, -4, 0)
             painter.setFont(_fitting(self._absent.split()[-1], plan.text_px(14), 400, room.width()))
@@ -151,7 +152,7 @@ class TanksView(QWidget):
         rect = plan.label_rect(which)
         if plan.lower == which:
             _draw_plate(painter, rect, plan, palette)
-        words, precision = memory_text(reached), self._looks[which][0]
+        words, precision = memory_text(peak), self._looks[which][0]
         painter.setFont(_fitting(words, plan.text_px(18), 600, rect.width()))
         painter.setPen(QColor(palette.look(precision).color))
         painter.drawText(rect, Qt.AlignmentFlag.AlignCenter, words)

@@ -216,7 +216,11 @@ def test_keys_lead_to_the_field_and_from_it_to_the_list(
     assert guide.list.list.hasFocus()
 
 
-def test_escape_closes(guide: GuideDialog, qtbot: QtBot) -> None:
+def test_escape_ends_a_search_and_then_closes(guide: GuideDialog, qtbot: QtBot) -> None:
+    guide.list.field.setFocus()
+    qtbot.keyClicks(guide.list.field, "scale")
+    qtbot.keyClick(guide.list.field, Qt.Key.Key_Escape)
+    assert guide.isVisible() and guide.list.field.text() == ""
     qtbot.keyClick(guide.list.field, Qt.Key.Key_Escape)
     assert not guide.isVisible()
 

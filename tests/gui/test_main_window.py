@@ -385,6 +385,26 @@ def test_broken_settings_do_not_keep_the_window_from_opening(
     assert "could not be restored" in caplog.text
 
 
+def test_the_geometry_of_another_screen_is_passed_over_quietly(
+    open_window: Open, home: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (home / "window.json").write_text('{"geometry": "AAAA", "workspace": "compare"}')
+    assert open_window().workspace == "compare"
+    assert caplog.text == ""
+
+
+def test_runs_that_show_me_queued_are_not_promised_for_the_next_start(
+    qtbot: QtBot, window: MainWindow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[int] = []
+    monkeypatch.setattr("gui.main_window.may_stop", lambda _window, waiting, _searches: told.append(waiting))
+    trains, _own, shown = submit(window, ENDLESS, ENDLESS, ENDLESS)
+    wait_for_steps(qtbot, window, trains)
+    window.shows.show_me._pair._submitted.add(shown)
+    window._may_close()
+    assert told == [1]
+
+
 def test_the_window_repaints_slowly_beside_a_cpu_run(qtbot: QtBot, window: MainWindow) -> None:
     (run_id,) = submit(window, ENDLESS)
     wait_for_steps(qtbot, window, run_id)

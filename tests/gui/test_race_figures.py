@@ -72,8 +72,11 @@ class TestNumber:
             number.set_text(text)
             assert ink(number)[0] <= 3, text
 
-    def test_no_figure_touches_the_next(self, number: NumberView) -> None:
-        for text in ("0.004", "44.4", "0.09", "100", "1,250"):
+    @pytest.mark.parametrize("room_for", [None, "1.19", "1.21", "11.4"])
+    def test_no_figure_touches_the_next(self, number: NumberView, room_for: str | None) -> None:
+        counted = {"1.19": ("1.00", "1.08"), "1.21": ("1.00", "1.20"), "11.4": ("10.8", "11.4")}
+        number.set_room_for(room_for)
+        for text in counted.get(room_for or "", ("0.004", "44.4", "0.09", "100", "1,250")):
             number.set_text(text)
             left, right, *_ = ink(number)
             image = number.grab().toImage()

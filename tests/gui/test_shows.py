@@ -133,6 +133,9 @@ def test_the_menu_of_a_run_shows_it_beside_what_it_was_trained_to_be_compared_wi
     window.runs.set_checked([alone.id, pair[1].id])
     entry(alone).trigger()
     qtbot.waitUntil(lambda: window.show_panel.race.race.full.run.id == alone.id)
+    # one that is not ticked is meant by itself
+    entry(pair[0]).trigger()
+    qtbot.waitUntil(lambda: window.show_panel.race.race.full.run.id == pair[0].id)
 
 
 def test_f11_brings_show_to_the_full_screen_and_another_workspace_ends_it(
@@ -146,6 +149,17 @@ def test_f11_brings_show_to_the_full_screen_and_another_workspace_ends_it(
     assert window.isFullScreen()
     keys["Ctrl+1"].trigger()
     assert window.workspace == "train" and not window.isFullScreen() and window.top_bar.isVisible()
+
+
+def test_the_filter_is_not_typed_into_unseen(
+    qtbot: QtBot, open_window: Open, pair: tuple[RunRecord, RunRecord]
+) -> None:
+    window = open_window()
+    keys = {action.shortcut().toString(): action for action in window.actions()}
+    for workspace, shown in (("show", "train"), ("compare", "compare")):
+        window.show_workspace(workspace)
+        keys["Ctrl+F"].trigger()
+        assert window.workspace == shown and window.runs.filter.isVisible()
 
 
 def test_the_welcome_leads_on_and_a_wish_in_a_busy_moment_is_answered(

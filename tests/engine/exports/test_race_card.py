@@ -23,7 +23,7 @@ from engine.exports.paint import Painter
 from engine.exports.race_blocks import grid_for
 from engine.exports.race_card import Card, page_card, race_card
 from engine.exports.race_sizes import MEDIUM, NARROW, WIDE
-from engine.exports.race_source import race_source
+from engine.exports.race_source import race_source, race_source_if_any
 from engine.exports.race_still import write_card_png, write_card_svg
 from engine.exports.race_writing import RACE_SUFFIXES, race_writer
 from engine.patterns import patterns
@@ -139,6 +139,12 @@ def test_another_side_can_be_raced(exports_store: Store, trained: Trained) -> No
     content = content_of(exports_store, ids)
     assert race_source(content).race.mixed.run.id == ids[1]
     assert race_source(content, ids[2]).race.mixed.run.id == ids[2]
+
+
+def test_a_report_races_the_side_that_it_leads_with(exports_store: Store, trained: Trained) -> None:
+    ids = [trained("fp32"), trained("fp16", speed=2_000.0), trained("bf16", speed=2_500.0)]
+    source = race_source_if_any(content_of(exports_store, ids))
+    assert source is not None and source.race.mixed.run.id == ids[2]
 
 
 def test_pictures_are_those_of_the_runs_or_patterns(pair: Content) -> None:

@@ -30,13 +30,14 @@ def test_the_race_of_the_picture(racers: Any) -> None:
     assert words.caption(race, decided) == ("as many images", "in the same 2.6 seconds")
     assert words.counter_words(race, "full", decided) == "images, still running"
     assert words.counter_words(race, "mixed", decided) == "images, finished"
+    assert words.pace_words(race) == ""
 
 
 def test_before_it_is_decided_the_number_counts(racers: Any) -> None:
     race = racers.of_two(640, 1_600)
     start, halfway = race.at(0), race.at(race.decided / 2)
     assert [words.counted_text(race, moment) for moment in (start, halfway)] == ["1.0", "1.8"]
-    assert words.caption(race, halfway) == ("as many images", "and counting")
+    assert words.caption(race, halfway) == ("and counting", "until the first one is through")
     assert words.counter_words(race, "full", start) == "images, about to start"
 
 
@@ -117,6 +118,15 @@ def test_where_the_replay_does_not_bear_the_ratio_out_it_is_not_said_to(racers: 
     assert words.doubt_words(race) == (
         "The part of the runs that is replayed here is not typical of the whole.",
     )
+
+
+def test_counts_that_give_another_ratio_than_the_number_are_explained(racers: Any) -> None:
+    racers.add(FP32, 1_000)
+    racers.add(FP16, 1_500, speeds=[1_500.0] * 90 + [500.0] * 4 + [1_500.0] * 6)
+    race = racers.race()
+    assert race.is_typical and not race.is_borne_out and race.seen_ratio == pytest.approx(1.39, abs=0.01)
+    assert words.caption(race, race.at(race.decided))[1] == "at their usual pace"
+    assert words.pace_words(race).startswith("As replayed here it comes to 1.39 times; the number is of")
 
 
 def test_a_little_gain_over_tf32_has_its_reason(racers: Any) -> None:

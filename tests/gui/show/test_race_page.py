@@ -33,7 +33,7 @@ class TestRace:
         room.panel.show_race(usual, None)
         assert room.panel.page == "race"
         assert (room.clock.seconds, room.race.stage.full.view.lit) == (0.0, 0)
-        assert "as many images and counting" in room.words
+        assert "and counting until the first one is through" in room.words
 
     def test_half_way_the_faster_lane_is_further(self, room: Any, usual: Race) -> None:
         room.panel.show_race(usual, None)

@@ -41,7 +41,14 @@ class TestRoom:
         room.clock.seek(race.seconds)
         room.assert_fits()
 
-    @pytest.mark.parametrize("rest", ["in the same 1,234.5 seconds", "in the same time, over the whole runs"])
+    @pytest.mark.parametrize(
+        "rest",
+        [
+            "in the same 1,234.5 seconds",
+            "in the same time, over the whole runs",
+            "at their usual pace",
+        ],
+    )
     def test_no_line_beside_the_number_is_cut_off(self, room: Any, usual: Race, rest: str) -> None:
         room.panel.show_race(usual, None)
         room.clock.seek(usual.seconds)

@@ -90,7 +90,7 @@ class TestTransport:
         rows = [row.words() for row in room.race.transport.findChildren(TextRow)]
         assert "small-cnn, batch 64" in rows and f"0.0 of {usual.seconds:,.1f} s" in rows
 
-    def test_the_menu_saves_and_goes_to_compare(self, room: Any) -> None:
+    def test_the_menu_saves_goes_to_compare_and_measures_anew(self, room: Any) -> None:
         panel, actions = room.panel, room.race.transport.menu.actions()
         for number, name in enumerate(("animation", "card")):
             with room.qtbot.waitSignal(panel.save_wanted) as saved:
@@ -98,6 +98,8 @@ class TestTransport:
             assert saved.args == [name]
         with room.qtbot.waitSignal(panel.compare_wanted):
             next(one for one in actions if "Compare" in one.text()).trigger()
+        with room.qtbot.waitSignal(panel.show_me_wanted):
+            next(one for one in actions if "Show me" in one.text()).trigger()
 
     def test_motion_can_be_switched_off_for_good(self, room: Any) -> None:
         room.race.transport.still.trigger()
