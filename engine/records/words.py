@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-_AMBIGUOUS = ("name", "mode", "every", "limit", "warmup_steps")
+_AMBIGUOUS = ("name", "mode", "every", "limit")
 """Their last part alone does not say what they are a setting of."""
+
+
+_OWN_WORDS = {
+    "measure.warmup_steps": "Warm-up steps left out of the speed",
+    "measure.block_steps": "Steps of a measured block",
+    "schedule.warmup_steps": "Warm-up steps of the learning rate",
+}
 
 
 def setting_words(key: str) -> str:
     """What a dotted key is called at the head of a sentence: "Learning rate", "Optimizer name"."""
+    if key in _OWN_WORDS:
+        return _OWN_WORDS[key]
     table, _, name = key.rpartition(".")
     words = f"{table} {name}" if table and name in _AMBIGUOUS else name
     words = words.replace("_", " ")
