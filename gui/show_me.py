@@ -76,7 +76,7 @@ class ShowMe(QObject):
         return self._is_at_work and self._pair.running is not None
 
     def owns(self, run_id: str | None) -> bool:
-        """Whether a run of this session is one of its own."""
+        """Whether a run is one of its own, or was since this window opened."""
         return self._pair.owns(run_id)
 
     def begin(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from PySide6.QtCore import QEvent, QObject, QPoint, QRect, QRectF, Qt
 from PySide6.QtGui import QColor, QGuiApplication, QPainter, QPaintEvent, QPen
-from PySide6.QtWidgets import QAbstractItemView, QAbstractScrollArea, QApplication, QWidget
+from PySide6.QtWidgets import QAbstractItemView, QAbstractScrollArea, QApplication, QScrollArea, QWidget
 
 from gui.theme import theme
 
@@ -57,7 +57,7 @@ class FocusRing(QWidget):
 
     def _wants_ring(self, widget: QWidget) -> bool:
         by_mouse = QGuiApplication.mouseButtons() != Qt.MouseButton.NoButton
-        large = isinstance(widget, QAbstractItemView) or widget.property("surface") == "page"
+        large = isinstance(widget, QAbstractItemView | QScrollArea) or widget.property("surface") == "page"
         return not by_mouse and not large and self._window.isAncestorOf(widget)
 
     def _place(self) -> None:

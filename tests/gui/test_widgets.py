@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QColor
-from PySide6.QtWidgets import QLabel, QLineEdit, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QLabel, QLineEdit, QPushButton, QScrollArea, QVBoxLayout, QWidget
 from pytestqt.qtbot import QtBot
 
 from engine.experiment import Precision
@@ -234,3 +234,16 @@ def test_the_keyboard_brings_a_ring_and_hiding_its_control_takes_it(qtbot: QtBot
     assert ring.geometry() == second.geometry().adjusted(-4, -4, 4, 4)
     second.hide()
     assert ring.target() is not second
+
+
+def test_a_whole_workspace_that_scrolls_has_no_ring(qtbot: QtBot) -> None:
+    window = QWidget()
+    qtbot.addWidget(window)
+    before, page = QPushButton("before", window), QScrollArea(window)
+    ring = FocusRing(window)
+    window.show()
+    window.activateWindow()
+    qtbot.waitUntil(window.isActiveWindow)
+    before.setFocus(Qt.FocusReason.TabFocusReason)
+    page.setFocus(Qt.FocusReason.TabFocusReason)
+    assert page.hasFocus() and ring.target() is None
