@@ -22,6 +22,9 @@ _STDERR_TAIL_LINES = 200
 _STDERR_LINES_PASSED_ON = 2_000
 _LONGEST_LINE_BYTES = 64 * 1024 * 1024
 _REAP_SECONDS = 10.0
+_LAST_WORDS_SECONDS = 0.5
+"""How long the end of stdout waits for that of stderr, which a process outside the tree may hold open."""
+
 COMMAND = (sys.executable, "-P", "-m", "engine.worker")
 
 
@@ -141,6 +144,8 @@ class WorkerProcess:
                 except ValueError as error:
                     self._inbox.put(Garbage(line, str(error)))
                     break
+        # what a dying worker wrote to stderr comes before its end, whichever thread the system ran first
+        self._readers[1].join(_LAST_WORDS_SECONDS)
         self._inbox.put(End())
 
     def _read_stderr(self, stream: IO[bytes]) -> None:

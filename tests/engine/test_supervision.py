@@ -23,7 +23,7 @@ from engine.problem import Kind, ProblemError
 from engine.supervision import Limits, ProcessSession, _Watch
 from engine.worker_process import WorkerProcess
 
-QUICK = Limits(ready=10.0, silence=0.6, stop=0.3, terminate=0.3)
+QUICK = Limits(ready=10.0, silence=1.2, stop=0.3, terminate=0.3)
 
 PRELUDE = """
 import json, os, signal, subprocess, sys, time
@@ -242,6 +242,12 @@ def test_a_process_that_left_the_tree_does_not_hold_up_the_end(launch):
 def test_of_a_progress_bar_the_last_state_is_told(launch):
     events = events_of(launch("started(); sys.stderr.write('10 %\\r99 %\\r100 %\\n'); sys.exit(3)"))
     assert [event.message for event in events if isinstance(event, Log)] == ["100 %"]
+
+
+def test_what_a_dying_worker_wrote_last_comes_before_its_end(launch):
+    events = events_of(launch("started(); sys.stderr.write('no\\n' * 1900 + 'last\\n'); os._exit(3)"))
+    assert [event.message for event in events if isinstance(event, Log)][-1:] == ["last"]
+    assert isinstance(events[-1], Failed)
 
 
 def test_a_worker_that_cannot_be_started_is_told_in_words(tmp_path):
