@@ -52,6 +52,11 @@ class SideReport:
     split: Split | None
 
     @property
+    def spoilers(self) -> tuple[Doubt, ...]:
+        """What disturbed the measurement of either side; where there is any, nothing may be concluded."""
+        return tuple(doubt for doubt in self.doubts if doubt.spoils)
+
+    @property
     def text(self) -> str:
         """All of it in sentences: the verdict, where the gain comes from, and what speaks against it."""
         parts = [self.verdict.sentence]

@@ -27,6 +27,10 @@ DoubtKind = Literal[
     "nan",
 ]
 
+SPOILING: frozenset[DoubtKind] = frozenset({"other-program", "throttled"})
+"""What makes a speed another than the machine's own: nothing can be concluded from it, only measured again.
+The other kinds qualify what is concluded."""
+
 TOLERATED_MIB = 512.0
 """What a desktop's own windows hold of a card without computing anything."""
 
@@ -42,6 +46,11 @@ class Doubt:
     kind: DoubtKind
     sentence: str
 
+    @property
+    def spoils(self) -> bool:
+        """Whether the measurement was disturbed, so that it gives no verdict, advice or reason."""
+        return self.kind in SPOILING
+
 
 def doubts_of(side: Side, baseline: Side, evidence: Mapping[str, Evidence]) -> tuple[Doubt, ...]:
     """What speaks against the figures of `side` and of the baseline that they are measured against.
@@ -54,9 +63,9 @@ def doubts_of(side: Side, baseline: Side, evidence: Mapping[str, Evidence]) -> t
     return tuple(found)
 
 
-def is_undisturbed(run: RunRecord) -> bool:
-    """Whether nothing on the machine is known to have slowed the run down."""
-    return not any(_about_machine(run))
+def is_spoiled(run: RunRecord) -> bool:
+    """Whether something on the machine is known to have slowed the run down."""
+    return any(kind in SPOILING for kind, _ in _about_machine(run))
 
 
 def _of_side(side: Side, evidence: Mapping[str, Evidence]) -> Iterator[Doubt]:

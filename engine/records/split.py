@@ -10,7 +10,7 @@ from itertools import pairwise
 
 from engine.experiment import Experiment, Precision
 from engine.problem import ProblemError
-from engine.records.doubts import is_undisturbed
+from engine.records.doubts import is_spoiled
 from engine.records.figures import SPEED
 from engine.records.record import RunRecord, Status
 from engine.records.sides import Side, recipe_words
@@ -87,7 +87,7 @@ class Corners:
             and SPEED.value(run) is not None
             and same_machine(run, self._first)
             and _same_software(run, self._first)
-            and (run.id in self._shown or is_undisturbed(run))
+            and (run.id in self._shown or not is_spoiled(run))
         )
 
 

@@ -24,7 +24,7 @@ class Verdict:
 
     `speedup` is how many times as fast, with its 95 % interval from repeats. `accuracy` is the part of the
     sentence on accuracy, or on the loss without one ("" with neither). `reason` is why AMP is hardly faster
-    or slower, likely.
+    or slower, likely; there is none of a measurement that was disturbed.
     """
 
     sentence: str
@@ -50,7 +50,8 @@ def verdict_of(
     if side is baseline:
         return Verdict(_of_baseline(side, cells, doubts), speed.ratio, None, memory.ratio, "", None)
     own = _own_ratio(side, baseline, speed.ratio, split)
-    is_little = own is not None and own < LITTLE_GAIN and side.id in evidence
+    is_spoiled = any(doubt.spoils for doubt in doubts)
+    is_little = own is not None and own < LITTLE_GAIN and side.id in evidence and not is_spoiled
     reason = likely_reason(evidence[side.id], baseline.runs[0]) if is_little else None
     sentence = _sentence(side, baseline, cells, base_cells, quality, doubts, split)
     if reason is not None and own is not None:

@@ -12,7 +12,7 @@ import pytest
 from engine.experiment import Experiment, Optimizer, Precision, Scaler, Step
 from engine.problem import Kind, Problem
 from engine.records.comparison import compare
-from engine.records.doubts import Doubt
+from engine.records.doubts import Doubt, is_spoiled
 from engine.records.evidence import Evidence
 from engine.records.record import RunRecord, Status
 
@@ -50,6 +50,19 @@ def test_runs_that_were_made_alike_are_clean(record: Record) -> None:
 def test_what_a_run_suffered_is_told(record: Record, figures: dict[str, Any], kind: str, words: str) -> None:
     found, sentence = only(doubts(record(1, FP32, **SPEED), record(2, FP16, **{**SPEED, **figures})))
     assert found == kind and words in sentence and sentence.startswith("“Run 2” (FP16 AMP)")
+
+
+def test_what_slowed_a_run_down_spoils_its_measurement_and_nothing_else_does(record: Record) -> None:
+    suffered = {"other_programs_mib": 2_048.0}, {"speed_note": "other programs took 69 % of the processor"}
+    for figures in (*suffered, {"speed_note": "the card's clocks were held down by heat"}):
+        base, disturbed = record(1, FP32, **SPEED), record(2, FP16, **SPEED, **figures)
+        assert [doubt.spoils for doubt in doubts(base, disturbed)] == [True] and is_spoiled(disturbed)
+    other = FP16.model_copy(update={"optimizer": Optimizer(learning_rate=0.1)})
+    for figures in ({"first_nan_step": 3}, {}):
+        run = record(2, other, **SPEED, **figures)
+        assert not any(doubt.spoils for doubt in doubts(record(1, FP32, **SPEED), run)) and not is_spoiled(
+            run
+        )
 
 
 def test_a_doubt_about_the_baseline_is_one_about_what_is_measured_against_it(record: Record) -> None:

@@ -182,6 +182,17 @@ def test_an_unknown_reason_is_not_made_up(record: Record) -> None:
     assert other.reason is None and "likely" not in other.sentence
 
 
+def test_a_disturbed_measurement_has_no_reason(record: Record) -> None:
+    note = "other programs took 69 % of the processor meanwhile"
+    waited = figures(700, data_wait_fraction=0.4)
+    for base, side in (
+        (figures(1_000, speed_note=note), waited),
+        (figures(1_000), {**waited, "speed_note": note}),
+    ):
+        other = verdicts(record, [base], [side])[1]
+        assert other.reason is None and "likely" not in other.sentence
+
+
 def test_where_no_difference_is_shown_amp_is_not_called_slower(record: Record) -> None:
     other = verdicts(
         record,
