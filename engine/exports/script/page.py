@@ -59,7 +59,7 @@ def _rendered(run: RunRecord, facts: TrainingFacts, left_out: tuple[str, ...]) -
         training=facts,
         argument=data_argument(facts.data),
         loading=loading_lines(facts.data),
-        unpacked="*" if facts.data.form == "memory" else "",
+        unpacked="*" if facts.data.form in ("memory", "turns") else "",
     )
     if facts.style == "terse":
         body = _DOCSTRINGS.sub("", body)

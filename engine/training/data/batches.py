@@ -1,4 +1,4 @@
-"""Batches on the device: from data that lie there whole, or from a few drawn ones taken in turns."""
+"""Batches on the device: from data that lie there whole, or from drawn ones taken in turns."""
 
 from __future__ import annotations
 
@@ -15,7 +15,11 @@ from engine.training.data.order import epoch_order, spread
 Batch = tuple[torch.Tensor, torch.Tensor]
 Prepare = Callable[[torch.Tensor], torch.Tensor]
 Augment = Callable[[torch.Tensor, int, int], torch.Tensor]
-SYNTHETIC_BATCHES = 4
+
+_TURNS = 4
+_SHIFT = 4
+"""Samples from one turn to the next. Four of float32 or int64 are a multiple of 16 bytes whatever their
+shape: the widest loads can read each turn where it lies, and what the compiler makes copies none."""
 
 
 class Source(Protocol):
@@ -122,17 +126,35 @@ class Resident:
             yield self._prepare(inputs), self._train.targets[chosen]
 
 
+def drawn_samples(batch_size: int) -> int:
+    """How many samples are drawn for batches that are taken in turns."""
+    return batch_size + (_TURNS - 1) * _SHIFT
+
+
+def turns_of(drawn: Batch, batch_size: int) -> tuple[Batch, ...]:
+    """Four batches, each a slice of what was drawn that begins a few samples after the one before it.
+
+    They share memory, which nothing writes to: four batches of their own would take more of a card than
+    many a model, and what is to be measured is the model.
+    """
+    starts = range(0, _TURNS * _SHIFT, _SHIFT)
+    inputs, targets = drawn
+    return tuple((inputs[at : at + batch_size], targets[at : at + batch_size]) for at in starts)
+
+
 class Turns:
-    """A few batches drawn once and taken in turns, for an epoch of `samples`; there is no validation."""
+    """Samples `drawn` once, in batches that are taken in turns, for an epoch of `samples`; there is no
+    validation."""
 
     has_validation = False
 
-    def __init__(self, batches: tuple[Batch, ...], samples: int) -> None:
-        self._batches = batches
+    def __init__(self, drawn: Batch, *, batch_size: int, samples: int) -> None:
+        self._batches = turns_of(drawn, batch_size)
+        self._batch_size = batch_size
         self.train_samples = samples
 
     def epoch(self, number: int, skip: int = 0) -> Iterator[Batch]:
-        left = self.train_samples - skip * len(self._batches[0][1])
+        left = self.train_samples - skip * self._batch_size
         for inputs, targets in itertools.islice(itertools.cycle(self._batches), skip, None):
             if left <= 0:
                 return
@@ -147,4 +169,4 @@ class Turns:
         """None: each input is a drawn one."""
 
     def close(self) -> None:
-        """Nothing: the batches lie on the device."""
+        """Nothing: the samples lie on the device."""

@@ -10,7 +10,7 @@ import torch
 from engine.catalog import DatasetEntry
 from engine.experiment import Experiment
 from engine.training.data import fakedata, fashion, folder_pictures
-from engine.training.data.batches import SYNTHETIC_BATCHES, Batch, Resident, Source, Split, Turns
+from engine.training.data.batches import Resident, Source, Split, Turns, drawn_samples
 from engine.training.data.fakedata import FAKEDATA
 from engine.training.data.image_folder import IMAGE_FOLDER, check_image_folder, read_image_folder
 from engine.training.data.picture_sets import download_set, set_entries
@@ -148,14 +148,11 @@ def _synthetic(
     size, classes = experiment.image_size, experiment.num_classes
     assert size is not None and classes is not None  # a resolved experiment has both
     generator = torch.Generator(device=device).manual_seed(experiment.seed)
-
-    def draw() -> Batch:
-        shape = (experiment.batch_size, channels, size, size)
-        pictures = torch.randn(shape, generator=generator, device=device)
-        labels = torch.randint(classes, (experiment.batch_size,), generator=generator, device=device)
-        return pictures.contiguous(memory_format=memory_format), labels
-
-    return Turns(tuple(draw() for _ in range(SYNTHETIC_BATCHES)), experiment.samples)
+    samples = drawn_samples(experiment.batch_size)
+    pictures = torch.randn((samples, channels, size, size), generator=generator, device=device)
+    labels = torch.randint(classes, (samples,), generator=generator, device=device)
+    drawn = pictures.contiguous(memory_format=memory_format), labels
+    return Turns(drawn, batch_size=experiment.batch_size, samples=experiment.samples)
 
 
 def _regression(experiment: Experiment) -> Split:

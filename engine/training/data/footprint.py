@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import cycle, islice
 
 import torch
 
 from engine.catalog import DatasetEntry, ModelEntry
 from engine.experiment import Experiment
-from engine.training.data.batches import SYNTHETIC_BATCHES, Batch
+from engine.training.data.batches import Batch, drawn_samples, turns_of
 from engine.training.data.datasets import SYNTHETIC, SYNTHETIC_REGRESSION, DatasetFacts
 from engine.training.data.image_folder import IMAGE_FOLDER
 from engine.training.data.picture_sources import is_kept
@@ -34,13 +36,19 @@ def footprint(
     """The data of a resolved experiment in batches of `batch_size`; call it under fake tensors."""
     groups = experiment.step.gradient_accumulation
     if experiment.dataset in (SYNTHETIC, SYNTHETIC_TOKENS):
-        drawn = [_batch(experiment, model, facts, batch_size) for _ in range(SYNTHETIC_BATCHES)]
-        turns = tuple(drawn[number % SYNTHETIC_BATCHES] for number in range(groups))
-        return Footprint(turns, tuple(part for batch in drawn for part in batch))
+        drawn = _batch(experiment, model, facts, drawn_samples(batch_size))
+        batches = tuple(islice(cycle(turns_of(drawn, batch_size)), groups))
+        return Footprint(batches, (*drawn, *_captured_copies(experiment, batches)))
     batches = tuple(_batch(experiment, model, facts, batch_size) for _ in range(groups))
     kept, each = _other_bytes(experiment, dataset, facts)
     held = (torch.empty(kept, dtype=torch.uint8), torch.empty(each * batch_size, dtype=torch.uint8))
-    return Footprint(batches, held)
+    return Footprint(batches, (*held, *_captured_copies(experiment, batches)))
+
+
+def _captured_copies(experiment: Experiment, batches: tuple[Batch, ...]) -> Iterator[torch.Tensor]:
+    """A graph reads its batches where it read them when captured: copies of its own."""
+    if "capture" in experiment.step.parts and experiment.device.startswith("cuda"):
+        yield from (torch.empty_like(part) for batch in batches for part in batch)
 
 
 def _batch(experiment: Experiment, model: ModelEntry, facts: DatasetFacts, batch_size: int) -> Batch:

@@ -12,7 +12,7 @@ import torch
 from engine.catalog import DatasetEntry
 from engine.experiment import Experiment
 from engine.problem import ProblemError, request_problem
-from engine.training.data.batches import SYNTHETIC_BATCHES, Batch, Source, Turns
+from engine.training.data.batches import Batch, Source, Turns, drawn_samples
 from engine.training.data.order import seed_of
 from engine.training.models.language import USUAL_VOCABULARY
 
@@ -141,13 +141,10 @@ def _synthetic(experiment: Experiment, device: torch.device) -> Source:
     vocabulary = experiment.num_classes
     assert vocabulary is not None  # a resolved experiment has one
     generator = torch.Generator(device=device).manual_seed(experiment.seed)
-    shape = (experiment.batch_size, experiment.sequence_length + 1)
-
-    def draw() -> Batch:
-        pieces = torch.randint(vocabulary, shape, generator=generator, device=device)
-        return pieces[:, :-1].contiguous(), pieces[:, 1:].contiguous()
-
-    return Turns(tuple(draw() for _ in range(SYNTHETIC_BATCHES)), experiment.samples)
+    shape = (drawn_samples(experiment.batch_size), experiment.sequence_length + 1)
+    pieces = torch.randint(vocabulary, shape, generator=generator, device=device)
+    drawn = pieces[:, :-1].contiguous(), pieces[:, 1:].contiguous()
+    return Turns(drawn, batch_size=experiment.batch_size, samples=experiment.samples)
 
 
 def _on(device: torch.device, text: bytes) -> torch.Tensor:

@@ -7,7 +7,7 @@ import itertools
 import pytest
 import torch
 
-from engine.training.data.batches import Resident, Split, Turns
+from engine.training.data.batches import Resident, Split, Turns, drawn_samples
 from engine.training.data.order import epoch_order, seed_of
 from engine.training.data.pictures import Colours, PreparePictures
 
@@ -21,6 +21,10 @@ def numbered(samples: int) -> Split:
 
 def resident(seed: int = 0) -> Resident:
     return Resident(numbered(10), numbered(5), batch_size=4, seed=seed, device=CPU)
+
+
+def turns(drawn: Split, *, batch_size: int, samples: int) -> Turns:
+    return Turns((drawn.inputs, drawn.targets), batch_size=batch_size, samples=samples)
 
 
 def drawn(source: Resident, epoch: int, skip: int = 0) -> list[list[int]]:
@@ -66,12 +70,28 @@ def test_augmentation_is_told_its_epoch_and_batch_even_after_a_skip() -> None:
 
 
 def test_turns_go_round_and_can_begin_in_the_middle() -> None:
-    batches = tuple((torch.full((4,), float(turn)), torch.zeros(4)) for turn in range(3))
-    source = Turns(batches, samples=18)
-    whole = [inputs.tolist() for inputs, _ in source.epoch(1)]
-    assert [len(inputs) for inputs in whole] == [4, 4, 4, 4, 2] and whole[0] == whole[3]
-    assert [inputs.tolist() for inputs, _ in source.epoch(2, skip=3)] == whole[3:]
+    source = turns(numbered(drawn_samples(5)), batch_size=5, samples=22)
+    whole = [targets.tolist() for _, targets in source.epoch(1)]
+    assert [len(targets) for targets in whole] == [5, 5, 5, 5, 2] and whole[4] == whole[0][:2]
+    assert len({tuple(targets) for targets in whole}) == 5
+    assert [targets.tolist() for _, targets in source.epoch(2, skip=3)] == whole[3:]
     assert list(source.epoch(1, skip=5)) == [] and list(source.validation(None)) == []
+
+
+@pytest.mark.parametrize("memory_format", [torch.contiguous_format, torch.channels_last])
+def test_turns_lie_in_one_memory_where_any_kernel_can_read_them_fast(
+    memory_format: torch.memory_format,
+) -> None:
+    samples = drawn_samples(5)
+    pictures = torch.randn(samples, 3, 7, 5).contiguous(memory_format=memory_format)
+    source = turns(Split(pictures, torch.arange(samples)), batch_size=5, samples=40)
+    first, again = (list(itertools.islice(source.epoch(epoch), 4)) for epoch in (1, 2))
+    assert [inputs.data_ptr() for inputs, _ in first] == [inputs.data_ptr() for inputs, _ in again]
+    for inputs, targets in first:
+        assert inputs.is_contiguous(memory_format=memory_format) and torch.equal(inputs, pictures[targets])
+        # offsets, since the memory itself lies where the allocator put it
+        assert (inputs.data_ptr() - pictures.data_ptr()) % 16 == targets.storage_offset() * 8 % 16 == 0
+        assert inputs.untyped_storage().data_ptr() == pictures.untyped_storage().data_ptr()
 
 
 def test_each_place_has_a_seed_of_its_own() -> None:

@@ -8,12 +8,14 @@ from typing import Any
 
 import pytest
 import torch
+import torch._dynamo.utils
 import torch._inductor.config
 from torch import nn
 from torch.nn.functional import mse_loss
 
 from engine.events import PhaseName
 from engine.experiment import Experiment
+from engine.training.data.batches import drawn_samples, turns_of
 from engine.training.steps.plain import TrainingStep
 from engine.training.steps.recipe import build_step
 
@@ -82,6 +84,14 @@ def test_it_trains_as_the_plain_step_does_whatever_the_batch() -> None:
     for one, other in zip(plain.model.state_dict().items(), compiled.model.state_dict().items(), strict=True):
         assert one[0] == other[0]
         torch.testing.assert_close(other[1], one[1], rtol=1e-4, atol=1e-5)
+
+
+def test_batches_taken_in_turns_are_compiled_for_once() -> None:
+    drawn = batch(drawn_samples(8), 1)
+    step = step_of("compile")
+    torch._dynamo.utils.counters.clear()
+    losses(step, *([turn] for turn in turns_of(drawn, 8)))
+    assert step.left_out == {} and torch._dynamo.utils.counters["stats"]["unique_graphs"] == 1
 
 
 def test_where_the_compiler_is_missing_the_same_steps_are_made_without_it() -> None:

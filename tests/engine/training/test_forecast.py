@@ -12,6 +12,7 @@ from engine.memory_lines import needed_mib
 from engine.problem import Kind, ProblemError
 from engine.training import forecast as forecasting
 from engine.training.catalog import read_catalog
+from engine.training.data.batches import drawn_samples, turns_of
 from engine.training.forecast import CPU_LIBRARIES_MIB, LIBRARIES_MIB, forecast
 from engine.training.measuring.live_bytes import LiveBytes
 from engine.training.models.losses import loss_for
@@ -60,15 +61,13 @@ def real_peak_mib(experiment: Experiment) -> float:
     with LiveBytes() as live:
         # every parameter and buffer is counted once it is a result
         model._apply(lambda tensor: tensor.clone())
+        samples = drawn_samples(BATCH)
         if plan.model_entry.task == "language":
-            text = torch.zeros((BATCH, experiment.sequence_length), dtype=torch.int64)
-            drawn = [(text.clone(), text.clone()) for _ in range(4)]
+            text = torch.zeros((samples, experiment.sequence_length), dtype=torch.int64)
+            drawn = (text.clone(), text.clone())
         else:
             size = plan.facts.image_size
-            drawn = [
-                (torch.zeros(BATCH, channels, size, size), torch.zeros(BATCH, dtype=torch.int64))
-                for _ in range(4)
-            ]
+            drawn = (torch.zeros(samples, channels, size, size), torch.zeros(samples, dtype=torch.int64))
         step = PlainStep(
             model.train(),
             loss_for(plan.model_entry.task),
@@ -77,7 +76,7 @@ def real_peak_mib(experiment: Experiment) -> float:
             optimizer=optimizer_for(model, plan.experiment),
             record=RecipeRecord(()),
         )
-        group = drawn[: experiment.step.gradient_accumulation]
+        group = turns_of(drawn, BATCH)[: experiment.step.gradient_accumulation]
         step(group)
         live.restart()
         step(group)
