@@ -22,7 +22,7 @@ class Key(StrEnum):
 
     GEOMETRY = "geometry"
     SIDE_SPLITTER = "side_splitter"
-    DOCK_SPLITTER = "dock_splitter"
+    DOCK_HEIGHT = "dock_height"
     DOCK_OPEN = "dock_open"
     DOCK_PAGE = "dock_page"
     THEME = "theme"

@@ -27,7 +27,7 @@ def kept_parts(window: MainWindow, body: Body) -> tuple[Kept, ...]:
         Kept(Key.DOCK_PAGE, lambda: window.dock.page, window.dock.show_page),
         kept_bytes(Key.GEOMETRY, window.saveGeometry, lambda value: _restore_geometry(window, value)),
         kept_bytes(Key.SIDE_SPLITTER, body.saveState, body.restoreState),
-        kept_bytes(Key.DOCK_SPLITTER, middle.saveState, middle.restoreState),
+        Kept(Key.DOCK_HEIGHT, lambda: middle.chosen_height, middle.restore_height),
         Kept(Key.MEMORY_LIMIT, window.memory_limit.state, window.memory_limit.restore),
         Kept(Key.EXPORT, window.comparisons.state, window.comparisons.restore),
         Kept(Key.SHOW, window.shows.state, window.shows.restore),

@@ -79,6 +79,7 @@ class LivePanel(QFrame):
         column.addWidget(self.gauges)
         column.addWidget(self.details)
         column.addWidget(self.plots, 1)
+        column.addStretch()
         scroller = QScrollArea()
         scroller.setWidgetResizable(True)
         scroller.setFocusPolicy(Qt.FocusPolicy.NoFocus)

@@ -12,6 +12,7 @@ from gui.panels.live_cards import memory_unit
 from gui.panels.live_run import LiveRun, Values
 from gui.plots import Curve, LivePlot, PlotSpec
 from gui.plots.framing import XAxis
+from gui.plots.live_plot import MOST_HEIGHT
 
 _LOSS = PlotSpec("Training loss", "", "The loss of each step on its own batch", smooth=15)
 _SCALE = PlotSpec(
@@ -38,6 +39,7 @@ class LivePlots(QWidget):
         grid = QGridLayout(self)
         grid.setContentsMargins(0, 0, 0, 0)
         grid.setSpacing(8)
+        self.setMaximumHeight(2 * MOST_HEIGHT + grid.spacing())
         for number, plot in enumerate(self.plots):
             grid.addWidget(plot, number // 2, number % 2)
             grid.setRowStretch(number // 2, 1)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pyqtgraph as pg
 from PySide6.QtCore import QEvent, QPointF, QRectF, Qt, Signal
-from PySide6.QtGui import QColor, QKeyEvent, QMouseEvent, QPainter, QResizeEvent
+from PySide6.QtGui import QColor, QKeyEvent, QMouseEvent, QPainter, QResizeEvent, QWheelEvent
+from PySide6.QtWidgets import QScrollArea, QWidget
 
 from gui.plots.frame import Frame, FramePainter
 from gui.theme import theme
@@ -96,6 +97,13 @@ class PlotCanvas(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph ships no typ
         super().mouseDoubleClickEvent(event)
         self.whole_asked.emit()
 
+    def wheelEvent(self, event: QWheelEvent) -> None:
+        # on a page that scrolls the wheel is for the page
+        if _page_scrolls(self) and not event.modifiers() & Qt.KeyboardModifier.ControlModifier:
+            event.ignore()
+        else:
+            super().wheelEvent(event)
+
     def leaveEvent(self, event: QEvent) -> None:
         super().leaveEvent(event)
         self.hovered.emit(None)
@@ -132,3 +140,10 @@ class PlotCanvas(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph ships no typ
     def _restyle(self) -> None:
         self.setBackground(theme().palette.bg1)
         self.viewport().update()
+
+
+def _page_scrolls(widget: QWidget) -> bool:
+    parent = widget.parentWidget()
+    while parent is not None and not isinstance(parent, QScrollArea):
+        parent = parent.parentWidget()
+    return parent is not None and parent.verticalScrollBar().maximum() > 0

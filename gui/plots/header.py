@@ -39,7 +39,8 @@ class PlotHeader(QWidget):
         self.follow = Button(
             "Follow",
             "toggle",
-            "Keep the whole run in view. Drag or scroll a plot to look closer, double-click to return",
+            "Keep the whole run in view. Drag a plot, or turn the wheel over it (with Ctrl where the page "
+            "scrolls), to look closer; double-click to return",
         )
         for button, shown in ((self.log, can_log), (self.smooth, smooth > 0), (self.follow, True)):
             button.setAccessibleName(f"{title}: {button.text()}")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from PySide6.QtCore import Signal
+from PySide6.QtCore import QSize, Signal
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QVBoxLayout, QWidget
 
@@ -21,6 +21,8 @@ from gui.plots.scales import Scale
 from gui.plots.shown import Shown, prepared
 from gui.theme import theme
 
+LEAST_HEIGHT, MOST_HEIGHT = 150, 260
+"""Lower, its curves could not be read; higher, four of them would not be seen at once."""
 _COMPACT_BELOW = 170
 
 
@@ -55,6 +57,8 @@ class LivePlot(QFrame):
         super().__init__(parent)
         self.spec = spec
         self.setProperty("surface", "panel")
+        self.setMinimumHeight(LEAST_HEIGHT)
+        self.setMaximumHeight(MOST_HEIGHT)
         self.header = PlotHeader(spec.title, spec.unit, spec.smooth, spec.can_log and not spec.powers_of_two)
         self.header.setToolTip(spec.about)
         self.legend = LegendRow()
@@ -159,6 +163,10 @@ class LivePlot(QFrame):
                 self._draw(shown, x_range)
         self.canvas.show_frame(self._frame(x_range))
         self._show_values()
+
+    def sizeHint(self) -> QSize:
+        # the canvas would like 480 px, and a page that scrolls gives what is liked and not what there is
+        return QSize(super().sizeHint().width(), LEAST_HEIGHT)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)

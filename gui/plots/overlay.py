@@ -47,7 +47,10 @@ class OverlayPlot(QFrame):
         self.header.changed.connect(self._show_other)
         self._legend = LegendRows()
         self.canvas = PlotCanvas("Curves of the compared runs")
-        self.canvas.setToolTip("Drag or scroll to look closer, double-click to see all of it again")
+        self.canvas.setToolTip(
+            "Drag, or turn the wheel (with Ctrl where the page scrolls), to look closer; double-click to see "
+            "all of it again"
+        )
         self.canvas.hovered.connect(self._read_at)
         self.canvas.resized.connect(self._draw)
         self.canvas.x_range_chosen.connect(self.set_x_range)

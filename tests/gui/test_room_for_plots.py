@@ -1,0 +1,130 @@
+"""The height of the live plots and of the dock: what a window gives, and what a person chooses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from PySide6.QtCore import QPoint, QPointF, Qt
+from PySide6.QtGui import QWheelEvent
+from PySide6.QtWidgets import QApplication, QScrollArea
+from pytestqt.qtbot import QtBot
+
+from engine.events import Finished, Samples, Summary
+from engine.experiment import Experiment, Precision
+from gui.main_window import MainWindow
+from gui.panels.dock import OPEN_HEIGHT
+from gui.panels.live import LivePanel, LiveRun
+from gui.plots.live_plot import LEAST_HEIGHT, MOST_HEIGHT
+
+Open = Callable[[], MainWindow]
+
+
+@pytest.fixture
+def panel(qtbot: QtBot) -> LivePanel:
+    run = LiveRun.of("run", Experiment(precision=Precision.FP32))
+    steps = tuple(range(1, 101))
+    run.take(
+        Samples(
+            step=steps,
+            seconds=tuple(map(float, steps)),
+            loss=tuple(1.0 / step for step in steps),
+            samples_per_second=(100.0,) * 100,
+            learning_rate=(0.1,) * 100,
+        )
+    )
+    run.take(Finished(summary=Summary(steps=100, recipe="plain", data_wait_fraction=0.1)))
+    panel = LivePanel()
+    qtbot.addWidget(panel)
+    panel.resize(1_120, 640)
+    panel.show()
+    panel.set_runs([run])
+    return panel
+
+
+def heights(panel: LivePanel) -> set[int]:
+    QApplication.processEvents()
+    return {plot.height() for plot in panel.plots.plots}
+
+
+@pytest.mark.parametrize("height", [300, 400, 640, 1_000, 1_600])
+@pytest.mark.parametrize("with_details", [False, True])
+def test_a_plot_is_between_its_least_and_its_most_height(
+    panel: LivePanel, height: int, with_details: bool
+) -> None:
+    panel.resize(1_120, height)
+    if with_details:
+        panel.open_details()
+    assert all(LEAST_HEIGHT <= one <= MOST_HEIGHT for one in heights(panel))
+
+
+def test_the_page_scrolls_where_the_window_is_too_low(panel: LivePanel) -> None:
+    bar = panel.findChild(QScrollArea).verticalScrollBar()
+    assert heights(panel) and bar.maximum() == 0
+    panel.resize(1_120, 340)
+    assert heights(panel) == {LEAST_HEIGHT} and bar.maximum() > 0
+
+
+@pytest.mark.parametrize("keys", [Qt.KeyboardModifier.NoModifier, Qt.KeyboardModifier.ControlModifier])
+def test_the_wheel_is_for_the_page_where_it_scrolls_but_with_ctrl_for_the_plot(
+    panel: LivePanel, keys: Qt.KeyboardModifier
+) -> None:
+    panel.resize(1_120, 340)
+    heights(panel)
+    canvas, ranges = panel.plots.loss.canvas, []
+    panel.plots.loss.x_range_chosen.connect(ranges.append)
+    place = QPointF(canvas.area().center())
+    event = QWheelEvent(
+        place,
+        QPointF(canvas.mapToGlobal(place.toPoint())),
+        QPoint(),
+        QPoint(0, -120),
+        Qt.MouseButton.NoButton,
+        keys,
+        Qt.ScrollPhase.NoScrollPhase,
+        False,
+    )
+    QApplication.sendEvent(canvas.viewport(), event)
+    # Qt hands on to the page only what is ignored, and only of what comes from a device
+    assert bool(ranges) == event.isAccepted() == (keys is Qt.KeyboardModifier.ControlModifier)
+
+
+def drag_dock(window: MainWindow, height: int) -> None:
+    splitter = window.dock.parentWidget()
+    splitter.moveSplitter(splitter.height() - height - 1, 1)
+
+
+def test_the_height_that_the_dock_was_dragged_to_survives_a_restart(start: Open) -> None:
+    window = start()
+    window.resize(1_440, 900)
+    window.show()
+    assert window.dock.height() == OPEN_HEIGHT
+    drag_dock(window, 240)
+    chosen = window.dock.height()
+    assert abs(chosen - 240) <= 2
+    window.close_without_asking()
+    again = start()
+    again.show()
+    QApplication.processEvents()
+    assert again.dock.height() == chosen
+
+
+def test_folded_and_unfolded_the_dock_has_the_height_that_it_was_dragged_to(start: Open) -> None:
+    window = start()
+    window.show()
+    drag_dock(window, 300)
+    chosen = window.dock.height()
+    window.runs.set_open(False)
+    window.runs.set_open(True)
+    assert window.dock.height() == chosen
+    window.resize(1_100, 700)
+    window.resize(1_440, 900)
+    assert window.dock.height() == chosen
+
+
+@pytest.mark.parametrize("remembered", ["tall", 12, True, 3.5])
+def test_a_remembered_height_that_is_none_leaves_the_usual_one(start: Open, remembered: object) -> None:
+    window = start()
+    with pytest.raises(ValueError):
+        window.dock.parentWidget().restore_height(remembered)
+    assert window.dock.parentWidget().chosen_height is None
