@@ -45,7 +45,7 @@ class DeviceEntry(_Entry):
 
 
 class ModelEntry(_Entry):
-    """A model; `parameters` counts them for its usual number of classes.
+    """A model; `parameters` counts them for its usual number of classes, `family` is what its kind is called.
 
     It takes pictures of at least `min_image_size` pixels a side, in multiples of `image_size_multiple`
     (both None for a model that does not look at pictures), or text of at most `max_sequence_length` tokens.
@@ -55,6 +55,7 @@ class ModelEntry(_Entry):
     name: str
     task: Task
     parameters: int
+    family: str = ""
     min_image_size: int | None = None
     image_size_multiple: int | None = None
     max_sequence_length: int | None = None

@@ -142,6 +142,8 @@ QLineEdit[problem="true"], QComboBox[problem="true"] { border: 1px dashed $text;
 QLineEdit:disabled, QComboBox:disabled, QAbstractSpinBox:disabled {
     color: $off; border-color: $line; background: $bg1;
 }
+/* a list below the box, not a menu over it: the same for all, whether one can type in them or not */
+QComboBox { combobox-popup: 0; }
 QComboBox::drop-down { border: none; width: 30px; }
 QComboBox::down-arrow { image: url("ammeter:chevron-$name.svg"); width: 14px; height: 14px; }
 QComboBox QLineEdit { background: transparent; border: none; min-height: 0; padding: 0; }

@@ -18,7 +18,7 @@ from gui.panels.compare_others import OtherSides
 from gui.panels.compare_settings import CompareSettings
 from gui.panels.run_words import side_runs
 from gui.theme import theme
-from gui.widgets import Button, Field, IconButton, divider, label, marker_pixmap
+from gui.widgets import Button, ComboBox, Field, IconButton, divider, label, marker_pixmap
 
 _LONGEST = 28
 _SHORTEST_NAME = 6
@@ -37,7 +37,7 @@ class ComparisonColumn(QFrame):
         self.setProperty("surface", "side")
         self._comparison: Comparison | None = None
         self._own_baseline: str | None = None
-        self._baseline = QComboBox()
+        self._baseline = ComboBox()
         self._baseline.setToolTip("What the others are measured against")
         self._baseline.setAccessibleName("Baseline")
         self._baseline.setPlaceholderText("no run is ticked")

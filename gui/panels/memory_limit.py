@@ -8,7 +8,7 @@ from typing import Any
 
 from PySide6.QtCore import Signal
 from PySide6.QtGui import QIntValidator, QResizeEvent
-from PySide6.QtWidgets import QComboBox, QFrame, QHBoxLayout, QLineEdit, QStackedLayout, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QStackedLayout, QVBoxLayout, QWidget
 
 from engine.catalog import DeviceEntry
 from gui.panels.memory_limit_cards import CardChooser
@@ -18,6 +18,7 @@ from gui.panels.memory_limit_result import ResultPanel
 from gui.panels.memory_limit_saved import SavedMenu
 from gui.panels.memory_limit_table import TrialTable
 from gui.panels.memory_limit_words import progress, sentence
+from gui.panels.setup_search import SearchBox
 from gui.plots.memory_chart import MemoryChart
 from gui.search_view import SearchView
 from gui.widgets import Button, ElidedLabel, EmptyState, label
@@ -236,20 +237,14 @@ class MemoryLimitPanel(QFrame):
         return panel
 
 
-def _granularity_box() -> QComboBox:
-    box = QComboBox()
-    box.setProperty("small", "true")
-    box.setEditable(True)
-    field = QLineEdit()
-    box.setLineEdit(field)
-    box.setInsertPolicy(QComboBox.InsertPolicy.NoInsert)
-    box.setFixedWidth(70)
-    box.setValidator(QIntValidator(1, 1_000_000, box))
-    box.addItems([str(size) for size in _GRANULARITIES])
+def _granularity_box() -> SearchBox:
     tip = "The answer is a multiple of this; 1 finds it exactly, 8 suits Tensor Cores"
-    for control in (box, field):
-        control.setAccessibleName("Multiples of")
-        control.setToolTip(tip)
+    box = SearchBox("Multiples of", tip)
+    box.setProperty("small", "true")
+    box.setFixedWidth(76)
+    box.setValidator(QIntValidator(1, 1_000_000, box))
+    box.set_groups([("", [(str(size), "") for size in _GRANULARITIES])])
+    box.set_value(str(_GRANULARITIES[0]))
     return box
 
 

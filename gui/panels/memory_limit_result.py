@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from PySide6.QtCore import QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QColor, QPainter, QPaintEvent
-from PySide6.QtWidgets import QComboBox, QFrame, QGridLayout, QHBoxLayout, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QGridLayout, QHBoxLayout, QSizePolicy, QVBoxLayout, QWidget
 
 from engine.experiment import Precision
 from engine.probe_result import at_least
@@ -13,7 +13,7 @@ from gui.numbers import NONE
 from gui.panels.memory_limit_words import card, proof, sentence, short_proof
 from gui.search_view import SearchView, SideView
 from gui.theme import theme
-from gui.widgets import Button, ElidedLabel, Marker, label, set_precision, set_text
+from gui.widgets import Button, ComboBox, ElidedLabel, Marker, label, set_precision, set_text
 
 _MARGINS = (0, 5, 10, 15, 20, 30)
 _NOTHING_YET = "The largest batch of each precision will stand here, with the trials that prove it."
@@ -51,7 +51,7 @@ class ResultPanel(QFrame):
         self._view: SearchView | None = None
         self._on_gpu = True
         self._title = label("Result", "panelTitle")
-        self.margin = QComboBox()
+        self.margin = ComboBox()
         self.margin.setProperty("small", "true")
         self.margin.setAccessibleName("Margin")
         self.margin.setToolTip("How much of the memory the recommended batch leaves free")

@@ -8,10 +8,8 @@ from PySide6.QtCore import QEvent, Qt, Signal
 from PySide6.QtGui import QFontMetrics, QPaintEvent, QResizeEvent, QWheelEvent
 from PySide6.QtWidgets import (
     QComboBox,
-    QCompleter,
     QHBoxLayout,
     QLineEdit,
-    QListView,
     QStyle,
     QStyleOptionComboBox,
     QStylePainter,
@@ -20,11 +18,12 @@ from PySide6.QtWidgets import (
 )
 
 from gui.panels.setup_note import InnerNote
+from gui.widgets import ComboBox
 
 _ARROW_WIDTH = 32
-_GAP = 8
+GAP = 8
 # a line edit begins its text 2 px further in than a combo box
-_FLUSH = -2
+FLUSH = -2
 
 Choices = Sequence[tuple[str, str]]
 
@@ -39,7 +38,7 @@ class NumberEdit(QLineEdit):
         self.setAccessibleName(name)
         self.setToolTip(tip)
         self.setPlaceholderText(hint)
-        self.setTextMargins(_FLUSH, 0, 0, 0)
+        self.setTextMargins(FLUSH, 0, 0, 0)
         self._row = _inner_row(self, right=11)
         self._unit: QWidget | None = None
         if unit:
@@ -55,7 +54,7 @@ class NumberEdit(QLineEdit):
     def keep_clear(self) -> None:
         """Keeps the typed text clear of what stands at the right."""
         if self._unit is not None:
-            self.setTextMargins(_FLUSH, 0, self._unit.sizeHint().width() + _GAP, 0)
+            self.setTextMargins(FLUSH, 0, self._unit.sizeHint().width() + GAP, 0)
 
     def set_value(self, text: str) -> None:
         """Shows a value; the text under somebody's cursor is left alone where it means the same."""
@@ -91,7 +90,7 @@ class LengthEdit(NumberEdit):
         self.keep_clear()
 
 
-class ChoiceBox(QComboBox):
+class ChoiceBox(ComboBox):
     """One of a few values, each with the words for it. The wheel scrolls the form, not the choice."""
 
     edited = Signal(str)
@@ -160,7 +159,7 @@ class ChoiceBox(QComboBox):
 
     def _fit_info(self) -> None:
         """The whole words if they fit beside the fact, else the part before their first comma."""
-        metrics, room = QFontMetrics(self.font()), self.width() - 11 - _GAP - _ARROW_WIDTH
+        metrics, room = QFontMetrics(self.font()), self.width() - 11 - GAP - _ARROW_WIDTH
         whole = self.currentText()
         short = whole.partition(",")[0] if self._wordings else whole
         for words, fact in [(whole, fact) for fact in self._wordings[:1]] + [
@@ -177,44 +176,6 @@ class ChoiceBox(QComboBox):
             super().wheelEvent(event)
         else:
             event.ignore()
-
-
-class SearchBox(ChoiceBox):
-    """A choice among many: part of a name finds it. The typed text is the value."""
-
-    def __init__(self, name: str, tip: str) -> None:
-        super().__init__(name, tip)
-        self.setEditable(True)
-        self.setInsertPolicy(QComboBox.InsertPolicy.NoInsert)
-        self.setMaxVisibleItems(14)
-        field = self.field = QLineEdit()
-        self.setLineEdit(field)
-        field.setAccessibleName(name)
-        field.setToolTip(tip)
-        field.textEdited.connect(self.edited)
-        completer = QCompleter(self.model(), self)
-        completer.setFilterMode(Qt.MatchFlag.MatchContains)
-        completer.setCaseSensitivity(Qt.CaseSensitivity.CaseInsensitive)
-        popup = QListView()
-        popup.setProperty("kind", "popup")
-        popup.setAccessibleName(f"{name}: what was found")
-        popup.setToolTip(tip)
-        completer.setPopup(popup)
-        self.setCompleter(completer)
-        completer.activated.connect(lambda *_: self.edited.emit(self.value()))
-
-    def value(self) -> str:
-        return self.currentText().strip() if self.isEditable() else ""
-
-    def set_value(self, value: str) -> None:
-        if value != self.value():
-            self.setEditText(value)
-            self.field.setCursorPosition(0)
-
-    def _fit_info(self) -> None:
-        super()._fit_info()
-        room = self._info.sizeHint().width() + _GAP if self._info.text() else 0
-        self.field.setTextMargins(_FLUSH, 0, room, 0)
 
 
 def _inner_row(host: QWidget, right: int) -> QHBoxLayout:

@@ -11,14 +11,15 @@ from engine.catalog import Catalog
 from engine.experiment import Precision
 from engine.presets import Preset
 from gui.panels.setup_check import Outcome, explanation
-from gui.panels.setup_controls import ChoiceBox, LengthEdit, NumberEdit, SearchBox
+from gui.panels.setup_controls import ChoiceBox, LengthEdit, NumberEdit
 from gui.panels.setup_draft import Draft, plain
 from gui.panels.setup_fields import LABELS, TIPS
 from gui.panels.setup_folder import FolderEdit
 from gui.panels.setup_note import InnerNote
 from gui.panels.setup_options import MoreOptions
 from gui.panels.setup_recipe import RecipeEdit
-from gui.panels.setup_words import dataset_words, parameters_words
+from gui.panels.setup_search import SearchBox
+from gui.panels.setup_words import dataset_words, model_groups, parameters_words
 from gui.widgets import Field, PrecisionChip, divider, label, set_text
 
 _MARGIN = 16
@@ -88,7 +89,7 @@ class SetupForm(QWidget):
         smaller = None if catalog is None or draft.has_gpu else draft.preset.without_gpu_note
         self.preset_field.set_hint(smaller or "")
         if catalog is not None:
-            self.model.set_choices([(entry.name, entry.name) for entry in catalog.models])
+            self.model.set_groups(model_groups(catalog.models))
             self.dataset.set_choices([(entry.name, entry.title) for entry in catalog.datasets])
         self.model.set_value(draft.text("model"))
         self.dataset.set_value(draft.text("dataset"))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from engine.catalog import DatasetEntry, ModelEntry
 from gui.panels.setup_draft import Draft, plain
 
@@ -10,13 +12,26 @@ _SCALES = ((1_000_000_000, "B", ".1f"), (1_000_000, "M", ".1f"), (10_000, "k", "
 
 def parameters_words(model: ModelEntry | None) -> str:
     """A model's size as "25.6 M parameters"."""
-    if model is None:
-        return ""
+    return "" if model is None else f"{_size(model)} parameters"
+
+
+def model_groups(models: Sequence[ModelEntry]) -> list[tuple[str, list[tuple[str, str]]]]:
+    """The models by family, the smallest first, as ("ResNet", [("resnet18", "11.7 M"), ...])."""
+    families: dict[str, list[ModelEntry]] = {}
+    for model in models:
+        families.setdefault(model.family, []).append(model)
+    return [
+        (family, [(model.name, _size(model)) for model in sorted(members, key=lambda one: one.parameters)])
+        for family, members in families.items()
+    ]
+
+
+def _size(model: ModelEntry) -> str:
     for scale, letter, form in _SCALES:
         if model.parameters >= scale:
             divisor = 1_000 if letter == "k" else scale
-            return f"{model.parameters / divisor:{form}} {letter} parameters"
-    return f"{model.parameters:,} parameters"
+            return f"{model.parameters / divisor:{form}} {letter}"
+    return f"{model.parameters:,}"
 
 
 def dataset_words(dataset: DatasetEntry | None, draft: Draft) -> tuple[str, ...]:

@@ -1,6 +1,7 @@
 """The widgets that panels are made of."""
 
 from gui.widgets.buttons import Button, IconButton, Segmented
+from gui.widgets.combo_box import ComboBox
 from gui.widgets.device_chip import DeviceChip
 from gui.widgets.empty_state import EmptyState
 from gui.widgets.field import Field
@@ -15,6 +16,7 @@ from gui.widgets.stat_card import StatCard, StatRow
 
 __all__ = [
     "Button",
+    "ComboBox",
     "DeviceChip",
     "ElidedLabel",
     "EmptyState",

@@ -23,6 +23,29 @@ _SMALLEST_PICTURE = 8
 _ANY_SIZE = ("swin", "efficientnet_v2")
 # channels_last helps convolutions: the first has none, the second one, in front of all its attention.
 _NOT_CONVOLUTIONAL = ("vit_", "swin")
+_SMALL = "Small models"
+# by the module of torchvision that builds them
+_FAMILIES = {
+    "alexnet": "AlexNet",
+    "convnext": "ConvNeXt",
+    "densenet": "DenseNet",
+    "efficientnet": "EfficientNet",
+    "googlenet": "Inception",
+    "inception": "Inception",
+    "maxvit": "MaxViT",
+    "mnasnet": "MNASNet",
+    "mobilenetv2": "MobileNet",
+    "mobilenetv3": "MobileNet",
+    "regnet": "RegNet",
+    "resnet": "ResNet",
+    "shufflenetv2": "ShuffleNet",
+    "squeezenet": "SqueezeNet",
+    "swin_transformer": "Swin Transformer",
+    "vgg": "VGG",
+    "vision_transformer": "Vision Transformer",
+}
+# torchvision counts the auxiliary head too, which is not built here
+_INCEPTION_HEAD = 3_326_696
 _MAXVIT_MULTIPLE = 224  # its four halvings must each leave a multiple of its windows of 7
 
 
@@ -53,11 +76,12 @@ class SmallCnn(nn.Module):
 def model_entries() -> tuple[ModelEntry, ...]:
     """All models. Parameter counts come from torchvision's own tables and by formula, so nothing is built."""
     return (
-        ModelEntry(name=LINEAR, task="regression", parameters=REGRESSION_FEATURES + 1),
+        ModelEntry(name=LINEAR, task="regression", parameters=REGRESSION_FEATURES + 1, family=_SMALL),
         ModelEntry(
             name=SMALL_CNN,
             task="classification",
             parameters=_count(SmallCnn(channels=1, num_classes=10)),
+            family=_SMALL,
             min_image_size=_SMALLEST_PICTURE,
             is_convolutional=True,
         ),
@@ -118,12 +142,16 @@ def _constructor_settings(name: str, image_size: int) -> dict[str, Any]:
 
 
 def _torchvision_entry(name: str) -> ModelEntry:
-    weights = next(iter(torchvision.models.get_model_weights(name)))
-    least, multiple = _picture_sizes(name, min(weights.meta["min_size"]))
+    # some were also trained on larger pictures, with more parameters for their places
+    every = [weights.meta for weights in torchvision.models.get_model_weights(name)]
+    published = min(every, key=lambda meta: int(meta["num_params"]))
+    least, multiple = _picture_sizes(name, min(every[0]["min_size"]))
+    module = torchvision.models.get_model_builder(name).__module__.rpartition(".")[2]
     return ModelEntry(
         name=name,
         task="classification",
-        parameters=weights.meta["num_params"],
+        parameters=published["num_params"] - (_INCEPTION_HEAD if name == "inception_v3" else 0),
+        family=_FAMILIES.get(module, module),
         min_image_size=least,
         image_size_multiple=multiple,
         is_convolutional=not name.startswith(_NOT_CONVOLUTIONAL),

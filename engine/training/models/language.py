@@ -107,6 +107,7 @@ def language_model_entries() -> tuple[ModelEntry, ...]:
             name=name,
             task="language",
             parameters=shape.parameters(USUAL_VOCABULARY),
+            family="Language models",
             max_sequence_length=shape.max_sequence_length,
             reason=missing,
         )

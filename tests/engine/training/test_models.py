@@ -68,6 +68,21 @@ def test_parameters_are_counted_right(name: str) -> None:
     assert count_parameters(model) == ENTRIES[name].parameters
 
 
+@pytest.mark.parametrize("name", ["googlenet", "inception_v3", "mobilenet_v2", "vit_h_14"])
+def test_parameters_are_those_of_the_model_that_is_built(name: str) -> None:
+    with torch.device("meta"):
+        model = build_model(name, image_size=224, channels=3, num_classes=1_000, seed=0)
+    assert count_parameters(model) == ENTRIES[name].parameters
+
+
+def test_every_model_has_a_family() -> None:
+    families = {name: entry.family for name, entry in ENTRIES.items()}
+    assert families["wide_resnet50_2"] == families["resnet18"] == "ResNet"
+    assert families["efficientnet_v2_s"] == families["efficientnet_b0"] == "EfficientNet"
+    assert families["small-cnn"] == families["linear"] and families["causal-lm-tiny"] == "Language models"
+    assert all(family[0].isupper() for family in families.values())
+
+
 def test_weights_depend_on_the_seed_alone() -> None:
     def weights(seed: int) -> torch.Tensor:
         model = build_model("small-cnn", image_size=28, channels=1, num_classes=10, seed=seed)
