@@ -69,7 +69,7 @@ def show_race(application: QApplication, window: MainWindow, folder: Path) -> No
     clock.pause()
     raced = window.shows.showing.raced
     assert raced is not None  # it is on the page
-    clock.seek(raced.race.decided)
+    clock.seek(raced.race.seconds)
     grab(application, window, folder, "show")
 
 

@@ -26,8 +26,8 @@ def race_height(pdf: FPDF, card: Card) -> float:
 
 
 def draw_race(pdf: FPDF, card: Card) -> None:
-    """Puts the card, as the faster run finishes, where the page has come to, over its whole width."""
-    moment = card.race.at(card.race.decided)
+    """Puts the card, as the race ends, where the page has come to, over its whole width."""
+    moment = card.race.at(card.race.seconds)
     left, top, scale = pdf.l_margin, pdf.get_y(), pdf.epw / card.sizes.width
     draw(pdf, card.drawing(moment), LIGHT, (left, top), scale)
     for blocks in card.blocks(moment):

@@ -15,7 +15,7 @@ from engine.exports.paint import Painter
 from engine.exports.race_card import Card
 from engine.exports.race_still import card_of, paint_card
 from engine.exports.webp import WebpWriter
-from engine.records.race import LONGEST_SECONDS, Moment
+from engine.records.race import Moment
 from resources.looks import DARK, Palette
 
 FRAME_MS = 70
@@ -81,8 +81,7 @@ def frames(card: Card, palette: Palette, scale: float) -> Iterator[Frame]:
 def _moments(card: Card) -> Iterator[Moment]:
     """One for each frame after the start, the last of them the end."""
     race = card.race
-    lapse = max(race.lapse, race.seconds / LONGEST_SECONDS)
-    step = lapse * FRAME_MS / 1e3
+    step = race.lapse * FRAME_MS / 1e3
     count = max(1, math.ceil(race.seconds / step))
     return (race.at(min(race.seconds, number * step)) for number in range(1, count + 1))
 
@@ -123,7 +122,8 @@ class _Film:
 def _gif_colors(card: Card, palette: Palette) -> Image.Image:
     """The colours of all frames, found in two that between them have everything on the card."""
     race = card.race
-    both = [paint_card(card, race.at(at), palette, GIF_SCALE).image for at in (race.decided, race.seconds)]
+    times = (race.seconds / 2, race.seconds)
+    both = [paint_card(card, race.at(at), palette, GIF_SCALE).image for at in times]
     width, height = both[0].size
     sample = Image.new("RGB", (width, 2 * height))
     for place, image in enumerate(both):

@@ -139,7 +139,7 @@ def _doubt_lines(race: Race, room: float, size: float) -> tuple[str, ...]:
 
 def _shown(race: Race) -> tuple[str, ...]:
     words = race_words.lapse_words(race)
-    return (f"Shown {words}.",) if words else ()
+    return (words,) if words else ()
 
 
 def _lapse(race: Race, sizes: Sizes, top: float) -> Part:
@@ -152,9 +152,7 @@ def _description(race: Race, moment: Moment) -> str:
     """The card in a sentence or three, for who cannot see it."""
     lanes = [
         f"{race_words.lane_name(race, which)}, {race_words.lane_detail(race, which)}:"
-        f" {round(moment.lane(which).samples):,} {race_words.counter_words(race, which, moment)}"
+        f" {moment.lane(which).samples:,} {race_words.counter_words(race, which, moment)}"
         for which in LANES
     ]
-    number = race_words.counted_text(race, moment)
-    told = f"{number} times " if number else ""
-    return f"{'. '.join(lanes)}. {told}{' '.join(race_words.caption(race, moment))}."
+    return f"{'. '.join(lanes)}. {race_words.told(race, moment)}."

@@ -37,8 +37,7 @@ def still(shapes: tuple[Shape, ...], bottom: float) -> Part:
 
 def telling_moments(race: Race) -> tuple[Moment, ...]:
     """Moments that hold the longest of all words and numbers."""
-    steps = [race.decided * part / 20 for part in range(21)]
-    return tuple(race.at(seconds) for seconds in (*steps, (race.decided + race.seconds) / 2, race.seconds))
+    return tuple(race.at(race.seconds * part / 20) for part in range(21))
 
 
 def lane_heading(race: Race, which: Which, sizes: Sizes, x: float, top: float) -> Part:
@@ -91,7 +90,7 @@ def _rows(race: Race, which: Which, sizes: Sizes) -> int:
 
 
 def _count(moment: Moment, which: Which) -> str:
-    return f"{round(moment.lane(which).samples):,}"
+    return f"{moment.lane(which).samples:,}"
 
 
 def _counter_words(race: Race, which: Which, moment: Moment, *, is_brief: bool) -> str:
@@ -195,7 +194,7 @@ class _Caption:
             shown.append(Words(x, down, line, "text2", size))
         small = self._sizes.small
         down += 0.5 * small + 2
-        for line in self._sure() if moment.is_decided else ():
+        for line in self._sure() if moment.is_over else ():
             down += 1.4 * small
             shown.append(Words(x, down, line, "text3", small))
         return tuple(shown)

@@ -1,4 +1,4 @@
-"""A race as a still picture: the card at the moment when the faster run has finished."""
+"""A race as a still picture: the card at the moment when the race is over."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def write_card_png(
     Raises ProblemError where the runs have no race.
     """
     card = card_of(content, side_id)
-    painter = paint_card(card, card.race.at(card.race.decided), palette, SCALE)
+    painter = paint_card(card, card.race.at(card.race.seconds), palette, SCALE)
     told = PngInfo()
     for name, text in facts_of(report_of(content)).items():
         told.add_itxt(name, text)

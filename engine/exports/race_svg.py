@@ -28,7 +28,7 @@ def card_svg(
     told: str = "",
 ) -> str:
     """The card as the faster run finishes; `name` begins its ids, which a page has once."""
-    moment = card.race.at(card.race.decided)
+    moment = card.race.at(card.race.seconds)
     both = zip(LANES, card.blocks(moment), strict=True)
     inside = [_blocks(blocks, colour, f"{name}-{which}") for which, blocks in both]
     return svg(card.drawing(moment), colour, attributes, told, inside="\n".join(inside), keeps_widths=True)

@@ -79,7 +79,7 @@ def tanks(race: Race, sizes: Sizes, x: float, top: float, height: float) -> Part
         ]
 
     def moving(moment: Moment) -> tuple[Shape, ...]:
-        fill = race.decided_fraction(moment.seconds)
+        fill = race.passed(moment.seconds)
         levels = tuple(shape for tank in pair for shape in _content(tank, fill, unknown, sizes))
         return (*_between(*pair, sizes), *levels) if fill == 1.0 else levels
 

@@ -22,9 +22,9 @@ class Lane:
     """The counted steps of one run: `seconds[i]` is when the i-th ended, `samples[i]` what was trained then.
 
     The clock counts training after warm-up only: no validation and no pause. An epoch's last batch, which may
-    be smaller, stands there as a whole one that took as much longer. A lane may begin later in its run
-    (`typical_part`). `stopped` is "", or why it ends before the race does, as the end of a sentence on
-    the run: "ran out of memory".
+    be smaller, stands there as a whole one that took as much longer. A lane may begin later in its run, and
+    within a step (`part_of`). `stopped` is "", or why it ends before the race does, as the end of a sentence
+    on the run: "ran out of memory".
     """
 
     side: Side
@@ -52,16 +52,14 @@ class Lane:
         return float(self.samples[-1] / self.seconds[-1])
 
     def samples_at(self, seconds: float) -> float:
-        """What the steps that had ended by then had trained; held at the end."""
-        ended = int(np.searchsorted(self.seconds, seconds, "right"))
-        return float(self.samples[ended - 1]) if ended else 0.0
+        """What was trained by then, with the part of the step that is under way; held at the end."""
+        return _evenly(seconds, self.seconds, self.samples)
 
     def seconds_to(self, samples: float) -> float | None:
         """When that many samples had been trained; None where the lane does not get there."""
-        if samples <= 0:
-            return 0.0
-        step = int(np.searchsorted(self.samples, samples, "left"))
-        return float(self.seconds[step]) if step < len(self.seconds) else None
+        if samples > self.samples[-1] * (1.0 + _ROUNDING):
+            return None
+        return _evenly(samples, self.samples, self.seconds)
 
 
 def lane_of(side: Side, run: RunRecord, columns: Mapping[str, NDArray[Any]]) -> Lane | None:
@@ -82,26 +80,40 @@ def lane_of(side: Side, run: RunRecord, columns: Mapping[str, NDArray[Any]]) -> 
     return Lane(side, run, np.cumsum(step_samples / counted), samples)
 
 
-_CLOSE = 0.01
+def part_of(lane: Lane, samples: float, within: float) -> Lane:
+    """The lane from where on it trains `samples` in the next `within` seconds.
 
-
-def typical_part(lane: Lane, samples: float) -> Lane:
-    """The lane from where on its next `samples` took as long as the speed of the whole run says.
-
-    That is the first such place, or the nearest to one; a lane that has no more than these begins as it did.
+    That is the first such place, or the one that comes nearest; a lane that is too short begins as it did.
     """
-    steps = int(np.searchsorted(lane.samples, samples, "left")) + 1
-    if steps >= len(lane.seconds):
+    latest = float(lane.seconds[-1]) - within
+    if not latest > 0:
         return lane
-    begins = np.concatenate(([0.0], lane.seconds[:-steps]))
-    took = lane.seconds[steps - 1 :] - begins
-    with np.errstate(over="ignore"):
-        off = np.abs(took / (float(lane.samples[steps - 1]) / lane.speed) - 1.0)
-    first = int(np.argmax(off <= max(_CLOSE, float(off.min()))))
-    if not first:
-        return lane
-    seconds = lane.seconds[first:] - lane.seconds[first - 1]
-    return replace(lane, seconds=seconds, samples=lane.samples[: len(seconds)])
+    times, counts = (np.concatenate(([0.0], values)) for values in (lane.seconds, lane.samples))
+    # between these what is trained from there on grows or falls evenly
+    bends = np.concatenate((times, times - within))
+    begins = np.unique(np.append(bends[(bends >= 0) & (bends <= latest)], latest))
+    off = np.interp(begins + within, times, counts) - np.interp(begins, times, counts) - samples
+    off[np.abs(off) <= _ROUNDING * samples] = 0.0
+    crossed = np.flatnonzero(off[:-1] * off[1:] <= 0)
+    if len(crossed):
+        before, after = off[crossed[0]], off[crossed[0] + 1]
+        part = before / (before - after) if before else 0.0
+        begin = begins[crossed[0]] + part * (begins[crossed[0] + 1] - begins[crossed[0]])
+    else:
+        begin = begins[np.argmin(np.abs(off))]
+    first = int(np.searchsorted(lane.seconds, begin, "right"))
+    return replace(
+        lane, seconds=lane.seconds[first:] - begin, samples=lane.samples[first:] - lane.samples_at(begin)
+    )
+
+
+def _evenly(x: float, ends: NDArray[np.float64], values: NDArray[np.float64]) -> float:
+    """The value at `x`, from 0 at 0 evenly from one end to the next, and held after the last."""
+    step = int(np.searchsorted(ends, x, "right"))
+    if step == len(ends):
+        return float(values[-1])
+    begin, value = (float(ends[step - 1]), float(values[step - 1])) if step else (0.0, 0.0)
+    return value + (x - begin) / (float(ends[step]) - begin) * (float(values[step]) - value)
 
 
 def ending(run: RunRecord) -> str:
@@ -110,6 +122,8 @@ def ending(run: RunRecord) -> str:
         return _FAILURES.get(run.problem.kind, "failed")
     return _ENDINGS[run.status]
 
+
+_ROUNDING = 1e-9
 
 # what a damaged file may hold would carry the sum of all steps beyond what a float holds
 _LONGEST_STEP_SECONDS = 1e9

@@ -28,6 +28,13 @@ def number_text(value: float) -> str:
     return f"{value:.1f}" if round(value, 1) < 100 else f"{value:,.0f}"
 
 
+def pace_text(ratio: float) -> str:
+    """How fast something was as people say it: "1.80 times as fast"; below 1 "1.25 times as long"."""
+    if ratio < 1:
+        return f"{number_text(1.0 / ratio if ratio > 0 else math.inf)} times as long"
+    return f"{number_text(ratio)} times as fast"
+
+
 def _small(value: float) -> str:
     if value == 0:
         return "0"

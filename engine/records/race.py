@@ -11,12 +11,12 @@ from engine.records.blocks import Columns
 from engine.records.cells import Cell
 from engine.records.comparison import MIB_PER_GIB, Comparison, Doubt, SideReport
 from engine.records.figures import ACCURACY, PEAK_MEMORY, SPEED
-from engine.records.lanes import Lane, ending, typical_part
+from engine.records.lanes import Lane, ending, part_of
 from engine.records.likeness import is_alike
 from engine.records.pairing import pair_of
 from engine.records.record import RunRecord
 from engine.records.sides import Side
-from engine.records.stretch import LONGEST_SECONDS, MOST_BLOCKS, lapse_of, stretch_of
+from engine.records.stretch import LONGEST_SECONDS, MOST_BLOCKS, Stretch, lapse_of, stretches_of, whole_of
 from engine.steadiness import Interval
 
 __all__ = [
@@ -34,14 +34,14 @@ __all__ = [
 Which = Literal["full", "mixed"]
 LANES: tuple[Which, Which] = ("full", "mixed")
 Unit = Literal["images", "sequences", "samples"]
-LaneState = Literal["waiting", "running", "finished", "stopped"]
+LaneState = Literal["waiting", "running", "over", "stopped"]
 
 
 @dataclass(frozen=True)
 class LaneMoment:
-    """Where one lane is: whole blocks lit, and `fraction` (0 to 1) of what it has to train."""
+    """A lane's count of samples as it is shown, its whole blocks lit, and its `fraction` of all, 0 to 1."""
 
-    samples: float
+    samples: int
     blocks: int
     fraction: float
     state: LaneState
@@ -49,13 +49,16 @@ class LaneMoment:
 
 @dataclass(frozen=True)
 class Moment:
-    """The race at `seconds` of its clock; `number` goes from 1 to the ratio, None without one."""
+    """The race at `seconds` of its clock.
+
+    `number` is how many times as many samples as the other the lane that is ahead has (`Race.ahead`): the
+    ratio of the two counts. None while they are too few to tell, and where there is no ratio.
+    """
 
     seconds: float
     full: LaneMoment
     mixed: LaneMoment
     number: float | None
-    is_decided: bool
     is_over: bool
 
     def lane(self, which: Which) -> LaneMoment:
@@ -64,15 +67,14 @@ class Moment:
 
 @dataclass(frozen=True, eq=False)
 class Race:
-    """Two lanes over the same number of samples.
+    """Two lanes, of which the first one to have trained `samples` ends the race, or to go no further.
 
-    `full` is the comparison's baseline, `mixed` the side that is measured against it. Each has `samples` to
-    train, shown as `blocks` of `block_samples`. `seconds` is when the last lane finishes or ends, `decided`
-    when the first one does, both on the runs' own clock, and `lapse` how many such seconds pass in one on
-    screen. Ratios and their interval are the comparison's, and None where it has none; `peaks_mib` are the
-    full and the mixed lane's, both None where they do not count the same memory. `accuracy` says how the
-    accuracies relate ("same accuracy"), "" where nothing can be said. `pictured` are ids of runs, those first
-    whose pictures are to be looked for first.
+    `full` is the comparison's baseline, `mixed` the side that is measured against it; `samples` are shown as
+    `blocks` of `block_samples`. `seconds` is when the race ends, on the runs' own clock, and `lapse` how many
+    such seconds pass in one on screen. Ratios and their interval are the comparison's, and None where it has
+    none; `peaks_mib` are the full and the mixed lane's, both None where they do not count the same memory.
+    `accuracy` says how the accuracies relate ("same accuracy"), "" where nothing can be said. `pictured` are
+    ids of runs, those first whose pictures are to be looked for first.
     """
 
     full: Lane
@@ -81,7 +83,6 @@ class Race:
     block_samples: int
     blocks: int
     seconds: float
-    decided: float
     lapse: float
     ratio: float | None
     ratio_interval: Interval | None
@@ -101,68 +102,72 @@ class Race:
         return self.full if which == "full" else self.mixed
 
     @property
-    def is_typical(self) -> bool:
-        """Whether this part of the runs, as it went, bears out the ratio more or less."""
-        return self._off_by <= _TYPICAL
+    def ahead(self) -> Which:
+        """The faster lane: by the comparison's ratio, or by the counts where these belie it."""
+        ratio = self.ratio
+        if not self.is_borne_out:
+            ratio = self.mixed.samples_at(self.seconds) / self.full.samples_at(self.seconds)
+        return "full" if ratio is not None and ratio < 1 else "mixed"
 
     @property
     def is_borne_out(self) -> bool:
-        """Whether it does so as nearly as one can see: a ratio of medians passes over what held a run up."""
-        return self._off_by <= _SEEN
+        """Whether the counts come to the comparison's ratio, as nearly as one can see."""
+        return _is_borne_out(self.full, self.mixed, self.seconds, self.ratio)
 
     @property
-    def seen_ratio(self) -> float | None:
-        """How many times as much the mixed lane has trained when it is decided, if both have any."""
-        full, mixed = (min(lane.samples_at(self.decided), self.samples) for lane in (self.full, self.mixed))
-        return mixed / full if full and mixed else None
-
-    @property
-    def _off_by(self) -> float:
-        """How far the replay is from the ratio, as a logarithm, beside the one step that may be under way."""
-        seen = self.seen_ratio
-        if self.ratio is None or seen is None:
-            # too few steps to say: one that is very slow has not ended any
-            return 0.0
-        steps = min(lane.samples_at(self.decided) / lane.step_samples for lane in (self.full, self.mixed))
-        return abs(math.log(seen / self.ratio)) - 1.0 / steps
+    def figure(self) -> float | None:
+        """What the number ends at: the comparison's ratio, or that of the counts where these belie it."""
+        return self.at(self.seconds).number
 
     def at(self, seconds: float) -> Moment:
         """The race at that second of its clock, 0 to `seconds`."""
         now = min(max(0.0, seconds), self.seconds) if seconds == seconds else 0.0
-        return Moment(
-            seconds=now,
-            full=self._lane_at(self.full, now),
-            mixed=self._lane_at(self.mixed, now),
-            number=self._number_at(now),
-            is_decided=now >= self.decided,
-            is_over=now >= self.seconds,
-        )
+        full, mixed = self._lane_at(self.full, now), self._lane_at(self.mixed, now)
+        return Moment(now, full, mixed, self._number_of(full, mixed, now), now >= self.seconds)
 
-    def decided_fraction(self, seconds: float) -> float:
-        """How much of the time until it is decided has passed, 0 to 1: so far its memory is shown."""
-        return min(max(seconds / self.decided, 0.0), 1.0) if self.decided > 0 else 1.0
+    def passed(self, seconds: float) -> float:
+        """How much of the race has passed, 0 to 1: so far its memory is shown."""
+        return min(max(seconds / self.seconds, 0.0), 1.0) if self.seconds > 0 else 1.0
 
     def _lane_at(self, lane: Lane, seconds: float) -> LaneMoment:
         samples = min(lane.samples_at(seconds), float(self.samples))
         state: LaneState = "waiting" if seconds <= 0 else "running"
-        if samples >= self.samples:
-            state = "finished"
-        elif lane.stopped and seconds >= lane.seconds[-1]:
+        if lane.stopped and seconds >= lane.seconds[-1]:
             state = "stopped"
-        return LaneMoment(samples, int(samples // self.block_samples), samples / self.samples, state)
+        elif seconds >= self.seconds:
+            state = "over"
+        fraction = samples / self.samples
+        return LaneMoment(round(samples), int(fraction * self.blocks + _HAIR), fraction, state)
 
-    def _number_at(self, seconds: float) -> float | None:
-        if self.ratio is None or seconds >= self.decided:
-            return self.ratio
-        whole = self.mixed.samples_at(self.decided)
-        # a lane that is very much slower has not ended a step by then
-        part = self.mixed.samples_at(seconds) / whole if whole else seconds / self.decided
-        # from an even start: half of the ratio halfway would look like a loss
-        return 1.0 + (self.ratio - 1.0) * part
+    def _number_of(self, full: LaneMoment, mixed: LaneMoment, seconds: float) -> float | None:
+        if self.ratio is None or self.passed(seconds) < _ENOUGH:
+            return None
+        if seconds >= self.seconds and self.is_borne_out:
+            return max(self.ratio, 1.0 / self.ratio)
+        if not min(full.samples, mixed.samples):
+            return None
+        by = mixed.samples / full.samples
+        return by if self.ahead == "mixed" else 1.0 / by
 
 
-_TYPICAL, _SEEN = 0.1, 0.02
-"""How far the replay may be from the ratio until that is a doubt, and until its counts belie it."""
+_SEEN = 0.01
+"""How far the ratio of the counts may be from the comparison's until one sees that they are not the same."""
+
+_ENOUGH = 0.1
+"""How much of the race has passed before the ratio of the counts tells more than a step or two."""
+
+_HAIR = 1e-9
+
+
+def _is_borne_out(full: Lane, mixed: Lane, seconds: float, ratio: float | None) -> bool:
+    if ratio is None:
+        return True
+    trained = mixed.samples_at(seconds), full.samples_at(seconds)
+    # of few samples a count, which is whole, says little
+    if not min(trained):
+        return True
+    off = math.log(trained[0]) - math.log(trained[1]) - math.log(ratio)
+    return abs(off) <= _SEEN + 0.5 / min(trained)
 
 
 def race_of(comparison: Comparison, curves: Mapping[str, Columns], side_id: str | None = None) -> Race:
@@ -173,21 +178,18 @@ def race_of(comparison: Comparison, curves: Mapping[str, Columns], side_id: str 
     side, or a run has nothing to replay.
     """
     full, mixed = pair_of(comparison, curves, side_id)
-    stretch = stretch_of(full, mixed)
-    full, mixed = (_part(lane, stretch.samples) for lane in (full, mixed))
-    ends = [_end(lane, stretch.samples) for lane in (full, mixed)]
     cells, base_cells = comparison.cells(mixed.side.id), comparison.cells(full.side.id)
     speed, report = cells[SPEED.name], comparison.report(mixed.side.id)
     ratio = _sound(speed.ratio)
+    stretch, full, mixed, seconds = _replayed(full, mixed, ratio)
     return Race(
         full=full,
         mixed=mixed,
         samples=stretch.samples,
         block_samples=stretch.block_samples,
         blocks=stretch.blocks,
-        seconds=max(ends),
-        decided=min(ends),
-        lapse=lapse_of(max(ends)),
+        seconds=seconds,
+        lapse=lapse_of(seconds),
         ratio=ratio,
         ratio_interval=None if ratio is None else _sound_interval(speed.ratio_interval),
         repeats=(_known(base_cells[SPEED.name]), _known(speed)),
@@ -206,17 +208,42 @@ def race_of(comparison: Comparison, curves: Mapping[str, Columns], side_id: str 
     )
 
 
-def _part(lane: Lane, samples: int) -> Lane:
-    """What is replayed of a lane; one that is too short stops where its run did."""
-    if lane.seconds_to(samples) is None:
-        return replace(lane, stopped=ending(lane.run))
-    return typical_part(lane, samples)
+def _replayed(full: Lane, mixed: Lane, ratio: float | None) -> tuple[Stretch, Lane, Lane, float]:
+    """What is replayed of each, and when that is over: a part that bears the ratio out, else all there is."""
+    for stretch in stretches_of(full, mixed):
+        parts = _parts(full, mixed, stretch.samples, ratio)
+        seconds = _end(*parts, stretch.samples)
+        if _is_borne_out(*parts, seconds, ratio):
+            break
+    else:
+        stretch, parts = whole_of(full, mixed), (full, mixed)
+        seconds = _end(*parts, stretch.samples)
+    full, mixed = (
+        replace(part, stopped=ending(part.run)) if _goes_no_further(lane, stretch.samples, seconds) else part
+        for lane, part in zip((full, mixed), parts, strict=True)
+    )
+    return stretch, full, mixed, seconds
 
 
-def _end(lane: Lane, samples: int) -> float:
-    """When the lane finishes, or ends for good."""
-    finish = lane.seconds_to(samples)
-    return float(lane.seconds[-1]) if finish is None else finish
+def _parts(full: Lane, mixed: Lane, samples: int, ratio: float | None) -> tuple[Lane, Lane]:
+    """The faster lane where its pace is its own speed, and the other one where it trains as much less."""
+    is_mixed_ahead = mixed.speed >= full.speed if ratio is None else ratio >= 1
+    ahead, behind = (mixed, full) if is_mixed_ahead else (full, mixed)
+    ahead = part_of(ahead, samples, samples / ahead.speed)
+    seconds = _end(ahead, behind, samples)
+    by = behind.speed / ahead.speed if ratio is None else min(ratio, 1.0 / ratio)
+    behind = part_of(behind, by * ahead.samples_at(seconds), seconds)
+    return (behind, ahead) if is_mixed_ahead else (ahead, behind)
+
+
+def _end(one: Lane, other: Lane, samples: int) -> float:
+    """When the first of the two has trained so many, or goes no further."""
+    ends = [(lane.seconds_to(samples), float(lane.seconds[-1])) for lane in (one, other)]
+    return min(last if finish is None else finish for finish, last in ends)
+
+
+def _goes_no_further(lane: Lane, samples: int, seconds: float) -> bool:
+    return lane.seconds_to(samples) is None and float(lane.seconds[-1]) <= seconds
 
 
 def _sound(ratio: float | None) -> float | None:

@@ -7,7 +7,7 @@ from typing import Literal
 
 from engine.records.figures import SPEED
 from engine.records.likeness import is_alike
-from engine.records.plain_numbers import number_text
+from engine.records.plain_numbers import pace_text
 from engine.records.race import LANES, Race
 from engine.records.race_names import called, is_usual, opened, place
 from engine.records.reasons import LITTLE_GAIN
@@ -64,7 +64,7 @@ def sentence(race: Race) -> str:
 def _result(race: Race, ratio: float) -> str:
     unlike = _unlike(race)
     if unlike is not None or not is_usual(race):
-        told = f"in the same time it trained {number_text(ratio)} times as many {race.unit}"
+        told = f"it was {pace_text(ratio)}" if ratio >= 1 else f"it took {pace_text(ratio)}"
         measured = f"{opened(called(race, 'mixed'))} is measured against {called(race, 'full')}: {told}."
         return measured if unlike is None else f"{measured} {_CAUTIONS[unlike]}"
     told = {"gain": _gain, "little": _little, "even": _even, "loss": _loss}[_outcome(race)](race)
@@ -121,7 +121,7 @@ def _gain(race: Race) -> str:
     own = _own_part(race)
     if own is not None and own < LITTLE_GAIN:
         did = "gained little" if own >= 1 else "made the training slower"
-        by_itself = f"mixed precision by itself {did} ({number_text(own)} times as fast)"
+        by_itself = f"mixed precision by itself {did} ({pace_text(own)})"
         return f"This gain comes from {_causes(race)}: {by_itself}."
     saving = ", less to store" if race.memory_ratio is not None and race.memory_ratio < 1 else ""
     sums = f"the {place(race)} do most of its sums with half-length numbers"
@@ -169,7 +169,7 @@ def _beside_precision(race: Race) -> str:
     if own is None:
         return f"{opened(causes)} has a part in this too; how large a part was not measured."
     rest = (race.ratio or 0.0) / own
-    made = f"By itself mixed precision makes it {number_text(own)} times as fast"
+    made = f"By itself mixed precision makes it {pace_text(own)}"
     if rest >= _WORTH_A_WORD:
         return f"{made}; {causes} does the rest."
     return f"{made}; {causes} takes some of it back." if rest < 1 / _WORTH_A_WORD else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from engine.experiment import Precision
 from engine.records.lanes import Lane
 from engine.records.race import LANES, Race, Which
 
@@ -44,6 +45,21 @@ def is_one_of_each(race: Race) -> bool:
 def is_usual(race: Race) -> bool:
     """Whether mixed precision is measured against full precision, and not the other way round."""
     return is_mixed(race.mixed) and not is_mixed(race.full)
+
+
+def numbers(lane: Lane) -> str:
+    """What the lane computes with, in words with the term behind them."""
+    return _NUMBERS[lane.side.precision]
+
+
+_NUMBERS = {
+    Precision.FP32: "32-bit numbers (FP32)",
+    Precision.TF32: "32-bit numbers, shortened to multiply (TF32)",
+    Precision.DEFAULT: "32-bit numbers, PyTorch's default (FP32)",
+    Precision.FP16: "mostly 16-bit numbers (FP16)",
+    Precision.BF16: "mostly 16-bit numbers (BF16)",
+    Precision.FP16_UNSCALED: "mostly 16-bit numbers (FP16, unscaled)",
+}
 
 
 def place(race: Race) -> str:

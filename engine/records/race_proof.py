@@ -5,7 +5,7 @@ from __future__ import annotations
 from engine.records.doubts import Doubt
 from engine.records.figures import PEAK_MEMORY
 from engine.records.likeness import is_alike
-from engine.records.plain_numbers import number_text, range_text
+from engine.records.plain_numbers import number_text, pace_text, range_text
 from engine.records.race import LANES, Race
 from engine.records.race_headline import why_no_ratio
 from engine.records.race_names import called, continued, is_one_of_each, place
@@ -59,18 +59,12 @@ def certainty(race: Race) -> str:
             f"Measured {times}. {unknown}" if unknown else f"Measured {times}, too few to say how sure it is."
         )
     low, high = race.ratio_interval
-    is_open = low <= 1.0 <= high
-    told = f"Measured {times}: between {range_text(low, high)} with 95 % confidence."
-    return f"{told} Which of the two is faster is left open." if is_open else told
-
-
-def pace_words(race: Race) -> str:
-    """Why the counts of the lanes give another ratio than the number; "" where they do not."""
-    seen = race.seen_ratio
-    if race.ratio is None or seen is None or race.is_borne_out:
-        return ""
-    told = f"As replayed here it comes to {number_text(seen)} times"
-    return f"{told}; the number is of the usual pace, which short hold-ups on the way do not change."
+    if high < 1:
+        between, what = range_text(1.0 / high, 1.0 / low), "times as long"
+    else:
+        between, what = range_text(low, high), "times as fast"
+    told = f"Measured {times}: between {between} {what}, with 95 % confidence."
+    return f"{told} Which of the two is faster is left open." if low <= 1.0 <= high else told
 
 
 def _measured(repeats: tuple[int, int]) -> tuple[str, bool]:
@@ -82,11 +76,18 @@ def _measured(repeats: tuple[int, int]) -> tuple[str, bool]:
 
 def doubt_words(race: Race) -> tuple[str, ...]:
     """What speaks against the figures or the replay, a plain sentence each; empty where nothing does."""
-    untypical = () if race.is_typical else (_UNTYPICAL,)
-    return tuple(dict.fromkeys([*(_told(race, doubt) for doubt in race.doubts), *untypical]))
+    told = [*(_told(race, doubt) for doubt in race.doubts), _unsteady(race)]
+    return tuple(dict.fromkeys(sentence for sentence in told if sentence))
 
 
-_UNTYPICAL = "The part of the runs that is replayed here is not typical of the whole."
+def _unsteady(race: Race) -> str:
+    """Why the counts of the whole runs give another ratio than the comparison has; "" where they do not."""
+    figure, ratio = race.figure, race.ratio
+    if ratio is None or figure is None or race.is_borne_out:
+        return ""
+    seen = figure if race.ahead == "mixed" else 1.0 / figure
+    whole = f"these two whole runs come to {pace_text(seen)}"
+    return f"The speed was not steady: {whole}, and the comparison to {pace_text(ratio)}."
 
 
 def _told(race: Race, doubt: Doubt) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from engine.records.lanes import Lane
@@ -9,11 +11,11 @@ from engine.records.lanes import Lane
 MOST_BLOCKS = 200
 """How many blocks a lane is shown as, at most."""
 
-LONGEST_SECONDS = 20.0
-"""How long a replay lasts on screen, at most."""
+LONGEST_SECONDS = 12.0
+"""How long a replay lasts on screen, at most, but for `_LITTLE_LONGER`."""
 
-_LITTLE_LONGER = 1.05
-"""So much more is shown at its true pace all the same."""
+_LITTLE_LONGER = 1.5
+"""So many times as long is shown at its true pace all the same."""
 
 _FEWEST_BLOCKS = 40
 """So many are worth watching: where they take longer at true pace, the replay goes faster than it."""
@@ -34,22 +36,33 @@ class Stretch:
     blocks: int
 
 
-def stretch_of(full: Lane, mixed: Lane) -> Stretch:
-    """As much as both lanes measured, but no more than the slower one trains in `LONGEST_SECONDS`.
+def stretches_of(full: Lane, mixed: Lane) -> Iterator[Stretch]:
+    """As much as both lanes measured, but no more than the faster trains in `LONGEST_SECONDS`; then less.
 
     Where that is less than `_FEWEST_BLOCKS` batches, it is as many of these. Of two lanes one of which was
     cut short, what the other one measured counts: the short lane stops where it did.
     """
-    lanes = (full, mixed)
+    faster = max((full, mixed), key=lambda lane: lane.speed)
+    is_long = faster.seconds[-1] > LONGEST_SECONDS * _LITTLE_LONGER
+    most = min(_measured(full, mixed), faster.speed * LONGEST_SECONDS if is_long else math.inf)
+    found = (_stretch(full, mixed, most * part) for part in _PARTS)
+    # few steps have no shorter part
+    return iter(dict.fromkeys(found))
+
+
+def whole_of(full: Lane, mixed: Lane) -> Stretch:
+    """As much as both lanes measured, however long it took."""
+    return _stretch(full, mixed, math.inf)
+
+
+_PARTS = (1.0, 0.5, 0.25)
+
+
+def _stretch(full: Lane, mixed: Lane, most: float) -> Stretch:
+    steps = [lane.step_samples for lane in (full, mixed)]
     measured = _measured(full, mixed)
-    batch = max(lane.step_samples for lane in lanes)
-    if batch > measured:
-        batch = min(lane.step_samples for lane in lanes)
-    paced = min(
-        (lane.speed * LONGEST_SECONDS for lane in lanes if lane.seconds[-1] > LONGEST_SECONDS),
-        default=measured,
-    )
-    batches = int(min(measured, max(paced, _FEWEST_BLOCKS * batch)) // batch)
+    batch = max(steps) if max(steps) <= measured else min(steps)
+    batches = int(min(measured, max(most, _FEWEST_BLOCKS * batch)) // batch)
     a_block = -(-batches // MOST_BLOCKS)
     blocks = batches // a_block
     if blocks >= _FEWEST_BLOCKS:

@@ -32,7 +32,6 @@ class ShowMiddle(QWidget):
         self._scale = Scale()
         self.number = NumberView()
         self.number.setToolTip(_TIP)
-        self.number.setAccessibleName("How many times as fast")
         self.number.clicked.connect(self.certainty_wanted)
         self._strong, self._rest, self._why = TextRow(), TextRow(), TextBlock(20)
         self.sure = ShowButton("", "showLink", _TIP)

@@ -118,13 +118,14 @@ class RacePage(QWidget):
     def _show_words(self, race: Race) -> None:
         sentence, lapse = race_words.sentence(race), race_words.lapse_words(race)
         if lapse:
-            sentence = f"{sentence} Played {lapse}."
+            sentence = f"{sentence} {lapse}"
         doubts = race_words.doubt_words(race)
         self.stage.headline.show_words(race_words.title(race), sentence, doubts)
-        sure = " ".join(filter(None, (race_words.certainty(race), race_words.pace_words(race))))
-        self.popover.show_words(_question(race), sure, doubts)
+        self.popover.show_words(_question(race), race_words.certainty(race), doubts)
         final = race_words.counted_text(race, race.at(race.seconds))
-        self.stage.middle.set_room(final, [race_words.caption(race, race.at(at)) for at in (0, race.seconds)])
+        self.stage.middle.set_room(
+            final, [race_words.caption(race, race.at(at)) for at in (race.seconds / 2, race.seconds)]
+        )
 
     def _show_memory(self, race: Race, fills: tuple[MarkFill, MarkFill]) -> None:
         memory = self.stage.memory
@@ -145,7 +146,7 @@ class RacePage(QWidget):
             self.stage.lane(which).set_count(lane.blocks, f"{lane.samples:,.0f}", words)
         self.stage.middle.set_number(race_words.counted_text(race, moment))
         self.stage.middle.show_words(*race_words.caption(race, moment), sure=_question(race))
-        self.stage.memory.set_fill(race.decided_fraction(seconds))
+        self.stage.memory.set_fill(race.passed(seconds))
         self.transport.set_seconds(seconds)
         if not self.clock.is_playing:
             self._show_state()
@@ -161,6 +162,10 @@ class RacePage(QWidget):
         state = "playing" if self.clock.is_playing else "at the end" if self.clock.is_at_end else "paused"
         self.setAccessibleDescription(f"{self.words()} The race is {state}.")
         self.stage.set_told()
+        if self.race is not None:
+            self.stage.middle.number.setAccessibleName(
+                race_words.told(self.race, self.race.at(self.clock.seconds))
+            )
 
     def _hold(self, is_held: bool) -> None:
         if is_held:

@@ -1,4 +1,4 @@
-"""The one huge number of the race: how many times as fast, with its multiplication sign."""
+"""The one huge number of the race, with its multiplication sign."""
 
 from __future__ import annotations
 
@@ -54,14 +54,13 @@ class NumberView(QAbstractButton):
         return self._text
 
     def set_text(self, text: str | None) -> None:
-        """Shows this number, such as "5.7"; None shows nothing."""
+        """Shows this number, such as "5.7"; None and "" show nothing, of which "" keeps its room."""
         if text == self._text:
             return
         had_room = self._widest()
         self._text = text
-        self.setEnabled(text is not None)
+        self.setEnabled(bool(text))
         self.setCursor(Qt.CursorShape.PointingHandCursor if text else Qt.CursorShape.ArrowCursor)
-        self._name()
         if self._widest() != had_room:
             self._limit()
         self.update()
@@ -70,7 +69,6 @@ class NumberView(QAbstractButton):
         """Keeps the room that this number will need; None takes only what is shown."""
         if text != self._room_for:
             self._room_for = text
-            self._name()
             self._limit()
             self.update()
 
@@ -104,7 +102,7 @@ class NumberView(QAbstractButton):
         super().keyPressEvent(event)
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        if self._text is None:
+        if not self._text:
             return
         laid = _laid_out(self._text, self._widest(), self._type_px())
         painter = QPainter(self)
@@ -125,11 +123,6 @@ class NumberView(QAbstractButton):
 
     def _widest(self) -> str:
         return max(self._room_for or "", self._text or "", key=len)
-
-    def _name(self) -> None:
-        # not what it counts through: a reader would never come to an end
-        told = self._room_for or self._text
-        self.setAccessibleName(f"{told} times as fast" if told and self._text is not None else "")
 
 
 @dataclass(frozen=True)

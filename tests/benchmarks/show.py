@@ -83,7 +83,7 @@ def long_race(made: Content) -> Race:
 
 
 def frame_ms(race: Race, frames: int, mode: str) -> np.ndarray:
-    """Milliseconds of each frame, from the start until the faster lane is done and less begins to move."""
+    """Milliseconds of each frame, from the start to the end."""
     theme().set_mode(mode)
     panel = ShowPanel()
     panel.resize(1920, 1080)
@@ -93,7 +93,7 @@ def frame_ms(race: Race, frames: int, mode: str) -> np.ndarray:
     taken = []
     for number in range(1, frames + 1):
         begun = time.perf_counter()
-        panel.race.clock.seek(race.decided * number / frames)
+        panel.race.clock.seek(race.seconds * number / frames)
         QApplication.processEvents()
         taken.append((time.perf_counter() - begun) * 1e3)
     panel.close()

@@ -119,11 +119,6 @@ class TestNumber:
         with qtbot.waitSignal(number.clicked):
             qtbot.keyClick(number, key)
 
-    def test_a_reader_hears_what_it_comes_to(self, number: NumberView) -> None:
-        number.set_room_for("5.7")
-        number.set_text("0.3")
-        assert number.accessibleName() == "5.7 times as fast"
-
 
 def plan(full: float | None, mixed: float | None, fill: float = 1.0, size: QSizeF = DESIGN) -> TankPlan:
     return TankPlan(size, (full, mixed), fill)

@@ -74,7 +74,7 @@ def _edges(words: Words) -> tuple[float, float]:
 def test_nothing_runs_over_the_edge_or_into_its_neighbour(raced: Content) -> None:
     for card in _cards(raced):
         race = card.race
-        for seconds in (0.0, race.decided / 3, race.decided, race.seconds):
+        for seconds in (0.0, race.seconds / 3, race.seconds):
             words = [one for one in card.drawing(race.at(seconds)).shapes if isinstance(one, Words)]
             assert all(0 < one.y <= card.height for one in words)
             assert all(_edges(one)[0] >= -6 and _edges(one)[1] <= card.sizes.width + 1 for one in words)
@@ -88,7 +88,7 @@ def test_nothing_runs_over_the_edge_or_into_its_neighbour(raced: Content) -> Non
 
 def test_blocks_keep_clear_of_words(raced: Content) -> None:
     for card in _cards(raced):
-        moment = card.race.at(card.race.decided)
+        moment = card.race.at(card.race.seconds)
         words = [one for one in card.drawing(moment).shapes if isinstance(one, Words)]
         for blocks in card.blocks(moment):
             top, bottom = blocks.y, blocks.y + blocks.grid.height

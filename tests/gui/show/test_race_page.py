@@ -33,22 +33,24 @@ class TestRace:
         room.panel.show_race(usual, None)
         assert room.panel.page == "race"
         assert (room.clock.seconds, room.race.stage.full.view.lit) == (0.0, 0)
-        assert "and counting until the first one is through" in room.words
+        assert "Just begun" in room.words and room.race.stage.middle.number.shown == ""
 
     def test_half_way_the_faster_lane_is_further(self, room: Any, usual: Race) -> None:
         room.panel.show_race(usual, None)
-        room.clock.seek(usual.decided / 2)
+        room.clock.seek(usual.seconds / 2)
         full, mixed = room.race.stage.full.view, room.race.stage.mixed.view
         assert 0 < full.lit < mixed.lit < mixed.blocks == usual.blocks
-        assert "images, still running" in room.words
+        assert room.words.count("images so far") == 3
+        assert room.race.stage.middle.number.shown == "5.0"
 
     def test_at_the_end_the_number_is_the_comparisons_own(self, room: Any, usual: Race) -> None:
         room.panel.show_race(usual, None)
         room.clock.seek(usual.seconds)
         assert usual.ratio == pytest.approx(5.0)
         assert room.race.stage.middle.number.shown == "5.0"
-        assert room.race.stage.full.view.lit == room.race.stage.mixed.view.lit == usual.blocks
-        assert room.words.count("images, finished") == 2
+        full, mixed = room.race.stage.full.view, room.race.stage.mixed.view
+        assert mixed.lit == usual.blocks == 5 * full.lit
+        assert room.words.count("images in 2.3 s") == 2
         assert room.race.stage.memory.tanks.fill == 1.0
 
     def test_another_race_begins_anew(self, room: Any, usual: Race, failed: Race) -> None:
@@ -77,8 +79,10 @@ class TestRace:
         assert "The race is paused." in room.race.accessibleDescription()
         room.press(Qt.Key.Key_End)
         told = room.race.accessibleDescription()
-        assert "5.0 times as fast" in room.race.stage.middle.number.accessibleName()
-        assert "images, finished" in told and "The race is at the end." in told
+        assert room.race.stage.middle.number.accessibleName() == (
+            "5.0 times as many images in the same 2.3 seconds"
+        )
+        assert "images in 2.3 s" in told and "The race is at the end." in told
 
 
 class TestCertainty:
@@ -92,6 +96,7 @@ class TestCertainty:
             for precision, speed in (("fp32", 1_000.0), ("fp16", 5_000.0))
         ]
         room.panel.show_race(raced(*runs), None)
+        room.press(Qt.Key.Key_End)
         popover = room.race.popover
         for opener in (room.race.stage.middle.number, room.race.stage.middle.sure):
             opener.click()
@@ -104,6 +109,7 @@ class TestCertainty:
         self, room: Any, usual: Race, key: Qt.Key
     ) -> None:
         room.panel.show_race(usual, None)
+        room.press(Qt.Key.Key_End)
         popover = room.race.popover
         room.race.stage.middle.number.click()
         assert popover.isVisible() and not popover.compare.hasFocus()
@@ -113,7 +119,7 @@ class TestCertainty:
 
     def test_another_page_takes_it_away(self, room: Any, usual: Race) -> None:
         room.panel.show_race(usual, None)
-        room.race.stage.middle.number.click()
+        room.race.stage.middle.sure.click()
         room.panel.show_refusal("It failed.", "Try it again.")
         assert not room.race.popover.isVisible()
 
@@ -149,11 +155,12 @@ class TestUnusual:
         race = raced(trained("fp32", 1_000.0), trained("fp16", 800.0))
         room.panel.show_race(race, None)
         room.clock.seek(race.seconds)
-        assert room.race.stage.middle.number.shown == "0.80"
+        assert room.race.stage.middle.number.shown == "1.25"
+        assert "as long with mixed precision" in room.words
         assert "better choice" in room.words
 
     @pytest.mark.parametrize(
-        ("full", "mixed", "shown"), [(40.0, 50_000.0, "1,250"), (50_000.0, 200.0, "0.004")]
+        ("full", "mixed", "shown"), [(40.0, 50_000.0, "1,250"), (50_000.0, 200.0, "250")]
     )
     def test_very_large_and_very_small_ratios_fit(
         self, room: Any, trained: Trained, raced: Raced, full: float, mixed: float, shown: str
@@ -168,7 +175,7 @@ class TestUnusual:
         room.panel.show_race(failed, None)
         room.clock.seek(failed.seconds)
         full, mixed = room.race.stage.full.view, room.race.stage.mixed.view
-        assert full.lit == full.blocks and 0 < mixed.lit < mixed.blocks
+        assert 0 < full.lit < mixed.lit < mixed.blocks
         assert "then it ran out of memory" in room.words
         assert room.race.stage.middle.number.isHidden() and "No fair figure" in room.words
 
@@ -212,7 +219,7 @@ class TestHover:
     def test_a_word_in_a_row_is_explained_where_the_pointer_is(self, room: Any, usual: Race) -> None:
         room.panel.show_race(usual, None)
         row = room.race.stage.full.findChildren(TextRow)[0]
-        for x, expected in ((60, "Full precision: "), (260, "FP32: ")):
+        for x, expected in ((60, "Full precision: "), (330, "FP32: ")):
             place = QPoint(x, row.height() // 2)
             QApplication.sendEvent(row, QHelpEvent(QEvent.Type.ToolTip, place, row.mapToGlobal(place)))
             assert QToolTip.text().startswith(expected)

@@ -25,7 +25,7 @@ LONG_MODEL = "some_model_with_a_name_that_is_longer_than_anybody_would_think_of_
 class TestRoom:
     def test_everything_fits_without_scrolling(self, room: Any, usual: Race) -> None:
         room.panel.show_race(usual, None)
-        for at in (0.0, usual.decided, usual.seconds):
+        for at in (0.0, usual.seconds / 2, usual.seconds):
             room.clock.seek(at)
             room.assert_fits()
 

@@ -1,0 +1,127 @@
+"""The number of a race is the ratio of its counts at every moment, and so comes to the comparison's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from engine.experiment import Precision
+from engine.records import race_words as words
+from engine.records.plain_numbers import number_text
+from engine.records.race import LONGEST_SECONDS, Race
+
+FP32, FP16 = Precision.FP32, Precision.FP16
+
+
+def noisy(speed: float, steps: int, spread: float, seed: int) -> list[float]:
+    """Speeds of steps that differ by a log-normal spread, with some hold-ups; their median is `speed`."""
+    random = np.random.default_rng(seed)
+    speeds = speed * random.lognormal(0.0, spread, steps)
+    speeds[random.random(steps) < 0.02] /= 4.0
+    return list(speeds * speed / np.median(speeds))
+
+
+def assert_true_at_every_moment(race: Race) -> None:
+    """Asserts that whoever divides the counts that are shown gets the number that is shown."""
+    for part in range(1, 101):
+        moment = race.at(race.seconds * part / 100)
+        ahead, behind = moment.mixed.samples, moment.full.samples
+        if race.ahead == "full":
+            ahead, behind = behind, ahead
+        if moment.number is None:
+            assert part < 20, "the number comes soon"
+        elif moment.is_over:
+            assert abs(moment.number / (ahead / behind) - 1) <= 0.01 + 0.5 / behind
+        else:
+            assert moment.number == pytest.approx(ahead / behind, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("full", "mixed"), [(880, 5_000), (880, 1_663), (1_000, 1_002), (1_000, 660), (2_880, 345), (640, 64_000)]
+)
+@pytest.mark.parametrize("spread", [0.0, 0.02, 0.2])
+def test_it_is_that_of_the_counts_and_ends_at_the_comparisons_ratio(
+    racers: Any, full: float, mixed: float, spread: float
+) -> None:
+    racers.add(FP32, full, speeds=noisy(full, 500, spread, 1) if spread else [full] * 500)
+    racers.add(FP16, mixed, speeds=noisy(mixed, 500, spread, 2) if spread else [mixed] * 500)
+    race = racers.race()
+    assert_true_at_every_moment(race)
+    ratio = racers.compared().cells(race.mixed.side.id)["samples_per_second"].ratio
+    assert race.is_borne_out and race.figure == max(ratio, 1 / ratio)
+    # the counters alone, rounded as it is, give it too
+    end = race.at(race.seconds)
+    by = end.mixed.samples / end.full.samples
+    assert max(by, 1 / by) == pytest.approx(race.figure, rel=0.006)
+
+
+def test_repeats_end_at_the_ratio_of_all_of_them(racers: Any) -> None:
+    speeds = [(1_000, 2_520), (1_010, 2_490), (990, 2_500)]
+    race = racers.repeated(speeds)
+    assert race.is_borne_out and race.figure == race.ratio
+    assert_true_at_every_moment(race)
+
+
+def test_the_first_moments_have_none(racers: Any) -> None:
+    race = racers.of_two(640, 1_600)
+    assert race.seconds == pytest.approx(8.0)
+    assert race.at(0).number is None and race.at(0.79).number is None
+    assert race.at(0.81).number == pytest.approx(2.5, rel=0.01)
+    assert [words.counted_text(race, race.at(at)) for at in (0.7, 0.9)] == ["", "2.5"]
+    assert words.caption(race, race.at(0.7)) == ("Just begun", "")
+
+
+def test_a_single_batch_each_has_it_too(racers: Any) -> None:
+    race = racers.of_two(64, 128, steps=1)
+    assert race.at(race.seconds / 2).number == race.figure == 2.0
+
+
+@pytest.mark.parametrize(("full", "mixed", "by"), [(100, 100_000, 1_000), (100_000, 200, 500)])
+def test_extreme_ratios_are_reached_too(racers: Any, full: float, mixed: float, by: float) -> None:
+    race = racers.of_two(full, mixed, steps=400)
+    assert race.figure == pytest.approx(by) and race.blocks >= 40
+
+
+def test_the_part_is_one_that_goes_at_the_usual_pace(racers: Any) -> None:
+    racers.add(FP32, 640, speeds=[100.0] * 30 + [640.0] * 400)
+    racers.add(FP16, 1_600, speeds=[300.0] * 50 + [1_600.0] * 400)
+    race = racers.race()
+    assert race.mixed.seconds_to(race.samples) == pytest.approx(race.samples / 1_600)
+    assert race.is_borne_out and race.lapse == 1.0 and words.doubt_words(race) == ()
+    assert_true_at_every_moment(race)
+
+
+def test_runs_too_unsteady_for_such_a_part_are_replayed_whole_and_faster(racers: Any) -> None:
+    racers.add(FP32, 1_000, speeds=[1_000.0] * 2_000)
+    # half of it is held up, which the median of its blocks passes over
+    racers.add(FP16, 2_500, speeds=([2_500.0] * 2 + [250.0] * 8) * 200)
+    race = racers.race()
+    assert not race.is_borne_out and race.samples == 200 * 10 * 64
+    assert race.seconds / race.lapse == pytest.approx(LONGEST_SECONDS)
+    assert_true_at_every_moment_of_whole(race)
+    assert race.ratio == 2.5 and words.told(race, race.at(race.seconds)).startswith("3.3 times as long")
+    (doubt,) = words.doubt_words(race)
+    assert doubt.startswith("The speed was not steady: these two whole runs come to 3.3 times as long, and")
+    assert doubt.endswith("the comparison to 2.5 times as fast.")
+
+
+def assert_true_at_every_moment_of_whole(race: Race) -> None:
+    for part in range(2, 11):
+        moment = race.at(race.seconds * part / 10)
+        assert moment.number == pytest.approx(moment.full.samples / moment.mixed.samples)
+
+
+def test_a_loss_is_told_as_how_many_times_as_long(racers: Any) -> None:
+    race = racers.of_two(1_000, 400)
+    end, halfway = race.at(race.seconds), race.at(race.seconds / 2)
+    assert words.counted_text(race, end) == number_text(2.5) == words.counted_text(race, halfway)
+    assert words.caption(race, halfway) == ("as long", "with mixed precision so far")
+    assert words.told(race, end) == "2.5 times as long with mixed precision"
+
+
+def test_a_gain_is_told_as_how_many_times_as_many(racers: Any) -> None:
+    race = racers.of_two(640, 1_600)
+    assert words.told(race, race.at(race.seconds / 2)) == "2.5 times as many images so far"
+    assert words.told(race, race.at(race.seconds)) == "2.5 times as many images in the same 8.0 seconds"
