@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QSize, QTimer
+from PySide6.QtCore import QSize, Qt, QTimer
 from PySide6.QtGui import QCloseEvent, QResizeEvent, QShowEvent
 from PySide6.QtWidgets import QMainWindow, QWidget
 
@@ -332,7 +332,7 @@ class MainWindow(QMainWindow):
     def _go_to_filter(self) -> None:
         if self.workspace == "show":  # which hides the runs: they would be filtered unseen
             self.show_workspace("train")
-        self.runs.filter.setFocus()
+        self.runs.filter.setFocus(Qt.FocusReason.ShortcutFocusReason)
 
     def _tell_of_run(self, problem: Problem) -> None:
         # how a run of Show's own ended stands on its page, and need not stand above it as well

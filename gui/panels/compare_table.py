@@ -39,6 +39,7 @@ class FigureTable(QFrame):
         self.setAccessibleName("Figures of the compared runs")
         self._scroll = QScrollArea()
         self._scroll.setWidgetResizable(True)
+        self._scroll.setAccessibleName("Figures of the compared runs")
         self._scroll.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.target = TargetRow()
         self.target.changed.connect(self.target_chosen)
@@ -114,6 +115,8 @@ class FigureTable(QFrame):
         """All rows, and the scroll bar below them where the columns do not fit."""
         width, height = self._needed
         is_scrolled = width > self.width() - _EDGES
+        # the arrows move it, where there is anything to move
+        self._scroll.setFocusPolicy(Qt.FocusPolicy.TabFocus if is_scrolled else Qt.FocusPolicy.NoFocus)
         bar = self._scroll.horizontalScrollBar().sizeHint().height() if is_scrolled else 0
         below = self.target.height() if not self.target.isHidden() else 0
         self._scroll.setFixedHeight(height + bar + 2)

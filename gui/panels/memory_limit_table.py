@@ -6,7 +6,6 @@ from PySide6.QtCore import QModelIndex, QPersistentModelIndex, QRect, Qt
 from PySide6.QtGui import (
     QBrush,
     QColor,
-    QFocusEvent,
     QFontMetrics,
     QIcon,
     QPainter,
@@ -144,28 +143,17 @@ class _CellDelegate(QStyledItemDelegate):
 
 
 class _Table(QTableView):
-    """Shows itself where the focus is: it is too large for the window's ring."""
+    """Says what will stand in it."""
 
     def paintEvent(self, event: QPaintEvent) -> None:
         super().paintEvent(event)
-        painter, palette, room = QPainter(self.viewport()), theme().palette, self.viewport().rect()
         if self.model().rowCount() == 0:
+            painter = QPainter(self.viewport())
             painter.setFont(font(12))
-            painter.setPen(QColor(palette.text3))
+            painter.setPen(QColor(theme().palette.text3))
             flags = Qt.AlignmentFlag.AlignCenter | Qt.TextFlag.TextWordWrap
-            painter.drawText(room.adjusted(_PADDING, 0, -_PADDING, 0), flags, _NONE)
-        if self.hasFocus():
-            painter.setPen(QPen(QColor(palette.pri), 2))
-            painter.drawRect(room.adjusted(1, 1, -1, -1))
-        painter.end()
-
-    def focusInEvent(self, event: QFocusEvent) -> None:
-        super().focusInEvent(event)
-        self.viewport().update()
-
-    def focusOutEvent(self, event: QFocusEvent) -> None:
-        super().focusOutEvent(event)
-        self.viewport().update()
+            painter.drawText(self.viewport().rect().adjusted(_PADDING, 0, -_PADDING, 0), flags, _NONE)
+            painter.end()
 
 
 def _make_view(model: TrialModel) -> QTableView:

@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 from PySide6.QtCore import QEvent, QObject, QPoint, QRect, QRectF, Qt
-from PySide6.QtGui import QColor, QGuiApplication, QPainter, QPaintEvent, QPen
+from PySide6.QtGui import QColor, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QAbstractItemView, QAbstractScrollArea, QApplication, QScrollArea, QWidget
 
 from gui.theme import theme
 
 _REACH = 4
+_BY_KEYBOARD = Qt.WidgetAttribute.WA_KeyboardFocusChange
+"""Qt sets it on the window before a focus that comes by Tab, Backtab or a shortcut."""
 
 
 class FocusRing(QWidget):
-    """One ring for a whole window: 2 px wide, 2 px outside the control, not shown after a mouse click."""
+    """One ring for a whole window: 2 px wide, 2 px outside the control.
+
+    It is shown where Tab, Backtab or a shortcut brought the focus, and not after a click or by itself.
+    """
 
     def __init__(self, window: QWidget) -> None:
         super().__init__(window)
         self._window = window
         self._target: QWidget | None = None
+        self._left: QWidget | None = None
         self.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
         self.setAttribute(Qt.WidgetAttribute.WA_NoSystemBackground)
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
@@ -38,12 +44,17 @@ class FocusRing(QWidget):
         return False
 
     def _follow(self, old: QWidget | None, now: QWidget | None) -> None:
+        by_keyboard = self._window.testAttribute(_BY_KEYBOARD)
+        # left on, Qt would draw boxes of its own inside of what has the focus, whoever gave it
+        self._window.setAttribute(_BY_KEYBOARD, False)
+        if now is None:
+            # another program came to the front, and may go again
+            self._left = self._target
+        is_back = old is None and now is not None and now is self._left
         if self._target is not None:
             self._target.removeEventFilter(self)
             self._target.destroyed.disconnect(self._forget)
-        # a window that has just come to the front gives some widget the focus: nobody asked where it is
-        came_to_front = old is None
-        self._target = now if now is not None and not came_to_front and self._wants_ring(now) else None
+        self._target = now if now is not None and (by_keyboard or is_back) and self._wants_ring(now) else None
         if self._target is None:
             self.hide()
             return
@@ -52,16 +63,17 @@ class FocusRing(QWidget):
         self._place()
 
     def _forget(self) -> None:
-        self._target = None
+        self._target = self._left = None
         self.hide()
 
     def _wants_ring(self, widget: QWidget) -> bool:
-        by_mouse = QGuiApplication.mouseButtons() != Qt.MouseButton.NoButton
-        large = isinstance(widget, QAbstractItemView | QScrollArea) or widget.property("surface") == "page"
-        return not by_mouse and not large and self._window.isAncestorOf(widget)
+        page = widget.widget() if isinstance(widget, QScrollArea) else widget
+        is_page = page is not None and page.property("surface") == "page"
+        return not is_page and widget.window() is self._window
 
     def _place(self) -> None:
-        if self._target is None:
+        if self._target is None or not _is_seen(self._target):
+            self.hide()
             return
         home, rect = self._home(self._target)
         if self.parentWidget() is not home:
@@ -87,12 +99,15 @@ class FocusRing(QWidget):
             )
             if home.rect().contains(rect) or in_viewport:
                 return home, rect
-        return home, self._rect_in(home, target)
+        # what stands at the window's edge has it less far outside
+        return home, self._rect_in(home, target) & home.rect()
 
     @staticmethod
     def _rect_in(home: QWidget, target: QWidget) -> QRect:
         corner = target.mapTo(home, QPoint(0, 0))
-        return QRect(corner, target.size()).adjusted(-_REACH, -_REACH, _REACH, _REACH)
+        # a table fills its panel to the edges
+        reach = 0 if isinstance(target, QAbstractItemView | QScrollArea) else _REACH
+        return QRect(corner, target.size()).adjusted(-reach, -reach, reach, reach)
 
     def paintEvent(self, event: QPaintEvent) -> None:
         painter = QPainter(self)
@@ -100,3 +115,14 @@ class FocusRing(QWidget):
         painter.setPen(QPen(QColor(theme().palette.pri), 2))
         painter.drawRoundedRect(QRectF(self.rect()).adjusted(1, 1, -1, -1), 8, 8)
         painter.end()
+
+
+def _is_seen(widget: QWidget) -> bool:
+    """Whether any part of it lies within all that it stands in."""
+    if not widget.isVisible():
+        return False
+    rect, inner = widget.rect(), widget
+    while (outer := inner.parentWidget()) is not None and not inner.isWindow():
+        rect = rect.translated(inner.pos()) & outer.rect()
+        inner = outer
+    return not rect.isEmpty()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QColor
-from PySide6.QtWidgets import QLabel, QLineEdit, QPushButton, QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QLabel, QLineEdit, QWidget
 from pytestqt.qtbot import QtBot
 
 from engine.experiment import Precision
@@ -15,7 +15,6 @@ from gui.widgets import (
     DeviceChip,
     ElidedLabel,
     Field,
-    FocusRing,
     IconButton,
     LineSample,
     Marker,
@@ -215,35 +214,3 @@ def test_a_pens_dash_keeps_its_pixels_at_any_width(qtbot: QtBot) -> None:
         assert [length * width for length in pen.dashPattern()] == [10, 3, 2, 3]
         assert pen.color().alpha() == 255
     assert precision_pen(Precision.FP32).style() == Qt.PenStyle.SolidLine
-
-
-def test_the_keyboard_brings_a_ring_and_hiding_its_control_takes_it(qtbot: QtBot) -> None:
-    window = QWidget()
-    qtbot.addWidget(window)
-    column = QVBoxLayout(window)
-    column.setContentsMargins(20, 20, 20, 20)
-    first, second = QPushButton("first"), QPushButton("second")
-    column.addWidget(first)
-    column.addWidget(second)
-    ring = FocusRing(window)
-    window.show()
-    window.activateWindow()
-    qtbot.waitUntil(window.isActiveWindow)
-    second.setFocus(Qt.FocusReason.TabFocusReason)
-    assert ring.target() is second
-    assert ring.geometry() == second.geometry().adjusted(-4, -4, 4, 4)
-    second.hide()
-    assert ring.target() is not second
-
-
-def test_a_whole_workspace_that_scrolls_has_no_ring(qtbot: QtBot) -> None:
-    window = QWidget()
-    qtbot.addWidget(window)
-    before, page = QPushButton("before", window), QScrollArea(window)
-    ring = FocusRing(window)
-    window.show()
-    window.activateWindow()
-    qtbot.waitUntil(window.isActiveWindow)
-    before.setFocus(Qt.FocusReason.TabFocusReason)
-    page.setFocus(Qt.FocusReason.TabFocusReason)
-    assert page.hasFocus() and ring.target() is None
