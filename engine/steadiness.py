@@ -1,4 +1,4 @@
-"""How steady a single run was: the interval of its median speed, from its own blocks of steps."""
+"""How steady a single run was, from its own blocks of steps: the interval of its median speed, its drift."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 Interval = tuple[float, float]
 
 _NORMAL = 1.959964
+_LEAST_DRIFT = 0.05
+_LEAST_END_BLOCKS = 5
 
 
 def steadiness(block_speeds: NDArray[np.float64]) -> Interval | None:
@@ -27,6 +29,29 @@ def steadiness(block_speeds: NDArray[np.float64]) -> Interval | None:
     reach = _NORMAL / 2 * math.sqrt(count * _correlation_time(is_high))
     low, high = math.floor(count / 2 - reach), math.ceil(count / 2 + reach)
     return float(ordered[max(0, low)]), float(ordered[min(count - 1, high)])
+
+
+def drift(block_speeds: NDArray[np.float64]) -> float | None:
+    """How much faster a run was at its end than at its beginning, as a fraction; None where that was steady.
+
+    -0.2 is a fifth slower. Beginning and end are the median blocks of the first and the last third, of five
+    blocks or more: a run of fewer than ten shows no drift. They count as different where they are 5 % or more
+    apart and their intervals (`steadiness`, for blocks that hang together) do not meet. In simulations
+    (tests/benchmarks/interval_coverage.py, blocks of 20 steps) a slide of 30 % over 20 blocks or more is seen
+    in 96 of 100 runs where steps vary by 10 %, in all where by 5 %; a step down in mid-run no less. Steady
+    runs are taken for drifting in under 0.5 of 100 where steps vary by 10 % and hang together over a few
+    (AR(1), 0.7); over some twenty (0.95), in 4 of 100 of 10 to 20 blocks and in 0.3 of longer ones. A wander
+    over hundreds of steps (0.99) is a drift to a run of a few hundred: 20 of 100 such are called so.
+    """
+    reach = max(_LEAST_END_BLOCKS, len(block_speeds) // 3)
+    if 2 * reach > len(block_speeds):
+        return None
+    begin, end = block_speeds[:reach], block_speeds[-reach:]
+    change = float(np.median(end) / np.median(begin)) - 1.0
+    about_begin, about_end = steadiness(begin), steadiness(end)
+    assert about_begin is not None and about_end is not None
+    do_meet = about_begin[0] <= about_end[1] and about_end[0] <= about_begin[1]
+    return None if do_meet or abs(change) < _LEAST_DRIFT else change
 
 
 def _correlation_time(values: NDArray[np.float64]) -> float:

@@ -15,7 +15,7 @@ from engine.records import intervals
 from engine.records.figures import Figure
 from engine.records.likeness import is_alike
 from engine.records.record import RunRecord
-from engine.records.sides import Side
+from engine.records.sides import Side, is_in_turns
 from engine.steadiness import Interval, steadiness
 
 IntervalKind = Literal["repeats", "within run"]
@@ -30,8 +30,9 @@ class Cell:
     `value` is over the repeats: the median for speeds, times and memory, the mean for accuracy and loss;
     `values` has one a repeat. `interval` is the value's (95 %), and `interval_kind` says what from: from
     repeats, or from the blocks of the only run, which says no more than how steady that run was. `ratio` is
-    value / baseline's value, but for repeats made in pairs the geometric mean over the pairs, which a drift
-    of the machine does not shift; `ratio_interval` is its 95 % interval, only from repeats of both sides.
+    to the baseline, of the geometric means over the repeats, which for repeats in pairs a drift of the
+    machine does not shift; `ratio_interval` is its 95 % interval, only from repeats of both sides, and of
+    what takes time only where these were made in turns.
     `within_spread` says whether the difference is no larger than repeats of one side differ among themselves.
     """
 
@@ -116,19 +117,16 @@ def _within_run(figure: Figure, run: RunRecord, blocks: Blocks) -> Interval | No
 
 def _ratio(figure: Figure, side: Side, baseline: Side) -> tuple[float | None, Interval | None]:
     """The ratio and its interval, by pairs where every repeat has a partner and both have the figure."""
+    values, base_values = _known(_values(figure, side)), _known(_values(figure, baseline))
+    ratio = intervals.typical_ratio(values, base_values)
+    if ratio is None or (figure.is_of_time and not is_in_turns(side, baseline)):
+        return ratio, None
     partners = _partners(side, baseline) or []
     pairs = [(figure.value(run), figure.value(partner)) for run, partner in partners]
     whole = [(mine, theirs) for mine, theirs in pairs if mine is not None and theirs is not None]
     if len(whole) > 1 and len(whole) == len(pairs):
-        mine, theirs = [one for one, _ in whole], [other for _, other in whole]
-        interval = intervals.paired_ratio_interval(mine, theirs)
-        if interval is not None:
-            return intervals.paired_ratio(mine, theirs), interval
-    values, base_values = _values(figure, side), _values(figure, baseline)
-    value, base = _over_repeats(figure, values), _over_repeats(figure, base_values)
-    if value is None or not base:
-        return None, None
-    return value / base, intervals.ratio_interval(_known(values), _known(base_values))
+        return ratio, intervals.paired_ratio_interval(*zip(*whole, strict=True))
+    return ratio, intervals.ratio_interval(values, base_values)
 
 
 def _partners(side: Side, baseline: Side) -> list[tuple[RunRecord, RunRecord]] | None:

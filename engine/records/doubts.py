@@ -11,13 +11,16 @@ from engine.events import Summary
 from engine.experiment import LEAST_BLOCKS
 from engine.records.evidence import Evidence
 from engine.records.record import RunRecord, Status
-from engine.records.sides import Side
+from engine.records.sides import Side, is_in_turns
 from engine.records.speed_settings import unlike_settings
 from engine.records.words import setting_value, setting_words, shortened
+from engine.steadiness import drift
 
 DoubtKind = Literal[
     "other-program",
     "throttled",
+    "drift",
+    "order",
     "device",
     "version",
     "setting",
@@ -70,7 +73,8 @@ def is_spoiled(run: RunRecord) -> bool:
 
 def _of_side(side: Side, evidence: Mapping[str, Evidence]) -> Iterator[Doubt]:
     for run in side.runs:
-        for kind, what in (*_about_end(run, evidence.get(run.id)), *_about_machine(run)):
+        known = evidence.get(run.id)
+        for kind, what in (*_about_end(run, known), *_about_machine(run), *_about_drift(known)):
             yield Doubt(side.id, kind, f"“{shortened(run.name)}” ({side.title}) {what.rstrip('.')}.")
     clocks = [run.summary.clock_mhz for run in side.runs if run.summary and run.summary.clock_mhz]
     if clocks and min(clocks) < _STEADY_CLOCKS * max(clocks):
@@ -107,7 +111,23 @@ def _about_machine(run: RunRecord) -> Iterator[tuple[DoubtKind, str]]:
         )
 
 
+def _about_drift(evidence: Evidence | None) -> Iterator[tuple[DoubtKind, str]]:
+    change = None if evidence is None else drift(evidence.block_speeds)
+    if change is not None:
+        by = f"{100 * abs(change):.0f} % {'faster' if change > 0 else 'slower'}"
+        yield "drift", f"was {by} at its end than at its beginning"
+
+
 def _between(side: Side, baseline: Side) -> Iterator[Doubt]:
+    if not is_in_turns(side, baseline):
+        # told of the two alike, whichever is the baseline
+        both = " and ".join(sorted((side.title, baseline.title)))
+        yield Doubt(
+            side.id,
+            "order",
+            f"The repeats of {both} were not made in turns: a change of the machine would look like a "
+            "difference, so there is no interval.",
+        )
     mine, theirs = _first_begun(side), _first_begun(baseline)
     if mine.environment is not None and theirs.environment is not None:
         for name, kind, words in _FACTS:

@@ -34,6 +34,11 @@ class Figure:
     needs_all: bool = False
     absent: str = "–"
 
+    @property
+    def is_of_time(self) -> bool:
+        """Whether it says how long something took, which a drift of the machine changes."""
+        return self.unit in ("samples/s", "ms", "s")
+
     def text(self, value: float | None) -> str:
         """The value as shown, without its unit; what diverged is shown as NaN, ∞ or a power of ten."""
         if value is None:

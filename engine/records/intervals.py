@@ -48,20 +48,28 @@ def paired_ratio_interval(values: Values, base_values: Values) -> Interval | Non
     return _exponential(float(differences.mean()), student(len(differences) - 1) * float(error))
 
 
-def paired_ratio(values: Values, base_values: Values) -> float:
-    """The ratio that `paired_ratio_interval` is about: the geometric mean over the pairs.
+def typical_ratio(values: Values, base_values: Values) -> float | None:
+    """The ratio that the intervals are about: of the geometric means, which over pairs is the pairs' own.
 
-    The values are positive and finite, as many of one as of the other.
+    None where there are no values, or one is not positive and finite.
     """
-    logs, base_logs = np.log(np.asarray(values)), np.log(np.asarray(base_values))
-    return math.exp(float((logs - base_logs).mean()))
+    logs, base_logs = _logs(values, least=1), _logs(base_values, least=1)
+    if logs is None or base_logs is None:
+        return None
+    if len(values) == len(base_values) == 1:
+        return float(values[0] / base_values[0])  # exactly, where there is nothing to average
+    return math.exp(float(logs.mean() - base_logs.mean()))
 
 
 def ratio_interval(values: Values, base_values: Values) -> Interval | None:
     """The interval of a ratio from repeats that were made independently of one another.
 
-    Degrees of freedom after Welch (Biometrika 34, 1947). None with fewer than two repeats of either side, or
-    where a value is not positive and finite.
+    Degrees of freedom after Welch (Biometrika 34, 1947). Independent repeats, however unlike in their spread,
+    are covered as they should be; what they have in common over time is not in it. Of a machine that wanders
+    (AR(1), 0.6 from run to run), ten repeats a side in turns cover 99 % and one side after the other 70 %:
+    so `is_in_turns` decides whether there is an interval at all. Where one side alone has slow outliers (an
+    exponential tail), it covers 90 % at ten a side, as any interval of a mean does. None with fewer than two
+    repeats of either side, or where a value is not positive and finite.
     """
     logs, base_logs = _logs(values), _logs(base_values)
     if logs is None or base_logs is None:
@@ -102,9 +110,9 @@ def student(degrees: float) -> float:
     return float(np.exp(np.log(_STUDENT[1]) + share * (np.log(_STUDENT[0]) - np.log(_STUDENT[1]))))
 
 
-def _logs(values: Values) -> NDArray[np.float64] | None:
+def _logs(values: Values, least: int = 2) -> NDArray[np.float64] | None:
     known = np.asarray(values, dtype=np.float64)
-    if len(known) < 2 or not (np.isfinite(known).all() and (known > 0).all()):
+    if len(known) < least or not (np.isfinite(known).all() and (known > 0).all()):
         return None
     return np.log(known)
 

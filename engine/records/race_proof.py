@@ -54,10 +54,11 @@ def certainty(race: Race) -> str:
         return f"There is no ratio: {continued(why_no_ratio(race))}."
     times, is_once = _measured(race.repeats)
     if race.ratio_interval is None:
-        unknown = "Repeats would show how sure the figure is." if is_once else ""
-        return (
-            f"Measured {times}. {unknown}" if unknown else f"Measured {times}, too few to say how sure it is."
-        )
+        if is_once:
+            return f"Measured {times}. Repeats would show how sure the figure is."
+        is_in_order = not any(doubt.kind == "order" for doubt in race.doubts)
+        why = "too few to say how sure it is" if is_in_order else _NOT_IN_TURNS
+        return f"Measured {times}, {why}."
     low, high = race.ratio_interval
     if high < 1:
         between, what = range_text(1.0 / high, 1.0 / low), "times as long"
@@ -65,6 +66,9 @@ def certainty(race: Race) -> str:
         between, what = range_text(low, high), "times as fast"
     told = f"Measured {times}: between {between} {what}, with 95 % confidence."
     return f"{told} Which of the two is faster is left open." if low <= 1.0 <= high else told
+
+
+_NOT_IN_TURNS = "but not in turns, so how sure it is cannot be said"
 
 
 def _measured(repeats: tuple[int, int]) -> tuple[str, bool]:
@@ -95,6 +99,8 @@ def _told(race: Race, doubt: Doubt) -> str:
         return f"{_subject(race, doubt.side_id)} {_OF_ONE_RUN[doubt.kind]}"
     if doubt.kind == "throttled":
         return f"The {place(race)} ran below its full speed for a while."
+    if doubt.kind == "order":
+        return "The two were not trained in turns, so a change of the machine may look like a difference."
     if doubt.kind == "device":
         return "The two were not trained on the same machine."
     if doubt.kind == "version":
@@ -115,5 +121,6 @@ _OF_ONE_RUN = {
     "too-short": "was too short for a sure speed.",
     "no-speed": "has no speed that can be trusted.",
     "unfinished": "did not get to its end.",
+    "drift": "was not equally fast from its beginning to its end.",
     "nan": "went wrong: its loss stopped being a number.",
 }

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from engine.experiment import Precision, flattened
 from engine.parts import PLAIN
 from engine.records.record import RunRecord
@@ -67,6 +69,24 @@ def sides_of(runs: Sequence[RunRecord]) -> tuple[Side, ...]:
     ordered = [tuple(sorted(group.runs, key=lambda run: run.number)) for group in groups]
     titles = _titles([group[0] for group in ordered])
     return tuple(Side(group, title) for group, title in zip(ordered, titles, strict=True))
+
+
+_IN_TURNS = 0.5
+
+
+def is_in_turns(side: Side, other: Side) -> bool:
+    """Whether the repeats of two sides were begun so much in turns that a drift hits both alike.
+
+    It is measured by Somers' D of side and order (American Sociological Review 27, 1962): 0 for A B B A, a
+    half for A B A B, 1 where the whole of one side came first. It is the part of a steady drift's worst bias
+    that is left in a ratio of the two, and in turns is at most a half. A side of one run has no order.
+    """
+    mine, theirs = (np.array([run.started for run in one.runs if run.started]) for one in (side, other))
+    if min(len(mine), len(theirs)) < 2:
+        return True
+    is_later = mine[:, np.newaxis] > theirs
+    is_earlier = mine[:, np.newaxis] < theirs
+    return abs(float(is_later.mean() - is_earlier.mean())) <= _IN_TURNS
 
 
 def recipe_words(recipe: str) -> str:

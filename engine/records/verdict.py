@@ -102,9 +102,10 @@ def _certainty(speed: Cell, base: Cell) -> str:
         low, high = speed.ratio_interval
         unclear = ", so no difference is shown" if _is_open(speed) else ""
         return f"95 % interval {times(low)} to {times(high)}{unclear}"
-    if max(len([value for value in cell.values if value is not None]) for cell in (speed, base)) == 1:
+    repeats = [len([value for value in cell.values if value is not None]) for cell in (speed, base)]
+    if max(repeats) == 1:
         return "one run each, so no interval"
-    return "too few repeats for an interval"
+    return "too few repeats for an interval" if min(repeats) < 2 else "repeats not in turns, so no interval"
 
 
 def _is_open(speed: Cell) -> bool:

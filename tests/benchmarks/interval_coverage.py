@@ -1,10 +1,15 @@
-"""How often the interval of a speed-up covers the true ratio, over simulated comparisons.
+"""How often the interval of a speed-up covers the true ratio, and a drift is seen, in simulated comparisons.
 
     uv run python tests/benchmarks/interval_coverage.py [--comparisons 1000] [--noise 0.05]
 
 Steps last as a first-order autoregressive series says (0.7 from one to the next), repeats differ by 2 %
 (standard deviation), and a repeat's speed is the median over blocks of 20 steps. Beside Ammeter's interval
 stands that of the plain bootstrap, which draws repeats, then blocks within them, and takes percentiles.
+
+Then the machine itself changes: all runs of a comparison are made one after another while it slows down by
+30 %, or wanders (AR(1), 0.6 from run to run, 3 %), in pairs or as repeats that know nothing of one another,
+in turns or one whole side after the other. Last, single runs slide by 30 %, halve their clocks in mid-run,
+or do neither, to count how often they are flagged.
 """
 
 from __future__ import annotations
@@ -15,8 +20,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.records.intervals import paired_ratio_interval
-from engine.steadiness import Interval
+from engine.records.intervals import paired_ratio_interval, ratio_interval
+from engine.steadiness import Interval, drift
 
 Floats = NDArray[np.float64]
 
@@ -78,16 +83,70 @@ def _resampled(generator: np.random.Generator, blocks: Floats) -> Floats:
     return np.asarray(np.median(medians, axis=-1))
 
 
-def _autoregressive(generator: np.random.Generator, shape: tuple[int, ...]) -> Floats:
+def _autoregressive(
+    generator: np.random.Generator, shape: tuple[int, ...], correlation: float = CORRELATION
+) -> Floats:
     values = generator.standard_normal(shape)
-    fresh = np.sqrt(1 - CORRELATION**2)
+    fresh = np.sqrt(1 - correlation**2)
     for step in range(1, shape[-1]):
-        values[..., step] = CORRELATION * values[..., step - 1] + fresh * values[..., step]
+        values[..., step] = correlation * values[..., step - 1] + fresh * values[..., step]
     return values
 
 
 def _fraction(intervals: Sequence[Interval]) -> float:
     return sum(low <= TRUE_RATIO <= high for low, high in intervals) / len(intervals)
+
+
+def covered_on_a_changing_machine(
+    generator: np.random.Generator, levels: Floats, *, in_turns: bool, in_pairs: bool
+) -> float:
+    """The fraction covered where the machine's speed was `levels`, (comparisons, 2 x repeats) in time.
+
+    Beside them each run has noise of its own, of 1 %.
+    """
+    places = np.arange(levels.shape[1])
+    # in turns as Ammeter trains: A B, B A, A B, ...
+    is_mine = places % 4 % 3 == 0 if in_turns else places < len(places) // 2
+    seen = levels * np.exp(0.01 * generator.standard_normal(levels.shape))
+    sides = zip(TRUE_RATIO * seen[:, is_mine], seen[:, ~is_mine], strict=True)
+    found = [(paired_ratio_interval if in_pairs else ratio_interval)(*pair) for pair in sides]
+    return _fraction([interval for interval in found if interval is not None])
+
+
+def flagged_fraction(speeds: Floats) -> float:
+    """How many of the runs are said to have drifted; `speeds` are of steps, of shape (runs, steps)."""
+    blocks = 1 / (1 / speeds).reshape(len(speeds), -1, BLOCK_STEPS).mean(axis=-1)
+    return float(np.mean([drift(one) is not None for one in blocks]))
+
+
+def _print_changing_machine(generator: np.random.Generator, comparisons: int) -> None:
+    print("\nthe machine  repeats   pairs in turns  unpaired in turns  unpaired, side after side")
+    for repeats in (3, 5, 10, 20):
+        wandering = np.ones((comparisons, 2 * repeats))
+        noise = 0.03 * generator.standard_normal(wandering.shape)
+        for run in range(1, noise.shape[1]):
+            noise[:, run] = 0.6 * noise[:, run - 1] + 0.8 * noise[:, run]
+        slowing = np.tile(np.linspace(1.0, 0.7, 2 * repeats), (comparisons, 1))
+        for name, levels in (("steady", wandering), ("wanders", np.exp(noise)), ("slows down", slowing)):
+            found = [
+                covered_on_a_changing_machine(generator, levels, in_turns=in_turns, in_pairs=in_pairs)
+                for in_turns, in_pairs in ((True, True), (True, False), (False, False))
+            ]
+            told = "  ".join(f"{100 * fraction:15.1f} %" for fraction in found)
+            print(f"{name:11}  {repeats:7}{told}")
+
+
+def _print_drift(generator: np.random.Generator, runs: int) -> None:
+    print("\nflagged as drifting, by how steps vary and hang together, and by blocks")
+    print("blocks  noise  hanging    steady  slide 10 %  slide 30 %  step 30 %")
+    for blocks in (10, 20, 40, 100):
+        along = np.linspace(0, 1, blocks * BLOCK_STEPS)
+        for noise, correlation in ((0.02, 0.7), (0.05, 0.7), (0.1, 0.7), (0.05, 0.95), (0.05, 0.99)):
+            steps = 1 + noise * _autoregressive(generator, (runs, len(along)), correlation)
+            courses = (np.ones_like(along), 1 - 0.1 * along, 1 - 0.3 * along, np.where(along < 0.5, 1, 0.7))
+            found = [flagged_fraction(level / np.maximum(steps, 0.1)) for level in courses]
+            told = "  ".join(f"{100 * fraction:8.1f} %" for fraction in found)
+            print(f"{blocks:6}  {100 * noise:3.0f} %  {correlation:7}  {told}")
 
 
 def main() -> None:
@@ -108,6 +167,8 @@ def main() -> None:
                 found = (covered_fraction(*blocks), covered_by_percentiles(generator, *few))
                 told = "  ".join(f"{100 * fraction:6.1f} %" for fraction in found)
                 print(f"{repeats:7}  {steps:5,}  {100 * shared:13.0f} %  {told}")
+    _print_changing_machine(generator, asked.comparisons)
+    _print_drift(generator, asked.comparisons)
 
 
 if __name__ == "__main__":

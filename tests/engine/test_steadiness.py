@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
-from engine.steadiness import steadiness
+from engine.steadiness import drift, steadiness
 
 
 def test_a_run_is_less_steady_than_its_blocks_say_where_they_hang_together() -> None:
@@ -20,3 +21,43 @@ def test_steadiness_needs_two_blocks_and_stays_within_them() -> None:
     assert steadiness(np.empty(0)) is None and steadiness(np.array([1.0])) is None
     assert steadiness(np.array([3.0, 1.0, 2.0])) == (1.0, 3.0)
     assert steadiness(np.full(50, 7.0)) == (7.0, 7.0)
+
+
+def noisy(generator: np.random.Generator, course: np.ndarray) -> np.ndarray:
+    return 1_000 * course * np.exp(generator.normal(0, 0.02, len(course)))
+
+
+@pytest.mark.parametrize("blocks", [12, 40, 400])
+def test_a_run_that_slides_or_steps_down_drifts(blocks: int) -> None:
+    generator = np.random.default_rng(7)
+    along = np.linspace(0, 1, blocks)
+    slide = drift(noisy(generator, 1 - 0.3 * along))
+    step = drift(noisy(generator, np.where(along < 0.4, 1.0, 0.7)))
+    rise = drift(noisy(generator, 1 + 0.3 * along))
+    assert slide == pytest.approx(-0.21, abs=0.04) and step == pytest.approx(-0.3, abs=0.04)
+    assert rise == pytest.approx(0.19, abs=0.05)
+
+
+def test_a_steady_run_does_not_drift_however_its_blocks_vary() -> None:
+    generator = np.random.default_rng(8)
+    flagged = [drift(noisy(generator, np.ones(blocks))) for blocks in (10, 15, 40) for _ in range(300)]
+    assert sum(change is not None for change in flagged) <= 9
+    hanging = []
+    for _ in range(300):
+        deviation = generator.standard_normal(60)
+        for block in range(1, 60):
+            deviation[block] = 0.5 * deviation[block - 1] + np.sqrt(0.75) * deviation[block]
+        hanging.append(drift(100 * np.exp(0.05 * deviation)))
+    assert sum(change is not None for change in hanging) <= 12
+
+
+def test_a_change_that_hardly_matters_is_no_drift_and_a_hold_up_in_the_middle_is_none_either() -> None:
+    generator = np.random.default_rng(9)
+    along = np.linspace(0, 1, 100)
+    assert drift(noisy(generator, 1 - 0.04 * along)) is None
+    assert drift(noisy(generator, np.where(abs(along - 0.5) < 0.1, 0.5, 1.0))) is None
+
+
+def test_too_few_blocks_show_no_drift() -> None:
+    assert drift(np.empty(0)) is None
+    assert drift(np.linspace(1.0, 0.5, 9)) is None

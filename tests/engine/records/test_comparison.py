@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable, Sequence
+from datetime import timedelta
 from typing import Any
 
 import numpy as np
@@ -36,6 +38,11 @@ def repeats(
         )
         for seed, value in enumerate(values)
     ]
+
+
+def begun(run: RunRecord, minutes: float) -> RunRecord:
+    assert run.started is not None
+    return dataclasses.replace(run, started=run.started + timedelta(minutes=minutes))
 
 
 def both(record: Record, name: str, base: list[Any], other: list[Any]) -> tuple[Cell, Cell]:
@@ -205,9 +212,34 @@ def test_a_drift_of_the_machine_does_not_push_the_ratio_out_of_its_interval(reco
 
 def test_where_a_partner_failed_the_repeats_are_taken_as_independent(record: Record) -> None:
     other = both(record, "samples_per_second", [1_000.0, 1_010.0, 1_500.0], [1_900.0, 1_950.0, None])[1]
-    assert other.ratio == pytest.approx(1_925 / 1_010)
+    assert other.ratio == pytest.approx(math.sqrt(1_900 * 1_950) / math.cbrt(1_000 * 1_010 * 1_500))
     assert other.ratio_interval is not None
-    assert other.ratio_interval[0] < other.ratio < other.ratio_interval[1]
+    assert math.sqrt(math.prod(other.ratio_interval)) == pytest.approx(other.ratio)
+
+
+def test_sides_one_after_the_other_have_no_interval_of_what_takes_time(record: Record) -> None:
+    def cells(order: str) -> dict[str, Cell]:
+        seeds = {"A": iter(range(3)), "B": iter(range(3))}
+        runs = [
+            begun(
+                record(
+                    number,
+                    (FP32 if side == "A" else FP16).model_copy(update={"seed": next(seeds[side])}),
+                    samples_per_second=(100.0 if side == "A" else 190.0) + number,
+                    peak_allocated_mib=(2_000.0 if side == "A" else 1_000.0) + number,
+                ),
+                number,
+            )
+            for number, side in enumerate(order)
+        ]
+        found = compared(runs, runs[order.index("A")].id)
+        return found.cells(next(side.id for side in found.sides if side is not found.baseline))
+
+    in_turns, in_blocks = cells("ABBAAB"), cells("AAABBB")
+    assert in_turns["samples_per_second"].ratio_interval is not None
+    assert in_blocks["samples_per_second"].ratio_interval is None
+    assert in_blocks["samples_per_second"].ratio == pytest.approx(194 / 101, rel=1e-3)
+    assert in_blocks["peak_memory"].ratio_interval is not None
 
 
 @pytest.mark.parametrize(

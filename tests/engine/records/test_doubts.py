@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import numpy as np
@@ -150,3 +151,27 @@ def test_clocks_that_differ_between_repeats_are_told(record: Record) -> None:
     ]
     kind, sentence = only(doubts(base, *repeats))
     assert kind == "throttled" and "between 1,410 and 1,980 MHz" in sentence
+
+
+@pytest.mark.parametrize(("end", "words"), [(0.7, "30 % slower"), (1.4, "40 % faster")])
+def test_a_speed_that_slides_is_told(record: Record, end: float, words: str) -> None:
+    base, other = record(1, FP32, **SPEED), record(2, FP16, **SPEED)
+    sliding = np.concatenate((np.ones(20), np.full(20, end)))
+    found = compare([Evidence(base, np.ones(40), ()), Evidence(other, sliding, ())], base.id)
+    kind, sentence = only(list(found.reports[-1].doubts))
+    assert kind == "drift" and sentence == f"“Run 2” (FP16 AMP) was {words} at its end than at its beginning."
+    assert not found.reports[-1].spoilers, "what it gained may be concluded, with the doubt beside it"
+
+
+def test_an_order_that_goes_with_the_side_is_told(record: Record) -> None:
+    def run(number: int, experiment: Experiment) -> RunRecord:
+        made = record(number, experiment.model_copy(update={"seed": number}), **SPEED)
+        assert made.started is not None
+        return dataclasses.replace(made, started=made.started + timedelta(minutes=number))
+
+    in_blocks = [run(1, FP32), run(2, FP32), run(3, FP16), run(4, FP16)]
+    kind, sentence = only(doubts(*in_blocks))
+    assert kind == "order"
+    assert sentence.startswith("The repeats of FP16 AMP and FP32 were not made in turns: ")
+    assert doubts(run(1, FP32), run(2, FP16), run(3, FP16), run(4, FP32)) == []
+    assert doubts(run(1, FP32), run(2, FP16)) == [], "a single pair claims no interval"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -81,6 +83,24 @@ def test_one_measurement_each_is_no_certainty(racers: Any) -> None:
     assert certainty(race) == "Measured once each. Repeats would show how sure the figure is."
     racers.add(FP16, 5_010, seed=1)
     assert certainty(racers.race()) == "Measured 1 and 2 times, too few to say how sure it is."
+
+
+def test_repeats_that_were_not_made_in_turns_are_no_certainty(racers: Any) -> None:
+    racers.repeated([(880, 5_000), (884, 4_980), (878, 5_020)])
+    full_first = sorted(racers.runs, key=lambda run: run.experiment.precision is not FP32)
+    racers.runs = [
+        replace(run, started=run.started + timedelta(minutes=place)) for place, run in enumerate(full_first)
+    ]
+    race = racers.race()
+    assert certainty(race) == "Measured 3 times each, but not in turns, so how sure it is cannot be said."
+    assert doubt_words(race) == (
+        "The two were not trained in turns, so a change of the machine may look like a difference.",
+    )
+
+
+def test_a_run_that_slowed_down_is_told_plainly(racers: Any) -> None:
+    race = racers.of_two(1_000, 2_000, mine={"speeds": [2_000.0] * 120 + [1_500.0] * 80})
+    assert "A run in mixed precision was not equally fast from its beginning to its end." in doubt_words(race)
 
 
 def test_doubts_in_plain_words_are_told_once(racers: Any) -> None:

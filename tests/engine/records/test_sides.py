@@ -4,14 +4,51 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
 
 from engine.events import Environment
 from engine.experiment import Experiment, Optimizer, Precision, Step
 from engine.records.record import RunRecord, Status
-from engine.records.sides import sides_of
+from engine.records.sides import is_in_turns, sides_of
 
 Record = Callable[..., RunRecord]
 FP32, FP16 = Experiment(), Experiment(precision=Precision.FP16)
+
+
+@pytest.mark.parametrize(
+    ("order", "is_fair"),
+    [
+        ("AB", True),
+        ("ABBA", True),
+        ("ABAB", True),
+        ("ABBAAB", True),
+        ("AABB", False),
+        ("BBAA", False),
+        ("AAABBB", False),
+        ("AABABB", False),
+        ("AAAB", True),
+    ],
+)
+def test_repeats_are_in_turns_or_their_order_is_confounded_with_the_side(
+    record: Record, order: str, is_fair: bool
+) -> None:
+    runs = []
+    for number, letter in enumerate(order):
+        run = record(number, (FP32 if letter == "A" else FP16).model_copy(update={"seed": number}))
+        assert run.started is not None
+        runs.append(dataclasses.replace(run, started=run.started + timedelta(minutes=number)))
+    one, other = sides_of(runs)
+    assert is_in_turns(one, other) == is_in_turns(other, one) == is_fair
+
+
+def test_repeats_that_never_began_have_no_order(record: Record) -> None:
+    begun = [record(1, FP32), record(2, FP32.model_copy(update={"seed": 1}))]
+    waiting = [
+        dataclasses.replace(record(n, FP16.model_copy(update={"seed": n})), started=None) for n in (3, 4)
+    ]
+    assert is_in_turns(*sides_of([*begun, *waiting]))
 
 
 def titles(*runs: RunRecord) -> list[str]:
