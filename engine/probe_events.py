@@ -21,7 +21,8 @@ class Trial(Message):
 
     `peak_mib` is what it took at most, in the quantity of the budget: on an accelerator what the caching
     allocator had given out, and in `reserved_mib` what it held; on a CPU the data segment over that of the
-    idle worker. A trial that did not fit has none: what it needed is more than anybody could see.
+    idle worker. A trial that did not fit has none: what it needed is more than anybody could see. An
+    `uncompiled` one went without the `compile` that was asked for, to come near the answer quickly.
     """
 
     batch_size: int
@@ -32,6 +33,7 @@ class Trial(Message):
     steps: int = 0
     cause: Cause | None = None
     note: Text | None = None
+    uncompiled: bool = False
 
 
 class Tried(Message):
@@ -86,6 +88,7 @@ class ProbeResult(Message):
 
     `largest_batch` trained and passed, and is 0 where nothing did. It is `verified` where the next larger one
     by the granularity was trained too and failed, or where the dataset has no more (`bound_by` "data").
+    Under a recipe that compiles these trials are compiled ones; `seconds` are counted from the first trial.
     `recommended_batch` leaves the margin free that was asked for. `peak_mib` is the largest batch's own.
     """
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from engine.experiment import Experiment, Precision
-from engine.probe_events import ProbeResult, Trial, Tried
+from engine.probe_events import Bound, ProbeResult, Trial, Tried
 from engine.search import Search
 
 _OUTCOMES = {
@@ -59,14 +59,33 @@ def times_the_batch(base: Side, other: Side) -> float | None:
 
 def outcome(trial: Trial) -> str:
     """How one trial went, in a word or three."""
-    return "fits" if trial.fits else _OUTCOMES.get(trial.cause or "", "failed")
+    went = "fits" if trial.fits else _OUTCOMES.get(trial.cause or "", "failed")
+    return f"{went}, uncompiled" if trial.uncompiled else went
+
+
+def telling(trials: Sequence[Trial]) -> tuple[Trial, ...]:
+    """Those that the answer rests on: once a trial was compiled, the compiled ones."""
+    compiled = tuple(trial for trial in trials if not trial.uncompiled)
+    return compiled or tuple(trials)
 
 
 def result_of(
-    search: Search, experiment: Experiment, *, margin_fraction: float, tried: Tried | None, seconds: float
+    search: Search,
+    experiment: Experiment,
+    *,
+    margin_fraction: float,
+    tried: Tried | None,
+    seconds: float,
+    uncompiled: Sequence[Trial] = (),
 ) -> ProbeResult:
-    """The result of a search as far as it came. `tried` is what the last trial told of the machine."""
+    """The result of a search as far as it came. `tried` is what the last trial told of the machine.
+
+    The trials `uncompiled` came before the search's own, and led to where it began. A search whose own trials
+    are uncompiled has proven nothing of the experiment yet.
+    """
     largest, failure, bound = search.largest_batch, search.first_failure, search.bound_by
+    if _is_uncompiled(search):
+        bound = "stopped"
     passed = next((each for each in search.trials if each.fits and each.batch_size == largest), None)
     return ProbeResult(
         precision=experiment.precision,
@@ -78,9 +97,10 @@ def result_of(
         peak_mib=None if passed is None else passed.peak_mib,
         budget_mib=search.budget_mib if search.trials else None,
         bound_by=bound,
-        trials=tuple(search.trials),
+        trials=(*uncompiled, *search.trials),
         seconds=seconds,
-        note=" ".join(_sentences(search, experiment, tried)) or None,
+        note=" ".join([*_sentences(search, bound, experiment, tried), *_compiled(search, uncompiled)])
+        or None,
     )
 
 
@@ -96,10 +116,23 @@ def _base_first(sides: Sequence[Side]) -> Sequence[Side]:
     return sorted(sides, key=lambda side: side.result is None or side.result.precision is not Precision.FP32)
 
 
-def _sentences(search: Search, experiment: Experiment, tried: Tried | None) -> list[str]:
+def _is_uncompiled(search: Search) -> bool:
+    return any(trial.uncompiled for trial in search.trials)
+
+
+def _compiled(search: Search, uncompiled: Sequence[Trial]) -> list[str]:
+    if _is_uncompiled(search):
+        return ["So far the trials were uncompiled: compiled, the largest batch may be another."]
+    if not uncompiled:
+        return []
+    first = "trial" if len(uncompiled) == 1 else f"{len(uncompiled)} trials"
+    return [f"To save time the first {first} went uncompiled; the answer rests on compiled ones."]
+
+
+def _sentences(search: Search, bound: Bound, experiment: Experiment, tried: Tried | None) -> list[str]:
     failure = search.first_failure
     told: list[str] = []
-    match search.bound_by:
+    match bound:
         case "stopped":
             told.append("The search was stopped before the answer was proven.")
         case "data":

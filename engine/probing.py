@@ -12,6 +12,7 @@ from engine.events import Event, Failed, Finished, Log, Phase
 from engine.experiment import Experiment
 from engine.launcher import Launcher
 from engine.memory_lines import MemoryLine, line_near
+from engine.parts import joined
 from engine.probe_events import (
     Cause,
     ProbeEnded,
@@ -32,6 +33,7 @@ from engine.trial_bench import TrialBench
 ProbeEvent = ProbeStarted | TrialBegun | TrialEnded | ProbeEnded | Phase | Log | Failed
 DEFAULT_MARGIN = 0.1
 _TOLERATED_LEAK_MIB = 1.0
+_LOOK_SECONDS = 0.05
 _UNKNOWN_LIMIT = 1_000_000_000
 # A process that is refused memory outside of Python ends at once; its last words say of what.
 _DIED_OF_MEMORY = re.compile(
@@ -113,15 +115,26 @@ class Prober:
         cap = experiment.memory_cap_gib
         return line_near(forecast.lines, device.memory_mib if cap is None else cap * 1024)
 
-    def _learn(self, experiment: Experiment, trial: Trial, device: str) -> None:
-        if device != "cpu" and trial.fits and trial.peak_mib is not None:
+    def _learn(self, experiment: Experiment, trial: Trial) -> None:
+        if experiment.device != "cpu" and trial.fits and trial.peak_mib is not None:
             self._forecasts.learn(experiment, trial.batch_size, trial.peak_mib, "allocated")
 
+    def _await_worker(self, bench: TrialBench) -> None:
+        """Until the first worker has imported torch, which is no part of the time that the search takes."""
+        bench.prepare()
+        patience = time.monotonic() + self._launcher.limits.ready
+        while not bench.is_ready and time.monotonic() < patience:
+            if self._stop_asked.wait(_LOOK_SECONDS):
+                return
+
     def _trials(self, bench: TrialBench, course: _Course) -> Iterator[ProbeEvent]:
-        while not self._stop_asked.is_set() and (size := course.search.next_batch()) is not None:
+        self._await_worker(bench)
+        course.begin()
+        while not self._stop_asked.is_set() and (size := course.next_batch()) is not None:
             yield TrialBegun(batch_size=size)
+            tried = course.experiment_of(size)
             last: Event | None = None
-            for last in bench.run(course.experiment.model_copy(update={"batch_size": size})):
+            for last in bench.run(tried):
                 if isinstance(last, Phase | Log):
                     yield last
                 if self._stop_asked.is_set():
@@ -133,27 +146,54 @@ class Prober:
             ended = course.take(size, last)
             if ended is None:
                 return
-            self._learn(course.experiment, ended.trial, course.experiment.device)
+            self._learn(tried, ended.trial)
             if ended.replaced_worker:
                 bench.replace_worker()
             yield ended
 
 
 class _Course:
-    """How far one search is, and what is written of it."""
+    """How far one search is, and what is written of it.
+
+    Each batch compiles anew, so under a recipe that compiles it is first searched without. Compiled, a step
+    needs other memory, mostly less: from the answer on it is searched compiled, to a proof of its own.
+    """
 
     def __init__(
         self, store: Store, probe_id: str, experiment: Experiment, search: Search, margin_fraction: float
     ) -> None:
-        self.experiment = experiment
         self.search = search
         self.outcome: ProbeEnded | Failed
         self._store = store
         self._probe_id = probe_id
         self._margin_fraction = margin_fraction
-        self._began = time.monotonic()
+        self._experiment = experiment
+        self._compiles_later = "compile" in experiment.step.parts
+        self._uncompiled: Search | None = None
+        self._began: float | None = None
         self._tried: Tried | None = None
         self._failed: Failed | None = None
+
+    def begin(self) -> None:
+        """Counts the time from here on."""
+        self._began = time.monotonic()
+
+    def next_batch(self) -> int | None:
+        """The batch to try next; None once the answer is proven."""
+        size = self.search.next_batch()
+        if size is None and self._compiles_later and self.search.limit:
+            self._compiles_later = False
+            self._uncompiled, self.search = self.search, self.search.begun_at_answer()
+            size = self.search.next_batch()
+        return size
+
+    def experiment_of(self, batch_size: int) -> Experiment:
+        """What is trained to try a batch now."""
+        step = self._experiment.step
+        if self._compiles_later:
+            parts = joined(part for part in step.parts if part != "compile")
+            step = step.model_copy(update={"recipe": parts})
+        return self._experiment.model_copy(update={"batch_size": batch_size, "step": step})
 
     def take(self, batch_size: int, last: Tried | Failed) -> TrialEnded | None:
         """Takes in a trial's end; None where it says that the search is pointless."""
@@ -161,14 +201,15 @@ class _Course:
             self._tried = last
             trial = last.trial
             # on a CPU the worker ends with its trial, and what its libraries took on first use with it
-            why = None if self.experiment.device == "cpu" else _why_replaced(last)
+            why = None if self._experiment.device == "cpu" else _why_replaced(last)
             if last.train_samples is not None:
-                self.search.limit_to(last.train_samples // self.experiment.step.gradient_accumulation)
+                self.search.limit_to(last.train_samples // self._experiment.step.gradient_accumulation)
         else:
             trial, why = self._failed_trial(batch_size, last), last.problem.message
             if self._is_pointless(trial, last.problem):
                 self._failed = last
                 return None
+        trial = trial.model_copy(update={"uncompiled": self._compiles_later})
         budget_mib = self._budget_mib()
         self.search.learn(trial, budget_mib)
         self._store.probes.record(self._probe_id, trial, budget_mib)
@@ -177,16 +218,20 @@ class _Course:
 
     def close(self) -> None:
         """Writes what is known, whether the search came to its end or was left."""
-        if self._failed is not None and self._failed.problem.kind is Kind.REQUEST and not self.search.trials:
+        search, before = self.search, self._uncompiled
+        if before is not None and not search.trials:
+            search, before = before, None
+        if self._failed is not None and self._failed.problem.kind is Kind.REQUEST and not search.trials:
             self._store.probes.delete(self._probe_id)
             self.outcome = self._failed
             return
         result = result_of(
-            self.search,
-            self.experiment,
+            search,
+            self._experiment,
             margin_fraction=self._margin_fraction,
             tried=self._tried,
-            seconds=time.monotonic() - self._began,
+            seconds=0.0 if self._began is None else time.monotonic() - self._began,
+            uncompiled=() if before is None else before.trials,
         )
         if self._failed is not None:
             result = result.model_copy(update={"bound_by": "error", "note": self._failed.problem.message})
@@ -199,7 +244,7 @@ class _Course:
     def _failed_trial(self, batch_size: int, failed: Failed) -> Trial:
         cause = _cause(failed)
         known = [each.batch_size for each in self.search.trials if each.cause == "memory"]
-        if cause == "death" and self.experiment.device == "cpu" and max(known, default=0) > batch_size:
+        if cause == "death" and self._experiment.device == "cpu" and max(known, default=0) > batch_size:
             # a larger batch was refused memory in words: code that does not look whether it got any crashes
             cause = "memory"
         return Trial(batch_size=batch_size, fits=False, cause=cause, note=failed.problem.message)

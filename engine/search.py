@@ -32,7 +32,8 @@ class Search:
     """Finds the largest multiple of `granularity` that fits, among those up to `limit`.
 
     It assumes that what is larger than a batch that failed fails too. `first_guess` is a line from a
-    forecast; without one two small trials draw a line. `budget_mib` is what a trial may take, as far as it is
+    forecast; without one two small trials draw a line. `first_batch` is tried first where it is known that
+    the answer is near. `budget_mib` is what a trial may take, as far as it is
     known beforehand; each trial tells it anew. `limit_reason` says what the limit is, as a clause. Raises
     ValueError where the granularity is larger than the limit.
     """
@@ -44,6 +45,7 @@ class Search:
         limit: int = 1_000_000_000,
         limit_reason: str = "",
         budget_mib: float | None = None,
+        first_batch: int | None = None,
     ) -> None:
         if not 1 <= granularity <= limit:
             raise ValueError("the granularity must be from 1 to the limit")
@@ -52,8 +54,16 @@ class Search:
         self.budget_mib = budget_mib
         self.trials: list[Trial] = []
         self._first_guess = first_guess
+        self._first_batch = first_batch
         self._top = limit // granularity
         self._widths: list[int] = []
+
+    def begun_at_answer(self) -> Search:
+        """Another search for the same, that begins with this one's answer and its memory."""
+        first = max(self._passed, 1) * self.granularity
+        return Search(
+            self.granularity, self.line(), self.limit, self.limit_reason, self.budget_mib, first_batch=first
+        )
 
     def limit_to(self, limit: int) -> None:
         """Lowers the limit, where only a trial could tell it; not below what has passed."""
@@ -157,6 +167,8 @@ class Search:
 
     def _proposed(self, low: int, high: int | None) -> int | None:
         """What the figures so far speak for; None where they say nothing."""
+        if self._first_batch is not None and not self.trials:
+            return self._first_batch // self.granularity
         if not low and (self._first_guess is None or len(self.trials) >= 2):
             # a forecast that was wrong twice, with nothing to correct it by, is not asked a third time
             first = max(1, SMALL_BATCH // self.granularity)

@@ -41,12 +41,22 @@ class TrialBench:
         self._worker: WorkerProcess | None = None
         self._session: ProcessSession | None = None
 
+    def prepare(self) -> None:
+        """Starts the first trial's worker. Raises ProblemError where none can be started."""
+        self._worker = self._take()
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the next trial's worker has imported torch and waits."""
+        return self._worker is not None and self._worker.has_spoken
+
     def run(self, experiment: Experiment) -> Iterator[Event]:
         """One trial's events; the last one is Tried, Failed, or Finished where it was stopped.
 
         Raises ProblemError where no worker can be started.
         """
         worker = self._take()
+        self._worker = None if self._is_disposable else worker
         session = self._session = ProcessSession(worker, jobs.TryBatch(experiment=experiment), self._limits)
         try:
             if self._is_disposable:
@@ -77,9 +87,7 @@ class TrialBench:
     def _take(self) -> WorkerProcess:
         if self._worker is not None and not self._worker.is_alive:
             self.close()
-        worker = self._worker or self._new_worker()
-        self._worker = None if self._is_disposable else worker
-        return worker
+        return self._worker or self._new_worker()
 
     def _new_worker(self) -> WorkerProcess:
         is_glibc = self._is_disposable and sys.platform == "linux"

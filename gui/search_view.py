@@ -10,7 +10,7 @@ from engine.events import Failed, Phase
 from engine.experiment import Experiment, Precision
 from engine.memory_lines import MemoryLine
 from engine.probe_events import ProbeEnded, ProbeResult, ProbeStarted, Trial, TrialBegun, TrialEnded
-from engine.probe_result import times_the_batch
+from engine.probe_result import telling, times_the_batch
 from engine.probing import ProbeEvent
 from engine.problem import Problem
 from engine.records.probes import ProbeRecord
@@ -43,7 +43,12 @@ class SideView:
     @property
     def largest_batch(self) -> int:
         """The largest batch that passed so far; 0 where none did."""
-        return max((trial.batch_size for trial in self.trials if trial.fits), default=0)
+        return max((trial.batch_size for trial in self.telling if trial.fits), default=0)
+
+    @property
+    def telling(self) -> tuple[Trial, ...]:
+        """The trials that the answer rests on; others came near it."""
+        return telling(self.trials)
 
     @property
     def is_over(self) -> bool:
@@ -63,7 +68,7 @@ class SideView:
         """Memory by batch size, in MiB: through the smallest and the largest trial that passed, else as
         forecast; empty where neither is known."""
         known = sorted(
-            (trial.batch_size, trial.peak_mib) for trial in self.trials if trial.fits and trial.peak_mib
+            (trial.batch_size, trial.peak_mib) for trial in self.telling if trial.fits and trial.peak_mib
         )
         if len(known) < 2 or known[0][0] == known[-1][0]:
             return self.forecast
@@ -74,7 +79,7 @@ class SideView:
     def recommended_batch(self, margin_fraction: float) -> int:
         """The largest batch that leaves that fraction of the memory free; 0 where there is none."""
         search = Search(granularity=self.granularity, budget_mib=self.budget_mib)
-        for trial in self.trials:
+        for trial in self.telling:
             search.learn(trial, self.budget_mib)
         return search.recommended_batch(margin_fraction)
 

@@ -6,7 +6,7 @@ from rich.progress import SpinnerColumn, TextColumn
 
 from engine.cli.progress_line import ProgressLine
 from engine.events import Phase
-from engine.probe_events import TrialBegun, TrialEnded
+from engine.probe_events import ProbeStarted, TrialBegun, TrialEnded
 from engine.probing import ProbeEvent
 
 
@@ -20,7 +20,9 @@ class ProbeProgress(ProgressLine):
 
     def show(self, event: ProbeEvent) -> None:
         """Takes one event of the search."""
-        if isinstance(event, TrialBegun):
+        if isinstance(event, ProbeStarted):
+            self._update(description=f"{self._title}: getting ready")
+        elif isinstance(event, TrialBegun):
             self._trials += 1
             self._trying = f"trying {event.batch_size:,}"
             self._describe("")

@@ -26,14 +26,14 @@ def content_of(view: SearchView | None, *, on_gpu: bool, shows_forecast: bool) -
 def _side(side: SideView) -> MemorySide:
     passed = sorted(
         (trial.batch_size, trial.peak_mib / _MIB)
-        for trial in side.trials
+        for trial in side.telling
         if trial.fits and trial.peak_mib is not None
     )
     return MemorySide(
         side.precision,
         side.label,
         tuple(passed),
-        tuple(trial.batch_size for trial in side.trials if not trial.fits),
+        tuple(trial.batch_size for trial in side.telling if not trial.fits),
         side.lines(),
         side.largest_batch if side.is_proven else None,
         side.trying,

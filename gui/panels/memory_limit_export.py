@@ -24,6 +24,7 @@ _HEADINGS = (
     "budget_mib",
     "seconds",
     "steps",
+    "uncompiled",
     "note",
 )
 _SCALE = 2.0
@@ -59,8 +60,8 @@ class LimitExport(QObject):
         writer.writerow(_HEADINGS)
         for side, trial in self._model.trials():
             figures = (trial.peak_mib, trial.reserved_mib, side.budget_mib, trial.seconds, trial.steps)
-            cause = trial.cause or ""
-            writer.writerow((side.label, trial.batch_size, trial.fits, cause, *figures, trial.note or ""))
+            went = (trial.batch_size, trial.fits, trial.cause or "")
+            writer.writerow((side.label, *went, *figures, trial.uncompiled, trial.note or ""))
         file = QSaveFile(str(path))
         if not file.open(QIODevice.OpenModeFlag.WriteOnly):
             self.failed.emit(_why_not(path, file))

@@ -65,7 +65,8 @@ class TrialModel(QAbstractTableModel):
     def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
         side, trial = self._rows[index.row()]
         column, palette = index.column(), theme().palette
-        is_answer = trial.fits and trial.batch_size == side.largest_batch and side.is_proven
+        is_answer = side.is_proven and trial.fits and trial.batch_size == side.largest_batch
+        is_answer = is_answer and not trial.uncompiled
         match role:
             case Qt.ItemDataRole.DisplayRole:
                 is_short = self._is_short and column == RESULT and not is_answer

@@ -12,7 +12,7 @@ _SHORT = {"memory": "OOM", "spill": "Spilled", "death": "Died", "hang": "Hung"}
 
 def outcome(trial: Trial, largest: int) -> str:
     """How one trial went."""
-    if trial.fits and trial.batch_size == largest:
+    if trial.fits and trial.batch_size == largest and not trial.uncompiled:
         return "Largest fit"
     return probe_result.outcome(trial).capitalize()
 

@@ -130,6 +130,13 @@ for line in sys.stdin:
 """
 
 
+def with_a_card(catalog: Catalog) -> Catalog:
+    """Trials on it share a worker."""
+    (cpu,) = (each for each in catalog.devices if each.name == "cpu")
+    card = cpu.model_copy(update={"name": "cuda:0", "title": "a card"})
+    return catalog.model_copy(update={"devices": (card, cpu)})
+
+
 @pytest.fixture
 def scripted(tmp_path: Path, store: Store, catalog: Catalog) -> Iterator[Callable[[str], Prober]]:
     """Makes a prober whose workers are processes that behave as a script says, for the batch they get."""
@@ -231,9 +238,7 @@ KEEPS_MEMORY = "tried(batch, None if batch < 9 else 'memory', leaked=30.0)"
 def test_a_worker_that_keeps_memory_is_replaced_and_named(
     scripted: Callable[..., Prober], catalog: Catalog
 ) -> None:
-    (cpu,) = (each for each in catalog.devices if each.name == "cpu")
-    card = cpu.model_copy(update={"name": "cuda:0", "title": "a card"})
-    prober = scripted(KEEPS_MEMORY, catalog.model_copy(update={"devices": (card, cpu)}))
+    prober = scripted(KEEPS_MEMORY, with_a_card(catalog))
     ended = [event for event in prober.probe(tiny(device="cuda:0")) if isinstance(event, TrialEnded)]
     assert ended and all("30 MiB" in (event.replaced_worker or "") for event in ended)
 
@@ -255,3 +260,90 @@ def test_what_fails_whatever_the_batch_is_the_searchs_own_failure(
     assert sum(isinstance(event, TrialBegun) for event in events) == 1
     result = store.probes.newest()[0].result
     assert result is not None and (result.largest_batch, result.note) == (0, "The shapes do not fit.")
+
+
+def test_the_first_trial_begins_when_its_worker_is_ready(
+    tmp_path: Path, store: Store, catalog: Catalog
+) -> None:
+    script, ready = tmp_path / "worker.py", tmp_path / "ready"
+    getting_ready = f"import pathlib; pathlib.Path({str(ready)!r}).touch()"
+    script.write_text(
+        PRELUDE.replace('say(event="ready"', f'{getting_ready}\nsay(event="ready"') + "    tried(batch)"
+    )
+    with Launcher(command=(sys.executable, str(script))) as launcher:
+        search = Prober(store, launcher, catalog).probe(tiny(samples=12))
+        assert isinstance(next(search), ProbeStarted)
+        assert isinstance(next(search), TrialBegun) and ready.exists()
+        search.close()
+
+
+# compiled and uncompiled have limits of their own
+COMPILES = """
+compiled = "fast" in line
+tried(batch, None if batch <= ({compiled} if compiled else {uncompiled}) else 'memory')
+"""
+
+
+@pytest.mark.parametrize(("uncompiled", "compiled"), [(77, 77), (77, 90), (77, 60), (0, 3), (5, 0)])
+def test_what_compiles_is_searched_uncompiled_and_proven_compiled(
+    uncompiled: int, compiled: int, scripted: Callable[..., Prober], store: Store, catalog: Catalog
+) -> None:
+    prober = scripted(COMPILES.format(uncompiled=uncompiled, compiled=compiled), with_a_card(catalog))
+    result = result_of(list(prober.probe(tiny(device="cuda:0", step={"recipe": "fast"}))))
+    assert (result.largest_batch, result.first_failure) == (compiled, compiled + 1)
+    assert result.verified is (compiled > 0) and result.bound_by == "memory"
+    later = [trial.uncompiled for trial in result.trials].index(False)
+    assert later > 0 and not any(trial.uncompiled for trial in result.trials[later:])
+    assert result.trials[later].batch_size == max(1, uncompiled)
+    first = f"{later} trials" if later > 1 else "trial"
+    told = f"To save time the first {first} went uncompiled; the answer rests on compiled ones."
+    assert result.note is not None and result.note.endswith(told)
+    assert store.probes.newest()[0].result == result
+
+
+def test_a_recipe_that_does_not_compile_is_searched_once(
+    scripted: Callable[..., Prober], catalog: Catalog
+) -> None:
+    prober = scripted(COMPILES.format(uncompiled=77, compiled=0), with_a_card(catalog))
+    result = result_of(list(prober.probe(tiny(device="cuda:0", step={"recipe": "fused+capture"}))))
+    assert result.largest_batch == 77 and result.note is None
+    assert not any(trial.uncompiled for trial in result.trials)
+
+
+NEVER_COMPILES = """
+if "fast" not in line:
+    tried(batch, None if batch <= 77 else 'memory')
+else:
+"""
+
+
+def test_a_search_that_is_stopped_before_it_compiled_proves_nothing(
+    scripted: Callable[..., Prober], catalog: Catalog
+) -> None:
+    waits = """
+    say(event='phase', name='compiling')
+    json.loads(sys.stdin.readline())
+    say(event='finished', summary={}, stopped=True)
+"""
+    prober = scripted(NEVER_COMPILES + waits, with_a_card(catalog))
+    events: list[ProbeEvent] = []
+    for event in prober.probe(tiny(device="cuda:0", step={"recipe": "fast"})):
+        events.append(event)
+        tried = [each.batch_size for each in events if isinstance(each, TrialBegun)]
+        if tried.count(77) == 2:
+            prober.stop()
+    result = result_of(events)
+    assert (result.largest_batch, result.verified, result.bound_by) == (77, False, "stopped")
+    assert result.note is not None and "compiled, the largest batch may be another" in result.note
+
+
+def test_a_compiled_trial_that_fails_of_itself_is_the_searchs_failure(
+    scripted: Callable[..., Prober], store: Store, catalog: Catalog
+) -> None:
+    problem = "dict(kind='internal', message='No such kernel.', remedy='Go without.')"
+    prober = scripted(NEVER_COMPILES + f"    say(event='failed', problem={problem})", with_a_card(catalog))
+    last = list(prober.probe(tiny(device="cuda:0", step={"recipe": "fast"})))[-1]
+    assert isinstance(last, Failed) and last.problem.message == "No such kernel."
+    result = store.probes.newest()[0].result
+    assert result is not None and not result.verified
+    assert (result.largest_batch, result.bound_by, result.note) == (77, "error", "No such kernel.")

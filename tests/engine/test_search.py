@@ -29,8 +29,13 @@ def search_all(
     memory: Memory, budget_mib: float, *, held: Memory | None = None, tells: bool = True, **settings: Any
 ) -> Search:
     """Runs a search to its end; `held` is what the allocator needs for what is given out."""
+    return go_on(Search(budget_mib=budget_mib, **settings), memory, budget_mib, held=held, tells=tells)
+
+
+def go_on(
+    search: Search, memory: Memory, budget_mib: float, *, held: Memory | None = None, tells: bool = True
+) -> Search:
     needs = held or memory
-    search = Search(budget_mib=budget_mib, **settings)
     while (batch := search.next_batch()) is not None:
         assert batch not in [each.batch_size for each in search.trials], "no batch is tried twice"
         if needs(batch) > budget_mib:
@@ -171,3 +176,20 @@ def test_a_margin_is_of_all_memory_where_the_data_end_first() -> None:
 def test_a_granularity_beyond_the_limit_is_refused() -> None:
     with pytest.raises(ValueError, match="granularity"):
         Search(granularity=8, limit=7)
+
+
+@pytest.mark.parametrize(("slope", "most"), [(40.0, 2), (34.0, 5), (39.9, 4), (44.0, 7), (20.0, 6)])
+def test_a_search_that_begins_at_anothers_answer_needs_few_trials_where_the_memory_is_alike(
+    slope: float, most: int
+) -> None:
+    before = search_all(lambda batch: 450 + 40.0 * batch, 24_576)
+    found = go_on(before.begun_at_answer(), lambda batch: 450 + slope * batch, 24_576)
+    assert found.trials[0].batch_size == before.largest_batch == 603
+    assert found.largest_batch == math.floor((24_576 - 450) / slope) and found.is_proven
+    assert len(found.trials) <= most
+
+
+def test_a_search_that_begins_where_nothing_fitted_begins_with_the_least() -> None:
+    nothing = search_all(lambda batch: 100.0 + batch, 50, granularity=8, limit=100)
+    found = go_on(nothing.begun_at_answer(), lambda batch: 10.0 + batch, 50)
+    assert found.trials[0].batch_size == 8 and found.largest_batch == 40 and found.limit == 96
