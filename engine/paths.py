@@ -36,6 +36,11 @@ def checkpoint_path(folder: Path, kind: Literal["best", "last"]) -> Path:
     return folder / f"{kind}.pt"
 
 
+def part_path(path: Path) -> Path:
+    """What a file is called while it is being written; a kill may leave it."""
+    return path.with_name(f".{path.name}.part")
+
+
 def datasets_folder() -> Path:
     """The folder of downloaded datasets: AMMETER_DATA, or beside the platform's user data."""
     return _from_environment("AMMETER_DATA") or _platform_data() / "datasets"

@@ -181,10 +181,12 @@ def _built_in() -> Iterator[Preset]:
 
 def _own() -> Iterator[Preset | Problem]:
     folder = own_presets_folder()
-    if not folder.is_dir():
-        return
     taken = set(BUILT_IN)
-    for path in sorted(folder.glob("*.toml")):
+    try:
+        paths = sorted(folder.glob("*.toml"))
+    except OSError:  # such as for a path that is too long
+        return
+    for path in paths:
         try:
             if path.stem in taken:
                 raise _taken(path.stem, f"Rename {path}.")

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
+import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import psutil
@@ -23,6 +26,49 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("AMMETER_HOME", str(folder))
     monkeypatch.setenv("AMMETER_DATA", str(tmp_path / "data"))
     return folder
+
+
+@pytest.fixture
+def read_only() -> Callable[[Path], AbstractContextManager[None]]:
+    """Keeps a folder and the files in it from being written while the context is open, by root too."""
+    if os.name != "posix" or (os.geteuid() == 0 and sys.platform != "linux"):
+        pytest.skip("needs permissions that hold for whoever runs the tests")
+
+    @contextmanager
+    def make(folder: Path) -> Iterator[None]:
+        paths = (folder, *folder.iterdir())
+        before = [path.stat().st_mode for path in paths]
+        for path in paths:
+            path.chmod(0o555 if path.is_dir() else 0o444)
+        try:
+            with _bound_by_permissions():
+                yield
+        finally:
+            for path, mode in zip(paths, before, strict=True):
+                if path.exists():
+                    path.chmod(mode)
+
+    return make
+
+
+@contextmanager
+def _bound_by_permissions() -> Iterator[None]:
+    """Takes from root, in this thread, what lets it write where nobody may (CAP_DAC_OVERRIDE, which is 1)."""
+    if os.geteuid() != 0:
+        yield
+        return
+    libc = ctypes.CDLL(None, use_errno=True)
+    header = (ctypes.c_uint32 * 2)(0x20080522, 0)
+    sets = (ctypes.c_uint32 * 6)()
+    assert libc.capget(header, sets) == 0
+    effective = sets[0]
+    try:
+        sets[0] = effective & ~(1 << 1)
+        assert libc.capset(header, sets) == 0
+        yield
+    finally:
+        sets[0] = effective
+        libc.capset(header, sets)
 
 
 @pytest.fixture(autouse=True)

@@ -19,7 +19,7 @@ ArchivePath = Annotated[
 
 def import_(file: ArchivePath, as_json: AsJson = False) -> int:
     """Add the runs of an archive to the saved ones: all of them, or none if anything is wrong with it."""
-    with saved_runs() as store:
+    with saved_runs(writes=True) as store:
         imported = import_archive(store, file)
     if as_json:
         output.json_object(

@@ -77,6 +77,8 @@ def doctor(as_json: AsJson = False, target: TargetOption = Target.PROCESS) -> in
 @contextmanager
 def _runner(target: Target) -> Iterator[Runner]:
     with Store() as store, Launcher(target) as launcher:
+        if store.unwritable is not None:
+            output.warning(store.unwritable.message)
         yield Runner(store, launcher)
 
 

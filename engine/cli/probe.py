@@ -62,6 +62,7 @@ def probe(
     asked = options.asked(ctx.params)
     _sides(asked, precision, on_gpu=True)
     with Store() as store, Launcher() as launcher:
+        store.check_writable()
         runner = Runner(store, launcher)
         with Interrupt(runner.stop) as interrupt:
             catalog = _catalog(runner, interrupt)

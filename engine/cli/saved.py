@@ -65,7 +65,7 @@ def show(
 
 def delete(runs: RunIds, as_json: AsJson = False) -> int:
     """Delete saved runs with their samples."""
-    with saved_runs() as store:
+    with saved_runs(writes=True) as store:
         found = dict(map(store.name, runs))
         store.remove(found)
     if as_json:
@@ -77,12 +77,19 @@ def delete(runs: RunIds, as_json: AsJson = False) -> int:
 
 
 @contextmanager
-def saved_runs() -> Iterator[Store]:
-    """The store, in which runs whose process is gone count as interrupted."""
+def saved_runs(*, writes: bool = False) -> Iterator[Store]:
+    """The store, in which runs whose process is gone count as interrupted.
+
+    Raises ProblemError where nothing can be saved, for a verb that `writes`; another is told.
+    """
     with Store() as store:
         store.recover()
         for note in store.notes:
             output.aside(note)
+        if writes:
+            store.check_writable()
+        elif store.unwritable is not None:
+            output.warning(store.unwritable.message)
         yield store
 
 

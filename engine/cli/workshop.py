@@ -46,6 +46,8 @@ def workshop(target: Target) -> Iterator[Workshop]:
     """Opens the store and readies a runner; both are closed afterwards, and the job that runs is ended."""
     with Store() as store, Launcher(target) as launcher:
         store.recover()
+        # what is trained and cannot be saved is lost
+        store.check_writable()
         for note in store.notes:
             output.aside(note)
         # it imports torch while another worker reads the catalog

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from engine.paths import checkpoint_path, checkpoints_folder
+from engine.paths import checkpoint_path, checkpoints_folder, part_path
 
 _MARK = ".deleted"
 
@@ -41,3 +41,11 @@ def marked(store: Path) -> Iterator[Path]:
     """The folders of runs whose deletion was begun."""
     for found in list(checkpoints_folder(store).glob(f"*/{_MARK}")):
         yield found.parent
+
+
+def remove_parts(store: Path, run_ids: Container[str]) -> None:
+    """Deletes what a kill in the midst of saving has left half-written of the checkpoints of these runs."""
+    for part in list(checkpoints_folder(store).glob(f"*/{part_path(Path('*')).name}")):
+        if part.parent.name in run_ids:
+            with suppress(OSError):
+                part.unlink()

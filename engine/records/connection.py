@@ -7,18 +7,20 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from engine.records.database import fail, open_database
+from engine.problem import ProblemError
+from engine.records.database import Opened, fail, open_copy, open_database, open_to_write
 
 
 class Connection:
     """For the thread that made it. `notes` says in sentences how the file had to be opened.
 
-    Every method raises ProblemError of kind STORE when the file cannot be read or written.
+    Every method raises ProblemError of kind STORE when the file cannot be read or written. Where nothing can
+    be saved, what is there is read from a copy in memory.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._sqlite, self.notes = open_database(path)
+        self._sqlite, self.notes, self.unwritable = open_database(path)
 
     def close(self) -> None:
         self._sqlite.close()
@@ -39,6 +41,13 @@ class Connection:
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
         """One transaction; the lock is taken at once, so that what was read in it still holds."""
+        self.check_writable()
+        with self.changing() as connection:
+            yield connection
+
+    @contextmanager
+    def changing(self) -> Iterator[sqlite3.Connection]:
+        """The same for what may be done to a copy in memory too."""
         with self.reading() as connection:
             connection.execute("BEGIN IMMEDIATE")
             try:
@@ -49,3 +58,24 @@ class Connection:
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
                 raise
+
+    def check_writable(self) -> None:
+        """Raises ProblemError where nothing can be saved, unless what was in the way is gone by now."""
+        if self.unwritable is None:
+            return
+        try:
+            opened = open_to_write(self.path)
+        except (OSError, sqlite3.Error):
+            raise ProblemError(self.unwritable) from None
+        self._take(opened)
+
+    def only_read(self, error: ProblemError) -> None:
+        """Goes on with a copy in memory if `error` says that nothing can be written; else raises it."""
+        cause = error.__cause__
+        if self.unwritable is not None or not isinstance(cause, OSError | sqlite3.Error):
+            raise error
+        self._take(open_copy(self.path, cause))
+
+    def _take(self, opened: Opened) -> None:
+        self._sqlite.close()
+        self._sqlite, self.notes, self.unwritable = opened

@@ -12,6 +12,7 @@ from typing import Self
 from engine.events import Event
 from engine.experiment import Experiment
 from engine.paths import store_path
+from engine.problem import Problem, ProblemError
 from engine.records import checkpoint_files, deletion, marks, recording, turns
 from engine.records.connection import Connection
 from engine.records.owner import this_process
@@ -35,10 +36,22 @@ class Store(Readings):
         self.path = path or store_path()
         connection = Connection(self.path)
         super().__init__(connection)
-        self.notes = connection.notes
         self.probes = Probes(connection)
         self.whole_runs = WholeRuns(connection)
         self.pictures = SavedPictures(connection)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return self._connection.notes
+
+    @property
+    def unwritable(self) -> Problem | None:
+        """Why nothing can be saved; None where it can. What is there can be read all the same."""
+        return self._connection.unwritable
+
+    def check_writable(self) -> None:
+        """Raises ProblemError where nothing can be saved, unless what was in the way is gone by now."""
+        self._connection.check_writable()
 
     def close(self) -> None:
         self._connection.close()
@@ -190,19 +203,37 @@ class Store(Readings):
     def recover(self) -> tuple[str, ...]:
         """Marks runs whose process is gone as interrupted, with all their samples; their ids.
 
-        What was deleted more than a day ago is purged, and what an earlier deletion left of checkpoints.
+        What was deleted more than a day ago is purged, and what an earlier deletion or a kill left of
+        checkpoints. Where nothing can be saved, this changes the copy in memory alone.
         """
-        with self._connection.writing() as connection:
+        try:
+            gone = self._close_deserted()
+        except ProblemError as error:
+            # a full disk shows when something is written
+            self._connection.only_read(error)
+            gone = self._close_deserted()
+        if self.unwritable is None:
+            self._sweep()
+        return gone
+
+    def _close_deserted(self) -> tuple[str, ...]:
+        with self._connection.changing() as connection:
             forgotten = deletion.deleted_before(connection, time.time() - deletion.KEPT_SECONDS)
             deletion.remove(connection, forgotten, self.path)
             gone = turns.deserted(connection)
             for run_id in gone:
                 recording.close_lost(connection, run_id)
+        return gone
+
+    def _sweep(self) -> None:
+        """Deletes files that a deletion, or a kill in the midst of saving, has left."""
+        with self._connection.reading() as connection:
             there = {row["id"] for row in connection.execute("SELECT id FROM runs")}
+            at_work = turns.at_work(connection)
         for folder in checkpoint_files.marked(self.path):
             if folder.name not in there:
                 checkpoint_files.remove(folder)
-        return gone
+        checkpoint_files.remove_parts(self.path, there - at_work)
 
     def add_comparison(self, title: str) -> str:
         """A new comparison for runs to belong to; its id."""

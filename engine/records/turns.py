@@ -33,9 +33,18 @@ def may_take(row: sqlite3.Row) -> bool:
 def deserted(connection: sqlite3.Connection) -> tuple[str, ...]:
     """The ids of running runs whose process is gone."""
     statement = "SELECT id, owner FROM runs WHERE status = 'running' AND deleted IS NULL"
-    rows = connection.execute(statement).fetchall()
-    owners = ((row["id"], owner_from(row["owner"])) for row in rows)
-    return tuple(run_id for run_id, owner in owners if owner is not None and owner.is_gone)
+    return tuple(row["id"] for row in connection.execute(statement) if _is_deserted(row))
+
+
+def at_work(connection: sqlite3.Connection) -> frozenset[str]:
+    """The ids of runs that a process trains or is to train; one of another host counts as there."""
+    statement = "SELECT id, owner FROM runs WHERE status IN ('queued', 'running')"
+    return frozenset(row["id"] for row in connection.execute(statement) if not _is_deserted(row))
+
+
+def _is_deserted(row: sqlite3.Row) -> bool:
+    owner = owner_from(row["owner"])
+    return owner is not None and owner.is_gone
 
 
 def begin(connection: sqlite3.Connection, run_id: str) -> None:

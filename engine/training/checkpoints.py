@@ -15,7 +15,7 @@ from typing import IO, Any, Literal, cast
 import torch
 from torch import nn
 
-from engine.paths import checkpoint_path
+from engine.paths import checkpoint_path, part_path
 from engine.problem import Kind, Problem, ProblemError
 
 CheckpointKind = Literal["best", "last"]
@@ -50,8 +50,8 @@ class Checkpoints:
         Raises ProblemError of kind DISK_FULL or STORE; nothing half-written is left behind.
         """
         path = checkpoint_path(self._folder, kind)
-        # what a killed process leaves of it is overwritten by the next save
-        part = path.with_name(f".{path.name}.part")
+        # what a killed process leaves of it is overwritten by the next save, or swept when it is gone
+        part = part_path(path)
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
             with part.open("wb") as file, _told_by(file) as writer:

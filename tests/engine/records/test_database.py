@@ -92,7 +92,7 @@ def test_the_journal_is_written_ahead_where_the_file_system_can(path: Path) -> N
 @pytest.mark.skipif(sys.platform == "win32", reason="dot-file locks are a Unix way of SQLite's")
 def test_where_wal_is_refused_a_rollback_journal_is_used_and_said(path: Path) -> None:
     # this way of SQLite's to reach files has no shared memory, as network file systems have none
-    connection, notes = open_database(path, vfs="unix-dotfile")
+    connection, notes, _ = open_database(path, vfs="unix-dotfile")
     try:
         assert connection.execute("PRAGMA journal_mode").fetchone()[0] == "delete"
         assert len(notes) == 1 and "rollback journal" in notes[0]

@@ -15,7 +15,9 @@ import pytest
 
 from engine.events import Epoch, Samples, Skipped, Started
 from engine.experiment import Experiment, Precision
+from engine.paths import checkpoint_path, part_path
 from engine.problem import ProblemError
+from engine.records import checkpoint_files
 from engine.records.owner import this_process
 from engine.records.record import Status
 from engine.records.store import Store
@@ -93,6 +95,30 @@ def test_a_killed_process_loses_nothing_that_it_committed(path: Path) -> None:
         assert [one.id for one in store.claimable()] == [waiting_id]
         store.begin(waiting_id)
         assert store.claimable() == ()
+
+
+def test_what_a_kill_left_half_written_is_swept_once_its_process_is_gone(path: Path) -> None:
+    def part(run_id: str) -> Path:
+        folder = checkpoint_files.folder_of(path, run_id)
+        folder.mkdir(parents=True, exist_ok=True)
+        left = part_path(checkpoint_path(folder, "last"))
+        left.write_bytes(b"half a checkpoint")
+        return left
+
+    with start(RECORDER, path) as process:
+        assert process.stdout is not None
+        run_id = process.stdout.readline().split()[0]
+        left, of_another_store = part(run_id), part("0123456789ab")
+        whole = left.with_name("last.pt")
+        whole.write_bytes(b"a checkpoint")
+        with Store(path) as store:
+            store.recover()
+        assert left.exists(), "its process lives, and may be writing it"
+        process.kill()
+    with Store(path) as store:
+        store.recover()
+    assert not left.exists()
+    assert whole.exists() and of_another_store.exists()
 
 
 def test_several_processes_open_a_new_store_and_write_at_once(path: Path) -> None:

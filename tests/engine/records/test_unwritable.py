@@ -1,0 +1,240 @@
+"""Where nothing can be written, what is there is read all the same, and it is said that nothing is saved."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, closing, contextmanager
+from pathlib import Path
+
+import pytest
+
+from engine.cli import main
+from engine.events import Finished, Samples, Started, Summary
+from engine.experiment import Experiment
+from engine.paths import store_path
+from engine.problem import Kind, ProblemError
+from engine.records.record import Status
+from engine.records.schema import VERSION
+from engine.records.store import Store
+
+ReadOnly = Callable[[Path], AbstractContextManager[None]]
+Capture = pytest.CaptureFixture[str]
+
+INDEX_BYTES = 32_768
+"""What SQLite needs beside the log to open it."""
+
+KILLED = """
+import os, sys
+from pathlib import Path
+from engine.experiment import Experiment
+from engine.records.store import Store
+
+store = Store(Path(sys.argv[1]))
+run = store.add(Experiment(), name="killed")
+store.begin(run.id)
+for _ in range(10):
+    store.set_note(run.id, "a note")
+os._exit(0)
+"""
+
+
+@contextmanager
+def no_room(most_bytes: int = 0) -> Iterator[None]:
+    """No file of this process grows beyond so much, as on a full disk."""
+    resource = pytest.importorskip("resource")
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+@pytest.fixture
+def finished(path: Path, started: Callable[..., Started], batch: Callable[..., Samples]) -> str:
+    """The id of a finished run in the store at `path`, which is closed."""
+    with Store(path) as store:
+        run = store.add(Experiment(), name="whole")
+        store.begin(run.id)
+        store.record(run.id, [started(), batch(1, 4), Finished(summary=Summary(steps=4))])
+    return run.id
+
+
+def killed(path: Path) -> None:
+    """Leaves a running run in the store, whose process ends without closing anything."""
+    subprocess.run([sys.executable, "-c", KILLED, str(path)], check=True, cwd=Path(__file__).parents[3])
+    assert _log(path).stat().st_size > INDEX_BYTES
+
+
+def _log(path: Path) -> Path:
+    return path.with_name(path.name + "-wal")
+
+
+def test_what_is_there_is_read_and_nothing_is_written(path: Path, finished: str, read_only: ReadOnly) -> None:
+    before = path.read_bytes()
+    with read_only(path.parent), Store(path) as store:
+        assert store.unwritable is not None and "Nothing can be saved" in store.unwritable.message
+        store.recover()
+        assert [run.name for run in store.runs()] == ["whole"]
+        assert store.samples(finished)["step"].tolist() == [1, 2, 3, 4]
+        for write in (
+            lambda: store.rename(finished, "other"),
+            lambda: store.set_tags(finished, ["tag"]),
+            lambda: store.delete([finished]),
+            lambda: store.add(Experiment()),
+            store.check_writable,
+        ):
+            with pytest.raises(ProblemError, match="Nothing can be saved") as caught:
+                write()
+            assert caught.value.problem.kind is Kind.STORE
+        assert [run.name for run in store.runs()] == ["whole"]
+    assert path.read_bytes() == before
+    assert [entry.name for entry in path.parent.iterdir()] == [path.name]
+
+
+@pytest.mark.parametrize("has_index", [True, False])
+def test_what_a_kill_left_in_the_log_is_read_and_its_run_is_interrupted(
+    path: Path, finished: str, read_only: ReadOnly, has_index: bool
+) -> None:
+    killed(path)
+    if not has_index:
+        path.with_name(path.name + "-shm").unlink()
+    before = {entry.name: entry.read_bytes() for entry in path.parent.iterdir() if "-shm" not in entry.name}
+    with read_only(path.parent), Store(path) as store:
+        assert store.unwritable is not None
+        store.recover()
+        assert [(run.name, run.status) for run in store.runs()] == [
+            ("killed", Status.INTERRUPTED),
+            ("whole", Status.FINISHED),
+        ]
+    after = {entry.name: entry.read_bytes() for entry in path.parent.iterdir() if "-shm" not in entry.name}
+    assert after == before
+
+
+@pytest.mark.parametrize("version", range(1, VERSION))
+def test_an_older_store_is_brought_up_to_date_in_memory_alone(
+    path: Path, older: Callable[[int], None], read_only: ReadOnly, version: int
+) -> None:
+    older(version)
+    before = path.read_bytes()
+    with read_only(path.parent), Store(path) as store:
+        assert [run.name for run in store.runs()] == ["Old"]
+    assert path.read_bytes() == before
+
+
+def test_a_folder_without_runs_is_an_empty_store(path: Path, read_only: ReadOnly) -> None:
+    path.parent.mkdir()
+    with read_only(path.parent):
+        with Store(path) as store:
+            assert store.unwritable is not None and store.runs() == ()
+        with Store(path.parent / "deeper" / path.name) as store:
+            assert store.unwritable is not None and store.runs() == ()
+
+
+def test_a_full_disk_is_read_and_written_again_once_there_is_room(path: Path, finished: str) -> None:
+    with no_room():
+        store = Store(path)
+        assert store.unwritable is not None
+        assert [run.name for run in store.runs()] == ["whole"]
+        with pytest.raises(ProblemError, match="Nothing can be saved"):
+            store.rename(finished, "other")
+    with closing(store):
+        store.rename(finished, "other")
+        assert store.unwritable is None
+    with Store(path) as again:
+        assert again.run(finished).name == "other"
+
+
+def test_what_a_kill_left_is_read_on_a_full_disk(path: Path, finished: str) -> None:
+    killed(path)
+    with no_room(), Store(path) as store:
+        assert store.unwritable is not None
+        store.recover()
+        assert [run.status for run in store.runs()] == [Status.INTERRUPTED, Status.FINISHED]
+
+
+def test_a_disk_that_is_full_only_for_what_is_new_is_read_too(path: Path, finished: str) -> None:
+    killed(path)
+    with no_room(_log(path).stat().st_size), Store(path) as store:
+        assert store.unwritable is None
+        # to mark the run as interrupted takes more room
+        assert len(store.recover()) == 1
+        assert store.unwritable is not None
+        assert [run.status for run in store.runs()] == [Status.INTERRUPTED, Status.FINISHED]
+    with Store(path) as again:
+        assert again.run(again.runs()[0].id).status is Status.RUNNING
+
+
+def test_a_damaged_store_on_a_read_only_folder_is_answered_with_a_sentence(
+    path: Path, finished: str, read_only: ReadOnly
+) -> None:
+    content = path.read_bytes()
+    path.write_bytes(content[:4096] + b"\xff" * (len(content) - 4096))
+    with read_only(path.parent), pytest.raises(ProblemError, match="damaged"), Store(path) as store:
+        store.recover()
+
+
+def test_the_verbs_that_read_work_and_those_that_write_refuse(
+    path: Path, finished: str, read_only: ReadOnly, tmp_path: Path, capsys: Capture
+) -> None:
+    store_path().parent.mkdir(exist_ok=True)
+    shutil.copyfile(path, store_path())
+    with read_only(store_path().parent):
+        assert main(["runs", "--json"]) == 0
+        said = capsys.readouterr()
+        assert [run["name"] for run in json.loads(said.out)["runs"]] == ["whole"]
+        assert said.err.count("Nothing can be saved") == 1
+        assert main(["show", finished, "--samples", "--json"]) == 0
+        assert main(["export", finished, "--to", str(tmp_path / "whole.csv")]) == 0
+        assert (tmp_path / "whole.csv").stat().st_size
+        capsys.readouterr()
+        for verb in (["delete", finished], ["import", str(tmp_path / "some.zip")], ["run", "--steps", "1"]):
+            assert main([*verb, "--json"]) == 1
+            said = capsys.readouterr()
+            assert "Nothing can be saved" in json.loads(said.out)["error"]["message"]
+            assert not said.err
+
+
+def test_a_store_of_a_version_that_never_was_or_without_a_table_is_damaged(path: Path, finished: str) -> None:
+    for damage in ("PRAGMA user_version = -1", "DROP TABLE samples", f"PRAGMA user_version = {VERSION - 1}"):
+        spoiled = path.with_name("spoiled.sqlite")
+        shutil.copyfile(path, spoiled)
+        with closing(sqlite3.connect(spoiled)) as connection:
+            connection.execute(damage)
+        before = spoiled.read_bytes()
+        with pytest.raises(ProblemError, match="not a file of Ammeter's saved runs, or it is damaged"):
+            Store(spoiled)
+        assert spoiled.read_bytes() == before, damage
+
+
+@pytest.mark.skipif(os.name != "posix", reason="Windows has limits of its own")
+@pytest.mark.parametrize("length", [600, 5_000])
+def test_a_path_that_is_too_long_is_answered_in_one_short_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture, length: int
+) -> None:
+    home = str(tmp_path)
+    while len(home) < length:
+        home += "/" + "long" * 50
+    monkeypatch.setenv("AMMETER_HOME", home)
+    assert main(["runs", "--json"]) == 1
+    error = json.loads(capsys.readouterr().out)["error"]
+    assert "too long" in error["message"] and len(error["message"]) < 120
+    assert not list(tmp_path.iterdir())
+    assert main(["presets", "--json"]) == 0
+
+
+@pytest.mark.skipif(os.name != "posix", reason="Windows has no such names")
+def test_a_home_with_a_tab_is_one_like_any_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    monkeypatch.setenv("AMMETER_HOME", str(tmp_path / "a\tb"))
+    with Store() as store:
+        store.add(Experiment(), name="here")
+    assert main(["runs", "--json"]) == 0
+    assert "here" in capsys.readouterr().out
