@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -166,6 +167,39 @@ def save_own(
     return saved
 
 
+def rename_own(found: Preset, title: str) -> Preset:
+    """Gives a preset of the user's own another title, and the name that is made from it.
+
+    Raises ProblemError for a title that makes no name or that of another preset, and where the file cannot
+    be read or written.
+    """
+    path = found.origin.with_name(f"{_name_from(title)}.toml")
+    is_free = not path.exists() or path.samefile(found.origin)
+    if path.stem in BUILT_IN or not is_free:
+        raise _taken(title, "Choose another title.")
+    table = {**read_toml(found.origin), "title": title.strip()}
+    renamed = _preset_from(table, path, is_own=True)
+    _write(found.origin, tomli_w.dumps(table))
+    with _telling("renamed", found.origin):
+        found.origin.replace(path)
+    return renamed
+
+
+def delete_own(found: Preset) -> str:
+    """Deletes a preset of the user's own; its text is for `restore_own`. Raises ProblemError."""
+    with _telling("deleted", found.origin):
+        text = found.origin.read_text(encoding="utf-8")
+        found.origin.unlink()
+    return text
+
+
+def restore_own(found: Preset, text: str) -> None:
+    """Brings back what `delete_own` deleted. Raises ProblemError where another now has its name."""
+    if found.origin.exists():
+        raise _taken(found.name, "Rename that preset first.")
+    _write(found.origin, text)
+
+
 def own_presets_folder() -> Path:
     """Where the user's own presets lie."""
     return config_folder() / "presets"
@@ -264,10 +298,17 @@ def _taken(title: str, remedy: str) -> ProblemError:
 def _write(path: Path, text: str) -> None:
     """Whole or not at all: a window that reads the folder meanwhile never sees half a preset."""
     partial = path.with_suffix(".partial")
-    try:
+    with _telling("saved", path):
         path.parent.mkdir(parents=True, exist_ok=True)
         partial.write_text(text, encoding="utf-8")
         partial.replace(path)
+
+
+@contextmanager
+def _telling(what: str, path: Path) -> Iterator[None]:
+    try:
+        yield
     except OSError as error:
-        message = f"The preset could not be saved at {path}: {error.strerror}."
+        where = f"at {path}" if what == "saved" else f"({path})"
+        message = f"The preset could not be {what} {where}: {error.strerror}."
         raise ProblemError(request_problem(message, "Check that the folder can be written.")) from None

@@ -136,7 +136,10 @@ class MainWindow(QMainWindow):
         self.top_bar.help_requested.connect(lambda: show_help(self))
         self.setup.run_requested.connect(self._submit)
         self.setup.queue_requested.connect(self._submit)
-        self.setup.problem_raised.connect(self._tell)
+        self.setup.own_presets.problem_raised.connect(self._tell)
+        self.setup.own_presets.deleted.connect(
+            lambda text, undo: self.notice.tell(text, action="Undo", do=undo)
+        )
         self.live.stop_requested.connect(self.experiments.stop)
         self.live.pause_toggled.connect(self.experiments.toggle_pause)
         self.dock.opened.connect(lambda _is_open: self._middle.settle(self.height()))

@@ -144,6 +144,7 @@ QLineEdit:disabled, QComboBox:disabled, QAbstractSpinBox:disabled {
 }
 /* a list below the box, not a menu over it: the same for all, whether one can type in them or not */
 QComboBox { combobox-popup: 0; }
+QComboBox[caption="true"] { color: $text2; }
 QComboBox::drop-down { border: none; width: 30px; }
 QComboBox::down-arrow { image: url("ammeter:chevron-$name.svg"); width: 14px; height: 14px; }
 QComboBox QLineEdit { background: transparent; border: none; min-height: 0; padding: 0; }

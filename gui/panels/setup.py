@@ -7,11 +7,11 @@ from typing import Any
 
 from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QAction
-from PySide6.QtWidgets import QDialog, QFrame, QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
 
 from engine.catalog import Catalog
 from engine.experiment import Experiment, Precision
-from engine.presets import Preset, all_presets
+from engine.presets import Preset
 from gui.panels.setup_check import (
     Outcome,
     Request,
@@ -26,7 +26,7 @@ from gui.panels.setup_draft import Draft
 from gui.panels.setup_foot import SetupFoot
 from gui.panels.setup_form import SetupForm
 from gui.panels.setup_limit import limit_plan, limit_reason, limit_request, limit_words
-from gui.panels.setup_saving import SavePresetDialog
+from gui.panels.setup_saving import OwnPresets
 from gui.widgets import IconButton, label
 
 __all__ = ["Request", "SetupPanel"]
@@ -47,7 +47,6 @@ class SetupPanel(QFrame):
     queue_requested = Signal(object)  # Request
     limit_requested = Signal(object)  # Request
     limit_refused = Signal(str)
-    problem_raised = Signal(object)  # Problem
     draft_changed = Signal()
 
     def __init__(self, parent: QWidget | None = None) -> None:
@@ -62,9 +61,12 @@ class SetupPanel(QFrame):
         self._on_limits = False
         self._took_batch = False
         self._cpu_limit_gib: float | None = None
+        self.own_presets = OwnPresets(self)
         self.run_action = self._action("Train", self._run)
         self.queue_action = self._action("Add to queue", self._enqueue)
         self.save_action = self._action("Save as a preset…", self.save_preset)
+        self.rename_action = self._action("Rename the preset…", self._rename_preset)
+        self.delete_action = self._action("Delete the preset", self._delete_preset)
         self.reset_action = self._action("Reset the form", self.reset)
         self.form = SetupForm()
         self.foot = SetupFoot(self.run_action, self.queue_action)
@@ -182,16 +184,15 @@ class SetupPanel(QFrame):
 
     def save_preset(self) -> None:
         """Asks for a title and saves the form as a preset of the user's own."""
-        titles = [preset.title for preset in self._presets if preset.is_own]
-        dialog = SavePresetDialog(self._outcome.experiments, titles, self)
-        try:
-            if dialog.exec() == QDialog.DialogCode.Accepted and dialog.saved is not None:
-                self.set_presets(all_presets())
-                self.choose_preset(dialog.saved.name)
-            elif dialog.problem is not None:
-                self.problem_raised.emit(dialog.problem)
-        finally:
-            dialog.deleteLater()
+        self.own_presets.save(self._outcome.experiments, self._presets)
+
+    def _rename_preset(self) -> None:
+        if self._draft is not None:
+            self.own_presets.rename(self._draft)
+
+    def _delete_preset(self) -> None:
+        if self._draft is not None:
+            self.own_presets.delete(self._draft, self._presets[0])
 
     def sizeHint(self) -> QSize:
         return QSize(WIDTH, 848)
@@ -267,6 +268,8 @@ class SetupPanel(QFrame):
         self.foot.show_line(against or plan)
         unsound = self._outcome.reason if draft is not None else against
         self._enable(self.save_action, unsound, "Save these settings as a preset of your own")
+        for action in (self.rename_action, self.delete_action):
+            action.setVisible(draft is not None and draft.preset.is_own)
         self._enable(self.reset_action, None if draft else against, "Back to the preset as it is")
 
     def _reason(self) -> str | None:
@@ -285,6 +288,8 @@ class SetupPanel(QFrame):
         return action
 
     def _connect(self) -> None:
+        self.own_presets.listed.connect(self.set_presets)
+        self.own_presets.chosen.connect(lambda draft: self._put(draft.on_machine(self._has_gpu)))
         self.form.preset_chosen.connect(self.choose_preset)
         self.form.edited.connect(self._edit)
         self.form.length_edited.connect(self._edit_length)
@@ -301,6 +306,8 @@ class SetupPanel(QFrame):
         head.addWidget(label("Experiment", "title"))
         head.addStretch()
         for icon, name, action in (
+            ("pencil", "Rename the preset", self.rename_action),
+            ("trash", "Delete the preset", self.delete_action),
             ("save", "Save as a preset", self.save_action),
             ("reset", "Reset the form", self.reset_action),
         ):
@@ -331,6 +338,7 @@ def _button_for(action: QAction, icon: str, name: str) -> IconButton:
     def follow() -> None:
         button.setEnabled(action.isEnabled())
         button.setToolTip(action.toolTip())
+        button.setVisible(action.isVisible())
 
     button.clicked.connect(action.trigger)
     action.changed.connect(follow)

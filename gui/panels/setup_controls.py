@@ -18,7 +18,7 @@ from PySide6.QtWidgets import (
 )
 
 from gui.panels.setup_note import InnerNote
-from gui.widgets import ComboBox
+from gui.widgets import ComboBox, set_property
 
 _ARROW_WIDTH = 32
 GAP = 8
@@ -107,6 +107,7 @@ class ChoiceBox(ComboBox):
         self._info = InnerNote()
         self._wordings: tuple[str, ...] = ()
         self._words = ""
+        self._caption = ""
         _inner_row(self, right=_ARROW_WIDTH).addWidget(self._info)
         self.set_choices(choices)
         self.currentTextChanged.connect(self._fit_info)
@@ -137,6 +138,14 @@ class ChoiceBox(ComboBox):
             row = self.count() - 1
         self.setCurrentIndex(row)
 
+    def set_caption(self, words: str) -> None:
+        """Shows words in place of the choice's own, quietly; empty for its own."""
+        if words != self._caption:
+            self._caption = words
+            self.setAccessibleDescription(words)
+            set_property(self, "caption", "true" if words else "false")
+            self._fit_info()
+
     def set_info(self, *wordings: str) -> None:
         """A fact about the choice, at the right: the first of its wordings that there is room for."""
         self._wordings = wordings
@@ -160,9 +169,9 @@ class ChoiceBox(ComboBox):
     def _fit_info(self) -> None:
         """The whole words if they fit beside the fact, else the part before their first comma."""
         metrics, room = QFontMetrics(self.font()), self.width() - 11 - GAP - _ARROW_WIDTH
-        whole = self.currentText()
-        short = whole.partition(",")[0] if self._wordings else whole
-        for words, fact in [(whole, fact) for fact in self._wordings[:1]] + [
+        whole = self._caption or self.currentText()
+        short = whole.partition(",")[0] if self._wordings or self._caption else whole
+        for words, fact in [(whole, fact) for fact in self._wordings[:1] or ("",)] + [
             (short, fact) for fact in (*self._wordings, "")
         ]:
             self._info.set_text(fact)

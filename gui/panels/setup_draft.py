@@ -64,6 +64,10 @@ class Draft:
             chosen = tuple(experiment.precision for _, experiment in self.preset.experiments(self.has_gpu))
         return tuple(precision for precision in Precision if precision in chosen)
 
+    def is_changed(self, catalog: Catalog | None) -> bool:
+        """Whether it no longer says what its preset says; what is hidden is left out and changes nothing."""
+        return self.precisions is not None or any(self.applies(key, catalog) for key in self.changes)
+
     @property
     def changed_options(self) -> int:
         """How many of the settings under "More options" differ from the preset."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from engine.catalog import DatasetEntry, ModelEntry
+from engine.catalog import Catalog, DatasetEntry, ModelEntry
 from gui.panels.setup_draft import Draft, plain
 
 _SCALES = ((1_000_000_000, "B", ".1f"), (1_000_000, "M", ".1f"), (10_000, "k", ".0f"))
@@ -32,6 +32,11 @@ def _size(model: ModelEntry) -> str:
             divisor = 1_000 if letter == "k" else scale
             return f"{model.parameters / divisor:{form}} {letter}"
     return f"{model.parameters:,}"
+
+
+def preset_caption(draft: Draft, catalog: Catalog | None) -> str:
+    """What stands for the preset's title where its settings no longer hold; empty where they do."""
+    return f"Changed from {draft.preset.title}" if draft.is_changed(catalog) else ""
 
 
 def dataset_words(dataset: DatasetEntry | None, draft: Draft) -> tuple[str, ...]:

@@ -15,8 +15,11 @@ from engine.presets import (
     Variant,
     all_presets,
     broken_presets,
+    delete_own,
     own_presets_folder,
     preset,
+    rename_own,
+    restore_own,
     save_own,
 )
 from engine.problem import ProblemError
@@ -211,3 +214,39 @@ def test_the_overrides_without_a_gpu_do_not_reach_one_that_has() -> None:
     }
     assert found.about_for(has_gpu=True) == ""
     assert found.about_for(has_gpu=False) == "Without a GPU it has other settings."
+
+
+def test_an_own_preset_is_renamed_with_all_that_is_in_it() -> None:
+    first = save_own("Mine", Experiment(batch_size=8), about="For the old card.")
+    second = rename_own(first, "Yours")
+    assert (second.name, second.title, second.about) == ("yours", "Yours", "For the old card.")
+    assert preset("yours").experiments(False)[0][1].batch_size == 8
+    assert [found.name for found in all_presets() if found.is_own] == ["yours"]
+    assert rename_own(second, "YOURS").title == "YOURS"
+
+
+@pytest.mark.parametrize("title", ["Fashion", "Taken", "???"])
+def test_an_own_preset_takes_no_title_that_is_taken_or_makes_no_name(title: str) -> None:
+    save_own("Taken", Experiment(batch_size=16))
+    mine = save_own("Mine", Experiment(batch_size=8))
+    with pytest.raises(ProblemError) as refused:
+        rename_own(mine, title)
+    assert refused.value.problem.key == "title"
+    assert preset("mine") == mine and preset("taken").base(False)["batch_size"] == 16
+
+
+def test_a_deleted_preset_comes_back_as_it_was_unless_its_name_is_taken() -> None:
+    mine = save_own("Mine", Experiment(batch_size=8))
+    text = delete_own(mine)
+    assert not [found for found in all_presets() if found.is_own]
+    restore_own(mine, text)
+    assert preset("mine") == mine
+    with pytest.raises(ProblemError, match="already a preset named 'mine'"):
+        restore_own(mine, text)
+
+
+def test_a_preset_that_is_gone_cannot_be_deleted() -> None:
+    mine = save_own("Mine", Experiment())
+    mine.origin.unlink()
+    with pytest.raises(ProblemError, match="could not be deleted"):
+        delete_own(mine)

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import QPoint, QPointF, Qt, QTimer
+from PySide6.QtCore import QPoint, QPointF, Qt
 from PySide6.QtGui import QWheelEvent
 from PySide6.QtWidgets import (
     QAbstractButton,
@@ -20,11 +20,10 @@ from pytestqt.qtbot import QtBot
 
 from engine.catalog import Catalog, DatasetEntry, DeviceEntry, ModelEntry, PrecisionEntry
 from engine.experiment import Experiment, Precision
-from engine.presets import all_presets, own_presets_folder, preset
+from engine.presets import all_presets, preset
 from gui.panels.setup import Request, SetupPanel
 from gui.panels.setup_controls import NumberEdit
 from gui.panels.setup_draft import Draft, plain
-from gui.panels.setup_saving import SavePresetDialog, save_preset
 from gui.theme import theme
 
 # the offscreen platform says so whenever a window or a popup is shown
@@ -582,66 +581,6 @@ def test_a_low_window_scrolls_and_keeps_the_buttons(panel: SetupPanel) -> None:
     assert panel.foot.geometry().bottom() == panel.height() - 1
     assert panel.foot.run_button.isVisible()
     assert panel.form.batch_size.width() > 120
-
-
-def test_the_form_is_saved_as_a_preset(panel: SetupPanel, qtbot: QtBot) -> None:
-    type_into(qtbot, panel.form.batch_size, "32")
-    wanted = panel.outcome().experiments
-
-    def answer() -> None:
-        dialog = QApplication.activeModalWidget()
-        assert isinstance(dialog, SavePresetDialog)
-        dialog.title.setText("My own")
-        dialog.title.textEdited.emit("My own")
-        dialog.save_button.click()
-
-    QTimer.singleShot(0, answer)
-    panel.save_action.trigger()
-    assert preset("my-own").kind == "compare"
-    assert panel.state()["preset"] == "my-own"
-    assert panel.outcome().experiments == wanted
-
-
-def test_a_taken_title_is_told_under_the_field(qtbot: QtBot) -> None:
-    dialog = SavePresetDialog([("FP32", Experiment())], [])
-    qtbot.addWidget(dialog)
-    assert not dialog.save_button.isEnabled()
-    qtbot.keyClicks(dialog.title, "Fashion")
-    dialog.save_button.click()
-    assert "already a preset named 'fashion'" in (dialog.field.problem() or "")
-    assert dialog.saved is None
-
-
-def test_an_own_title_is_replaced_knowingly(qtbot: QtBot) -> None:
-    save_preset("Mine", [("FP32", Experiment())])
-    dialog = SavePresetDialog([("FP32", Experiment(batch_size=8))], ["Mine"])
-    qtbot.addWidget(dialog)
-    qtbot.keyClicks(dialog.title, "Mine")
-    assert dialog.save_button.text() == "Replace"
-    dialog.save_button.click()
-    assert preset("mine").experiments(False)[0][1].batch_size == 8
-
-
-def test_a_preset_that_cannot_be_written_is_a_problem(qtbot: QtBot, home: Path) -> None:
-    home.mkdir()
-    own_presets_folder().write_text("in the way")
-    dialog = SavePresetDialog([("FP32", Experiment())], [])
-    qtbot.addWidget(dialog)
-    qtbot.keyClicks(dialog.title, "Mine")
-    dialog.save_button.click()
-    assert dialog.problem is not None
-    assert "could not be saved" in dialog.problem.message
-
-
-def test_saved_variants_read_back_the_same() -> None:
-    base = Experiment(batch_size=8)
-    other = Experiment(
-        batch_size=16, precision=BF16, step={"clip_norm": 1.0}, steps=20, optimizer={"name": "sgd"}
-    )
-    for pair in ((("A", base), ("B", other)), (("B", other), ("A", base))):
-        saved = save_preset("Pair", pair, replace=True)
-        assert saved.experiments(False) == pair
-        assert preset("pair").experiments(False) == pair
 
 
 def test_a_draft_over_a_preset_is_that_preset() -> None:

@@ -1,0 +1,166 @@
+"""The preset's name stands while its settings hold; one's own are saved, renamed and deleted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import QTimer
+from PySide6.QtGui import QAction
+from PySide6.QtWidgets import QApplication
+from pytestqt.qtbot import QtBot
+
+from engine.experiment import Experiment, Precision
+from engine.presets import all_presets, own_presets_folder, preset
+from gui.panels.setup import SetupPanel
+from gui.panels.setup_draft import Draft
+from gui.panels.setup_saving import TitleDialog, save_dialog, save_preset
+from gui.panels.setup_words import preset_caption
+
+# the offscreen platform says so whenever a window or a popup is shown
+pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")
+
+BF16 = Precision.BF16
+
+
+@pytest.fixture
+def panel(qtbot: QtBot, home: Path) -> SetupPanel:
+    panel = SetupPanel()
+    qtbot.addWidget(panel)
+    panel.set_presets(all_presets())
+    panel.choose_preset("fashion")
+    return panel
+
+
+def offered(panel: SetupPanel) -> list[str]:
+    box = panel.form.preset
+    return [box.itemText(row) for row in range(box.count())]
+
+
+def answer(action: QAction, title: str) -> None:
+    """Triggers what asks for a title, and answers."""
+
+    def type_it() -> None:
+        dialog = QApplication.activeModalWidget()
+        assert isinstance(dialog, TitleDialog)
+        dialog.title.setText(title)
+        dialog.save_button.click()
+
+    QTimer.singleShot(0, type_it)
+    action.trigger()
+
+
+def change(panel: SetupPanel, text: str) -> None:
+    panel.form.batch_size.setText(text)
+    panel.form.batch_size.edited.emit(text)
+
+
+def test_the_name_goes_when_a_setting_changes_and_comes_back_with_it(panel: SetupPanel) -> None:
+    box = panel.form.preset
+    whole = box.grab().toImage()
+    change(panel, "32")
+    assert box.accessibleDescription() == "Changed from Fashion-MNIST, FP32 against AMP"
+    assert box.grab().toImage() != whole
+    change(panel, "64")
+    assert box.accessibleDescription() == "" and box.grab().toImage() == whole
+
+
+def test_what_has_no_effect_is_no_change() -> None:
+    draft = Draft(preset("fashion"))
+    assert preset_caption(draft.with_name("mine").with_repeats("3"), None) == ""
+    unused = draft.with_change("optimizer.momentum", "0.5")
+    assert draft.text("optimizer.name") == "adamw" and preset_caption(unused, None) == ""
+    assert preset_caption(unused.with_change("optimizer.name", "sgd"), None)
+    assert preset_caption(draft.with_precisions([BF16]), None)
+
+
+def test_the_chosen_preset_chosen_again_takes_the_changes_back(panel: SetupPanel) -> None:
+    change(panel, "32")
+    panel.form.preset.activated.emit(panel.form.preset.currentIndex())
+    assert panel.text("batch_size") == "64"
+
+
+def test_the_form_is_saved_as_a_preset(panel: SetupPanel) -> None:
+    change(panel, "32")
+    wanted = panel.outcome().experiments
+    answer(panel.save_action, "My own")
+    assert preset("my-own").kind == "compare"
+    assert panel.state()["preset"] == "my-own"
+    assert panel.outcome().experiments == wanted
+    assert panel.form.preset.accessibleDescription() == ""
+
+
+def test_only_ones_own_presets_can_be_renamed_and_deleted(panel: SetupPanel) -> None:
+    actions = (panel.rename_action, panel.delete_action)
+    assert not any(action.isVisible() for action in actions)
+    answer(panel.save_action, "Mine")
+    assert all(action.isVisible() for action in actions)
+    panel.choose_preset("fashion")
+    assert not any(action.isVisible() for action in actions)
+
+
+def test_a_renamed_preset_keeps_what_the_form_says(panel: SetupPanel) -> None:
+    answer(panel.save_action, "Mine")
+    change(panel, "128")
+    answer(panel.rename_action, "Mine, larger")
+    assert "Mine, larger" in offered(panel) and "Mine" not in offered(panel)
+    assert panel.state()["preset"] == "mine-larger" and panel.text("batch_size") == "128"
+    assert [path.name for path in own_presets_folder().iterdir()] == ["mine-larger.toml"]
+
+
+def test_a_deleted_preset_leaves_its_settings_and_can_be_brought_back(
+    panel: SetupPanel, qtbot: QtBot
+) -> None:
+    change(panel, "32")
+    answer(panel.save_action, "Mine")
+    with qtbot.waitSignal(panel.own_presets.deleted) as deleted:
+        panel.delete_action.trigger()
+    text, undo = deleted.args or ("", print)
+    assert text == "Deleted the preset “Mine”."
+    assert "Mine" not in offered(panel) and not list(own_presets_folder().iterdir())
+    assert panel.state()["preset"] == "fashion" and panel.text("batch_size") == "32"
+    undo()
+    assert panel.state()["preset"] == "mine" and preset("mine").title == "Mine"
+    assert offered(panel).count("Mine") == 1
+
+
+def test_a_taken_title_is_told_under_the_field(qtbot: QtBot) -> None:
+    dialog = save_dialog([("FP32", Experiment())], [])
+    qtbot.addWidget(dialog)
+    assert not dialog.save_button.isEnabled()
+    qtbot.keyClicks(dialog.title, "Fashion")
+    dialog.save_button.click()
+    assert "already a preset named 'fashion'" in (dialog.field.problem() or "")
+    assert dialog.saved is None
+
+
+def test_an_own_title_is_replaced_knowingly(qtbot: QtBot) -> None:
+    save_preset("Mine", [("FP32", Experiment())])
+    dialog = save_dialog([("FP32", Experiment(batch_size=8))], ["Mine"])
+    qtbot.addWidget(dialog)
+    qtbot.keyClicks(dialog.title, "Mine")
+    assert dialog.save_button.text() == "Replace"
+    dialog.save_button.click()
+    assert preset("mine").experiments(False)[0][1].batch_size == 8
+
+
+def test_a_preset_that_cannot_be_written_is_a_problem(qtbot: QtBot, home: Path) -> None:
+    home.mkdir()
+    own_presets_folder().write_text("in the way")
+    dialog = save_dialog([("FP32", Experiment())], [])
+    qtbot.addWidget(dialog)
+    qtbot.keyClicks(dialog.title, "Mine")
+    dialog.save_button.click()
+    assert dialog.problem is not None
+    assert "could not be saved" in dialog.problem.message
+
+
+def test_saved_variants_read_back_the_same() -> None:
+    base = Experiment(batch_size=8)
+    other = Experiment(
+        batch_size=16, precision=BF16, step={"clip_norm": 1.0}, steps=20, optimizer={"name": "sgd"}
+    )
+    for pair in ((("A", base), ("B", other)), (("B", other), ("A", base))):
+        saved = save_preset("Pair", pair, replace=True)
+        assert saved.experiments(False) == pair
+        assert preset("pair").experiments(False) == pair
