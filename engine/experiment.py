@@ -57,7 +57,8 @@ class Experiment(Part):
     the dataset's own (for text the number of classes is the vocabulary); `samples` is the length of a
     synthetic epoch, `sequence_length` that of one sample of text, in tokens. `batch_size` is that of one
     forward pass; an optimizer step takes `step.gradient_accumulation` of them. `memory_cap_gib` limits the
-    worker as a smaller card would. Of `epochs` and `steps` exactly one holds; with neither given it is one
+    worker as a smaller card would; on a GPU it counts what tensors take, not the context and the libraries
+    that a real card also has to hold. Of `epochs` and `steps` exactly one holds; with neither given it is one
     epoch.
     """
 

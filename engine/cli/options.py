@@ -46,7 +46,7 @@ Recipe = Annotated[
     str | None, flag("--recipe", "plain, fast, or parts of it: channels_last+fused+compile+capture.", "NAME")
 ]
 MemoryGib = Annotated[
-    str | None, flag("--memory-gib", "Limits memory as a smaller card would, in GiB.", "GIB")
+    str | None, flag("--memory-gib", "Limits the memory of tensors as a smaller card would, in GiB.", "GIB")
 ]
 Name = Annotated[str | None, flag("--name", "What the run is called.", "TEXT")]
 AsJson = Annotated[

@@ -12,7 +12,10 @@ from gui.widgets import Segmented, label, set_text
 
 WHOLE = ""
 OTHER = "other"
-_GPU_TIP = "Search as a card of this size would; the rest of this one is left alone"
+_GPU_TIP = (
+    "Search with as much memory for tensors as a card of this size has in all. CUDA itself takes some "
+    "hundred MiB of a real one, so leave a margin. The rest of this card is left alone."
+)
 _CPU_TIP = "How much memory the batch may take: a CPU has no card whose memory could be the limit"
 
 

@@ -114,7 +114,8 @@ MACHINE = Group(
         Option(
             "memory_cap_gib",
             "Memory cap",
-            "Trains as if the card had only this much memory. Empty: all of it.",
+            "Trains as if the card had only this much memory for tensors: CUDA itself takes some hundred MiB "
+            "more of a real one. Empty: all of it.",
             unit="GiB",
             hint="none",
         ),

@@ -80,14 +80,14 @@ class NvmlReader:
         ]
         reserved = torch.cuda.memory_reserved(self._device)
         others = others_bytes({each.pid: each.usedGpuMemory for each in processes}, os.getpid(), reserved)
-        if others is None:
-            others = max(0, pynvml.nvmlDeviceGetMemoryInfo(self._handle).used - reserved)
-        return others / _MIB
+        return None if others is None else others / _MIB
 
 
 def others_bytes(used: Mapping[int, int | None], own_pid: int, own_reserved: int) -> int | None:
     """What processes other than this one hold, of the bytes that each pid uses; None where that is unknown.
 
+    A driver that lists no process, or not what each uses, says nothing of others: this one is there, and what
+    the card has in use beside its reserved memory is its own context too.
     In a container the driver knows this process by another number: it is then the one that holds the least
     over what is reserved here, its share of the driver's own context.
     """

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import queue
 import threading
 from collections.abc import Iterator
+from dataclasses import dataclass
 
+import pynvml
 import pytest
 import torch
 
+from engine.training.measuring import nvml
 from engine.training.measuring.card import CardFigures, NoGauge, ThreadedGauge, card_gauge
-from engine.training.measuring.nvml import Reading, others_bytes
+from engine.training.measuring.nvml import NvmlReader, Reading, others_bytes
 
 
 class Script:
@@ -118,3 +122,33 @@ def test_a_cpu_has_no_card() -> None:
 )
 def test_other_programs_are_all_but_this_one(used: dict[int, int | None], others: int | None) -> None:
     assert others_bytes(used, own_pid=7, own_reserved=600) == others
+
+
+@dataclass
+class Process:
+    pid: int
+    usedGpuMemory: int | None  # noqa: N815 - as the driver has it
+
+
+@pytest.mark.parametrize(
+    ("listed", "others_mib"),
+    [((), None), ((Process(3, None),), None), ((Process(os.getpid(), 900 * 2**20),), 0.0)],
+    ids=["none", "without sizes", "this one"],
+)
+def test_a_driver_that_does_not_tell_of_processes_knows_of_no_other_programs(
+    listed: tuple[Process, ...], others_mib: float | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_use = pynvml.c_nvmlMemory_t(total=2**34, free=2**33, used=2**33)
+    answers = {
+        "nvmlInit": lambda: None,
+        "nvmlDeviceGetMemoryInfo": lambda card: in_use,
+        "nvmlDeviceGetComputeRunningProcesses": lambda card: list(listed),
+        "nvmlDeviceGetGraphicsRunningProcesses": lambda card: [],
+        "nvmlDeviceGetPowerUsage": lambda card: 250_000,
+    }
+    for name, answer in answers.items():
+        monkeypatch.setattr(pynvml, name, answer)
+    monkeypatch.setattr(nvml, "_handle_of", lambda device: None)
+    values = NvmlReader(torch.device("cuda:0")).read().values
+    # what was not to be had of this driver is left out, and nothing stands for it
+    assert values.get("other_programs_mib") == others_mib and values["power_watts"] == 250.0
