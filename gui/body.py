@@ -13,6 +13,8 @@ from gui.panels.top_bar import SIDE_WIDTH
 from gui.widgets.notice import Notice
 
 _LEAST_SIDE, _WIDEST_SIDE = 300, 440
+_CONTROLS = 64
+"""The height of the controls at the lower edge of a workspace that has no side column for them."""
 
 
 class Body(QSplitter):
@@ -42,7 +44,10 @@ class Body(QSplitter):
         """
         holder = QWidget()
         self.middle.fill(holder)
-        stack(holder, self._notice, self._pages)
+        column = QVBoxLayout(holder)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.addWidget(self._pages)
+        self._notice.float_over(holder)
         for page, side in self._workspaces.values():
             self._pages.addWidget(page)
             if side is not None and self._side.indexOf(side) < 0:
@@ -64,6 +69,7 @@ class Body(QSplitter):
         if side is not None:
             self._side.setCurrentWidget(side)
         self._side.setVisible(side is not None)
+        self._notice.keep_free(_CONTROLS if side is None else 0)
         self._dock.setVisible(side is not None)
 
     def _make_room(self, key: str, ticked: int) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from PySide6.QtCore import QMimeData, QObject, Qt, QTemporaryDir, QUrl
-from PySide6.QtGui import QDesktopServices, QDrag, QGuiApplication
+from PySide6.QtGui import QDrag, QGuiApplication
 from PySide6.QtWidgets import QApplication, QWidget
 
 from engine.exports.formats import FORMATS, Format, format_named
@@ -22,7 +22,6 @@ from gui.theme import theme
 from gui.widgets.notice import Notice
 
 _FOLDER_FORMS = ("tensorboard",)
-_NOT_OPENED = (".zip",)
 
 
 class Exporting(QObject):
@@ -149,14 +148,8 @@ class Exporting(QObject):
             text = f"{path.name}, or a file that goes with it, is already there."
             self._notice.tell(text, "Nothing was written.", "Replace", again)
             return
-        told = f"Wrote {order.words} to {path.name}{_and_beside(written)}."
         remedy = f"To see them: tensorboard --logdir {path}" if is_folder else ""
-        in_folder = ("Show in folder", partial(_open, path.parent))
-        if is_folder or path.suffix.lower() in _NOT_OPENED:
-            self._notice.tell(told, remedy, *in_folder)
-        else:
-            openly = partial(_open, path)
-            self._notice.tell(told, "", "Open", openly, other=in_folder)
+        self._notice.tell_written(f"Wrote {order.words} to {path.name}{_and_beside(written)}.", path, remedy)
 
     def _drag(self, source: QWidget, written: Written) -> None:
         if not QApplication.mouseButtons() & Qt.MouseButton.LeftButton:
@@ -185,7 +178,3 @@ def _offered(form: str, runs: int) -> list[Format]:
 def _and_beside(written: Written) -> str:
     names = " and ".join(file.name for file in written.beside)
     return f", with {names} beside it" if names else ""
-
-
-def _open(path: Path) -> None:
-    QDesktopServices.openUrl(QUrl.fromLocalFile(str(path)))

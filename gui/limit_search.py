@@ -24,6 +24,7 @@ class LimitSearch(QObject):
     workspace_wanted = Signal()
     refused = Signal(str)
     told = Signal(str)
+    written = Signal(object)  # Path
 
     def __init__(
         self,
@@ -84,7 +85,8 @@ class LimitSearch(QObject):
         self._panel.saved_opened.connect(self._show)
         self._panel.delete_requested.connect(self._delete)
         self._panel.export_failed.connect(self.refused)
-        self._panel.exported.connect(self.told)
+        self._panel.copied.connect(self.told)
+        self._panel.exported.connect(self.written)
         self._searches.deleted.connect(self._drop)
         self._searches.changed.connect(self._update)
         self._searches.began.connect(self._begin)

@@ -163,6 +163,7 @@ class MainWindow(QMainWindow):
         self._limits.workspace_wanted.connect(lambda: self.show_workspace("memory"))
         self._limits.refused.connect(self.notice.tell)
         self._limits.told.connect(self.notice.tell)
+        self._limits.written.connect(lambda path: self.notice.tell_written(f"Wrote {path.name}.", path))
 
     def _connect_runs(self) -> None:
         self.runs.compare_requested.connect(lambda _run_ids: self.show_workspace("compare"))

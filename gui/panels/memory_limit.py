@@ -42,8 +42,8 @@ class MemoryLimitPanel(QFrame):
 
     `card_chosen` carries a size in GiB as the form's field has it, `use_requested` a batch size for the form;
     `find_wanted` when a first search is, `stop_requested` when Stop is pressed; `saved_opened` and
-    `delete_requested` carry the series of a saved search, `exported` what was copied or written,
-    `export_failed` why a file could not be.
+    `delete_requested` carry the series of a saved search; `copied` says what was, `exported` carries the path
+    of a file that was written, `export_failed` why it could not be.
     """
 
     card_chosen = Signal(str)
@@ -52,7 +52,8 @@ class MemoryLimitPanel(QFrame):
     find_wanted = Signal()
     saved_opened = Signal(str)
     delete_requested = Signal(str)
-    exported = Signal(str)
+    copied = Signal(str)
+    exported = Signal(object)  # Path
     export_failed = Signal(str)
 
     def __init__(self, parent: QWidget | None = None) -> None:
@@ -179,7 +180,8 @@ class MemoryLimitPanel(QFrame):
         self.forecast.toggled.connect(lambda _on: self._show_chart())
         self.menu.opened.connect(self.saved_opened)
         self.menu.delete_asked.connect(self.delete_requested)
-        self.export.done.connect(self.exported)
+        self.export.copied.connect(self.copied)
+        self.export.written.connect(self.exported)
         self.export.failed.connect(self.export_failed)
         self.trials.export.clicked.connect(self._open_export)
 

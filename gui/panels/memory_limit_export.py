@@ -32,9 +32,10 @@ _SCALE = 2.0
 
 
 class LimitExport(QObject):
-    """`done` carries in a sentence what was copied or written, `failed` why a file could not be."""
+    """`copied` says in a sentence what was, `written` carries a file's path, `failed` why it could not be."""
 
-    done = Signal(str)
+    copied = Signal(str)
+    written = Signal(object)
     failed = Signal(str)
 
     def __init__(self, model: TrialModel, chart: MemoryChart, parent: QWidget) -> None:
@@ -51,7 +52,7 @@ class LimitExport(QObject):
         """Puts the table on the clipboard, to be pasted into a spreadsheet."""
         text = "\n".join("\t".join(line) for line in self._model.lines())
         QGuiApplication.clipboard().setText(text)
-        self.done.emit("The table is on the clipboard.")
+        self.copied.emit("The table is on the clipboard.")
 
     def save_csv(self, path: Path) -> None:
         """Writes every trial with its figures in full, in MiB and seconds."""
@@ -85,7 +86,7 @@ class LimitExport(QObject):
     def _finish(self, path: Path, file: QSaveFile) -> None:
         # written under a temporary name until now: a file of that name is whole, the old one or the new one
         if file.commit():
-            self.done.emit(f"Saved as {path.name}.")
+            self.written.emit(path)
         else:
             self.failed.emit(_why_not(path, file))
 

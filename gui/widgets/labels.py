@@ -46,8 +46,16 @@ def divider(vertical: bool = False, parent: QWidget | None = None) -> QFrame:
 class ElidedLabel(QLabel):
     """A label that shortens its text with an ellipsis and then tells the whole of it in a tooltip."""
 
-    def __init__(self, text: str = "", role: str = "body", parent: QWidget | None = None) -> None:
+    def __init__(
+        self,
+        text: str = "",
+        role: str = "body",
+        parent: QWidget | None = None,
+        *,
+        mode: Qt.TextElideMode = Qt.TextElideMode.ElideRight,
+    ) -> None:
         super().__init__(parent)
+        self._mode = mode
         self.setTextFormat(Qt.TextFormat.PlainText)
         self.setProperty("role", role)
         self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Preferred)
@@ -78,7 +86,7 @@ class ElidedLabel(QLabel):
         self._shorten()
 
     def _shorten(self) -> None:
-        shown = QFontMetrics(self.font()).elidedText(self._whole, Qt.TextElideMode.ElideRight, self.width())
+        shown = QFontMetrics(self.font()).elidedText(self._whole, self._mode, self.width())
         if shown == "…" != self._whole:
             # alone it says nothing
             shown = ""

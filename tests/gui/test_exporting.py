@@ -66,6 +66,7 @@ def test_a_report_is_written_and_can_be_opened(desk: Desk, pair: Order, tmp_path
     desk.settle()
     assert desk.notice.text() == "Wrote 2 runs to report.html."
     assert desk.notice.offers() == ("Open", "Show in folder")
+    assert desk.notice.messages()[-1].path == target
     assert "FP16 AMP" in target.read_text(encoding="utf-8")
 
 

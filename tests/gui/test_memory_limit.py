@@ -332,12 +332,12 @@ def test_the_trials_are_saved_with_their_figures_in_full(panel: MemoryLimitPanel
 
 def test_what_was_copied_or_saved_is_said(panel: MemoryLimitPanel, qtbot: QtBot, tmp_path: Path) -> None:
     panel.show_search(both())
-    with qtbot.waitSignal(panel.exported) as copied:
+    with qtbot.waitSignal(panel.copied) as copied:
         panel.export.copy()
     assert copied.args == ["The table is on the clipboard."]
     with qtbot.waitSignal(panel.exported) as saved:
         panel.export.save_csv(tmp_path / "trials.csv")
-    assert saved.args == ["Saved as trials.csv."]
+    assert saved.args == [tmp_path / "trials.csv"]
 
 
 def test_the_chart_is_saved_larger_than_it_is_shown(panel: MemoryLimitPanel, tmp_path: Path) -> None:

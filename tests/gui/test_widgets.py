@@ -26,7 +26,6 @@ from gui.widgets import (
     marker_pixmap,
     precision_pen,
 )
-from gui.widgets.notice import Notice
 from resources.looks import MARK_FILLS
 
 
@@ -129,17 +128,6 @@ def test_a_stat_card_sets_long_figures_smaller_rather_than_cut_a_name_short(qtbo
     assert roles() == {"statSmall"}
     card.set_rows([StatRow(Precision.FP32, "FP32", "880")])
     assert roles() == {"stat"}
-
-
-def test_a_message_about_what_is_past_is_dropped_and_an_offer_stays(qtbot: QtBot) -> None:
-    notice = Notice()
-    qtbot.addWidget(notice)
-    notice.tell("It failed.")
-    notice.drop()
-    assert not notice.text()
-    notice.tell("One run waits.", action="Run now", do=lambda: None)
-    notice.drop()
-    assert notice.text() == "One run waits."
 
 
 def test_the_progress_line_fills_in_the_precisions_colour(qtbot: QtBot) -> None:
