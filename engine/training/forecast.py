@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import gc
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +19,7 @@ from engine.memory_lines import MemoryLine, highest_line, upper_hull
 from engine.problem import Kind, Problem, ProblemError
 from engine.training.catalog import read_catalog
 from engine.training.data.footprint import footprint
+from engine.training.garbage import no_collection
 from engine.training.measuring.breakdown import Breakdown, breakdown_of
 from engine.training.measuring.live_bytes import LiveBytes
 from engine.training.models.as_on_cuda import AsOnCuda
@@ -82,7 +82,8 @@ def _imagined_step(plan: Plan, batch_size: int) -> _Imagined:
     is_cuda = plan.device.type == "cuda"
     model = _model(plan)
     with (
-        _no_collection(),
+        # garbage that goes at another moment in the one step than in the other would look like its batch's
+        no_collection(),
         FakeTensorMode(),
         LiveBytes(_CUDA_BLOCK_BYTES if is_cuda else 1) as live,
         AsOnCuda() if is_cuda else nullcontext(),
@@ -95,19 +96,6 @@ def _imagined_step(plan: Plan, batch_size: int) -> _Imagined:
         live.restart()
         step(data.batches[:_ACCUMULATED])
         return _Imagined(live.timeline, watch.most, breakdown_of(model, step.optimizer))
-
-
-@contextmanager
-def _no_collection() -> Iterator[None]:
-    """Garbage that goes at another moment in the one step than in the other would look like its batch's."""
-    gc.collect()
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 def _model(plan: Plan) -> nn.Module:

@@ -127,6 +127,8 @@ class Run:
         if self.experiment.schedule.name != "constant" or self.experiment.schedule.warmup_steps:
             self.step.set_learning_rate(rate)
         samples = sum(len(targets) for _, targets in group)
+        if self._is_last_to_warm_up:
+            self.instruments.settle()
         with (
             self.instruments.weighing(self.step) if self._is_weighed else nullcontext(),
             no_cudnn_search() if samples < self.experiment.step_samples else nullcontext(),
@@ -140,6 +142,13 @@ class Run:
         """Whether the next step's memory is taken apart: in the first one libraries take their workspaces."""
         is_second = self.telemetry.steps == self._first_step + 1
         return is_second and self.phase is not PhaseName.MEASURING
+
+    @property
+    def _is_last_to_warm_up(self) -> bool:
+        """Whether one more step is left to take again from the device what the measured ones need; a single
+        one is the first, which has nothing to be given back."""
+        warmup = self.experiment.measure.warmup_steps
+        return warmup > 1 and self.telemetry.steps == self._first_step + warmup - 1
 
     def _learning_rate(self) -> float:
         settings = self.experiment

@@ -18,7 +18,11 @@ class Clock(Protocol):
         ...
 
     def seconds_between(self, earlier: Mark, later: Mark) -> float:
-        """Seconds from one mark to another, both of which the device has passed."""
+        """Seconds from one mark to another, both of which the device has passed.
+
+        A device tells them as milliseconds in float32: a quarter of one is lost after an hour, so what is
+        long is to be added up from what is short.
+        """
         ...
 
 

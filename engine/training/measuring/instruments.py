@@ -38,6 +38,10 @@ class Instruments:
         if self._others is not None:
             self._others.count(is_measured)
 
+    def settle(self) -> None:
+        """Before the last step of the warm-up: gives back what only the steps before it needed."""
+        self._memory.settle()
+
     def now(self) -> dict[str, float]:
         """The columns of a `Samples` event that are of this moment."""
         return {**self._memory.sample(), **self._card.sample()}

@@ -46,6 +46,10 @@ class MemoryMeter(Protocol):
         """
         ...
 
+    def settle(self) -> None:
+        """Gives back what only the first steps needed; may wait for the device, so it is for the warm-up."""
+        ...
+
     def peaks(self) -> Peaks:
         """The peaks so far."""
         ...
@@ -91,6 +95,11 @@ class AllocatorMeter:
     def count(self, counts: bool, *, captures: bool = False) -> None:
         self._close_span()
         self._counts, self._captures = counts, captures
+
+    def settle(self) -> None:
+        # Workspaces that cuDNN tried its algorithms with stay in the cache, where they would pass for memory
+        # that training needs. What a graph keeps for itself is not touched.
+        self._module.empty_cache()
 
     def peaks(self) -> Peaks:
         self._close_span()
@@ -142,6 +151,9 @@ class ResidentMeter:
     def count(self, counts: bool, *, captures: bool = False) -> None:
         """What a CPU's allocator keeps cannot be told apart by phase; the peak is the whole run's."""
 
+    def settle(self) -> None:
+        """Nothing: no cache is counted."""
+
     def peaks(self) -> Peaks:
         self._resident()
         return Peaks(resident_mib=max(0, self._peak - self._idle) / _MIB)
@@ -161,6 +173,9 @@ class NoMeter:
         return {}
 
     def count(self, counts: bool, *, captures: bool = False) -> None:
+        """Nothing is counted."""
+
+    def settle(self) -> None:
         """Nothing is counted."""
 
     def peaks(self) -> Peaks:

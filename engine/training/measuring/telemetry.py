@@ -64,8 +64,10 @@ class Telemetry:
         self._blocks = [_Block(device, len(columns)), _Block(device, len(columns))]
         self._in_flight: _Block | None = None
         self._ready: list[Rows] = []
-        self._first: Mark | None = None
         self._last: Mark | None = None
+        # how far the rows are that were made so far: the mark, and its seconds since the first step's begin
+        self._reached: Mark | None = None
+        self._reached_seconds = 0.0
         self._ready_at: Mark | None = None
         self._offset_seconds = first_seconds
         self._collected = time.perf_counter()
@@ -78,8 +80,8 @@ class Telemetry:
         """
         self._offset_seconds -= paused_seconds
         self._last = self._clock.mark()
-        if self._first is None:
-            self._first = self._last
+        if self._reached is None:
+            self._reached = self._last
 
     def data_ready(self) -> None:
         """Says that the device was given all that the next step's data wait for."""
@@ -137,17 +139,25 @@ class Telemetry:
             block.spans.clear()
 
     def _rows(self, spans: list[_Span], values: NDArray[np.float64]) -> Rows:
-        between, first = self._clock.seconds_between, self._first
-        assert first is not None
+        between = self._clock.seconds_between
         return Rows(
             step=np.array([span.step for span in spans]),
             samples=np.array([span.samples for span in spans]),
-            seconds=np.array([between(first, span.end) + span.offset_seconds for span in spans]),
+            seconds=np.array([self._reach(span) + span.offset_seconds for span in spans]),
             step_seconds=np.array([between(span.begin, span.end) for span in spans]),
             wait_seconds=np.array([between(span.begin, span.ready) for span in spans]),
             learning_rate=np.array([span.learning_rate for span in spans]),
             figures={name: values[:, column] for column, name in enumerate(self._columns)},
         )
+
+    def _reach(self, span: _Span) -> float:
+        """Seconds from the first step's begin to this one's end, the gap before it included."""
+        between, reached = self._clock.seconds_between, self._reached
+        assert reached is not None, "begin() comes before the first step"
+        gap = 0.0 if span.begin is reached else between(reached, span.begin)
+        self._reached = span.end
+        self._reached_seconds += gap + between(span.begin, span.end)
+        return self._reached_seconds
 
 
 @dataclass(frozen=True)

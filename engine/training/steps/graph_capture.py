@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from engine.training.data.batches import Batch
+from engine.training.garbage import no_collection
 from engine.training.steps.plain import PlainStep
 
 
@@ -51,6 +52,8 @@ class Capture:
         static = list(zip(self._inputs, self._targets, strict=True))
         try:
             with (
+                # Up to torch 2.11 a graph of before that is collected in a capture can break it.
+                no_collection(),
                 torch.cuda.stream(stream),  # current again even where ending the capture raises
                 # Other threads may ask the device for events meanwhile, which must not break the capture.
                 torch.cuda.graph(self._graph, pool=pool, stream=stream, capture_error_mode="thread_local"),

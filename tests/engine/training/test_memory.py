@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,11 @@ import torch
 
 from engine.catalog import DeviceEntry
 from engine.problem import ProblemError
+from engine.training.data.batches import Batch
 from engine.training.measuring.memory import AllocatorMeter, ResidentMeter, memory_meter
 from engine.training.measuring.memory_cap import check_cap, memory_cap
 from engine.training.precision import other_accelerator_precisions
+from engine.training.steps.plain import PlainStep
 
 ROOT = Path(__file__).resolve().parents[3]
 CPU = torch.device("cpu")
@@ -91,6 +94,7 @@ _FREES = """
 import sys
 sys.path.insert(0, ".")
 import torch
+from engine.training.data.batches import Batch
 from engine.training.measuring.memory import status_bytes
 from engine.training.measuring.memory_cap import memory_cap
 with memory_cap(torch.device("cpu"), 64.0):
@@ -130,13 +134,16 @@ class Allocator:
     """Counts in MiB as PyTorch's allocator on a device does: `peak` since it was reset."""
 
     def __init__(self) -> None:
-        self.held = self.peak = 0
+        self.held = self.peak = self.cached = 0
 
     def step(self, takes: int) -> None:
         """Takes so much and gives it back."""
         self.peak = max(self.peak, self.held + takes)
 
     def init(self) -> None: ...
+
+    def empty_cache(self) -> None:
+        self.cached = 0
 
     def reset_peak_memory_stats(self, device: torch.device) -> None:
         self.peak = self.held
@@ -145,7 +152,7 @@ class Allocator:
         return self.peak * 2**20
 
     def max_memory_reserved(self, device: torch.device) -> int:
-        return 2 * self.peak * 2**20
+        return max(2 * self.peak, self.held + self.cached) * 2**20
 
     def mem_get_info(self, device: torch.device) -> tuple[int, int]:
         return 0, 2**30
@@ -160,6 +167,36 @@ def test_only_what_counts_as_training_is_in_its_peak() -> None:
     assert meter.sample()["allocated_mib"] == 80
     peaks = meter.peaks()
     assert (peaks.allocated_mib, peaks.reserved_mib, peaks.whole_run_mib) == (100, 200, 500)
+
+
+def test_what_only_the_first_steps_took_is_not_reserved_for_the_others() -> None:
+    allocator = Allocator()
+    meter = AllocatorMeter(CPU, allocator)
+    allocator.step(5_000)  # cuDNN's search
+    allocator.cached = 5_000
+    meter.settle()
+    allocator.step(100)
+    meter.count(True)
+    allocator.step(100)
+    assert meter.peaks().reserved_mib == 200 and meter.peaks().whole_run_mib == 5_000
+
+
+@pytest.mark.parametrize(("warmup", "expected"), [(0, []), (1, []), (2, [1]), (4, [3])])
+def test_the_cache_is_emptied_once_before_the_last_step_that_warms_up(
+    warmup: int, expected: list[int], hello: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settled: list[int] = []
+    made: list[int] = []
+    trains = PlainStep.__call__
+
+    def counted(step: PlainStep, batches: Sequence[Batch]) -> torch.Tensor:
+        made.append(len(batches))
+        return trains(step, batches)
+
+    monkeypatch.setattr(ResidentMeter, "settle", lambda meter: settled.append(len(made)))
+    monkeypatch.setattr(PlainStep, "__call__", counted)
+    assert hello(epochs=6, measure={"warmup_steps": warmup}).summary.steps == len(made) == 6
+    assert settled == expected
 
 
 def test_a_captured_step_takes_what_its_capture_took() -> None:

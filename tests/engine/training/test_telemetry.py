@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 import torch
 
+from engine.training.measuring import telemetry as telemetry_module
+from engine.training.measuring.clock import Mark
 from engine.training.measuring.samples import samples_of
 from engine.training.measuring.telemetry import Rows, Telemetry
 
@@ -71,6 +74,37 @@ def test_a_resumed_run_counts_on() -> None:
     record(telemetry, 2)
     (rows,) = telemetry.flush()
     assert rows.step.tolist() == [41, 42] and 100 < rows.seconds[0] < rows.seconds[1]
+
+
+class CoarseClock:
+    """Tells the time between marks as a device does, on a time line of its own: float32 milliseconds."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def mark(self) -> Mark:
+        return self.now
+
+    def seconds_between(self, earlier: Mark, later: Mark) -> float:
+        assert isinstance(earlier, float) and isinstance(later, float)
+        return float(np.float32((later - earlier) * 1e3)) / 1e3
+
+
+def test_after_hours_a_short_step_still_has_its_own_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = CoarseClock()
+    monkeypatch.setattr(telemetry_module, "clock_for", lambda device: clock)
+    telemetry = Telemetry(CPU, ("loss",))
+    telemetry.begin()
+    for begins in (0.0, 3_600.0, 7_200.0, 10_800.0):
+        clock.now = begins
+        telemetry.begin()
+        for _ in range(20):
+            clock.now += 0.0011
+            telemetry.record(torch.zeros(1), samples=8, learning_rate=0.1)
+    (rows,) = telemetry.flush()
+    assert rows.step_seconds == pytest.approx(0.0011)
+    assert np.diff(rows.seconds)[-19:] == pytest.approx(0.0011)
+    assert rows.seconds[-1] == pytest.approx(10_800.022, abs=1e-3)
 
 
 def test_collecting_is_due_again_after_the_interval() -> None:
