@@ -350,5 +350,7 @@ class MainWindow(QMainWindow):
         """Starts from the first preset, and lays over it what the last window left."""
         self.setup.set_presets(all_presets())
         self.setup.choose_preset(FIRST_PRESET)
+        if self._settings.is_new and not self.experiments.runs.records():
+            self.shows.welcome()
         restore(self._settings, kept_parts(self, self._body))
         self.dock.settle()

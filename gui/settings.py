@@ -53,6 +53,11 @@ class Settings:
                 return cls(file, values)
         return cls(file)
 
+    @property
+    def is_new(self) -> bool:
+        """Whether nothing was ever remembered."""
+        return not self._values
+
     def get(self, key: str, default: _T) -> _T:
         """The remembered value, or `default` where there is none or it is of another type."""
         value = self._values.get(key, default)

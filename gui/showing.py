@@ -35,7 +35,7 @@ class Showing(QObject):
         self._choice: Choice | None = None
         self._raced: Raced | None = None
         self._refusal: Problem | None = None
-        self._is_in_sight = self._is_held = self._is_to_play = False
+        self._is_in_sight = self._is_held = self._is_to_play = self._is_welcoming = False
         self._reading = 0
 
     @property
@@ -54,13 +54,20 @@ class Showing(QObject):
 
     def set_in_sight(self, is_in_sight: bool) -> None:
         """Nothing is read before somebody looks: reading takes a core from what is measured."""
-        if is_in_sight == self._is_in_sight:
+        if is_in_sight == self._is_in_sight and not self._is_welcoming:
             return
         self._is_in_sight = is_in_sight
         if is_in_sight:
             self.open()
         else:
             self._refusal = None
+
+    def welcome(self) -> None:
+        """Shows the welcome, whatever could be played, until somebody looks again."""
+        if not self._is_held:
+            self._is_welcoming = True
+            self._reading += 1
+            self._panel.show_welcome()
 
     def hold(self, is_held: bool) -> None:
         """Leaves the panel to something else for a while."""
@@ -69,6 +76,7 @@ class Showing(QObject):
 
     def open(self) -> None:
         """Shows what was chosen, else the newest comparison that can be raced, else the welcome."""
+        self._is_welcoming = False
         if self._is_held:
             return
         if self._refusal is not None:

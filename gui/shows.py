@@ -71,7 +71,13 @@ class Shows(QObject):
                 self._comparisons.comparing.run_ids(), column.baseline(), column.headline()
             )
         )
+        top_bar.welcome_requested.connect(self.welcome)
         self.show_me.at_work.connect(lambda is_at_work: top_bar.set_busy(KEY, is_at_work))
+
+    def welcome(self) -> None:
+        """Says what the program does, and offers to begin; what is being measured stays on the page."""
+        self.workspace_wanted.emit(KEY)
+        self.showing.welcome()
 
     def begin(self) -> None:
         """What "Show me" does."""

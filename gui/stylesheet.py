@@ -46,7 +46,7 @@ QDialog, QMessageBox { background: $bg1; }
 
 _TEXT = """
 QLabel { background: transparent; border: none; font-size: 13px; }
-QLabel[role="title"], QLabel[role="app"] { font-family: $display; font-size: 15px; font-weight: 600; }
+QLabel[role="title"] { font-family: $display; font-size: 15px; font-weight: 600; }
 QLabel[role="answer"] { font-family: $display; font-size: 40px; font-weight: 600; letter-spacing: -0.6px; }
 QLabel[role="panelTitle"] { font-size: 13px; font-weight: 600; }
 QLabel[role="unit"], QLabel[role="hint"], QLabel[role="note"] { font-size: 12px; color: $text3; }
@@ -120,6 +120,10 @@ QPushButton[kind="segment"] {
 QPushButton[kind="segment"]:hover { color: $text; }
 QPushButton[kind="segment"]:checked { background: $selected; border-color: $selected_line; color: $text; }
 QPushButton[kind="segment"]:disabled { color: $off; }
+QPushButton[kind="app"] {
+    background: transparent; border: none; padding: 0; text-align: left;
+    font-family: $display; font-size: 15px; font-weight: 600;
+}
 QPushButton[kind="tab"], QToolButton[kind="tab"] {
     background: transparent; border: none; border-bottom: 2px solid transparent; border-radius: 0;
     color: $text2; padding: 2px 0 0 0; min-height: 48px; font-size: 13px; font-weight: 500;

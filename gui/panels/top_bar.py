@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QIcon, QResizeEvent
-from PySide6.QtWidgets import QButtonGroup, QFrame, QHBoxLayout, QLabel, QPushButton, QWidget
+from PySide6.QtWidgets import QButtonGroup, QFrame, QHBoxLayout, QPushButton, QWidget
 
 from engine.catalog import DeviceEntry
 from engine.experiment import Precision
-from gui.icons import icon, pixmap
+from gui.icons import icon
 from gui.theme import theme
-from gui.widgets import DeviceChip, IconButton, label
+from gui.widgets import DeviceChip, IconButton
 
 SIDE_WIDTH = 320
 _ROOM_FOR_FACTS, _ROOM_FOR_BAR = 1_080, 1_200
@@ -20,9 +20,10 @@ _AT_WORK = ", at work"
 
 
 class TopBar(QFrame):
-    """`workspace_chosen` carries the key of a workspace; the other signals are the two buttons'."""
+    """`workspace_chosen` carries the key of a workspace; the other signals are the buttons'."""
 
     workspace_chosen = Signal(str)
+    welcome_requested = Signal()
     theme_toggled = Signal()
     help_requested = Signal()
 
@@ -81,15 +82,18 @@ class TopBar(QFrame):
         self.device.set_room(for_facts=width >= _ROOM_FOR_FACTS, for_bar=width >= _ROOM_FOR_BAR)
 
     def _name(self) -> QWidget:
-        self._logo = QLabel()
-        self._logo.setAccessibleName("Ammeter")
+        self._logo = QPushButton("Ammeter")
+        self._logo.setProperty("kind", "app")
+        self._logo.setAccessibleName("Welcome")
+        self._logo.setToolTip("Welcome: what Ammeter does, and three ways to begin")
+        self._logo.setIconSize(QSize(24, 24))
+        self._logo.setCursor(Qt.CursorShape.PointingHandCursor)
+        self._logo.clicked.connect(self.welcome_requested)
         holder = QWidget()
         holder.setFixedWidth(SIDE_WIDTH)
         row = QHBoxLayout(holder)
         row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(8)
         row.addWidget(self._logo)
-        row.addWidget(label("Ammeter", "app"))
         row.addStretch(1)
         return holder
 
@@ -119,5 +123,4 @@ class TopBar(QFrame):
         palette = theme().palette
         self._show_busy()
         self._theme_button.set_icon("moon" if palette.is_dark else "sun")
-        self._logo.setPixmap(pixmap("logo", palette.text, 24, self.devicePixelRatioF()))
-        self._logo.setFixedSize(QSize(24, 24))
+        self._logo.setIcon(icon("logo", palette.text, 24))

@@ -10,6 +10,7 @@ from gui.fonts import DISPLAY_FAMILIES
 from gui.widgets import Button, label, put_in_the_middle, set_property
 
 TITLE = "See what mixed precision is worth on this machine"
+MEANING = "Mixed precision computes in 16-bit numbers where that is safe, and in 32-bit ones where it is not."
 SENTENCE = (
     "Ammeter trains the same model in full and in mixed precision, and measures how fast each trains, "
     "how much memory it takes and how well it learns."
@@ -40,6 +41,7 @@ class Welcome(QWidget):
         self._scale = 0.0
         self.setAccessibleName("Welcome")
         self._title = _centred(TITLE, "strong", "title")
+        self._meaning = _centred(MEANING, "strong", "meaning")
         self._sentence = _centred(SENTENCE, "body", "sentence")
         kind = "secondary" if is_large else "strip"
         # beside the form, whose own button is the one solid block of the view, it is one of three
@@ -71,6 +73,7 @@ class Welcome(QWidget):
     def _lay_out_compact(self) -> None:
         set_property(self.show_me, "low", "true")
         self._about_show_me.hide()
+        self._meaning.hide()
         row = QHBoxLayout()
         row.setSpacing(8)
         row.addStretch()
@@ -101,6 +104,7 @@ class Welcome(QWidget):
         self._column = QVBoxLayout(self._inner)
         self._column.setContentsMargins(0, 0, 0, 0)
         self._column.addWidget(self._title)
+        self._column.addWidget(self._meaning)
         self._column.addWidget(self._sentence)
         self._column.addLayout(self._offers)
         put_in_the_middle(self, self._inner)
@@ -137,7 +141,7 @@ def _sizes(scale: float) -> str:
     families = ", ".join(f'"{family}"' for family in DISPLAY_FAMILIES)
     return (
         f'QLabel[welcome="title"] {{ font-family: {families}; font-size: {title}px }}'
-        f'QLabel[welcome="sentence"] {{ font-size: {sentence}px }}'
+        f'QLabel[welcome="meaning"], QLabel[welcome="sentence"] {{ font-size: {sentence}px }}'
         f'QLabel[welcome="about"] {{ font-size: {about}px }}'
         f"QPushButton {{ font-size: {button}px; min-height: {height}px }}"
     )

@@ -24,7 +24,7 @@ from engine.records.record import RunRecord
 from engine.records.store import Store
 from engine.runner import Runner
 from gui.main_window import FIRST_PRESET, MainWindow
-from gui.settings import Settings
+from gui.settings import Key, Settings
 
 
 @pytest.fixture
@@ -134,19 +134,32 @@ def trained(saved: Store) -> Callable[..., RunRecord]:
 
 
 @pytest.fixture
+def seen_before() -> Callable[[Path], Settings]:
+    """What is remembered in a folder, at least that there was a window: the very first one welcomes."""
+
+    def settings(folder: Path) -> Settings:
+        path = folder / "window.json"
+        return Settings.load(path) if path.exists() else Settings(path, {Key.WORKSPACE: "train"})
+
+    return settings
+
+
+@pytest.fixture
 def store(home: Path) -> Iterator[Store]:
     with Store(home / "ammeter.sqlite") as opened:
         yield opened
 
 
 @pytest.fixture
-def start(qtbot: QtBot, store: Store, home: Path) -> Iterator[Callable[[], MainWindow]]:
+def start(
+    qtbot: QtBot, store: Store, home: Path, seen_before: Callable[[Path], Settings]
+) -> Iterator[Callable[[], MainWindow]]:
     """Opens a window that nobody sees, so that no engine is started for it."""
     opened: list[MainWindow] = []
     with Launcher(Target.THREAD) as launcher:
 
         def open_one() -> MainWindow:
-            opened.append(MainWindow(store, launcher, Settings.load(home / "window.json")))
+            opened.append(MainWindow(store, launcher, seen_before(home)))
             qtbot.addWidget(opened[-1])
             return opened[-1]
 

@@ -48,9 +48,11 @@ ENDLESS = experiment_from(
 
 
 @pytest.fixture
-def window(qtbot: QtBot, launcher: Launcher, home: Path) -> Iterator[MainWindow]:
+def window(
+    qtbot: QtBot, launcher: Launcher, home: Path, seen_before: Callable[[Path], Settings]
+) -> Iterator[MainWindow]:
     store = Store(home / "ammeter.sqlite")
-    window = MainWindow(store, launcher, Settings.load(home / "window.json"))
+    window = MainWindow(store, launcher, seen_before(home))
     window.show()
     qtbot.waitUntil(window.setup.run_action.isEnabled, timeout=WAIT_MS)
     yield window

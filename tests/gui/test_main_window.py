@@ -43,7 +43,9 @@ in_a_process = pytest.mark.parametrize("launcher", [Target.PROCESS], indirect=Tr
 
 
 @pytest.fixture
-def open_window(qtbot: QtBot, launcher: Launcher, home: Path) -> Iterator[Open]:
+def open_window(
+    qtbot: QtBot, launcher: Launcher, home: Path, seen_before: Callable[[Path], Settings]
+) -> Iterator[Open]:
     """Opens windows on one store, as starting the program again does; the one before is closed first."""
     opened: list[tuple[MainWindow, Store]] = []
 
@@ -57,7 +59,7 @@ def open_window(qtbot: QtBot, launcher: Launcher, home: Path) -> Iterator[Open]:
     def start() -> MainWindow:
         close_last()
         store = Store(home / "ammeter.sqlite")
-        window = MainWindow(store, launcher, Settings.load(home / "window.json"))
+        window = MainWindow(store, launcher, seen_before(home))
         opened.append((window, store))
         window.show()
         return window

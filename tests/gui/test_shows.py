@@ -29,7 +29,9 @@ def pair(saved: Store, trained: Callable[..., RunRecord]) -> tuple[RunRecord, Ru
 
 
 @pytest.fixture
-def open_window(qtbot: QtBot, saved: Store, tmp_path: Path) -> Iterator[Open]:
+def open_window(
+    qtbot: QtBot, saved: Store, tmp_path: Path, seen_before: Callable[[Path], Settings]
+) -> Iterator[Open]:
     """Opens a window on the saved runs whose engine is never started."""
     opened: list[MainWindow] = []
 
@@ -41,7 +43,7 @@ def open_window(qtbot: QtBot, saved: Store, tmp_path: Path) -> Iterator[Open]:
 
         def start() -> MainWindow:
             close_last()
-            window = MainWindow(saved, launcher, Settings.load(tmp_path / "window.json"))
+            window = MainWindow(saved, launcher, seen_before(tmp_path))
             window.experiments._has_started = True
             window.resize(1_280, 800)
             window.show()

@@ -120,7 +120,7 @@ def test_a_narrow_bar_keeps_the_devices_name_and_leaves_its_usage_to_words(qtbot
 
 def test_every_control_says_what_it_is(bar: TopBar) -> None:
     controls = bar.findChildren(QAbstractButton)
-    assert len(controls) == 4
+    assert len(controls) == 5
     for control in (*controls, bar.device):
         assert control.accessibleName(), control
         assert control.toolTip(), control.accessibleName()

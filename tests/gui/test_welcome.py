@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+
 import pytest
 from PySide6.QtCore import QPoint, QSize
 from PySide6.QtWidgets import QAbstractButton, QLabel, QWidget
 from pytestqt.qtbot import QtBot
 
+from engine.experiment import Experiment
+from engine.launcher import Launcher, Target
+from engine.problem import request_problem
+from engine.records.store import Store
+from gui.main_window import MainWindow
 from gui.panels.dock import LOW_HEIGHT, OPEN_HEIGHT
 from gui.panels.runs import RunsPanel
 from gui.panels.runs_bar import HEIGHT
-from gui.panels.welcome import SENTENCE, TITLE, Welcome
+from gui.panels.welcome import MEANING, SENTENCE, TITLE, Welcome
+from gui.settings import Settings
 from gui.theme import theme
 
 BUTTONS = ["Show me", "Run an experiment", "Find my memory limit"]
@@ -78,7 +87,9 @@ def test_lower_still_the_words_go_before_the_buttons(qtbot: QtBot) -> None:
 def test_the_large_one_fits_and_grows(qtbot: QtBot, size: tuple[int, int]) -> None:
     welcome = Welcome(is_large=True)
     shown(qtbot, welcome, *size)
-    assert texts(welcome)[:2] == [TITLE, SENTENCE] and len(texts(welcome)) == 5
+    assert texts(welcome)[:3] == [TITLE, MEANING, SENTENCE] and len(texts(welcome)) == 6
+    meaning = next(one for one in welcome.findChildren(QLabel) if one.text() == MEANING)
+    assert meaning.height() < 2 * meaning.fontMetrics().height()  # one line
     assert not cut_off(welcome)
     title = next(one for one in welcome.findChildren(QLabel) if one.text() == TITLE)
     assert title.fontMetrics().height() >= size[1] / 30
@@ -103,3 +114,36 @@ def test_it_asks_for_no_room(qtbot: QtBot) -> None:
         welcome = Welcome(is_large)
         qtbot.addWidget(welcome)
         assert welcome.minimumSizeHint() == QSize(0, 0)
+
+
+def test_the_very_first_start_opens_the_welcome_and_no_later_one(
+    qtbot: QtBot, store: Store, home: Path
+) -> None:
+    with Launcher(Target.THREAD) as launcher:
+        first = MainWindow(store, launcher, Settings.load(home / "first.json"))
+        qtbot.addWidget(first)
+        assert (first.workspace, first.show_panel.page) == ("show", "welcome")
+        first.show_workspace("train")
+        first.close_without_asking()
+        again = MainWindow(store, launcher, Settings.load(home / "first.json"))
+        qtbot.addWidget(again)
+        assert again.workspace == "train"
+        again.close_without_asking()
+        store.add(Experiment())
+        with_runs = MainWindow(store, launcher, Settings.load(home / "other.json"))
+        qtbot.addWidget(with_runs)
+        assert with_runs.workspace == "train"
+        with_runs.close_without_asking()
+
+
+def test_the_programs_name_leads_to_the_welcome_and_the_tab_back(
+    qtbot: QtBot, store: Store, start: Callable[[], MainWindow]
+) -> None:
+    store.add(Experiment())
+    window = start()
+    panel = window.show_panel
+    window.shows.showing.refuse(request_problem("There is nothing to race.", "Train two runs."))
+    window.top_bar.welcome_requested.emit()
+    assert (window.workspace, panel.page) == ("show", "welcome")
+    window.top_bar.workspace_chosen.emit("show")
+    assert panel.page == "refused"
