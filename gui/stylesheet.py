@@ -121,7 +121,7 @@ QPushButton[kind="segment"]:hover { color: $text; }
 QPushButton[kind="segment"]:checked { background: $selected; border-color: $selected_line; color: $text; }
 QPushButton[kind="segment"]:disabled { color: $off; }
 QPushButton[kind="app"] {
-    background: transparent; border: none; padding: 0; text-align: left;
+    background: transparent; border: none; padding: 2px 0 0 0; text-align: left;
     font-family: $display; font-size: 15px; font-weight: 600;
 }
 QPushButton[kind="tab"], QToolButton[kind="tab"] {

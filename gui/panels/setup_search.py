@@ -95,6 +95,9 @@ class SearchBox(ChoiceBox):
         if value and found:
             self.list.setCurrentIndex(found[0])
             self.list.scrollTo(found[0], QListView.ScrollHint.PositionAtCenter)
+            if found[0].row() < self.maxVisibleItems() // 2:
+                # counted from the middle, the first heading would be left out
+                self.list.scrollToTop()
         self.field.selectAll()
 
     def hidePopup(self) -> None:

@@ -82,7 +82,7 @@ class TopBar(QFrame):
         self.device.set_room(for_facts=width >= _ROOM_FOR_FACTS, for_bar=width >= _ROOM_FOR_BAR)
 
     def _name(self) -> QWidget:
-        self._logo = QPushButton("Ammeter")
+        self._logo = QPushButton(" Ammeter")
         self._logo.setProperty("kind", "app")
         self._logo.setAccessibleName("Welcome")
         self._logo.setToolTip("Welcome: what Ammeter does, and three ways to begin")

@@ -141,7 +141,8 @@ def _sizes(scale: float) -> str:
     families = ", ".join(f'"{family}"' for family in DISPLAY_FAMILIES)
     return (
         f'QLabel[welcome="title"] {{ font-family: {families}; font-size: {title}px }}'
-        f'QLabel[welcome="meaning"], QLabel[welcome="sentence"] {{ font-size: {sentence}px }}'
+        f'QLabel[welcome="meaning"] {{ font-size: {sentence}px; font-weight: 500 }}'
+        f'QLabel[welcome="sentence"] {{ font-size: {sentence}px }}'
         f'QLabel[welcome="about"] {{ font-size: {about}px }}'
         f"QPushButton {{ font-size: {button}px; min-height: {height}px }}"
     )
