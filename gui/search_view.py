@@ -76,12 +76,12 @@ class SideView:
         slope = (more - less) / (high - low)
         return (MemoryLine(fixed_mib=less - slope * low, per_sample_mib=slope),)
 
-    def recommended_batch(self, margin_fraction: float) -> int:
-        """The largest batch that leaves that fraction of the memory free; 0 where there is none."""
+    def recommended_batch(self, margin_fraction: float, multiple: int = 1) -> int:
+        """The largest multiple that leaves that fraction of the memory free; 0 where there is none."""
         search = Search(granularity=self.granularity, budget_mib=self.budget_mib)
         for trial in self.telling:
             search.learn(trial, self.budget_mib)
-        return search.recommended_batch(margin_fraction)
+        return search.recommended_batch(margin_fraction) // multiple * multiple
 
     def after(self, event: ProbeEvent) -> SideView:
         """The side with what an event of its search says."""

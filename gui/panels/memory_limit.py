@@ -17,7 +17,7 @@ from gui.panels.memory_limit_export import LimitExport
 from gui.panels.memory_limit_result import ResultPanel
 from gui.panels.memory_limit_saved import SavedMenu
 from gui.panels.memory_limit_table import TrialTable
-from gui.panels.memory_limit_words import progress, sentence
+from gui.panels.memory_limit_words import picture_heading, progress, sentence
 from gui.panels.setup_search import SearchBox
 from gui.plots.memory_chart import MemoryChart
 from gui.search_view import SearchView
@@ -167,6 +167,7 @@ class MemoryLimitPanel(QFrame):
         self._pages.setCurrentWidget(self.empty if self._view is None else self.chart)
         content = content_of(self._view, on_gpu=self._on_gpu, shows_forecast=self.forecast.isChecked())
         self.chart.show_content(content, sentence(self._view) if self._view is not None else "")
+        self.export.set_heading(*(picture_heading(self._view, self._on_gpu) if self._view else ("", "")))
 
     def _open_export(self) -> None:
         button = self.trials.export
@@ -174,6 +175,9 @@ class MemoryLimitPanel(QFrame):
 
     def _connect(self) -> None:
         self.cards.chosen.connect(self.card_chosen)
+        self.granularity_box.currentTextChanged.connect(
+            lambda _text: self.result.set_multiple(self.granularity())
+        )
         self.result.use_requested.connect(self.use_requested)
         self.stop.clicked.connect(self.stop_requested)
         self.empty.pressed.connect(self.find_wanted)

@@ -6,10 +6,11 @@ import csv
 import io
 from pathlib import Path
 
-from PySide6.QtCore import QIODevice, QObject, QSaveFile, Signal
-from PySide6.QtGui import QColor, QGuiApplication, QPixmap
+from PySide6.QtCore import QIODevice, QObject, QPoint, QRect, QSaveFile, QSize, Qt, Signal
+from PySide6.QtGui import QColor, QFontMetrics, QGuiApplication, QPainter, QPixmap
 from PySide6.QtWidgets import QFileDialog, QMenu, QWidget
 
+from gui.fonts import font
 from gui.panels.memory_limit_trials import TrialModel
 from gui.plots.memory_chart import MemoryChart
 from gui.theme import theme
@@ -29,6 +30,8 @@ _HEADINGS = (
 )
 _SCALE = 2.0
 """Pixels of the picture for each of the screen's, so that it can be printed."""
+_MARGIN, _GAP = 16, 4
+_WRAPPED = Qt.TextFlag.TextWordWrap
 
 
 class LimitExport(QObject):
@@ -42,11 +45,16 @@ class LimitExport(QObject):
         super().__init__(parent)
         self._window = parent
         self._model, self._chart = model, chart
+        self._title, self._facts = "", ""
         self.menu = QMenu(parent)
         self.menu.setAccessibleName("Export the search")
         self.menu.addAction("Copy table").triggered.connect(lambda: self.copy())
         self.menu.addAction("Save as CSV…").triggered.connect(lambda: self._ask_csv())
         self.menu.addAction("Save chart as PNG…").triggered.connect(lambda: self._ask_png())
+
+    def set_heading(self, title: str, facts: str) -> None:
+        """What stands above the chart in a picture: alone it would say of nothing what it is."""
+        self._title, self._facts = title, facts
 
     def copy(self) -> None:
         """Puts the table on the clipboard, to be pasted into a spreadsheet."""
@@ -71,17 +79,36 @@ class LimitExport(QObject):
         self._finish(path, file)
 
     def save_png(self, path: Path) -> None:
-        """Paints the chart anew at twice the screen's resolution, on the theme's ground."""
-        picture = QPixmap(self._chart.size() * _SCALE)
-        picture.setDevicePixelRatio(_SCALE)
-        picture.fill(QColor(theme().palette.bg1))
-        self._chart.render(picture, renderFlags=QWidget.RenderFlag.DrawChildren)
+        """Paints the chart anew under its heading, at twice the screen's resolution."""
+        picture = self._picture()
         file = QSaveFile(str(path))
         if not file.open(QIODevice.OpenModeFlag.WriteOnly):
             self.failed.emit(_why_not(path, file))
             return
         picture.save(file, "PNG")
         self._finish(path, file)
+
+    def _picture(self) -> QPixmap:
+        palette, chart = theme().palette, self._chart
+        room = QRect(_MARGIN, _MARGIN, chart.width(), chart.height())
+        words = (
+            (self._title, font(15, 600, display=True), palette.text),
+            (self._facts, font(12), palette.text2),
+        )
+        heights = [QFontMetrics(face).boundingRect(room, _WRAPPED, text).height() for text, face, _ in words]
+        above = sum(heights) + _GAP + _MARGIN
+        picture = QPixmap(QSize(chart.width() + 2 * _MARGIN, chart.height() + above + 2 * _MARGIN) * _SCALE)
+        picture.setDevicePixelRatio(_SCALE)
+        picture.fill(QColor(palette.bg1))
+        painter = QPainter(picture)
+        for (text, face, color), height in zip(words, heights, strict=True):
+            painter.setFont(face)
+            painter.setPen(QColor(color))
+            painter.drawText(room, _WRAPPED, text)
+            room.translate(0, height + _GAP)
+        painter.end()
+        chart.render(picture, QPoint(_MARGIN, _MARGIN + above), renderFlags=QWidget.RenderFlag.DrawChildren)
+        return picture
 
     def _finish(self, path: Path, file: QSaveFile) -> None:
         # written under a temporary name until now: a file of that name is whole, the old one or the new one

@@ -10,7 +10,7 @@ from engine.experiment import Precision
 from engine.probe_result import at_least
 from engine.probing import DEFAULT_MARGIN
 from gui.numbers import NONE
-from gui.panels.memory_limit_words import card, proof, sentence, short_proof
+from gui.panels.memory_limit_words import card, proof, recommendation, sentence, short_proof
 from gui.search_view import SearchView, SideView
 from gui.theme import theme
 from gui.widgets import Button, ComboBox, ElidedLabel, Marker, label, set_precision, set_text
@@ -49,6 +49,7 @@ class ResultPanel(QFrame):
         super().__init__(parent)
         self.setProperty("surface", "panel")
         self._view: SearchView | None = None
+        self._multiple = 1
         self._on_gpu = True
         self._title = label("Result", "panelTitle")
         self.margin = ComboBox()
@@ -79,6 +80,12 @@ class ResultPanel(QFrame):
         """Where height is scarce the proof is told in one line, with the whole of it in its tooltip."""
         if is_dense != self._is_dense:
             self._is_dense = is_dense
+            self._refresh()
+
+    def set_multiple(self, multiple: int) -> None:
+        """What the batch that Use puts into the form is a multiple of."""
+        if multiple != self._multiple:
+            self._multiple = multiple
             self._refresh()
 
     def margin_fraction(self) -> float:
@@ -149,18 +156,17 @@ class ResultPanel(QFrame):
         grid.addWidget(number, row, 3, Qt.AlignmentFlag.AlignRight)
         if not side.is_over or not side.largest_batch:
             return
-        grid.addWidget(self._use(side, "Use", "inline", side.largest_batch), row, 4)
-        recommended = side.recommended_batch(self.margin_fraction())
-        if 0 < recommended < side.largest_batch:
-            percent = f"{self.margin_fraction():.0%}".replace("%", " %")
-            words = f"{recommended:,} leaves {percent} free"
-            grid.addWidget(self._use(side, words, "link", recommended), row + 1, 2, 1, 3, _RIGHT)
-
-    def _use(self, side: SideView, words: str, kind: str, batch: int) -> Button:
-        button = Button(words, kind, f"Put a batch size of {batch:,} into the form")
-        button.setAccessibleName(f"Use batch {batch:,}, {side.label}")
-        button.clicked.connect(lambda: self.use_requested.emit(batch))
-        return button
+        batch = side.recommended_batch(self.margin_fraction(), self._multiple)
+        words = recommendation(side, batch, self.margin_fraction(), self._multiple)
+        if batch:
+            button = Button(
+                f"Use {batch:,}", "inline", f"Put a batch size of {batch:,} into the form: {words}"
+            )
+            button.setAccessibleName(f"Use batch {batch:,}, {side.label}")
+            button.clicked.connect(lambda: self.use_requested.emit(batch))
+            grid.addWidget(button, row, 4)
+        if batch != side.largest_batch:
+            grid.addWidget(label(words, "legend"), row + 1, 2, 1, 3, _RIGHT)
 
     def _lay_out(self) -> None:
         head = QHBoxLayout()

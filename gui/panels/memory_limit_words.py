@@ -53,6 +53,23 @@ def short_proof(view: SearchView) -> str:
     return f"Proven: {'; '.join(told)}."
 
 
+def recommendation(side: SideView, batch: int, margin_fraction: float, multiple: int) -> str:
+    """What speaks for a batch: "a multiple of 8 that leaves 10 % free"; why there is none for 0."""
+    share = f"{100 * margin_fraction:.0f} %"
+    if not batch:
+        free = f" and leaves {share} free" if margin_fraction else ""
+        return f"no multiple of {multiple:,} fits{free}"
+    free = f"leaves {share} free" if margin_fraction else "fits"
+    return free if multiple == 1 else f"a multiple of {multiple:,} that {free}"
+
+
+def picture_heading(view: SearchView, on_gpu: bool) -> tuple[str, str]:
+    """The title of a picture of the chart, and below it what was searched, on what, and what was found."""
+    first = view.sides[0].experiment
+    title = f"Peak memory by batch size, {first.model} on {first.dataset}, in GiB"
+    return title, f"On {card(view, on_gpu)}. {sentence(view)}".strip()
+
+
 def progress(view: SearchView) -> str:
     """How far a search is, for the line beside the title."""
     if view.is_waiting:

@@ -253,6 +253,7 @@ class SetupPanel(QFrame):
             self._outcome = check(draft, self._catalog)
             self.form.show_draft(draft, self._catalog)
             self.form.show_outcome(self._outcome)
+            self.form.set_searching(self.finds_limit)
             words = limit_words(draft) if self.finds_limit else button_words(draft, self._outcome)
             self.run_action.setText(words)
         against = self._reason()

@@ -106,6 +106,11 @@ class SetupForm(QWidget):
         self._show_chips(draft, catalog)
         self.more.show_draft(draft, catalog)
 
+    def set_searching(self, is_searching: bool) -> None:
+        """Leaves out what means nothing in a search for the largest batch: how long, and how often."""
+        for key in ("length", "repeat"):
+            self._fields[key].setVisible(not is_searching)
+
     def show_outcome(self, outcome: Outcome) -> None:
         """Puts each reason under the field that it is about."""
         sentences = {key: explanation(problem) for key, problem in outcome.problems.items()}

@@ -486,6 +486,18 @@ def test_the_recipe_is_plain_fast_or_some_parts(panel: SetupPanel, qtbot: QtBot)
     assert recipe.choice.value() == "plain" and not recipe.boxes["fused"].isVisible()
 
 
+def test_a_search_asks_neither_how_long_nor_how_often(panel: SetupPanel) -> None:
+    form = panel.form
+    panel.set_on_limits(True)
+    assert not form.length.isVisible() and not form.repeat.isVisible() and form.batch_size.isVisible()
+    panel.set_on_limits(False)
+    assert form.length.isVisible() and form.repeat.isVisible()
+    panel.choose_preset("batch-limit")
+    assert not form.length.isVisible()
+    panel.use_batch(64)
+    assert form.length.isVisible()
+
+
 def test_accumulation_makes_fewer_steps(panel: SetupPanel) -> None:
     choose(panel, "step.gradient_accumulation", "4")
     assert panel.foot.line.text() == "2 runs, 192 steps each"
