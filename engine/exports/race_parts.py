@@ -206,5 +206,6 @@ class _Caption:
 
     def _sure(self) -> tuple[str, ...]:
         # without a ratio the caption says why
-        words = "" if self._race.ratio is None else race_words.certainty(self._race)
+        told = race_words.caution(self._race), race_words.certainty(self._race)
+        words = "" if self._race.ratio is None else " ".join(filter(None, told))
         return wrapped_evenly(words, self._room, self._sizes.small, most=3) if words else ()

@@ -52,7 +52,7 @@ class Moment:
     """The race at `seconds` of its clock.
 
     `number` is how many times as many samples as the other the lane that is ahead has (`Race.ahead`): the
-    ratio of the two counts. None while they are too few to tell, and where there is no ratio.
+    ratio of the two counts. None while they are too few to tell, and where there is no `Race.claim`.
     """
 
     seconds: float
@@ -102,9 +102,15 @@ class Race:
         return self.full if which == "full" else self.mixed
 
     @property
+    def claim(self) -> float | None:
+        """The ratio where it may be claimed: of a measurement that nothing disturbed, and that tells which of
+        the two is the faster one."""
+        return _claim(self.ratio, self.ratio_interval, self.report)
+
+    @property
     def ahead(self) -> Which:
         """The faster lane: by the comparison's ratio, or by the counts where these belie it."""
-        ratio = self.ratio
+        ratio = self.claim
         if not self.is_borne_out:
             ratio = self.mixed.samples_at(self.seconds) / self.full.samples_at(self.seconds)
         return "full" if ratio is not None and ratio < 1 else "mixed"
@@ -112,7 +118,7 @@ class Race:
     @property
     def is_borne_out(self) -> bool:
         """Whether the counts come to the comparison's ratio, as nearly as one can see."""
-        return _is_borne_out(self.full, self.mixed, self.seconds, self.ratio)
+        return _is_borne_out(self.full, self.mixed, self.seconds, self.claim)
 
     @property
     def figure(self) -> float | None:
@@ -140,10 +146,11 @@ class Race:
         return LaneMoment(round(samples), int(fraction * self.blocks + _HAIR), fraction, state)
 
     def _number_of(self, full: LaneMoment, mixed: LaneMoment, seconds: float) -> float | None:
-        if self.ratio is None or self.passed(seconds) < _ENOUGH:
+        claim = self.claim
+        if claim is None or self.passed(seconds) < _ENOUGH:
             return None
         if seconds >= self.seconds and self.is_borne_out:
-            return max(self.ratio, 1.0 / self.ratio)
+            return max(claim, 1.0 / claim)
         if not min(full.samples, mixed.samples):
             return None
         by = mixed.samples / full.samples
@@ -181,7 +188,8 @@ def race_of(comparison: Comparison, curves: Mapping[str, Columns], side_id: str 
     cells, base_cells = comparison.cells(mixed.side.id), comparison.cells(full.side.id)
     speed, report = cells[SPEED.name], comparison.report(mixed.side.id)
     ratio = _sound(speed.ratio)
-    stretch, full, mixed, seconds = _replayed(full, mixed, ratio)
+    interval = None if ratio is None else _sound_interval(speed.ratio_interval)
+    stretch, full, mixed, seconds = _replayed(full, mixed, _claim(ratio, interval, report))
     return Race(
         full=full,
         mixed=mixed,
@@ -191,7 +199,7 @@ def race_of(comparison: Comparison, curves: Mapping[str, Columns], side_id: str 
         seconds=seconds,
         lapse=lapse_of(seconds),
         ratio=ratio,
-        ratio_interval=None if ratio is None else _sound_interval(speed.ratio_interval),
+        ratio_interval=interval,
         repeats=(_known(base_cells[SPEED.name]), _known(speed)),
         memory_ratio=_sound(cells[PEAK_MEMORY.name].ratio),
         peaks_mib=_peaks_mib(comparison, full.side, mixed.side),
@@ -244,6 +252,11 @@ def _end(one: Lane, other: Lane, samples: int) -> float:
 
 def _goes_no_further(lane: Lane, samples: int, seconds: float) -> bool:
     return lane.seconds_to(samples) is None and float(lane.seconds[-1]) <= seconds
+
+
+def _claim(ratio: float | None, interval: Interval | None, report: SideReport) -> float | None:
+    is_open = interval is not None and interval[0] <= 1.0 <= interval[1]
+    return None if is_open or report.spoilers else ratio
 
 
 def _sound(ratio: float | None) -> float | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
+from engine.records.doubts import DoubtKind
 from engine.records.figures import SPEED
 from engine.records.likeness import is_alike
 from engine.records.plain_numbers import pace_text
@@ -25,7 +26,9 @@ Outcome = Literal["gain", "little", "even", "loss"]
 
 
 def title(race: Race) -> str:
-    """What is raced against what, as a headline."""
+    """What is raced against what, as a headline; of a disturbed measurement what disturbed it."""
+    if race.report.spoilers:
+        return _DISTURBED[race.report.spoilers[0].kind][0].format(place=place(race))
     mine, theirs = race.full.run.experiment, race.mixed.run.experiment
     unlike = _unlike(race)
     if unlike == "training":
@@ -37,6 +40,19 @@ def title(race: Race) -> str:
         batches = f"batches of {mine.batch_size:,} and of {theirs.batch_size:,}"
         return f"{same} training with {batches}, side by side"
     return f"{same} training on the same {place(race)}, side by side"
+
+
+_DISTURBED: Mapping[DoubtKind, tuple[str, str]] = {
+    "other-program": (
+        "Other programs disturbed this measurement",
+        "The counts are as they went, with part of the {place} taken. Measure again when nothing else runs.",
+    ),
+    "throttled": (
+        "The {place} slowed down during this measurement",
+        "The counts are as they went, but not at full speed. Measure again once it has cooled down.",
+    ),
+}
+"""Of what spoils a measurement: what happened, and what to make of it."""
 
 
 def _unlike(race: Race) -> Unlike | None:
@@ -56,6 +72,8 @@ def _differs_in_settings(race: Race) -> bool:
 
 def sentence(race: Race) -> str:
     """What came of it and why, in plain words: one sentence, or two or three short ones."""
+    if race.report.spoilers:
+        return _DISTURBED[race.report.spoilers[0].kind][1].format(place=place(race))
     if race.ratio is None:
         return f"{why_no_ratio(race)}, so there is no figure for how much faster. The replay is as it went."
     return " ".join(part for part in (_result(race, race.ratio), _ending(race)) if part)
@@ -108,9 +126,9 @@ _NO_SPEED = {
 
 
 def _outcome(race: Race) -> Outcome:
-    ratio, interval = race.ratio or 0.0, race.ratio_interval
-    is_open = interval is not None and interval[0] <= 1.0 <= interval[1]
-    if is_open or _HARDLY <= ratio <= 1 / _HARDLY:
+    ratio = race.ratio or 0.0
+    is_belied = (ratio < 1) is not (race.ahead == "full")
+    if race.claim is None or is_belied or _HARDLY <= ratio <= 1 / _HARDLY:
         return "even"
     if ratio < 1:
         return "loss"
@@ -134,7 +152,7 @@ def _little(race: Race) -> str:
 
 def _even(race: Race) -> str:
     low, high = race.ratio_interval or (1.0, 1.0)
-    if low < _MUCH_APART or high > 1 / _MUCH_APART:
+    if low < _MUCH_APART or high > 1 / _MUCH_APART or not race.is_borne_out:
         return "Here the measurements differ too much among themselves to say which of the two is faster."
     return f"Here mixed precision is about as fast as full precision{_because(race)}.{_in_less_memory(race)}"
 

@@ -53,6 +53,8 @@ def certainty(race: Race) -> str:
     if race.ratio is None:
         return f"There is no ratio: {continued(why_no_ratio(race))}."
     times, is_once = _measured(race.repeats)
+    if race.report.spoilers:
+        return f"Measured {times}. It came to {pace_text(race.ratio)}, which is not the machine's own speed."
     if race.ratio_interval is None:
         if is_once:
             return f"Measured {times}. Repeats would show how sure the figure is."
@@ -65,7 +67,7 @@ def certainty(race: Race) -> str:
     else:
         between, what = range_text(low, high), "times as fast"
     told = f"Measured {times}: between {between} {what}, with 95 % confidence."
-    return f"{told} Which of the two is faster is left open." if low <= 1.0 <= high else told
+    return told if race.claim is not None else f"{told} Which of the two is faster is left open."
 
 
 _NOT_IN_TURNS = "but not in turns, so how sure it is cannot be said"
@@ -86,7 +88,7 @@ def doubt_words(race: Race) -> tuple[str, ...]:
 
 def _unsteady(race: Race) -> str:
     """Why the counts of the whole runs give another ratio than the comparison has; "" where they do not."""
-    figure, ratio = race.figure, race.ratio
+    figure, ratio = race.figure, race.claim
     if ratio is None or figure is None or race.is_borne_out:
         return ""
     seen = figure if race.ahead == "mixed" else 1.0 / figure

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from engine.records.glossary import GLOSSARY
-from engine.records.plain_numbers import number_text, seconds_short, seconds_text
+from engine.records.plain_numbers import number_text, range_text, seconds_short, seconds_text
 from engine.records.race import Moment, Race, Which
 from engine.records.race_headline import sentence, title, why_no_ratio
 from engine.records.race_names import called, continued, is_one_of_each, lane_name, numbers
@@ -12,6 +12,7 @@ from engine.records.race_proof import certainty, doubt_words, memory_words
 __all__ = [
     "GLOSSARY",
     "caption",
+    "caution",
     "certainty",
     "counted_text",
     "counter_words",
@@ -44,7 +45,7 @@ def lane_detail(race: Race, which: Which) -> str:
 
 def counted_text(race: Race, moment: Moment) -> str | None:
     """The number at a moment, with as many digits as it ends with; "" before it tells, None without one."""
-    if race.ratio is None:
+    if race.claim is None:
         return None
     if moment.number is None:
         return ""
@@ -55,9 +56,13 @@ def counted_text(race: Race, moment: Moment) -> str | None:
 
 
 def caption(race: Race, moment: Moment) -> tuple[str, str]:
-    """What the number counts, in a strong line and a second one."""
+    """What the number counts, or what there is in its place, in a strong line and a second one."""
+    if race.report.spoilers:
+        return "Not a clean measurement", "so it does not tell which of the two is faster"
     if race.ratio is None:
         return "No fair figure", f"since {continued(why_no_ratio(race))}"
+    if race.claim is None and race.ratio_interval is not None:
+        return "No difference shown", f"between {range_text(*race.ratio_interval)} times as fast"
     if moment.number is None:
         return "Just begun", ""
     if race.ahead == "full":
@@ -70,6 +75,11 @@ def told(race: Race, moment: Moment) -> str:
     words = " ".join(part for part in caption(race, moment) if part)
     number = counted_text(race, moment)
     return f"{number} times {words}" if number else words
+
+
+def caution(race: Race) -> str:
+    """The mark beside a number that something speaks against, a sentence; "" where nothing does."""
+    return "Not a clean comparison." if race.claim is not None and doubt_words(race) else ""
 
 
 def counter_words(race: Race, which: Which, moment: Moment) -> str:

@@ -42,6 +42,7 @@ class ShowPanel(QFrame):
     save_wanted = Signal(str)
     stop_wanted = Signal()
     compare_wanted = Signal()
+    again_wanted = Signal()
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -96,6 +97,7 @@ class ShowPanel(QFrame):
         page.present_toggled.connect(self.present_toggled)
         page.compare_wanted.connect(self.compare_wanted)
         page.show_me_wanted.connect(self.show_me_wanted)
+        page.again_wanted.connect(self.again_wanted)
         page.transport.set_presenting(self._is_presenting)
         page.clock.set_frame_ms(self._frame_ms)
         self._add_scaled(page)

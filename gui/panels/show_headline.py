@@ -16,9 +16,11 @@ _CAUTION = "Not a clean comparison:"
 
 
 class ShowHeadline(QWidget):
-    """`doubts_wanted` when all that speaks against the figures is asked for."""
+    """`doubts_wanted` when all that speaks against the figures is asked for, `again_wanted` when a disturbed
+    measurement is to be made anew."""
 
     doubts_wanted = Signal()
+    again_wanted = Signal()
 
     def __init__(self) -> None:
         super().__init__()
@@ -26,10 +28,13 @@ class ShowHeadline(QWidget):
         self._doubt = TextRow()
         self.more = ShowButton("", "showLink", "Everything that speaks against these figures")
         self.more.clicked.connect(self.doubts_wanted)
+        self.again = ShowButton("Measure again", "show", "Train both anew, one after the other")
+        self.again.clicked.connect(self.again_wanted)
         self._caution = QWidget()
         self._row = QHBoxLayout(self._caution)
         self._row.setContentsMargins(0, 0, 0, 0)
         self._doubt.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Fixed)
+        self._row.addWidget(self.again, 0, Qt.AlignmentFlag.AlignVCenter)
         self._row.addWidget(self._doubt)
         self._row.addWidget(self.more, 0, Qt.AlignmentFlag.AlignVCenter)
         self._row.addStretch(1)
@@ -40,14 +45,19 @@ class ShowHeadline(QWidget):
         self._caution.hide()
 
     def set_scale(self, scale: Scale) -> None:
-        for one in (self._title, self._sentence, self._doubt, self.more):
+        for one in (self._title, self._sentence, self._doubt, self.again, self.more):
             one.set_scale(scale)
         self._column.setSpacing(scale.px(9))
         self._column.setContentsMargins(0, scale.px(4), 0, 0)
         self._row.setSpacing(scale.px(12))
 
-    def show_words(self, title: str, sentence: str, doubts: Sequence[str] = ()) -> None:
-        """The two lines, and the first of the doubts on a third with a way to the others."""
+    def show_words(
+        self, title: str, sentence: str, doubts: Sequence[str] = (), *, is_spoiled: bool = False
+    ) -> None:
+        """The two lines, and the first of the doubts on a third with a way to the others.
+
+        Of a measurement that is spoiled the lines say so: the third one offers to make it anew.
+        """
         self._title.set_spans([Span(title, 30, 600)])
         self._title.set_told(title)
         self._sentence.set_words(sentence)
@@ -56,8 +66,10 @@ class ShowHeadline(QWidget):
         if not doubts:
             return
         first, others = doubts[0], len(doubts) - 1
-        self._doubt.set_spans([Span(_CAUTION, 15, 600), Span(first, 15, 400, "text2", gap=6)])
-        self._doubt.set_told(f"{_CAUTION} {first}")
+        self.again.setVisible(is_spoiled)
+        spans = [Span(_CAUTION, 15, 600), Span(first, 15, 400, "text2", gap=6)]
+        self._doubt.set_spans(spans[1:] if is_spoiled else spans)
+        self._doubt.set_told(self._doubt.words())
         self.more.setText(f"and {others} more" if others else "More")
         self.more.tell(self.more.text(), "Everything that speaks against these figures")
 

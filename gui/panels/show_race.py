@@ -30,6 +30,7 @@ class RacePage(QWidget):
     present_toggled = Signal()
     compare_wanted = Signal()
     show_me_wanted = Signal()
+    again_wanted = Signal()
 
     def __init__(self) -> None:
         super().__init__()
@@ -40,7 +41,7 @@ class RacePage(QWidget):
         self.stage, self.transport = ShowStage(), ShowTransport()
         self.popover = CertaintyPopover(self)
         self.clock = RaceClock(self)
-        self._plays_on = False
+        self._plays_on, self._sure = False, ""
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(0)
@@ -112,6 +113,7 @@ class RacePage(QWidget):
         clock.ticked.connect(self._show_moment)
         clock.state_changed.connect(self._show_state)
         self.stage.middle.certainty_wanted.connect(lambda: self._open(self.stage.middle.sure))
+        self.stage.headline.again_wanted.connect(self.again_wanted)
         self.stage.headline.doubts_wanted.connect(lambda: self._open(self.stage.headline.more))
         self.popover.compare_wanted.connect(self.compare_wanted)
 
@@ -119,9 +121,11 @@ class RacePage(QWidget):
         sentence, lapse = race_words.sentence(race), race_words.lapse_words(race)
         if lapse:
             sentence = f"{sentence} {lapse}"
-        doubts = race_words.doubt_words(race)
-        self.stage.headline.show_words(race_words.title(race), sentence, doubts)
-        self.popover.show_words(_question(race), race_words.certainty(race), doubts)
+        doubts, self._sure = race_words.doubt_words(race), _question(race)
+        self.stage.headline.show_words(
+            race_words.title(race), sentence, doubts, is_spoiled=bool(race.report.spoilers)
+        )
+        self.popover.show_words(self._sure, race_words.certainty(race), doubts)
         final = race_words.counted_text(race, race.at(race.seconds))
         self.stage.middle.set_room(
             final, [race_words.caption(race, race.at(at)) for at in (race.seconds / 2, race.seconds)]
@@ -145,7 +149,7 @@ class RacePage(QWidget):
             words = race_words.counter_words(race, which, moment)
             self.stage.lane(which).set_count(lane.blocks, f"{lane.samples:,.0f}", words)
         self.stage.middle.set_number(race_words.counted_text(race, moment))
-        self.stage.middle.show_words(*race_words.caption(race, moment), sure=_question(race))
+        self.stage.middle.show_words(*race_words.caption(race, moment), sure=self._sure)
         self.stage.memory.set_fill(race.passed(seconds))
         self.transport.set_seconds(seconds)
         if not self.clock.is_playing:
@@ -179,7 +183,9 @@ class RacePage(QWidget):
 
 
 def _question(race: Race) -> str:
-    return "How sure is that?" if race.ratio is not None else "Why is that?"
+    if race.claim is None:
+        return "Why is that?"
+    return f"{race_words.caution(race)} How sure is that?".strip()
 
 
 def _subject(race: Race) -> str:

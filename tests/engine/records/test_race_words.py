@@ -91,6 +91,48 @@ def test_an_open_interval_is_called_no_difference(racers: Any) -> None:
     race = racers.repeated([(1_000, 1_040), (1_010, 1_000), (990, 1_050)])
     assert words.sentence(race) == "Here mixed precision is about as fast as full precision."
     assert words.certainty(race).endswith("Which of the two is faster is left open.")
+    for at in (0.0, race.seconds / 2, race.seconds):
+        assert words.counted_text(race, race.at(at)) is None
+        strong, rest = words.caption(race, race.at(at))
+        assert strong == "No difference shown" and rest.startswith("between 0.9")
+
+
+@pytest.mark.parametrize(
+    ("figures", "title", "why"),
+    [
+        (
+            {"speed_note": "other programs took 69 % of the processor meanwhile"},
+            "Other programs disturbed this measurement",
+            "Measure again when nothing else runs.",
+        ),
+        (
+            {"speed_note": "the card's clocks were held down by heat"},
+            "The card slowed down during this measurement",
+            "Measure again once it has cooled down.",
+        ),
+    ],
+)
+@pytest.mark.parametrize("mixed", [660.0, 2_500.0])
+def test_a_disturbed_measurement_says_so_first_and_concludes_nothing(
+    racers: Any, mixed: float, figures: dict[str, str], title: str, why: str
+) -> None:
+    race = racers.of_two(1_000, mixed, batch_size=63, mine={"figures": figures})
+    assert words.title(race) == title and words.sentence(race).endswith(why)
+    for at in (0.0, race.seconds / 2, race.seconds):
+        assert words.counted_text(race, race.at(at)) is None
+        assert words.caption(race, race.at(at))[0] == "Not a clean measurement"
+    told = " ".join((words.sentence(race), words.certainty(race), *words.doubt_words(race)))
+    assert not any(word in told for word in ("choice", "because", "lets the card", "confidence"))
+    assert words.certainty(race).endswith("which is not the machine's own speed.")
+
+
+def test_a_number_that_something_speaks_against_has_a_mark(racers: Any) -> None:
+    race = racers.of_two(1_000, 2_500, mine={"optimizer": {"learning_rate": 0.5}})
+    assert words.caution(race) == "Not a clean comparison." and race.claim == 2.5
+
+
+def test_a_clean_number_has_no_mark(racers: Any) -> None:
+    assert words.caution(racers.of_two(1_000, 2_500)) == ""
 
 
 def test_repeats_that_differ_wildly_are_not_called_alike(racers: Any) -> None:

@@ -127,9 +127,11 @@ class TestCertainty:
         self, room: Any, trained: Trained, raced: Raced
     ) -> None:
         race = raced(
-            trained("fp32", 1_000.0, speed_note=BUSY), trained("fp16", 5_000.0, settings={"seed": 3})
+            trained("fp32", 1_000.0), trained("fp16", 5_000.0, settings={"optimizer": {"learning_rate": 0.5}})
         )
         room.panel.show_race(race, None)
+        assert room.race.stage.middle.sure.text() == "Not a clean comparison. How sure is that?"
+        assert not room.race.stage.headline.again.isVisible()
         headline, popover = room.race.stage.headline, room.race.popover
         assert "Not a clean comparison:" in headline.words() and headline.more.isVisible()
         headline.more.click()
@@ -137,6 +139,18 @@ class TestCertainty:
         with room.qtbot.waitSignal(room.panel.compare_wanted):
             popover.compare.click()
         assert popover.isHidden()
+
+    def test_a_disturbed_measurement_leads_with_that_and_offers_to_be_made_again(
+        self, room: Any, trained: Trained, raced: Raced
+    ) -> None:
+        race = raced(trained("fp32", 1_000.0, speed_note=BUSY), trained("fp16", 5_000.0))
+        room.panel.show_race(race, None)
+        room.press(Qt.Key.Key_End)
+        assert room.words.startswith("Other programs disturbed this measurement")
+        assert room.race.stage.middle.number.isHidden() and "Not a clean measurement" in room.words
+        with room.qtbot.waitSignal(room.panel.again_wanted):
+            room.race.stage.headline.again.click()
+        room.assert_fits()
 
     def test_a_clean_one_has_no_line_for_it(self, room: Any, usual: Race) -> None:
         room.panel.show_race(usual, None)
