@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,12 +12,28 @@ from numpy.typing import ArrayLike
 from engine.entries import Catalog, DeviceEntry
 from engine.experiment import Experiment, experiment_from
 from engine.parts import Precision
+from engine.problem import Problem, request_problem
 
 TITLE = "Show me"
-WANTED_SECONDS = 9.0
-"""How long full precision is to train: long enough to be watched and measured, and no longer."""
-LONGEST_SECONDS, SHORTEST_SECONDS = 18.0, 5.0
-"""Between these a run that was planned for `WANTED_SECONDS` is left as it is: a new start costs seconds."""
+MOST_ATTEMPTS = 4
+"""So often a pair is begun, at most: a machine whose pace changes all the time would keep people waiting."""
+
+
+@dataclass(frozen=True)
+class Span:
+    """How many seconds a run is to train; between the shortest and the longest it is left as it is."""
+
+    shortest: float
+    wanted: float
+    longest: float
+
+
+FIRST, SHORTENED, SECOND = Span(5.0, 9.0, 18.0), Span(0.0, 9.0, 18.0), Span(0.0, 18.0, 27.0)
+"""For full precision: long enough to be watched and measured, and no longer, since a new start costs seconds.
+Once it was shortened for the sake of mixed precision, which has as many steps, it does not grow again."""
+
+PATIENCE_SECONDS = 45.0
+"""Longer than this nobody is made to watch a run of the fewest steps and the smallest workload."""
 
 _LARGE_CARD_MIB = 12 * 1024 * 0.95
 """A card that is sold as one of 12 GiB tells of a little less."""
@@ -34,7 +51,23 @@ class Showcase:
 
     def of_length(self, like: Experiment) -> Showcase:
         """The same with as many steps as `like` has on both sides."""
-        sides = tuple((label, one.model_copy(update={"steps": like.steps})) for label, one in self.sides)
+        return self._with({"steps": like.steps})
+
+    def lighter(self) -> Showcase | None:
+        """The same with the next smaller workload; None after the smallest."""
+        of_now = self.sides[0][1]
+        place = next((place for place, one in enumerate(_WORKLOADS) if _is_of(of_now, one)), len(_WORKLOADS))
+        if place + 1 >= len(_WORKLOADS):
+            return None
+        return self._with({"image_size": None, **_WORKLOADS[place + 1]})
+
+    def holds(self, experiments: Iterable[Experiment]) -> bool:
+        """Whether these are two of its own, of any length and workload."""
+        plain = {one.model_copy(update=_UNTOLD) for _, one in self.sides}
+        return {one.model_copy(update=_UNTOLD) for one in experiments} == plain
+
+    def _with(self, settings: dict[str, Any]) -> Showcase:
+        sides = tuple((label, one.model_copy(update=settings)) for label, one in self.sides)
         return Showcase(self.title, sides, self.why)
 
 
@@ -49,10 +82,36 @@ def showcase(catalog: Catalog) -> Showcase:
     return Showcase(TITLE, tuple((one.precision.label, one) for one in sides), _why(device, mixed))
 
 
-def refitted(experiment: Experiment, steps_per_second: float, seconds: float) -> Experiment:
-    """The experiment with as many steps as take so long at that pace, and at least enough for a speed."""
-    steps = max(experiment.measure.least_steps, round(steps_per_second * seconds))
-    return experiment.model_copy(update={"steps": steps, "epochs": None})
+def adapted(
+    case: Showcase, span: Span, steps_per_second: float | None, done: int
+) -> Showcase | Problem | None:
+    """What to begin anew with where a run of `case` made `done` steps at that pace; None: it goes on.
+
+    A run that would end too soon to be watched gets more steps; one that would keep people waiting fewer, and
+    where even the fewest take too long a smaller workload. A problem says that this machine is too busy for
+    the smallest. Without a pace the machine was too slow to tell one.
+    """
+    experiment = case.sides[0][1]
+    if done >= (experiment.steps or 0):
+        return None
+    if steps_per_second is None:
+        return case.lighter() or busy(experiment, done)
+    least_seconds = experiment.measure.least_steps / steps_per_second
+    if least_seconds > span.longest and (lighter := case.lighter()) is not None:
+        return lighter
+    if least_seconds > PATIENCE_SECONDS:
+        return busy(experiment, done)
+    better = _better_fitted(experiment, span, steps_per_second, done)
+    return None if better is None else case.of_length(better)
+
+
+def busy(experiment: Experiment, done: int) -> Problem:
+    """Why nothing was measured on a machine that is too slow now."""
+    of = f"{done:,} of the {experiment.measure.least_steps:,} steps that a measurement takes"
+    return request_problem(
+        f"This machine is busy: {of} were made, and the rest would take too long.",
+        "Close programs that use the processor or the card, then try again.",
+    )
 
 
 def pace_of(experiment: Experiment, samples_per_second: ArrayLike) -> float | None:
@@ -72,20 +131,25 @@ def pace_of(experiment: Experiment, samples_per_second: ArrayLike) -> float | No
     return None
 
 
-def better_fitted(experiment: Experiment, steps_per_second: float, done: int) -> Experiment | None:
-    """The experiment at another length, where that is worth a new start after `done` steps; None where not.
-
-    A run that would end too soon to be watched is made longer, one that would keep people waiting shorter.
-    """
+def _better_fitted(
+    experiment: Experiment, span: Span, steps_per_second: float, done: int
+) -> Experiment | None:
+    """The experiment at another length, where that is worth a new start after `done` steps; else None."""
     steps = experiment.steps or done
     expected, left = steps / steps_per_second, (steps - done) / steps_per_second
-    if SHORTEST_SECONDS <= expected <= LONGEST_SECONDS:
+    if span.shortest <= expected <= span.longest:
         return None
-    better = refitted(experiment, steps_per_second, WANTED_SECONDS)
+    better = refitted(experiment, steps_per_second, span.wanted)
     would_take = _RESTART_SECONDS + (better.steps or 0) / steps_per_second
-    if expected > LONGEST_SECONDS and would_take >= left:
+    if expected > span.longest and would_take >= left:
         return None
     return better if better.steps != experiment.steps else None
+
+
+def refitted(experiment: Experiment, steps_per_second: float, seconds: float) -> Experiment:
+    """The experiment with as many steps as take so long at that pace, and at least enough for a speed."""
+    steps = max(experiment.measure.least_steps, round(steps_per_second * seconds))
+    return experiment.model_copy(update={"steps": steps, "epochs": None})
 
 
 def _seconds(experiment: Experiment, speeds: np.ndarray[Any, np.dtype[np.float64]]) -> Any:
@@ -122,6 +186,29 @@ _COMMON: dict[str, Any] = {
     "validation": {"every": 1_000},
 }
 _CARD_RECIPE: dict[str, Any] = {"step": {"recipe": "channels_last+fused"}}
-_ON_LARGE_CARD = {**_CARD_RECIPE, "model": "resnet50", "image_size": 224, "batch_size": 64, "steps": 120}
-_ON_SMALL_CARD = {**_CARD_RECIPE, "model": "resnet18", "image_size": 128, "batch_size": 32, "steps": 300}
+_ON_LARGE_CARD: dict[str, Any] = {
+    **_CARD_RECIPE,
+    "model": "resnet50",
+    "image_size": 224,
+    "batch_size": 64,
+    "steps": 120,
+}
+_ON_SMALL_CARD: dict[str, Any] = {
+    **_CARD_RECIPE,
+    "model": "resnet18",
+    "image_size": 128,
+    "batch_size": 32,
+    "steps": 300,
+}
 _ON_CPU: dict[str, Any] = {"model": "small-cnn", "batch_size": 64, "steps": 500}
+_ON_SLOW_CPU: dict[str, Any] = {"model": "small-cnn", "batch_size": 8, "steps": 100}
+_WORKLOADS = tuple(
+    {key: value for key, value in one.items() if key != "step"}
+    for one in (_ON_LARGE_CARD, _ON_SMALL_CARD, _ON_CPU, _ON_SLOW_CPU)
+)
+"""What is trained, from the heaviest workload to the lightest."""
+_UNTOLD: dict[str, Any] = {"model": "", "image_size": None, "batch_size": 1, "steps": None, "epochs": None}
+
+
+def _is_of(experiment: Experiment, workload: Mapping[str, Any]) -> bool:
+    return all(getattr(experiment, key) == value for key, value in workload.items() if key != "steps")

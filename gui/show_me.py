@@ -11,15 +11,22 @@ from PySide6.QtCore import QObject, QTimer, Signal
 from engine.events import Event, Pictures, Samples, Started
 from engine.problem import Kind, Problem, ProblemError
 from engine.records.record import Status
-from engine.showcase import Showcase, showcase
+from engine.showcase import (
+    FIRST,
+    MOST_ATTEMPTS,
+    PATIENCE_SECONDS,
+    SECOND,
+    SHORTENED,
+    Showcase,
+    adapted,
+    busy,
+    showcase,
+)
 from gui.background import Background
 from gui.experiments import Experiments
 from gui.panels.show import ShowPanel
 from gui.show_me_page import Progress, measuring
 from gui.show_me_runs import ShownRuns
-
-LONGEST_MS = (25_000, 30_000)
-"""How long the first and the second run may train: what was measured by then is enough for a race."""
 
 _RUN, _SEARCH, _QUEUE = (
     "A run is training.",
@@ -28,15 +35,15 @@ _RUN, _SEARCH, _QUEUE = (
 )
 _LOST = Problem(kind=Kind.INTERNAL, message="The run was lost.", remedy="The log says more. Try it again.")
 _LOOKING, _WAITING, _STOPPING = "looking at this machine", "waiting for its turn", "stopping"
-_Ending = Literal["", "refit", "enough", "given up"]
+_Ending = Literal["", "anew", "given up"]
 
 
 class ShowMe(QObject):
     """It measures through the ordinary queue, so that its runs are runs like all others.
 
     `at_work` (bool) when it begins and ends; `measured` carries the ids of both runs, full precision first;
-    `given_up` when it was stopped; `refused` (Problem) when a run failed, or the machine cannot be looked at;
-    `busy` says in a sentence what goes on that has to be asked about first.
+    `given_up` when it was stopped; `refused` (Problem) when a run failed, or the machine cannot be looked at
+    or is too slow; `busy` says in a sentence what goes on that has to be asked about first.
     """
 
     at_work = Signal(bool)
@@ -56,19 +63,26 @@ class ShowMe(QObject):
         self._experiments, self._panel, self._background = experiments, panel, background
         self._pair = ShownRuns(experiments)
         self._case: Showcase | None = None
-        self._is_at_work = self._was_refitted = False
+        self._is_at_work, self._attempts = False, 0
         self._ending: _Ending = ""
+        self._was_patient = self._is_shortened = False
         self._problem: Problem | None = None
         self._refusal: Problem | None = None
         self._tiles: NDArray[np.uint8] | None = None
-        self._enough = QTimer(self)
-        self._enough.setSingleShot(True)
-        self._enough.timeout.connect(self._end_in_time)
+        self._patience = QTimer(self)
+        self._patience.setInterval(round(PATIENCE_SECONDS * 1e3))
+        self._patience.timeout.connect(self._lose_patience)
         self._connect()
 
     @property
     def is_at_work(self) -> bool:
         return self._is_at_work
+
+    @property
+    def case(self) -> Showcase | None:
+        """What it trains on this machine; None until that has been looked at."""
+        catalog = self._experiments.catalog
+        return self._case or (showcase(catalog) if catalog is not None else None)
 
     @property
     def is_measuring(self) -> bool:
@@ -98,7 +112,7 @@ class ShowMe(QObject):
         if self._is_at_work:
             return
         self._pair.forget()
-        self._is_at_work, self._was_refitted, self._ending = True, False, ""
+        self._is_at_work, self._is_shortened, self._attempts, self._ending = True, False, 0, ""
         self._case = self._problem = self._refusal = self._tiles = None
         self.at_work.emit(True)
         self.show()
@@ -132,7 +146,7 @@ class ShowMe(QObject):
 
     def close(self) -> None:
         """Waits for nothing any more: the window closes, and what trains is stopped with it."""
-        self._enough.stop()
+        self._patience.stop()
         if self._is_at_work:
             self._is_at_work = False
             self._pair.take_out_waiting()
@@ -161,7 +175,7 @@ class ShowMe(QObject):
             self._submit(showcase(self._experiments.catalog))
 
     def _submit(self, case: Showcase) -> None:
-        self._case = case
+        self._case, self._attempts = case, self._attempts + 1
         try:
             self._pair.submit(case)
         except ProblemError as error:
@@ -170,7 +184,7 @@ class ShowMe(QObject):
 
     def _begin(self, run_id: str) -> None:
         if self._is_at_work and run_id in self._pair.ids:
-            self._pair.running = run_id
+            self._pair.running, self._was_patient = run_id, False
             if self._ending:
                 self._end_run(self._ending)
             self.show()
@@ -181,25 +195,41 @@ class ShowMe(QObject):
         if isinstance(event, Pictures):
             self._background.do(lambda: _tiles_of(event), self._take_tiles, lambda _problem: None)
         elif isinstance(event, Started):
-            self._enough.start(LONGEST_MS[self._pair.is_on_second])
-        elif isinstance(event, Samples) and not self._was_refitted and not self._ending:
-            self._look_at_pace()
+            self._patience.start()
+        elif isinstance(event, Samples):
+            pace, done = self._pair.progress()
+            if pace is not None:
+                self._adapt(pace, done)
 
     def _take_tiles(self, tiles: NDArray[np.uint8] | None) -> None:
         self._tiles = tiles
 
-    def _look_at_pace(self) -> None:
-        better = self._pair.better_fitted()
-        if better is not None and self._case is not None:
-            self._was_refitted = True
-            self._case = self._case.of_length(better)
-            self._pair.take_out_waiting()
-            self._end_run("refit")
+    def _lose_patience(self) -> None:
+        """A run that has taken so long is looked at as a whole, and the second time it is given up."""
+        pace, done = self._pair.progress()
+        if pace is None and done:
+            pace = done / PATIENCE_SECONDS
+        if self._adapt(pace, done) or self._case is None or self._ending:
+            return
+        experiment = self._case.sides[0][1]
+        if done < (experiment.steps or 0) and self._was_patient:
+            self._refuse(busy(experiment, done))
+        self._was_patient = True
 
-    def _end_in_time(self) -> None:
-        # one that is being stopped for another reason ends for that
-        if not self._ending:
-            self._end_run("enough")
+    def _adapt(self, pace: float | None, done: int) -> bool:
+        """Begins anew with what suits the machine at that pace, or says that it is busy; else it goes on."""
+        pair, case = self._pair, self._case
+        if case is None or self._ending or not pair.can_begin_anew:
+            return False
+        span = SECOND if pair.is_on_second else SHORTENED if self._is_shortened else FIRST
+        better = adapted(case, span, pace, done)
+        if isinstance(better, Problem):
+            self._refuse(better)
+        elif better is not None and self._attempts < MOST_ATTEMPTS:
+            self._case, self._is_shortened = better, span is SECOND
+            pair.take_out_waiting()
+            self._end_run("anew")
+        return bool(self._ending)
 
     def _end_run(self, ending: _Ending) -> None:
         """Asks the run that trains to end, and remembers why."""
@@ -211,16 +241,16 @@ class ShowMe(QObject):
     def _end(self, run_id: str) -> None:
         if not self._is_at_work or run_id != self._pair.running:
             return
-        self._enough.stop()
+        self._patience.stop()
         self._pair.running, ending, self._ending = None, self._ending, ""
         run = self._experiments.runs.record(run_id)
-        if ending == "refit" and self._case is not None:
-            self._pair.forget()
-            self._pair.discard(run_id)
+        if ending == "anew" and self._case is not None:
+            for old in self._pair.forget():
+                self._pair.discard(old, even_whole=True)
             self._submit(self._case)
-        elif ending == "given up" or (run is not None and run.status is Status.STOPPED and not ending):
+        elif ending == "given up" or (run is not None and run.status is Status.STOPPED):
             self._give_up()
-        elif run is None or run.status not in (Status.FINISHED, Status.STOPPED):
+        elif run is None or run.status is not Status.FINISHED:
             self._pair.leave(run_id)
             self._refuse((run.problem if run is not None else None) or self._problem or _LOST)
         elif run_id == self._pair.ids[-1]:
@@ -253,19 +283,17 @@ class ShowMe(QObject):
             self.refused.emit(refusal)
 
     def _close_up(self) -> None:
-        self._enough.stop()
+        self._patience.stop()
         self._is_at_work, self._pair.running = False, None
         self.at_work.emit(False)
 
     def _progress(self) -> Progress:
-        left = self._enough.remainingTime()
         return Progress(
             showcase=self._case,
             running="mixed" if self._pair.is_on_second else "full",
             full=self._pair.live(0),
             mixed=self._pair.live(1),
             phase=self._phase(),
-            most_seconds_left=left / 1000 if left > 0 else None,
             tiles=self._tiles,
         )
 

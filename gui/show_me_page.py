@@ -43,7 +43,6 @@ class Progress:
     full: LiveRun | None = None
     mixed: LiveRun | None = None
     phase: str = ""
-    most_seconds_left: float | None = None
     tiles: NDArray[np.uint8] | None = None
 
 
@@ -58,7 +57,7 @@ def measuring(progress: Progress) -> Measuring:
         running=progress.running,
         full=_lane("full", case, progress.full, progress.running),
         mixed=_lane("mixed", case, progress.mixed, progress.running),
-        seconds_left=_seconds_left(live, progress.most_seconds_left),
+        seconds_left=_seconds_left(live),
         phase=progress.phase or _phase(live),
         tiles=progress.tiles,
     )
@@ -99,14 +98,13 @@ def _peak(live: LiveRun) -> float | None:
     return None
 
 
-def _seconds_left(live: LiveRun | None, most: float | None) -> float | None:
+def _seconds_left(live: LiveRun | None) -> float | None:
     if live is None or live.experiment is None or live.experiment.steps is None:
         return None
     pace = pace_of(live.experiment, live.column("samples_per_second"))
     if pace is None:
         return None
-    left = max(0.0, (live.experiment.steps - live.step) / pace)
-    return left if most is None else min(left, most)
+    return max(0.0, (live.experiment.steps - live.step) / pace)
 
 
 def _phase(live: LiveRun | None) -> str:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from engine.experiment import Experiment
 from engine.records.record import RunRecord, Status
-from engine.showcase import TITLE, Showcase, better_fitted, pace_of
+from engine.showcase import TITLE, Showcase, pace_of
 from gui.experiments import Experiments
 from gui.panels.live_run import LiveRun
 
@@ -57,15 +56,20 @@ class ShownRuns:
         """Whether one of them was deleted. Of the one that trains that is known when it has ended."""
         return any(self._runs.record(run_id) is None for run_id in self.ids if run_id != self.running)
 
-    def better_fitted(self) -> Experiment | None:
-        """The first run at another length, where it goes much slower or faster than was thought."""
-        live = self.live(0)
-        if live is None or live.experiment is None or self.running != self.ids[0]:
-            return None
-        if not set(self.ids[1:]) & set(self._experiments.waiting):
-            return None
-        pace = pace_of(live.experiment, live.column("samples_per_second"))
-        return better_fitted(live.experiment, pace, live.step) if pace is not None else None
+    @property
+    def can_begin_anew(self) -> bool:
+        """Whether the one that trains can be replaced: not once the other one has left the queue."""
+        ids = self.ids
+        if self.running is None or self.running not in ids:
+            return False
+        return self.running == ids[-1] or bool(set(ids[1:]) & set(self._experiments.waiting))
+
+    def progress(self) -> tuple[float | None, int]:
+        """Steps a second of the one that trains, None while too few say too little, and how many it made."""
+        live = self.live(int(self.is_on_second))
+        if live is None or live.experiment is None:
+            return None, 0
+        return pace_of(live.experiment, live.column("samples_per_second")), live.step
 
     def take_out_waiting(self) -> None:
         """Takes those out of the queue that have not begun."""
@@ -74,9 +78,9 @@ class ShownRuns:
         for run_id in waiting:
             self._experiments.take_out(run_id)
 
-    def discard(self, run_id: str) -> None:
-        """Deletes for good what was cut off before it had been measured; what is whole stays."""
+    def discard(self, run_id: str, *, even_whole: bool = False) -> None:
+        """Deletes for good what was cut off before it had been measured; what is whole stays, if not told."""
         run: RunRecord | None = self._runs.record(run_id)
-        is_cut_off = run is not None and run.status.is_over and run.status is not Status.FINISHED
-        if is_cut_off and self._experiments.delete((run_id,)):
+        is_wanted = run is not None and run.status is Status.FINISHED and not even_whole
+        if run is not None and run.status.is_over and not is_wanted and self._experiments.delete((run_id,)):
             self._runs.purge((run_id,))

@@ -80,7 +80,7 @@ class Showing(QObject):
         if self._is_held:
             return
         if self._refusal is not None:
-            self._panel.show_refusal(self._refusal.message, self._refusal.remedy)
+            self.refuse(self._refusal)
             return
         if self._raced is not None and self._are_there(self._raced.choice):
             self._play()
@@ -96,9 +96,9 @@ class Showing(QObject):
             self._panel.show_welcome()
 
     def refuse(self, problem: Problem) -> None:
-        """Says why there is nothing to show, now or when somebody looks next."""
+        """Says why nothing could be measured, now or when somebody looks next."""
         self._refusal = problem
-        self._panel.show_refusal(problem.message, problem.remedy)
+        self._panel.show_refusal(problem.message, problem.remedy, was_measured=True)
 
     def forget(self) -> None:
         """Shows anew at the next `open`, whatever stands in the panel now."""

@@ -28,7 +28,7 @@ Outcome = Literal["gain", "little", "even", "loss"]
 def title(race: Race) -> str:
     """What is raced against what, as a headline; of a disturbed measurement what disturbed it."""
     if race.report.spoilers:
-        return _DISTURBED[race.report.spoilers[0].kind][0].format(place=place(race))
+        return DISTURBED[race.report.spoilers[0].kind][0].format(place=place(race))
     mine, theirs = race.full.run.experiment, race.mixed.run.experiment
     unlike = _unlike(race)
     if unlike == "training":
@@ -42,7 +42,7 @@ def title(race: Race) -> str:
     return f"{same} training on the same {place(race)}, side by side"
 
 
-_DISTURBED: Mapping[DoubtKind, tuple[str, str]] = {
+DISTURBED: Mapping[DoubtKind, tuple[str, str]] = {
     "other-program": (
         "Other programs disturbed this measurement",
         "The counts are as they went, with part of the {place} taken. Measure again when nothing else runs.",
@@ -73,7 +73,7 @@ def _differs_in_settings(race: Race) -> bool:
 def sentence(race: Race) -> str:
     """What came of it and why, in plain words: one sentence, or two or three short ones."""
     if race.report.spoilers:
-        return _DISTURBED[race.report.spoilers[0].kind][1].format(place=place(race))
+        return DISTURBED[race.report.spoilers[0].kind][1].format(place=place(race))
     if race.ratio is None:
         return f"{why_no_ratio(race)}, so there is no figure for how much faster. The replay is as it went."
     return " ".join(part for part in (_result(race, race.ratio), _ending(race)) if part)

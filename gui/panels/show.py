@@ -128,9 +128,9 @@ class ShowPanel(QFrame):
         self.measuring.show_measuring(measuring)
         self._turn_to("measuring", self.measuring)
 
-    def show_refusal(self, sentence: str, remedy: str) -> None:
-        """Says why there is nothing to show, and what to do."""
-        self.refused.show_refusal(sentence, remedy)
+    def show_refusal(self, sentence: str, remedy: str, *, was_measured: bool = False) -> None:
+        """Says why there is nothing to show, and what to do; what `was_measured` here can be tried again."""
+        self.refused.show_refusal(sentence, remedy, was_measured=was_measured)
         self._turn_to("refused", self.refused)
 
     def show_welcome(self) -> None:

@@ -11,6 +11,7 @@ from gui.panels.show_text import TextBlock
 from gui.widgets import put_in_the_middle
 
 _WIDTH = 760
+_SHOW_ME, _TRY_AGAIN = " Show me", " Try again"
 
 
 class RefusedPage(QWidget):
@@ -22,7 +23,7 @@ class RefusedPage(QWidget):
     def __init__(self) -> None:
         super().__init__()
         self._sentence, self._remedy = TextBlock(30, 600, "text"), TextBlock(17)
-        self.show_me = ShowButton(" Show me", "showPrimary", "Measure both ways now, and play them", "play")
+        self.show_me = ShowButton(_SHOW_ME, "showPrimary", "Measure both ways now, and play them", "play")
         self.compare = ShowButton("Choose runs in Compare", "show", "Tick the runs to lay side by side")
         self.show_me.clicked.connect(self.show_me_wanted)
         self.compare.clicked.connect(self.compare_wanted)
@@ -46,8 +47,10 @@ class RefusedPage(QWidget):
         self._buttons.setContentsMargins(0, scale.px(14), 0, 0)
         self._buttons.setSpacing(scale.px(12))
 
-    def show_refusal(self, sentence: str, remedy: str) -> None:
-        """Says why in a sentence, and what to do about it."""
+    def show_refusal(self, sentence: str, remedy: str, *, was_measured: bool = False) -> None:
+        """Says why in a sentence, and what to do about it; what `was_measured` can be tried again."""
+        self.show_me.setText(_TRY_AGAIN if was_measured else _SHOW_ME)
+        self.show_me.setAccessibleName(self.show_me.text().strip())
         self._sentence.set_words(sentence)
         self._remedy.set_words(remedy)
         self._remedy.setVisible(bool(remedy))

@@ -7,11 +7,15 @@ import pytest
 
 from engine.catalog import Catalog, DeviceEntry, ModelEntry, PrecisionEntry, problems
 from engine.experiment import Experiment, Precision
+from engine.problem import Problem
 from engine.showcase import (
-    LONGEST_SECONDS,
-    WANTED_SECONDS,
+    FIRST,
+    MOST_ATTEMPTS,
+    PATIENCE_SECONDS,
+    SECOND,
+    SHORTENED,
     Showcase,
-    better_fitted,
+    adapted,
     pace_of,
     refitted,
     showcase,
@@ -150,22 +154,84 @@ def test_a_run_is_refitted_to_the_seconds_and_never_too_short_for_a_speed() -> N
     assert refitted(Experiment(epochs=3), 20.0, 9.0).epochs is None
 
 
+CASE = showcase(catalog(FAST_CPU))
+
+
+def steps_of(case: object) -> list[int | None]:
+    assert isinstance(case, Showcase)
+    return [one.steps for _, one in case.sides]
+
+
 def test_a_run_of_about_the_right_length_is_left_alone() -> None:
-    for pace in (500 / LONGEST_SECONDS, 500 / WANTED_SECONDS, 500 / 5.0):
-        assert better_fitted(EXPERIMENT, pace, 40) is None
+    for pace in (500 / FIRST.longest, 500 / FIRST.wanted, 500 / FIRST.shortest):
+        assert adapted(CASE, FIRST, pace, 40) is None
+    assert adapted(CASE, SHORTENED, 5_000.0, 40) is None, "it is short for the other one's sake"
+    assert adapted(CASE, SECOND, 500 / 3.0, 40) is None, "mixed precision may be as fast as it can"
+    assert adapted(CASE, FIRST, 0.001, 500) is None, "all is trained"
 
 
 def test_a_machine_ten_times_slower_begins_anew_with_less_and_a_far_faster_one_with_more() -> None:
-    slower = better_fitted(EXPERIMENT, 5.5, 15)
-    assert slower is not None and slower.steps == EXPERIMENT.measure.least_steps
-    faster = better_fitted(EXPERIMENT, 550.0, 300)
-    assert faster is not None and faster.steps == 4_950
+    assert steps_of(adapted(CASE, FIRST, 5.5, 15)) == [50, 50]
+    assert steps_of(adapted(CASE, FIRST, 550.0, 300)) == [4_950, 4_950]
+    assert steps_of(adapted(CASE, SECOND, 5.5, 15)) == [99, 99]
 
 
 def test_nothing_is_begun_anew_that_would_take_longer_than_what_is_left() -> None:
-    assert better_fitted(EXPERIMENT, 25.0, 300) is None
-    least = EXPERIMENT.model_copy(update={"steps": EXPERIMENT.measure.least_steps})
-    assert better_fitted(least, 0.5, 5) is None
+    assert adapted(CASE, FIRST, 25.0, 300) is None
+
+
+def test_where_the_fewest_steps_take_too_long_the_workload_is_smaller_and_at_last_the_machine_busy() -> None:
+    large, seen = showcase(catalog(LARGE_CARD)), []
+    while isinstance(large, Showcase):
+        seen.append(settings(large))
+        assert not problems(large.sides[0][1], catalog(LARGE_CARD))
+        told = adapted(large, FIRST, 0.5, 3)
+        assert told is not None
+        large = told  # type: ignore[assignment]
+    assert seen == [
+        ("resnet50", 224, 64), ("resnet18", 128, 32), ("small-cnn", None, 64), ("small-cnn", None, 8),
+    ]  # fmt: skip
+    assert isinstance(large, Problem) and "This machine is busy: 3 of the 30 steps" in large.message
+    assert adapted(CASE, FIRST, None, 0) == CASE.lighter(), "not a single step told a pace"
+
+
+@pytest.mark.parametrize("full", [0.05, 0.4, 1.0, 3.0, 20.0, 55.0, 400.0, 5_000.0])
+@pytest.mark.parametrize("by", [0.1, 0.3, 1.0, 3.0])
+def test_each_pace_of_a_machine_ends_in_two_whole_runs_or_in_a_machine_that_is_busy(
+    full: float, by: float
+) -> None:
+    """`full` steps a second in full precision of the first workload, `by` times as many in mixed."""
+    case: Showcase | Problem | None = CASE
+    spent, span = 0.0, FIRST
+    for _ in range(MOST_ATTEMPTS):
+        assert isinstance(case, Showcase)
+        experiment = case.sides[0][1]
+        # a smaller batch is not as much faster as it is smaller
+        first = full * (CASE.sides[0][1].batch_size / experiment.batch_size) ** 0.8
+        steps = experiment.steps or 0
+        better = adapted(case, span, first, 10)
+        if better is None:
+            better = adapted(case, SECOND, first * by, 10)
+            span = span if better is None else SHORTENED
+            spent += steps / first
+        spent += 10 / first
+        if better is None:
+            assert steps >= experiment.measure.least_steps
+            assert max(steps / first, steps / first / by) <= PATIENCE_SECONDS
+            return
+        case = better
+        if isinstance(case, Problem):
+            assert full * by <= 0.4
+            return
+    raise AssertionError("it never came to an end")
+
+
+def test_its_own_runs_are_known_of_any_length_and_workload_and_no_others() -> None:
+    lighter = CASE.lighter()
+    assert lighter is not None
+    assert CASE.holds(one for _, one in lighter.of_length(EXPERIMENT).sides)
+    other = [one.model_copy(update={"dataset": "mnist"}) for _, one in CASE.sides]
+    assert not CASE.holds(other) and not CASE.holds([CASE.sides[0][1]])
 
 
 def test_both_sides_keep_one_length() -> None:

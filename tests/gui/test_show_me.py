@@ -16,11 +16,11 @@ from engine.launcher import Launcher
 from engine.problem import Kind, Problem
 from engine.records.record import Status
 from engine.records.store import Store
-from engine.showcase import Showcase, showcase
+from engine.showcase import PATIENCE_SECONDS, SECOND, Showcase, Span, busy, showcase
 from gui.background import Background
 from gui.experiments import Experiments
 from gui.panels.show import ShowPanel
-from gui.show_me import LONGEST_MS, ShowMe
+from gui.show_me import ShowMe
 
 WAIT_MS = 60_000
 TINY = experiment_from(
@@ -80,7 +80,7 @@ class Workspace:
 
     def assert_nothing_left(self) -> None:
         assert self.store.runs() == () and self.store.deleted() == () and self.store.comparisons() == ()
-        assert self.experiments.waiting == () and not self.show_me._enough.isActive()
+        assert self.experiments.waiting == () and not self.show_me._patience.isActive()
 
 
 @pytest.fixture
@@ -94,7 +94,9 @@ def workspace(
         made = Workspace(qtbot, store, experiments, panel, ShowMe(experiments, panel, background))
         made.show_me.measured.connect(made.told.append)
         # as the window does it
-        made.show_me.refused.connect(lambda problem: panel.show_refusal(problem.message, problem.remedy))
+        made.show_me.refused.connect(
+            lambda problem: panel.show_refusal(problem.message, problem.remedy, was_measured=True)
+        )
         experiments.load()
         experiments.start()
         yield made
@@ -169,12 +171,12 @@ def test_what_is_being_stopped_when_the_time_is_over_is_given_up_all_the_same(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     choose(monkeypatch, shown(ENDLESS))
-    monkeypatch.setattr("gui.show_me_runs.better_fitted", lambda *_: None)
+    monkeypatch.setattr("gui.show_me.adapted", lambda *_: None)
     workspace.show_me.begin()
     workspace.until_training()
     with workspace.qtbot.waitSignal(workspace.show_me.given_up, timeout=WAIT_MS):
         workspace.show_me.stop()
-        workspace.show_me._enough.timeout.emit()
+        workspace.show_me._patience.timeout.emit()
     workspace.until_idle()
     assert workspace.told == []
     workspace.assert_nothing_left()
@@ -195,7 +197,7 @@ def test_stopped_it_leaves_nothing_behind(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch, by: str
 ) -> None:
     choose(monkeypatch, shown(ENDLESS))
-    monkeypatch.setattr("gui.show_me_runs.better_fitted", lambda *_: None)
+    monkeypatch.setattr("gui.show_me.adapted", lambda *_: None)
     workspace.show_me.begin()
     workspace.until_training()
     with workspace.qtbot.waitSignal(workspace.show_me.given_up, timeout=WAIT_MS):
@@ -273,7 +275,8 @@ def test_a_machine_that_is_slower_than_thought_begins_anew_once_with_less(
 ) -> None:
     choose(monkeypatch, shown(ENDLESS))
     monkeypatch.setattr("engine.showcase._LEAST_SECONDS", 0.0)
-    monkeypatch.setattr("gui.show_me_runs.better_fitted", lambda *_: TINY.model_copy(update={"steps": 50}))
+    shorter = TINY.model_copy(update={"steps": 50})
+    monkeypatch.setattr("gui.show_me.adapted", lambda case, *_: once(case.of_length(shorter), case))
     workspace.show_me.begin()
     workspace.until_measured()
     assert {run.name: run.experiment.steps for run in workspace.store.runs()} == {
@@ -283,26 +286,56 @@ def test_a_machine_that_is_slower_than_thought_begins_anew_once_with_less(
     assert workspace.store.deleted() == () and len(workspace.store.comparisons()) == 1
 
 
-def test_what_was_measured_until_the_time_was_over_is_enough(
+def once(better: Showcase, case: Showcase) -> Showcase | None:
+    return None if case == better else better
+
+
+def test_mixed_precision_that_is_far_slower_begins_both_anew_and_leaves_nothing_else(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    def adapted(case: Showcase, span: Span, *_: object) -> Showcase | None:
+        return once(case.of_length(TINY.model_copy(update={"steps": 30})), case) if span is SECOND else None
+
     choose(monkeypatch, shown(TINY, steps=100_000_000))
+    monkeypatch.setattr("engine.showcase._LEAST_SECONDS", 0.0)
+    monkeypatch.setattr("gui.show_me.adapted", adapted)
     workspace.show_me.begin()
-    workspace.until_training("Show me, BF16 AMP")
-    enough = workspace.show_me._enough
-    assert enough.isActive() and enough.interval() == LONGEST_MS[True]
-    # the time is over once there are steps, however slow the machine is
-    enough.timeout.emit()
-    _, mixed = workspace.until_measured()
-    assert workspace.store.run(mixed).status is Status.STOPPED
-    assert workspace.store.run(mixed).summary.steps > 0
+    ids = workspace.until_measured()
+    runs = workspace.store.runs()
+    assert {run.id for run in runs} == set(ids) and workspace.store.deleted() == ()
+    assert {(run.experiment.steps, run.status) for run in runs} == {(30, Status.FINISHED)}
+
+
+@pytest.mark.parametrize("by", ["its pace", "patience"])
+def test_a_machine_that_is_too_slow_is_called_busy_and_can_be_tried_again(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch, by: str
+) -> None:
+    problem = busy(TINY, 3) if by == "its pace" else None
+    choose(monkeypatch, shown(ENDLESS))
+    monkeypatch.setattr("engine.showcase._LEAST_SECONDS", 0.0)
+    monkeypatch.setattr("gui.show_me.adapted", lambda *_: problem)
+    workspace.show_me.begin()
+    if by == "patience":
+        workspace.until_training()
+        patience = workspace.show_me._patience
+        assert patience.isActive() and patience.interval() == 1_000 * PATIENCE_SECONDS
+        # it is looked at once more before it is given up
+        patience.timeout.emit()
+        assert workspace.panel.page == "measuring"
+        patience.timeout.emit()
+    workspace.until(lambda: workspace.panel.page == "refused")
+    assert "This machine is busy" in workspace.panel.refused.words()
+    assert workspace.panel.refused.show_me.text().strip() == "Try again"
+    workspace.until_idle()
+    assert workspace.told == []
+    workspace.assert_nothing_left()
 
 
 def test_a_window_that_closes_meanwhile_leaves_no_run_in_the_queue(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     choose(monkeypatch, shown(ENDLESS))
-    monkeypatch.setattr("gui.show_me_runs.better_fitted", lambda *_: None)
+    monkeypatch.setattr("gui.show_me.adapted", lambda *_: None)
     workspace.show_me.begin()
     workspace.until_training()
     workspace.show_me.close()

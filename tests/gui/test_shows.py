@@ -12,6 +12,7 @@ from pytestqt.qtbot import QtBot
 from engine.launcher import Launcher, Target
 from engine.records.record import RunRecord
 from engine.records.store import Store
+from engine.showcase import Showcase
 from gui.main_window import MainWindow
 from gui.motion import reduced_motion_choice, set_reduced_motion
 from gui.settings import Settings
@@ -227,3 +228,31 @@ def test_all_four_workspaces_have_room_in_the_narrowest_window(open_window: Open
     window.resize(1_024, 600)
     window.show_workspace("show")
     assert window.size().width() == 1_024 and window.size().height() == 600
+
+
+BUSY = "other programs took 69 % of the processor meanwhile"
+
+
+def test_a_disturbed_pair_of_show_me_is_measured_again_and_others_go_to_compare(
+    qtbot: QtBot,
+    open_window: Open,
+    saved: Store,
+    trained: Callable[..., RunRecord],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    disturbed = [
+        trained(name, speed, speed_note=BUSY) for name, speed in (("fp32", 1_000.0), ("fp16", 700.0))
+    ]
+    window = open_window()
+    window.shows.show_runs([run.id for run in disturbed])
+    until_raced(qtbot, window)
+    race = window.show_panel.race
+    qtbot.mouseClick(race.stage.headline.again, Qt.MouseButton.LeftButton)
+    assert window.workspace == "compare" and not window.shows.show_me.is_at_work
+    own = Showcase("Show me", tuple((run.name, run.experiment) for run in disturbed), "")
+    monkeypatch.setattr("gui.show_me.ShowMe.case", own)
+    window.show_workspace("show")
+    begun: list[str] = []
+    monkeypatch.setattr(window.shows.show_me, "begin", lambda: begun.append("begun"))
+    qtbot.mouseClick(race.stage.headline.again, Qt.MouseButton.LeftButton)
+    assert begun == ["begun"]

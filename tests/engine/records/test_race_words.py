@@ -8,7 +8,9 @@ import pytest
 
 from engine.experiment import Precision
 from engine.problem import Kind, Problem
+from engine.records import race_headline
 from engine.records import race_words as words
+from engine.records.doubts import SPOILING
 from engine.records.race_names import short_name
 from engine.records.record import Status
 
@@ -315,3 +317,7 @@ def test_every_term_is_a_plain_line() -> None:
     assert {"FP32", "TF32", "FP16", "BF16", "AMP", "batch", "fast recipe"} <= words.GLOSSARY.keys()
     for meaning in words.GLOSSARY.values():
         assert meaning.endswith(".") and "\n" not in meaning and len(meaning) < 110
+
+
+def test_whatever_spoils_a_measurement_has_words() -> None:
+    assert race_headline.DISTURBED.keys() == SPOILING
