@@ -1,4 +1,7 @@
-"""The six stat cards: throughput, step time, peak memory, accuracy or loss, grad scale, skipped steps."""
+"""The six stat cards: throughput, step time, peak memory, accuracy or loss, grad scale, skipped steps.
+
+Where no run has a loss scaler the last three are loss, accuracy, and waiting for data.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +13,14 @@ from PySide6.QtWidgets import QGridLayout, QWidget
 
 from gui.numbers import NONE, decimals_for, number, ratio
 from gui.panels import live_figures as figures
+from gui.panels.live_gauges import data_wait_percent
 from gui.panels.live_run import LiveRun
 from gui.widgets import Button, StatCard, StatRow
 
 # six cards need this much for their titles, units and ratios; it is a window some 1,350 px wide
 _NARROW = 1024
 _NOT_USED = "not used"
+_ABOUT_ACCURACY = "On the validation samples, after the last epoch"
 
 
 class LiveCards(QWidget):
@@ -26,12 +31,18 @@ class LiveCards(QWidget):
         self.throughput = StatCard("Throughput", "img/s", "Trained samples a second, warm-up left out")
         self.step_time = StatCard("Step time", "ms", "Milliseconds of one optimizer step, warm-up left out")
         self.memory = StatCard("Peak memory", "GiB", "The most memory that training took, warm-up left out")
-        self.quality = StatCard("Accuracy", "%", "On the validation samples, after the last epoch")
+        self.quality = StatCard("Accuracy", "%", _ABOUT_ACCURACY)
         self.scale = StatCard(
             "Grad scale", "", "What the loss is multiplied by so that FP16 gradients survive"
         )
         self.skipped = StatCard("Skipped steps", "", "Steps left out because a gradient overflowed")
-        self.cards = (self.throughput, self.step_time, self.memory, self.quality, self.scale, self.skipped)
+        self.accuracy = StatCard("Accuracy", "%", _ABOUT_ACCURACY)
+        self.waiting = StatCard(
+            "Waiting for data", "%", "The share of the measured time in which the device had no batch"
+        )
+        self._shared = (self.throughput, self.step_time, self.memory, self.quality)
+        self._of_scaler, self._of_others = (self.scale, self.skipped), (self.accuracy, self.waiting)
+        self._has_scaler = True
         self.loss_switch = Button("Loss", "link", "Show the training loss in place of the accuracy", "swap")
         self.loss_switch.setAccessibleName("Show the loss in place of the accuracy")
         self.loss_switch.clicked.connect(self._switch_quality)
@@ -44,6 +55,11 @@ class LiveCards(QWidget):
         self._grid.setSpacing(8)
         self._arrange(6)
 
+    @property
+    def cards(self) -> tuple[StatCard, ...]:
+        """The six that are shown, in their order."""
+        return (*self._shared, *(self._of_scaler if self._has_scaler else self._of_others))
+
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
         self._arrange(3 if event.size().width() < _NARROW else 6)
@@ -55,23 +71,44 @@ class LiveCards(QWidget):
 
     def set_compact(self, compact: bool) -> None:
         """Stands closer, for a low window."""
-        for card in self.cards:
+        for card in (*self._shared, *self._of_scaler, *self._of_others):
             card.set_compact(compact)
 
     def show_runs(self, runs: Sequence[LiveRun]) -> None:
         """Fills the cards; ratios are against the first run."""
         self._runs = runs
+        self._set_scaler(not runs or any(map(figures.uses_scaler, runs)))
         self._show_speed(runs)
         self._show_memory(runs)
         self._show_quality(runs)
-        self._show_scaler(runs)
+        if self._has_scaler:
+            self._show_scaler(runs)
+        else:
+            self._show_accuracy(self.accuracy, runs)
+            self._show_waiting(runs)
+
+    def _set_scaler(self, has_scaler: bool) -> None:
+        """Gives what only a scaler has its place, or that to what every run has."""
+        if has_scaler != self._has_scaler:
+            self._has_scaler = has_scaler
+            self.loss_switch.setVisible(has_scaler)
+            self._place()
 
     def _arrange(self, columns: int) -> None:
-        if columns == self._columns:
-            return
-        self._columns = columns
+        if columns != self._columns:
+            self._columns = columns
+            self._place()
+
+    def _place(self) -> None:
+        columns = self._columns
+        gone = self._of_others if self._has_scaler else self._of_scaler
+        for card in gone:
+            self._grid.removeWidget(card)
+            card.setParent(self)
+            card.hide()
         for number_, card in enumerate(self.cards):
             self._grid.addWidget(card, number_ // columns, number_ % columns)
+            card.show()
         for column in range(6):
             self._grid.setColumnStretch(column, 1 if column < columns else 0)
 
@@ -94,17 +131,26 @@ class LiveCards(QWidget):
         _fill(self.memory, runs, [None if peak is None else peak / scale for peak in peaks])
 
     def _show_quality(self, runs: Sequence[LiveRun]) -> None:
-        if self._shows_loss:
+        if self._shows_loss or not self._has_scaler:
             self.quality.set_title("Loss", next((run.loss_unit for run in runs if run.loss_unit), ""))
             _fill(self.quality, runs, [figures.train_loss(run) for run in runs], with_ratio=False)
-            return
-        self.quality.set_title("Accuracy", "%")
+        else:
+            self.quality.set_title("Accuracy", "%")
+            self._show_accuracy(self.quality, runs)
+
+    def _show_accuracy(self, card: StatCard, runs: Sequence[LiveRun]) -> None:
         shares = [figures.accuracy(run) for run in runs]
         rows = [
             _row(run, number(None if share is None else share * 100.0, 1), share is None)
             for run, share in zip(runs, shares, strict=True)
         ]
-        self.quality.set_rows(rows)
+        card.set_rows(rows)
+
+    def _show_waiting(self, runs: Sequence[LiveRun]) -> None:
+        shares = [data_wait_percent(run) for run in runs]
+        self.waiting.set_rows(
+            [_row(run, number(share, 1), share is None) for run, share in zip(runs, shares, strict=True)]
+        )
 
     def _show_scaler(self, runs: Sequence[LiveRun]) -> None:
         scales = [figures.grad_scale(run) for run in runs]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from engine.events import Epoch
 from gui.panels.live_run import LiveRun
 
 _LAST_BLOCKS = 50
@@ -54,8 +55,8 @@ def accuracy(run: LiveRun) -> float | None:
     """The last validation's accuracy, 0 to 1."""
     if run.summary is not None:
         return run.summary.final_validation_accuracy
-    seen = [epoch.validation_accuracy for epoch in run.epochs if epoch.validation_accuracy is not None]
-    return seen[-1] if seen else None
+    seen = accuracies(run)
+    return seen[-1].validation_accuracy if seen else None
 
 
 def train_loss(run: LiveRun) -> float | None:
@@ -72,6 +73,17 @@ def grad_scale(run: LiveRun) -> float | None:
         return run.summary.final_grad_scale
     scales = run.column("grad_scale")
     return float(scales[-1]) if len(scales) else None
+
+
+def uses_scaler(run: LiveRun) -> bool:
+    """Whether the run's loss is scaled, by its settings or, where these are not known, by what it sent."""
+    settings = run.experiment
+    return bool(len(run.column("grad_scale"))) if settings is None else settings.uses_scaler
+
+
+def accuracies(run: LiveRun) -> list[Epoch]:
+    """The epochs after which the accuracy was measured."""
+    return [epoch for epoch in run.epochs if epoch.validation_accuracy is not None]
 
 
 def skipped_steps(run: LiveRun) -> int | None:

@@ -8,7 +8,7 @@ import numpy as np
 from PySide6.QtWidgets import QHBoxLayout, QWidget
 
 from gui.numbers import number
-from gui.panels.live_run import LiveRun
+from gui.panels.live_run import LiveRun, Values
 from gui.panels.live_strip import current_run
 from gui.widgets import ElidedLabel, Marker
 
@@ -79,6 +79,18 @@ def data_wait_percent(run: LiveRun) -> float | None:
         return None
     milliseconds = run.batch_size / rates[usable] * 1000.0
     return float(min(waits[usable].sum() / milliseconds.sum(), 1.0) * 100.0)
+
+
+def waiting_percent(run: LiveRun) -> Values:
+    """The share of each step's time in which the device had nothing to do; empty where nobody measured."""
+    waits, rates = run.column("data_wait_ms"), run.column("samples_per_second")
+    count = min(len(waits), len(rates))
+    if not np.isfinite(waits[:count]).any():
+        return np.empty(0)
+    # NaN before the first speed is known
+    with np.errstate(invalid="ignore", divide="ignore"):
+        share: Values = waits[:count] * rates[:count] / (10.0 * run.batch_size)
+    return np.minimum(share, 100.0)
 
 
 def _gauge(run: LiveRun, name: str) -> float | None:

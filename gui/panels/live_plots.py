@@ -1,4 +1,8 @@
-"""The four linked plots: training loss, grad scale, memory, throughput; one crosshair, one x range."""
+"""The four linked plots: training loss, grad scale, memory, throughput; one crosshair, one x range.
+
+Where no run has a loss scaler, validation accuracy stands in the place of the grad scale, or waiting for data
+where there is no accuracy either.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +13,7 @@ from PySide6.QtWidgets import QGridLayout, QWidget
 
 from gui.panels import live_figures as figures
 from gui.panels.live_cards import memory_unit
+from gui.panels.live_gauges import waiting_percent
 from gui.panels.live_run import LiveRun, Values
 from gui.plots import Curve, LivePlot, PlotSpec
 from gui.plots.framing import XAxis
@@ -22,6 +27,16 @@ _SCALE = PlotSpec(
     "A tick at the bottom marks a step that was skipped for it",
     powers_of_two=True,
 )
+_ACCURACY = PlotSpec(
+    "Validation accuracy", "%", "Right answers on the validation samples, after each epoch", can_log=False
+)
+_WAITING = PlotSpec(
+    "Waiting for data",
+    "% of the time",
+    "The share of each step's time in which the device had no batch",
+    smooth=9,
+    can_log=False,
+)
 _MEMORY = PlotSpec("Memory", "GiB", "Memory that training takes, step by step")
 _SPEED = PlotSpec("Throughput", "img/s", "Samples a second of each step", smooth=9, shows_warmup=True)
 
@@ -33,19 +48,31 @@ class LivePlots(QWidget):
         super().__init__(parent)
         self.loss, self.scale = LivePlot(_LOSS), LivePlot(_SCALE)
         self.memory, self.speed = LivePlot(_MEMORY), LivePlot(_SPEED)
-        self.plots = (self.loss, self.scale, self.memory, self.speed)
+        self.accuracy, self.waiting = LivePlot(_ACCURACY), LivePlot(_WAITING)
+        self._second = self.scale
         self._x_axis: XAxis = "steps"
         self._unit_mib = 1024.0
         grid = QGridLayout(self)
         grid.setContentsMargins(0, 0, 0, 0)
         grid.setSpacing(8)
         self.setMaximumHeight(2 * MOST_HEIGHT + grid.spacing())
-        for number, plot in enumerate(self.plots):
-            grid.addWidget(plot, number // 2, number % 2)
-            grid.setRowStretch(number // 2, 1)
-            grid.setColumnStretch(number % 2, 1)
+        for number in range(2):
+            grid.setRowStretch(number, 1)
+            grid.setColumnStretch(number, 1)
+        for plot, row, column in self._grid_places():
+            grid.addWidget(plot, row, column)
+            plot.setVisible(plot in self.plots)
             plot.hovered.connect(self.set_crosshair)
             plot.x_range_chosen.connect(self.set_x_range)
+
+    @property
+    def plots(self) -> tuple[LivePlot, ...]:
+        """The four that are shown, in their order."""
+        return (self.loss, self._second, self.memory, self.speed)
+
+    def _grid_places(self) -> tuple[tuple[LivePlot, int, int], ...]:
+        seconds = tuple((plot, 0, 1) for plot in (self.scale, self.accuracy, self.waiting))
+        return ((self.loss, 0, 0), *seconds, (self.memory, 1, 0), (self.speed, 1, 1))
 
     def set_crosshair(self, place: float | None) -> None:
         """Reads all four plots off at `place` in x units; None reads the latest values."""
@@ -61,7 +88,7 @@ class LivePlots(QWidget):
     def set_x_axis(self, x_axis: XAxis) -> None:
         """x in steps or in seconds since each run's first step."""
         self._x_axis = x_axis
-        for plot in self.plots:
+        for plot, *_ in self._grid_places():
             plot.set_crosshair(None)
             plot.set_x_range(None)
             plot.set_x_axis(x_axis)
@@ -69,7 +96,7 @@ class LivePlots(QWidget):
     def show_runs(self, runs: Sequence[LiveRun]) -> None:
         """Hands the runs' buffers to the plots; `refresh()` draws them."""
         self._show_loss(runs)
-        self._show_scale(runs)
+        self._show_second(runs)
         self._show_memory(runs)
         self._show_speed(runs)
         total = self._total(runs)
@@ -118,15 +145,47 @@ class LivePlots(QWidget):
         self.loss.set_curves([self._curve(run, run.column("loss")) for run in runs])
         self.loss.set_hint(_why_empty(runs, "The loss of each step appears here."))
 
+    def _show_second(self, runs: Sequence[LiveRun]) -> None:
+        """What is told in the second place, which is the grad scale's where there is one."""
+        if not runs or any(map(figures.uses_scaler, runs)):
+            plot, show = self.scale, self._show_scale
+        elif any(map(_may_have_accuracy, runs)):
+            plot, show = self.accuracy, self._show_accuracy
+        else:
+            plot, show = self.waiting, self._show_waiting
+        show(runs)
+        if plot is not self._second:
+            plot.set_crosshair(self._second.canvas.crosshair())
+            plot.set_x_range(self._second.chosen_x_range)
+            self._second = plot
+        for one in (self.scale, self.accuracy, self.waiting):
+            one.setVisible(one is plot)
+
     def _show_scale(self, runs: Sequence[LiveRun]) -> None:
         using = [run for run in runs if len(run.column("grad_scale"))]
         self.scale.set_curves([self._curve(run, run.column("grad_scale"), key="scale") for run in using])
-        unscaled = [run for run in runs if run.experiment is not None and not run.experiment.uses_scaler]
-        names = " and ".join(dict.fromkeys(run.label for run in runs))
-        train = "train" if len(runs) > 1 else "trains"
-        unused = len(unscaled) == len(runs) > 0
-        usual = _why_empty(runs, "The loss scale appears here.")
-        self.scale.set_hint(f"Not used: {names} {train} without a loss scaler." if unused else usual)
+        self.scale.set_hint(_why_empty(runs, "The loss scale appears here."))
+
+    def _show_accuracy(self, runs: Sequence[LiveRun]) -> None:
+        curves = []
+        for run in runs:
+            epochs = figures.accuracies(run)
+            by_step = self._x_axis == "steps"
+            curves.append(
+                Curve(
+                    key=f"{run.run_id}:{self._x_axis}:accuracy",
+                    precision=run.precision,
+                    name=run.label,
+                    x=np.array([float(epoch.step) if by_step else epoch.seconds for epoch in epochs]),
+                    y=np.array([100.0 * (epoch.validation_accuracy or 0.0) for epoch in epochs]),
+                )
+            )
+        self.accuracy.set_curves(curves)
+        self.accuracy.set_hint(_why_empty(runs, "The accuracy appears here after each epoch."))
+
+    def _show_waiting(self, runs: Sequence[LiveRun]) -> None:
+        self.waiting.set_curves([self._curve(run, waiting_percent(run), key="waiting") for run in runs])
+        self.waiting.set_hint(_why_empty(runs, "The share of the time spent waiting appears here."))
 
     def _show_memory(self, runs: Sequence[LiveRun]) -> None:
         columns = [run.column(figures.memory_column(run)) for run in runs]
@@ -175,6 +234,11 @@ def _why_empty(runs: Sequence[LiveRun], usual: str) -> str:
     if any(len(run.column("step")) for run in runs):
         return "Nothing of this was recorded."
     return "No curve: it ended before its first step." if len(runs) == 1 else _NO_STEPS
+
+
+def _may_have_accuracy(run: LiveRun) -> bool:
+    """Whether there is an accuracy, or may be one after the first epoch."""
+    return bool(figures.accuracies(run)) or not (run.epochs or run.is_over)
 
 
 _NO_STEPS = "No curves: these runs ended before their first step."

@@ -136,6 +136,11 @@ class LivePlot(QFrame):
             self._redraw()
             self._show_values()
 
+    @property
+    def chosen_x_range(self) -> tuple[float, float] | None:
+        """The part of x that is shown; None where it follows the whole run."""
+        return self._chosen
+
     def set_x_range(self, chosen: tuple[float, float] | None) -> None:
         """Shows a part of x; None follows the whole run."""
         self.header.set_follow(chosen is None)

@@ -221,10 +221,7 @@ class TestLivePanel:
         panel.set_runs([run])
         panel.open_details()
         hints = {plot.canvas.frame.hint for plot in panel.plots.plots}
-        assert hints == {
-            "No curve: it ended before its first step.",
-            "Not used: FP32 trains without a loss scaler.",
-        }
+        assert hints == {"No curve: it ended before its first step."}
         texts = panel.details.texts()
         assert texts[texts.index("What to do") + 1] == "Lower batch size."
         assert "The device ran out of memory." in texts
@@ -465,11 +462,6 @@ class TestLivePanel:
         ranges = {plot.canvas.frame.x_range for plot in panel.plots.plots}
         assert len(ranges) == 1 and ranges.pop()[1] == pytest.approx(200 * 64 / 880 * 1.065)
         assert all(plot.canvas.frame.x_ticks[-1].text.endswith(" s") for plot in panel.plots.plots)
-
-    def test_without_a_scaler_the_grad_scale_is_not_used(self, panel: LivePanel) -> None:
-        panel.set_runs([made("fp32", started(), samples(1, 50)), made("bf16", started(), samples(1, 50))])
-        assert "not used" in panel.plots.scale.canvas.frame.hint.lower()
-        assert panel.cards.scale.texts() == ("FP32 not used", "BF16 AMP not used")
 
     def test_on_a_cpu_the_words_are_of_memory_in_mib(self, panel: LivePanel) -> None:
         panel.set_runs([made("fp32", started(), samples(1, 50, resident_mib=(300.0,) * 50))])
