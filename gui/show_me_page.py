@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from engine.events import PhaseName
 from engine.experiment import Experiment, Precision
+from engine.records.race_names import numbers
 from engine.showcase import Showcase, pace_of
 from gui.panels.live_run import LiveRun
 from gui.panels.show_measuring import MeasuredLane, Measuring
@@ -64,7 +65,7 @@ def measuring(progress: Progress) -> Measuring:
 
 
 def _subject(experiment: Experiment) -> str:
-    return f"{experiment.model}, batch {experiment.batch_size:,}"
+    return f"{experiment.model}, {experiment.batch_size:,} images at once"
 
 
 def _lane(which: Which, case: Showcase | None, live: LiveRun | None, running: Which) -> MeasuredLane:
@@ -76,7 +77,7 @@ def _lane(which: Which, case: Showcase | None, live: LiveRun | None, running: Wh
     return MeasuredLane(
         precision=experiment.precision,
         name=NAMES[which],
-        detail=experiment.precision.label,
+        detail=numbers(experiment.precision),
         samples_in_all=(experiment.steps or 0) * experiment.step_samples,
         samples=samples,
         peak_mib=None if live is None else _peak(live),

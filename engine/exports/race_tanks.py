@@ -19,7 +19,7 @@ from engine.exports.race_parts import Part, still
 from engine.exports.race_sizes import Sizes
 from engine.exports.side_looks import SideLook, side_looks
 from engine.records import race_words
-from engine.records.plain_numbers import memory_apart_text, memory_text
+from engine.records.plain_numbers import memory_apart_text, memory_text, memory_unit_text
 from engine.records.race import LANES, Moment, Race, Which
 from engine.records.race_names import short_name
 
@@ -57,7 +57,7 @@ def tanks(race: Race, sizes: Sizes, x: float, top: float, height: float) -> Part
     words = _memory_lines(race, sizes, sizes.panel - 2 * pad)
     words_height = 1.55 * size + 1.35 * (sizes.detail - 1) * len(words[1]) if words[0] else -0.6 * pad
     rule = top + height - pad - words_height - 0.6 * pad
-    tank_top = top + pad + 3.4 * size
+    tank_top = top + pad + 4.7 * size
     tank_height = rule - 0.6 * pad - 2.2 * size - tank_top
     unknown = "not measured" if any(race.peaks_mib) else race_words.memory_words(race)[0].lower()
     pair = _pair(race, sizes, (x + pad, tank_top, sizes.panel - 2 * pad, tank_height))
@@ -65,6 +65,7 @@ def tanks(race: Race, sizes: Sizes, x: float, top: float, height: float) -> Part
         rounded(x, top, sizes.panel, height, 12, "bg1", "line"),
         Words(x + pad, top + pad + 0.9 * size, "Memory used", "text", size + 1, 600),
         Words(x + pad, top + pad + 2.4 * size, "at its highest point", "text2", sizes.detail - 1),
+        Words(x + pad, top + pad + 3.7 * size, memory_unit_text(*race.peaks_mib), "text2", sizes.detail - 1),
     ]
     for which, tank in zip(LANES, pair, strict=True):
         shapes.append(rounded(tank.x, tank.top, tank.width, tank.height, _ROUND, "bg2", "line2"))
@@ -218,7 +219,7 @@ def bars(race: Race, sizes: Sizes, x: float, top: float) -> Part:
         at = x + 1.4 * size + width + (8 if width > 0 else 0)
         shapes.append(Words(at, down + 1.05 * size, text, "text", size, 600))
         down += 2 * size
-    told = " ".join(part for part in (strong, plain) if part)
+    told = ". ".join(part for part in (f"{strong} {plain}", memory_unit_text(*race.peaks_mib)) if part)
     for line in wrapped(told, sizes.lanes, size, most=3) if told else ():
         down += 1.4 * size
         shapes.append(Words(x, down, line, "text2", size))

@@ -70,6 +70,14 @@ def memory_text(mib: float) -> str:
     return f"{mib:,.0f} MiB" if mib >= 10 or mib == 0 else f"{mib:.1f} MiB"
 
 
+def memory_unit_text(*mib: float | None) -> str:
+    """What the unit is in which such amounts are told, in one that everybody knows; "" without any amount."""
+    known = [amount for amount in mib if amount is not None]
+    if not known:
+        return ""
+    return "1 GiB is about 1 GB" if max(map(round, known)) >= _MIB_PER_GIB else "1 MiB is about 1 MB"
+
+
 def memory_apart_text(one_mib: float, other_mib: float) -> str:
     """How far two amounts are apart, as the difference of what is shown of them; "" where that is nothing."""
     if min(round(one_mib), round(other_mib)) >= _MIB_PER_GIB:

@@ -37,8 +37,8 @@ def title(race: Race) -> str:
     if unlike == "machine":
         return f"{same} training on two {_places(race)}, side by side"
     if mine.batch_size != theirs.batch_size:
-        batches = f"batches of {mine.batch_size:,} and of {theirs.batch_size:,}"
-        return f"{same} training with {batches}, side by side"
+        sizes = f"{mine.batch_size:,} and with {theirs.batch_size:,}"
+        return f"{same} training with {sizes} {race.unit} at once, side by side"
     return f"{same} training on the same {place(race)}, side by side"
 
 

@@ -47,9 +47,9 @@ def is_usual(race: Race) -> bool:
     return is_mixed(race.mixed) and not is_mixed(race.full)
 
 
-def numbers(lane: Lane) -> str:
-    """What the lane computes with, in words with the term behind them."""
-    return _NUMBERS[lane.side.precision]
+def numbers(precision: Precision) -> str:
+    """What a training computes with, in words with the term behind them."""
+    return _NUMBERS[precision]
 
 
 _NUMBERS = {

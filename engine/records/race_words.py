@@ -35,7 +35,9 @@ def lane_detail(race: Race, which: Which) -> str:
     parts = []
     if is_one_of_each(race):
         recipe = lane.side.recipe
-        parts.append(numbers(lane) + (f" with the {recipe} recipe" if recipe != _PLAIN else ""))
+        parts.append(
+            numbers(lane.side.precision) + (f" with the {recipe} recipe" if recipe != _PLAIN else "")
+        )
         if race.full.run.experiment.batch_size != race.mixed.run.experiment.batch_size:
             parts.append(f"{lane.run.experiment.batch_size:,} {race.unit} at once")
     if lane.stopped:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class MeasuredLane:
     """One of the two runs: `samples` trained so far of `samples_in_all`; `peak_mib` is the highest so far.
 
-    `detail` stands beside the name: "FP32"; `state` after the count: "images so far", "not begun yet".
+    `detail` stands beside the name: "32-bit numbers (FP32)"; `state` after the count: "images so far".
     """
 
     precision: Precision
@@ -40,7 +40,7 @@ class Measuring:
     """Both runs, and which of them trains now.
 
     `title` is the large line and `sentence` the one below it; `subject` says what is trained
-    ("ResNet-50, batch 64"); `phase` is what goes on where no steps are made ("getting the pictures").
+    ("ResNet-50, 64 images at once"); `phase` is what goes on where no steps are made ("saving").
     `seconds_left` are those of the run that trains, None while nobody knows. `tiles` are grey pictures,
     (count, side, side), or None.
     """

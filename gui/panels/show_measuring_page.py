@@ -102,9 +102,9 @@ class MeasuringPage(QWidget):
             lane.show_lane(head, shown, MOST_BLOCKS)
 
     def _show_memory(self, measuring: Measuring) -> None:
-        tanks = self.stage.memory.tanks
-        tanks.set_looks(measuring.full.precision, measuring.mixed.precision)
-        tanks.set_peaks(measuring.full.peak_mib, measuring.mixed.peak_mib)
+        memory = self.stage.memory
+        memory.tanks.set_looks(measuring.full.precision, measuring.mixed.precision)
+        memory.show_peaks(measuring.full.peak_mib, measuring.mixed.peak_mib)
 
 
 def _head(lane: MeasuredLane) -> LaneHead:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from PySide6.QtWidgets import QFrame, QVBoxLayout
 
+from engine.records.plain_numbers import memory_unit_text
 from gui.panels.show_scale import Scale
 from gui.panels.show_span import Span
 from gui.panels.show_text import TextBlock, TextRow
@@ -24,11 +25,11 @@ class ShowMemory(QFrame):
     def __init__(self) -> None:
         super().__init__()
         self.setProperty("surface", "showPanel")
-        self._title, self._below = TextRow(), TextRow()
+        self._title, self._below = TextRow(), TextBlock(14)
         self._title.set_spans([Span("Memory used", 20, 600)])
         self._title.set_told("Memory used at its highest point")
-        self._below.set_spans([Span("at its highest point", 14, 400, "text2")])
         self.tanks = TanksView()
+        self.show_peaks(None, None)
         self._line = divider()
         self._strong, self._rest = TextBlock(20, 600, "text"), TextBlock(14)
         self._column, self._head, self._foot = QVBoxLayout(self), QVBoxLayout(), QVBoxLayout()
@@ -56,6 +57,8 @@ class ShowMemory(QFrame):
 
     def show_peaks(self, full_mib: float | None, mixed_mib: float | None) -> None:
         self.tanks.set_peaks(full_mib, mixed_mib)
+        # the second line keeps its place before there is an amount
+        self._below.set_words(f"at its highest point\n{memory_unit_text(full_mib, mixed_mib)}")
 
     def show_words(self, words: tuple[str, str]) -> None:
         """A strong line and the one below it; nothing where both are empty."""

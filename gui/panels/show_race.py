@@ -192,4 +192,5 @@ def _subject(race: Race) -> str:
     """What was trained: the model and the batch, as far as both have them in common."""
     mine, theirs = (race.lane(which).run.experiment for which in LANES)
     model = mine.model if mine.model == theirs.model else f"{mine.model} and {theirs.model}"
-    return f"{model}, batch {mine.batch_size:,}" if mine.batch_size == theirs.batch_size else model
+    is_alike = mine.batch_size == theirs.batch_size
+    return f"{model}, {mine.batch_size:,} {race.unit} at once" if is_alike else model

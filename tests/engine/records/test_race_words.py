@@ -188,7 +188,7 @@ def test_both_in_full_precision_go_by_their_titles(racers: Any) -> None:
     racers.add(FP32, 1_000)
     racers.add(FP32, 1_900, batch_size=128)
     race = racers.race()
-    assert words.title(race) == "The same training with batches of 64 and of 128, side by side"
+    assert words.title(race) == "The same training with 64 and with 128 images at once, side by side"
     assert [words.lane_name(race, which) for which in ("full", "mixed")] == [
         "FP32, batch 64",
         "FP32, batch 128",
@@ -230,7 +230,7 @@ def test_mixed_precision_as_the_baseline(racers: Any) -> None:
         ),
         (
             {"optimizer": {"learning_rate": 0.5}, "batch_size": 128},
-            "Nearly the same training with batches of 64 and of 128, side by side",
+            "Nearly the same training with 64 and with 128 images at once, side by side",
             "They differ in other settings too, so this may not be the precision's doing alone.",
         ),
     ],

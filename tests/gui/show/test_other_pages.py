@@ -20,7 +20,9 @@ def measuring(
         Precision.BF16, "Mixed precision", "BF16 AMP", 1_000, samples[1], None, "not begun yet"
     )
     which: Any = running
-    return Measuring("The same training", "Twice.", "small-cnn, batch 64", which, full, mixed, left, phase)
+    return Measuring(
+        "The same training", "Twice.", "small-cnn, 64 images at once", which, full, mixed, left, phase
+    )
 
 
 class TestMeasuring:

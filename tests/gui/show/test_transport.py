@@ -88,7 +88,7 @@ class TestTransport:
 
     def test_what_was_trained_and_how_long_it_takes_is_told(self, room: Any, usual: Race) -> None:
         rows = [row.words() for row in room.race.transport.findChildren(TextRow)]
-        assert "small-cnn, batch 64" in rows and f"0.0 of {usual.seconds:,.1f} s" in rows
+        assert "small-cnn, 64 images at once" in rows and f"0.0 of {usual.seconds:,.1f} s" in rows
 
     def test_the_menu_saves_goes_to_compare_and_measures_anew(self, room: Any) -> None:
         panel, actions = room.panel, room.race.transport.menu.actions()
