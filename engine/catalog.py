@@ -6,6 +6,7 @@ same one.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,6 +25,9 @@ __all__ = [
     "problems",
     "resolve",
 ]
+
+_OPEN_BRACKET = re.compile(r"\[(?!!?+\]?+[^\]]*\])")
+"""As fnmatch has it: a bracket right after the opening one is a letter like any other."""
 
 
 def resolve(experiment: Experiment, catalog: Catalog) -> Experiment:
@@ -48,7 +52,12 @@ def resolve(experiment: Experiment, catalog: Catalog) -> Experiment:
 def problems(experiment: Experiment, catalog: Catalog) -> tuple[Problem, ...]:
     """Why this machine cannot run the experiment; empty if it can. At most one problem a setting."""
     found: dict[str | None, Problem] = {}
-    for problem in (*_device_problems(experiment, catalog), *_data_problems(experiment, catalog)):
+    against = (
+        *_device_problems(experiment, catalog),
+        *_data_problems(experiment, catalog),
+        *_pattern_problems(experiment),
+    )
+    for problem in against:
         found.setdefault(problem.key, problem)
     return tuple(found.values())
 
@@ -80,6 +89,18 @@ def _device_problems(experiment: Experiment, catalog: Catalog) -> Iterator[Probl
             value=cap,
             allowed=f"at most {most}",
         )
+
+
+def _pattern_problems(experiment: Experiment) -> Iterator[Problem]:
+    """Patterns that no name can match; whether a part of the model does, only the model knows."""
+    for pattern in experiment.step.fp32_modules:
+        if _OPEN_BRACKET.search(pattern):
+            yield request_problem(
+                f"step.fp32_modules has '{pattern}', of which a bracket is not closed.",
+                "Close it, as in layer[34].*, or use a star.",
+                key="step.fp32_modules",
+                value=pattern,
+            )
 
 
 def _data_problems(experiment: Experiment, catalog: Catalog) -> Iterator[Problem]:

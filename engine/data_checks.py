@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from engine.entries import Catalog, DatasetEntry, ModelEntry
 from engine.experiment import Experiment
 from engine.problem import Problem, request_problem
+
+PICTURE_ENDINGS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
+"""As torchvision has them."""
+_LOOKED_AT = 2_000
+"""Files and folders that a check looks at, which is made at each key that is pressed in a form."""
 
 
 def dataset_problems(experiment: Experiment, dataset: DatasetEntry) -> Iterator[Problem]:
@@ -109,9 +115,60 @@ def _path_problems(experiment: Experiment, dataset: DatasetEntry) -> Iterator[Pr
     elif dataset.needs_path and path is not None and not _is_folder(path):
         message = f"path is '{path}', but there is no folder of that name that can be read."
         yield request_problem(message, "Check the spelling, and whose folder it is.", key="path", value=path)
-    elif path is not None and not dataset.needs_path:
+    elif dataset.needs_path and path is not None:
+        wrong = _folder_problem(path)
+        if wrong is not None:
+            yield wrong
+    elif path is not None:
         message = f"path is '{path}', but {dataset.name} does not come from a folder of yours."
         yield request_problem(message, "Leave path empty, or choose image-folder.", key="path", value=path)
+
+
+def classes_problem(root: Path, classes: Sequence[str]) -> Problem | None:
+    """Why the classes found below a folder of pictures are too few; None if they are not."""
+    if len(classes) >= 2:
+        return None
+    if classes:
+        message = f"{root} has one class only, '{classes[0]}'; a classifier needs two or more."
+    else:
+        message = f"{root} has no folders with pictures."
+    remedy = f"Put the pictures of each class in a folder of its own, such as {root}/cats and {root}/dogs."
+    return request_problem(message, remedy, key="path", value=root)
+
+
+def _folder_problem(path: str) -> Problem | None:
+    """What a short look at the folder shows to be wrong; the worker looks at all of it."""
+    root = Path(path).expanduser().absolute()
+    left, classes = _LOOKED_AT, []
+    try:
+        names = _folders(root)
+        if "train" in names and _folders(root / "train"):
+            root = root / "train"
+            names = _folders(root)
+        for name in names:
+            for _, folders, files in os.walk(root / name):
+                folders[:] = [one for one in folders if not one.startswith(".")]
+                left -= 1 + len(files)
+                if any(is_picture(file) for file in files):
+                    classes.append(name)
+                    break
+                if left < 0:
+                    return None
+            if len(classes) == 2:
+                return None
+    except OSError:
+        return None
+    return classes_problem(root, classes)
+
+
+def _folders(folder: Path) -> list[str]:
+    with os.scandir(folder) as entries:
+        return sorted(one.name for one in entries if one.is_dir() and not one.name.startswith("."))
+
+
+def is_picture(name: str) -> bool:
+    """Whether a file of that name is one of a folder's pictures: hidden ones hold thumbnails."""
+    return name.lower().endswith(PICTURE_ENDINGS) and not name.startswith(".")
 
 
 def _is_folder(path: str) -> bool:

@@ -34,10 +34,14 @@ COMMIT_SECONDS = 0.2
 
 
 class Runner:
-    """Trains the store's queued runs, one after another, in the thread that iterates."""
+    """Trains the store's queued runs, one after another, in the thread that iterates.
 
-    def __init__(self, store: Store, launcher: Launcher) -> None:
-        self._store = store
+    `keeps_refused`: a run that is refused before it began stays as failed, with the reason, and is not
+    withdrawn.
+    """
+
+    def __init__(self, store: Store, launcher: Launcher, *, keeps_refused: bool = False) -> None:
+        self._store, self._keeps_refused = store, keeps_refused
         self._launcher = launcher
         self._forecasts = Forecasts(store.path.parent)
         self._session: Session | None = None
@@ -64,13 +68,13 @@ class Runner:
         """Trains a queued run; each event is recorded, then yielded; Finished or Failed is the last.
 
         A run that was queued again goes on from its last checkpoint. A request that is refused before
-        training began leaves no run behind, and one that was to go on as it was. Raises ProblemError when
-        the store fails; the job is ended then.
+        training began leaves no run behind, unless they are kept, and one that was to go on as it was. Raises
+        ProblemError when the store fails; the job is ended then.
         """
         record = self._store.run(run_id)
         job = self._job(record)
         self._store.begin(run_id)
-        recorder = _Recorder(self._store, run_id, resumes=job.resume)
+        recorder = _Recorder(self._store, run_id, resumes=job.resume, keeps_refused=self._keeps_refused)
         advice = MemoryAdvice(record.experiment, self._forecasts)
         try:
             session = self._session = self._launcher.start(job)
@@ -159,10 +163,10 @@ class Runner:
 class _Recorder:
     """Gathers a run's events and commits them a few times a second; the end of the run at once."""
 
-    def __init__(self, store: Store, run_id: str, *, resumes: bool) -> None:
+    def __init__(self, store: Store, run_id: str, *, resumes: bool, keeps_refused: bool) -> None:
         self._store = store
         self._run_id = run_id
-        self._resumes = resumes
+        self._resumes, self._keeps_refused = resumes, keeps_refused
         self._waiting: list[Event] = []
         self._committed = time.monotonic()
         self._began = False
@@ -198,7 +202,7 @@ class _Recorder:
     def _came_to_nothing(self, last: Finished | Failed | None) -> bool:
         """Whether there is nothing to record: a refusal, or a resumed run that did not start again."""
         is_refused = isinstance(last, Failed) and last.problem.kind is Kind.REQUEST
-        return not self._began and (self._resumes or is_refused)
+        return not self._began and (self._resumes or (is_refused and not self._keeps_refused))
 
     def _commit(self) -> None:
         self._committed = time.monotonic()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from contextlib import suppress
 from pathlib import Path
 
 from PySide6.QtCore import QObject, QThread, Signal
@@ -28,7 +27,8 @@ class EngineThread(QThread):
     Only signals leave this thread. `told` carries (run id, engine event). When the queue is empty it readies
     a spare worker, so that the next click trains at once. A search for the largest batch waits its turn as a
     run does: `search_told` carries (series, side, probe event), `search_ended` its Problem or None. Forecasts
-    are made while nothing waits: `forecast_made` carries (Experiment, ForecastMade or None).
+    are made while nothing waits: `forecast_made` carries (Experiment, ForecastMade or None), and before it
+    `forecast_refused` (Experiment, Problem) where a setting is why there is none.
     """
 
     catalog_read = Signal(object)
@@ -39,6 +39,7 @@ class EngineThread(QThread):
     search_told = Signal(str, int, object)
     search_ended = Signal(str, object)
     forecast_made = Signal(object, object)
+    forecast_refused = Signal(object, object)
     problem = Signal(object)
     idle = Signal()
 
@@ -156,7 +157,8 @@ class EngineThread(QThread):
     def run(self) -> None:
         try:
             with self._launcher, Store(self._store_path) as store:
-                self._runner = Runner(store, self._launcher)
+                # a person has seen it wait in the table, and looks for it there
+                self._runner = Runner(store, self._launcher, keeps_refused=True)
                 self._work(self._runner, store)
         except ProblemError as error:
             self.problem.emit(error.problem)
@@ -204,9 +206,12 @@ class EngineThread(QThread):
 
     def _forecast(self, runner: Runner, experiment: Experiment) -> None:
         made: ForecastMade | None = None
-        with suppress(ProblemError):
-            # a model that cannot be forecast is nobody's fault: nothing is shown for it
+        try:
             made = runner.forecast(experiment, self._is_wanted_elsewhere)
+        except ProblemError as error:
+            # a model that cannot be forecast is nobody's fault; a setting that it refuses is told
+            if error.problem.kind is Kind.REQUEST and error.problem.key is not None:
+                self.forecast_refused.emit(experiment, error.problem)
         with self._changed:
             if made is None and self._current is None and self._is_wanted_elsewhere():
                 # given up for something to measure: it is made when that is over

@@ -25,9 +25,11 @@ class Need:
 
 
 class Forecaster(QObject):
-    """`told` carries a `Need`, or None where nothing can be said. It asks only while the engine is idle."""
+    """`told` carries a `Need`, or None where nothing can be said; `refused` (Experiment, Problem) where a
+    setting is why. It asks only while the engine is idle."""
 
     told = Signal(object)
+    refused = Signal(object, object)
 
     def __init__(self, thread: EngineThread, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -38,6 +40,7 @@ class Forecaster(QObject):
         self._timer = QTimer(self, singleShot=True, interval=_TYPING_MS)
         self._timer.timeout.connect(self._ask)
         thread.forecast_made.connect(self._take)
+        thread.forecast_refused.connect(self.refused)
 
     def want(self, experiments: Sequence[Experiment]) -> None:
         """Asks for these in place of those before; none of them is an answer too: nothing is told then."""

@@ -92,6 +92,7 @@ class LimitSearch(QObject):
         self._searches.began.connect(self._begin)
         self._searches.ended.connect(self._end)
         self._forecaster.told.connect(self._take_need)
+        self._forecaster.refused.connect(self._setup.refuse)
 
     def _choose_card(self, size: str) -> None:
         device = self._device()

@@ -82,8 +82,8 @@ QPushButton[kind="primary"], QPushButton:default {
 QPushButton[kind="primary"] { min-height: 42px; }
 QPushButton[kind="primary"][low="true"] { min-height: 34px; }
 QPushButton[kind="narrow"] { padding: 0 4px; }
-QPushButton[kind="primary"]:hover { background: $text2; border-color: $text2; }
-QPushButton[kind="primary"]:pressed { background: $text3; border-color: $text3; }
+QPushButton[kind="primary"]:hover { background: $pri_hover; border-color: $pri_hover; }
+QPushButton[kind="primary"]:pressed { background: $pri_pressed; border-color: $pri_pressed; }
 QPushButton[kind="primary"]:disabled { background: $bg3; color: $off; border-color: $bg3; }
 QPushButton[kind="secondary"] { min-height: 34px; }
 QPushButton[kind="strip"] { min-height: 26px; padding: 0 14px; }
@@ -273,8 +273,8 @@ QLabel[role="showPopText"] { color: $text2; }
 QPushButton[kind="showPrimary"] {
     background: $pri; color: $prifg; border: 1px solid $pri; font-weight: 600;
 }
-QPushButton[kind="showPrimary"]:hover { background: $text2; border-color: $text2; }
-QPushButton[kind="showPrimary"]:pressed { background: $text3; border-color: $text3; }
+QPushButton[kind="showPrimary"]:hover { background: $pri_hover; border-color: $pri_hover; }
+QPushButton[kind="showPrimary"]:pressed { background: $pri_pressed; border-color: $pri_pressed; }
 QPushButton[kind="showPrimary"]:disabled { background: $bg3; color: $off; border-color: $bg3; }
 QPushButton[kind="showIcon"] { background: $bg2; border: 1px solid $line2; }
 QPushButton[kind="showIcon"]:hover { background: $bg3; border-color: $text3; }

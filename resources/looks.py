@@ -54,6 +54,8 @@ class Palette:
     text3: str
     off: str
     pri: str
+    pri_hover: str
+    pri_pressed: str
     prifg: str
     precisions: Mapping[str, PrecisionLook]
 
@@ -112,6 +114,8 @@ DARK = Palette(
     text3="#8A929E",
     off="#5B636E",
     pri="#E9EBEE",
+    pri_hover="#FFFFFF",
+    pri_pressed="#CDD1D7",
     prifg="#14171B",
     precisions=_looks(
         {
@@ -145,6 +149,8 @@ LIGHT = Palette(
     text3="#666E7A",
     off="#A3AAB4",
     pri="#15181C",
+    pri_hover="#343B45",
+    pri_pressed="#4B535E",
     prifg="#FFFFFF",
     precisions=_looks(
         {

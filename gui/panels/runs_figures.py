@@ -57,9 +57,11 @@ def sorter(column: Column, baselines: Baselines) -> Callable[[Line], object | No
 
 
 def _when(line: Line) -> tuple[int, float]:
-    # the queue stands below all that has begun, with the next one on top
+    # what trains, then the queue with the next one on top, then what is over, the newest first
     run = line.run
-    return (0, -run.number) if run.status is Status.QUEUED else (1, begun(run).timestamp())
+    if run.status is Status.QUEUED:
+        return 1, -run.number
+    return (2 if run.status is Status.RUNNING else 0), begun(run).timestamp()
 
 
 def _orderly(value: float | None) -> float | None:

@@ -12,6 +12,8 @@ from PySide6.QtWidgets import QFrame, QHBoxLayout, QScrollArea, QVBoxLayout, QWi
 from engine.catalog import Catalog
 from engine.experiment import Experiment, Precision
 from engine.presets import Preset
+from engine.problem import Problem
+from engine.records.forecasts import forecast_key
 from gui.panels.setup_check import (
     Outcome,
     Request,
@@ -56,6 +58,7 @@ class SetupPanel(QFrame):
         self._draft: Draft | None = None
         self._catalog: Catalog | None = None
         self._outcome = Outcome((), {})
+        self._refused: dict[str, Problem] = {}
         self._is_running = False
         self._is_searching = False
         self._on_limits = False
@@ -93,6 +96,14 @@ class SetupPanel(QFrame):
         if self._draft is not None:
             self._draft = self._draft.on_machine(self._has_gpu)
             self._refresh()
+
+    def refuse(self, experiment: Experiment, problem: Problem) -> None:
+        """Says at its field what the engine has against a setting, before anybody trains with it."""
+        # a folder may be mended without any change in the form, and is looked at again by the form itself
+        if problem.key != "path":
+            self._refused[forecast_key(experiment)] = problem
+            self._refresh()
+            self.draft_changed.emit()
 
     def set_running(self, is_running: bool) -> None:
         """While a run trains, new ones can only be queued."""
@@ -250,7 +261,7 @@ class SetupPanel(QFrame):
     def _refresh(self) -> None:
         draft = self._draft
         if draft is not None:
-            self._outcome = check(draft, self._catalog)
+            self._outcome = check(draft, self._catalog, self._refused)
             self.form.show_draft(draft, self._catalog)
             self.form.show_outcome(self._outcome)
             self.form.set_searching(self.finds_limit)
@@ -312,7 +323,7 @@ class SetupPanel(QFrame):
             ("save", "Save as a preset", self.save_action),
             ("reset", "Reset the form", self.reset_action),
         ):
-            head.addWidget(_button_for(action, icon, name))
+            head.addWidget(_button_for(action, icon, name, self))
         scroll = QScrollArea()
         scroll.setWidget(self.form)
         scroll.setWidgetResizable(True)
@@ -333,8 +344,9 @@ class SetupPanel(QFrame):
         self.setMinimumWidth(288)
 
 
-def _button_for(action: QAction, icon: str, name: str) -> IconButton:
-    button = IconButton(icon, name)
+def _button_for(action: QAction, icon: str, name: str, parent: QWidget) -> IconButton:
+    # without a parent it would be shown as a window of its own for a moment
+    button = IconButton(icon, name, parent=parent)
 
     def follow() -> None:
         button.setEnabled(action.isEnabled())

@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from pydantic import BaseModel, Field, ValidationError
 
 from engine.catalog import Catalog, problems
 from engine.experiment import Experiment, experiment_from
 from engine.problem import Problem, ProblemError, problems_from_validation, request_problem
+from engine.records.forecasts import forecast_key
 from engine.repeats import check_seeds
 from gui.panels.setup_draft import Draft, plain
 from gui.panels.setup_fields import label_of
@@ -48,8 +50,13 @@ class Outcome:
         return next((sentence(problem) for problem in self.problems.values()), None)
 
 
-def check(draft: Draft, catalog: Catalog | None) -> Outcome:
-    """Validates every run of the draft; with no catalog yet, only what needs none."""
+def check(
+    draft: Draft, catalog: Catalog | None, refused: Mapping[str, Problem] = MappingProxyType({})
+) -> Outcome:
+    """Validates every run of the draft; with no catalog yet, only what needs none.
+
+    `refused` is what the engine said against settings that were tried before, by `forecast_key`.
+    """
     found: dict[str, Problem] = {}
     for problem in _blanks(draft):
         found.setdefault(problem.key or "", problem)
@@ -61,6 +68,9 @@ def check(draft: Draft, catalog: Catalog | None) -> Outcome:
             against: tuple[Problem, ...] = error.problems
         else:
             against = problems(experiment, catalog) if catalog else ()
+            known_refusal = refused.get(forecast_key(experiment))
+            if known_refusal is not None:
+                against = (*against, known_refusal)
             if experiment not in (known for _, known in experiments):
                 experiments.append((label, experiment))
         for problem in against:

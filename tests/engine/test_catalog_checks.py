@@ -89,6 +89,18 @@ LM = {"model": "lm", "dataset": "tokens"}
 FOLDER = {"dataset": "image-folder", "path": "."}
 
 
+def make(folder: Path, *files: str) -> None:
+    for file in files:
+        (folder / file).parent.mkdir(parents=True, exist_ok=True)
+        (folder / file).write_bytes(b"")
+
+
+@pytest.fixture(autouse=True)
+def in_a_folder_of_pictures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make(tmp_path, "cats/1.png", "dogs/1.png")
+    monkeypatch.chdir(tmp_path)
+
+
 def test_an_experiment_that_fits_is_resolved_to_what_it_will_be() -> None:
     resolved = resolve(Experiment(), CATALOG)
     assert (resolved.device, resolved.image_size, resolved.num_classes) == ("cpu", 28, 10)
@@ -214,3 +226,44 @@ def test_each_setting_is_named_once_however_much_is_wrong_with_it() -> None:
 def test_classes_and_size_of_synthetic_pictures_are_free() -> None:
     free = Experiment(dataset="synthetic", image_size=64, num_classes=7)
     assert problems(free, CATALOG) == ()
+
+
+@pytest.mark.parametrize(
+    ("pattern", "is_broken"),
+    [("layer4.[", True), ("a[b]c[", True), ("[]", True), ("layer[34].*", False), ("[]x]?", False)],
+)
+def test_a_pattern_with_an_open_bracket_is_refused(pattern: str, is_broken: bool) -> None:
+    found = problems(Experiment.model_validate({"step": {"fp32_modules": [pattern]}}), CATALOG)
+    assert [one.key for one in found if one.key == "step.fp32_modules"] == ["step.fp32_modules"] * is_broken
+
+
+@pytest.mark.parametrize(
+    ("files", "words"),
+    [
+        ((), "no folders with pictures"),
+        (("1.png", "notes/readme.txt", ".hidden/1.png", "cats/.1.png"), "no folders with pictures"),
+        (("cats/1.png", "dogs/readme.txt"), "one class only, 'cats'"),
+        (("train/cats/1.png", "val/cats/1.png", "val/dogs/1.png"), "one class only, 'cats'"),
+        (("cats/a/b/1.JPG", "dogs/1.webp"), None),
+        (("train/cats/1.png", "train/dogs/1.png"), None),
+    ],
+)
+def test_a_folder_without_pictures_of_two_classes_is_refused(
+    tmp_path: Path, files: tuple[str, ...], words: str | None
+) -> None:
+    (tmp_path / "own").mkdir()
+    make(tmp_path / "own", *files)
+    experiment = Experiment.model_validate(
+        {"model": "small-cnn", "dataset": "image-folder", "path": str(tmp_path / "own")}
+    )
+    found = [one for one in problems(experiment, CATALOG) if one.key == "path"]
+    assert len(found) == (words is not None)
+    assert words is None or words in found[0].message
+
+
+def test_a_folder_that_takes_long_to_look_through_is_left_to_the_worker(tmp_path: Path) -> None:
+    make(tmp_path / "own", *(f"notes/{number}.txt" for number in range(2_100)))
+    experiment = Experiment.model_validate(
+        {"model": "small-cnn", "dataset": "image-folder", "path": str(tmp_path / "own")}
+    )
+    assert not [one for one in problems(experiment, CATALOG) if one.key == "path"]

@@ -144,6 +144,15 @@ def test_a_request_that_this_machine_cannot_run_leaves_nothing_behind(store, cha
     assert store.runs() == ()
 
 
+def test_where_refused_runs_are_kept_one_stays_with_the_reason(store):
+    record = store.add(experiment_from({**TINY, "model": "resnet51"}))
+    with Launcher(Target.THREAD) as launcher:
+        (*_, failed) = Runner(store, launcher, keeps_refused=True).run(record.id)
+    after = store.run(record.id)
+    assert after.status is Status.FAILED and after.problem == failed.problem
+    assert "resnet51" in after.problem.message
+
+
 def test_a_run_that_its_reader_leaves_is_stopped_and_kept(store, launcher):
     record = store.add(experiment_from(ENDLESS))
     events = Runner(store, launcher).run(record.id)

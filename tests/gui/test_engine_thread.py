@@ -11,7 +11,7 @@ from pytestqt.qtbot import QtBot
 
 from engine import jobs
 from engine.catalog import Catalog, DatasetEntry, DeviceEntry, ModelEntry, PrecisionEntry
-from engine.events import CatalogRead, Event, Finished, Summary
+from engine.events import CatalogRead, Event, Failed, Finished, Summary
 from engine.experiment import Experiment, Precision, experiment_from
 from engine.launcher import Launcher, Session
 from engine.problem import Kind, Problem, ProblemError
@@ -74,6 +74,7 @@ class Machine(Launcher):
         self.starts_forecast: Callable[[], object] = lambda: None
         self.starts_trial: Callable[[], object] = lambda: None
         self.forecasts, self.trials = 0, 0
+        self.says: Event | None = None
 
     def prepare(self) -> None: ...
 
@@ -82,7 +83,7 @@ class Machine(Launcher):
             return Patient(CatalogRead(catalog=CATALOG))
         self.forecasts += 1
         self.starts_forecast()
-        return Patient()
+        return Patient(self.says)
 
     def fresh_worker(self, environment: dict[str, str] | None = None) -> WorkerProcess:
         self.trials += 1
@@ -147,3 +148,26 @@ def test_a_search_that_waits_is_taken_out(thread: EngineThread) -> None:
     assert thread.waiting_searches() == 1
     assert thread.stop_search("series") and not thread.stop_search("series")
     assert thread.waiting_searches() == 0
+
+
+def test_a_setting_that_a_forecast_refuses_is_told(
+    qtbot: QtBot, thread: EngineThread, machine: Machine
+) -> None:
+    wrong = Problem(kind=Kind.REQUEST, message="No part has it.", remedy="", key="step.fp32_modules")
+    machine.says = Failed(problem=wrong)
+    with qtbot.waitSignal(thread.forecast_refused, timeout=WAIT_MS) as told:
+        thread.ask_forecasts((LINEAR,))
+        thread.start()
+    assert told.args == [LINEAR, wrong]
+
+
+def test_a_forecast_that_nobody_can_make_is_told_to_nobody(
+    qtbot: QtBot, thread: EngineThread, machine: Machine
+) -> None:
+    machine.says = Failed(problem=Problem(kind=Kind.INTERNAL, message="It reads its numbers.", remedy=""))
+    refused: list[object] = []
+    thread.forecast_refused.connect(lambda *told: refused.append(told))
+    with qtbot.waitSignal(thread.forecast_made, timeout=WAIT_MS) as told:
+        thread.ask_forecasts((LINEAR,))
+        thread.start()
+    assert told.args == [LINEAR, None] and refused == []

@@ -124,10 +124,9 @@ def click(qtbot: QtBot, panel: RunsPanel, place: QPoint) -> None:
     qtbot.mouseClick(panel.table.viewport(), Qt.MouseButton.LeftButton, pos=place)
 
 
-def test_the_newest_run_is_first_and_the_queue_last_with_the_next_on_top(panel: RunsPanel) -> None:
-    assert numbers(panel.model) == [6, 5, 4, 3, 2, 1, 7, 8]
-    assert column(panel.model, Column.WHEN)[-2:] == ["next", "later"]
-    assert column(panel.model, Column.WHEN)[0] == "now"
+def test_what_trains_and_the_queue_stand_on_top_of_what_is_over(panel: RunsPanel) -> None:
+    assert numbers(panel.model) == [6, 7, 8, 5, 4, 3, 2, 1]
+    assert column(panel.model, Column.WHEN)[:3] == ["now", "next", "later"]
 
 
 def test_a_row_tells_its_figures_and_a_missing_one_is_a_dash(panel: RunsPanel) -> None:
@@ -208,7 +207,7 @@ def test_a_filtered_update_keeps_hidden_runs_hidden(panel: RunsPanel) -> None:
     panel.filter.setText("fp16")
     panel.update_run(replace(BY_NUMBER[1], name="Renamed"))
     panel.update_run(record(9, Precision.TF32))
-    assert numbers(panel.model) == [5, 2, 7]
+    assert numbers(panel.model) == [7, 5, 2]
 
 
 def test_an_update_that_no_longer_matches_leaves_the_table(panel: RunsPanel) -> None:

@@ -21,6 +21,7 @@ from pytestqt.qtbot import QtBot
 from engine.catalog import Catalog, DatasetEntry, DeviceEntry, ModelEntry, PrecisionEntry
 from engine.experiment import Experiment, Precision
 from engine.presets import all_presets, preset
+from engine.problem import Kind, Problem
 from gui.panels.setup import Request, SetupPanel
 from gui.panels.setup_controls import NumberEdit
 from gui.panels.setup_draft import Draft, plain
@@ -430,7 +431,14 @@ def test_a_switch_survives_being_used_again(panel: SetupPanel) -> None:
     assert Experiment.model_validate(settings) == wanted
 
 
+def make_classes(folder: Path, *names: str) -> None:
+    for name in names:
+        (folder / name).mkdir()
+        (folder / name / "1.png").write_bytes(b"")
+
+
 def test_loader_settings_are_for_a_dataset_that_is_loaded(panel: SetupPanel, tmp_path: Path) -> None:
+    make_classes(tmp_path, "cats", "dogs")
     panel.form.more.set_open(True)
     loading = {"data.on_device", "data.workers", "data.prefetch"}
     assert not shown(panel) & loading
@@ -457,6 +465,10 @@ def test_a_folder_is_asked_for_where_the_dataset_is_one(
     monkeypatch.setattr(QFileDialog, "getExistingDirectory", lambda *_: str(tmp_path))
     panel.form.path.button.click()
     assert panel.form.path.text() == str(tmp_path)
+    assert "has no folders with pictures" in (panel.form.problem("path") or "")
+    assert not panel.run_action.isEnabled()
+    make_classes(tmp_path, "cats", "dogs")
+    panel.form.path.button.click()
     assert panel.form.problem("path") is None
     assert {experiment.path for experiment in experiments(panel)} == {str(tmp_path)}
 
@@ -617,3 +629,22 @@ def test_it_paints_in_both_themes(panel: SetupPanel, mode: str) -> None:
     panel.form.more.set_open(True)
     picture = panel.grab().toImage()
     assert picture.pixelColor(4, 4).name().upper() == theme().palette.bg1
+
+
+def test_what_the_engine_refuses_is_said_at_its_field_until_it_is_changed(panel: SetupPanel) -> None:
+    panel.form.more.set_open(True)
+    panel.form.edited.emit("step.fp32_modules", "layer9.*")
+    (experiment, *_) = experiments(panel)
+    panel.refuse(
+        experiment,
+        Problem(
+            kind=Kind.REQUEST,
+            message="step.fp32_modules has 'layer9.*', but no part of the model has a name like it.",
+            remedy="Name one of its parts.",
+            key="step.fp32_modules",
+        ),
+    )
+    assert "Keep in FP32 has 'layer9.*'" in (panel.form.problem("step.fp32_modules") or "")
+    assert not panel.run_action.isEnabled()
+    panel.form.edited.emit("step.fp32_modules", "layer4.*")
+    assert panel.form.problem("step.fp32_modules") is None and panel.run_action.isEnabled()

@@ -232,7 +232,7 @@ def test_a_run_that_is_refused_is_told_on_the_page(
     workspace.until(lambda: workspace.panel.page == "refused")
     assert "layer9" in workspace.panel.refused.words()
     workspace.until_idle()
-    assert workspace.statuses() == {"Show me, FP32": Status.FINISHED}
+    assert workspace.statuses() == {"Show me, FP32": Status.FINISHED, "Show me, BF16 AMP": Status.FAILED}
 
 
 def test_the_first_run_failing_takes_the_second_one_with_it(

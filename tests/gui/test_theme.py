@@ -39,6 +39,15 @@ def test_text_and_precisions_can_be_read_on_the_plot_background(palette: Palette
 
 
 @pytest.mark.parametrize("palette", [DARK, LIGHT], ids=["dark", "light"])
+def test_under_the_pointer_the_primary_button_does_not_look_disabled(palette: Palette) -> None:
+    for fill in (palette.pri_hover, palette.pri_pressed):
+        assert fill != palette.pri
+        assert contrast(fill, palette.prifg) > 7
+        # what is disabled is filled with it
+        assert contrast(fill, palette.bg3) > 5
+
+
+@pytest.mark.parametrize("palette", [DARK, LIGHT], ids=["dark", "light"])
 def test_no_two_precisions_share_colour_dash_or_marker(palette: Palette) -> None:
     looks = [palette.look(precision) for precision in Precision]
     assert len({look.color for look in looks}) == len(looks)

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import torch
 from PIL import Image
-from torchvision.datasets.folder import IMG_EXTENSIONS
 
+from engine.data_checks import classes_problem, is_picture
 from engine.experiment import Experiment
 from engine.problem import Problem, ProblemError, request_problem
 from engine.training.data.order import seed_of
@@ -20,7 +20,6 @@ IMAGE_FOLDER = "image-folder"
 PICTURE_ERRORS = (OSError, SyntaxError, ValueError, EOFError, struct.error, Image.DecompressionBombError)
 _LOOKED_AT = 3_000
 _VALIDATED_FRACTION = 0.1
-_LAYOUT = "Put the pictures of each class in a folder of its own, such as {0}/cats and {0}/dogs."
 
 
 @dataclass(frozen=True)
@@ -54,7 +53,9 @@ def read_image_folder(path: str | None) -> ImageFolder:
     classes = _folders(train_root)
     pictures = {name: tuple(_pictures(train_root / name)) for name in classes}
     classes = tuple(name for name in classes if pictures[name])
-    _check_classes(train_root, classes)
+    too_few = classes_problem(train_root, classes)
+    if too_few is not None:
+        raise ProblemError(too_few)
     listed = tuple((file, number) for number, name in enumerate(classes) for file in pictures[name])
     if has_parts and "val" in parts:
         return ImageFolder(root, classes, listed, _validation(root / "val", classes))
@@ -118,7 +119,7 @@ def _pictures(folder: Path) -> Iterator[str]:
         folders[:] = [name for name in own if found[name] not in been]
         been.update(found.values())
         for name in sorted(files):
-            if name.lower().endswith(IMG_EXTENSIONS) and not name.startswith("."):
+            if is_picture(name):
                 yield str(Path(parent, name))
 
 
@@ -161,16 +162,6 @@ def _has_head(file: str) -> bool:
             return min(picture.size) > 0
     except PICTURE_ERRORS:
         return False
-
-
-def _check_classes(root: Path, classes: tuple[str, ...]) -> None:
-    if len(classes) >= 2:
-        return
-    if classes:
-        message = f"{root} has one class only, '{classes[0]}'; a classifier needs two or more."
-    else:
-        message = f"{root} has no folders with pictures."
-    raise ProblemError(request_problem(message, _LAYOUT.format(root), key="path", value=root))
 
 
 def _unopened(folder: Path, error: OSError) -> Problem:
