@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 _IN_THE_TABLE = (
     ("F2", "Rename the highlighted run"),
     ("Space", "Tick the highlighted runs"),
+    ("Ctrl+A", "Highlight all runs that are shown"),
     ("Return", "Show the curves of the highlighted run"),
     ("Delete", "Delete the highlighted runs"),
 )

@@ -8,6 +8,7 @@ from PySide6.QtCore import (
     QModelIndex,
     QObject,
     QPersistentModelIndex,
+    QPointF,
     QRect,
     QRectF,
     Qt,
@@ -58,6 +59,21 @@ _BUTTONS = {
     Status.RUNNING: ("stop", "Stop this run. What it has trained so far is kept."),
     Status.QUEUED: ("cross", "Take this run out of the queue."),
 }
+
+
+def draw_tick(painter: QPainter, cell: QRect, state: Qt.CheckState, able: bool, palette: Palette) -> None:
+    """The box of a row, or of the heading, where some of the rows may be ticked and others not."""
+    box = QRect(cell.left() + 16, cell.center().y() - _BOX // 2 + 1, _BOX, _BOX).toRectF()
+    is_ticked = state is not Qt.CheckState.Unchecked
+    painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+    painter.setPen(QPen(QColor(palette.pri if is_ticked else palette.line2 if able else palette.line), 1))
+    painter.setBrush(QColor(palette.pri) if is_ticked else Qt.BrushStyle.NoBrush)
+    painter.drawRoundedRect(box.adjusted(0.5, 0.5, -0.5, -0.5), 4, 4)
+    if state is Qt.CheckState.Checked:
+        draw_icon(painter, box.adjusted(1, 1, -1, -1), "check", palette.prifg)
+    elif is_ticked:
+        painter.setPen(QPen(QColor(palette.prifg), 1.4))
+        painter.drawLine(box.center() - QPointF(3.5, 0), box.center() + QPointF(3.5, 0))
 
 
 class RunsDelegate(QStyledItemDelegate):
@@ -156,14 +172,8 @@ class RunsDelegate(QStyledItemDelegate):
             painter.fillRect(rect.left(), rect.top(), 2, rect.height(), QColor(palette.pri))
 
     def _paint_tick(self, painter: QPainter, rect: QRect, row: int, palette: Palette) -> None:
-        box = QRect(rect.left() + 16, rect.center().y() - _BOX // 2 + 1, _BOX, _BOX)
-        checked, able = self._model.is_checked(row), self._model.can_tick(row)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        painter.setPen(QPen(QColor(palette.pri if checked else palette.line2 if able else palette.line), 1))
-        painter.setBrush(QColor(palette.pri) if checked else Qt.BrushStyle.NoBrush)
-        painter.drawRoundedRect(box.toRectF().adjusted(0.5, 0.5, -0.5, -0.5), 4, 4)
-        if checked:
-            draw_icon(painter, box.toRectF().adjusted(1, 1, -1, -1), "check", palette.prifg)
+        state = Qt.CheckState.Checked if self._model.is_checked(row) else Qt.CheckState.Unchecked
+        draw_tick(painter, rect, state, self._model.can_tick(row), palette)
 
     def _paint_words(
         self, painter: QPainter, rect: QRect, row: int, column: Column, palette: Palette

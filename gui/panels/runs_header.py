@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 from PySide6.QtCore import QPointF, QRect, QRectF, Qt
-from PySide6.QtGui import QColor, QFontMetrics, QPainter
+from PySide6.QtGui import QColor, QFontMetrics, QMouseEvent, QPainter
 from PySide6.QtWidgets import QHeaderView, QWidget
 
 from gui.fonts import font
 from gui.icons import draw_icon
 from gui.panels.runs_columns import NUMBERS, Column
+from gui.panels.runs_delegate import draw_tick
+from gui.panels.runs_model import RunsModel
 from gui.theme import theme
 
 _PAD, _ARROW = 8, 12
 
 
 class RunsHeader(QHeaderView):
-    """The arrow of the sorted column stands right beside its word, and figures' headings at the right."""
+    """A box that ticks all, the arrow beside the sorted column's word, and figures' headings at the right."""
 
-    def __init__(self, parent: QWidget | None = None) -> None:
+    def __init__(self, runs: RunsModel, parent: QWidget | None = None) -> None:
         super().__init__(Qt.Orientation.Horizontal, parent)
+        self._runs = runs
+        self._is_pressed = False
         self._font = font(11, 500)
         self.setSectionsClickable(True)
         self.setHighlightSections(False)
@@ -26,6 +30,24 @@ class RunsHeader(QHeaderView):
         self.setAccessibleName("Columns of the runs; press one to sort by it")
         self.setToolTip("Press a heading to sort by it")
         theme().changed.connect(self.viewport().update)
+        runs.checked_changed.connect(lambda _ids: self.viewport().update())
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        self._is_pressed = self._is_over_box(event)
+        # what is pressed there ticks, and sorts by nothing
+        if not self._is_pressed:
+            super().mousePressEvent(event)
+
+    def mouseReleaseEvent(self, event: QMouseEvent) -> None:
+        if not self._is_pressed:
+            super().mouseReleaseEvent(event)
+        elif self._is_over_box(event):
+            self._runs.toggle_all()
+        self._is_pressed = False
+
+    def _is_over_box(self, event: QMouseEvent) -> bool:
+        is_left = event.button() == Qt.MouseButton.LeftButton
+        return is_left and self.logicalIndexAt(event.position().toPoint()) == Column.TICK
 
     def paintSection(self, painter: QPainter, rect: QRect, logicalIndex: int) -> None:  # noqa: N803 - Qt's name
         palette, column = theme().palette, Column(logicalIndex)
@@ -33,6 +55,11 @@ class RunsHeader(QHeaderView):
         painter.fillRect(rect, QColor(palette.bg1))
         painter.setPen(QColor(palette.line))
         painter.drawLine(rect.bottomLeft(), rect.bottomRight())
+        if column is Column.TICK:
+            painter.save()
+            draw_tick(painter, rect, self._runs.ticks(), self._runs.rowCount() > 0, palette)
+            painter.restore()
+            return
         words = str(self.model().headerData(logicalIndex, Qt.Orientation.Horizontal))
         inner = rect.adjusted(_PAD, 0, -_PAD, 0)
         painter.setFont(self._font)

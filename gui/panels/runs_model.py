@@ -58,12 +58,25 @@ class RunsModel(RunsRows):
         known = [run for run_id in self._checked if (run := self.known(run_id)) is not None]
         return tuple(run.id for run in sorted(known, key=lambda run: run.number))
 
+    def ticks(self) -> Qt.CheckState:
+        """Whether all, some or none of the runs that are shown are ticked; those that wait do not count."""
+        ticked = {line.run.id in self._checked for line in self._runs.shown if _can_tick(line.run)}
+        if len(ticked) > 1:
+            return Qt.CheckState.PartiallyChecked
+        return Qt.CheckState.Checked if ticked == {True} else Qt.CheckState.Unchecked
+
+    def toggle_all(self) -> None:
+        """Ticks every run that is shown, or none of them where all are; what the filter hides stays."""
+        shown = {line.run.id for line in self._runs.shown if _can_tick(line.run)}
+        is_all = self.ticks() is Qt.CheckState.Checked
+        self.set_checked(self._checked - shown if is_all else self._checked | shown)
+
     def is_checked(self, row: int) -> bool:
         return self.run(row).id in self._checked
 
     def can_tick(self, row: int) -> bool:
         """Whether there is anything to see of the run yet."""
-        return self.run(row).status is not Status.QUEUED
+        return _can_tick(self.run(row))
 
     def progress(self, row: int) -> float | None:
         """How far the run in a row is, where that is known."""
@@ -166,3 +179,7 @@ class RunsModel(RunsRows):
             self._progress.pop(run.id, None)
             self._paused = None if self._paused == run.id else self._paused
         super()._put(run)
+
+
+def _can_tick(run: RunRecord) -> bool:
+    return run.status is not Status.QUEUED

@@ -86,7 +86,7 @@ class RunsTable(QTableView):
         self.setDragDropMode(QAbstractItemView.DragDropMode.DragOnly)
         self.setShowGrid(False)
         self.setWordWrap(False)
-        self.setHorizontalHeader(RunsHeader(self))
+        self.setHorizontalHeader(RunsHeader(model, self))
         self.setSortingEnabled(True)
         self._widths: dict[Column, int] = {}
         self._set_up_headers()
