@@ -102,7 +102,7 @@ def read_run(store: Store, run: RunRecord) -> ReadRun:
     evidence = evidence_from(run, events, samples)
     loss = _loss(run, samples)
     # what the whole curve needs is worked out here, not while the window is painted
-    loss.level(rows_a_point(len(loss)))
+    loss.blocks(rows_a_point(len(loss)))
     units = [event.loss_unit for event in events if isinstance(event, Started)]
     traces: dict[Quantity, Trace] = {"loss": loss, "accuracy": _accuracy(run, evidence.epochs)}
     return ReadRun(evidence, traces, units[-1] if units else "")

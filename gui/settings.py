@@ -34,6 +34,7 @@ class Key(StrEnum):
     EXPORT = "export"
     SHOW = "show"
     REDUCED_MOTION = "reduced_motion"
+    SMOOTHING = "smoothing"
 
 
 class Settings:

@@ -103,7 +103,10 @@ QPushButton[kind="toggle"]:hover, QToolButton[kind="toggle"]:hover { color: $tex
 QPushButton[kind="toggle"]:checked, QToolButton[kind="toggle"]:checked {
     background: $bg2; border-color: $line; color: $text;
 }
-QPushButton[kind="toggle"]:disabled { color: $off; }
+QPushButton[kind="toggle"]:disabled, QToolButton[kind="toggle"]:disabled {
+    color: $off; background: transparent;
+}
+QToolButton[kind="toggle"]::menu-indicator { image: none; }
 QPushButton[kind="inline"], QToolButton[kind="inline"] {
     background: $bg3; border: none; border-radius: 4px; min-height: 24px; padding: 0 10px; font-size: 12px;
 }
@@ -283,6 +286,12 @@ QPushButton[kind="showLink"] {
     font-weight: 500; text-decoration: underline; text-align: left;
 }
 QPushButton[kind="showLink"]:hover { color: $text; }
+QSlider[kind="plain"] { background: transparent; border: none; }
+QSlider[kind="plain"]::groove:horizontal { background: $bg3; border: none; border-radius: 2px; height: 4px; }
+QSlider[kind="plain"]::sub-page:horizontal { background: $text2; border-radius: 2px; }
+QSlider[kind="plain"]::handle:horizontal {
+    background: $pri; border: none; border-radius: 6px; width: 12px; margin: -4px 0;
+}
 QSlider[kind="show"] { background: transparent; border: none; }
 QSlider[kind="show"]::groove:horizontal { background: $bg3; border: none; border-radius: 1px; }
 QSlider[kind="show"]::sub-page:horizontal { background: $pri; border-radius: 1px; }

@@ -9,6 +9,7 @@ from PySide6.QtCore import QByteArray
 from gui.body import Body
 from gui.kept import Kept, kept_bytes
 from gui.motion import reduced_motion_choice, set_reduced_motion
+from gui.plots.smoothing import smoothing
 from gui.settings import Key
 from gui.theme import theme
 
@@ -32,6 +33,7 @@ def kept_parts(window: MainWindow, body: Body) -> tuple[Kept, ...]:
         Kept(Key.EXPORT, window.comparisons.state, window.comparisons.restore),
         Kept(Key.SHOW, window.shows.state, window.shows.restore),
         Kept(Key.REDUCED_MOTION, reduced_motion_choice, _restore_motion),
+        Kept(Key.SMOOTHING, lambda: smoothing().steps, lambda steps: smoothing().set_steps(steps)),
         Kept(Key.WORKSPACE, lambda: body.workspace, window.show_workspace),
         Kept(Key.THEME, lambda: theme().mode, theme().set_mode),
     )

@@ -19,7 +19,7 @@ from gui.plots import Curve, LivePlot, PlotSpec
 from gui.plots.framing import XAxis
 from gui.plots.live_plot import MOST_HEIGHT
 
-_LOSS = PlotSpec("Training loss", "", "The loss of each step on its own batch", smooth=15)
+_LOSS = PlotSpec("Training loss", "", "The loss of each step on its own batch", smooths=True)
 _SCALE = PlotSpec(
     "Grad scale",
     "log2 axis",
@@ -38,7 +38,7 @@ _WAITING = PlotSpec(
     can_log=False,
 )
 _MEMORY = PlotSpec("Memory", "GiB", "Memory that training takes, step by step")
-_SPEED = PlotSpec("Throughput", "img/s", "Samples a second of each step", smooth=9, shows_warmup=True)
+_SPEED = PlotSpec("Throughput", "img/s", "Samples a second of each step", smooths=True, shows_warmup=True)
 
 
 class LivePlots(QWidget):

@@ -1,10 +1,11 @@
-"""The header of a plot: title, unit and the toggles Log, Smooth and Follow."""
+"""The header of a plot: title, unit, the toggles Log and Follow, and the smoothing."""
 
 from __future__ import annotations
 
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QHBoxLayout, QWidget
 
+from gui.plots.smooth_button import SmoothButton
 from gui.widgets.buttons import Button
 from gui.widgets.labels import ElidedLabel, label, set_text
 
@@ -12,13 +13,13 @@ _HIGH, _LOW = 42, 28
 
 
 class PlotHeader(QWidget):
-    """44 px high. `changed` is emitted when Log or Smooth is switched, `follow_switched` for Follow."""
+    """44 px high. `changed` is emitted when Log is switched, `follow_switched` for Follow."""
 
     changed = Signal()
     follow_switched = Signal(bool)
 
     def __init__(
-        self, title: str, unit: str, smooth: int, can_log: bool, parent: QWidget | None = None
+        self, title: str, unit: str, smooths: bool, can_log: bool, parent: QWidget | None = None
     ) -> None:
         super().__init__(parent)
         self._title = label(title, "panelTitle")
@@ -31,25 +32,21 @@ class PlotHeader(QWidget):
         row.addWidget(self._unit, 1)
         self.set_compact(False)
         self.log = Button("Log", "toggle", "Show the values on a logarithmic axis")
-        self.smooth = Button(
-            f"Smooth {smooth}",
-            "toggle",
-            f"Draw a line fitted over {smooth} steps; the raw values stay behind it",
-        )
         self.follow = Button(
             "Follow",
             "toggle",
             "Keep the whole run in view. Drag a plot, or turn the wheel over it (with Ctrl where the page "
             "scrolls), to look closer; double-click to return",
         )
-        for button, shown in ((self.log, can_log), (self.smooth, smooth > 0), (self.follow, True)):
+        for button in (self.log, self.follow):
             button.setAccessibleName(f"{title}: {button.text()}")
-            row.addWidget(button)
-            button.setVisible(shown)
-        self.smooth.setChecked(smooth > 0)
+        row.addWidget(self.log)
+        if smooths:
+            row.addWidget(SmoothButton())
+        row.addWidget(self.follow)
+        self.log.setVisible(can_log)
         self.follow.setChecked(True)
         self.log.toggled.connect(self.changed)
-        self.smooth.toggled.connect(self.changed)
         self.follow.toggled.connect(self.follow_switched)
 
     def set_title(self, title: str, unit: str) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from PySide6.QtCore import QSize, Signal
-from PySide6.QtGui import QResizeEvent
+from PySide6.QtGui import QResizeEvent, QShowEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QVBoxLayout, QWidget
 
 from gui.numbers import decimals_for, number
@@ -19,6 +19,7 @@ from gui.plots.header import PlotHeader
 from gui.plots.legend import Entry, LegendRow
 from gui.plots.scales import Scale
 from gui.plots.shown import Shown, prepared
+from gui.plots.smoothing import smoothing
 from gui.theme import theme
 
 LEAST_HEIGHT, MOST_HEIGHT = 150, 260
@@ -30,14 +31,14 @@ _COMPACT_BELOW = 170
 class PlotSpec:
     """What a plot shows and how.
 
-    `smooth` is the window of the line fit in steps (0 for none); `powers_of_two` makes the axis log2 and
-    the curve a staircase; `shows_warmup` shades the warm-up.
+    `smooths` says that it is noisy and follows the chosen smoothing; `powers_of_two` makes the axis log2
+    and the curve a staircase; `shows_warmup` shades the warm-up.
     """
 
     title: str
     unit: str
     about: str
-    smooth: int = 0
+    smooths: bool = False
     can_log: bool = True
     powers_of_two: bool = False
     shows_warmup: bool = False
@@ -59,7 +60,7 @@ class LivePlot(QFrame):
         self.setProperty("surface", "panel")
         self.setMinimumHeight(LEAST_HEIGHT)
         self.setMaximumHeight(MOST_HEIGHT)
-        self.header = PlotHeader(spec.title, spec.unit, spec.smooth, spec.can_log and not spec.powers_of_two)
+        self.header = PlotHeader(spec.title, spec.unit, spec.smooths, spec.can_log and not spec.powers_of_two)
         self.header.setToolTip(spec.about)
         self.legend = LegendRow()
         self.canvas = PlotCanvas(f"Plot: {spec.title}")
@@ -95,6 +96,8 @@ class LivePlot(QFrame):
         self.canvas.whole_asked.connect(lambda: self.x_range_chosen.emit(None))
         self.canvas.resized.connect(self._mark)
         theme().changed.connect(self._restyle)
+        if self.spec.smooths:
+            smoothing().changed.connect(self._redraw)
 
     def set_curves(self, curves: Sequence[Curve]) -> None:
         """Takes the data to draw. A curve of the same key only ever grows; else give it another key."""
@@ -160,7 +163,7 @@ class LivePlot(QFrame):
         self._stale = False
         self._drop_gone()
         x_range = self._x_range()
-        scale, smooth = self._scale(), self.spec.smooth if self.header.smooth.isChecked() else 0
+        scale, smooth = self._scale(), smoothing().steps if self.spec.smooths else 0
         for curve in self._curves:
             shown = prepared(curve, scale, smooth, self._shown.get(curve.key))
             if shown is not self._shown.get(curve.key) or x_range != self.canvas.frame.x_range:
@@ -168,6 +171,10 @@ class LivePlot(QFrame):
                 self._draw(shown, x_range)
         self.canvas.show_frame(self._frame(x_range))
         self._show_values()
+
+    def showEvent(self, event: QShowEvent) -> None:
+        super().showEvent(event)
+        self.refresh()
 
     def sizeHint(self) -> QSize:
         # the canvas would like 480 px, and a page that scrolls gives what is liked and not what there is
@@ -183,6 +190,9 @@ class LivePlot(QFrame):
     def _redraw(self) -> None:
         self._shown.clear()
         self._mark()
+        # no timer paints a run that is over
+        if self.isVisible():
+            self.refresh()
 
     def _restyle(self) -> None:
         for items in self._items.values():

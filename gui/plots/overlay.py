@@ -17,8 +17,9 @@ from gui.plots.legend_rows import LegendRows
 from gui.plots.overlay_header import OverlayHeader
 from gui.plots.overlay_lines import MOST_WIDE, Line, LineItems, Quantity
 from gui.plots.overlay_scale import place_words, x_ticks, y_range
+from gui.plots.smoothing import smoothing
 from gui.plots.ticks import linear_ticks
-from gui.plots.trace import Trace, rows_a_point, smoothing_rows
+from gui.plots.trace import Trace, rows_a_point, smoothing_words
 from gui.theme import theme
 
 _TITLES: Mapping[Quantity, str] = {"loss": "Training loss", "accuracy": "Validation accuracy"}
@@ -62,6 +63,7 @@ class OverlayPlot(QFrame):
         column.addWidget(self._legend)
         column.addWidget(self.canvas, 1)
         theme().changed.connect(self._restyle)
+        smoothing().changed.connect(self._draw)
 
     def set_lines(self, lines: Sequence[Line], units: Mapping[Quantity, str]) -> None:
         """Shows these runs; `units` are of what is on the y axis."""
@@ -136,7 +138,7 @@ class OverlayPlot(QFrame):
         self._rows = rows_a_point(max((trace.rows_within(by, x_range) for trace in traces), default=0))
         pieces = []
         for trace, items in zip(traces, self._items, strict=True):
-            level = trace.level(self._rows)
+            level = trace.level(self._rows, smoothing().steps)
             # one point beyond each edge, so that the line goes on to it
             first, last = np.searchsorted(level.x[by], x_range)
             seen = slice(max(0, int(first) - 1), int(last) + 1)
@@ -149,7 +151,8 @@ class OverlayPlot(QFrame):
     def _show_words(self) -> None:
         quantity = self.header.quantity
         unit = self._units.get(quantity, "")
-        smoothed = f"smoothed over {smoothing_rows(self._rows):,} steps" if quantity == "loss" else ""
+        smoothed = smoothing_words(self._rows, smoothing().steps) if quantity == "loss" else ""
+        self.header.smooth.setEnabled(quantity == "loss")
         self.header.set_words(_TITLES[quantity], ", ".join(part for part in (unit, smoothed) if part))
 
     def _frame(self, x_range: tuple[float, float], pieces: list[np.ndarray]) -> Frame:
@@ -174,7 +177,7 @@ class OverlayPlot(QFrame):
         palette = theme().palette
         notes = []
         for line in full:
-            level = line.traces[self.header.quantity].level(self._rows)
+            level = line.traces[self.header.quantity].level(self._rows, smoothing().steps)
             known = np.flatnonzero(np.isfinite(level.y))
             if len(known):
                 x, y = float(level.x["seconds"][known[-1]]), float(level.y[known[-1]])
@@ -188,7 +191,8 @@ class OverlayPlot(QFrame):
         full = [line for line in self._lines if not line.is_repeat]
         # with many there is room for one word each; the marker tells the precision
         are_many = len(full) > MOST_WIDE
-        values = [line.traces[quantity].value_at(by, place, self._rows) for line in full]
+        smooth = smoothing().steps
+        values = [line.traces[quantity].value_at(by, place, self._rows, smooth) for line in full]
         decimals = 3 if quantity == "loss" else min(2, decimals_for(values))
         entries = [
             Entry(

@@ -9,6 +9,7 @@ from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QButtonGroup, QHBoxLayout, QSizePolicy, QWidget
 
 from gui.plots.overlay_lines import Quantity
+from gui.plots.smooth_button import SmoothButton
 from gui.plots.trace import By
 from gui.widgets import Button, ElidedLabel
 
@@ -38,6 +39,9 @@ class OverlayHeader(QWidget):
         row.addWidget(self._title)
         row.addSpacing(4)
         row.addWidget(self._unit, 1)
+        self.smooth = SmoothButton()
+        row.addWidget(self.smooth)
+        row.addSpacing(12)
         self._quantities = self._toggles(row, _QUANTITIES)
         row.addSpacing(12)
         self._bys = self._toggles(row, _BYS)

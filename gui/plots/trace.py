@@ -14,7 +14,6 @@ from gui.plots.smoothing import Values, local_line
 By = Literal["step", "seconds", "samples"]
 BYS: tuple[By, ...] = ("step", "seconds", "samples")
 
-SMOOTHING_STEPS = 15
 _MOST_POINTS = 256
 """A thick antialiased pen is slow: more points than this would be felt, and no more are seen."""
 _SMOOTHING_POINTS = 5
@@ -29,7 +28,7 @@ class Level:
 
 
 class Trace:
-    """`x` are the places of `values`, rising; each of one length. `smooths` fits lines to what is noisy.
+    """`x` are the places of `values`, rising; each of one length. `smooths` says that they are noisy.
 
     A long curve is taken in blocks of rows by their means. They begin at row 0 and are of a power of two, so
     that a curve does not change while it is moved, and each fineness is worked out once.
@@ -38,6 +37,7 @@ class Trace:
     def __init__(self, x: Mapping[By, Values], values: Values, *, smooths: bool = True) -> None:
         self._x, self._values, self._smooths = x, values, smooths
         self._levels: dict[int, Level] = {}
+        self._smoothed: dict[int, tuple[int, Level]] = {}
 
     def __len__(self) -> int:
         return len(self._values)
@@ -56,15 +56,27 @@ class Trace:
         first, last = np.searchsorted(self._x[by], x_range)
         return int(last - first)
 
-    def level(self, rows: int) -> Level:
-        """The curve in blocks of `rows`."""
+    def blocks(self, rows: int) -> Level:
+        """The means of blocks of `rows`."""
         if rows not in self._levels:
             self._levels[rows] = self._made(rows)
         return self._levels[rows]
 
-    def value_at(self, by: By, place: float | None, rows: int) -> float | None:
+    def level(self, rows: int, smooth: int) -> Level:
+        """The curve in blocks of `rows`; a noisy one smoothed over `smooth` steps, 0 for not at all."""
+        if not smooth or not self._smooths:
+            return self.blocks(rows)
+        # only what was chosen last is kept: a slider goes through many
+        known = self._smoothed.get(rows)
+        if known is None or known[0] != smooth:
+            blocks = self.blocks(rows)
+            known = (smooth, Level(blocks.x, local_line(blocks.y, _window(rows, smooth))))
+            self._smoothed[rows] = known
+        return known[1]
+
+    def value_at(self, by: By, place: float | None, rows: int, smooth: int) -> float | None:
         """What the curve shows at `place`, or at its end for None; None where it does not reach."""
-        level = self.level(rows)
+        level = self.level(rows, smooth)
         if not len(level.y):
             return None
         x = level.x[by]
@@ -85,8 +97,7 @@ class Trace:
             lengths = np.diff(np.append(first, len(self)))
             x = {by: np.add.reduceat(places, first) / lengths for by, places in self._x.items()}
             y = _finite_means(self._values, first)
-        window = max(_SMOOTHING_POINTS, -(-SMOOTHING_STEPS // rows))
-        return Level(x, local_line(y, window) if self._smooths else y)
+        return Level(x, y)
 
 
 def rows_a_point(most_rows: int) -> int:
@@ -94,9 +105,15 @@ def rows_a_point(most_rows: int) -> int:
     return 1 << max(0, -(-most_rows // _MOST_POINTS) - 1).bit_length()
 
 
-def smoothing_rows(rows: int) -> int:
-    """Over how many rows a curve in blocks of `rows` is smoothed."""
-    return max(SMOOTHING_STEPS, _SMOOTHING_POINTS * rows)
+def smoothing_words(rows: int, smooth: int) -> str:
+    """What was done to a noisy curve that is drawn in blocks of `rows`; empty where it is raw."""
+    if smooth:
+        return f"smoothed over {max(smooth, _SMOOTHING_POINTS * rows):,} steps"
+    return f"means of {rows:,} steps" if rows > 1 else ""
+
+
+def _window(rows: int, smooth: int) -> int:
+    return max(_SMOOTHING_POINTS, -(-smooth // rows))
 
 
 def _finite_means(values: Values, first: NDArray[np.intp]) -> Values:

@@ -24,6 +24,7 @@ from engine.records.record import RunRecord
 from engine.records.store import Store
 from engine.runner import Runner
 from gui.main_window import FIRST_PRESET, MainWindow
+from gui.plots.smoothing import smoothing
 from gui.settings import Key, Settings
 
 
@@ -166,6 +167,13 @@ def start(
         yield open_one
         for window in opened:
             window.close_without_asking()
+
+
+@pytest.fixture(autouse=True)
+def usual_smoothing(qapp: QApplication) -> Iterator[None]:
+    """The smoothing is the application's, and the application is that of all tests."""
+    yield
+    smoothing().set_steps(15)
 
 
 @pytest.fixture(autouse=True)

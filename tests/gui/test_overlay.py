@@ -52,7 +52,7 @@ def plot(qtbot: QtBot) -> OverlayPlot:
 class TestTrace:
     def test_a_long_one_is_drawn_in_means_of_blocks_that_begin_at_its_start(self) -> None:
         long = trace([1.0, 3.0] * 50_000, smooths=False)
-        level = long.level(512)
+        level = long.level(512, 15)
         assert len(level.y) == 196
         assert level.y == pytest.approx(np.full(196, 2.0))
         assert level.x["step"][0] == pytest.approx(256.5)
@@ -64,17 +64,17 @@ class TestTrace:
         assert rows <= 256 * point
 
     def test_what_is_no_number_is_left_out_of_the_means_and_leaves_a_gap_alone(self) -> None:
-        level = trace([1.0, np.nan, np.inf, 3.0, np.nan, np.nan, 5.0, 5.0], smooths=False).level(2)
+        level = trace([1.0, np.nan, np.inf, 3.0, np.nan, np.nan, 5.0, 5.0], smooths=False).level(2, 15)
         assert level.y == pytest.approx([1.0, 3.0, np.nan, 5.0], nan_ok=True)
 
     def test_it_is_read_off_where_it_reaches(self) -> None:
         straight = trace(falling(100))
-        assert straight.value_at("step", 50.0, 1) == pytest.approx(falling()[49])
-        assert straight.value_at("step", 150.0, 1) is None
-        assert straight.value_at("step", None, 1) == pytest.approx(falling()[99])
+        assert straight.value_at("step", 50.0, 1, 15) == pytest.approx(falling()[49])
+        assert straight.value_at("step", 150.0, 1, 15) is None
+        assert straight.value_at("step", None, 1, 15) == pytest.approx(falling()[99])
 
     def test_one_that_ended_in_nan_says_so(self) -> None:
-        value = trace([*falling(100), np.nan]).value_at("step", None, 1)
+        value = trace([*falling(100), np.nan]).value_at("step", None, 1, 15)
         assert value is not None and np.isnan(value)
 
 

@@ -16,13 +16,13 @@ from gui.plots import Curve, LivePlot, PlotSpec
 from gui.plots.curves import marker_rows, staircase
 from gui.plots.framing import x_ticks
 from gui.plots.scales import Scale
-from gui.plots.smoothing import extended, local_line
+from gui.plots.smoothing import extended, local_line, smoothing
 from gui.plots.ticks import linear_ticks, log2_ticks, log10_ticks
 from gui.theme import theme
 
-LOSS = PlotSpec("Training loss", "nats", "The loss of each step", smooth=15)
+LOSS = PlotSpec("Training loss", "nats", "The loss of each step", smooths=True)
 SCALE = PlotSpec("Grad scale", "log2 axis", "The loss scale", powers_of_two=True)
-SPEED = PlotSpec("Throughput", "img/s", "Samples a second", smooth=9, shows_warmup=True)
+SPEED = PlotSpec("Throughput", "img/s", "Samples a second", smooths=True, shows_warmup=True)
 
 
 def curve(y: object, *, key: str = "a", precision: Precision = Precision.FP32, **more: object) -> Curve:
@@ -206,7 +206,7 @@ class TestLivePlot:
         assert {light.color, light.dim, "#FFFFFF"} <= drawn and look.color not in drawn
 
     def test_the_legend_reads_off_at_the_crosshair_and_else_the_latest(self, plot: LivePlot) -> None:
-        plot.header.smooth.setChecked(False)
+        smoothing().set_steps(0)
         plot.set_curves([curve(np.arange(100.0)), curve([1.0, 2.0], key="b", precision=Precision.BF16)])
         plot.refresh()
         assert readout(plot) == ["99.0", "2.0"] and plot.legend.place() == "latest"
@@ -268,7 +268,7 @@ class TestLivePlot:
         low, high = heard.args[0]
         assert high - low == pytest.approx(532, abs=2)
 
-    def test_log_and_smooth_change_what_is_drawn_but_not_what_is_read(self, plot: LivePlot) -> None:
+    def test_log_changes_what_is_drawn_but_not_what_is_read(self, plot: LivePlot) -> None:
         plot.set_curves([curve(np.full(100, 10.0))])
         plot.refresh()
         linear = plot.canvas.frame.y_range

@@ -61,7 +61,7 @@ def emit_signals() -> None:
 
 def paint_frames() -> None:
     """A live plot of four growing curves, painted as often as its data grow."""
-    plot = LivePlot(PlotSpec("Training loss", "nats", "The loss of each step", smooth=15))
+    plot = LivePlot(PlotSpec("Training loss", "nats", "The loss of each step", smooths=True))
     plot.resize(320, 160)
     values = 1.0 / np.arange(1, FRAMES + 1)
     steps = np.arange(1.0, FRAMES + 1)

@@ -1,0 +1,108 @@
+"""One smoothing for all curves, chosen by a slider and remembered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QApplication
+from pytestqt.qtbot import QtBot
+
+from engine.experiment import Precision
+from gui.main_window import MainWindow
+from gui.plots.curves import Curve
+from gui.plots.live_plot import LivePlot, PlotSpec
+from gui.plots.overlay import OverlayPlot
+from gui.plots.overlay_lines import Line
+from gui.plots.smooth_button import SmoothButton
+from gui.plots.smoothing import WINDOWS, local_line, smoothing
+from gui.plots.trace import Trace, smoothing_words
+
+# the offscreen platform says so whenever a window or a popup is shown
+pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")
+
+STEPS = np.arange(1.0, 201.0)
+NOISY = 1.0 + 0.5 * (-1.0) ** STEPS
+
+
+def trace(values: Sequence[float] | np.ndarray, *, smooths: bool = True) -> Trace:
+    steps = np.arange(1.0, len(values) + 1)
+    places = {"step": steps, "seconds": steps, "samples": steps}
+    return Trace(places, np.asarray(values), smooths=smooths)  # type: ignore[arg-type]
+
+
+def drawn(plot: LivePlot) -> np.ndarray:
+    return plot._shown["a"].line
+
+
+def test_the_slider_goes_from_raw_to_the_widest_and_all_buttons_follow(qtbot: QtBot) -> None:
+    first, second = SmoothButton(), SmoothButton()
+    for button in (first, second):
+        qtbot.addWidget(button)
+    assert first.text() == "Smooth 15" and first.isChecked()
+    first.slider.setValue(0)
+    assert smoothing().steps == 0
+    assert (second.text(), second.isChecked(), second.slider.value()) == ("Raw", False, 0)
+    qtbot.keyClick(second.slider, Qt.Key.Key_End)
+    assert smoothing().steps == WINDOWS[-1] and first.text() == f"Smooth {WINDOWS[-1]}"
+
+
+@pytest.mark.parametrize("steps", [1, -1, 15.5, "15", None])
+def test_what_is_no_window_is_refused(steps: int) -> None:
+    with pytest.raises(ValueError, match="Curves are not smoothed over"):
+        smoothing().set_steps(steps)
+
+
+def test_a_noisy_live_plot_follows_at_once_and_a_steady_one_does_not(qtbot: QtBot) -> None:
+    noisy = LivePlot(PlotSpec("Loss", "", "The loss", smooths=True))
+    steady = LivePlot(PlotSpec("Memory", "", "The memory"))
+    for plot in (noisy, steady):
+        qtbot.addWidget(plot)
+        plot.set_curves([Curve("a", Precision.FP32, "FP32", STEPS, NOISY)])
+        with qtbot.waitExposed(plot):
+            plot.show()
+        plot.refresh()
+    np.testing.assert_array_equal(drawn(noisy), local_line(NOISY, 15))
+    # nobody calls refresh() from here on: the run may be over, and no timer runs
+    smoothing().set_steps(75)
+    np.testing.assert_array_equal(drawn(noisy), local_line(NOISY, 75))
+    smoothing().set_steps(0)
+    np.testing.assert_array_equal(drawn(noisy), NOISY)
+    assert noisy._shown["a"].dim is None
+    np.testing.assert_array_equal(drawn(steady), NOISY)
+
+
+def test_compared_curves_follow_and_say_so(qtbot: QtBot) -> None:
+    plot = OverlayPlot()
+    qtbot.addWidget(plot)
+    plot.resize(600, 320)
+    traces = {"loss": trace(NOISY), "accuracy": trace([], smooths=False)}
+    plot.set_lines([Line("a", Precision.FP32, "FP32", traces)], {"loss": "nats"})  # type: ignore[arg-type]
+    assert [entry.value for entry in plot.entries()] != ["1.500"]
+    smoothing().set_steps(0)
+    assert [entry.value for entry in plot.entries()] == ["1.500"]
+
+
+def test_the_words_say_what_was_done() -> None:
+    assert smoothing_words(1, 15) == "smoothed over 15 steps"
+    assert smoothing_words(64, 15) == "smoothed over 320 steps"
+    assert smoothing_words(1, 0) == "" and smoothing_words(64, 0) == "means of 64 steps"
+
+
+def test_a_trace_keeps_its_means_and_smooths_them_anew() -> None:
+    long = trace(np.tile([1.0, 3.0, 8.0], 1_000))
+    raw, fine, coarse = (long.level(8, steps).y for steps in (0, 15, 75))
+    assert raw is long.blocks(8).y
+    np.testing.assert_array_equal(fine, local_line(raw, 5))
+    np.testing.assert_array_equal(coarse, local_line(raw, 10))
+
+
+def test_it_is_remembered(start: Callable[[], MainWindow], qapp: QApplication) -> None:
+    window = start()
+    smoothing().set_steps(45)
+    window.close_without_asking()
+    smoothing().set_steps(15)
+    start()
+    assert smoothing().steps == 45
