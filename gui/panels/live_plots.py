@@ -34,7 +34,7 @@ _WAITING = PlotSpec(
     "Waiting for data",
     "% of the time",
     "The share of each step's time in which the device had no batch",
-    smooth=9,
+    smooths=True,
     can_log=False,
 )
 _MEMORY = PlotSpec("Memory", "GiB", "Memory that training takes, step by step")
