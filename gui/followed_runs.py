@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from engine.problem import ProblemError
+from engine.records.glance import settings_but_precision
 from engine.records.record import RunRecord, Status
 from gui.experiments import Experiments
 from gui.panels.live import LivePanel
@@ -14,6 +17,31 @@ GPU_REPAINT_HZ = 30
 CPU_REPAINT_HZ = 5
 """Where the training shares the cores with the window: at 30 it would cost the training some 15 % of its
 speed."""
+
+
+_MOST_BENEATH = 4
+
+
+def runs_beneath(
+    records: Sequence[RunRecord], shown: Sequence[str], ticked: Sequence[str]
+) -> tuple[RunRecord, ...]:
+    """The finished runs whose curves lie under those that are `shown`, newest first.
+
+    The ticked ones, where there are any; else the newest of each other precision whose settings are the
+    same otherwise. `records` are newest first.
+    """
+    in_view = [record for record in records if record.id in shown]
+    over = [record for record in records if record.status.is_over and record.id not in shown]
+    chosen = [record for record in over if record.id in ticked]
+    if not chosen:
+        settings = {settings_but_precision(record) for record in in_view}
+        precisions = {record.experiment.precision for record in in_view}
+        for record in over:
+            is_new = record.status is Status.FINISHED and record.experiment.precision not in precisions
+            if is_new and settings_but_precision(record) in settings:
+                precisions.add(record.experiment.precision)
+                chosen.append(record)
+    return tuple(chosen[:_MOST_BENEATH])
 
 
 class FollowedRuns(QObject):
@@ -31,10 +59,12 @@ class FollowedRuns(QObject):
         self._live, self._experiments, self._repaint_hz = live, experiments, repaint_hz
         self._runs = experiments.runs
         self._shown: tuple[str, ...] = ()
+        self._ticked: tuple[str, ...] = ()
         self.timer = QTimer(self)
         self.timer.timeout.connect(self._repaint)
         live.newest_wanted.connect(self._show_newest)
         self._runs.list_changed.connect(self._count)
+        self._runs.run_changed.connect(self._take_change)
 
     def show(self, run_ids: tuple[str, ...]) -> None:
         """Puts runs into the live panel; what is wrong with one that cannot be read is told."""
@@ -42,8 +72,14 @@ class FollowedRuns(QObject):
         self._shown = tuple(found)
         records = [self._runs.record(run_id) for run_id in self._shown]
         self._live.set_title(self._title([record for record in records if record]))
+        self._live.set_beneath(self._beneath())
         self._live.set_runs(list(found.values()))
         self._live.refresh()
+
+    def set_ticked(self, run_ids: tuple[str, ...]) -> None:
+        """Takes the runs that are ticked: those that are over lie under the curves of one that trains."""
+        self._ticked = run_ids
+        self._lay_beneath()
 
     def show_group(self, run_id: str) -> None:
         """Shows a run beside those it is compared with."""
@@ -92,6 +128,27 @@ class FollowedRuns(QObject):
         except ProblemError as error:
             self._runs.problem.emit(error.problem)
             return None
+
+    def _lay_beneath(self) -> None:
+        # what lies there when a run ends stays
+        if self._is_training():
+            self._live.set_beneath(self._beneath())
+            self._live.refresh()
+
+    def _take_change(self, run_id: str) -> None:
+        # only once it has begun are its settings those of this machine, as a finished run's are
+        if run_id in self._shown:
+            self._lay_beneath()
+
+    def _is_training(self) -> bool:
+        records = (self._runs.record(run_id) for run_id in self._shown)
+        return any(record is not None and not record.status.is_over for record in records)
+
+    def _beneath(self) -> list[tuple[LiveRun, str]]:
+        if not self._is_training():
+            return []
+        chosen = runs_beneath(self._runs.records(), self._shown, self._ticked)
+        return [(live, run.name) for run in chosen if (live := self._read(run.id)) is not None]
 
     def _title(self, records: list[RunRecord]) -> str:
         if not records:

@@ -167,6 +167,7 @@ class MainWindow(QMainWindow):
 
     def _connect_runs(self) -> None:
         self.runs.compare_requested.connect(lambda _run_ids: self.show_workspace("compare"))
+        self.runs.checked_changed.connect(self._followed.set_ticked)
         self.runs.stop_requested.connect(self.experiments.stop)
         self.runs.take_out_requested.connect(self.experiments.take_out)
         self.runs.begin_requested.connect(lambda run_id: self.experiments.resume_waiting((run_id,)))

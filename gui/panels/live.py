@@ -104,6 +104,11 @@ class LivePanel(QFrame):
         self._stack.setCurrentIndex(1 if self._runs else 0)
         self.refresh()
 
+    def set_beneath(self, runs: Sequence[tuple[LiveRun, str]]) -> None:
+        """Lays finished runs, by their names, faintly under the curves."""
+        self.plots.set_beneath(runs)
+        self._seen = None
+
     def runs(self) -> tuple[LiveRun, ...]:
         return self._runs
 

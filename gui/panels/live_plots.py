@@ -6,7 +6,8 @@ where there is no accuracy either.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 from PySide6.QtWidgets import QGridLayout, QWidget
@@ -52,6 +53,7 @@ class LivePlots(QWidget):
         self._second = self.scale
         self._x_axis: XAxis = "steps"
         self._unit_mib = 1024.0
+        self._beneath: tuple[tuple[LiveRun, str], ...] = ()
         grid = QGridLayout(self)
         grid.setContentsMargins(0, 0, 0, 0)
         grid.setSpacing(8)
@@ -93,6 +95,10 @@ class LivePlots(QWidget):
             plot.set_x_range(None)
             plot.set_x_axis(x_axis)
 
+    def set_beneath(self, runs: Sequence[tuple[LiveRun, str]]) -> None:
+        """Lays finished runs, by their names, faintly under what `show_runs` shows next."""
+        self._beneath = tuple(runs)
+
     def show_runs(self, runs: Sequence[LiveRun]) -> None:
         """Hands the runs' buffers to the plots; `refresh()` draws them."""
         self._show_loss(runs)
@@ -131,6 +137,33 @@ class LivePlots(QWidget):
             skips=skips,
         )
 
+    def _fill(
+        self,
+        plot: LivePlot,
+        runs: Sequence[LiveRun],
+        beneath: Sequence[tuple[LiveRun, str]],
+        curve_of: Callable[[LiveRun], Curve],
+    ) -> None:
+        faint = [
+            replace(
+                curve,
+                key=f"{curve.key}:beneath",
+                name=name,
+                shadow=None,
+                skips=np.empty(0),
+                is_beneath=True,
+            )
+            for curve, name in ((curve_of(run), name) for run, name in beneath)
+        ]
+        plot.set_curves([*map(curve_of, runs), *faint])
+
+    def _like(
+        self, runs: Sequence[LiveRun], quantity: Callable[[LiveRun], object]
+    ) -> Sequence[tuple[LiveRun, str]]:
+        """Those beneath whose values count the same thing as those of `runs`."""
+        known = {quantity(run) for run in runs}
+        return [one for one in self._beneath if quantity(one[0]) in known]
+
     def _places(self, run: LiveRun) -> Values:
         """Where on the x axis the run's skipped steps are."""
         steps, seconds = run.skipped.values, run.column("seconds")
@@ -142,7 +175,8 @@ class LivePlots(QWidget):
     def _show_loss(self, runs: Sequence[LiveRun]) -> None:
         words = next((f"{run.loss_name}, {run.loss_unit}" for run in runs if run.loss_name), "")
         self.loss.set_title("Training loss", words.removesuffix(", "))
-        self.loss.set_curves([self._curve(run, run.column("loss")) for run in runs])
+        alike = self._like(runs, lambda run: (run.loss_name, run.loss_unit))
+        self._fill(self.loss, runs, alike, lambda run: self._curve(run, run.column("loss")))
         self.loss.set_hint(_why_empty(runs, "The loss of each step appears here."))
 
     def _show_second(self, runs: Sequence[LiveRun]) -> None:
@@ -163,44 +197,51 @@ class LivePlots(QWidget):
 
     def _show_scale(self, runs: Sequence[LiveRun]) -> None:
         using = [run for run in runs if len(run.column("grad_scale"))]
-        self.scale.set_curves([self._curve(run, run.column("grad_scale"), key="scale") for run in using])
+        beneath = [one for one in self._beneath if len(one[0].column("grad_scale"))]
+        self._fill(
+            self.scale, using, beneath, lambda run: self._curve(run, run.column("grad_scale"), key="scale")
+        )
         self.scale.set_hint(_why_empty(runs, "The loss scale appears here."))
 
     def _show_accuracy(self, runs: Sequence[LiveRun]) -> None:
-        curves = []
-        for run in runs:
-            epochs = figures.accuracies(run)
-            by_step = self._x_axis == "steps"
-            curves.append(
-                Curve(
-                    key=f"{run.run_id}:{self._x_axis}:accuracy",
-                    precision=run.precision,
-                    name=run.label,
-                    x=np.array([float(epoch.step) if by_step else epoch.seconds for epoch in epochs]),
-                    y=np.array([100.0 * (epoch.validation_accuracy or 0.0) for epoch in epochs]),
-                )
-            )
-        self.accuracy.set_curves(curves)
+        self._fill(self.accuracy, runs, self._beneath, self._accuracy_curve)
         self.accuracy.set_hint(_why_empty(runs, "The accuracy appears here after each epoch."))
 
+    def _accuracy_curve(self, run: LiveRun) -> Curve:
+        epochs = figures.accuracies(run)
+        by_step = self._x_axis == "steps"
+        return Curve(
+            key=f"{run.run_id}:{self._x_axis}:accuracy",
+            precision=run.precision,
+            name=run.label,
+            x=np.array([float(epoch.step) if by_step else epoch.seconds for epoch in epochs]),
+            y=np.array([100.0 * (epoch.validation_accuracy or 0.0) for epoch in epochs]),
+        )
+
     def _show_waiting(self, runs: Sequence[LiveRun]) -> None:
-        self.waiting.set_curves([self._curve(run, waiting_percent(run), key="waiting") for run in runs])
+        self._fill(
+            self.waiting,
+            runs,
+            self._beneath,
+            lambda run: self._curve(run, waiting_percent(run), key="waiting"),
+        )
         self.waiting.set_hint(_why_empty(runs, "The share of the time spent waiting appears here."))
 
     def _show_memory(self, runs: Sequence[LiveRun]) -> None:
         columns = [run.column(figures.memory_column(run)) for run in runs]
-        reserved = [run.column("reserved_mib") for run in runs]
         peaks = [float(np.nanmax(column)) for column in columns if np.isfinite(column).any()]
         unit, self._unit_mib = memory_unit(peaks)
         on_cpu = any(figures.is_on_cpu(run) for run in runs)
         self.memory.set_title("Memory" if on_cpu or not peaks else "VRAM", unit)
         self.memory.set_hint(_why_empty(runs, "Memory in use appears here."))
-        curves = []
-        for run, column, around in zip(runs, columns, reserved, strict=True):
-            shadow = around / self._unit_mib if len(around) >= len(column) > 0 else None
-            curves.append(self._curve(run, column / self._unit_mib, shadow=shadow, key=unit))
-        self.memory.set_curves(curves)
+        alike = self._like(runs, figures.memory_column)
+        self._fill(self.memory, runs, alike, lambda run: self._memory_curve(run, unit))
         self._show_capacity(runs, unit, on_cpu)
+
+    def _memory_curve(self, run: LiveRun, unit: str) -> Curve:
+        column, around = run.column(figures.memory_column(run)), run.column("reserved_mib")
+        shadow = around / self._unit_mib if len(around) >= len(column) > 0 else None
+        return self._curve(run, column / self._unit_mib, shadow=shadow, key=unit)
 
     def _show_capacity(self, runs: Sequence[LiveRun], unit: str, on_cpu: bool) -> None:
         sizes = [run.environment.device_memory_mib for run in runs if run.environment is not None]
@@ -212,7 +253,8 @@ class LivePlots(QWidget):
 
     def _show_speed(self, runs: Sequence[LiveRun]) -> None:
         self.speed.set_title("Throughput", runs[0].unit if runs else "img/s")
-        self.speed.set_curves([self._curve(run, run.column("samples_per_second")) for run in runs])
+        alike = self._like(runs, lambda run: run.unit)
+        self._fill(self.speed, runs, alike, lambda run: self._curve(run, run.column("samples_per_second")))
         self.speed.set_hint(_why_empty(runs, "Samples a second appear here."))
         warmups = [run.warmup_steps for run in runs]
         if self._x_axis == "seconds":

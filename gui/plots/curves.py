@@ -32,7 +32,8 @@ class Curve:
     """One run's data for one plot: `x` and `y` of one length, `x` rising.
 
     `shadow` is context drawn dim beside it (reserved beside allocated) and named `shadow_name` in the
-    legend; `skips` are places on the x axis, rising.
+    legend; `skips` are places on the x axis, rising. One that `is_beneath` is drawn faintly under the others,
+    for comparison, and does not decide how far x reaches.
     """
 
     key: str
@@ -43,6 +44,7 @@ class Curve:
     shadow: Values | None = None
     shadow_name: str = ""
     skips: Values = field(default_factory=lambda: np.empty(0))
+    is_beneath: bool = False
 
     def skips_in(self, x_range: tuple[float, float], columns: int) -> tuple[float, ...]:
         """The places of `skips` that are in view, one at most for each of `columns` pixels."""
@@ -93,13 +95,13 @@ def _live_line() -> pg.PlotDataItem:
 class CurveItems:
     """The items of one curve in one plot: dim trace, line, sparse markers, last point."""
 
-    def __init__(self, plot: pg.PlotItem, precision: Precision) -> None:
-        self._plot, self._precision = plot, precision
+    def __init__(self, plot: pg.PlotItem, precision: Precision, is_beneath: bool = False) -> None:
+        self._plot, self._precision, self._is_beneath = plot, precision, is_beneath
         self._dim, self._line = _live_line(), _live_line()
         self._markers = pg.ScatterPlotItem()
         items = (self._dim, self._line, self._markers)
         for height, item in enumerate(items):
-            item.setZValue(height)
+            item.setZValue(height - len(items) if is_beneath else height)
             plot.addItem(item, ignoreBounds=True)
         self._items = items
         self.restyle()
@@ -108,13 +110,16 @@ class CurveItems:
         self, x: Values, line: Values, dim: Values | None, markers: NDArray[np.intp], steps: bool
     ) -> None:
         """Draws `line` over `dim`; both in the view's coordinates, NaN where there is no value."""
-        self._dim.setData(*((x, dim) if dim is not None and np.isfinite(dim).any() else ([], [])))
+        has_dim = dim is not None and not self._is_beneath and bool(np.isfinite(dim).any())
+        self._dim.setData(*((x, dim) if has_dim else ([], [])))
         known = np.flatnonzero(np.isfinite(line))
         if not len(known):
             self._line.setData([], [])
             self._markers.setData([], [])
             return
         self._line.setData(*(staircase(x, line) if steps else (x, line)))
+        if self._is_beneath:
+            return
         shown = markers[np.isfinite(line[markers])]
         rows = np.append(shown, known[-1])
         sizes = np.append(np.full(len(shown), _MARKER_SIZE), _LAST_MARKER_SIZE)
@@ -127,7 +132,11 @@ class CurveItems:
         dim = QPen(QColor(look.dim), 1)
         dim.setCosmetic(True)
         self._dim.setPen(dim)
-        self._line.setPen(precision_pen(self._precision))
+        line = precision_pen(self._precision)
+        if self._is_beneath:
+            # a lighter ink and not a translucent one, which would cost frames
+            line.setColor(QColor(look.dim))
+        self._line.setPen(line)
         self._markers.setSymbol(look.symbol)
         self._markers.setBrush(QColor(look.color))
         self._markers.setPen(pg.mkPen(palette.bg1, width=1))

@@ -18,18 +18,23 @@ from resources.looks import MarkFill
 _BASELINE, _MIDDLE = 14, 10
 _SKIPPED = "skipped step"
 _SKIPPED_TIP = "A tick at the bottom marks a step that was skipped because a gradient overflowed"
+_FAINT_TIP = "Finished runs lie faintly under what trains; tick others in the table to see those instead"
 _WHOLE = 10_000.0
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One curve in the legend: `value` at the crosshair, `extra` in small grey behind it."""
+    """One curve in the legend: `value` at the crosshair, `extra` in small grey behind it.
+
+    One that `is_faint` is of a finished run beneath the others.
+    """
 
     precision: Precision
     name: str
     value: str
     extra: str = ""
     fill: MarkFill = "full"
+    is_faint: bool = False
 
 
 @dataclass(frozen=True)
@@ -79,7 +84,8 @@ class LegendRow(QWidget):
             self._entries, self._place, self._skip_color = shown
             spoken = ", ".join(f"{entry.name} {entry.value} {entry.extra}".strip() for entry in entries)
             self.setAccessibleName(f"Values, {place}: {spoken}")
-            self.setToolTip(_SKIPPED_TIP if skip_color is not None else "")
+            tips = (_SKIPPED_TIP, skip_color is not None), (_FAINT_TIP, any(one.is_faint for one in entries))
+            self.setToolTip("\n".join(tip for tip, is_due in tips if is_due))
             self.update()
 
     def entries(self) -> tuple[Entry, ...]:
@@ -119,15 +125,20 @@ class LegendRow(QWidget):
 
     def _paint_entry(self, painter: QPainter, entry: Entry, left: float, fit: _Fit) -> float:
         palette = theme().palette
+        look = palette.look(entry.precision)
         if fit.sample > 12:
-            painter.setPen(precision_pen(entry.precision))
+            pen = precision_pen(entry.precision)
+            if entry.is_faint:
+                pen.setColor(QColor(look.dim))
+            painter.setPen(pen)
             painter.drawLine(QPointF(left, _MIDDLE), QPointF(left + fit.sample, _MIDDLE))
         middle = QPointF(left + fit.sample / 2, _MIDDLE)
-        draw_marker(painter, middle, entry.precision, 8, fill=entry.fill)
+        draw_marker(painter, middle, entry.precision, 8, fill="hollow" if entry.is_faint else entry.fill)
         left += fit.sample + 8
+        name, value = (palette.text3,) * 2 if entry.is_faint else (palette.text2, look.color)
         if fit.name:
-            left = self._write(painter, left, _name(entry, fit), font(12), palette.text2) + 8
-        left = self._write(painter, left, entry.value, font(12, 600), palette.look(entry.precision).color)
+            left = self._write(painter, left, _name(entry, fit), font(12), name) + 8
+        left = self._write(painter, left, entry.value, font(12, 400 if entry.is_faint else 600), value)
         if fit.extras and entry.extra:
             left = self._write(painter, left + 8, entry.extra, font(12), palette.text3)
         return left + fit.gap

@@ -217,13 +217,16 @@ class LivePlot(QFrame):
     def _draw(self, shown: Shown, x_range: tuple[float, float]) -> None:
         curve = shown.curve
         if curve.key not in self._items:
-            self._items[curve.key] = CurveItems(self.canvas.getPlotItem(), curve.precision)
+            item = self.canvas.getPlotItem()
+            self._items[curve.key] = CurveItems(item, curve.precision, curve.is_beneath)
         rows = np.searchsorted(curve.x, x_range)
         markers = marker_rows(len(curve.x), float(rows[1] - rows[0]), curve.precision)
         self._items[curve.key].show(curve.x, shown.line, shown.dim, markers, self.spec.powers_of_two)
 
     def _x_range(self) -> tuple[float, float]:
-        return self._chosen if self._chosen is not None else whole_range(self._curves, self._total)
+        if self._chosen is not None:
+            return self._chosen
+        return whole_range((curve for curve in self._curves if not curve.is_beneath), self._total)
 
     def _frame(self, x_range: tuple[float, float]) -> Frame:
         scale, area = self._scale(), self.canvas.area()
@@ -263,6 +266,7 @@ class LivePlot(QFrame):
                 curve.name,
                 self._text(float(shown.values[row]) if row is not None else None, decimals),
                 _extra(shown.curve, row, decimals),
+                is_faint=curve.is_beneath,
             )
             for curve, shown, row in rows
         ]
