@@ -116,6 +116,7 @@ class Pictures(Message):
 
 class PhaseName(StrEnum):
     DOWNLOADING = "downloading"
+    CHECKING = "checking"
     BUILDING = "building"
     COMPILING = "compiling"
     WARMING_UP = "warming up"

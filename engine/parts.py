@@ -204,7 +204,8 @@ class Data(Part):
 
     `on_device` keeps the whole dataset there (None: where it is small); otherwise `workers` processes load
     it (0: the training process itself), `prefetch` batches ahead. `augment` shifts and flips the training
-    pictures at random.
+    pictures at random. `skip_broken` trains on the next picture of a folder in place of one that cannot be
+    read, and names it; without it the pictures are opened before the run, which a broken one refuses.
     """
 
     on_device: Annotated[bool | None, NoneFromText] = None
@@ -213,6 +214,7 @@ class Data(Part):
     pin_memory: bool = True
     persistent_workers: bool = True
     augment: bool = False
+    skip_broken: bool = False
 
 
 class Validation(Part):

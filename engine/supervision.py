@@ -33,6 +33,7 @@ def _standstill_limits() -> Mapping[PhaseName, float]:
     return {
         # a whole validation is one event, as is decoding a folder; a large model's step takes a CPU minutes
         PhaseName.DOWNLOADING: 3_600.0,
+        PhaseName.CHECKING: 3_600.0,
         PhaseName.BUILDING: 3_600.0,
         PhaseName.COMPILING: 3_600.0,
         PhaseName.WARMING_UP: 900.0,

@@ -23,6 +23,7 @@ STARTING = "starting"
 
 _PHASES = {
     PhaseName.DOWNLOADING: "getting the pictures",
+    PhaseName.CHECKING: "checking the pictures",
     PhaseName.BUILDING: "preparing the model",
     PhaseName.COMPILING: "preparing the model",
     PhaseName.CAPTURING: "preparing the model",

@@ -39,6 +39,7 @@ _NO_MATTER = frozenset(
         "data.pin_memory",
         "data.persistent_workers",
         "data.augment",
+        "data.skip_broken",
     ]
 )
 _NO_MATTER_TABLES = ("measure.", "schedule.", "scaler.", "validation.", "checkpoint.")

@@ -12,12 +12,14 @@ from torch import nn
 
 from engine.catalog import Catalog, DatasetEntry, DeviceEntry, ModelEntry, resolve
 from engine.data_checks import accumulation_problem
-from engine.events import Event, Phase, PhaseName, Started
+from engine.events import Event, Log, Phase, PhaseName, Started
 from engine.experiment import Experiment
 from engine.problem import ProblemError, request_problem
 from engine.training.checkpoints import Checkpoints
 from engine.training.control import Control
 from engine.training.data.datasets import DatasetFacts, download, facts_of, load_source
+from engine.training.data.image_folder import read_image_folder, unreadable_problem
+from engine.training.data.picture_check import look_through, pictures_used
 from engine.training.data.picture_sources import is_kept
 from engine.training.environment import environment_of
 from engine.training.measuring.card import card_gauge
@@ -70,6 +72,8 @@ def prepare(
     yield _started(plan, model, None if state is None else state["progress"]["tally"]["steps"])
     if plan.dataset_entry.needs_download:
         yield from _download(plan.dataset_entry, control)
+    if plan.dataset_entry.needs_path and not experiment.data.skip_broken:
+        yield from _check_pictures(plan, control, None if resume else plan.total_steps)
     if control.stop_requested.is_set():
         return None
     yield Phase(name=PhaseName.BUILDING, detail=experiment.model)
@@ -144,6 +148,27 @@ def _download(dataset: DatasetEntry, control: Control) -> Generator[Event, None,
         if fraction is None or abs(fraction - told) >= _TELLING_FRACTION:
             told = fraction or 0.0
             yield Phase(name=PhaseName.DOWNLOADING, fraction=fraction, detail=dataset.title)
+
+
+def _check_pictures(plan: Plan, control: Control, steps: int | None) -> Generator[Event, None, None]:
+    """Raises ProblemError where some of the pictures are broken."""
+    yield Phase(name=PhaseName.CHECKING, fraction=0.0)
+    folder = read_image_folder(plan.experiment.path)
+    looked, told = None, 0.0
+    for looked in look_through(pictures_used(folder, plan.experiment, steps), control.stop_requested.is_set):
+        fraction = looked.count / looked.of
+        if fraction - told >= _TELLING_FRACTION:
+            told = fraction
+            yield Phase(name=PhaseName.CHECKING, fraction=fraction)
+    if looked is None or control.stop_requested.is_set():
+        return
+    if looked.broken:
+        raise ProblemError(
+            unreadable_problem(looked.broken[0], folder.root, len(looked.broken), looked.count)
+        )
+    if looked.count < looked.of:
+        seen = f"{looked.count:,} of the {looked.of:,} pictures that the run uses"
+        yield Log(message=f"Before the run only {seen} were opened, for want of time; these are whole.")
 
 
 def _started(plan: Plan, model: nn.Module, resumed_step: int | None) -> Started:

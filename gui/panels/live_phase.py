@@ -6,9 +6,16 @@ from engine.events import PhaseName
 from gui.numbers import duration
 from gui.panels.live_run import LiveRun
 
-_STILL = (PhaseName.DOWNLOADING, PhaseName.BUILDING, PhaseName.COMPILING, PhaseName.CAPTURING)
+_STILL = (
+    PhaseName.DOWNLOADING,
+    PhaseName.CHECKING,
+    PhaseName.BUILDING,
+    PhaseName.COMPILING,
+    PhaseName.CAPTURING,
+)
 _BETWEEN = (PhaseName.VALIDATING, PhaseName.SAVING)
 _MORE = {
+    PhaseName.CHECKING: " the pictures",
     PhaseName.COMPILING: ", this can take a minute",
     PhaseName.CAPTURING: " the step as one graph",
     PhaseName.SAVING: " a checkpoint",

@@ -26,6 +26,7 @@ _NAMES = {
     "schedule.decay_epochs": "Rate falls every",
     "schedule.decay_factor": "Rate falls by",
     "data.augment": "Augmentation",
+    "data.skip_broken": "Broken pictures skipped",
     "data.prefetch": "Prefetched batches",
     "data.persistent_workers": "Workers kept",
     "checkpoint.best": "Best saved",

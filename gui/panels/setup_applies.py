@@ -58,6 +58,7 @@ def _with_dataset(key: str, text: Text, dataset: DatasetEntry, device: DeviceEnt
         "sequence_length": dataset.task == "language",
         "label_smoothing": dataset.task != "regression",
         "data.augment": dataset.can_augment,
+        "data.skip_broken": dataset.needs_path,
         "data.on_device": dataset.loads,
         "data.workers": loads,
         "data.prefetch": loads,

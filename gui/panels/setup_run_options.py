@@ -35,6 +35,12 @@ DATA = Group(
             "Augment",
             "Shifts and flips the training pictures at random, lest the model learn them by heart.",
         ),
+        switch(
+            "data.skip_broken",
+            "Skip broken",
+            "Trains on the next picture in place of one that cannot be read, and names it in the log. Off: "
+            "the pictures are opened before the run, and a broken one is named there.",
+        ),
         automatic(
             "data.on_device",
             "Keep on device",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ IMAGE_SIZE = 224
 COLOURS = Colours((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 _MARGIN = 256 / 224
 _MOST_EXAMPLES, _EXAMPLE_SIZE = 48, 48
+_MOST_BROKEN_IN_A_ROW = 100
 _MOST_PIXELS = 1920 * 1080
 
 
@@ -27,14 +29,19 @@ class FolderPictures:
     """`Pictures` of a folder: resized and cut to the middle `image_size` pixels a side, in three colours.
 
     With `augment`, training pictures are a random part of the original, mirrored half the time; what is drawn
-    follows from `seed` and the batch's place.
+    follows from `seed` and the batch's place. With `skip_broken` the next picture stands in for one that
+    cannot be read, which is named on stderr: that reaches the run's log from a loader process too.
     """
 
-    def __init__(self, folder: ImageFolder, image_size: int, seed: int, *, augment: bool) -> None:
+    def __init__(
+        self, folder: ImageFolder, image_size: int, seed: int, *, augment: bool, skip_broken: bool = False
+    ) -> None:
         self._folder = folder
         self._image_size = image_size
         self._seed = seed
         self._augment = augment
+        self._most_tried = _MOST_BROKEN_IN_A_ROW if skip_broken else 1
+        self._named: set[str] = set()
         self.train_samples = len(folder.train)
         self.validation_samples = len(folder.validation)
 
@@ -43,13 +50,12 @@ class FolderPictures:
 
     def batch(self, draw: Draw) -> HostBatch:
         part = self._folder.train if draw.is_training else self._folder.validation
-        chosen = [part[index] for index in draw.indices]
         transform = self._varied if draw.is_training and self._augment else self._steady
         # torchvision draws from the global generator, which in this process may be the model's
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(seed_of(self._seed, draw.epoch, draw.number + 1))
-            pictures = torch.stack([self._picture(file, transform) for file, _ in chosen])
-        return pictures, torch.tensor([label for _, label in chosen])
+            made = [self._readable(part, index, transform) for index in draw.indices]
+        return torch.stack([picture for picture, _ in made]), torch.tensor([label for _, label in made])
 
     def examples(self, count: int) -> torch.Tensor:
         """The middle of some pictures, grey and 48 pixels a side; few, since they are read one by one."""
@@ -57,6 +63,22 @@ class FolderPictures:
         read = [_example(self._folder.train[index][0]) for index in chosen]
         found = [torch.from_numpy(tile) for tile in read if tile is not None]
         return torch.stack(found).unsqueeze(1) if found else torch.empty(0, 1, 0, 0, dtype=torch.uint8)
+
+    def _readable(
+        self, part: tuple[tuple[str, int], ...], index: int, transform: Any
+    ) -> tuple[torch.Tensor, int]:
+        for tried in range(self._most_tried):
+            file, label = part[(index + tried) % len(part)]
+            try:
+                return self._picture(file, transform), label
+            except ProblemError as error:
+                if tried + 1 == self._most_tried:
+                    raise
+                if file not in self._named:
+                    self._named.add(file)
+                    sys.stderr.write(f"{error.problem.message} The next picture stands in.\n")
+                    sys.stderr.flush()
+        raise AssertionError("at least one picture is tried")
 
     def _picture(self, file: str, transform: Any) -> torch.Tensor:
         try:

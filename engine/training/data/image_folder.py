@@ -63,14 +63,14 @@ def read_image_folder(path: str | None) -> ImageFolder:
 
 
 def check_image_folder(folder: ImageFolder, experiment: Experiment) -> None:
-    """Raises ProblemError where pictures cannot be read, or the settings do not fit them.
+    """Raises ProblemError where pictures are none, or the settings do not fit them.
 
     The heads of some 3,000 pictures are looked at; of a larger folder they are spread over it evenly.
     """
     every = -(-(len(folder.train) + len(folder.validation)) // _LOOKED_AT)
     looked_at = [file for file, _ in (*folder.train, *folder.validation)][::every]
     broken = [file for file in looked_at if not _has_head(file)]
-    if broken:
+    if broken and not experiment.data.skip_broken:
         raise ProblemError(unreadable_problem(broken[0], folder.root, len(broken), len(looked_at)))
     if experiment.batch_size > len(folder.train):
         raise ProblemError(_too_few(folder, experiment))
@@ -93,7 +93,8 @@ def unreadable_problem(first: str, root: Path, count: int = 1, of: int | None = 
         message = f"The picture {name} in {root} cannot be read."
     else:
         message = f"{count:,} of {of:,} pictures in {root} cannot be read; the first is {name}."
-    remedy = "Remove it or save it anew." if count == 1 else "Remove them or save them anew."
+    what = "it" if count == 1 else "them"
+    remedy = f"Remove {what}, save {what} anew, or set data.skip_broken to train without {what}."
     return request_problem(message, remedy, key="path", value=root)
 
 

@@ -122,6 +122,7 @@ def _pictures(experiment: Experiment) -> Pictures:
             experiment.image_size or folder_pictures.IMAGE_SIZE,
             experiment.seed,
             augment=experiment.data.augment and not is_kept(experiment),
+            skip_broken=experiment.data.skip_broken,
         )
     read = functools.partial(_read_splits, experiment.dataset)
     if experiment.dataset == FASHION:

@@ -1,0 +1,140 @@
+"""Broken pictures of a folder are found before the run, or passed over and named where that is asked for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from PIL import Image
+
+from engine.catalog import resolve
+from engine.events import Event, Finished, Phase, PhaseName
+from engine.experiment import Experiment
+from engine.problem import Kind, ProblemError
+from engine.training.catalog import read_catalog
+from engine.training.control import Control
+from engine.training.data.datasets import facts_of, load_source
+from engine.training.data.image_folder import read_image_folder
+from engine.training.data.picture_check import look_through, pictures_used
+from engine.training.loop import train
+
+CPU = torch.device("cpu")
+LONG_SECONDS = 600.0
+
+
+def trained(root: Path) -> list[tuple[Path, int]]:
+    return [(Path(file), label) for file, label in read_image_folder(str(root)).train]
+
+
+@pytest.fixture(params=[".jpg", ".png"])
+def pets(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
+    """Twenty cats and twenty dogs; the second picture that is trained on breaks off in the middle."""
+    root = tmp_path / "pets"
+    for name in ("cats", "dogs"):
+        (root / name).mkdir(parents=True)
+        for number in range(20):
+            Image.effect_noise((48, 40), 50).save(root / name / f"{number:02}{request.param}")
+    broken = trained(root)[1][0]
+    broken.write_bytes(broken.read_bytes()[:-600])
+    return root
+
+
+@pytest.fixture
+def colours(tmp_path: Path) -> Path:
+    """Ten black pictures of the first class and ten red ones of the second."""
+    for name, colour in (("a", (0, 0, 0)), ("b", (250, 0, 0))):
+        (tmp_path / name).mkdir()
+        for number in range(10):
+            Image.new("RGB", (20, 20), colour).save(tmp_path / name / f"{number}.png")
+    return tmp_path
+
+
+def experiment(path: Path, **settings: Any) -> Experiment:
+    given = {
+        "model": "small-cnn",
+        "dataset": "image-folder",
+        "path": str(path),
+        "image_size": 16,
+        "batch_size": 4,
+        "device": "cpu",
+        "epochs": None if "steps" in settings else 1,
+    }
+    return resolve(Experiment.model_validate(given | settings), read_catalog())
+
+
+def test_a_picture_that_breaks_off_in_the_middle_is_found_before_the_first_step(pets: Path) -> None:
+    with pytest.raises(ProblemError) as raised:
+        list(train(experiment(pets, steps=9), Control()))
+    problem = raised.value.problem
+    assert problem.kind is Kind.REQUEST and problem.key == "path"
+    assert str(trained(pets)[1][0].relative_to(pets)) in problem.message
+    assert "data.skip_broken" in problem.remedy
+
+
+def test_a_run_goes_on_without_it_where_asked_and_names_it_once(
+    pets: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    events = list(train(experiment(pets, epochs=2, data={"skip_broken": True}), Control()))
+    last = events[-1]
+    assert isinstance(last, Finished) and not last.stopped and last.summary.steps == 2 * 9
+    said = capfd.readouterr().err
+    assert said.count("cannot be read. The next picture stands in.") == 1
+    assert trained(pets)[1][0].name in said
+    assert not any(isinstance(event, Phase) and event.name is PhaseName.CHECKING for event in events)
+
+
+def test_the_next_picture_stands_in_with_its_own_class(colours: Path) -> None:
+    for file, label in trained(colours):
+        if label == 0:
+            file.write_bytes(b"nothing")
+    wanted = experiment(colours, data={"skip_broken": True})
+    assert facts_of(wanted).train_samples == 18
+    for pictures, labels in load_source(wanted, 3, CPU).epoch(1):
+        assert labels.eq(1).all() and (pictures[:, 0] > 0).all()
+
+
+def test_a_folder_of_broken_pictures_alone_ends_the_run_all_the_same(colours: Path) -> None:
+    for file, _ in trained(colours):
+        file.write_bytes(b"nothing")
+    source = load_source(experiment(colours, data={"skip_broken": True}), 3, CPU)
+    with pytest.raises(ProblemError, match="cannot be read"):
+        next(iter(source.epoch(1)))
+
+
+def test_all_that_the_run_uses_is_opened_and_nothing_else(pets: Path) -> None:
+    folder = read_image_folder(str(pets))
+    everything = pictures_used(folder, experiment(pets), None)
+    assert sorted(everything) == sorted(file for file, _ in (*folder.train, *folder.validation))
+    two_steps = pictures_used(folder, experiment(pets, validation={"every": 0}), 2)
+    assert len(set(two_steps)) == 8 and set(two_steps) <= {file for file, _ in folder.train}
+    assert len(pictures_used(folder, experiment(pets, validation={"limit": 3}), 2)) == 8 + 3
+    *_, last = look_through(everything, lambda: False, LONG_SECONDS)
+    assert last.count == last.of == 40 and last.broken == (str(trained(pets)[1][0]),)
+
+
+def test_the_pictures_of_a_short_run_are_those_that_its_source_draws(colours: Path) -> None:
+    for file, _ in trained(colours):
+        if str(file) not in pictures_used(read_image_folder(str(colours)), experiment(colours), 2):
+            file.write_bytes(b"nothing")
+    source = iter(load_source(experiment(colours), 3, CPU).epoch(1))
+    assert all(len(labels) == 4 for _, labels in (next(source), next(source)))
+
+
+def test_a_large_folder_is_looked_at_in_part_and_a_stop_ends_it(pets: Path) -> None:
+    everything = pictures_used(read_image_folder(str(pets)), experiment(pets), None)
+    without_time = list(look_through(everything, lambda: False, 0.0))
+    assert [(looked.count, looked.of) for looked in without_time] == [(32, 40)]
+    stopped = list(look_through(everything, lambda: True, LONG_SECONDS))
+    assert [looked.count for looked in stopped] == [32]
+
+
+def test_a_run_that_is_stopped_while_it_looks_ends_as_stopped(pets: Path) -> None:
+    control = Control()
+    events: list[Event] = []
+    for event in train(experiment(pets), control):
+        events.append(event)
+        if isinstance(event, Phase) and event.name is PhaseName.CHECKING:
+            control.stop_requested.set()
+    assert isinstance(events[-1], Finished) and events[-1].stopped
