@@ -40,11 +40,11 @@ class DownloadError(Exception):
     """What was to be downloaded did not come; str() says why, as the second half of a sentence."""
 
 
-def fetch(archive: Archive, folder: Path, must_end: Callable[[], bool]) -> Iterator[int]:
+def fetch(archive: Archive, folder: Path, must_end: Callable[[], bool], most_bytes: int) -> Iterator[int]:
     """Fetches an archive into a folder; yields how many bytes came with each piece.
 
-    The addresses are tried in turn. Raises DownloadError, Cancelled, and OSError where the file cannot be
-    written.
+    The addresses are tried in turn; one that sends more than `most_bytes` is left. Raises DownloadError,
+    Cancelled, and OSError where the file cannot be written.
     """
     why = "its servers did not answer as they should"
     for url in archive.urls:
@@ -55,6 +55,9 @@ def fetch(archive: Archive, folder: Path, must_end: Callable[[], bool]) -> Itera
                 if must_end():
                     raise Cancelled
                 if piece is None:
+                    break
+                if came + len(piece) > most_bytes:
+                    why = f"{archive.name} did not end where it should"
                     break
                 file.write(piece)
                 digest.update(piece)

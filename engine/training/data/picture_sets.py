@@ -203,7 +203,7 @@ def _fetch_into(
         into = unfinished / pictures.folder_name / "raw"
         into.mkdir(parents=True)
     for archive in pictures.archives():
-        for came in fetch(archive, unfinished, must_end):
+        for came in fetch(archive, unfinished, must_end, pictures.archive_bytes - done):
             done += came
             yield min(1.0, done / pictures.archive_bytes)
         if must_end():

@@ -137,6 +137,21 @@ def test_a_download_that_is_dropped_leaves_nothing_behind(
     assert there() == []
 
 
+@pytest.mark.skipif(not Path("/dev/zero").exists(), reason="a file without an end is needed")
+def test_a_download_without_an_end_is_left_where_its_size_is_passed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive = publish_cifar(tmp_path / "server", monkeypatch)
+    known = archive.stat().st_size
+    monkeypatch.setattr(CIFAR10, "url", Path("/dev/zero").as_uri())
+    # it is read in pieces of 256 KiB: none of them is taken
+    with pytest.raises(ProblemError, match="did not end where it should"):
+        for done in download("cifar10", never):
+            assert done is not None and done <= 1.0
+            assert sum(file.stat().st_size for file in datasets_folder().rglob("*.gz")) <= known
+    assert there() == []
+
+
 def halve(file: Path) -> None:
     file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
 
