@@ -12,8 +12,8 @@ from PySide6.QtWidgets import QWidget
 from engine.experiment import Experiment
 from engine.problem import ProblemError
 from engine.records.record import RunRecord, Status
-from engine.records.sides import recipe_words
-from gui.awaited_runs import AwaitedRuns
+from engine.records.sides import Side, recipe_words
+from gui.awaited_runs import Awaited, AwaitedRuns
 from gui.background import Background
 from gui.comparing import Comparing
 from gui.experiments import Experiments
@@ -25,7 +25,7 @@ from gui.panels.compare_column import ComparisonColumn
 from gui.panels.runs import RunsPanel
 from gui.widgets.notice import Notice
 
-_TITLE = "Where the gain comes from"
+_TITLE, _AGAIN = "Where the gain comes from", "Measured again"
 
 
 class Comparisons(QObject):
@@ -84,7 +84,8 @@ class Comparisons(QObject):
 
     def _connect(self, panel: ComparePanel) -> None:
         self.comparing.problem.connect(self.problem)
-        panel.missing_wanted.connect(self._queue)
+        panel.missing_wanted.connect(self._queue_missing)
+        panel.again_wanted.connect(self._queue_again)
         panel.newest_wanted.connect(self._tick_newest)
         panel.runs_dropped.connect(lambda run_ids: self._tick((*self._runs.checked(), *run_ids)))
         self._column.export.wanted.connect(self.export)
@@ -137,21 +138,40 @@ class Comparisons(QObject):
         if run_id in self.comparing.run_ids():
             self.comparing.refresh()
 
-    def _queue(self, missing: Sequence[Experiment]) -> None:
+    def _queue_missing(self, missing: Sequence[Experiment]) -> None:
         sides = [(f"{one.precision.label}, {recipe_words(one.step.recipe)}", one) for one in missing]
+        beside = frozenset(self.comparing.run_ids())
+        added = self._queue(_TITLE, sides, 1, "joins this comparison", "join this comparison")
+        self._awaited.add(*(Awaited((run_id,), beside) for run_id in added))
+
+    def _queue_again(self, sides: Sequence[Side]) -> None:
+        """Queues both sides anew, as often as they were trained; the first seed is the first run's."""
+        firsts = [min((run.experiment for run in side.runs), key=lambda one: one.seed) for side in sides]
+        repeats = max(len(side.runs) for side in sides)
+        old = frozenset(run.id for side in sides for run in side.runs)
+        labelled = [(side.runs[0].label or side.title, one) for side, one in zip(sides, firsts, strict=True)]
+        added = self._queue(_AGAIN, labelled, repeats, "takes this one's place", "take the place of these")
+        if added:
+            self._awaited.add(Awaited(added, frozenset(self.comparing.run_ids()), old))
+
+    def _queue(
+        self, title: str, sides: Sequence[tuple[str, Experiment]], repeats: int, one: str, more: str
+    ) -> tuple[str, ...]:
+        """Queues the sides and says so: what a single run does once it is trained, or what several do."""
         try:
-            added = self._experiments.submit(_TITLE, sides)
+            added = self._experiments.submit(title, sides, repeats=repeats)
         except ProblemError as error:
             self.problem.emit(error.problem)
-            return
-        self._awaited.add(added, self.comparing.run_ids())
-        words, joins = ("1 run", "It joins") if len(sides) == 1 else (f"{len(sides)} runs", "They join")
+            return ()
+        is_one = len(added) == 1
         self._notice.tell(
-            f"{words} queued: {'; '.join(label for label, _ in sides)}.",
-            f"{joins} this comparison once trained.",
+            f"{len(added)} {'run' if is_one else 'runs'} queued: {'; '.join(label for label, _ in sides)}.",
+            f"{'It' if is_one else 'They'} {one if is_one else more} once trained.",
         )
+        return added
 
-    def _take_in(self, run_id: str, beside: frozenset[str]) -> None:
-        """Compares a run that was queued for this comparison, unless something else is compared by now."""
-        if beside <= set(self.comparing.run_ids()):
-            self._tick((*self._runs.checked(), run_id))
+    def _take_in(self, awaited: Awaited) -> None:
+        """Compares runs that were queued for this comparison, unless something else is compared by now."""
+        if awaited.beside <= set(self.comparing.run_ids()):
+            kept = [run_id for run_id in self._runs.checked() if run_id not in awaited.instead]
+            self._tick((*kept, *awaited.run_ids))

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
+from engine.records import words
+
 NONE = "–"
-_TOO_LONG_TO_READ = 1e8
 
 
 def decimals_for(values: Iterable[float | None]) -> int:
@@ -18,27 +19,16 @@ def decimals_for(values: Iterable[float | None]) -> int:
     return min(max(0, 2 - math.floor(math.log10(largest))), 6)
 
 
-def number(value: float | None, decimals: int) -> str:
-    """The number with `decimals` places; a dash for None, words for what is not finite.
-
-    A value too long to be read, such as a loss that diverges, is shown as a power of ten.
-    """
-    if value is None:
-        return NONE
-    if math.isnan(value):
-        return "NaN"
-    if math.isinf(value):
-        return "∞" if value > 0 else "−∞"
-    if abs(value) >= _TOO_LONG_TO_READ:
-        return f"{value:.2e}".replace("e+", "e").replace("-", "−")
-    return f"{value:,.{decimals}f}".replace("-", "−")
+def number(value: float | None, decimals: int | None = None) -> str:
+    """The number with `decimals` places, or by itself with three figures; a dash for None."""
+    return NONE if value is None else words.number(value, decimals)
 
 
 def ratio(value: float | None, baseline: float | None) -> str:
     """`value` over `baseline` as "1.89×", or nothing where that makes no sense."""
     if value is None or not baseline or not (math.isfinite(value) and math.isfinite(baseline)):
         return ""
-    return f"{value / baseline:,.2f}×"
+    return f"{words.times(value / baseline)}×"
 
 
 def duration(seconds: float) -> str:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from engine.cli import output
-from engine.records.cells import Cell
+from engine.records.cells import Cell, FigureRow
 from engine.records.comparison import Comparison, SideReport
 from engine.records.figures import Figure
 from engine.records.sides import Side
@@ -16,21 +17,21 @@ _BY_RATIO_INTERVAL = ("samples_per_second", "seconds_to_accuracy")
 
 
 def show(comparison: Comparison) -> None:
-    """The figures of each side, their ratios to the baseline, the verdicts, and what speaks against them."""
+    """The verdicts and what speaks against them, then the figures of each side with their ratios."""
     reports = _ordered(comparison)
-    headings = ["", *(report.side.title for report in reports)]
-    places = [comparison.sides.index(report.side) for report in reports]
-    rows = [[_title(row.figure), *_texts(row.figure, row.cells, places)] for row in comparison.figures]
-    output.table(headings, [row for row in rows if any(cell != _NONE for cell in row[1:])], headings[1:])
     for report in reports:
         output.line(report.verdict.sentence)
     for report in reports:
         if report.split is not None:
             output.line(f"{report.side.title}, where its gain comes from: {report.split.sentence}.")
-    said = " ".join(report.verdict.sentence for report in reports)
-    for sentence in dict.fromkeys(doubt.sentence for report in reports for doubt in report.doubts):
-        if sentence not in said:
+    told = {doubt.sentence for report in reports for doubt in report.verdict.told}
+    for sentence in dict.fromkeys(doubt.sentence for report in reports for doubt in report.untold):
+        if sentence not in told:
             output.line(f"With caution: {sentence}")
+    output.line()
+    headings = ["", *(report.side.title for report in reports)]
+    rows = [[_title(row.figure), *_texts(row, reports, comparison)] for row in comparison.figures]
+    output.table(headings, [row for row in rows if any(cell != _NONE for cell in row[1:])], headings[1:])
     for report in reports:
         output.line(f"{report.side.title} saved as {', '.join(run.id for run in report.side.runs)}.")
 
@@ -54,6 +55,7 @@ def _variant(report: SideReport, cells: dict[str, Cell]) -> dict[str, Any]:
         "memory_ratio": verdict.memory_ratio,
         "accuracy_delta": None if difference is None else difference / 100,
         "clean": not report.doubts,
+        "spoiled": bool(report.spoilers),
         "verdict": report.text,
     }
 
@@ -68,15 +70,18 @@ def _title(figure: Figure) -> str:
     return f"{figure.title}, {figure.unit}" if figure.unit else figure.title
 
 
-def _texts(figure: Figure, cells: tuple[Cell, ...], places: list[int]) -> list[str]:
-    first, *others = (cells[place] for place in places)
-    return [figure.text(first.value), *(figure.text(cell.value) + _against(figure, cell) for cell in others)]
+def _texts(row: FigureRow, reports: Sequence[SideReport], comparison: Comparison) -> list[str]:
+    cells = dict(zip((side.id for side in comparison.sides), row.cells, strict=True))
+    return [_text(row.figure, cells[report.side.id], report) for report in reports]
 
 
-def _against(figure: Figure, cell: Cell) -> str:
-    if cell.ratio is None:
-        return ""
+def _text(figure: Figure, cell: Cell, report: SideReport) -> str:
+    value, caution = figure.text(cell.value), report.caution(figure)
+    if report.is_baseline or cell.ratio is None:
+        return value
+    if caution:
+        return f"{value} ({times(cell.ratio)}×, {caution})"
     if cell.ratio_interval is None or figure.name not in _BY_RATIO_INTERVAL:
-        return f" ({times(cell.ratio)}×)"
+        return f"{value} ({times(cell.ratio)}×)"
     low, high = cell.ratio_interval
-    return f" ({times(cell.ratio)}×, {times(low)} to {times(high)})"
+    return f"{value} ({times(cell.ratio)}×, {times(low)} to {times(high)})"

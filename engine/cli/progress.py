@@ -6,6 +6,7 @@ from rich.progress import BarColumn, TextColumn
 
 from engine.cli.progress_line import ProgressLine
 from engine.events import Epoch, Event, Log, Phase, Samples, Started
+from engine.records.figures import SPEED
 
 
 class RunProgress(ProgressLine):
@@ -32,7 +33,7 @@ class RunProgress(ProgressLine):
             how_far = "" if event.fraction is None else f" {100 * event.fraction:.0f} %"
             self._update(description=f"{self._title}: {event.name.value}{how_far}")
         elif isinstance(event, Samples) and event.step:
-            figures = f"{event.samples_per_second[-1]:,.0f} samples/s  loss {event.loss[-1]:.3f}"
+            figures = f"{SPEED.text_with_unit(event.samples_per_second[-1])}  loss {event.loss[-1]:.3f}"
             self._update(completed=event.step[-1], figures=f"{figures}{self._accuracy}")
         elif isinstance(event, Epoch) and event.validation_accuracy is not None:
             self._accuracy = f"  accuracy {100 * event.validation_accuracy:.1f} %"

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from engine.events import Summary
-from engine.records.figures import MIB_PER_GIB, figures, training_peak
+from engine.records.figures import MIB_PER_GIB, SPEED, figures, training_peak
 from engine.records.record import RunRecord
+from engine.records.words import number
 
 Pair = tuple[str, str]
 
@@ -88,11 +89,11 @@ def _card(summary: Summary) -> Iterator[Pair]:
 def _speed(summary: Summary) -> str:
     if summary.samples_per_second is None:
         return f"none: {summary.speed_note}" if summary.speed_note else "none"
-    speed = f"{summary.samples_per_second:,.0f} samples/s"
+    speed = SPEED.text_with_unit(summary.samples_per_second)
     if summary.samples_per_second_ci is None:
         return speed
     low, high = summary.samples_per_second_ci
-    return f"{speed} ({low:,.0f} to {high:,.0f} within this run)"
+    return f"{speed} ({SPEED.text(low)} to {SPEED.text(high)} within this run)"
 
 
 def _remark(figure_name: str, run: RunRecord) -> str:
@@ -107,4 +108,4 @@ def _remark(figure_name: str, run: RunRecord) -> str:
 
 
 def _size(mib: float) -> str:
-    return f"{mib / MIB_PER_GIB:,.2f} GiB" if mib >= MIB_PER_GIB else f"{mib:,.1f} MiB"
+    return f"{number(mib / MIB_PER_GIB)} GiB" if mib >= MIB_PER_GIB else f"{number(mib)} MiB"

@@ -40,7 +40,7 @@ def runs_table(runs: Sequence[RunRecord]) -> None:
             run.experiment.model,
             run.experiment.dataset,
             run.experiment.precision.label,
-            (run.summary.recipe if run.summary else None) or run.experiment.step.recipe,
+            run.experiment.step.recipe,
             f"{run.experiment.batch_size:,}",
             *(figure.text(figure.value(run)) for figure in shown),
             *([", ".join(run.tags)] if has_tags else []),

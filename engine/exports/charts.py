@@ -13,6 +13,7 @@ from engine.exports.curves import Curve, accuracy_curves, loss_curves
 from engine.exports.drawing import Drawing
 from engine.exports.side_looks import SideLook, side_looks
 from engine.records.cells import Cell, FigureRow
+from engine.records.comparison import SideReport
 from engine.records.figures import Figure
 from engine.records.sides import Side
 
@@ -38,7 +39,7 @@ class Charts:
     """All that can be drawn of a content; the samples are read once, when it is made."""
 
     def __init__(self, content: Content) -> None:
-        self.sides = content.comparison.sides
+        self.sides, self._reports = content.comparison.sides, content.comparison.reports
         self.looks: dict[str, SideLook] = side_looks(self.sides)
         self.loss: tuple[Curve, ...] = loss_curves(content)
         self.accuracy: tuple[Curve, ...] = accuracy_curves(content)
@@ -52,7 +53,8 @@ class Charts:
             return self._bars(name, "samples_per_second")
         if name == "memory":
             return self._bars(name, "peak_memory")
-        title, unit = ("Training loss", self.loss_unit) if name == "loss" else ("Validation accuracy", "%")
+        smoothed = ", ".join(part for part in (self.loss_unit, "smoothed") if part)
+        title, unit = ("Training loss", smoothed) if name == "loss" else ("Validation accuracy", "%")
         curves = self._curves(name)
         if not curves:
             return None
@@ -85,13 +87,17 @@ class Charts:
             return None
         figure = row.figure
         unit = f"{figure.unit}{_certainty(row)}"
-        bars = tuple(self._bar(side, cell, figure) for side, cell in zip(self.sides, row.cells, strict=True))
+        bars = tuple(
+            self._bar(report, cell, figure) for report, cell in zip(self._reports, row.cells, strict=True)
+        )
         told = ", ".join(f"{bar.title} {bar.note} {bar.text}" for bar in bars)
         description = f"{figure.title} in {figure.unit}: {told}."
         return Chart(name, figure.title, unit, "", (), lambda width: bar_chart(bars, width, description))
 
-    def _bar(self, side: Side, cell: Cell, figure: Figure) -> Bar:
-        title, _comma, note = side.title.partition(", ")
+    def _bar(self, report: SideReport, cell: Cell, figure: Figure) -> Bar:
+        side, is_disturbed = report.side, report.is_disturbed and figure.is_of_time
+        title = side.title.removesuffix(f", {side.detail}")
+        note = ", ".join(part for part in (side.detail, "not clean" if is_disturbed else "") if part)
         missing = "no speed" if figure.name == "samples_per_second" else "not measured"
         text = missing if cell.value is None else figure.text(cell.value)
         return Bar(self.looks[side.id], title, note, cell.value, text, cell.interval)

@@ -21,16 +21,16 @@ from engine.exports.content import Content
 from engine.exports.curve_chart import furthest
 from engine.exports.curves import Curve
 from engine.exports.drawing import Drawing, colour
-from engine.exports.phrases import phrases
 from engine.exports.printable import printable
 from engine.exports.race_card import page_card
 from engine.exports.race_sizes import MEDIUM, NARROW, WIDE
 from engine.exports.race_source import race_source_if_any
 from engine.exports.race_svg import card_svg
-from engine.exports.report import Answer, report_of, untold_words
+from engine.exports.report import report_of, untold_words
 from engine.exports.svg import svg
 from engine.records import race_words
 from engine.records.sides import Side
+from engine.records.verdict import Pieces
 from resources.looks import DARK, LIGHT, Palette
 
 _SIZES = {"wide": 926.0, "medium": 600.0, "narrow": 372.0}
@@ -63,7 +63,7 @@ def page(content: Content) -> str:
         race=_race(content),
         bars=_bars(charts),
         curves=_curves(charts),
-        sentence=lambda answer: _sentence(answer),
+        sentence=_sentence,
         mark=lambda side: _mark(charts, side),
         sample=lambda side: _sample(charts, side),
     )
@@ -108,16 +108,16 @@ def _variable(ink: str) -> str:
     return f"var(--{ink})"
 
 
-def _sentence(answer: Answer) -> Markup:
+def _sentence(pieces: Pieces) -> Markup:
     parts = []
-    for phrase in phrases(answer.sentence, answer.side.title):
-        text = Markup.escape(printable(phrase.text).replace(" %", "\N{NO-BREAK SPACE}%"))
-        if phrase.role == "title":
-            colour = f"t-{answer.side.precision.value}"
+    for piece in pieces:
+        text = Markup.escape(printable(piece.text).replace(" %", "\N{NO-BREAK SPACE}%"))
+        if piece.side is not None:
+            colour = f"t-{piece.side.precision.value}"
             parts.append(Markup('<b class="{}"><bdi>{}</bdi></b>').format(colour, text))
-        elif phrase.role == "strong":
+        elif piece.role == "strong":
             parts.append(Markup("<b>{}</b>").format(text))
-        elif phrase.role == "aside":
+        elif piece.role == "aside":
             parts.append(Markup('<span class="aside">{}</span>').format(text))
         else:
             parts.append(text)

@@ -13,6 +13,7 @@ from engine.records.cells import FigureRow
 from engine.records.comparison import Comparison, SideReport
 from engine.records.record import RunRecord
 from engine.records.split import Split
+from engine.records.verdict import Verdict
 
 
 def write_json(content: Content, path: Path) -> None:
@@ -55,10 +56,15 @@ def _side(report: SideReport) -> dict[str, Any]:
         "precision": side.precision.value,
         "recipe": side.runs[0].experiment.step.recipe,
         "ids": [run.id for run in side.runs],
-        "verdict": plain(asdict(report.verdict)),
+        "verdict": _verdict(report.verdict),
         "doubts": [{"kind": doubt.kind, "sentence": doubt.sentence} for doubt in report.doubts],
         "split": None if report.split is None else _split(report.split),
     }
+
+
+def _verdict(verdict: Verdict) -> dict[str, Any]:
+    names = ("outcome", "sentence", "speedup", "speedup_ci", "memory_ratio", "accuracy", "reason")
+    return {name: plain(getattr(verdict, name)) for name in names}
 
 
 def _split(split: Split) -> dict[str, Any]:

@@ -87,7 +87,7 @@ def _caption(report: Report) -> str:
         f"{'PyTorch ' if line.key == 'torch' else ''}{' / '.join(dict.fromkeys(line.values))}"
         for line in devices
     )
-    return f"{report.subject}{f' ({where})' if where else ''}. {report.answers[0].sentence}"
+    return f"{report.subject}{f' ({where})' if where else ''}. {report.answers[0].text}"
 
 
 def _setting(line: SettingLine) -> str:

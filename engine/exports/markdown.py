@@ -32,11 +32,11 @@ def _lines(report: Report) -> Iterator[str]:
     yield f"## {escaped(report.title)}\n"
     yield f"{escaped(report.subject)}\n"
     for answer in report.answers:
-        yield f"{escaped(' '.join([answer.sentence, *answer.notes]))}\n"
+        yield f"{escaped(answer.text)}\n"
     if report.untold:
         yield f"{untold_words(report)}\n"
     if report.doubts:
-        yield "Not clean:\n"
+        yield "With caution:\n"
         yield from (f"- {escaped(doubt)}" for doubt in report.doubts)
         yield ""
     titles = [side.title for side in report.sides]

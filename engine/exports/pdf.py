@@ -12,7 +12,6 @@ from engine.exports.drawing import Drawing
 from engine.exports.pdf_drawing import SCALE
 from engine.exports.pdf_page import Pages, TableCell
 from engine.exports.pdf_race import draw_race, race_height
-from engine.exports.phrases import phrases
 from engine.exports.race_card import page_card
 from engine.exports.race_sizes import WIDE
 from engine.exports.race_source import race_source_if_any
@@ -20,7 +19,6 @@ from engine.exports.report import Answer, Report, report_of, untold_words
 from engine.exports.report_tables import FigureLine
 from engine.exports.sheet import panel
 from engine.records import race_words
-from resources.looks import LIGHT
 
 _GAP = 18.0
 _SIDES_A_TABLE = 4
@@ -54,16 +52,15 @@ def _answers(pages: Pages, report: Report) -> None:
         pages.paragraph(untold_words(report), 9.5)
     if report.doubts:
         pages.gap(8)
-        pages.heading("Not clean")
+        pages.heading("With caution")
         for doubt in report.doubts:
             pages.paragraph(f"• {doubt}")
     pages.gap(16)
 
 
 def _answer(pages: Pages, answer: Answer, size: float) -> None:
-    title_colour = LIGHT.look(answer.side.precision).color
     pages.room(4 * size)
-    pages.sentence(phrases(answer.sentence, answer.side.title), size, title_colour)
+    pages.sentence(answer.pieces, size)
     for note in answer.notes:
         pages.gap(2)
         pages.paragraph(note, 9.5)

@@ -13,7 +13,7 @@ from fpdf.fonts import FontFace
 from engine.exports.drawing import Drawing
 from engine.exports.pdf_drawing import SCALE, draw
 from engine.exports.pdf_text import Letters, set_face, use_fonts
-from engine.exports.phrases import Phrase
+from engine.records.verdict import Piece, Pieces
 from resources.looks import LIGHT
 
 _MARGIN, _LONGEST = 42.0, 40
@@ -75,20 +75,20 @@ class Pages(FPDF):
         shown = self.letters.shown(text)
         self.multi_cell(w=width, h=1.45 * size, text=shown, align="L", new_x="LEFT", new_y="NEXT")
 
-    def sentence(self, phrases: Sequence[Phrase], size: float, title_colour: str) -> None:
+    def sentence(self, pieces: Pieces, size: float) -> None:
         """A verdict with its parts in their weights and colours; lines break between words alone."""
         height = 1.3 * size
-        for word in _words(phrases, self.letters):
-            pieces = [(piece, _face(phrase, size, title_colour)) for piece, phrase in word]
-            space = self._width(" ", pieces[0][1])
-            needed = sum(self._width(piece, face) for piece, face in pieces)
+        for word in _words(pieces, self.letters):
+            parts = [(part, _face(piece, size)) for part, piece in word]
+            space = self._width(" ", parts[0][1])
+            needed = sum(self._width(part, face) for part, face in parts)
             if self.get_x() > self.l_margin:
                 if self.get_x() + space + needed > self.w - self.r_margin:
                     self.ln(height)
                 else:
                     self.set_x(self.get_x() + space)
-            for piece, face in pieces:
-                self.cell(w=self._width(piece, face), h=height, text=piece)
+            for part, face in parts:
+                self.cell(w=self._width(part, face), h=height, text=part)
         self.ln(height)
 
     def _width(self, text: str, face: _Face) -> float:
@@ -140,20 +140,22 @@ class Pages(FPDF):
         self.set_xy(_MARGIN, top + height * scale / SCALE)
 
 
-def _words(phrases: Sequence[Phrase], letters: Letters) -> list[list[tuple[str, Phrase]]]:
-    """The words of a sentence; one that runs over the end of a phrase is in pieces."""
-    words: list[list[tuple[str, Phrase]]] = [[]]
-    for phrase in phrases:
-        text = letters.shown(phrase.text).replace(" %", "\N{NO-BREAK SPACE}%")
+def _words(pieces: Pieces, letters: Letters) -> list[list[tuple[str, Piece]]]:
+    """The words of a sentence; one that runs over the end of a piece is in parts."""
+    words: list[list[tuple[str, Piece]]] = [[]]
+    for piece in pieces:
+        text = letters.shown(piece.text).replace(" %", "\N{NO-BREAK SPACE}%")
         for part in re.findall(" +|[^ ]+", text):
             if part.startswith(" "):
                 words.append([])
             else:
-                words[-1].append((part if len(part) <= _LONGEST else f"{part[:_LONGEST]}…", phrase))
+                words[-1].append((part if len(part) <= _LONGEST else f"{part[:_LONGEST]}…", piece))
     return [word for word in words if word]
 
 
-def _face(phrase: Phrase, size: float, title_colour: str) -> _Face:
-    weight = 600 if phrase.role in ("title", "strong") else 400
-    colour = {"title": title_colour, "aside": LIGHT.text2}.get(phrase.role, LIGHT.text)
-    return weight, 0.72 * size if phrase.role == "aside" else size, colour
+def _face(piece: Piece, size: float) -> _Face:
+    weight = 600 if piece.role in ("title", "strong") else 400
+    colour = LIGHT.text2 if piece.role == "aside" else LIGHT.text
+    if piece.side is not None:
+        colour = LIGHT.look(piece.side.precision).color
+    return weight, 0.72 * size if piece.role == "aside" else size, colour

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from engine.experiment import Experiment
@@ -18,25 +18,33 @@ from engine.exports.report_tables import (
     setting_lines,
 )
 from engine.records.comparison import Comparison, SideReport
+from engine.records.doubts import Doubt
 from engine.records.sides import Side, all_runs
+from engine.records.verdict import Pieces, plain
 
 _MOST_TOLD = 6
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What came out for one side: the verdict, and where it comes from."""
+    """What came out for one side: the verdict in pieces, and in small print what else is known of it."""
 
     side: Side
-    sentence: str
+    pieces: Pieces
     notes: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        """All of it in sentences."""
+        return " ".join([plain(self.pieces), *self.notes])
 
 
 @dataclass(frozen=True)
 class Report:
     """Everything a reader is told, in the order told; tables have a column for each of `sides`.
 
-    `untold` is how many sides stand in the tables alone. `differing` are settings, and facts of the machine,
+    `untold` is how many sides stand in the tables alone. `doubts` are those that no answer tells itself, and
+    `disturbances` what makes a measurement no clean one. `differing` are settings, and facts of the machine,
     that the sides do not share.
     """
 
@@ -45,6 +53,7 @@ class Report:
     answers: tuple[Answer, ...]
     untold: int
     doubts: tuple[str, ...]
+    disturbances: tuple[str, ...]
     sides: tuple[Side, ...]
     baseline: Side
     figures: tuple[FigureLine, ...]
@@ -60,8 +69,7 @@ def report_of(content: Content) -> Report:
     """The report of a content; the fastest side leads of those that trained the same work."""
     comparison = content.comparison
     reports = [one for one in comparison.reports if not one.is_baseline or len(comparison.sides) == 1]
-    alone = len(comparison.sides) == 1
-    answers = [_answer(one, alone=alone) for one in sorted(reports, key=_rank)]
+    answers = [_answer(one) for one in sorted(reports, key=_rank)]
     settings = setting_lines(comparison.all_settings)
     environment = environment_lines(comparison.sides)
     moment = content.created.astimezone()
@@ -70,7 +78,8 @@ def report_of(content: Content) -> Report:
         subject=subject_of(comparison),
         answers=tuple(answers[:_MOST_TOLD]),
         untold=len(answers[_MOST_TOLD:]),
-        doubts=_doubts(comparison, answers),
+        doubts=_doubts(comparison),
+        disturbances=_sentences(doubt for one in comparison.reports for doubt in one.spoilers),
         sides=comparison.sides,
         baseline=comparison.baseline,
         figures=figure_lines(comparison),
@@ -90,9 +99,9 @@ def untold_words(report: Report) -> str:
     return f"{report.untold:,} more {'side is' if report.untold == 1 else 'sides are'} in the tables."
 
 
-def _rank(report: SideReport) -> tuple[bool, float]:
-    is_unlike = any(doubt.kind in ("setting", "device") for doubt in report.doubts)
-    return is_unlike, -(report.verdict.speedup or 0.0)
+def _rank(report: SideReport) -> tuple[bool, bool, float]:
+    is_unlike = any(doubt.kind in ("workload", "setting", "device") for doubt in report.doubts)
+    return bool(report.spoilers), is_unlike, -(report.verdict.speedup or 0.0)
 
 
 def _title(leading: Side, baseline: Side) -> str:
@@ -101,19 +110,13 @@ def _title(leading: Side, baseline: Side) -> str:
     return f"{leading.title} against {baseline.title}"
 
 
-def _answer(report: SideReport, *, alone: bool) -> Answer:
-    split, verdict = report.split, report.verdict
-    notes = []
-    if split is not None:
-        notes += [part for part in split.sentence.split("; ") if part not in verdict.sentence]
-    sentence = verdict.sentence
-    if alone:
-        # there is nothing that it could be the baseline of
-        title = report.side.title
-        sentence = sentence.replace(f"{title} is the baseline: it ", f"{title} ", 1)
-        sentence = sentence.removeprefix(f"{title} is the baseline: ")
+def _answer(report: SideReport) -> Answer:
+    notes = [*report.verdict.notes]
+    if report.split is not None:
+        notes.append(_ended(report.split.sentence))
+    if report.verdict.outcome == "alone":
         notes += _without_speed(report)
-    return Answer(report.side, sentence, tuple(_ended(note) for note in notes if note))
+    return Answer(report.side, report.verdict.pieces, tuple(notes))
 
 
 def _without_speed(report: SideReport) -> list[str]:
@@ -122,15 +125,21 @@ def _without_speed(report: SideReport) -> list[str]:
     if report.verdict.speedup is not None or run.summary is None or not run.summary.steps:
         return []
     loss = run.summary.final_train_loss
-    reached = f" to a loss of {loss:.3f}" if loss is not None and math.isfinite(loss) else ""
-    return [f"{report.side.title} trained {run.summary.steps:,} steps{reached}"]
+    reached = (
+        f" to a mean loss of {loss:.3f} in the last epoch" if loss is not None and math.isfinite(loss) else ""
+    )
+    return [f"{report.side.title} trained {run.summary.steps:,} steps{reached}."]
 
 
-def _doubts(comparison: Comparison, answers: Sequence[Answer]) -> tuple[str, ...]:
+def _doubts(comparison: Comparison) -> tuple[str, ...]:
     """Every doubt once, but for those that a verdict tells already."""
-    told = " ".join(answer.sentence for answer in answers)
-    doubts = dict.fromkeys(doubt.sentence for report in comparison.reports for doubt in report.doubts)
-    return tuple(_ended(doubt) for doubt in doubts if doubt.rstrip(".") not in told)
+    told = {doubt.sentence for report in comparison.reports for doubt in report.verdict.told}
+    doubts = _sentences(doubt for report in comparison.reports for doubt in report.doubts)
+    return tuple(doubt for doubt in doubts if doubt not in told)
+
+
+def _sentences(doubts: Iterable[Doubt]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(doubt.sentence for doubt in doubts))
 
 
 def _ended(sentence: str) -> str:
@@ -181,9 +190,9 @@ def _method(content: Content) -> tuple[str, ...]:
     else:
         sentences.append(
             "Repeats are runs in processes of their own. Intervals of ratios (95 %) come from the repeats and"
-            " the blocks in them; speeds, times and memory are medians over repeats, accuracy and loss means."
-            " The ratio of repeats that were trained in pairs is the geometric mean of the pairs' ratios, in"
-            " which a drift of the machine cancels; the ratio of the medians may differ a little."
+            " the blocks in them; speeds, times and memory are geometric means over repeats, accuracy and"
+            " loss means. The ratio of geometric means is that of the pairs in which repeats were trained,"
+            " in which a drift of the machine cancels."
         )
     sentences.append(
         "The line of a loss is smoothed: at each step a straight line is fitted to the 15 steps around it,"

@@ -10,10 +10,11 @@ from typing import Any
 from engine.events import Environment
 from engine.experiment import Precision
 from engine.records.cells import Cell
-from engine.records.comparison import Comparison, SettingRow
+from engine.records.comparison import Comparison, SettingRow, SideReport
 from engine.records.figures import Figure
 from engine.records.record import RunRecord
 from engine.records.sides import Side, recipe_words
+from engine.records.verdict import is_open
 from engine.records.words import times
 
 NONE = "–"
@@ -21,11 +22,17 @@ NONE = "–"
 
 @dataclass(frozen=True)
 class FigureText:
-    """A side's figure. `beside` is how it stands to the baseline's, and `interval` how sure that is."""
+    """A side's figure. `beside` is how it stands to the baseline's, and `interval` how sure that is.
+
+    Nothing may be concluded from what stands beside where that is not `is_sound`: then `interval` says why.
+    Where it `is_open` no difference is shown.
+    """
 
     value: str
     beside: str = ""
     interval: str = ""
+    is_sound: bool = True
+    is_open: bool = False
 
 
 @dataclass(frozen=True)
@@ -60,26 +67,35 @@ class RunLine:
 
 def figure_lines(comparison: Comparison) -> tuple[FigureLine, ...]:
     """The figures that at least one side has."""
-    base = comparison.sides.index(comparison.baseline)
     return tuple(
         FigureLine(
             row.figure.title,
             row.figure.unit,
-            tuple(figure_text(row.figure, cell, place == base) for place, cell in enumerate(row.cells)),
+            tuple(
+                figure_text(row.figure, cell, report)
+                for cell, report in zip(row.cells, comparison.reports, strict=True)
+            ),
         )
         for row in comparison.figures
         if any(cell.value is not None for cell in row.cells)
     )
 
 
-def figure_text(figure: Figure, cell: Cell, is_baseline: bool) -> FigureText:
-    """The figure as read: a ratio where one means something, else a difference, or "same" within spread."""
+def figure_text(figure: Figure, cell: Cell, report: SideReport) -> FigureText:
+    """The figure as read: a ratio where one means something, else a difference, or "same" within spread.
+
+    `report` is that of its side: a ratio from which nothing may be concluded is marked.
+    """
     value = figure.text(cell.value)
-    if is_baseline or cell.value is None:
+    if report.is_baseline or cell.value is None:
         return FigureText(value)
+    caution = report.caution(figure)
+    if cell.ratio is not None and caution:
+        return FigureText(value, f"{times(cell.ratio)}×", caution, is_sound=False)
     if cell.ratio is not None:
         low, high = (times(edge) for edge in cell.ratio_interval or (cell.ratio, cell.ratio))
-        return FigureText(value, f"{times(cell.ratio)}×", "" if low == high else f"{low} to {high}")
+        interval = "" if low == high else f"{low} to {high}"
+        return FigureText(value, f"{times(cell.ratio)}×", interval, is_open=is_open(cell))
     if figure.has_ratio or cell.difference is None or not math.isfinite(cell.difference):
         return FigureText(value)
     if cell.within_spread:

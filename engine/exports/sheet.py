@@ -72,7 +72,8 @@ def panel(chart: Chart, all_charts: Charts, width: float) -> Drawing:
 
 def _footer(report: Report, width: float) -> Drawing:
     shapes: list[Shape] = [Stroke(((0, 0.5), (width, 0.5)), "line")]
-    lines = [*facts(report), report.made]
+    disturbed = f"Not a clean measurement. {' '.join(report.disturbances)}" if report.disturbances else ""
+    lines = [line for line in (disturbed, *facts(report), report.made) if line]
     rows = [row for line in lines for row in _wrapped(line, width)]
     shapes += [Words(0, 20 + 16 * place, row, "text3", 11) for place, row in enumerate(rows)]
     return Drawing(width, 32 + 16 * len(rows), tuple(shapes))

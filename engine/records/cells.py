@@ -27,7 +27,7 @@ _TIMED_BY_BLOCKS = ("samples_per_second", "step_ms")
 class Cell:
     """One side's figure; what does not apply is None.
 
-    `value` is over the repeats: the median for speeds, times and memory, the mean for accuracy and loss;
+    `value` is over the repeats: the geometric mean for speeds, times and memory, else the mean;
     `values` has one a repeat. `interval` is the value's (95 %), and `interval_kind` says what from: from
     repeats, or from the blocks of the only run, which says no more than how steady that run was. `ratio` is
     to the baseline, of the geometric means over the repeats, which for repeats in pairs a drift of the
@@ -89,7 +89,10 @@ def _over_repeats(figure: Figure, values: Sequence[float | None]) -> float | Non
     diverged = next((value for value in known if not math.isfinite(value)), None)
     if diverged is not None:
         return diverged
-    return statistics.fmean(known) if figure.is_mean else statistics.median(known)
+    if figure.is_mean:
+        return statistics.fmean(known)
+    typical = intervals.typical(known) if figure.has_ratio else None
+    return statistics.median(known) if typical is None else typical
 
 
 def _interval(

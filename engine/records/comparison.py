@@ -11,7 +11,7 @@ from engine.problem import ProblemError, request_problem
 from engine.records.cells import Cell, FigureRow, row_of
 from engine.records.doubts import Doubt, doubts_of
 from engine.records.evidence import Evidence
-from engine.records.figures import FIGURES, MIB_PER_GIB, Figure, figures, training_peak
+from engine.records.figures import FIGURES, MIB_PER_GIB, SPEED, Figure, figures, training_peak
 from engine.records.reaching import reaching_figures
 from engine.records.record import RunRecord
 from engine.records.setting_rows import SettingRow, setting_rows
@@ -57,14 +57,33 @@ class SideReport:
         return tuple(doubt for doubt in self.doubts if doubt.spoils)
 
     @property
+    def is_disturbed(self) -> bool:
+        """Whether its own measurement was disturbed, whatever was that of the baseline."""
+        return any(doubt.side_id == self.side.id for doubt in self.spoilers)
+
+    @property
+    def untold(self) -> tuple[Doubt, ...]:
+        """The doubts that the verdict does not tell itself, each sentence once."""
+        said = {doubt.sentence for doubt in self.verdict.told}
+        by_sentence = {doubt.sentence: doubt for doubt in self.doubts if doubt.sentence not in said}
+        return tuple(by_sentence.values())
+
+    def caution(self, figure: Figure) -> str:
+        """The mark beside a ratio from which nothing may be concluded: "not clean", or "unlike"; else ""."""
+        if self.is_baseline or not figure.has_ratio:
+            return ""
+        if self.spoilers and figure.is_of_time:
+            return "not clean"
+        return "unlike" if any(doubt.kind == "workload" for doubt in self.doubts) else ""
+
+    @property
     def text(self) -> str:
         """All of it in sentences: the verdict, where the gain comes from, and what speaks against it."""
         parts = [self.verdict.sentence]
         if self.split is not None:
             parts.append(f"Where the gain comes from: {self.split.sentence}.")
-        told = [doubt.sentence for doubt in self.doubts if doubt.sentence not in self.verdict.sentence]
-        if told:
-            parts.append(f"With caution: {' '.join(told)}")
+        if self.untold:
+            parts.append(f"With caution: {' '.join(doubt.sentence for doubt in self.untold)}")
         return " ".join(parts)
 
 
@@ -139,14 +158,20 @@ def _reports(
     others: Sequence[RunRecord],
 ) -> tuple[SideReport, ...]:
     by_id = {one.run.id: one for one in evidence}
-    corners = Corners(baseline, all_runs(sides), others)
+    speeds = next(row for row in rows if row.figure is SPEED)
+    ratios = {side.id: cell.ratio for side, cell in zip(sides, speeds.cells, strict=True)}
+    corners = Corners(baseline, sides, ratios, others)
     base_cells = {row.figure.name: row.cells[sides.index(baseline)] for row in rows}
     reports = []
     for place, side in enumerate(sides):
         cells = {row.figure.name: row.cells[place] for row in rows}
         doubts = doubts_of(side, baseline, by_id)
-        split = split_of(side, baseline, corners, cells["samples_per_second"].ratio)
-        verdict = verdict_of(side, baseline, cells, base_cells, doubts, split, by_id)
+        # of a measurement that was disturbed there is nothing to split
+        is_spoiled = any(doubt.spoils for doubt in doubts)
+        split = None if is_spoiled else split_of(side, baseline, corners, ratios[side.id])
+        verdict = verdict_of(
+            side, baseline, cells, base_cells, doubts, split, by_id, is_alone=len(sides) == 1
+        )
         reports.append(SideReport(side, side is baseline, verdict, doubts, split))
     return tuple(reports)
 

@@ -1,18 +1,18 @@
-"""The guard: why a comparison is not clean."""
+"""The guard: what speaks against a comparison, and which of it spoils a measurement."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol
 
 from engine.events import Summary
 from engine.experiment import LEAST_BLOCKS
 from engine.records.evidence import Evidence
 from engine.records.record import RunRecord, Status
 from engine.records.sides import Side, is_in_turns
-from engine.records.speed_settings import unlike_settings
+from engine.records.speed_settings import differing_work, is_work, unlike_settings
 from engine.records.words import setting_value, setting_words, shortened
 from engine.steadiness import drift
 
@@ -23,6 +23,7 @@ DoubtKind = Literal[
     "order",
     "device",
     "version",
+    "workload",
     "setting",
     "too-short",
     "unfinished",
@@ -66,15 +67,15 @@ def doubts_of(side: Side, baseline: Side, evidence: Mapping[str, Evidence]) -> t
     return tuple(found)
 
 
-def is_spoiled(run: RunRecord) -> bool:
-    """Whether something on the machine is known to have slowed the run down."""
-    return any(kind in SPOILING for kind, _ in _about_machine(run))
+def is_spoiled(summary: Measured | None) -> bool:
+    """Whether something on the machine is known to have slowed down a run of that summary."""
+    return any(kind in SPOILING for kind, _ in about_machine(summary))
 
 
 def _of_side(side: Side, evidence: Mapping[str, Evidence]) -> Iterator[Doubt]:
     for run in side.runs:
         known = evidence.get(run.id)
-        for kind, what in (*_about_end(run, known), *_about_machine(run), *_about_drift(known)):
+        for kind, what in (*_about_end(run, known), *about_machine(run.summary), *_about_drift(known)):
             yield Doubt(side.id, kind, f"“{shortened(run.name)}” ({side.title}) {what.rstrip('.')}.")
     clocks = [run.summary.clock_mhz for run in side.runs if run.summary and run.summary.clock_mhz]
     if clocks and min(clocks) < _STEADY_CLOCKS * max(clocks):
@@ -96,8 +97,19 @@ def _about_end(run: RunRecord, evidence: Evidence | None) -> Iterator[tuple[Doub
         yield "nan", f"has a loss that is NaN or infinite{since}"
 
 
-def _about_machine(run: RunRecord) -> Iterator[tuple[DoubtKind, str]]:
-    summary = run.summary
+class Measured(Protocol):
+    """What tells whether a run was disturbed, of a `Summary` or of less."""
+
+    @property
+    def samples_per_second(self) -> float | None: ...
+    @property
+    def speed_note(self) -> str | None: ...
+    @property
+    def other_programs_mib(self) -> float | None: ...
+
+
+def about_machine(summary: Measured | None) -> Iterator[tuple[DoubtKind, str]]:
+    """What slowed a run down, each with its kind: "suffered: other programs took ..."."""
     if summary is None:
         return
     note = summary.speed_note
@@ -135,7 +147,11 @@ def _between(side: Side, baseline: Side) -> Iterator[Doubt]:
             if values[0] != values[1]:
                 told = [value or "none" for value in values]
                 yield Doubt(side.id, kind, f"{side.title} {words} {told[0]}, and {baseline.title} {told[1]}.")
+    for work in differing_work(theirs.experiment, mine.experiment):
+        yield Doubt(side.id, "workload", f"Different {work.what}: {work.other} against {work.one}.")
     for key, value, other in unlike_settings(mine.experiment, theirs.experiment):
+        if is_work(key):
+            continue
         told = [setting_value(value), setting_value(other)]
         what = _within(setting_words(key))
         # alike for all sides of which it is so: a report tells it once

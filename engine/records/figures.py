@@ -2,32 +2,32 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from engine.events import Summary
 from engine.records.record import RunRecord
+from engine.records.words import number
 
 MIB_PER_GIB = 1024.0
-_TOO_LONG_TO_READ = 1e8
 MemoryQuantity = Literal["allocated", "resident"]
 
 
 @dataclass(frozen=True)
 class Figure:
-    """One line of the table; values are in `unit`, and shown with `digits` after the point.
+    """One line of the table; values are in `unit`, shown with `digits` after the point (None: three figures).
 
     `has_ratio` says whether a ratio of two values means something; else their difference does. Over repeats
-    a figure is the mean where `is_mean`, else the median; one that `needs_all` has none unless every repeat
+    a figure is the mean where `is_mean`, the geometric mean where it has a ratio, so that the values' ratio
+    is the one that is shown, else the median; one that `needs_all` has none unless every repeat
     has it. `absent` stands for a value that is not there.
     """
 
     name: str
     title: str
     unit: str
-    digits: int
+    digits: int | None
     has_ratio: bool
     value: Callable[[RunRecord], float | None]
     is_mean: bool = False
@@ -36,19 +36,16 @@ class Figure:
 
     @property
     def is_of_time(self) -> bool:
-        """Whether it says how long something took, which a drift of the machine changes."""
+        """Whether it says how long something took, which a drift of the machine and other programs change."""
         return self.unit in ("samples/s", "ms", "s")
 
     def text(self, value: float | None) -> str:
         """The value as shown, without its unit; what diverged is shown as NaN, ∞ or a power of ten."""
-        if value is None:
-            return self.absent
-        if math.isnan(value):
-            return "NaN"
-        if math.isinf(value):
-            return "∞" if value > 0 else "−∞"
-        shown = f"{value:,.{self.digits}f}" if abs(value) < _TOO_LONG_TO_READ else f"{value:.2e}"
-        return shown.replace("-", "−").replace("e+", "e")
+        return self.absent if value is None else number(value, self.digits)
+
+    def text_with_unit(self, value: float | None) -> str:
+        """The value as shown, and its unit."""
+        return f"{self.text(value)} {self.unit}" if self.unit else self.text(value)
 
 
 def figures(runs: Sequence[RunRecord]) -> tuple[Figure, ...]:
@@ -56,7 +53,7 @@ def figures(runs: Sequence[RunRecord]) -> tuple[Figure, ...]:
     peaks = [peak[1] for run in runs if (peak := training_peak(run)) is not None]
     if not peaks or max(peaks) >= MIB_PER_GIB:
         return FIGURES
-    in_mib = replace(PEAK_MEMORY, unit="MiB", digits=1, value=_peak_mib)
+    in_mib = replace(PEAK_MEMORY, unit="MiB", value=_peak_mib)
     return tuple(in_mib if figure is PEAK_MEMORY else figure for figure in FIGURES)
 
 
@@ -92,18 +89,21 @@ def _peak_gib(run: RunRecord) -> float | None:
     return None if peak is None else peak / MIB_PER_GIB
 
 
-SPEED = Figure("samples_per_second", "Throughput", "samples/s", 0, True, _of("samples_per_second"))
-PEAK_MEMORY = Figure("peak_memory", "Peak memory", "GiB", 2, True, _peak_gib)
+SPEED = Figure("samples_per_second", "Throughput", "samples/s", None, True, _of("samples_per_second"))
+PEAK_MEMORY = Figure("peak_memory", "Peak memory", "GiB", None, True, _peak_gib)
 ACCURACY = Figure(
     "accuracy", "Accuracy", "%", 1, False, _of("final_validation_accuracy", 100.0), is_mean=True
+)
+LOSS = Figure(
+    "final_train_loss", "Mean loss, last epoch", "", 3, False, _of("final_train_loss"), is_mean=True
 )
 
 FIGURES = (
     SPEED,
-    Figure("step_ms", "Step time", "ms", 1, True, _of("step_ms")),
-    Figure("seconds", "Training time", "s", 1, True, _of("seconds")),
+    Figure("step_ms", "Step time", "ms", None, True, _of("step_ms")),
+    Figure("seconds", "Training time", "s", None, True, _of("seconds")),
     PEAK_MEMORY,
     ACCURACY,
-    Figure("final_train_loss", "Final training loss", "", 3, False, _of("final_train_loss"), is_mean=True),
+    LOSS,
     Figure("skipped_steps", "Skipped steps", "", 0, False, _of("skipped_steps")),
 )

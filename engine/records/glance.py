@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict
 
 from engine.experiment import Experiment, Precision
 from engine.parts import PLAIN
+from engine.records.doubts import is_spoiled
 from engine.records.parsed import text_of
 from engine.records.record import RunRecord
 
@@ -33,18 +34,19 @@ class _Settings(BaseModel):
 class _Outcome(BaseModel):
     model_config = ConfigDict(extra="ignore")
 
-    recipe: str | None = None
     samples_per_second: float | None = None
+    speed_note: str | None = None
+    other_programs_mib: float | None = None
     peak_allocated_mib: float | None = None
     peak_resident_mib: float | None = None
     final_validation_accuracy: float | None = None
 
 
 class Glance(NamedTuple):
-    """`recipe` is the one in force in the end, or the one asked for where that is not known.
+    """`recipe` is the one that was asked for, by which a run is called everywhere.
 
     `speed` is in samples per second and `accuracy` a fraction; `peak_mib` counts what is allocated on a GPU,
-    on a CPU what is resident.
+    on a CPU what is resident. `is_spoiled` says that something on the machine slowed it down.
     """
 
     model: str
@@ -56,6 +58,7 @@ class Glance(NamedTuple):
     speed: float | None
     peak_mib: float | None
     accuracy: float | None
+    is_spoiled: bool
 
 
 def glance(run: RunRecord) -> Glance:
@@ -72,10 +75,11 @@ def glance(run: RunRecord) -> Glance:
         settings.image_size,
         settings.precision,
         settings.batch_size,
-        outcome.recipe or settings.step.recipe,
+        settings.step.recipe,
         outcome.samples_per_second,
         outcome.peak_resident_mib if peak is None else peak,
         outcome.final_validation_accuracy,
+        is_spoiled(outcome),
     )
 
 

@@ -48,17 +48,20 @@ def paired_ratio_interval(values: Values, base_values: Values) -> Interval | Non
     return _exponential(float(differences.mean()), student(len(differences) - 1) * float(error))
 
 
+def typical(values: Values) -> float | None:
+    """The geometric mean, about which the intervals are; None without values, or where one is not above 0."""
+    logs = _logs(values, least=1)
+    # exactly, where there is nothing to average
+    return None if logs is None else float(values[0]) if len(values) == 1 else math.exp(float(logs.mean()))
+
+
 def typical_ratio(values: Values, base_values: Values) -> float | None:
     """The ratio that the intervals are about: of the geometric means, which over pairs is the pairs' own.
 
     None where there are no values, or one is not positive and finite.
     """
-    logs, base_logs = _logs(values, least=1), _logs(base_values, least=1)
-    if logs is None or base_logs is None:
-        return None
-    if len(values) == len(base_values) == 1:
-        return float(values[0] / base_values[0])  # exactly, where there is nothing to average
-    return math.exp(float(logs.mean() - base_logs.mean()))
+    mine, theirs = typical(values), typical(base_values)
+    return None if mine is None or theirs is None else mine / theirs
 
 
 def ratio_interval(values: Values, base_values: Values) -> Interval | None:

@@ -31,13 +31,13 @@ def reaching_figures(target_accuracy: float, epochs: Mapping[str, Sequence[Epoch
 
     goal = f"{100 * target_accuracy:g} % accuracy"
     return (
-        _figure("seconds_to_accuracy", f"Time to {goal}", "s", 1, seconds),
+        _figure("seconds_to_accuracy", f"Time to {goal}", "s", None, seconds),
         _figure("samples_to_accuracy", f"Samples to {goal}", "", 0, samples),
     )
 
 
 def _figure(
-    name: str, title: str, unit: str, digits: int, value: Callable[[RunRecord], float | None]
+    name: str, title: str, unit: str, digits: int | None, value: Callable[[RunRecord], float | None]
 ) -> Figure:
     return Figure(name, title, unit, digits, True, value, needs_all=True, absent=NOT_REACHED)
 

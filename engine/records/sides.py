@@ -50,6 +50,11 @@ class Side:
         return recipe_words(self.runs[0].experiment.step.recipe)
 
     @property
+    def detail(self) -> str:
+        """What its title says beside the precision; "" where that is all of it."""
+        return self.title.partition(", ")[2]
+
+    @property
     def names(self) -> tuple[str, ...]:
         """The names of its runs, oldest first."""
         return tuple(run.name for run in self.runs)
@@ -118,9 +123,9 @@ def _agree(mine: dict[str, Any], theirs: dict[str, Any]) -> bool:
 def _titles(firsts: Sequence[RunRecord]) -> list[str]:
     """A title for the first run of each side: as short as tells them apart."""
     titles = [run.experiment.precision.label for run in firsts]
-    for word in (_recipe, _batch):
+    for word in (_model, _dataset, _recipe, _batch):
         titles = _extended(titles, [word(run) for run in firsts], everywhere=True)
-    for word in (_model, _dataset, _device, _torch, _learning_rate, _name):
+    for word in (_device, _torch, _learning_rate, _name):
         titles = _extended(titles, [word(run) for run in firsts], everywhere=False)
     seen: dict[str, int] = {}
     for place, title in enumerate(titles):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from engine.experiment import Experiment, flattened
 from engine.parts import Checkpoint, Measure, Optimizer, Scaler, Schedule, Validation
 from engine.records.record import RunRecord
+from engine.records.words import setting_value
 
 Axis = Literal["precision", "recipe", "batch"]
 AXES: tuple[Axis, ...] = ("precision", "recipe", "batch")
@@ -95,6 +96,37 @@ def unlike_settings(one: Experiment, other: Experiment) -> tuple[tuple[str, obje
         ignored |= {key for key in mine if key.startswith("scaler.") and key != "scaler.mode"}
     return tuple(
         (key, mine[key], theirs[key]) for key in mine if key not in ignored and mine[key] != theirs[key]
+    )
+
+
+class Work(NamedTuple):
+    """What of the work differs, in the plural, and the values of two experiments."""
+
+    what: str
+    one: str
+    other: str
+
+
+_WORK = {
+    "model": "models",
+    "dataset": "datasets",
+    "path": "folders",
+    "image_size": "image sizes",
+    "num_classes": "numbers of classes",
+}
+
+
+def is_work(key: str) -> bool:
+    """Whether the setting of that key makes it another training, whatever it is trained with."""
+    return key in _WORK
+
+
+def differing_work(one: Experiment, other: Experiment) -> tuple[Work, ...]:
+    """What makes two experiments different trainings, the most telling first."""
+    return tuple(
+        Work(_WORK[key], setting_value(mine), setting_value(theirs))
+        for key, mine, theirs in unlike_settings(one, other)
+        if is_work(key)
     )
 
 

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 
 from engine.experiment import Experiment, Precision
 from engine.problem import ProblemError
+from engine.records import intervals
 from engine.records.doubts import is_spoiled
 from engine.records.figures import SPEED
 from engine.records.record import RunRecord, Status
-from engine.records.sides import Side, recipe_words
+from engine.records.sides import Side, all_runs, recipe_words
 from engine.records.speed_settings import AXES, Axis, differing_axes, for_speed, moved, same_machine
 from engine.records.words import times
 
@@ -33,7 +33,7 @@ class Split:
     `other_order` takes the first of these changes last (the precision, under the side's own recipe). Each is
     empty where a corner is missing, and `missing` are the experiments that would fill it. `versus_default` is
     the gain against PyTorch's default (convolutions in TF32 already), on a GPU where such a run is known.
-    `sentence` has no full stop; `headline` is its part for the verdict.
+    `sentence` has no full stop.
     """
 
     total: float
@@ -42,7 +42,6 @@ class Split:
     missing: tuple[Experiment, ...]
     versus_default: float | None
     sentence: str
-    headline: str
 
     @property
     def precision_ratio(self) -> float | None:
@@ -56,25 +55,46 @@ MOST_OTHERS = 1_000
 
 
 class Corners:
-    """Speeds of experiments among runs made on the baseline's machine, median over repeats.
+    """How fast experiments are as multiples of the baseline, from runs that were made on its machine.
 
-    `shown` are the runs that are compared, whose doubts are told beside them; of the `others` those count
-    that nothing disturbed.
+    A side that is compared has the ratio that the comparison gives it, of `ratios` by the ids of `sides`, so
+    that no other figure stands beside that; `others` are further runs, which count by the geometric
+    mean over repeats. What was disturbed does not count.
     """
 
-    def __init__(self, baseline: Side, shown: Sequence[RunRecord], others: Sequence[RunRecord] = ()) -> None:
+    def __init__(
+        self,
+        baseline: Side,
+        sides: Sequence[Side],
+        ratios: Mapping[str, float | None],
+        others: Sequence[RunRecord] = (),
+    ) -> None:
         self._first = baseline.runs[0]
-        self._shown = {run.id for run in shown}
-        self._known = (*shown, *others)
+        self._base = _speed(baseline.runs)
+        self._sides, self._ratios, self._others = sides, ratios, others
 
-    def speed(self, experiment: Experiment) -> float | None:
-        """Samples a second of the runs whose settings agree in all that bears on speed; None without one."""
-        return _speed(self._by_settings.get(for_speed(experiment), []))
+    def ratio(self, experiment: Experiment) -> float | None:
+        """How many times as fast as the baseline; None without a run that agrees in what bears on speed."""
+        key = for_speed(experiment)
+        if key in self._of_sides:
+            return self._of_sides[key]
+        speed = _speed(self._by_settings.get(key, []))
+        return speed / self._base if speed and self._base else None
+
+    @cached_property
+    def _of_sides(self) -> dict[Experiment, float]:
+        found: dict[Experiment, float] = {}
+        for side in self._sides:
+            ratio = self._ratios.get(side.id)
+            if ratio and all(map(self._may_count, side.runs)):
+                found.setdefault(for_speed(side.runs[0].experiment), ratio)
+        return found
 
     @cached_property
     def _by_settings(self) -> dict[Experiment, list[RunRecord]]:
+        known = {run.id: run for run in (*all_runs(self._sides), *self._others) if self._may_count(run)}
         found: dict[Experiment, list[RunRecord]] = {}
-        for run in {run.id: run for run in self._known if self._may_count(run)}.values():
+        for run in known.values():
             found.setdefault(for_speed(run.experiment), []).append(run)
         return found
 
@@ -87,7 +107,7 @@ class Corners:
             and SPEED.value(run) is not None
             and same_machine(run, self._first)
             and _same_software(run, self._first)
-            and (run.id in self._shown or not is_spoiled(run))
+            and not is_spoiled(run.summary)
         )
 
 
@@ -105,38 +125,34 @@ def _is_readable(run: RunRecord) -> bool:
         return False
 
 
-def split_of(side: Side, baseline: Side, corners: Corners, total: float | None = None) -> Split | None:
-    """How the gain of `side` over `baseline` splits; `total` is that gain where it is known better than by
-    the median speeds.
+def split_of(side: Side, baseline: Side, corners: Corners, total: float | None) -> Split | None:
+    """How the gain `total` of `side` over `baseline` splits.
 
-    None for the baseline itself, where a speed is missing or more differs than precision, recipe and batch,
-    and where only the precision differs and no run of PyTorch's default is known.
+    None for the baseline itself, without a gain, where more differs than precision, recipe and batch, and
+    where only the precision differs and no run of PyTorch's default is known.
     """
     start, end = baseline.runs[0].experiment, side.runs[0].experiment
     axes = differing_axes(start, end)
-    speed, base = _speed(side.runs), _speed(baseline.runs)
-    if not axes or speed is None or not base or not _differ_in_axes_alone(side, baseline):
+    if not axes or not total or not _differ_in_axes_alone(side, baseline):
         return None
-    base = speed / total if total else base
-    versus_default = _versus_default(speed, side, baseline, corners)
+    versus_default = _versus_default(total, side, baseline, corners)
     if axes == ("precision",) and versus_default is None:
         return None
     orders = (axes, (*axes[1:], axes[0]))
-    factors, other_order = (_factors(order, (base, speed), corners, start, end) for order in orders)
+    factors, other_order = (_factors(order, total, corners, start, end) for order in orders)
     missing = {
         for_speed(corner): corner
         for order in orders
         for corner in _between(order, start, end)
-        if corners.speed(corner) is None
+        if corners.ratio(corner) is None
     }
     return Split(
-        total=speed / base,
+        total=total,
         factors=factors,
         other_order=other_order if len(axes) > 1 else (),
         missing=tuple(missing.values()),
         versus_default=versus_default,
         sentence=_sentence(factors, other_order, end, tuple(missing.values())) + _against(versus_default),
-        headline=_headline(factors or other_order, axes, end),
     )
 
 
@@ -148,7 +164,7 @@ def _differ_in_axes_alone(side: Side, baseline: Side) -> bool:
 
 def _speed(runs: Sequence[RunRecord]) -> float | None:
     speeds = [speed for run in runs if (speed := SPEED.value(run)) is not None]
-    return statistics.median(speeds) if speeds else None
+    return intervals.typical(speeds)
 
 
 def _between(order: Sequence[Axis], start: Experiment, end: Experiment) -> list[Experiment]:
@@ -156,33 +172,24 @@ def _between(order: Sequence[Axis], start: Experiment, end: Experiment) -> list[
 
 
 def _factors(
-    order: Sequence[Axis], ends: tuple[float, float], corners: Corners, start: Experiment, end: Experiment
+    order: Sequence[Axis], total: float, corners: Corners, start: Experiment, end: Experiment
 ) -> tuple[Factor, ...]:
-    between = (corners.speed(corner) for corner in _between(order, start, end))
-    speeds: list[float | None] = [ends[0], *between, ends[1]]
+    ratios = [1.0, *(corners.ratio(corner) for corner in _between(order, start, end)), total]
     found = []
-    for axis, (before, after) in zip(order, pairwise(speeds), strict=True):
+    for axis, (before, after) in zip(order, pairwise(ratios), strict=True):
         if not before or after is None:
             return ()
         found.append(Factor(axis, after / before))
     return tuple(found)
 
 
-def _versus_default(speed: float, side: Side, baseline: Side, corners: Corners) -> float | None:
+def _versus_default(total: float, side: Side, baseline: Side, corners: Corners) -> float | None:
     first = baseline.runs[0]
     on_gpu = first.environment is not None and first.environment.cuda is not None
     if not on_gpu or baseline.precision is not Precision.FP32 or side.precision is Precision.DEFAULT:
         return None
-    default = corners.speed(first.experiment.model_copy(update={"precision": Precision.DEFAULT}))
-    return speed / default if default else None
-
-
-def _headline(factors: tuple[Factor, ...], axes: tuple[Axis, ...], end: Experiment) -> str:
-    if axes == ("precision",):
-        return ""
-    if not factors:
-        return f"how much of it is from {_cause(axes[0], end)} is not known"
-    return _told(factors, end)
+    default = corners.ratio(first.experiment.model_copy(update={"precision": Precision.DEFAULT}))
+    return total / default if default else None
 
 
 def _sentence(

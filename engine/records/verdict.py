@@ -1,38 +1,76 @@
-"""The outcome of a comparison in words that claim no more than was measured."""
+"""The outcome of a comparison in pieces of sentences that claim no more than was measured."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from engine.records.cells import Cell
 from engine.records.doubts import Doubt
 from engine.records.evidence import Evidence
+from engine.records.figures import ACCURACY, LOSS, PEAK_MEMORY, SPEED
 from engine.records.reasons import LITTLE_GAIN, likely_reason
 from engine.records.sides import Side
-from engine.records.speed_settings import differing_axes
+from engine.records.speed_settings import differing_axes, differing_work
 from engine.records.split import Split
 from engine.records.words import times
 
 Cells = Mapping[str, Cell]
+Outcome = Literal["alone", "baseline", "no-speed", "spoiled", "unlike", "open", "ratio"]
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A part of a sentence: a side's `title`, a `strong` fact, a `plain` word, or an `aside` in brackets."""
+
+    text: str
+    role: Literal["title", "strong", "plain", "aside"] = "plain"
+    side: Side | None = None
+
+
+Pieces = tuple[Piece, ...]
+
+
+def plain(pieces: Iterable[Piece]) -> str:
+    """The pieces as one text."""
+    return "".join(piece.text for piece in pieces)
 
 
 @dataclass(frozen=True)
 class Verdict:
     """One side against the baseline; what does not apply is None.
 
-    `speedup` is how many times as fast, with its 95 % interval from repeats. `accuracy` is the part of the
-    sentence on accuracy, or on the loss without one ("" with neither). `reason` is why AMP is hardly faster
-    or slower, likely; there is none of a measurement that was disturbed.
+    `outcome` says what may be concluded: nothing from a `spoiled` measurement, nothing about the precision
+    from `unlike` things, no difference where the interval leaves it `open`. `lines` are the answer, each
+    whole on a line; `notes` are sentences in small print, and `told` the doubts that these tell already.
+
+    `speedup` is how many times as fast as measured, with its 95 % interval from repeats. `accuracy` is what
+    is said of the accuracy, or of the loss without one ("" with neither). `reason` is why AMP is hardly
+    faster or slower, likely.
     """
 
-    sentence: str
+    outcome: Outcome
+    lines: tuple[Pieces, ...]
+    notes: tuple[str, ...]
+    told: tuple[Doubt, ...]
     speedup: float | None
     speedup_ci: tuple[float, float] | None
     memory_ratio: float | None
     accuracy: str
     reason: str | None
+
+    @property
+    def pieces(self) -> Pieces:
+        """The lines as running text."""
+        joint = Piece(", " if self.outcome == "ratio" else ". ")
+        running = [piece for line in self.lines for piece in (joint, *line)]
+        return (*running[1:], Piece("."))
+
+    @property
+    def sentence(self) -> str:
+        """All of it as running text."""
+        return " ".join([plain(self.pieces), *self.notes])
 
 
 def verdict_of(
@@ -43,101 +81,179 @@ def verdict_of(
     doubts: tuple[Doubt, ...],
     split: Split | None,
     evidence: Mapping[str, Evidence],
+    *,
+    is_alone: bool = False,
 ) -> Verdict:
-    """The verdict on `side`; `cells` are its figures by name, `evidence` that of each run by its id."""
-    speed, memory = cells["samples_per_second"], cells["peak_memory"]
-    quality = _quality(cells, base_cells)
+    """The verdict on `side`; `cells` are its figures by name, `evidence` that of each run by its id.
+
+    `is_alone` says that there is no other side.
+    """
+    speed, memory = cells[SPEED.name], cells[PEAK_MEMORY.name]
     if side is baseline:
-        return Verdict(_of_baseline(side, cells, doubts), speed.ratio, None, memory.ratio, "", None)
-    own = _own_ratio(side, baseline, speed.ratio, split)
-    is_spoiled = any(doubt.spoils for doubt in doubts)
-    is_little = own is not None and own < LITTLE_GAIN and side.id in evidence and not is_spoiled
+        outcome, lines, notes, told = _of_baseline(side, cells, doubts, is_alone)
+        return Verdict(outcome, lines, notes, told, speed.ratio, None, memory.ratio, "", None)
+    outcome = _outcome(speed, doubts)
+    quality = _quality(cells, base_cells)
+    in_memory = _memory(memory)
+    rest = (*in_memory, *([Piece(", ")] if in_memory and quality else []), *quality)
+    own = _own_ratio(side, baseline, speed.ratio, split) if outcome in ("ratio", "open") else None
+    is_little = own is not None and own < LITTLE_GAIN and side.id in evidence
     reason = likely_reason(evidence[side.id], baseline.runs[0]) if is_little else None
-    sentence = _sentence(side, baseline, cells, base_cells, quality, doubts, split)
+    said = _Said(side, baseline, speed, base_cells[SPEED.name], rest, doubts)
+    lines, notes, told = said.of(outcome)
     if reason is not None and own is not None:
         which = "It" if own == speed.ratio else "The precision by itself"
-        is_slower = own < 1 and (own != speed.ratio or not _is_open(speed))
-        sentence += f" {which} {'was slower' if is_slower else 'gained little'} here, likely since {reason}."
-    return Verdict(sentence, speed.ratio, speed.ratio_interval, memory.ratio, quality, reason)
+        is_slower = own < 1 and (own != speed.ratio or outcome != "open")
+        notes += (f"{which} {'was slower' if is_slower else 'gained little'} here, likely since {reason}.",)
+    return Verdict(
+        outcome, lines, notes, told, speed.ratio, speed.ratio_interval, memory.ratio, plain(quality), reason
+    )
 
 
-def _of_baseline(side: Side, cells: Cells, doubts: tuple[Doubt, ...]) -> str:
-    speed, accuracy = cells["samples_per_second"].value, cells["accuracy"]
-    if speed is None:
-        return f"{side.title} is the baseline{_since(doubts)}"
-    reached = f" and reached an accuracy of {_percent(accuracy)}" if accuracy.value is not None else ""
-    return f"{side.title} is the baseline: it trained {speed:,.0f} samples a second{reached}."
-
-
-def _sentence(
-    side: Side,
-    baseline: Side,
-    cells: Cells,
-    base_cells: Cells,
-    quality: str,
-    doubts: tuple[Doubt, ...],
-    split: Split | None,
-) -> str:
-    speed, memory = cells["samples_per_second"], cells["peak_memory"].ratio
-    in_memory = f" in {100 * memory:.0f} % of the memory" if memory is not None else ""
+def _outcome(speed: Cell, doubts: Sequence[Doubt]) -> Outcome:
     if speed.ratio is None:
-        is_unlike = speed.value is not None and base_cells["samples_per_second"].value is not None
-        why = ": a sample is not the same thing to both." if is_unlike else _since(doubts)
-        told = f"{side.title} and {baseline.title} cannot be compared in speed{why}"
-        rest = "; ".join(part for part in (in_memory and f"{side.title} trained{in_memory}", quality) if part)
-        return f"{told} Otherwise, {rest}." if rest else told
-    told = f"{side.title} trained {times(speed.ratio)} times as fast as {baseline.title}"
-    told += f" ({_certainty(speed, base_cells['samples_per_second'])}){in_memory}"
-    return "; ".join(part for part in (told, split.headline if split else "", quality) if part) + "."
+        return "no-speed"
+    if any(doubt.spoils for doubt in doubts):
+        return "spoiled"
+    if any(doubt.kind == "workload" for doubt in doubts):
+        return "unlike"
+    return "open" if is_open(speed) else "ratio"
 
 
-def _since(doubts: tuple[Doubt, ...]) -> str:
-    """The end of a sentence on why there is no speed."""
-    why = [doubt.sentence for doubt in doubts if doubt.kind in ("unfinished", "too-short", "no-speed")]
-    return f": {why[0]}" if why else "."
+def is_open(cell: Cell) -> bool:
+    """Whether the interval of its ratio leaves open which side has more of it."""
+    return cell.ratio_interval is not None and cell.ratio_interval[0] <= 1.0 <= cell.ratio_interval[1]
 
 
-def _certainty(speed: Cell, base: Cell) -> str:
-    if speed.ratio_interval is not None:
-        low, high = speed.ratio_interval
-        unclear = ", so no difference is shown" if _is_open(speed) else ""
-        return f"95 % interval {times(low)} to {times(high)}{unclear}"
-    repeats = [len([value for value in cell.values if value is not None]) for cell in (speed, base)]
-    if max(repeats) == 1:
-        return "one run each, so no interval"
-    return "too few repeats for an interval" if min(repeats) < 2 else "repeats not in turns, so no interval"
+_Words = tuple[tuple[Pieces, ...], tuple[str, ...], tuple[Doubt, ...]]
+"""Lines, notes, and the doubts that are told in them."""
 
 
-def _is_open(speed: Cell) -> bool:
-    """Whether the interval leaves open which side is the faster one."""
-    return speed.ratio_interval is not None and speed.ratio_interval[0] <= 1.0 <= speed.ratio_interval[1]
+def _of_baseline(
+    side: Side, cells: Cells, doubts: Sequence[Doubt], is_alone: bool
+) -> tuple[Outcome, tuple[Pieces, ...], tuple[str, ...], tuple[Doubt, ...]]:
+    speed, accuracy = cells[SPEED.name].value, cells[ACCURACY.name]
+    spoilers = tuple(doubt for doubt in doubts if doubt.spoils)
+    title, trained = _title(side), ""
+    if speed is not None:
+        reached = (
+            f" and reached an accuracy of {ACCURACY.text_with_unit(accuracy.value)}"
+            if accuracy.value is not None
+            else ""
+        )
+        trained = f"trained {SPEED.text(speed)} samples a second{reached}"
+    if is_alone and spoilers and trained:
+        return "spoiled", (_NOT_CLEAN,), (spoilers[0].sentence, f"As measured, it {trained}."), spoilers[:1]
+    if is_alone and trained:
+        return "alone", ((*title, Piece(f" {trained}")),), (), ()
+    line = (*title, Piece(" was not measured" if is_alone else " is the baseline"))
+    if trained:
+        return "baseline", (line,), (f"As measured, it {trained}." if spoilers else f"It {trained}.",), ()
+    why = _without_speed(doubts)
+    return "alone" if is_alone else "baseline", (line,), tuple(one.sentence for one in why), why
 
 
-def _quality(cells: Cells, base_cells: Cells) -> str:
+@dataclass(frozen=True)
+class _Said:
+    """What there is to say of a side; `rest` are its memory and accuracy, which nothing disturbs."""
+
+    side: Side
+    baseline: Side
+    speed: Cell
+    base_speed: Cell
+    rest: Pieces
+    doubts: Sequence[Doubt]
+
+    def of(self, outcome: Outcome) -> _Words:
+        mine, theirs = _title(self.side), _title(self.baseline)
+        if outcome == "no-speed":
+            return self._without_speed()
+        ratio = times(self.speed.ratio or 0.0)
+        if outcome == "spoiled":
+            spoilers = [doubt for doubt in self.doubts if doubt.spoils]
+            unlike = [doubt for doubt in self.doubts if doubt.kind == "workload"]
+            told = (spoilers[0], *unlike)
+            nothing = f"Nothing follows from the speeds as measured ({ratio} times as fast): measure again."
+            return (_NOT_CLEAN,), (*(one.sentence for one in told), nothing, *self._rest_note()), told
+        trained = (
+            *mine,
+            Piece(" trained "),
+            Piece(f"{ratio} times", "strong"),
+            Piece(" as fast as "),
+            *theirs,
+        )
+        certain = Piece(f" ({self._certainty()})", "aside")
+        if outcome == "unlike":
+            different = tuple(doubt for doubt in self.doubts if doubt.kind == "workload")
+            work, *others = differing_work(self.baseline.runs[0].experiment, self.side.runs[0].experiment)
+            line = (Piece(f"Different {work.what}", "strong"), Piece(f": {work.other} against {work.one}"))
+            more = tuple(one.sentence for one in different[1:] if others)
+            as_measured = f"As measured, {plain(trained)}: that says nothing about the precision."
+            return (line,), (*more, as_measured), different
+        if outcome == "open":
+            lead = (Piece("No difference in speed is shown", "strong"), Piece(" between "), *mine)
+            aside = Piece(f" ({ratio} times as fast, {self._certainty()})", "aside")
+            first = (*lead, Piece(" and "), *theirs, aside)
+            return (first, *([(*mine, Piece(" trained "), *self.rest)] if self.rest else [])), (), ()
+        return ((*trained, certain), *([self.rest] if self.rest else [])), (), ()
+
+    def _without_speed(self) -> _Words:
+        line = (*_title(self.side), Piece(" and "), *_title(self.baseline))
+        line = (*line, Piece(" cannot be compared in speed"))
+        why = _without_speed(self.doubts)
+        reasons = [one.sentence for one in why]
+        if self.speed.value is not None and self.base_speed.value is not None:
+            reasons = ["A sample is not the same thing to both."]
+            why = ()
+        return (line,), (*reasons, *self._rest_note()), why
+
+    def _rest_note(self) -> tuple[str, ...]:
+        return (f"{plain(_title(self.side))} trained {plain(self.rest)}.",) if self.rest else ()
+
+    def _certainty(self) -> str:
+        if self.speed.ratio_interval is not None:
+            low, high = self.speed.ratio_interval
+            return f"95 % interval {times(low)} to {times(high)}"
+        repeats = [sum(one is not None for one in cell.values) for cell in (self.speed, self.base_speed)]
+        if max(repeats) == 1:
+            return "one run each, so no interval"
+        return (
+            "too few repeats for an interval" if min(repeats) < 2 else "repeats not in turns, so no interval"
+        )
+
+
+_NOT_CLEAN: Pieces = (Piece("Not a clean measurement", "strong"),)
+
+
+def _title(side: Side) -> Pieces:
+    name = Piece(side.title.removesuffix(f", {side.detail}"), "title", side)
+    return (name, Piece(f" ({side.detail})")) if side.detail else (name,)
+
+
+def _without_speed(doubts: Sequence[Doubt]) -> tuple[Doubt, ...]:
+    """Why there is no speed, if a doubt says so."""
+    return tuple(doubt for doubt in doubts if doubt.kind in ("unfinished", "too-short", "no-speed"))[:1]
+
+
+def _memory(cell: Cell) -> Pieces:
+    if cell.ratio is None:
+        return ()
+    return Piece("in "), Piece(f"{100 * cell.ratio:.0f} % of the memory", "strong")
+
+
+def _quality(cells: Cells, base_cells: Cells) -> Pieces:
     """Accuracy, or without one the loss, against the baseline's and against the spread over repeats."""
-    for name, words in (("accuracy", "accuracy"), ("final_train_loss", "final training loss")):
-        mine, theirs = cells[name], base_cells[name]
-        if mine.value is not None and theirs.value is not None:
-            told = _percent if name == "accuracy" else _loss
-            return f"{words} {told(mine)} against {told(theirs)}, {_spread(mine)}"
-    return ""
-
-
-def _spread(cell: Cell) -> str:
-    if cell.within_spread is None:
-        return "no spread known"
-    return "within run-to-run spread" if cell.within_spread else "more apart than repeats are"
-
-
-def _percent(cell: Cell) -> str:
-    return f"{cell.value:.1f} %"
-
-
-def _loss(cell: Cell) -> str:
-    assert cell.value is not None
-    if math.isinf(cell.value):
-        return "infinity"
-    return f"{cell.value:.3f}" if math.isfinite(cell.value) else "NaN"
+    for figure, called, where in ((ACCURACY, "accuracy", ""), (LOSS, "mean loss", " in the last epoch")):
+        mine, theirs = cells[figure.name], base_cells[figure.name]
+        if mine.value is None or theirs.value is None:
+            continue
+        both = " against ".join(figure.text_with_unit(one.value) for one in (mine, theirs))
+        if mine.within_spread:
+            return Piece(f"with the same {called}{where}"), Piece(f" ({both}, within spread)", "aside")
+        spread = "no spread known" if mine.within_spread is None else "more apart than repeats are"
+        values = f"{both} {called}" if figure is ACCURACY else f"a {called} of {both}{where}"
+        return Piece(f"with {values}"), Piece(f" ({spread})", "aside")
+    return ()
 
 
 def _own_ratio(side: Side, baseline: Side, speedup: float | None, split: Split | None) -> float | None:

@@ -1,6 +1,8 @@
-"""Settings and ratios in a sentence."""
+"""Settings, ratios and measured numbers in words."""
 
 from __future__ import annotations
+
+import math
 
 _AMBIGUOUS = ("name", "mode", "every", "limit")
 """Their last part alone does not say what they are a setting of."""
@@ -34,6 +36,31 @@ def setting_value(value: object) -> str:
     return (
         f"{value:,g}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)
     )
+
+
+def number(value: float, digits: int | None = None) -> str:
+    """A number with `digits` after the point, or by itself with three figures: "0.438", "43.8", "1,663".
+
+    What diverged is shown as NaN, ∞ or a power of ten.
+    """
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "∞" if value > 0 else "−∞"
+    if abs(value) >= _TOO_LONG_TO_READ:
+        shown = f"{value:.2e}"
+    else:
+        shown = f"{value:,.{three_figures(value) if digits is None else digits}f}"
+    return shown.replace("-", "−").replace("e+", "e")
+
+
+def three_figures(value: float) -> int:
+    """How many digits after the point give a finite value three figures; 6 at the most."""
+    rounded = abs(float(f"{value:.3g}"))
+    return min(max(0, 2 - math.floor(math.log10(rounded))), 6) if rounded else 0
+
+
+_TOO_LONG_TO_READ = 1e8
 
 
 def times(ratio: float) -> str:

@@ -44,12 +44,14 @@ class ComparePanel(QScrollArea):
     """Shows what it is given; which runs, and which of them is the baseline, is chosen beside it.
 
     `target_chosen`: another accuracy to reach was asked for. `missing_wanted` carries the experiments (a
-    tuple) that would tell where a gain comes from, `runs_dropped` the ids of runs that were dragged here.
+    tuple) that would tell where a gain comes from, `again_wanted` the sides (a tuple) whose measurement was
+    disturbed, `runs_dropped` the ids of runs that were dragged here.
     `newest_wanted` and `experiment_wanted` are what it offers where nothing is compared.
     """
 
     target_chosen = Signal()
     missing_wanted = Signal(object)
+    again_wanted = Signal(object)
     runs_dropped = Signal(object)
     newest_wanted = Signal()
     experiment_wanted = Signal()
@@ -66,6 +68,7 @@ class ComparePanel(QScrollArea):
         self.offer.clicked.connect(self._take_offer)
         self.headline = Headline()
         self.headline.missing_wanted.connect(self.missing_wanted)
+        self.headline.again_wanted.connect(self.again_wanted)
         self.table = FigureTable()
         self.table.target_chosen.connect(self.target_chosen)
         self.bars = BarPanel()

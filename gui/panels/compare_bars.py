@@ -36,13 +36,15 @@ class BarPanel(QFrame):
         row = next(row for row in comparison.figures if row.figure.name == SPEED.name)
         self._unit.set_whole_text(f"{row.figure.unit}{_whiskers(row)}")
         fills, bars = side_fills(comparison.sides), []
-        for side, cell in zip(comparison.sides, row.cells, strict=True):
-            precision, _comma, rest = side.title.partition(", ")
-            note = rest[:1].upper() + rest[1:]
+        for report, cell in zip(comparison.reports, row.cells, strict=True):
+            side = report.side
+            note = ", ".join(
+                part for part in (side.detail, "not clean" if report.is_disturbed else "") if part
+            )
             bars.append(
                 Bar(
                     side.precision,
-                    precision,
+                    side.title.removesuffix(f", {side.detail}"),
                     note,
                     cell.value,
                     cell.interval,

@@ -5,11 +5,10 @@ from __future__ import annotations
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QWidget
 
-from engine.exports.report_tables import figure_text
+from engine.exports.report_tables import FigureText, figure_text
 from engine.records.cells import Cell, FigureRow
 from engine.records.comparison import SideReport
 from engine.records.figures import Figure
-from engine.records.sides import Side
 from engine.records.words import times
 from gui.panels.compare_sign import Sign, is_named_fast
 from gui.widgets import ElidedLabel, Marker, label, set_property
@@ -42,7 +41,7 @@ def shade(cell: QWidget, *, is_shaded: bool) -> None:
 
 
 def side_heading(report: SideReport, fill: MarkFill) -> QWidget:
-    """The heading of a side's two columns; a side that is not clean says so."""
+    """The heading of a side's two columns; one that something speaks against has a sign."""
     side = report.side
     holder = QFrame()
     holder.setProperty("cell", "heading")
@@ -58,7 +57,7 @@ def side_heading(report: SideReport, fill: MarkFill) -> QWidget:
     title, _comma, rest = side.title.partition(", ")
     row.addWidget(label(title, "strong"))
     if rest:
-        more = ElidedLabel(rest[:1].upper() + rest[1:], "unit")
+        more = ElidedLabel(rest, "unit")
         more.setFixedWidth(min(_MOST_WORDS, more.sizeHint().width()))
         row.addWidget(more)
     if is_named_fast(side):
@@ -82,9 +81,33 @@ def figure_name(row: FigureRow, is_last: bool) -> QWidget:
     return holder
 
 
-def figure_value(text: str, tip: str, is_last: bool) -> QLabel:
-    """A value, or what stands beside it."""
-    result = label(text, "same" if text == "same" else "figure")
+def figure_value(text: str, tip: str, is_last: bool) -> QWidget:
+    """A side's own value."""
+    return _cell(text, "figure", tip, is_last)
+
+
+def figure_beside(shown: FigureText, tip: str, is_last: bool) -> QWidget:
+    """What stands beside a value: pale where it shows nothing, with a sign where nothing follows."""
+    role = "same" if shown.beside == "same" or shown.is_open or not shown.is_sound else "figure"
+    if shown.is_sound:
+        return _cell(shown.beside, role, tip, is_last)
+    holder = QFrame()
+    holder.setProperty("cell", "last" if is_last else "plain")
+    holder.setFixedHeight(ROW_HEIGHT)
+    holder.setToolTip(f"{shown.interval.capitalize()}: nothing follows from this ratio\n{tip}".rstrip())
+    holder.setAccessibleName(f"{shown.beside}, {shown.interval}")
+    row = QHBoxLayout(holder)
+    row.setContentsMargins(0, 0, 0, 0)
+    row.setSpacing(4)
+    row.addStretch(1)
+    row.addWidget(Sign("info"))
+    row.addWidget(label(shown.beside, role))
+    return holder
+
+
+def _cell(text: str, role: str, tip: str, is_last: bool) -> QLabel:
+    result = label(text, role)
+    result.setAccessibleName(text)
     result.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
     result.setProperty("cell", "last" if is_last else "plain")
     result.setFixedHeight(ROW_HEIGHT)
@@ -92,7 +115,7 @@ def figure_value(text: str, tip: str, is_last: bool) -> QLabel:
     return result
 
 
-def figure_tip(figure: Figure, cell: Cell, side: Side) -> str:
+def figure_tip(figure: Figure, cell: Cell, report: SideReport) -> str:
     """How sure a figure is, and what each repeat gave."""
     if cell.value is None:
         return ""
@@ -104,7 +127,7 @@ def figure_tip(figure: Figure, cell: Cell, side: Side) -> str:
     if cell.interval is not None and cell.interval_kind is not None:
         low, high = cell.interval
         lines.append(f"{_PLAINLY[cell.interval_kind]}: {figure.text(low)} to {figure.text(high)}{unit}")
-    beside = figure_text(figure, cell, is_baseline=False)
+    beside = figure_text(figure, cell, report)
     if not figure.has_ratio and cell.difference and cell.within_spread is None:
         lines.append(
             f"Difference {beside.beside}: no spread known, so nobody can say whether it means anything"
@@ -112,7 +135,7 @@ def figure_tip(figure: Figure, cell: Cell, side: Side) -> str:
     elif not figure.has_ratio and cell.difference and cell.within_spread is False:
         lines.append("More apart than repeats of one side are")
     if len(cell.values) > 1:
-        what = "Mean" if figure.is_mean else "Median"
+        what = "Mean" if figure.is_mean else "Geometric mean" if figure.has_ratio else "Median"
         lines.append(f"{what} of {', '.join(map(figure.text, cell.values))}{unit}")
     return "\n".join(lines)
 
@@ -120,4 +143,4 @@ def figure_tip(figure: Figure, cell: Cell, side: Side) -> str:
 def _heading_tip(report: SideReport) -> str:
     doubts = dict.fromkeys(doubt.sentence for doubt in report.doubts)
     names = f"{report.side.title}: {', '.join(report.side.names)}"
-    return "\n".join([names, *(f"Not clean: {doubt}" for doubt in doubts)])
+    return "\n".join([names, *(f"With caution: {doubt}" for doubt in doubts)])

@@ -1,4 +1,4 @@
-"""Why a comparison is not clean: one plain line, and the rest of the reasons when they are asked for."""
+"""What speaks against a comparison: one plain line, and the rest of the reasons when they are asked for."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class DoubtLine(QWidget):
         self.setVisible(bool(self._doubts))
         if not self._doubts:
             return
-        self._first.setText(f"Not clean: {self._doubts[0]}")
+        self._first.setText(f"With caution: {self._doubts[0]}")
         self._rest.setText("\n".join(self._doubts[1:]))
         self._more.setVisible(len(self._doubts) > 1)
         self._more.setChecked(False)

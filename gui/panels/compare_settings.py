@@ -10,7 +10,7 @@ from engine.experiment import Precision
 from engine.exports.side_looks import side_fills
 from engine.records.comparison import Comparison
 from engine.records.sides import Side
-from gui.panels.run_words import recipe_words
+from gui.panels.run_words import recipe_title
 from gui.panels.setting_names import setting_name
 from gui.widgets import ElidedLabel, Marker, Segmented, label
 from resources.looks import MarkFill
@@ -121,7 +121,7 @@ def _shown(key: str, value: Any) -> str:
     if key == "precision":
         return Precision(value).label
     if key == "step.recipe":
-        return recipe_words(str(value))
+        return recipe_title(str(value))
     if isinstance(value, bool):
         return "on" if value else "off"
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""Small signs beside the name of a side: that it has the fast recipe, or that it is not clean."""
+"""Small signs beside the name of a side: that it has the fast recipe, or that something speaks against it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from engine.records.sides import Side
 from gui.icons import pixmap
 from gui.theme import theme
 
-_NAMES = {"info": "Not clean", "bolt": "Fast recipe"}
+_NAMES = {"info": "With caution", "bolt": "Fast recipe"}
 
 
 class Sign(QLabel):

@@ -12,6 +12,7 @@ from engine.records.comparison import Comparison
 from gui.panels.compare_cells import (
     HEADING_HEIGHT,
     ROW_HEIGHT,
+    figure_beside,
     figure_name,
     figure_tip,
     figure_value,
@@ -100,15 +101,16 @@ class FigureTable(QFrame):
         row = comparison.figures[number]
         grid.addWidget(figure_name(row, is_last), number + 1, 0)
         texts = [row.figure.title]
-        for place, (side, cell) in enumerate(zip(comparison.sides, row.cells, strict=True)):
-            is_baseline, column = side is comparison.baseline, 1 + 2 * place
-            shown, tip = figure_text(row.figure, cell, is_baseline), figure_tip(row.figure, cell, side)
-            parts = (shown.value,) if is_baseline else (shown.value, shown.beside)
-            for offset, text in enumerate(parts):
-                value = figure_value(text, tip, is_last)
-                grid.addWidget(value, number + 1, column + offset, 1, 3 - len(parts))
-                self._cells[side.id].append(value)
-            texts += parts
+        for place, (report, cell) in enumerate(zip(comparison.reports, row.cells, strict=True)):
+            column, tip = 1 + 2 * place, figure_tip(row.figure, cell, report)
+            shown = figure_text(row.figure, cell, report)
+            widgets = [figure_value(shown.value, tip, is_last)]
+            if not report.is_baseline:
+                widgets.append(figure_beside(shown, tip, is_last))
+            for offset, widget in enumerate(widgets):
+                grid.addWidget(widget, number + 1, column + offset, 1, 3 - len(widgets))
+                texts.append(widget.accessibleName())
+            self._cells[report.side.id] += widgets
         self._texts.append(texts)
 
     def _fit_height(self) -> None:

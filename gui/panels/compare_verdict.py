@@ -8,8 +8,8 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QFontMetricsF, QResizeEvent
 from PySide6.QtWidgets import QLabel, QWidget
 
+from engine.records.verdict import Piece, Pieces, plain
 from gui.fonts import font
-from gui.panels.compare_words import Piece, Pieces, plain
 from gui.theme import theme
 
 _SIZES = ((36, 20), (33, 19), (30, 18), (27, 17), (24, 16))
@@ -64,21 +64,25 @@ class VerdictLabel(QLabel):
         return max((sum(_width(piece, size) for piece in line) for line in self._lines), default=0.0)
 
 
+def _shown(piece: Piece) -> str:
+    return piece.text.replace(" %", "\N{NO-BREAK SPACE}%")
+
+
 def _width(piece: Piece, size: tuple[int, int]) -> float:
-    is_aside, is_joining = piece.role == "aside", piece.role == "join"
+    is_aside, is_joining = piece.role == "aside", piece.role == "plain"
     face = font(size[is_aside], 400 if is_aside else 500 if is_joining else 600, display=True)
-    return QFontMetricsF(face).horizontalAdvance(piece.text)
+    return QFontMetricsF(face).horizontalAdvance(_shown(piece))
 
 
 def _markup(piece: Piece, size: tuple[int, int]) -> str:
-    palette, text = theme().palette, escape(piece.text)
+    palette, text = theme().palette, escape(_shown(piece))
     if piece.role == "aside":
         # whole on one line, so that no bracket stands alone
-        text = text.replace(" ", "&nbsp;").replace("&nbsp;&nbsp;", "&nbsp; ", 1)
+        text = text.replace(" ", "&nbsp;").replace("&nbsp;", " ", 1)
         return f"<span style='font-size:{size[1]}px;font-weight:400;color:{palette.text2}'>{text}</span>"
     style = f"font-size:{size[0]}px"
     if piece.side is not None:
         style += f";color:{palette.look(piece.side.precision).color}"
-    elif piece.role == "join":
+    elif piece.role == "plain":
         style += ";font-weight:500"
     return f"<span style='{style}'>{text}</span>"

@@ -11,7 +11,10 @@ from PySide6.QtCore import QSize
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QGridLayout, QWidget
 
-from gui.numbers import NONE, decimals_for, number, ratio
+from engine.records.doubts import about_machine, is_spoiled
+from engine.records.figures import ACCURACY, LOSS
+from engine.records.speed_settings import differing_work
+from gui.numbers import NONE, number, ratio
 from gui.panels import live_figures as figures
 from gui.panels.live_gauges import data_wait_percent
 from gui.panels.live_run import LiveRun
@@ -117,7 +120,7 @@ class LiveCards(QWidget):
         unit = runs[0].unit if runs else "img/s"
         # the longer unit has no room beside a ratio; the plot below and the tip tell it whole
         self.throughput.set_title("Throughput", "/s" if unit == "samples/s" else unit)
-        notes = [run.summary.speed_note or "" if run.summary is not None else "" for run in runs]
+        notes = [_notes(run) for run in runs]
         _fill(self.throughput, runs, rates, notes)
         _fill(self.step_time, runs, [figures.step_ms(run) for run in runs], notes)
 
@@ -132,8 +135,9 @@ class LiveCards(QWidget):
 
     def _show_quality(self, runs: Sequence[LiveRun]) -> None:
         if self._shows_loss or not self._has_scaler:
-            self.quality.set_title("Loss", next((run.loss_unit for run in runs if run.loss_unit), ""))
-            _fill(self.quality, runs, [figures.train_loss(run) for run in runs], with_ratio=False)
+            self.quality.set_title("Epoch loss", next((run.loss_unit for run in runs if run.loss_unit), ""))
+            losses = [figures.train_loss(run) for run in runs]
+            _fill(self.quality, runs, losses, digits=LOSS.digits, has_ratio=False)
         else:
             self.quality.set_title("Accuracy", "%")
             self._show_accuracy(self.quality, runs)
@@ -141,7 +145,7 @@ class LiveCards(QWidget):
     def _show_accuracy(self, card: StatCard, runs: Sequence[LiveRun]) -> None:
         shares = [figures.accuracy(run) for run in runs]
         rows = [
-            _row(run, number(None if share is None else share * 100.0, 1), share is None)
+            _row(run, number(None if share is None else share * 100.0, ACCURACY.digits), share is None)
             for run, share in zip(runs, shares, strict=True)
         ]
         card.set_rows(rows)
@@ -188,19 +192,39 @@ def _fill(
     values: Sequence[float | None],
     notes: Sequence[str] = (),
     *,
-    with_ratio: bool = True,
+    digits: int | None = None,
+    has_ratio: bool = True,
 ) -> None:
-    decimals = decimals_for(values)
-    baseline = values[0] if values else None
+    """Ratios of figures that come with `notes` are marked where the measurement was disturbed."""
+    against = [
+        ratio(value, values[0]) if has_ratio and _is_alike(run, runs[0]) else ""
+        for run, value in zip(runs, values, strict=True)
+    ]
+    is_disturbed = bool(notes) and any(is_spoiled(run.summary) for run in runs)
     rows = []
     for place, (run, value) in enumerate(zip(runs, values, strict=True)):
-        against = ratio(value, baseline) if place else ""
-        detail = f"{against} {runs[0].label}" if against else notes[place] if notes else ""
-        rows.append(_row(run, number(value, decimals), value is None, detail=detail))
+        told = f"{against[place]} {runs[0].label}" if place and against[place] else ""
+        detail = ". ".join(part for part in (told, notes[place] if notes else "") if part)
+        rows.append(_row(run, number(value, digits), value is None, detail=detail))
     card.set_rows(rows)
-    pair = len(values) == 2 and with_ratio
-    text = ratio(values[1], baseline) if pair else ""
-    card.set_ratio(text, f"{runs[1].label} over {runs[0].label}" if text else "")
+    text = against[1] if len(runs) == 2 else ""
+    tip = f"{runs[1].label} over {runs[0].label}" if text else ""
+    if text and is_disturbed:
+        disturbed = "; ".join(note for note in dict.fromkeys(notes) if note)
+        text, tip = "not clean", f"Nothing follows from the ratio of {text} as measured: {disturbed}"
+    card.set_ratio(text, tip, is_sound=not is_disturbed)
+
+
+def _is_alike(run: LiveRun, other: LiveRun) -> bool:
+    mine, theirs = run.experiment, other.experiment
+    return mine is None or theirs is None or not differing_work(mine, theirs)
+
+
+def _notes(run: LiveRun) -> str:
+    if run.summary is None:
+        return ""
+    told = [what for _, what in about_machine(run.summary)]
+    return "; ".join(told) or run.summary.speed_note or ""
 
 
 def _row(run: LiveRun, text: str, absent: bool, after: str = "", detail: str = "") -> StatRow:

@@ -60,11 +60,12 @@ def accuracy(run: LiveRun) -> float | None:
 
 
 def train_loss(run: LiveRun) -> float | None:
-    """The final training loss, or while it trains the mean over the last 15 steps."""
+    """The mean over the last epoch, or while it trains over the part of it that there is."""
     if run.summary is not None:
         return run.summary.final_train_loss
-    recent = run.column("loss")[-15:]
-    return float(recent.mean()) if len(recent) else None
+    begun = run.epochs[-1].step if run.epochs else 0
+    losses = run.column("loss")[int(np.searchsorted(run.column("step"), begun, side="right")) :]
+    return float(losses.mean()) if len(losses) else run.epochs[-1].train_loss if run.epochs else None
 
 
 def grad_scale(run: LiveRun) -> float | None:

@@ -6,17 +6,15 @@ from collections.abc import Mapping
 
 from engine.events import Summary
 from engine.experiment import Experiment
-from engine.parts import FAST, PLAIN
-from engine.records.sides import Side
+from engine.records.sides import Side, recipe_words
 from gui.numbers import number
 
-_PART_NAMES = {
+_PART_NOUNS = {
     "channels_last": "channels last",
     "fused": "fused optimizer",
-    "compile": "compiled",
-    "capture": "captured",
+    "compile": "compiling",
+    "capture": "capturing",
 }
-_PART_NOUNS = {**_PART_NAMES, "compile": "compiling", "capture": "capturing"}
 _FLOAT32 = {
     "strict": "strict, TF32 off",
     "tf32": "in TF32",
@@ -32,15 +30,9 @@ _MEMORY = (
 
 
 def recipe_title(recipe: str) -> str:
-    """A recipe in one word: "Plain", "Fast", or "Parts" of the fast one."""
-    return {PLAIN: "Plain", FAST: "Fast"}.get(recipe, "Parts")
-
-
-def recipe_words(recipe: str) -> str:
-    """A recipe in full: "Fast", or which of its parts."""
-    if recipe in (PLAIN, FAST):
-        return recipe_title(recipe)
-    return ", ".join(_PART_NAMES.get(part, part) for part in recipe.split("+"))
+    """A recipe as a cell or a line begins with it: "Fast", or "Channels last + compiled"."""
+    words = recipe_words(recipe)
+    return words[:1].upper() + words[1:]
 
 
 def side_runs(side: Side) -> str:
@@ -58,9 +50,9 @@ def left_out_words(left_out: Mapping[str, str]) -> str:
 def detail_lines(experiment: Experiment | None, summary: Summary | None) -> dict[str, str]:
     """What is known of a run, by name; before it has ended only what was asked for."""
     if summary is None:
-        return {} if experiment is None else {"Recipe asked for": recipe_words(experiment.step.recipe)}
+        return {} if experiment is None else {"Recipe asked for": recipe_title(experiment.step.recipe)}
     lines = {
-        "Recipe in force": recipe_words(summary.recipe) if summary.recipe else "",
+        "Recipe in force": recipe_title(summary.recipe) if summary.recipe else "",
         "Left out": left_out_words(summary.left_out),
         "Products in FP32": _FLOAT32.get(summary.float32_mode or "", ""),
         "Warm-up, not counted": _warmup(summary),

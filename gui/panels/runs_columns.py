@@ -39,7 +39,7 @@ HEADINGS = {
     Column.SPEED: ("samples/s", "Samples trained in a second, warm-up not counted"),
     Column.PEAK: ("Peak GiB", "The most memory that training took, warm-up not counted"),
     Column.ACCURACY: ("Acc. %", "Validation accuracy at the end of the run"),
-    Column.RATIO: ("vs FP32", "Speed as a multiple of the newest FP32 run with the same settings"),
+    Column.RATIO: ("vs FP32", "Speed as a multiple of the newest clean FP32 run with the same settings"),
     Column.STATUS: ("Status", "How the run stands"),
 }
 PICTURES_HEADING = ("img/s", "Pictures trained in a second, warm-up not counted")

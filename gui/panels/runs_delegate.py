@@ -29,10 +29,10 @@ from engine.parts import FAST
 from engine.records.record import RunRecord, Status
 from gui.fonts import font
 from gui.icons import draw_icon
+from gui.numbers import NONE
 from gui.panels.run_words import recipe_title
 from gui.panels.runs_chips import draw_chips
 from gui.panels.runs_columns import NUMBERS, Column
-from gui.panels.runs_figures import NOTHING
 from gui.panels.runs_model import RunsModel
 from gui.theme import Palette, theme
 from gui.widgets import draw_bar, draw_marker
@@ -179,9 +179,14 @@ class RunsDelegate(QStyledItemDelegate):
         self, painter: QPainter, rect: QRect, row: int, column: Column, palette: Palette
     ) -> None:
         text = self._model.text(row, column)
-        ink = palette.text3 if text == NOTHING else palette.text if column in _STRONG else palette.text2
+        ink = palette.text3 if text == NONE else palette.text if column in _STRONG else palette.text2
         side = Qt.AlignmentFlag.AlignRight if column in NUMBERS else Qt.AlignmentFlag.AlignLeft
-        self._draw_text(painter, rect.adjusted(_PAD, 0, -_PAD, 0), text, _WEIGHTS.get(column, 400), ink, side)
+        weight = _WEIGHTS.get(column, 400)
+        if column is Column.RATIO and self._model.is_spoiled(row):
+            weight, ink = 400, palette.text3
+            right = rect.right() - _PAD - QFontMetrics(self._fonts[400]).horizontalAdvance(text) - 4
+            draw_icon(painter, QRectF(right - 12, rect.center().y() - 6, 12, 12), "info", ink)
+        self._draw_text(painter, rect.adjusted(_PAD, 0, -_PAD, 0), text, weight, ink, side)
         if column is Column.RECIPE and text == _FAST:
             left = rect.left() + _PAD + QFontMetrics(self._fonts[400]).horizontalAdvance(text) + 3
             draw_icon(painter, QRectF(left, rect.center().y() - 6, 14, 14), "bolt", ink)

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from engine.experiment import Precision
+from engine.records.figures import ACCURACY, SPEED
 from engine.records.record import Status
+from engine.records.words import times
+from gui.numbers import NONE, number
 from gui.panels.run_words import recipe_title
 from gui.panels.runs_columns import Column
 from gui.panels.runs_line import Baselines, Line
 from gui.panels.runs_words import STATUS_ORDER, begun, dataset_words, status_words
 
-NOTHING = "–"
 _PRECISION_ORDER = {precision: place for place, precision in enumerate(Precision)}
 _STATUS_ORDER = {status: place for place, status in enumerate(STATUS_ORDER)}
 
@@ -35,14 +37,14 @@ def cell_text(line: Line, column: Column, baselines: Baselines) -> str:
         case Column.BATCH:
             return f"{seen.batch_size:,}"
         case Column.SPEED:
-            return _number(seen.speed, ",.0f")
+            return SPEED.text(seen.speed)
         case Column.PEAK:
-            return _number(_scaled(seen.peak_mib, 1 / 1024), ",.2f")
+            return number(_scaled(seen.peak_mib, 1 / 1024))
         case Column.ACCURACY:
-            return _number(_scaled(seen.accuracy, 100.0), ".1f")
+            return number(_scaled(seen.accuracy, 100.0), ACCURACY.digits)
         case Column.RATIO:
             ratio = baselines.ratio(line)
-            return NOTHING if ratio is None else f"{ratio:,.2f}×"
+            return NONE if ratio is None else f"{times(ratio)}×"
         case Column.STATUS:
             return status_words(run)
         case _:
@@ -71,10 +73,6 @@ def _orderly(value: float | None) -> float | None:
 
 def _scaled(value: float | None, factor: float) -> float | None:
     return None if value is None else value * factor
-
-
-def _number(value: float | None, form: str) -> str:
-    return NOTHING if value is None else format(value, form)
 
 
 _SORTED_BY: dict[Column, Callable[[Line], object | None]] = {

@@ -72,25 +72,38 @@ def _shared_words(
 
 
 class Baselines:
-    """The FP32 run that each run is measured against: the newest finished one of the same settings."""
+    """The FP32 run that each run is measured against: the newest finished one of the same settings.
+
+    One that was disturbed counts only where there is no other.
+    """
 
     def __init__(self, lines: Iterable[Line] = ()) -> None:
         self._newest: dict[tuple[str, str], Line] = {}
-        for line in lines:
-            if _is_baseline(line):
-                known = self._newest.setdefault(line.settings_key, line)
-                if known.run.number < line.run.number:
-                    self._newest[line.settings_key] = line
+        for line in filter(_is_baseline, lines):
+            known = self._newest.setdefault(line.settings_key, line)
+            if _rank(known) < _rank(line):
+                self._newest[line.settings_key] = line
+
+    def of(self, line: Line) -> Line | None:
+        """What the run is measured against; None without any."""
+        return line if _is_baseline(line) else self._newest.get(line.settings_key)
 
     def ratio(self, line: Line) -> float | None:
         """The run's speed as a multiple of its baseline's; None where either is missing."""
-        mine = line.glance.speed
-        if mine is None:
-            return None
-        baseline = line if _is_baseline(line) else self._newest.get(line.settings_key)
+        mine, baseline = line.glance.speed, self.of(line)
         theirs = baseline.glance.speed if baseline is not None else None
-        return mine / theirs if theirs else None
+        return mine / theirs if mine is not None and theirs else None
+
+    def spoiled(self, line: Line) -> tuple[Line, ...]:
+        """The run and its baseline as far as they were disturbed: nothing follows from their ratio."""
+        baseline = self.of(line)
+        both = (line,) if baseline is None or baseline is line else (line, baseline)
+        return tuple(one for one in both if one.glance.is_spoiled)
 
 
 def _is_baseline(line: Line) -> bool:
     return line.glance.precision is Precision.FP32 and line.run.status is Status.FINISHED
+
+
+def _rank(line: Line) -> tuple[bool, int]:
+    return not line.glance.is_spoiled, line.run.number

@@ -86,6 +86,11 @@ class RunsModel(RunsRows):
         """Whether the run in a row is being trained, but waits."""
         return self.run(row).id == self._paused
 
+    def is_spoiled(self, row: int) -> bool:
+        """Whether nothing follows from the ratio in a row, since the run or its baseline was disturbed."""
+        line, baselines = self.line(row), self._runs.baselines
+        return baselines.ratio(line) is not None and bool(baselines.spoiled(line))
+
     def heading(self, column: Column) -> tuple[str, str]:
         """A column's heading, and what it means."""
         is_of_pictures = column is Column.SPEED and self._runs.only_pictures
@@ -128,7 +133,7 @@ class RunsModel(RunsRows):
         if role == Qt.ItemDataRole.CheckStateRole and column is Column.TICK:
             return Qt.CheckState.Checked if self.is_checked(row) else Qt.CheckState.Unchecked
         if role == Qt.ItemDataRole.ToolTipRole:
-            return cell_tip(self.line(row), column)
+            return cell_tip(self.line(row), column, self._runs.baselines)
         if role == Qt.ItemDataRole.AccessibleTextRole:
             return self._spoken(row, column)
         return None
@@ -172,7 +177,8 @@ class RunsModel(RunsRows):
         if column is Column.MARKER:
             return self.line(row).glance.precision.label
         note = f". Note: {run.note}" if column is Column.NAME and run.note else ""
-        return f"{self.heading(column)[0]}: {self.text(row, column)}{note}"
+        caution = ", not clean" if column is Column.RATIO and self.is_spoiled(row) else ""
+        return f"{self.heading(column)[0]}: {self.text(row, column)}{caution}{note}"
 
     def _put(self, run: RunRecord) -> None:
         if run.status is not Status.RUNNING:

@@ -5,17 +5,19 @@ from __future__ import annotations
 import html
 import textwrap
 
+from engine.records.doubts import about_machine
+from engine.records.figures import SPEED
 from engine.records.record import RunRecord, Status
-from gui.panels.run_words import left_out_words, recipe_words
+from gui.panels.run_words import left_out_words, recipe_title
 from gui.panels.runs_columns import HEADINGS, Column
-from gui.panels.runs_line import Line
+from gui.panels.runs_line import Baselines, Line
 from gui.panels.runs_words import dataset_words
 
 _WIDEST, _LONGEST = 100, 600
 _OF_TOKENS = frozenset({"synthetic-tokens", "python-source"})
 
 
-def cell_tip(line: Line, column: Column) -> str | None:
+def cell_tip(line: Line, column: Column, baselines: Baselines) -> str | None:
     """What there is to tell beyond the words of a cell; None for nothing."""
     run = line.run
     match column:
@@ -29,6 +31,8 @@ def cell_tip(line: Line, column: Column) -> str | None:
             return _recipe(line)
         case Column.SPEED:
             return _speed(line)
+        case Column.RATIO:
+            return _spoiled(line, baselines)
         case Column.STATUS:
             return _safe(f"{run.problem.message} {run.problem.remedy}") if run.problem else None
     return None
@@ -38,7 +42,7 @@ def _whole(line: Line) -> str:
     run, seen = line.run, line.glance
     settings = (
         f"{seen.model} · {dataset_words(seen.dataset, seen.image_size)} · {seen.precision.label}"
-        f" · {recipe_words(seen.recipe)} · batch {seen.batch_size:,}"
+        f" · {recipe_title(seen.recipe)} · batch {seen.batch_size:,}"
     )
     tags = f"Tags: {', '.join(run.tags)}" if run.tags else ""
     note = textwrap.shorten(run.note, _LONGEST, placeholder=" …") if len(run.note) > _LONGEST else run.note
@@ -54,7 +58,10 @@ def _safe(text: str) -> str:
 def _recipe(line: Line) -> str:
     summary = line.run.summary
     left_out = left_out_words(summary.left_out) if summary else ""
-    return recipe_words(line.glance.recipe) + (f"\nLeft out:\n{left_out}" if left_out else "")
+    in_force = f"\nIn force: {recipe_title(summary.recipe)}" if summary and summary.recipe else ""
+    is_whole = summary is None or summary.recipe in (None, line.glance.recipe)
+    told = recipe_title(line.glance.recipe) + ("" if is_whole else in_force)
+    return told + (f"\nLeft out:\n{left_out}" if left_out else "")
 
 
 def _speed(line: Line) -> str | None:
@@ -62,7 +69,13 @@ def _speed(line: Line) -> str | None:
     if speed is None:
         return run.summary.speed_note if run.summary else None
     unit = "img/s" if line.has_pictures else "samples/s"
-    return f"{speed:,.1f} {unit}{_length(run)}"
+    return f"{SPEED.text(speed)} {unit}{_length(run)}"
+
+
+def _spoiled(line: Line, baselines: Baselines) -> str | None:
+    found = baselines.spoiled(line) if baselines.ratio(line) is not None else ()
+    told = [f"“{one.run.name}” {what}." for one in found for _, what in about_machine(one.run.summary)]
+    return _safe("\n".join(["Not clean: nothing follows from this ratio.", *told])) if told else None
 
 
 def _length(run: RunRecord) -> str:

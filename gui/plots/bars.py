@@ -12,6 +12,7 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 from engine.experiment import Precision
 from gui.fonts import font
 from gui.icons import draw_icon
+from gui.numbers import number
 from gui.plots.ticks import linear_ticks
 from gui.theme import theme
 from gui.widgets.markers import draw_marker
@@ -90,8 +91,8 @@ class BarChart(QWidget):
         self._paint_axis(painter, area, highest)
         pitch = min(_PITCH, area.height() / len(self._bars))
         top = area.top() + (area.height() - pitch * len(self._bars)) / 2
-        for number, bar in enumerate(self._bars):
-            middle = top + pitch * (number + 0.5)
+        for place, bar in enumerate(self._bars):
+            middle = top + pitch * (place + 0.5)
             self._paint_name(painter, bar, middle, names - _NAME_EDGES)
             if bar.value is None:
                 painter.setFont(font(12))
@@ -190,4 +191,4 @@ def axis_end(bars: Sequence[Bar]) -> float:
 
 
 def _text(value: float | None) -> str:
-    return "–" if value is None else f"{value:,.0f}" if value >= 100 else f"{value:,.3g}"
+    return number(value)

@@ -134,9 +134,10 @@ class StatCard(QFrame):
         set_text(self._title, title)
         set_text(self._unit, unit)
 
-    def set_ratio(self, text: str, tooltip: str = "") -> None:
-        """The second run's figure over the first's, such as "1.89×"; empty for none."""
+    def set_ratio(self, text: str, tooltip: str = "", *, is_sound: bool = True) -> None:
+        """The second run's figure over the first's, such as "1.89×"; pale where nothing follows from it."""
         set_text(self._ratio, text)
+        set_property(self._ratio, "role", "ratio" if is_sound else "note")
         self._ratio.setToolTip(tooltip)
 
     def ratio(self) -> str:

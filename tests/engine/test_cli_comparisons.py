@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -59,13 +60,23 @@ def two_sides(repeats: int) -> list[RunRecord]:
 def test_a_person_reads_values_ratios_intervals_and_verdicts(capsys: pytest.CaptureFixture[str]) -> None:
     comparisons.show(compared(two_sides(3)))
     shown = capsys.readouterr().out.splitlines()
-    assert shown[0].split() == ["FP32", "BF16", "AMP"]
-    assert shown[1].split() == ["Throughput,", "samples/s", "910", "1,520", "(1.67×,", "1.66", "to", "1.68)"]
-    assert shown[2].split() == ["Step", "time,", "ms", "70.3", "42.1", "(0.60×)"]
-    assert "FP32 is the baseline: it trained 910 samples a second and reached an accuracy of 80.2 %." in shown
-    assert any(
-        line.startswith("BF16 AMP trained 1.67 times as fast as FP32 (95 % interval") for line in shown
+    start = shown.index("")
+    assert shown[start + 1].split() == ["FP32", "BF16", "AMP"]
+    assert shown[start + 2].split() == [
+        "Throughput,",
+        "samples/s",
+        "910",
+        "1,520",
+        "(1.67×,",
+        "1.66",
+        "to",
+        "1.68)",
+    ]
+    assert shown[start + 3].split() == ["Step", "time,", "ms", "70.3", "42.1", "(0.60×)"]
+    assert (
+        shown[0] == "FP32 is the baseline. It trained 910 samples a second and reached an accuracy of 80.2 %."
     )
+    assert shown[1].startswith("BF16 AMP trained 1.67 times as fast as FP32 (95 % interval")
     assert shown[-1] == "BF16 AMP saved as 000000000001, 000000000003, 000000000005."
     assert not any("caution" in line for line in shown)
 
@@ -75,7 +86,9 @@ def test_the_baseline_comes_first_in_the_table_whichever_ran_first(
 ) -> None:
     base, other = two_sides(1)
     comparisons.show(compared([other, base]))
-    assert capsys.readouterr().out.splitlines()[0].split() == ["FP32", "BF16", "AMP"]
+    shown = capsys.readouterr().out.splitlines()
+    assert shown[0].startswith("FP32 is the baseline")
+    assert shown[shown.index("") + 1].split() == ["FP32", "BF16", "AMP"]
 
 
 def test_what_speaks_against_a_figure_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:
@@ -85,10 +98,26 @@ def test_what_speaks_against_a_figure_is_told_once(capsys: pytest.CaptureFixture
     assert shown.count("“Run 3” (FP16 AMP) has no speed.") == 1
 
 
+def test_a_disturbed_measurement_is_told_before_its_figures_and_marked_in_them(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    base, slow = two_sides(1)
+    assert slow.summary is not None
+    note = "other programs took 69 % of the processor meanwhile"
+    disturbed = replace(slow, summary=slow.summary.model_copy(update={"speed_note": note}))
+    comparison = compared([base, disturbed])
+    comparisons.show(comparison)
+    shown = capsys.readouterr().out
+    assert shown.splitlines()[1].startswith(f"Not a clean measurement. “Run 1” (BF16 AMP) suffered: {note}.")
+    assert shown.count(note) == 1 and shown.count("(1.67×, not clean)") == 1
+    assert [one["spoiled"] for one in comparisons.variants(comparison)] == [False, True]
+
+
 def test_a_program_reads_the_documented_keys() -> None:
     base, other = comparisons.variants(compared(two_sides(2)))
     assert list(other) == [
-        "label", "ids", "speedup", "speedup_ci", "memory_ratio", "accuracy_delta", "clean", "verdict",
+        "label", "ids", "speedup", "speedup_ci", "memory_ratio", "accuracy_delta", "clean", "spoiled",
+        "verdict",
     ]  # fmt: skip
     assert base["label"] == "FP32" and other["label"] == "AMP"
     assert (base["speedup"], base["speedup_ci"], base["accuracy_delta"]) == (1.0, None, 0.0)

@@ -10,8 +10,10 @@ from engine.experiment import Experiment
 from engine.problem import Kind, Problem
 from engine.records.record import RunRecord
 from engine.records.store import Store
-from gui.awaited_runs import AwaitedRuns
+from gui.awaited_runs import Awaited, AwaitedRuns
 from gui.saved_runs import SavedRuns
+
+BESIDE = frozenset({"a", "b"})
 
 
 @pytest.fixture
@@ -26,20 +28,37 @@ def runs(saved: Store, queued: RunRecord) -> SavedRuns:
     return runs
 
 
+def finish(saved: Store, runs: SavedRuns, run_id: str) -> None:
+    saved.begin(run_id)
+    saved.record(run_id, [Finished(summary=Summary(steps=1, seconds=1.0))])
+    runs.refresh(run_id)
+
+
 def test_a_run_that_finishes_arrives_once(
     qtbot: QtBot, saved: Store, queued: RunRecord, runs: SavedRuns
 ) -> None:
-    awaited, arrived = AwaitedRuns(runs), list[tuple[str, frozenset[str]]]()
-    awaited.arrived.connect(lambda run_id, beside: arrived.append((run_id, beside)))
-    awaited.add([queued.id], ["a", "b"])
-    saved.begin(queued.id)
-    runs.refresh(queued.id)
+    awaited, arrived = AwaitedRuns(runs), list[Awaited]()
+    awaited.arrived.connect(arrived.append)
+    awaited.add(Awaited((queued.id,), BESIDE))
     assert awaited.experiments() == {queued.experiment} and not arrived
-    saved.record(queued.id, [Finished(summary=Summary(steps=1, seconds=1.0))])
-    for _ in range(2):
-        runs.refresh(queued.id)
+    finish(saved, runs, queued.id)
+    runs.refresh(queued.id)
     assert awaited.experiments() == frozenset()
-    assert arrived == [(queued.id, {"a", "b"})]
+    assert arrived == [Awaited((queued.id,), BESIDE)]
+
+
+def test_runs_that_are_to_take_the_place_of_others_arrive_together(
+    qtbot: QtBot, saved: Store, queued: RunRecord, runs: SavedRuns
+) -> None:
+    other = saved.add(Experiment())
+    runs.reload()
+    awaited, arrived = AwaitedRuns(runs), list[Awaited]()
+    awaited.arrived.connect(arrived.append)
+    awaited.add(both := Awaited((queued.id, other.id), BESIDE, BESIDE))
+    finish(saved, runs, queued.id)
+    assert not arrived and awaited.experiments() == {other.experiment}
+    finish(saved, runs, other.id)
+    assert arrived == [both]
 
 
 @pytest.mark.parametrize("is_withdrawn", [True, False])
@@ -47,7 +66,7 @@ def test_one_that_comes_to_nothing_can_be_asked_for_again(
     qtbot: QtBot, saved: Store, queued: RunRecord, runs: SavedRuns, is_withdrawn: bool
 ) -> None:
     awaited = AwaitedRuns(runs)
-    awaited.add([queued.id], ["a"])
+    awaited.add(Awaited((queued.id,), BESIDE))
     with qtbot.assertNotEmitted(awaited.arrived), qtbot.waitSignal(awaited.changed):
         if is_withdrawn:
             runs.withdraw(queued.id)

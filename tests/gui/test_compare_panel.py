@@ -43,6 +43,7 @@ LONG_NAME = "The run from Tuesday night with everything switched on"
 NO_SPEED = "The run was too short to measure: only 2 whole blocks, and a speed needs 5."
 BUSY = "other programs took 34 % of the processor meanwhile"
 FAST = {"step": {"recipe": "fast"}}
+CLIPPED = {"step": {"clip_norm": 1.0}}
 
 
 @dataclass
@@ -128,8 +129,8 @@ class TestHeadline:
             trained("fp16", 1_663.0, peak_allocated_mib=3_100.0, final_validation_accuracy=0.6),
         )
         assert workspace.words == (
-            "FP16 AMP trained 1.89 times as fast as FP32  (one run each, so no interval)"
-            " in 31 % of the memory, accuracy 60.0 % against 61.3 %  (no spread known)"
+            "FP16 AMP trained 1.89 times as fast as FP32 (one run each, so no interval)"
+            " in 31 % of the memory, with 60.0 % against 61.3 % accuracy (no spread known)"
         )
 
     def test_repeats_give_an_interval_and_a_spread(
@@ -147,7 +148,7 @@ class TestHeadline:
         ]
         workspace.show(*runs)
         assert "95 % interval" in workspace.words
-        assert "same accuracy  (60.5 % against 61.0 %, within spread)" in workspace.words
+        assert "with the same accuracy (60.5 % against 61.0 %, within spread)" in workspace.words
         assert workspace.row("Accuracy") == ["61.0", "60.5", "same"]
         assert [line.is_repeat for line in workspace.panel.curves.lines()] == [False, True] * 2
 
@@ -185,12 +186,10 @@ class TestHeadline:
         elsewhere = trained("fp32", 1.0).environment
         assert elsewhere is not None
         machine = elsewhere.model_copy(update={"device_name": "Another card"})
-        workspace.show(
-            trained("fp32", 880.0), trained("fp16", 900.0, speed_note=BUSY, settings=other, machine=machine)
-        )
-        assert "suffered: other programs took 34 %" in workspace.words
+        workspace.show(trained("fp32", 880.0), trained("fp16", 900.0, settings=other, machine=machine))
+        assert "Unlike the baseline in optimizer name: sgd against adamw." in workspace.words
         assert "Another card" in workspace.words
-        labels = [one for one in workspace.panel.findChildren(QLabel) if "Another card" in one.text()]
+        labels = [one for one in workspace.panel.findChildren(QLabel) if "optimizer name" in one.text()]
         assert not any(one.isVisible() for one in labels)
         more = next(
             one for one in workspace.panel.findChildren(QAbstractButton) if one.text().startswith("and ")
@@ -200,7 +199,7 @@ class TestHeadline:
 
     def test_the_precision_alone_raises_no_caution(self, workspace: Workspace, trained: Trained) -> None:
         workspace.show(trained("fp32", 880.0), trained("fp16", 1_663.0))
-        assert "Not clean" not in workspace.words
+        assert "With caution" not in workspace.words
 
     def test_memory_of_different_kinds_is_not_compared(self, workspace: Workspace, trained: Trained) -> None:
         workspace.show(
@@ -267,10 +266,10 @@ class TestWhatWasTrained:
         workspace.show(trained("fp32", 880.0), trained("fp16", 900.0))
         (alone,) = self.lines(workspace)
         assert alone.mapTo(workspace.panel.headline, QPoint()).x() == 0
-        workspace.show(trained("fp32", 880.0), trained("fp16", 900.0, speed_note="slow"))
+        workspace.show(trained("fp32", 880.0), trained("fp16", 900.0, settings=CLIPPED))
         (beside,) = self.lines(workspace)
         doubt = next(
-            one for one in workspace.panel.findChildren(QLabel) if one.text().startswith("Not clean")
+            one for one in workspace.panel.findChildren(QLabel) if one.text().startswith("With caution")
         )
         places = [one.mapTo(workspace.panel.headline, QPoint()) for one in (doubt, beside)]
         assert places[0].y() == places[1].y() and places[0].x() < places[1].x()
@@ -278,8 +277,8 @@ class TestWhatWasTrained:
     def test_no_line_lies_on_another_when_the_room_changes_with_the_words(
         self, qtbot: QtBot, workspace: Workspace, trained: Trained
     ) -> None:
-        fast = trained("bf16", 4_500.0, settings=FAST, speed_note=BUSY)
-        workspace.show(trained("fp32", 1_000.0, speed_note=BUSY), fast)
+        fast = trained("bf16", 4_500.0, settings=FAST, first_nan_step=3)
+        workspace.show(trained("fp32", 1_000.0, first_nan_step=3), fast)
         with qtbot.waitSignal(workspace.panel.missing_wanted) as asked:
             workspace.press("Queue the 2 missing runs")
         (missing,) = asked.args or ()
@@ -403,9 +402,9 @@ class TestFigures:
         )
         assert workspace.row("Throughput") == ["800", "1,600", "2.00×", "–", ""]
         assert workspace.row("Step time") == ["80.0", "40.0", "0.50×", "–", ""]
-        assert workspace.row("Peak memory") == ["10.00", "5.00", "0.50×", "–", ""]
+        assert workspace.row("Peak memory") == ["10.0", "5.00", "0.50×", "–", ""]
         assert workspace.row("Accuracy") == ["61.3", "60.0", "−1.3", "–", ""]
-        assert workspace.row("Final training loss") == ["0.025", "0.025", "0.000", "0.025", "0.000"]
+        assert workspace.row("Mean loss, last epoch") == ["0.025", "0.025", "0.000", "0.025", "0.000"]
         assert workspace.row("Skipped steps") == ["–", "–", "", "–", ""]
         said = [one.text() for one in workspace.panel.table.findChildren(QLabel)]
         assert any("no spread known" in text for text in said)
@@ -419,7 +418,7 @@ class TestFigures:
     ) -> None:
         losses = [1.0] * 50 + [loss]
         workspace.show(trained("fp32", 880.0), trained("fp16", 1_663.0, losses=losses))
-        value, difference = workspace.row("Final training loss")[1:]
+        value, difference = workspace.row("Mean loss, last epoch")[1:]
         assert value == shown
         assert difference in ("", f"+{shown}")
 
@@ -433,7 +432,7 @@ class TestFigures:
         edit.setText("60")
         with qtbot.waitSignal(workspace.comparing.shown):
             qtbot.keyClick(edit, Qt.Key.Key_Return)
-        assert workspace.row("Time to 60 % accuracy") == ["10.0", "2.5", "0.25×"]
+        assert workspace.row("Time to 60 % accuracy") == ["10.0", "2.50", "0.25×"]
         assert workspace.row("Samples to 60 % accuracy") == ["6,400", "3,200", "0.50×"]
         edit.setText("much")
         with qtbot.waitSignal(workspace.comparing.shown):
@@ -447,7 +446,7 @@ class TestFigures:
         first, second = workspace.panel.bars.chart.bars()
         assert (first.value, second.value, second.interval) == (880.0, None, None)
         assert first.interval == pytest.approx((880.0, 880.0))
-        assert workspace.panel.bars.chart.accessibleName() == "FP32 Plain 880, FP16 AMP Fast –"
+        assert workspace.panel.bars.chart.accessibleName() == "FP32 plain 880, FP16 AMP fast –"
 
 
 class TestFewRuns:

@@ -233,7 +233,7 @@ class TestLivePanel:
         assert cards.throughput.ratio() == "1.89×"
         assert cards.step_time.texts() == ("FP32 72.7", "FP16 AMP 38.5")
         assert cards.step_time.ratio() == "0.53×"
-        assert cards.memory.texts() == ("FP32 10.2", "FP16 AMP 3.1")
+        assert cards.memory.texts() == ("FP32 10.2", "FP16 AMP 3.10")
         assert cards.memory.accessibleName().startswith("Peak VRAM GiB")
         assert cards.quality.texts() == ("FP32 61.3", "FP16 AMP 54.8")
         assert cards.scale.texts() == ("FP32 not used", "FP16 AMP 32,768")
@@ -250,7 +250,7 @@ class TestLivePanel:
     def test_the_accuracy_card_switches_to_the_loss_and_back(self, qtbot: QtBot, panel: LivePanel) -> None:
         panel.set_runs(pair())
         qtbot.mouseClick(panel.cards.loss_switch, Qt.MouseButton.LeftButton)
-        assert panel.cards.quality.texts()[0] == "FP32 1.53"
+        assert panel.cards.quality.texts()[0] == "FP32 1.530"
         assert panel.cards.loss_switch.text() == "Accuracy"
         qtbot.mouseClick(panel.cards.loss_switch, Qt.MouseButton.LeftButton)
         assert panel.cards.quality.texts()[0] == "FP32 61.3"
@@ -363,7 +363,7 @@ class TestLivePanel:
             "FP16 AMP",
             "Recipe in force",
             "Plain",
-            "channels last, fused optimizer, captured",
+            "Channels last + fused optimizer + captured",
         )
         for words in (
             "compiling: this model has a loop that changes",

@@ -54,7 +54,7 @@ def titles(panel: LivePanel) -> list[str]:
 
 def test_accuracy_and_waiting_have_the_cards_that_a_scaler_would_have(panel: LivePanel) -> None:
     panel.set_runs([run_of("fp32", *epochs(0.5)), run_of("bf16", *epochs(0.4, 0.6))])
-    assert titles(panel)[3:] == ["Loss", "Accuracy %", "Waiting for data %"]
+    assert titles(panel)[3:] == ["Epoch loss", "Accuracy %", "Waiting for data %"]
     assert panel.cards.accuracy.texts() == ("FP32 50.0", "BF16 AMP 60.0")
     assert panel.cards.waiting.texts() == ("FP32 5.0", "BF16 AMP 5.0")
     assert not panel.cards.scale.isVisible() and not panel.cards.loss_switch.isVisible()

@@ -333,7 +333,7 @@ def test_ticked_runs_are_compared_and_the_dock_makes_room(qtbot: QtBot, window: 
         window.runs.compare_requested.emit(window.runs.checked())
     assert window.workspace == "compare" and not window.runs.is_open()
     assert [line.key for line in window.compare.curves.lines()] == list(ids)
-    assert "FP32" in window.compare.headline.text()
+    assert "BF16 AMP" in window.compare.headline.text()
     window.show_workspace("train")
     assert window.runs.is_open()
 

@@ -14,7 +14,7 @@ from PySide6.QtWidgets import QAbstractButton, QAbstractItemView, QApplication, 
 from pytestqt.qtbot import QtBot
 
 from engine.events import Environment, Summary
-from engine.experiment import Experiment, Precision
+from engine.experiment import Experiment, Precision, Step
 from engine.problem import Kind, Problem
 from engine.records.record import RunRecord, Status
 from gui.fonts import font
@@ -496,14 +496,16 @@ def test_the_header_counts_the_runs_and_those_that_wait(panel: RunsPanel) -> Non
 
 
 def test_the_recipe_in_force_is_told_with_what_was_left_out(panel: RunsPanel) -> None:
+    run = BY_NUMBER[2]
+    asked = run.experiment.model_copy(update={"step": Step(recipe="fast")})
     summary = Summary(recipe="fused+compile", left_out={"capture": "a CPU has no graphs."})
-    panel.update_run(replace(BY_NUMBER[2], summary=summary))
+    panel.update_run(replace(run, experiment=asked, summary=summary))
     index = panel.model.index(row_of(panel, 2), Column.RECIPE)
-    assert index.data() == "Parts"
+    assert index.data() == "Fast"
     tip = index.data(Qt.ItemDataRole.ToolTipRole)
-    assert tip == "fused optimizer, compiled\nLeft out:\ncapturing: a CPU has no graphs"
-    panel.filter.setText("parts")
-    assert numbers(panel.model) == [2]
+    assert tip == "Fast\nIn force: Fused optimizer + compiled\nLeft out:\ncapturing: a CPU has no graphs"
+    panel.filter.setText("recipe:fast")
+    assert 2 in numbers(panel.model)
 
 
 def tagged(panel: RunsPanel) -> tuple[RunRecord, RunRecord]:
@@ -613,7 +615,7 @@ def test_the_unit_of_the_speed_is_true_of_every_row(panel: RunsPanel) -> None:
     panel.update_run(text)
     assert heading() == "samples/s"
     cell = panel.model.index(row_of(panel, 2), Column.SPEED)
-    assert panel.model.data(cell, Qt.ItemDataRole.ToolTipRole) == "1,663.9 samples/s of 512 tokens each"
+    assert panel.model.data(cell, Qt.ItemDataRole.ToolTipRole) == "1,664 samples/s of 512 tokens each"
     panel.set_runs(RUNS)
     assert heading() == "img/s"
 

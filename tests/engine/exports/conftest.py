@@ -64,6 +64,7 @@ def trained(exports_store: Store) -> Callable[..., str]:
         losses: Any = None,
         ends: bool = True,
         environment: Environment = CARD,
+        speed_note: str | None = None,
         **settings: Any,
     ) -> str:
         experiment = experiment_from({"precision": precision, "steps": steps, "device": "cuda:0", **settings})
@@ -90,6 +91,7 @@ def trained(exports_store: Store) -> Callable[..., str]:
         summary = Summary(
             steps=steps,
             samples_per_second=speed,
+            speed_note=speed_note,
             step_ms=1_000.0 * experiment.step_samples / speed,
             peak_allocated_mib=2_048.0,
             final_train_loss=float(loss[-1]),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -9,11 +10,16 @@ import numpy as np
 
 from engine.events import Environment
 from engine.exports.content import Content, content_of
-from engine.exports.phrases import phrases
+from engine.exports.drawing import Words
+from engine.exports.html import page
+from engine.exports.latex import latex
+from engine.exports.markdown import markdown
+from engine.exports.pictures import picture
 from engine.exports.report import report_of
 from engine.records.comparison import compare
 from engine.records.evidence import Evidence
 from engine.records.store import Store
+from engine.records.verdict import plain
 
 Trained = Callable[..., str]
 
@@ -22,7 +28,7 @@ def test_a_pair_is_told_with_ratios_and_no_interval_of_them(pair: Content) -> No
     report = report_of(pair)
     assert report.title == "FP16 AMP against FP32"
     assert report.subject == "small-cnn · fashion · batch 64 · 100 steps · warm-up excluded"
-    assert "2.50 times as fast" in report.answers[0].sentence
+    assert "2.50 times as fast" in report.answers[0].text
     speed = report.figures[0]
     assert (speed.title, speed.unit) == ("Throughput", "samples/s")
     assert [(cell.value, cell.beside, cell.interval) for cell in speed.cells] == [
@@ -70,31 +76,47 @@ def test_the_baseline_comes_first_in_whatever_order_the_runs_are_given(
 
 def test_a_run_alone_is_no_baseline(exports_store: Store, trained: Trained) -> None:
     report = report_of(content_of(exports_store, [trained("fp16")]))
-    assert report.answers[0].sentence.startswith("FP16 AMP trained 1,000 samples a second")
+    assert report.answers[0].text.startswith("FP16 AMP trained 1,000 samples a second")
     assert not report.differing and report.shared
 
 
 def test_each_doubt_is_told_once(hostile: Content) -> None:
     report = report_of(hostile)
-    told = [*report.doubts, *(answer.sentence for answer in report.answers)]
+    told = [*report.doubts, *(answer.text for answer in report.answers)]
     assert len(set(report.doubts)) == len(report.doubts)
     for words in ("NaN or infinite", "has not run yet", "is still running"):
         assert any(words in sentence for sentence in told)
 
 
-def test_a_sentence_in_parts_is_the_sentence_again() -> None:
-    sentence = (
-        "FP16 AMP trained 1.89 times as fast as FP32 (95 % interval 1.86 to 1.92) in 56 % of the memory; "
-        "accuracy 88.1 % against 88.3 %, within run-to-run spread."
-    )
-    parts = phrases(sentence, "FP16 AMP")
-    assert "".join(part.text for part in parts) == sentence
-    assert [part.text for part in parts if part.role != "plain"] == [
-        "FP16 AMP",
-        "1.89 times as fast",
-        "(95 % interval 1.86 to 1.92)",
-        "56 % of the memory",
+def test_what_disturbed_a_measurement_comes_before_its_figures_in_every_format(
+    exports_store: Store, trained: Trained
+) -> None:
+    note = "other programs took 69 % of the processor meanwhile"
+    ids = [trained("fp32"), trained("fp16", speed=120.0, speed_note=note)]
+    content = content_of(exports_store, ids)
+    report = report_of(content)
+    answer, speed = report.answers[0], report.figures[0].cells[1]
+    assert plain(answer.pieces) == "Not a clean measurement." and note in answer.notes[0]
+    assert (speed.beside, speed.interval, speed.is_sound) == ("0.12×", "not clean", False)
+    assert report.disturbances and not report.doubts
+    for told in (page(content), markdown(content), latex(content)):
+        text = re.sub(r"[\\$]|<[^>]*>|&nbsp;|~|\s+", " ", told)
+        places = [text.index(words) for words in ("Not a clean measurement", "0.12")]
+        assert places == sorted(places) and "not clean" in text
+    footer = [shape.text for shape in picture(content).shapes if isinstance(shape, Words)]
+    assert any(text.startswith("Not a clean measurement.") for text in footer)
+
+
+def test_a_clean_side_leads_before_a_faster_one_that_was_disturbed(
+    exports_store: Store, trained: Trained
+) -> None:
+    ids = [
+        trained("fp32"),
+        trained("fp16", speed=9_000.0, speed_note="other programs took 20 %"),
+        trained("bf16"),
     ]
+    answers = report_of(content_of(exports_store, ids)).answers
+    assert [answer.side.precision.value for answer in answers] == ["bf16", "fp16"]
 
 
 def test_a_side_that_trained_other_work_never_leads(exports_store: Store, trained: Trained) -> None:
@@ -118,8 +140,7 @@ def test_a_reason_is_told_once(exports_store: Store, trained: Trained) -> None:
         for precision, speed in (("fp32", 1_000.0), ("fp16", 900.0))
     ]
     answer = report_of(content_of(exports_store, ids)).answers[0]
-    assert "not a multiple of 8" in answer.sentence
-    assert not any("not a multiple of 8" in note for note in answer.notes)
+    assert answer.text.count("not a multiple of 8") == 1
 
 
 def test_a_run_alone_without_a_speed_says_what_it_did(exports_store: Store, trained: Trained) -> None:
@@ -130,4 +151,5 @@ def test_a_run_alone_without_a_speed_says_what_it_did(exports_store: Store, trai
     content = replace(
         content_of(exports_store, [run_id]), comparison=compare([Evidence(unmeasured, np.empty(0), ())])
     )
-    assert report_of(content).answers[0].notes[0].startswith("FP32 trained 3 steps to a loss of")
+    answer = report_of(content).answers[0]
+    assert answer.text.startswith("FP32 was not measured. “Run 1” (FP32) has no speed. FP32 trained 3 steps")

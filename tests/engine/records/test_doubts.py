@@ -57,12 +57,12 @@ def test_what_slowed_a_run_down_spoils_its_measurement_and_nothing_else_does(rec
     suffered = {"other_programs_mib": 2_048.0}, {"speed_note": "other programs took 69 % of the processor"}
     for figures in (*suffered, {"speed_note": "the card's clocks were held down by heat"}):
         base, disturbed = record(1, FP32, **SPEED), record(2, FP16, **SPEED, **figures)
-        assert [doubt.spoils for doubt in doubts(base, disturbed)] == [True] and is_spoiled(disturbed)
+        assert [doubt.spoils for doubt in doubts(base, disturbed)] == [True] and is_spoiled(disturbed.summary)
     other = FP16.model_copy(update={"optimizer": Optimizer(learning_rate=0.1)})
     for figures in ({"first_nan_step": 3}, {}):
         run = record(2, other, **SPEED, **figures)
         assert not any(doubt.spoils for doubt in doubts(record(1, FP32, **SPEED), run)) and not is_spoiled(
-            run
+            run.summary
         )
 
 

@@ -15,7 +15,10 @@ FP32 = Experiment()
 
 def test_values_are_shown_with_their_digits() -> None:
     shown = {figure.name: figure.text(1_234.5678) for figure in FIGURES}
-    assert shown["samples_per_second"] == "1,235" and shown["peak_memory"] == "1,234.57"
+    assert shown["samples_per_second"] == "1,235" and shown["peak_memory"] == "1,235"
+    assert [FIGURES[0].text(value) for value in (0.04384, 4.384, 43.84, 99.96, 438.4)] == [
+        "0.0438", "4.38", "43.8", "100", "438",
+    ]  # fmt: skip
     assert FIGURES[0].text(None) == "–"
     assert [FIGURES[0].text(value) for value in (math.nan, math.inf, -math.inf)] == ["NaN", "∞", "−∞"]
 

@@ -31,7 +31,7 @@ def test_a_glance_is_the_same_before_and_after_parsing(store: Store) -> None:
     assert text_of(run, "experiment") is not None, "a glance parses nothing"
     assert (run.experiment, text_of(run, "experiment")) == (SETTINGS, None)
     assert glance(run) == before and settings_but_precision(run) == key
-    assert (before.speed, before.peak_mib, before.accuracy, before.recipe) == (12.5, 400.0, 0.5, "plain")
+    assert (before.speed, before.peak_mib, before.accuracy, before.recipe) == (12.5, 400.0, 0.5, "fast")
 
 
 def test_what_is_allocated_goes_before_what_is_resident_and_nan_stays(store: Store) -> None:

@@ -102,13 +102,14 @@ def test_recipes_and_batches_stand_in_the_titles_where_they_differ(record: Recor
     assert titles(record(1, FP32), record(2, large)) == ["FP32, batch 64", "FP16 AMP, batch 128"]
 
 
+def test_models_and_datasets_stand_in_the_titles_where_they_differ(record: Record) -> None:
+    other = FP16.model_copy(update={"model": "resnet18", "step": Step(recipe="fast")})
+    assert titles(record(1, FP32), record(2, other)) == ["FP32, small-cnn, plain", "FP16 AMP, resnet18, fast"]
+    digits = FP16.model_copy(update={"dataset": "mnist"})
+    assert titles(record(1, FP32), record(2, digits)) == ["FP32, fashion", "FP16 AMP, mnist"]
+
+
 def test_titles_are_extended_only_where_they_would_be_the_same(record: Record) -> None:
-    other = Experiment(model="resnet18")
-    assert titles(record(1, FP32), record(2, other), record(3, FP16)) == [
-        "FP32, small-cnn",
-        "FP32, resnet18",
-        "FP16 AMP",
-    ]
     slow = Experiment(optimizer=Optimizer(learning_rate=0.1))
     assert titles(record(1, FP32), record(2, slow)) == ["FP32, rate 0.001", "FP32, rate 0.1"]
 

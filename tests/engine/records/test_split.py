@@ -86,13 +86,56 @@ def test_a_missing_corner_is_ready_to_be_run(run: Record) -> None:
     assert half.other_order == () and half.missing == (experiment("fp32", "fast"),)
 
 
-def test_the_verdict_says_what_of_the_gain_is_the_precisions(run: Record) -> None:
+def test_the_report_says_what_of_the_gain_is_the_precisions(run: Record) -> None:
     base, side = run(experiment("fp32"), 880.0), run(experiment("fp16", "fast"), 5_001.0)
-    verdict = report(base, side).verdict.sentence
-    assert "FP16 AMP, fast trained 5.68 times as fast as FP32, plain" in verdict
-    assert "how much of it is from the precision is not known" in verdict
-    verdict = report(base, side, [run(experiment("fp16"), 1_663.0)]).verdict.sentence
-    assert "; 1.89 times as fast from the precision, 3.01 times more from the fast recipe" in verdict
+    found = report(base, side).text
+    assert "FP16 AMP (fast) trained 5.68 times as fast as FP32 (plain)" in found
+    assert "how the gain splits is not known" in found
+    found = report(base, side, [run(experiment("fp16"), 1_663.0)]).text
+    assert "1.89 times as fast from the precision, 3.01 times more from the fast recipe" in found
+
+
+def test_a_part_of_the_gain_that_is_a_side_too_has_that_sides_ratio(record: Record) -> None:
+    """Runs of the same settings but for the rate are another side; together they would give another ratio."""
+
+    def repeats(number: int, asked: Experiment, speeds: Sequence[float]) -> list[Evidence]:
+        return [
+            Evidence(
+                record(
+                    number + seed,
+                    asked.model_copy(update={"seed": seed}),
+                    comparison="c",
+                    environment=GPU,
+                    samples_per_second=speed,
+                ),
+                np.ones(9),
+                (),
+            )
+            for seed, speed in enumerate(speeds)
+        ]
+
+    plain, amp = experiment("fp32"), experiment("fp16")
+    faster = amp.model_copy(update={"optimizer": Optimizer(learning_rate=0.1)})
+    base = repeats(1, plain, (1_000.0, 900.0))
+    sides = [
+        *base,
+        *repeats(10, amp, (1_100.0, 1_080.0)),
+        *repeats(20, experiment("fp16", "fast"), (3e3, 3e3)),
+    ]
+    found = compare([*sides, *repeats(30, faster, (2e3, 2e3))], base[0].run.id)
+    alone, fast = found.reports[1:3]
+    assert fast.split is not None
+    assert fast.split.factors[0].ratio == alone.verdict.speedup == pytest.approx(1.149, abs=0.001)
+
+
+def test_what_disturbed_a_side_is_credited_to_nothing_though_it_is_shown(run: Record, record: Record) -> None:
+    base, side = run(experiment("fp32"), 880.0), run(experiment("fp16", "fast"), 5_001.0)
+    note = {"speed_note": "other programs took 69 % of the processor", "environment": GPU}
+    corner = record(90, experiment("fp16"), samples_per_second=100.0, **note)
+    evidence = [Evidence(one, np.ones(9), ()) for one in (base, side, corner)]
+    reports = compare(evidence, base.id).reports
+    assert reports[1].split is not None and reports[1].split.factors == ()
+    assert experiment("fp16") in reports[1].split.missing and reports[2].split is None
 
 
 def test_a_precision_that_costs_speed_under_a_faster_recipe_is_said_to(run: Record) -> None:

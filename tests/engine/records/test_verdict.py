@@ -12,8 +12,9 @@ from engine.events import Environment
 from engine.experiment import Experiment, Precision
 from engine.records.comparison import compare
 from engine.records.evidence import Evidence
+from engine.records.figures import PEAK_MEMORY, SPEED
 from engine.records.record import RunRecord
-from engine.records.verdict import Verdict
+from engine.records.verdict import Verdict, plain
 
 Record = Callable[..., RunRecord]
 GPU = Environment(
@@ -67,13 +68,13 @@ def test_with_repeats_the_verdict_has_an_interval_and_a_spread(record: Record) -
     assert other.speedup_ci is not None
     low, high = other.speedup_ci
     assert other.sentence == (
-        f"FP16 AMP trained 1.89 times as fast as FP32 (95 % interval {low:.2f} to {high:.2f}) in 56 % of the "
-        "memory; accuracy 88.1 % against 88.3 %, within run-to-run spread."
+        f"FP16 AMP trained 1.89 times as fast as FP32 (95 % interval {low:.2f} to {high:.2f}), in 56 % of "
+        "the memory, with the same accuracy (88.1 % against 88.3 %, within spread)."
     )
-    assert other.accuracy == "accuracy 88.1 % against 88.3 %, within run-to-run spread"
+    assert other.accuracy == "with the same accuracy (88.1 % against 88.3 %, within spread)"
     assert other.speedup == pytest.approx(1.89, abs=0.01) and other.memory_ratio == pytest.approx(0.56)
     assert base.sentence == (
-        "FP32 is the baseline: it trained 880 samples a second and reached an accuracy of 88.3 %."
+        "FP32 is the baseline. It trained 881 samples a second and reached an accuracy of 88.3 %."
     )
     assert (base.speedup, base.speedup_ci) == (1.0, None)
 
@@ -82,8 +83,8 @@ def test_with_one_run_each_no_interval_and_no_spread_is_claimed(record: Record) 
     other = verdicts(record, [figures(1_000, 100, 0.843)], [figures(1_420, 91, 0.841)])[1]
     assert other.speedup_ci is None
     assert other.sentence == (
-        "FP16 AMP trained 1.42 times as fast as FP32 (one run each, so no interval) in 91 % of the memory; "
-        "accuracy 84.1 % against 84.3 %, no spread known."
+        "FP16 AMP trained 1.42 times as fast as FP32 (one run each, so no interval), in 91 % of the memory, "
+        "with 84.1 % against 84.3 % accuracy (no spread known)."
     )
 
 
@@ -94,7 +95,9 @@ def test_repeats_of_one_side_alone_give_no_interval(record: Record) -> None:
 
 def test_an_interval_around_one_is_said_to_show_no_difference(record: Record) -> None:
     other = verdicts(record, [figures(1_000), figures(1_010)], [figures(1_008), figures(1_001)])[1]
-    assert "so no difference is shown" in other.sentence
+    assert other.sentence.startswith(
+        "No difference in speed is shown between FP16 AMP and FP32 (1.00 times as fast, 95 % interval 0.90"
+    )
 
 
 def test_an_accuracy_outside_the_spread_is_called_so(record: Record) -> None:
@@ -103,21 +106,21 @@ def test_an_accuracy_outside_the_spread_is_called_so(record: Record) -> None:
         [figures(1, None, 0.88), figures(1, None, 0.881)],
         [figures(2, None, 0.80), figures(2, None, 0.801)],
     )[1]
-    assert other.accuracy == "accuracy 80.1 % against 88.0 %, more apart than repeats are"
+    assert other.accuracy == "with 80.1 % against 88.0 % accuracy (more apart than repeats are)"
 
 
 def test_without_an_accuracy_the_loss_is_told(record: Record) -> None:
     other = verdicts(record, [figures(1, final_train_loss=0.5)], [figures(2, final_train_loss=float("nan"))])[
         1
     ]
-    assert other.accuracy == "final training loss NaN against 0.500, no spread known"
+    assert other.accuracy == "with a mean loss of NaN against 0.500 in the last epoch (no spread known)"
 
 
 def test_without_a_speed_there_is_no_speed_up(record: Record) -> None:
     other = verdicts(record, [figures(1)], [{"speed_note": "It was stopped"}])[1]
     assert other.speedup is None
     assert other.sentence == (
-        "FP16 AMP and FP32 cannot be compared in speed: “Run 50” (FP16 AMP) has no speed: it was stopped."
+        "FP16 AMP and FP32 cannot be compared in speed. “Run 50” (FP16 AMP) has no speed: it was stopped."
     )
 
 
@@ -193,13 +196,61 @@ def test_a_disturbed_measurement_has_no_reason(record: Record) -> None:
         assert other.reason is None and "likely" not in other.sentence
 
 
+def test_what_disturbed_a_measurement_is_said_before_any_figure(record: Record) -> None:
+    note = "other programs took 69 % of the processor meanwhile"
+    for base, side, name in (
+        (figures(1_000), figures(120, 99, speed_note=note), "“Run 50” (FP16 AMP)"),
+        (figures(1_000, speed_note=note), figures(120), "“Run 0” (FP32)"),
+    ):
+        found = verdicts(record, [base], [side])[1]
+        assert found.outcome == "spoiled" and [plain(line) for line in found.lines] == [
+            "Not a clean measurement"
+        ]
+        assert found.sentence == (
+            f"Not a clean measurement. {name} suffered: {note}. "
+            "Nothing follows from the speeds as measured (0.12 times as fast): measure again."
+        )
+
+
+def test_memory_and_accuracy_stand_though_the_speed_does_not(record: Record) -> None:
+    heat = "the card's clocks were held down by heat"
+    disturbed = figures(1_200, 50, 0.8, speed_note=heat)
+    found = verdicts(record, [figures(1_000, 100, 0.8)], [disturbed])[1]
+    assert found.notes[-1] == (
+        "FP16 AMP trained in 50 % of the memory, with 80.0 % against 80.0 % accuracy (no spread known)."
+    )
+
+
+def test_a_disturbed_run_alone_is_not_clean_either(record: Record) -> None:
+    run = record(1, Experiment(), samples_per_second=43.8, speed_note="other programs took 40 %")
+    found = compare([Evidence(run, np.ones(9), ())]).reports[0].verdict
+    assert found.outcome == "spoiled" and found.notes[-1] == "As measured, it trained 43.8 samples a second."
+
+
+def test_different_models_are_said_to_be_unlike_before_any_figure(record: Record) -> None:
+    base = record(1, Experiment(), samples_per_second=10_000.0)
+    side = record(
+        2,
+        Experiment(precision=Precision.BF16, model="resnet18"),
+        samples_per_second=65.0,
+        data_wait_fraction=0.5,
+    )
+    found = compare([Evidence(run, np.ones(9), ()) for run in (base, side)], base.id).report(side.id)
+    assert found.verdict.outcome == "unlike" and found.verdict.reason is None
+    assert found.verdict.sentence == (
+        "Different models: resnet18 against small-cnn. As measured, BF16 AMP (resnet18) trained 0.0065 times "
+        "as fast as FP32 (small-cnn): that says nothing about the precision."
+    )
+    assert found.untold == () and found.caution(SPEED) == found.caution(PEAK_MEMORY) == "unlike"
+
+
 def test_where_no_difference_is_shown_amp_is_not_called_slower(record: Record) -> None:
     other = verdicts(
         record,
         [figures(1_000), figures(1_010), figures(990)],
         [figures(980, data_wait_fraction=0.4), figures(1_000), figures(995)],
     )[1]
-    assert "so no difference is shown" in other.sentence
+    assert other.outcome == "open" and other.sentence.startswith("No difference in speed is shown")
     assert "It gained little here" in other.sentence and "slower" not in other.sentence
 
 
@@ -208,7 +259,7 @@ def test_pictures_and_texts_have_no_common_speed(record: Record) -> None:
     text = record(2, Experiment(model="causal-lm-tiny"), samples_per_second=100.0)
     found = compare([Evidence(run, np.ones(9), ()) for run in (picture, text)], picture.id).report(text.id)
     assert found.verdict.speedup is None
-    assert "cannot be compared in speed: a sample is not the same thing to both." in found.verdict.sentence
+    assert "cannot be compared in speed. A sample is not the same thing to both." in found.verdict.sentence
 
 
 def test_no_reason_is_taken_from_a_batch_that_the_precision_was_not_measured_at(record: Record) -> None:
@@ -217,5 +268,5 @@ def test_no_reason_is_taken_from_a_batch_that_the_precision_was_not_measured_at(
     side = record(2, larger, samples_per_second=2_000.0, environment=GPU)
     corner = record(3, Experiment(precision=Precision.FP16), samples_per_second=1_000.0, environment=GPU)
     evidence = [Evidence(run, np.ones(9), ()) for run in (base, side)]
-    verdict = compare(evidence, base.id, others=[corner]).report(side.id).verdict
-    assert "1.00 times as fast from the precision" in verdict.sentence and verdict.reason is None
+    found = compare(evidence, base.id, others=[corner]).report(side.id)
+    assert "1.00 times as fast from the precision" in found.text and found.verdict.reason is None

@@ -1,0 +1,164 @@
+"""What leads where nothing follows from a figure, how the figure is marked, and measuring again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QLabel
+from pytestqt.qtbot import QtBot
+
+from engine.events import Finished, Summary
+from engine.experiment import Experiment, Precision
+from engine.records.comparison import compare
+from engine.records.evidence import Evidence
+from engine.records.record import RunRecord, Status
+from engine.records.store import Store
+from gui.main_window import MainWindow
+from gui.panels.compare_headline import Headline
+from gui.panels.compare_table import FigureTable
+from gui.panels.compare_verdict import VerdictLabel
+from gui.panels.live_cards import LiveCards
+from gui.panels.live_run import LiveRun
+from gui.panels.runs_columns import Column
+from gui.panels.runs_line import Baselines, Line
+from gui.panels.runs_model import RunsModel
+
+BUSY = "other programs took 69 % of the processor meanwhile"
+FP32, BF16 = Experiment(steps=200), Experiment(steps=200, precision=Precision.BF16)
+
+
+@pytest.fixture
+def ran(saved: Store) -> Callable[..., RunRecord]:
+    def make(
+        experiment: Experiment, speed: float, note: str | None = None, store: Store = saved
+    ) -> RunRecord:
+        run_id = store.add(experiment).id
+        store.begin(run_id)
+        figures = Summary(samples_per_second=speed, step_ms=64_000 / speed, speed_note=note, steps=200)
+        store.record(run_id, [Finished(summary=figures)])
+        return store.run(run_id)
+
+    return make
+
+
+Ran = Callable[..., RunRecord]
+
+
+def large(headline: Headline) -> str:
+    return headline.findChild(VerdictLabel).accessibleName()
+
+
+def shown(qtbot: QtBot, *runs: RunRecord) -> tuple[Headline, FigureTable]:
+    comparison = compare([Evidence(run, np.ones(9), ()) for run in runs], runs[0].id)
+    headline, table = Headline(), FigureTable()
+    for widget in (headline, table):
+        qtbot.addWidget(widget)
+    headline.show_side(comparison, comparison.sides[-1].id)
+    table.show_comparison(comparison)
+    return headline, table
+
+
+def test_what_disturbed_a_pair_leads_and_its_ratio_is_pale_with_a_sign(qtbot: QtBot, ran: Ran) -> None:
+    headline, table = shown(qtbot, ran(FP32, 1_000.0), ran(BF16, 120.0, BUSY))
+    assert large(headline) == "Not a clean measurement" and not headline.again.isHidden()
+    words = headline.text()
+    assert words.index(BUSY) < words.index("0.12 times") and "With caution" not in words
+    speed = next(row for row in table.texts() if row[0] == "Throughput")
+    assert speed == ["Throughput", "1,000", "120", "0.12×, not clean"]
+    ratio = next(one for one in table.findChildren(QLabel) if one.text() == "0.12×")
+    assert ratio.property("role") == "same"
+
+
+def test_a_clean_pair_offers_no_other_measurement(qtbot: QtBot, ran: Ran) -> None:
+    headline, table = shown(qtbot, ran(FP32, 1_000.0), ran(BF16, 1_900.0))
+    assert large(headline).startswith("BF16 AMP trained 1.90 times") and headline.again.isHidden()
+    assert (
+        next(one for one in table.findChildren(QLabel) if one.text() == "1.90×").property("role") == "figure"
+    )
+
+
+def test_an_open_interval_leads_with_no_difference_and_its_ratio_is_pale(qtbot: QtBot, ran: Ran) -> None:
+    runs = [
+        ran(one.model_copy(update={"seed": seed}), speed)
+        for seed, pair in enumerate(((1_000.0, 1_500.0), (1_000.0, 800.0), (1_000.0, 1_200.0)))
+        for one, speed in zip((FP32, BF16), pair, strict=True)
+    ]
+    headline, table = shown(qtbot, *runs)
+    assert large(headline).startswith("No difference in speed is shown between BF16 AMP and FP32 (1.")
+    ratio = next(row for row in table.texts() if row[0] == "Throughput")[-1]
+    label = next(one for one in table.findChildren(QLabel) if one.text() == ratio)
+    assert label.property("role") == "same"
+
+
+def test_unlike_models_are_named_before_their_ratio_and_in_the_columns(qtbot: QtBot, ran: Ran) -> None:
+    other = BF16.model_copy(update={"model": "resnet18"})
+    headline, table = shown(qtbot, ran(FP32, 10_000.0), ran(other, 65.0))
+    assert large(headline) == "Different models: resnet18 against small-cnn"
+    assert headline.text().count("Different models") == 1
+    assert next(row for row in table.texts() if row[0] == "Throughput")[-1] == "0.0065×, unlike"
+    headings = [one.text() for one in table.findChildren(QLabel)]
+    assert {"small-cnn", "resnet18"} <= set(headings)
+
+
+def test_the_live_cards_give_no_ratio_of_a_disturbed_pair(qtbot: QtBot) -> None:
+    cards = LiveCards()
+    qtbot.addWidget(cards)
+    runs = []
+    for experiment, note in ((FP32, None), (BF16, BUSY)):
+        run = LiveRun.of(experiment.precision.value, experiment)
+        figures = Summary(samples_per_second=43.84, step_ms=10.0, speed_note=note, peak_resident_mib=2_048.0)
+        run.set_status("finished", figures)
+        runs.append(run)
+    cards.show_runs(runs)
+    assert cards.throughput.texts() == ("FP32 43.8", "BF16 AMP 43.8")
+    assert (cards.throughput.ratio(), cards.step_time.ratio()) == ("not clean", "not clean")
+    assert cards.memory.ratio() == "1.00×"
+
+
+def test_the_runs_table_marks_the_ratio_of_a_disturbed_pair(qtbot: QtBot, ran: Ran) -> None:
+    base, slow, fine = ran(FP32, 1_000.0), ran(BF16, 120.0, BUSY), ran(BF16, 1_900.0)
+    model = RunsModel()
+    model.set_runs([base, slow, fine])
+    cells = {model.run(row).id: model.index(row, Column.RATIO) for row in range(3)}
+    assert cells[slow.id].data() == "0.12×" and model.is_spoiled(cells[slow.id].row())
+    assert cells[slow.id].data(Qt.ItemDataRole.AccessibleTextRole) == "vs FP32: 0.12×, not clean"
+    assert BUSY in cells[slow.id].data(Qt.ItemDataRole.ToolTipRole)
+    assert not model.is_spoiled(cells[fine.id].row())
+
+
+def test_a_run_is_measured_against_a_clean_baseline_where_there_is_one(ran: Ran) -> None:
+    clean, disturbed, side = (
+        Line(run) for run in (ran(FP32, 1_000.0), ran(FP32, 100.0, BUSY), ran(BF16, 1_900.0))
+    )
+    baselines = Baselines([clean, disturbed])
+    assert baselines.ratio(side) == pytest.approx(1.9) and baselines.spoiled(side) == ()
+    assert Baselines([disturbed]).spoiled(side) == (disturbed,)
+
+
+def test_both_sides_are_queued_again_and_take_the_place_of_the_disturbed(
+    qtbot: QtBot, start: Callable[[], MainWindow], store: Store, ran: Ran
+) -> None:
+    seeds = [(FP32.model_copy(update={"seed": n}), BF16.model_copy(update={"seed": n})) for n in (3, 4)]
+    old = [ran(one, 1_000.0, BUSY, store) for pair in seeds for one in pair]
+    window = start()
+    window.experiments.load()
+    window.runs.set_checked([run.id for run in old])
+    with qtbot.waitSignal(window.comparisons.comparing.shown):
+        window.show_workspace("compare")
+        window.comparisons.set_in_sight(True)
+    headline = window.compare.headline
+    headline.again.click()
+    added = [run for run in store.runs() if run.status is Status.QUEUED]
+    assert sorted((run.experiment.precision.value, run.experiment.seed) for run in added) == [
+        ("bf16", 3), ("bf16", 4), ("fp32", 3), ("fp32", 4),
+    ]  # fmt: skip
+    assert "4 runs queued" in window.notice.text() and headline.again.text() == "Queued"
+    for run in added:
+        assert window.runs.checked() == tuple(one.id for one in old)
+        store.begin(run.id)
+        store.record(run.id, [Finished(summary=Summary(samples_per_second=1_000.0, steps=200))])
+        window.experiments.runs.refresh(run.id)
+    assert set(window.runs.checked()) == {run.id for run in added}
