@@ -13,6 +13,7 @@ from engine.experiment import Experiment
 from engine.problem import ProblemError
 from engine.records.record import RunRecord, Status
 from engine.records.sides import Side, recipe_words
+from gui import file_questions
 from gui.awaited_runs import Awaited, AwaitedRuns
 from gui.background import Background
 from gui.comparing import Comparing
@@ -50,6 +51,7 @@ class Comparisons(QObject):
     ) -> None:
         super().__init__(window)
         self._experiments, self._runs, self._column, self._notice = experiments, runs, column, notice
+        self._window = window
         # a report that takes long must not keep a comparison from being shown
         self._reading, self._writing = Background(self), Background(self)
         saved = experiments.runs
@@ -57,6 +59,7 @@ class Comparisons(QObject):
         self.exporting = Exporting(store_path, saved, self._writing, notice, window)
         self.importing = Importing(store_path, self._writing, notice, window)
         self._awaited, self._panel = AwaitedRuns(saved, self), panel
+        self._titles: dict[frozenset[str], str] = {}
         self._connect(panel)
 
     def set_in_sight(self, is_in_sight: bool) -> None:
@@ -92,6 +95,7 @@ class Comparisons(QObject):
         self._column.export.drag_wanted.connect(
             lambda: self.exporting.drag_report(self._order("html"), self._column.export)
         )
+        self._column.export.title_wanted.connect(self._ask_title)
         self._column.export.import_wanted.connect(self.importing.ask)
         self._runs.checked_changed.connect(lambda _run_ids: self.show_ticked())
         self._runs.export_asked.connect(lambda run_ids: self.exporting.ask("any", Order(tuple(run_ids))))
@@ -109,7 +113,14 @@ class Comparisons(QObject):
             # of one run: the one that the headline speaks of
             chosen = headline or baseline
             return Order((chosen,) if chosen in run_ids and chosen is not None else run_ids[:1])
-        return Order(run_ids, baseline if baseline in run_ids else None)
+        against, leading = (run_id if run_id in run_ids else None for run_id in (baseline, headline))
+        return Order(run_ids, against, leading, self._titles.get(frozenset(run_ids), ""))
+
+    def _ask_title(self) -> None:
+        runs = frozenset(self.comparing.run_ids())
+        title = file_questions.ask_title(self._window, self._titles.get(runs, ""))
+        if title is not None:
+            self._titles[runs] = title
 
     def _tick(self, run_ids: Iterable[str]) -> None:
         self._runs.set_checked(tuple(dict.fromkeys(run_ids)))

@@ -9,7 +9,7 @@ from typing import Literal
 
 from engine.exports import formats
 from engine.exports.chart_names import ThemeName
-from engine.exports.content import content_of
+from engine.exports.content import Content, content_of
 from engine.exports.mlflow_place import PREFIX
 from engine.exports.placing import TakenError
 from engine.exports.race_writing import race_writer
@@ -21,12 +21,14 @@ from engine.records.store import Store
 class Order:
     """Which runs are exported; `baseline` is the id of one of the side that the others are set against.
 
-    `side` is the id of one of the side that a race shows against the baseline; None: as `race_of` chooses.
+    `side` is the id of one of the side that leads the report and races the baseline; None: as these choose.
+    `title` is what the report is called, "" for what it compares.
     """
 
     run_ids: tuple[str, ...]
     baseline: str | None = None
     side: str | None = None
+    title: str = ""
 
     @property
     def words(self) -> str:
@@ -59,9 +61,9 @@ def write(
 
     A race is written in the colours of `theme`. Raises ProblemError.
     """
-    chosen = formats.format_named("tensorboard").write if is_folder else _writer(order, path, form, theme)
+    chosen = formats.format_named("tensorboard").write if is_folder else _writer(path, form, theme)
     with Store(store_path) as store:
-        content = content_of(store, order.run_ids, order.baseline)
+        content = _content(store, order)
         try:
             written = formats.export(content, path, force=force, write=chosen)
         except TakenError:
@@ -69,15 +71,19 @@ def write(
     return Written(written, beside=formats.files_beside(written))
 
 
-def _writer(order: Order, path: Path, form: str | None, theme: ThemeName) -> formats.Write:
+def _writer(path: Path, form: str | None, theme: ThemeName) -> formats.Write:
     chosen = formats.format_for(path) if form is None else formats.format_named(form)
-    return race_writer(chosen.suffix, theme, order.side) if chosen.is_race else chosen.write
+    return race_writer(chosen.suffix, theme) if chosen.is_race else chosen.write
+
+
+def _content(store: Store, order: Order) -> Content:
+    return content_of(store, order.run_ids, order.baseline, order.side, order.title)
 
 
 def table(store_path: Path, order: Order, form: Literal["markdown", "latex"]) -> str:
     """The tables of a comparison as text. Raises ProblemError."""
     with Store(store_path) as store:
-        content = content_of(store, order.run_ids, order.baseline)
+        content = _content(store, order)
         if form == "markdown":
             from engine.exports.markdown import markdown
 
@@ -93,12 +99,20 @@ def send_to_mlflow(store_path: Path, order: Order, destination: str) -> tuple[st
     from engine.exports.mlflow_runs import log_runs
 
     with Store(store_path) as store:
-        return log_runs(content_of(store, order.run_ids, order.baseline), PREFIX + destination).sentences
+        return log_runs(_content(store, order), PREFIX + destination).sentences
 
 
 def file_name(runs: Sequence[RunRecord]) -> str:
-    """What a file is called that nobody has named yet, without its ending."""
-    if len(runs) != 1:
-        return "comparison"
-    kept = "".join(letter if letter.isalnum() or letter in "-_ " else " " for letter in runs[0].name)
-    return "-".join(kept.split())[:60] or "run"
+    """What a file is called that nobody has named yet, without its ending: what is in it, and of which day.
+
+    One run gives its name; several their model, or how many there are, and their precisions.
+    """
+    if not runs:
+        return "runs"
+    models = dict.fromkeys(run.experiment.model for run in runs)
+    precisions = dict.fromkeys(run.experiment.precision.value for run in runs)
+    parts = [next(iter(models)) if len(models) == 1 else f"{len(models)} models", *precisions]
+    told = runs[0].name if len(runs) == 1 else " ".join(parts)
+    kept = "".join(letter if letter.isalnum() or letter in "-_ " else " " for letter in told)
+    name = "-".join(kept.split())[:60].strip("-") or "run"
+    return f"{name}-{max(run.created for run in runs).astimezone():%Y-%m-%d}"

@@ -112,7 +112,7 @@ class Exporting(QObject):
 
     def _ask_file(self, form: str, order: Order) -> None:
         formats = _offered(form, len(order.run_ids))
-        name = "race" if formats[0].is_race else self._name(order)
+        name = f"{self._name(order)}-race" if formats[0].is_race else self._name(order)
         place = file_questions.ask_file(self._window, self._last_folder(), name, formats)
         if place is not None:
             self._folder = place.path.parent

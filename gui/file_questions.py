@@ -62,6 +62,15 @@ def ask_archive(window: QWidget, folder: Path) -> Path | None:
     return Path(chosen) if chosen else None
 
 
+def ask_title(window: QWidget, last: str) -> str | None:
+    """Asks what the report of this comparison is called; "" for what it compares, None if left as it is."""
+    question = "The report's title. Leave it empty for what is compared:"
+    text, agreed = QInputDialog.getText(
+        window, "Title of the report", question, QLineEdit.EchoMode.Normal, last
+    )
+    return text.strip() if agreed else None
+
+
 def ask_mlflow(window: QWidget, last: str) -> str | None:
     """Asks where MLflow keeps runs; None if the person thought better of it."""
     question = "A folder, or http://HOST:PORT of a tracking server:"

@@ -30,6 +30,11 @@ To = Annotated[
 Baseline = Annotated[
     str | None, typer.Option("--baseline", metavar="RUN", help="Which run the others are compared with.")
 ]
+Lead = Annotated[
+    str | None,
+    typer.Option("--lead", metavar="RUN", help="Whose side leads the report, and races the baseline."),
+]
+Title = Annotated[str, typer.Option("--title", metavar="TEXT", help="What the report is called.")]
 _PLOTS = (*CHART_NAMES, RACE)
 Plot = Annotated[
     str | None,
@@ -54,6 +59,8 @@ def export(
     runs: RunIds,
     to: To,
     baseline: Baseline = None,
+    lead: Lead = None,
+    title: Title = "",
     plot: Plot = None,
     by: Against = None,
     theme: Theme = None,
@@ -63,7 +70,7 @@ def export(
     """Write saved runs, side by side, as a report, a table, a picture, a race, a script or whole."""
     picture = _picture(to, plot, by, theme)
     with saved_runs() as store:
-        content = content_of(store, runs, baseline)
+        content = content_of(store, runs, baseline, lead, title)
         said = _send(content, to) if is_mlflow(to) else _write(content, to, picture, force)
     if as_json:
         output.json_object({"to": to, "runs": [run.id for run in content.runs]})

@@ -9,6 +9,8 @@ from engine.exports.side_looks import SideLook
 from engine.exports.ticks import linear_ticks
 
 _AXIS = 28.0
+_BESIDE_NAME = 18.0 + 14.0
+"""Of a name's column: the mark before the name, and the gap between the name and the bar."""
 _MANY = 8
 _LONGEST_WHISKER = 1.5
 
@@ -40,7 +42,7 @@ def bar_chart(bars: tuple[Bar, ...], width: float, description: str) -> Drawing:
     A whisker that is longer than the bars by far is cut, and ends in an arrow.
     """
     rows = _Rows(48, 26, False) if len(bars) <= _MANY else _Rows(24, 14, True)
-    names = min(0.42 * width, 24 + max(_name_width(bar, rows) for bar in bars))
+    names = min(0.42 * width, _BESIDE_NAME + max(_name_width(bar, rows) for bar in bars))
     room = 16 + max(text_width(bar.text, 13, 600) for bar in bars)
     highest = _highest(bars)
     bottom = rows.pitch * len(bars) + 4
@@ -68,12 +70,12 @@ def _axis(left: float, right: float, bottom: float, highest: float) -> list[Shap
 
 def _name(bar: Bar, middle: float, room: float, rows: _Rows) -> list[Shape]:
     if rows.one_line or not bar.note:
-        title = shortened(_whole_name(bar), room - 24, 12, 600)
+        title = shortened(_whole_name(bar), room - _BESIDE_NAME, 12, 600)
         return [*bar.look.mark(6, middle, 9), Words(18, middle + 4, title, "text", 12, 600)]
     return [
         *bar.look.mark(6, middle - 8, 9),
-        Words(18, middle - 4, shortened(bar.title, room - 24, 12, 600), "text", 12, 600),
-        Words(18, middle + 12, shortened(bar.note, room - 24, 12), "text2", 12),
+        Words(18, middle - 4, shortened(bar.title, room - _BESIDE_NAME, 12, 600), "text", 12, 600),
+        Words(18, middle + 12, shortened(bar.note, room - _BESIDE_NAME, 12), "text2", 12),
     ]
 
 

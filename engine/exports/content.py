@@ -11,10 +11,9 @@ from engine.contact_sheet import ContactSheet
 from engine.events import Epoch, Event, Started
 from engine.problem import ProblemError, request_problem
 from engine.records.blocks import Columns
-from engine.records.comparison import Comparison, baseline_of, compare
+from engine.records.comparison import Comparison, compare
 from engine.records.evidence import evidence_of
 from engine.records.record import ComparisonRecord, RunRecord
-from engine.records.sides import sides_of
 from engine.records.split import MOST_OTHERS
 from engine.records.store import Store
 
@@ -46,8 +45,9 @@ def _no_pictures(run_ids: Sequence[str]) -> ContactSheet | None:
 class Content:
     """Runs side by side. `curves` and `events` are by run id; `groups` are the comparisons they belong to.
 
-    `pictures` gives those of the first of the named runs that has any. It all holds as long as the store that
-    it was read from is open.
+    `leading` is the id of one of the side that leads, None: the report chooses; `title` is what it is to be
+    called, "" for what it compares. `pictures` gives those of the first of the named runs that has any. It
+    all holds as long as the store that it was read from is open.
     """
 
     comparison: Comparison
@@ -57,6 +57,8 @@ class Content:
     created: datetime
     version: str
     pictures: Callable[[Sequence[str]], ContactSheet | None] = _no_pictures
+    leading: str | None = None
+    title: str = ""
 
     @property
     def runs(self) -> tuple[RunRecord, ...]:
@@ -72,31 +74,40 @@ class Content:
         return found[-1] if found else None
 
 
-def content_of(store: Store, run_ids: Sequence[str], baseline_id: str | None = None) -> Content:
-    """Reads runs by their ids, or unambiguous starts of them; a run named twice counts once.
+def content_of(
+    store: Store,
+    run_ids: Sequence[str],
+    baseline_id: str | None = None,
+    leading_id: str | None = None,
+    title: str = "",
+) -> Content:
+    """Reads runs by their ids, or unambiguous starts of them, in that order; a run named twice counts once.
 
-    The baseline is the side that `baseline_id` belongs to, or the one that `baseline_of` chooses; it comes
-    first, whatever the order of the ids. Raises ProblemError for a run that is not there.
+    The baseline is the side that `baseline_id` belongs to, or the one that `baseline_of` chooses; the side of
+    `leading_id` leads. Raises ProblemError for a run that is not there, and where either is of none of them.
     """
     if not run_ids:
         raise ProblemError(request_problem("There is no run to export.", "Name at least one.", key="run"))
     named = {run.id: run for run in map(store.run, run_ids)}
-    found = _baseline_first(named, None if baseline_id is None else store.run(baseline_id).id)
-    others = store.runs(MOST_OTHERS) if len(found) > 1 else ()
-    comparison = compare(evidence_of(store, tuple(found.values())), next(iter(found)), others=others)
-    groups = {run.comparison for run in found.values()}
+    baseline = None if baseline_id is None else store.run(baseline_id).id
+    others = store.runs(MOST_OTHERS) if len(named) > 1 else ()
+    comparison = compare(evidence_of(store, tuple(named.values())), baseline, others=others)
+    groups = {run.comparison for run in named.values()}
     return Content(
         comparison=comparison,
-        curves=SavedCurves(store, tuple(found)),
-        events={run_id: store.events(run_id) for run_id in found},
+        curves=SavedCurves(store, tuple(named)),
+        events={run_id: store.events(run_id) for run_id in named},
         groups=tuple(group for group in store.comparisons() if group.id in groups),
         created=datetime.now(UTC),
         version=__version__,
         pictures=store.pictures.of_any,
+        leading=None if leading_id is None else _among(named, store.run(leading_id).id),
+        title=title.strip(),
     )
 
 
-def _baseline_first(runs: Mapping[str, RunRecord], baseline_id: str | None) -> dict[str, RunRecord]:
-    """The runs by their ids, those of the baseline's side before the others."""
-    first = {run.id: run for run in baseline_of(sides_of(list(runs.values())), baseline_id).runs}
-    return {**first, **runs}
+def _among(runs: Mapping[str, RunRecord], run_id: str) -> str:
+    if run_id not in runs:
+        message = f"The run {run_id}, which is to lead, is not among those to export."
+        raise ProblemError(request_problem(message, "Choose one of the runs.", key="lead", value=run_id))
+    return run_id

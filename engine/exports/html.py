@@ -21,6 +21,7 @@ from engine.exports.content import Content
 from engine.exports.curve_chart import furthest
 from engine.exports.curves import Curve
 from engine.exports.drawing import Drawing, colour
+from engine.exports.page_fonts import font_faces
 from engine.exports.printable import printable
 from engine.exports.race_card import page_card
 from engine.exports.race_sizes import MEDIUM, NARROW, WIDE
@@ -46,7 +47,7 @@ def write_html(content: Content, path: Path) -> None:
 def page(content: Content) -> str:
     """The whole page as text."""
     report, charts = report_of(content), Charts(content)
-    style = _variables() + _part("report.css")
+    style = f"{font_faces()}\n{_variables()}{_part('report.css')}"
     script = _part("report.js")
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, finalize=_printable, trim_blocks=True
@@ -80,7 +81,8 @@ def _printable(value: object) -> object:
 
 def _policy(style: str, script: str) -> str:
     return (
-        f"default-src 'none'; img-src data:; style-src '{_digest(style)}'; script-src '{_digest(script)}';"
+        f"default-src 'none'; img-src data:; font-src data:;"
+        f" style-src '{_digest(style)}'; script-src '{_digest(script)}';"
         " base-uri 'none'; form-action 'none'"
     )
 

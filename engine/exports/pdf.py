@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from pathlib import Path
 
 from engine.exports.charts import Charts
@@ -19,9 +20,11 @@ from engine.exports.report import Answer, Report, report_of, untold_words
 from engine.exports.report_tables import FigureLine
 from engine.exports.sheet import panel
 from engine.records import race_words
+from engine.records.sides import Side
+from resources.looks import LIGHT
 
 _GAP = 18.0
-_SIDES_A_TABLE = 4
+_MOST_COLUMNS = 4
 
 
 def write_pdf(content: Content, path: Path) -> None:
@@ -44,6 +47,9 @@ def write_pdf(content: Content, path: Path) -> None:
 
 
 def _answers(pages: Pages, report: Report) -> None:
+    if report.is_named:
+        pages.paragraph(report.title, 11, 600, LIGHT.text)
+        pages.gap(2)
     pages.paragraph(report.subject, 9)
     pages.gap(6)
     for place, answer in enumerate(report.answers):
@@ -82,8 +88,7 @@ def _race(pages: Pages, content: Content) -> None:
 
 def _figures(pages: Pages, report: Report) -> None:
     against = f", with ratios to {report.baseline.title}" if len(report.sides) > 1 else ""
-    for first in range(0, len(report.sides) if report.figures else 0, _SIDES_A_TABLE):
-        chosen = slice(first, first + _SIDES_A_TABLE)
+    for chosen in _columns(report.sides) if report.figures else ():
         titles = [side.title for side in report.sides[chosen]]
         pages.heading(f"Figures{against}")
         pages.rows(
@@ -93,6 +98,13 @@ def _figures(pages: Pages, report: Report) -> None:
             ["LEFT", *["RIGHT"] * len(titles)],
         )
         pages.gap(14)
+
+
+def _columns(sides: Sequence[Side]) -> list[slice]:
+    """The sides of each table, about as many in one as in another."""
+    tables = -(-len(sides) // _MOST_COLUMNS)
+    ends = [round(len(sides) * table / tables) for table in range(tables + 1)]
+    return [slice(first, end) for first, end in pairwise(ends)]
 
 
 def _metric(line: FigureLine) -> str:
@@ -125,8 +137,7 @@ def _pair(pages: Pages, drawings: Sequence[Drawing]) -> None:
 
 
 def _settings(pages: Pages, report: Report) -> None:
-    for first in range(0, len(report.sides) if report.differing else 0, _SIDES_A_TABLE):
-        chosen = slice(first, first + _SIDES_A_TABLE)
+    for chosen in _columns(report.sides) if report.differing else ():
         titles = [side.title for side in report.sides[chosen]]
         pages.heading("What differs")
         pages.rows(

@@ -33,12 +33,12 @@ class Frame:
     duration_ms: int
 
 
-def write_webp(content: Content, path: Path, *, palette: Palette = DARK, side_id: str | None = None) -> None:
+def write_webp(content: Content, path: Path, *, palette: Palette = DARK) -> None:
     """Writes the race as animated WebP, 1,280 by 720; it begins anew for ever.
 
     Raises ProblemError where the runs have no race.
     """
-    card = card_of(content, side_id)
+    card = card_of(content)
     with path.open("wb") as file:
         writer = WebpWriter(file, (round(card.sizes.width), round(card.height)))
         for frame in frames(card, palette, 1.0):
@@ -46,9 +46,9 @@ def write_webp(content: Content, path: Path, *, palette: Palette = DARK, side_id
         writer.close()
 
 
-def write_gif(content: Content, path: Path, *, palette: Palette = DARK, side_id: str | None = None) -> None:
+def write_gif(content: Content, path: Path, *, palette: Palette = DARK) -> None:
     """Writes the race as animated GIF, 960 by 540. Raises ProblemError where the runs have no race."""
-    card = card_of(content, side_id)
+    card = card_of(content)
     size = (round(card.sizes.width * GIF_SCALE), round(card.height * GIF_SCALE))
     with path.open("wb") as file:
         writer = GifWriter(file, size, _gif_colors(card, palette))

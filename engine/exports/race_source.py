@@ -27,18 +27,19 @@ class RaceSource:
 
 
 def race_source(content: Content, side_id: str | None = None) -> RaceSource:
-    """The race of a content's runs: of that side, or the one that `race_of` chooses.
+    """The race of a content's runs: of that side, else of the one that leads, else as `race_of` chooses.
 
     Raises ProblemError where they have none, with a sentence why.
     """
-    race = race_of(content.comparison, content.curves, side_id)
+    race = race_of(content.comparison, content.curves, side_id or content.leading)
     return RaceSource(race, _tiles(content, race), _facts(content, race, report_of(content)))
 
 
 def race_source_if_any(content: Content) -> RaceSource | None:
-    """The race of the side that leads in a report, mixed precision first; None where the runs have none."""
+    """The race of the side that leads, else of the first in mixed precision; None where there is none."""
     sides = [answer.side for answer in report_of(content).answers]
-    for side in sorted(sides, key=lambda side: not side.precision.is_autocast):
+    chosen = [side for side in sides if side.holds(content.leading)]
+    for side in [*chosen, *sorted(sides, key=lambda side: not side.precision.is_autocast)]:
         try:
             return race_source(content, side.id)
         except ProblemError:

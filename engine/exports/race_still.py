@@ -21,14 +21,12 @@ from resources.looks import DARK, Palette
 SCALE = 2
 
 
-def write_card_png(
-    content: Content, path: Path, *, palette: Palette = DARK, side_id: str | None = None
-) -> None:
+def write_card_png(content: Content, path: Path, *, palette: Palette = DARK) -> None:
     """Writes the card as PNG, 2,560 by 1,440, with settings and environment in its text fields.
 
     Raises ProblemError where the runs have no race.
     """
-    card = card_of(content, side_id)
+    card = card_of(content)
     painter = paint_card(card, card.race.at(card.race.seconds), palette, SCALE)
     told = PngInfo()
     for name, text in facts_of(report_of(content)).items():
@@ -36,11 +34,9 @@ def write_card_png(
     painter.image.save(path, format="png", pnginfo=told, dpi=(96 * SCALE, 96 * SCALE))
 
 
-def write_card_svg(
-    content: Content, path: Path, *, palette: Palette = DARK, side_id: str | None = None
-) -> None:
+def write_card_svg(content: Content, path: Path, *, palette: Palette = DARK) -> None:
     """Writes the card as SVG. Raises ProblemError where the runs have no race."""
-    card = card_of(content, side_id)
+    card = card_of(content)
     more = {
         "style": f"background: {colour(palette, card.ground)}",
         "width": f"{card.sizes.width:.0f}",
@@ -61,7 +57,7 @@ def paint_card(card: Card, moment: Moment, palette: Palette, scale: float) -> Pa
     return painter
 
 
-def card_of(content: Content, side_id: str | None = None) -> Card:
+def card_of(content: Content) -> Card:
     """The card of a content's race. Raises ProblemError where the runs have none."""
-    source = race_source(content, side_id)
+    source = race_source(content)
     return race_card(source.race, source.tiles, source.facts)

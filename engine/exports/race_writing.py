@@ -12,11 +12,10 @@ from resources.looks import DARK, LIGHT
 RACE_SUFFIXES = (".png", ".svg", ".webp", ".gif")
 
 
-def race_writer(suffix: str, theme: ThemeName = "dark", side_id: str | None = None) -> Write:
+def race_writer(suffix: str, theme: ThemeName = "dark") -> Write:
     """What writes the race to paths of that ending, one of `RACE_SUFFIXES`.
 
-    `side_id` is the side that is raced against the baseline; without one `race_of` chooses. The writer raises
-    ProblemError where the runs have no race.
+    The writer raises ProblemError where the runs have no race.
     """
     palette = DARK if theme == "dark" else LIGHT
 
@@ -30,6 +29,6 @@ def race_writer(suffix: str, theme: ThemeName = "dark", side_id: str | None = No
             ".webp": race_animation.write_webp,
             ".gif": race_animation.write_gif,
         }
-        writers[suffix](content, path, palette=palette, side_id=side_id)
+        writers[suffix](content, path, palette=palette)
 
     return write

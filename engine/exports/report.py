@@ -43,12 +43,13 @@ class Answer:
 class Report:
     """Everything a reader is told, in the order told; tables have a column for each of `sides`.
 
-    `untold` is how many sides stand in the tables alone. `doubts` are those that no answer tells itself, and
-    `disturbances` what makes a measurement no clean one. `differing` are settings, and facts of the machine,
-    that the sides do not share.
+    `title` is what a person called it where it `is_named`. `untold` is how many sides stand in the tables
+    alone. `doubts` are those that no answer tells itself, and `disturbances` what makes a measurement no
+    clean one. `differing` are settings, and facts of the machine, that the sides do not share.
     """
 
     title: str
+    is_named: bool
     subject: str
     answers: tuple[Answer, ...]
     untold: int
@@ -66,15 +67,17 @@ class Report:
 
 
 def report_of(content: Content) -> Report:
-    """The report of a content; the fastest side leads of those that trained the same work."""
+    """The report of a content: the side that was chosen leads, else the fastest of the same work."""
     comparison = content.comparison
     reports = [one for one in comparison.reports if not one.is_baseline or len(comparison.sides) == 1]
-    answers = [_answer(one) for one in sorted(reports, key=_rank)]
+    reports = sorted(reports, key=lambda one: (not one.side.holds(content.leading), *_rank(one)))
+    answers = [_answer(one) for one in reports]
     settings = setting_lines(comparison.all_settings)
     environment = environment_lines(comparison.sides)
     moment = content.created.astimezone()
     return Report(
-        title=_title(answers[0].side, comparison.baseline),
+        title=content.title or _title(answers[0].side, comparison.baseline),
+        is_named=bool(content.title),
         subject=subject_of(comparison),
         answers=tuple(answers[:_MOST_TOLD]),
         untold=len(answers[_MOST_TOLD:]),

@@ -188,7 +188,7 @@ def baseline_of(sides: Sequence[Side], run_id: str | None = None) -> Side:
         plain = [side for side in full if side.recipe == PLAIN]
         return (*plain, *full, *sides)[0]
     for side in sides:
-        if any(run.id == run_id for run in side.runs):
+        if side.holds(run_id):
             return side
     message = f"The baseline {run_id} is not among the runs to compare."
     raise ProblemError(request_problem(message, "Choose one of the runs.", key="baseline"))

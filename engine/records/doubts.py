@@ -73,10 +73,17 @@ def is_spoiled(summary: Measured | None) -> bool:
 
 
 def _of_side(side: Side, evidence: Mapping[str, Evidence]) -> Iterator[Doubt]:
+    told: dict[tuple[DoubtKind, int], list[str]] = {}
     for run in side.runs:
         known = evidence.get(run.id)
+        kinds: list[DoubtKind] = []
         for kind, what in (*_about_end(run, known), *about_machine(run.summary), *_about_drift(known)):
-            yield Doubt(side.id, kind, f"“{shortened(run.name)}” ({side.title}) {what.rstrip('.')}.")
+            sentence = f"“{shortened(run.name)}” ({side.title}) {what.rstrip('.')}."
+            told.setdefault((kind, kinds.count(kind)), []).append(sentence)
+            kinds.append(kind)
+    for (kind, _), (first, *more) in told.items():
+        alike = f" The same goes for {len(more):,} more of its runs." if more else ""
+        yield Doubt(side.id, kind, first + alike)
     clocks = [run.summary.clock_mhz for run in side.runs if run.summary and run.summary.clock_mhz]
     if clocks and min(clocks) < _STEADY_CLOCKS * max(clocks):
         apart = f"{min(clocks):,.0f} and {max(clocks):,.0f} MHz"

@@ -41,9 +41,9 @@ def _candidates(comparison: Comparison, side_id: str | None) -> list[Side]:
         raise ProblemError(request_problem(message, remedy))
     if side_id is None:
         return sorted(others, key=lambda side: not side.precision.is_autocast)
-    chosen = [side for side in others if any(run.id == side_id for run in side.runs)]
+    chosen = [side for side in others if side.holds(side_id)]
     if not chosen:
-        is_baseline = any(run.id == side_id for run in comparison.baseline.runs)
+        is_baseline = comparison.baseline.holds(side_id)
         message = (
             f"{comparison.baseline.title} is the baseline, which cannot race against itself."
             if is_baseline

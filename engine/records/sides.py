@@ -54,6 +54,10 @@ class Side:
         """What its title says beside the precision; "" where that is all of it."""
         return self.title.partition(", ")[2]
 
+    def holds(self, run_id: str | None) -> bool:
+        """Whether the run of that id is one of its repeats."""
+        return any(run.id == run_id for run in self.runs)
+
     @property
     def names(self) -> tuple[str, ...]:
         """The names of its runs, oldest first."""

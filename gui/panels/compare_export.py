@@ -28,10 +28,12 @@ MORE = (
 
 class ExportBlock(QFrame):
     """`wanted` carries the name of a form, "any" for whichever is chosen in the dialog; `drag_wanted` says
-    that the report is being dragged out of the window, `import_wanted` that runs are to come in."""
+    that the report is being dragged out of the window, `title_wanted` that it is to be given a title, and
+    `import_wanted` that runs are to come in."""
 
     wanted = Signal(str)
     drag_wanted = Signal()
+    title_wanted = Signal()
     import_wanted = Signal()
 
     def __init__(self, parent: QWidget | None = None) -> None:
@@ -42,6 +44,9 @@ class ExportBlock(QFrame):
         self.menu.setAccessibleName("More forms to export")
         for name, text in MORE:
             self.menu.addAction(text).triggered.connect(lambda _=False, name=name: self.wanted.emit(name))
+        self.menu.addSeparator()
+        naming = self.menu.addAction("Title of the report…")
+        naming.triggered.connect(lambda: self.title_wanted.emit())
         self._forms = self.menu.actions()
         self.menu.addSeparator()
         coming = self.menu.addAction(f"Import runs from a .zip…\t{keys_of('import')}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,8 @@ from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QAbstractButton, QWidget
 from pytestqt.qtbot import QtBot
 
+from engine.events import Finished, Summary
+from engine.experiment import Experiment, Precision
 from engine.exports.formats import Format, format_named
 from engine.records.record import RunRecord
 from engine.records.store import Store
@@ -22,6 +25,7 @@ from gui.background import Background
 from gui.export_work import Order, file_name
 from gui.exporting import Exporting
 from gui.file_questions import Place, place_of
+from gui.main_window import MainWindow
 from gui.panels.compare_export import ExportBlock
 from gui.saved_runs import SavedRuns
 from gui.theme import theme
@@ -113,50 +117,56 @@ def test_a_table_is_put_on_the_clipboard(desk: Desk, pair: Order, form: str, sta
     assert text.startswith(start) and "FP16 AMP" in text
 
 
+@pytest.fixture
+def name(saved: Store, pair: Order) -> str:
+    """What a file of the pair is called."""
+    return file_name([saved.run(run_id) for run_id in pair.run_ids])
+
+
 def test_tensorboard_gets_a_folder_of_its_own(
-    desk: Desk, pair: Order, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    desk: Desk, pair: Order, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(file_questions, "ask_folder", lambda *_: tmp_path)
     desk.exporting.ask("tensorboard", pair)
     desk.settle()
-    assert desk.notice.text() == "Wrote 2 runs to comparison-tensorboard."
-    assert len(list((tmp_path / "comparison-tensorboard").rglob("events.*"))) == 2
+    assert desk.notice.text() == f"Wrote 2 runs to {name}-tensorboard."
+    assert len(list((tmp_path / f"{name}-tensorboard").rglob("events.*"))) == 2
 
 
 def test_the_folder_is_remembered_and_a_person_may_think_better_of_it(
-    desk: Desk, pair: Order, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    desk: Desk, pair: Order, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[tuple[Path, str]] = []
 
-    def ask(_window: QWidget, folder: Path, name: str, _formats: object) -> Place | None:
-        asked.append((folder, name))
+    def ask(_window: QWidget, folder: Path, offer: str, _formats: object) -> Place | None:
+        asked.append((folder, offer))
         return Place(tmp_path / "one.json", may_replace=False) if len(asked) == 1 else None
 
     monkeypatch.setattr(file_questions, "ask_file", ask)
     for _ in range(2):
         desk.exporting.ask("json", pair)
         desk.settle()
-    assert [name for _, name in asked] == ["comparison", "comparison"]
+    assert [offer for _, offer in asked] == [name] * 2
     assert asked[1][0] == tmp_path
     assert desk.exporting.state()["folder"] == str(tmp_path)
 
 
 def test_a_race_is_saved_in_the_windows_colours(
-    desk: Desk, pair: Order, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    desk: Desk, pair: Order, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     offered: list[list[str]] = []
 
-    def ask(_window: QWidget, _folder: Path, name: str, formats: Sequence[Format]) -> Place:
+    def ask(_window: QWidget, _folder: Path, offer: str, formats: Sequence[Format]) -> Place:
         offered.append([one.name for one in formats])
-        return place_of(str(tmp_path / f"{name}{formats[-1].suffix}"), formats[-1])
+        return place_of(str(tmp_path / f"{offer}{formats[-1].suffix}"), formats[-1])
 
     monkeypatch.setattr(file_questions, "ask_file", ask)
     for form in ("card", "animation"):
         desk.exporting.ask(form, pair)
         desk.settle()
     assert offered == [["card"], ["animation", "gif"]]
-    assert desk.notice.text() == "Wrote 2 runs to race.gif."
-    with Image.open(tmp_path / "race.png") as card:
+    assert desk.notice.text() == f"Wrote 2 runs to {name}-race.gif."
+    with Image.open(tmp_path / f"{name}-race.png") as card:
         assert card.size == (2_560, 1_440)
         ground = theme().palette.bg0
         assert card.getpixel((2, 2)) == tuple(bytes.fromhex(ground.removeprefix("#")))
@@ -186,9 +196,17 @@ def test_a_name_without_an_ending_gets_that_of_the_chosen_form(tmp_path: Path) -
     assert place_of(str(tmp_path / "new.HTML"), pdf) == Place(tmp_path / "new.HTML", may_replace=False)
 
 
-def test_a_run_gives_its_file_a_name_that_every_disk_takes(trained: Trained) -> None:
-    assert file_name([trained("fp32", 1.0, name="../a: <b> \N{GRINNING FACE} c")]) == "a-b-c"
-    assert file_name([trained("fp32", 1.0, name="///")]) == "run"
+def test_a_file_is_named_for_what_is_in_it_and_its_day(trained: Trained) -> None:
+    hostile = trained("fp32", 1.0, name="../a: <b> \N{GRINNING FACE} c")
+    day = f"{hostile.created.astimezone():%Y-%m-%d}"
+    assert file_name([hostile]) == f"a-b-c-{day}"
+    assert file_name([trained("fp32", 1.0, name="///")]) == f"run-{day}"
+    pair = [hostile, trained("bf16", 1.0), trained("fp32", 1.0)]
+    assert file_name(pair) == f"small-cnn-fp32-bf16-{day}"
+    assert (
+        file_name([*pair, trained("fp16", 1.0, settings={"model": "resnet18"})])
+        == f"2-models-fp32-bf16-fp16-{day}"
+    )
 
 
 def test_the_report_button_is_a_click_or_a_drag_but_never_both(qtbot: QtBot) -> None:
@@ -208,3 +226,38 @@ def test_the_report_button_is_a_click_or_a_drag_but_never_both(qtbot: QtBot) -> 
         qtbot.mouseMove(button, QPoint(60, 10))
     qtbot.mouseRelease(button, Qt.MouseButton.LeftButton, pos=QPoint(60, 10))
     assert wanted == ["any"]
+
+
+def test_a_report_follows_what_compare_shows(
+    qtbot: QtBot,
+    start: Callable[[], MainWindow],
+    store: Store,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ids = []
+    for precision, speed in (("fp16", 900.0), ("fp32", 500.0), ("bf16", 800.0)):
+        ids.append(store.add(Experiment(steps=200, precision=Precision(precision))).id)
+        store.begin(ids[-1])
+        store.record(ids[-1], [Finished(summary=Summary(samples_per_second=speed, steps=200))])
+    window = start()
+    window.experiments.load()
+    window.runs.set_checked(ids)
+    with qtbot.waitSignal(window.comparisons.comparing.shown):
+        window.show_workspace("compare")
+        window.comparisons.set_in_sight(True)
+    with qtbot.waitSignal(window.comparisons.comparing.shown):
+        window.column.others.choose(ids[2])
+        window.column.set_baseline(ids[0])
+    monkeypatch.setattr(file_questions, "ask_title", lambda *_: "Our new card")
+    monkeypatch.setattr(file_questions, "ask_file", lambda *_: Place(tmp_path / "x.html", False))
+    export = window.column.export
+    export.title_wanted.emit()
+    export.wanted.emit("html")
+    qtbot.waitUntil((tmp_path / "x.html").exists)
+    text = (tmp_path / "x.html").read_text(encoding="utf-8")
+    title = re.search(r"<h1>(.*?)</h1>", text, re.DOTALL)
+    assert title is not None and re.sub(r"<[^>]*>", "", title[1]).strip().startswith("BF16 AMP")
+    assert '<p class="name"><bdi>Our new card</bdi></p>' in text
+    heads = re.findall(r"<bdi>([^<]+)</bdi></th>", text)
+    assert heads[:3] == ["FP16 AMP", "FP32", "BF16 AMP"] and "with ratios to <bdi>FP16 AMP" in text

@@ -39,7 +39,11 @@ def test_it_writes_a_pair_of_runs(
     assert "BF16 AMP trained 1.50 times as fast" in (tmp_path / "x.md").read_text()
     assert capsys.readouterr().out == f"Wrote 2 runs to {tmp_path / 'x.md'}.\n"
     assert main(["export", *ids, "--to", str(tmp_path / "x.tex"), "--baseline", ids[1], "--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == {"to": str(tmp_path / "x.tex"), "runs": ids[::-1]}
+    assert json.loads(capsys.readouterr().out) == {"to": str(tmp_path / "x.tex"), "runs": ids}
+    named = [*ids, "--to", str(tmp_path / "y.md"), "--title", "Ours", "--lead", ids[0], "--baseline", ids[1]]
+    assert main(["export", *named]) == 0
+    text = (tmp_path / "y.md").read_text()
+    assert text.startswith("## Ours\n") and "FP32 trained" in text
 
 
 def test_what_is_there_stays_unless_force_is_given(

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import base64
+import io
 import re
 from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
+import pytest
+from fontTools.ttLib import TTFont
 
 from engine.events import Environment
 from engine.exports.content import Content, content_of
@@ -15,7 +19,9 @@ from engine.exports.html import page
 from engine.exports.latex import latex
 from engine.exports.markdown import markdown
 from engine.exports.pictures import picture
+from engine.exports.race_source import race_source_if_any
 from engine.exports.report import report_of
+from engine.problem import ProblemError
 from engine.records.comparison import compare
 from engine.records.evidence import Evidence
 from engine.records.store import Store
@@ -58,20 +64,61 @@ def test_repeats_are_one_side_with_an_interval(exports_store: Store, trained: Tr
     assert any("Repeats are runs in processes of their own" in sentence for sentence in report.method)
 
 
-def test_the_baseline_comes_first_in_whatever_order_the_runs_are_given(
+def test_sides_stand_in_the_order_of_the_runs_and_the_chosen_one_leads(
     exports_store: Store, trained: Trained
 ) -> None:
     fp16, first, bf16, second = (
-        trained(precision, seed=seed)
-        for precision, seed in (("fp16", 0), ("fp32", 0), ("bf16", 0), ("fp32", 1))
+        trained(precision, seed=seed, speed=speed)
+        for precision, seed, speed in (("fp16", 0, 900), ("fp32", 0, 500), ("bf16", 0, 800), ("fp32", 1, 500))
     )
     ids = [fp16, first, bf16, second]
     report = report_of(content_of(exports_store, ids))
-    assert [side.title for side in report.sides] == ["FP32", "FP16 AMP", "BF16 AMP"]
-    assert [line.id for line in report.runs] == [first, second, fp16, bf16]
-    assert all(line.cells[0].beside == "" for line in report.figures)
-    chosen = report_of(content_of(exports_store, ids, bf16))
-    assert [side.title for side in chosen.sides] == ["BF16 AMP", "FP16 AMP", "FP32"]
+    assert [side.title for side in report.sides] == ["FP16 AMP", "FP32", "BF16 AMP"]
+    assert report.baseline.title == "FP32" and report.title == "FP16 AMP against FP32"
+    assert [line.id for line in report.runs] == [fp16, first, second, bf16]
+    content = content_of(exports_store, ids, first, bf16)
+    led = report_of(content)
+    assert led.title == "BF16 AMP against FP32" and not led.is_named
+    assert [answer.side.title for answer in led.answers] == ["BF16 AMP", "FP16 AMP"]
+    source = race_source_if_any(content)
+    assert source is not None and source.race.mixed.side.title == "BF16 AMP"
+    other = report_of(content_of(exports_store, ids, bf16, fp16))
+    assert other.title == "FP16 AMP against BF16 AMP"
+    with pytest.raises(ProblemError, match="not among those to export"):
+        content_of(exports_store, [fp16, first], None, bf16)
+
+
+def test_a_title_stands_over_every_form(exports_store: Store, trained: Trained) -> None:
+    content = content_of(exports_store, [trained("fp32"), trained("fp16")], title=" Our new card <1> ")
+    report = report_of(content)
+    assert report.title == "Our new card <1>" and report.is_named
+    assert '<p class="name"><bdi>Our new card &lt;1&gt;</bdi></p>' in page(content)
+    assert markdown(content).startswith("## Our new card \\<1\\>\n")
+    shown = [shape.text for shape in picture(content).shapes if isinstance(shape, Words)]
+    assert "Our new card <1>" in shown
+
+
+def test_what_goes_for_several_repeats_is_told_once(exports_store: Store, trained: Trained) -> None:
+    note = "Other programs took 40 % of the processor during the run."
+    ids = [
+        trained(precision, speed=speed, seed=seed, speed_note=note)
+        for seed in range(4)
+        for precision, speed in (("fp32", 1_000.0), ("bf16", 1_800.0))
+    ]
+    disturbances = report_of(content_of(exports_store, ids)).disturbances
+    assert len(disturbances) == 2
+    assert all(sentence.endswith("The same goes for 3 more of its runs.") for sentence in disturbances)
+
+
+def test_the_page_brings_its_own_fonts(pair: Content) -> None:
+    text = page(pair)
+    packed = re.findall(r'font-weight: (\d+); src: url\("data:font/woff;base64,([^"]+)"', text)
+    assert [weight for weight, _ in packed] == ["400", "500", "600"]
+    with TTFont(io.BytesIO(base64.b64decode(packed[0][1]))) as font:
+        assert (
+            font["name"].getDebugName(1) == "Inter" and ord("\N{MULTIPLICATION SIGN}") in font.getBestCmap()
+        )
+    assert "font-src data:;" in text
 
 
 def test_a_run_alone_is_no_baseline(exports_store: Store, trained: Trained) -> None:
