@@ -218,7 +218,7 @@ class Log(Message):
     """A remark; `step` is the step that it is about, where it is about one."""
 
     event: Literal["log"] = "log"
-    level: Literal["info", "warning", "stderr"] = "info"
+    level: Literal["info", "warning", "problem", "stderr"] = "info"
     message: Text
     step: int | None = None
 

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-import time
+import queue
+import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
 
 from engine import jobs
 from engine.catalog import Catalog
@@ -14,12 +19,6 @@ from engine.events import (
     Failed,
     Finished,
     ForecastMade,
-    Heartbeat,
-    Phase,
-    PhaseName,
-    Ready,
-    Samples,
-    Started,
 )
 from engine.experiment import Experiment
 from engine.launcher import Launcher, Session, iterate
@@ -27,10 +26,10 @@ from engine.memory_advice import MemoryAdvice
 from engine.problem import Kind, Problem, ProblemError, request_problem
 from engine.records.forecasts import Forecasts
 from engine.records.record import RunRecord
+from engine.records.recorder import COMMIT_SECONDS, Recorder
 from engine.records.store import Store
 
-COMMIT_SECONDS = 0.2
-"""How much of a run may be lost when this process is killed, at most."""
+_MOST_AT_ONCE = 500
 
 
 class Runner:
@@ -65,7 +64,7 @@ class Runner:
             session.go_on()
 
     def run(self, run_id: str) -> Iterator[Event]:
-        """Trains a queued run; each event is recorded, then yielded; Finished or Failed is the last.
+        """Trains a queued run; each event is taken in, then yielded; Finished or Failed is the last.
 
         A run that was queued again goes on from its last checkpoint. A request that is refused before
         training began leaves no run behind, unless they are kept, and one that was to go on as it was. Raises
@@ -74,25 +73,21 @@ class Runner:
         record = self._store.run(run_id)
         job = self._job(record)
         self._store.begin(run_id)
-        recorder = _Recorder(self._store, run_id, resumes=job.resume, keeps_refused=self._keeps_refused)
-        advice = MemoryAdvice(record.experiment, self._forecasts)
+        make = partial(Recorder, run_id=run_id, resumes=job.resume, keeps_refused=self._keeps_refused)
         try:
             session = self._session = self._launcher.start(job)
         except ProblemError as error:
             failed = Failed(problem=error.problem)
-            recorder.take(failed)
+            recorder = make(self._store)
+            recorder.take([failed])
+            recorder.close()
             yield failed
             return
+        advice = MemoryAdvice(record.experiment, self._forecasts)
         try:
-            for told in iterate(session, COMMIT_SECONDS):
-                event = None if told is None else advice.given(told)
-                recorder.take(event)
-                if event is not None:
-                    yield event
+            yield from _Recording(session, self._store.path, make, advice).events()
         finally:
             self._session = None
-            session.close()
-            recorder.close()
 
     def catalog(self) -> Catalog:
         """What can be chosen on this machine. Raises ProblemError."""
@@ -160,73 +155,67 @@ class Runner:
         return answer
 
 
-class _Recorder:
-    """Gathers a run's events and commits them a few times a second; the end of the run at once."""
+@dataclass(frozen=True)
+class _Recording:
+    """Follows a job in a thread of its own: a reader that stalls, or is kept waiting, costs no sample."""
 
-    def __init__(self, store: Store, run_id: str, *, resumes: bool, keeps_refused: bool) -> None:
-        self._store = store
-        self._run_id = run_id
-        self._resumes, self._keeps_refused = resumes, keeps_refused
-        self._waiting: list[Event] = []
-        self._committed = time.monotonic()
-        self._began = False
-        self._ended = False
+    session: Session
+    store_path: Path
+    make: Callable[[Store], Recorder]
+    advice: MemoryAdvice
+    told: queue.SimpleQueue[Event | BaseException | None] = field(default_factory=queue.SimpleQueue)
+    """The events once they are taken in; what went wrong with that; None at the end."""
+    is_left: threading.Event = field(default_factory=threading.Event)
 
-    def take(self, event: Event | None) -> None:
-        if event is not None and not isinstance(event, Heartbeat | Ready):
-            self._waiting.append(event)
-        self._began |= isinstance(event, Started)
-        if isinstance(event, Finished | Failed):
-            self._ended = True
-            if self._came_to_nothing(event):
-                self._store.withdraw(self._run_id)
-            else:
-                self._commit()
-        elif _is_saving(event) or time.monotonic() - self._committed >= COMMIT_SECONDS:
-            # steps before a checkpoint are never told again, so they are not to be lost after it
-            self._commit()
+    def events(self) -> Iterator[Event]:
+        thread = threading.Thread(target=self._run, name="recorder", daemon=True)
+        thread.start()
+        try:
+            while (told := self._next()) is not None:
+                if isinstance(told, BaseException):
+                    raise told
+                yield told
+        finally:
+            self.is_left.set()
+            thread.join()
 
-    def close(self) -> None:
-        """Ends a run that its reader left before its last event: as stopped, with what there is."""
-        if self._ended:
+    def _next(self) -> Event | BaseException | None:
+        while True:
+            # not without end: on Windows nothing else lets Ctrl+C through
+            with suppress(queue.Empty):
+                return self.told.get(timeout=COMMIT_SECONDS)
+
+    def _run(self) -> None:
+        try:
+            self._record()
+        except BaseException as error:  # noqa: BLE001 - it is the reader's to deal with
+            self.told.put(error)
+        finally:
+            self.told.put(None)
+
+    def _record(self) -> None:
+        try:
+            with Store(self.store_path) as store:
+                recorder = self.make(store)
+                try:
+                    while not self.session.is_over and not self.is_left.is_set():
+                        events = [self.advice.given(one) for one in _what_came(self.session, recorder)]
+                        for event in (*events, *recorder.take(events)):
+                            self.told.put(event)
+                finally:
+                    self.session.close()
+                    recorder.close()
+        finally:
+            self.session.close()
+
+
+def _what_came(session: Session, recorder: Recorder) -> Iterator[Event]:
+    """All that waits, once the first is there: what a busy machine has held up is committed together."""
+    event = session.next_event(recorder.seconds_left)
+    for _ in range(_MOST_AT_ONCE):
+        if event is None:
             return
-        self._ended = True
-        if self._came_to_nothing(None):
-            self._store.withdraw(self._run_id)
-        else:
-            self._commit()
-            summary = self._store.summary_so_far(self._run_id)
-            self._waiting.append(Finished(summary=summary, stopped=True))
-            self._commit()
-
-    def _came_to_nothing(self, last: Finished | Failed | None) -> bool:
-        """Whether there is nothing to record: a refusal, or a resumed run that did not start again."""
-        is_refused = isinstance(last, Failed) and last.problem.kind is Kind.REQUEST
-        return not self._began and (self._resumes or (is_refused and not self._keeps_refused))
-
-    def _commit(self) -> None:
-        self._committed = time.monotonic()
-        if self._waiting:
-            events, self._waiting = _merged(self._waiting), []
-            try:
-                self._store.record(self._run_id, events)
-            except ProblemError:
-                # what the store refuses once it is not asked again: the run is lost, and the reader is told
-                self._ended = True
-                raise
-
-
-def _is_saving(event: Event | None) -> bool:
-    return isinstance(event, Phase) and event.name is PhaseName.SAVING
-
-
-def _merged(events: list[Event]) -> list[Event]:
-    """Neighbouring sample batches as one block each."""
-    merged: list[Event] = []
-    for event in events:
-        last = merged[-1] if merged else None
-        if isinstance(event, Samples) and isinstance(last, Samples):
-            merged[-1] = last.followed_by(event)
-        else:
-            merged.append(event)
-    return merged
+        yield event
+        event = session.next_event(0.0)
+    if event is not None:
+        yield event

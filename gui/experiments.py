@@ -7,10 +7,10 @@ from collections.abc import Iterable, Sequence
 from PySide6.QtCore import QCoreApplication, QObject, Signal
 
 from engine.catalog import Catalog
-from engine.events import Event, Failed, Finished, Phase, Started
+from engine.events import Event, Failed, Finished, Log, Phase, Started
 from engine.experiment import Experiment
 from engine.launcher import Launcher
-from engine.problem import Problem, ProblemError
+from engine.problem import Kind, Problem, ProblemError
 from engine.records.forecasts import Forecasts
 from engine.records.record import RunRecord, Status
 from engine.records.resume import obstacle
@@ -249,6 +249,9 @@ class Experiments(QObject):
             self.logged.emit(level, message, self.runs.name(run_id))
         if isinstance(event, Started):
             self.runs.refresh(run_id)
+        if isinstance(event, Log) and event.level == "problem":
+            self.problem.emit(Problem(kind=Kind.STORE, message=event.message, remedy=""))
+            self.runs.reload()
         if isinstance(event, Phase) and live.is_paused == self._wants_pause:
             self._wish_pause(None)
         self.event_taken.emit(run_id, event)

@@ -38,4 +38,4 @@ class RunProgress(ProgressLine):
         elif isinstance(event, Epoch) and event.validation_accuracy is not None:
             self._accuracy = f"  accuracy {100 * event.validation_accuracy:.1f} %"
         elif isinstance(event, Log):
-            self._say(event.message)
+            self._say(event.message, always=event.level == "problem")

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from rich.progress import Progress, ProgressColumn, TimeElapsedColumn
 
-from engine.cli.output import progress_console
+from engine.cli.output import progress_console, warning
 
 
 class ProgressLine:
@@ -36,7 +36,9 @@ class ProgressLine:
     def _update(self, **changes: Any) -> None:
         self._progress.update(self._task, **changes)
 
-    def _say(self, text: str) -> None:
-        """Writes a remark above the line."""
+    def _say(self, text: str, *, always: bool = False) -> None:
+        """Writes a remark above the line; where there is no line, only one that is `always` told."""
         if not self._progress.disable:
             self._progress.console.print(text, soft_wrap=True)
+        elif always:
+            warning(text)

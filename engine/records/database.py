@@ -27,7 +27,13 @@ _NO_ROOM = frozenset({errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)})
 _REFUSED = frozenset(
     {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_PERM}
 )
-_WRITTEN_BESIDE = ("-wal", "-journal")
+_LOGS = ("-wal", "-journal")
+BESIDE = ("-wal", "-shm")
+"""The endings of the files that SQLite keeps beside an open store."""
+
+
+class DamagedError(ProblemError):
+    """Raised for a file that is no store, or not a whole one."""
 
 
 class Opened(NamedTuple):
@@ -64,7 +70,7 @@ def open_copy(path: Path, error: OSError | sqlite3.Error) -> Opened:
     unwritable = _unwritable(path, error)
     if unwritable is None:
         fail(path, error)
-    memory = _set_up(sqlite3.connect(":memory:", isolation_level=None))
+    memory = _memory()
     try:
         if path.exists() and path.stat().st_size:
             with _readable(path) as source:
@@ -79,10 +85,21 @@ def open_copy(path: Path, error: OSError | sqlite3.Error) -> Opened:
     return Opened(memory, unwritable=unwritable)
 
 
+def open_in_memory() -> sqlite3.Connection:
+    """A store in memory, with nothing in it."""
+    memory = _memory()
+    _bring_up_to_date(memory, Path(":memory:"))
+    return memory
+
+
 def open_to_write(path: Path, vfs: str | None = None) -> Opened:
     """Opens or makes the store at `path`; raises what the system and SQLite say, and ProblemError."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    if path.exists() and path.stat().st_size:
+    if not path.exists():
+        # what another file of that name has left
+        for ending in BESIDE:
+            path.with_name(path.name + ending).unlink(missing_ok=True)
+    elif path.stat().st_size:
         _look(path, vfs)
     connection = _connect(path, "rwc", vfs)
     try:
@@ -102,7 +119,7 @@ def _bring_up_to_date(connection: sqlite3.Connection, path: Path) -> None:
     there = {row[0] for row in connection.execute("SELECT name FROM sqlite_master")}
     lacking = [name for name in re.findall(r"CREATE TABLE (\w+)", "".join(MIGRATIONS)) if name not in there]
     if lacking:
-        raise ProblemError(_not_ours(path))
+        raise damaged(path)
 
 
 def _try_to_write(connection: sqlite3.Connection) -> None:
@@ -141,7 +158,7 @@ def _unwritable(path: Path, error: OSError | sqlite3.Error) -> Problem | None:
 @contextmanager
 def _readable(path: Path) -> Iterator[sqlite3.Connection]:
     """A connection that writes nothing beside the file; what a kill has left in a log is read too."""
-    beside = [path.with_name(path.name + ending) for ending in _WRITTEN_BESIDE]
+    beside = [path.with_name(path.name + ending) for ending in _LOGS]
     logs = [log for log in beside if log.exists() and log.stat().st_size]
     # without a log the file is whole; with one it takes the log's index, which is there while anyone writes
     with closing(_connect(path, "ro&readonly_shm=1" if logs else "ro&immutable=1", None)) as connection:
@@ -174,7 +191,7 @@ def fail(path: Path, error: Exception) -> NoReturn:
         message = f"The saved runs at {path} are in use by another program that does not let go."
         raise ProblemError(_problem(message, "Close the other program and try again.")) from error
     if _DAMAGE.search(reason):
-        raise ProblemError(_not_ours(path)) from error
+        raise damaged(path) from error
     message = f"The saved runs at {path} cannot be opened or written: {reason}."
     remedy = "Check that the folder can be written and has room, or set AMMETER_HOME to another one."
     raise ProblemError(_problem(message, remedy)) from error
@@ -184,6 +201,10 @@ def _connect(path: Path, mode: str, vfs: str | None) -> sqlite3.Connection:
     uri = f"{path.absolute().as_uri()}?mode={mode}" + (f"&vfs={vfs}" if vfs else "")
     # transactions are begun by hand, where a reader can see them
     return _set_up(sqlite3.connect(uri, uri=True, timeout=_BUSY_SECONDS, isolation_level=None))
+
+
+def _memory() -> sqlite3.Connection:
+    return _set_up(sqlite3.connect(":memory:", isolation_level=None))
 
 
 def _set_up(connection: sqlite3.Connection) -> sqlite3.Connection:
@@ -222,7 +243,7 @@ def _check(connection: sqlite3.Connection, path: Path) -> None:
         raise ProblemError(_problem(message, remedy))
     is_strange = version == 0 or _scalar(connection, "PRAGMA application_id") != APPLICATION_ID
     if version < 0 or (not is_empty and is_strange):
-        raise ProblemError(_not_ours(path))
+        raise damaged(path)
 
 
 def _choose_journal(connection: sqlite3.Connection) -> tuple[str, ...]:
@@ -271,11 +292,10 @@ def _scalar(connection: sqlite3.Connection, statement: str) -> Any:
     return connection.execute(statement).fetchone()[0]
 
 
-def _not_ours(path: Path) -> Problem:
-    return _problem(
-        f"{path} is not a file of Ammeter's saved runs, or it is damaged.",
-        "Move it away, or set AMMETER_HOME to another folder.",
-    )
+def damaged(path: Path) -> DamagedError:
+    """What to raise for a file that is no store, or not a whole one."""
+    message = f"{path} is not a file of Ammeter's saved runs, or it is damaged."
+    return DamagedError(_problem(message, "Move it away, or set AMMETER_HOME to another folder."))
 
 
 def _problem(message: str, remedy: str) -> Problem:

@@ -20,6 +20,7 @@ from engine.records.pictures import SavedPictures
 from engine.records.probes import Probes
 from engine.records.readings import Readings
 from engine.records.record import RunRecord, Status
+from engine.records.twin import Twin
 from engine.records.whole_runs import WholeRuns
 
 
@@ -141,6 +142,28 @@ class Store(Readings):
         with self._connection.writing() as connection:
             turns.row_of(connection, run_id)
             recording.take(connection, run_id, events)
+
+    def has(self, run_id: str) -> bool:
+        """Whether the run is in the file that is there now."""
+        return bool(self._connection.read("SELECT 1 FROM runs WHERE id = ?", (run_id,)))
+
+    def twin(self, run_id: str) -> Twin:
+        """A copy of a run in memory, to grow as the run does. Raises ProblemError where the run is gone."""
+        with self._connection.reading() as connection:
+            turns.row_of(connection, run_id)
+            return Twin(connection, run_id)
+
+    def put_back(self, twin: Twin) -> None:
+        """Adds a run whole that was lost with the file that it was in."""
+        with self._connection.writing() as connection:
+            twin.put_into(connection)
+
+    def set_aside(self) -> Path | None:
+        """Gives a damaged file another name, and makes a new store in its place.
+
+        Its path now; None where another file lies there, which stays.
+        """
+        return self._connection.set_aside()
 
     def claimable(self) -> tuple[RunRecord, ...]:
         """Queued runs, oldest first, that this process may run: its own, and those whose process is gone."""

@@ -1,14 +1,18 @@
-"""Runs of every kind, put into a store by writing down what a worker would have said."""
+"""Runs of every kind, and workers without torch that say what a script has them say."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+import sys
+import textwrap
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
 from engine.events import Environment, Epoch, Failed, Finished, Log, Samples, Skipped, Started, Summary
 from engine.experiment import Experiment, Precision
+from engine.launcher import Launcher
 from engine.problem import Kind, Problem
 from engine.records.store import Store
 
@@ -76,3 +80,44 @@ def samples(first: int, rows: int, **columns: tuple[float, ...]) -> Samples:
         grad_scale=tuple(65_536.0 for _ in steps),
         **columns,
     )
+
+
+SCRIPTED = """
+import json, os, sys
+def say(**event):
+    sys.stdout.write(json.dumps(event) + chr(10)); sys.stdout.flush()
+def started(**more):
+    say(event="started", experiment=job["experiment"], environment=dict(device_name="CPU",
+        device_memory_mib=1.0, torch="0", python="3", os="os", ammeter="0"), total_steps=30,
+        steps_per_epoch=10, parameters=1, loss_name="mean squared error", loss_unit="", **more)
+def samples(first, last):
+    steps = list(range(first, last + 1))
+    column = [float(step) for step in steps]
+    say(event="samples", step=steps, seconds=column, loss=column, samples_per_second=column,
+        learning_rate=column)
+def finished(steps, stopped):
+    say(event="finished", summary=dict(steps=steps), stopped=stopped)
+say(event="ready", pid=os.getpid(), python="3", torch="0", ammeter="0")
+line = sys.stdin.readline()
+if not line:
+    sys.exit()
+job = json.loads(line)
+open(sys.argv[1], "w").write(line)
+"""
+
+
+@pytest.fixture
+def scripted(tmp_path: Path) -> Iterator[Callable[[str], Launcher]]:
+    """Makes launchers of workers that say what a script has them say, and keep their job in `job.json`."""
+    launchers: list[Launcher] = []
+
+    def make(body: str) -> Launcher:
+        script = tmp_path / f"worker_{len(launchers)}.py"
+        script.write_text(SCRIPTED + textwrap.dedent(body))
+        command = (sys.executable, str(script), str(tmp_path / "job.json"))
+        launchers.append(Launcher(command=command))
+        return launchers[-1]
+
+    yield make
+    for launcher in launchers:
+        launcher.close()

@@ -7,8 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import psutil
@@ -186,47 +185,6 @@ def test_a_worker_that_cannot_be_started_leaves_a_failed_run(store, tmp_path):
         (failed,) = Runner(store, launcher).run(record.id)
     assert isinstance(failed, Failed) and failed.problem.kind is Kind.WORKER_DIED
     assert store.run(record.id).status is Status.FAILED
-
-
-SCRIPTED = """
-import json, os, sys
-def say(**event):
-    sys.stdout.write(json.dumps(event) + chr(10)); sys.stdout.flush()
-def started(**more):
-    say(event="started", experiment=job["experiment"], environment=dict(device_name="CPU",
-        device_memory_mib=1.0, torch="0", python="3", os="os", ammeter="0"), total_steps=30,
-        steps_per_epoch=10, parameters=1, loss_name="mean squared error", loss_unit="", **more)
-def samples(first, last):
-    steps = list(range(first, last + 1))
-    column = [float(step) for step in steps]
-    say(event="samples", step=steps, seconds=column, loss=column, samples_per_second=column,
-        learning_rate=column)
-def finished(steps, stopped):
-    say(event="finished", summary=dict(steps=steps), stopped=stopped)
-say(event="ready", pid=os.getpid(), python="3", torch="0", ammeter="0")
-line = sys.stdin.readline()
-if not line:
-    sys.exit()
-job = json.loads(line)
-open(sys.argv[1], "w").write(line)
-"""
-
-
-@pytest.fixture
-def scripted(tmp_path: Path) -> Iterator[Callable[[str], Launcher]]:
-    """Makes launchers of workers that say what a script has them say; `job_of` is what they were asked."""
-    launchers: list[Launcher] = []
-
-    def make(body: str) -> Launcher:
-        script = tmp_path / f"worker_{len(launchers)}.py"
-        script.write_text(SCRIPTED + textwrap.dedent(body))
-        command = (sys.executable, str(script), str(tmp_path / "job.json"))
-        launchers.append(Launcher(command=command))
-        return launchers[-1]
-
-    yield make
-    for launcher in launchers:
-        launcher.close()
 
 
 def stopped_run(store: Store, scripted: Callable[[str], Launcher]) -> str:
