@@ -6,6 +6,7 @@ import gc
 import signal
 import sys
 from collections.abc import Sequence
+from contextlib import ExitStack
 
 from PySide6.QtGui import QIcon
 from PySide6.QtWidgets import QApplication, QMessageBox
@@ -25,13 +26,14 @@ def run(arguments: Sequence[str] | None = None) -> int:
     application = make_application(arguments)
     settings = Settings.load()
     settings.restore(Key.THEME, theme().set_mode)
-    try:
-        store = Store()
-    except ProblemError as error:
-        QMessageBox.critical(None, "Ammeter", f"{error.problem.message}\n\n{error.problem.remedy}")
-        return 1
-    with store:
-        window = MainWindow(store, Launcher(), settings)
+    with ExitStack() as stack:
+        try:
+            store = stack.enter_context(Store())
+            # a store of which only the beginning is sound is found to be damaged when the window reads it
+            window = MainWindow(store, Launcher(), settings)
+        except ProblemError as error:
+            QMessageBox.critical(None, "Ammeter", f"{error.problem.message}\n\n{error.problem.remedy}")
+            return 1
         window.show()
         gc.freeze()
         gc.enable()

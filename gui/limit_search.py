@@ -5,6 +5,7 @@ from __future__ import annotations
 from PySide6.QtCore import QObject, Signal
 
 from engine.catalog import DeviceEntry
+from engine.problem import ProblemError
 from gui.card_sizes import usual_gib
 from gui.experiments import Experiments
 from gui.forecaster import Need
@@ -62,11 +63,15 @@ class LimitSearch(QObject):
 
     def submit(self, request: Request) -> None:
         """Queues a search in each precision of the form, and shows it."""
-        series = self._searches.submit(
-            request.experiments,
-            granularity=self._panel.granularity(),
-            margin_fraction=self._panel.result.margin_fraction(),
-        )
+        try:
+            series = self._searches.submit(
+                request.experiments,
+                granularity=self._panel.granularity(),
+                margin_fraction=self._panel.result.margin_fraction(),
+            )
+        except ProblemError as error:
+            self.refused.emit(error.problem.message)
+            return
         view = self._searches.view(series)
         if view is not None:
             for place, side in enumerate(view.sides):

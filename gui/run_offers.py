@@ -14,7 +14,7 @@ from gui.oom_retries import Retry
 from gui.panels.setting_names import spoken
 from gui.panels.setup import Request
 from gui.run_edits import RunEdits
-from gui.widgets.notice import Notice
+from gui.widgets.notice import Message, Notice
 
 _MOST_NAMED = 3
 
@@ -28,7 +28,10 @@ class RunOffers(QObject):
         super().__init__(parent)
         self._notice, self._experiments, self._edits = notice, experiments, edits
         self._from_last_time: list[Callable[[], None]] = []
+        self._stands: Message | None = None
         notice.dismissed.connect(self._next)
+        experiments.runs.list_changed.connect(self._look_at_store)
+        experiments.runs.run_changed.connect(self._look_at_store)
 
     def begin(self) -> None:
         """Offers, one after the other, to begin what waits, to bring back what was deleted, to delete what
@@ -36,6 +39,21 @@ class RunOffers(QObject):
         deleted = self._experiments.runs.deleted()
         self._from_last_time = [self._waiting, partial(self._edits.offer, deleted), self._unreadable]
         self._next()
+
+    def _look_at_store(self) -> None:
+        """Says as long as it holds that nothing can be saved."""
+        problem = self._experiments.runs.unwritable
+        if problem is None:
+            self._notice.take_back(self._stands)
+            self._stands = None
+        elif self._stands is None:
+            text, why = "Saved runs can be read, but not changed.", f"{problem.message} {problem.remedy}"
+            self._stands = self._notice.stand(text, why, "Try again", self._try_again)
+
+    def _try_again(self) -> None:
+        self._stands = None
+        self._experiments.runs.try_to_write()
+        self._look_at_store()
 
     def _next(self) -> None:
         while self._from_last_time and not self._notice.text():

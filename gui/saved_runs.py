@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
-from engine.problem import ProblemError
+from engine.problem import Problem, ProblemError
 from engine.records.damage import UnreadableRun
 from engine.records.record import RunRecord
 from engine.records.store import Store
 from gui.panels.live_run import LiveRun
 
 _WATCH_MS = 2_000
+_T = TypeVar("_T")
 
 
 class SavedRuns(QObject):
@@ -31,12 +33,27 @@ class SavedRuns(QObject):
         self._live: dict[str, LiveRun] = {}
         self._deleted: set[str] = set()
         self._version = store.data_version()
+        self._failing: Problem | None = None
         self._watch = QTimer(self, interval=_WATCH_MS)
         self._watch.timeout.connect(self._look_for_others)
 
+    @property
+    def unwritable(self) -> Problem | None:
+        """Why nothing can be saved; None where it can."""
+        return self._store.unwritable
+
+    def try_to_write(self) -> None:
+        """Looks whether what kept the store from being written is gone, and reads it anew if it is."""
+        if self._does(self._store.check_writable):
+            self.recover()
+
     def recover(self) -> tuple[str, ...]:
-        """Reads the saved runs, and marks those that a killed program left running; the names of these."""
+        """Reads the saved runs, and marks those that a killed program left running; the names of these.
+
+        Raises ProblemError where they cannot be read.
+        """
         recovered = self._store.recover()
+        self._store.listing()
         self.reload()
         return tuple(self.name(run_id) for run_id in recovered)
 
@@ -156,14 +173,16 @@ class SavedRuns(QObject):
         try:
             self._records[run_id] = self._store.run(run_id)
         except ProblemError:
-            # refused before it began: the runner has deleted it
+            # refused before it began, and deleted by the runner; or there is no reading it
             self.reload()
             return
         self.run_changed.emit(run_id)
 
     def reload(self) -> None:
-        """Reads the whole list anew."""
-        found = self._store.listing()
+        """Reads the whole list anew; as far as the store cannot be read, the list stays as it is."""
+        found = self._read(self._store.listing)
+        if found is None:
+            return
         self._records = {record.id: record for record in found.runs}
         self._unreadable = {run.id: run for run in found.unreadable}
         self.list_changed.emit()
@@ -194,7 +213,19 @@ class SavedRuns(QObject):
         return live
 
     def _look_for_others(self) -> None:
-        version = self._store.data_version()
-        if version != self._version:
+        version = self._read(self._store.data_version)
+        if version is not None and version != self._version:
             self._version = version
             self.reload()
+
+    def _read(self, read: Callable[[], _T]) -> _T | None:
+        """What is read of the store; None where that fails, which is told once until it works again."""
+        try:
+            found = read()
+        except ProblemError as error:
+            if error.problem != self._failing:
+                self._failing = error.problem
+                self.problem.emit(error.problem)
+            return None
+        self._failing = None
+        return found

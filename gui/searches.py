@@ -50,7 +50,8 @@ class Searches(QObject):
         return self._running
 
     def submit(self, sides: Sides, *, granularity: int, margin_fraction: float) -> str:
-        """Queues a search in each of the sides; its series."""
+        """Queues a search in each of the sides; its series. Raises ProblemError if it could not be saved."""
+        self._store.check_writable()
         order = SearchOrder(secrets.token_hex(6), _distinct(sides), granularity, margin_fraction)
         self._views[order.series] = SearchView.of_order(order)
         self._thread.enqueue_search(order)

@@ -14,7 +14,8 @@ from engine.records.database import BESIDE, Opened, damaged, fail, open_copy, op
 
 
 class Connection:
-    """For the thread that made it. `notes` says in sentences how the file had to be opened.
+    """For the thread that made it. `notes` says in sentences how the file had to be opened, and `files` how
+    many there were at the path, one after the other.
 
     Every method raises ProblemError of kind STORE when the file cannot be read or written. Where nothing can
     be saved, what is there is read from a copy in memory.
@@ -22,7 +23,7 @@ class Connection:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._size = 0
+        self._size = self.files = 0
         self._take_in(open_database(path))
 
     def close(self) -> None:
@@ -139,6 +140,7 @@ class Connection:
 
     def _take_in(self, opened: Opened) -> None:
         self._sqlite, self.notes, self.unwritable = opened
+        self.files += 1
         found = _found(self.path)
         self._identities = tuple(map(_identity, (found, *map(_found, _beside(self.path)))))
         self._size = 0 if found is None else found.st_size

@@ -148,11 +148,12 @@ def _unwritable(path: Path, error: OSError | sqlite3.Error) -> Problem | None:
         is_full, is_refused = code == sqlite3.SQLITE_FULL, code in _REFUSED
     if not is_full and not is_refused:
         return None
-    why = "its disk is full" if is_full else "it cannot be written"
-    return _problem(
-        f"Nothing can be saved in {path.parent}: {why}.",
-        "Make room there and let the folder be written, or set AMMETER_HOME to another one.",
-    )
+    if is_full:
+        message = f"Nothing can be saved: the disk of {path.parent} is full."
+        return _problem(message, "Make room there, or set AMMETER_HOME to a folder on another disk.")
+    message = f"Nothing can be saved: {path.parent} cannot be written."
+    remedy = "Check the rights and the room on that disk, or set AMMETER_HOME to another folder."
+    return _problem(message, remedy)
 
 
 @contextmanager

@@ -109,9 +109,10 @@ class Readings:
         )
         return tuple(comparison_from(row) for row in rows)
 
-    def data_version(self) -> int:
-        """A number that changes when another connection has written."""
-        return int(self._connection.read("PRAGMA data_version")[0][0])
+    def data_version(self) -> tuple[int, int]:
+        """What changes when another connection has written, or another file took the place of this one."""
+        version = int(self._connection.read("PRAGMA data_version")[0][0])
+        return self._connection.files, version
 
     def _row(self, id_or_start: str) -> Row:
         statement = f"{_SELECT} AND substr(id, 1, ?) = ? ORDER BY number DESC LIMIT 6"

@@ -1,0 +1,126 @@
+"""A window on saved runs that cannot be written, or not be read any more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+import pytest
+from PySide6.QtWidgets import QApplication, QMessageBox, QPushButton
+from pytestqt.qtbot import QtBot
+
+import gui.app
+from engine.experiment import Experiment
+from engine.launcher import Launcher
+from engine.records.record import RunRecord
+from engine.records.store import Store
+from gui.main_window import MainWindow
+from gui.panels.setup import Request
+from gui.settings import Settings
+
+ReadOnly = Callable[[Path], AbstractContextManager[None]]
+NOTHING = "Nothing can be saved"
+
+
+@pytest.fixture
+def run(trained: Callable[..., RunRecord]) -> RunRecord:
+    return trained("fp32", 100.0, name="whole")
+
+
+@pytest.fixture
+def make(
+    qtbot: QtBot, home: Path, seen_before: Callable[[Path], Settings]
+) -> Iterator[Callable[[Store], MainWindow]]:
+    """Makes windows, which are not shown and so start no worker."""
+    made: list[MainWindow] = []
+
+    def window(store: Store) -> MainWindow:
+        made.append(MainWindow(store, Launcher(), seen_before(home)))
+        return made[-1]
+
+    yield window
+    for each in made:
+        each.close_without_asking()
+        each.deleteLater()
+
+
+def standing(window: MainWindow) -> list[str]:
+    return [message.remedy for message in window.notice.messages() if message.stands]
+
+
+def try_again(window: MainWindow) -> None:
+    (message,) = [each for each in window.notice.messages() if each.stands]
+    (button,) = [each for each in message.findChildren(QPushButton) if each.text() == "Try again"]
+    button.click()
+
+
+def test_what_cannot_be_written_is_shown_and_refuses_changes_until_it_can(
+    saved: Store, run: RunRecord, read_only: ReadOnly, make: Callable[[Store], MainWindow]
+) -> None:
+    saved.close()
+    sides = (("FP32", Experiment(steps=1)),)
+    with Store(saved.path) as settled:
+        assert settled.unwritable is None
+    with read_only(saved.path.parent):
+        store = Store(saved.path)
+        window = make(store)
+        assert [one.name for one in window.experiments.runs.records()] == ["whole"]
+        assert len(standing(window)) == 1 and standing(window)[0].startswith(NOTHING)
+
+        window.runs.rename_requested.emit(run, "other")
+        assert window.notice.text().startswith(NOTHING)
+        assert window.experiments.runs.name(run.id) == "whole"
+        for refuse in (
+            lambda: window.setup.run_requested.emit(Request("", sides, is_comparison=False)),
+            lambda: window._limits.submit(Request("", sides, is_comparison=False)),
+            lambda: window.runs.delete_requested.emit((run.id,)),
+        ):
+            window.notice.drop()
+            assert window.notice.text() == ""
+            refuse()
+            assert window.notice.text().startswith(NOTHING)
+        assert [one.name for one in window.experiments.runs.records()] == ["whole"]
+
+        try_again(window)
+        assert len(standing(window)) == 1
+    try_again(window)
+    assert standing(window) == []
+    window.runs.rename_requested.emit(run, "other")
+    assert window.experiments.runs.name(run.id) == "other"
+    window.close_without_asking()
+    store.close()
+
+
+def test_a_store_that_is_damaged_behind_its_first_page_is_told_in_a_sentence(
+    qapp: QApplication, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Store() as store:
+        for _ in range(50):
+            store.add(Experiment())
+    content = store.path.read_bytes()
+    store.path.write_bytes(content[:4096] + b"\xff" * (len(content) - 4096))
+    told: list[str] = []
+    monkeypatch.setattr(gui.app, "make_application", lambda _arguments: qapp)
+    monkeypatch.setattr(QMessageBox, "critical", lambda _parent, _title, text: told.append(text))
+    assert gui.app.run([]) == 1
+    assert len(told) == 1 and "damaged" in told[0]
+
+
+def test_a_store_that_cannot_be_read_any_more_is_told_once_and_the_list_stays(
+    saved: Store, run: RunRecord, make: Callable[[Store], MainWindow]
+) -> None:
+    window = make(saved)
+    problems: list[str] = []
+    runs = window.experiments.runs
+    runs.problem.connect(lambda problem: problems.append(problem.message))
+    letter = b"a letter to my aunt, and no database at all" * 100
+    saved.path.unlink()
+    saved.path.write_bytes(letter)
+    for _ in range(3):
+        runs._look_for_others()
+    assert len(problems) == 1 and "damaged" in problems[0]
+    assert [one.name for one in runs.records()] == ["whole"]
+    saved.path.unlink()
+    runs._look_for_others()
+    assert len(problems) == 1 and runs.records() == ()
