@@ -200,7 +200,7 @@ class _Recording:
                 try:
                     while not self.session.is_over and not self.is_left.is_set():
                         events = [self.advice.given(one) for one in _what_came(self.session, recorder)]
-                        for event in (*events, *recorder.take(events)):
+                        for event in (*recorder.take(events), *events):
                             self.told.put(event)
                 finally:
                     self.session.close()
