@@ -15,6 +15,7 @@ from gui.theme import theme
 _SIZES = ((36, 20), (33, 19), (30, 18), (27, 17), (24, 16))
 """Pixels of the facts and of the asides, largest first."""
 _HINT_SIZE = 22
+_BELOW = 3
 
 
 class VerdictLabel(QLabel):
@@ -24,6 +25,8 @@ class VerdictLabel(QLabel):
         super().__init__(parent)
         self.setTextFormat(Qt.TextFormat.RichText)
         self.setWordWrap(True)
+        # lines as high as their letters leave none of it below the last one's descenders
+        self.setContentsMargins(0, 0, 0, _BELOW)
         # the sizes of the pieces are their own; a larger one here would make their lines higher
         self.setProperty("role", "title")
         self._lines: tuple[Pieces, ...] = ()

@@ -39,7 +39,8 @@ _WAITING = PlotSpec(
     can_log=False,
 )
 _MEMORY = PlotSpec("Memory", "GiB", "Memory that training takes, step by step")
-_SPEED = PlotSpec("Throughput", "img/s", "Samples a second of each step", smooths=True, shows_warmup=True)
+_ABOUT_SPEED = "Samples a second of each step; the shaded steps are warm-up, which is not counted"
+_SPEED = PlotSpec("Throughput", "img/s", _ABOUT_SPEED, smooths=True, shows_warmup=True)
 
 
 class LivePlots(QWidget):

@@ -128,14 +128,14 @@ class LiveStrip(QWidget):
             return
         self._marker.show()
         word = _state(current, wishes)
-        busy_with = phase_words(current, brief=self._narrow)
-        if self._narrow and busy_with and word == "running":
-            # what it does says more than that it runs, and there is no room for both
-            self.status.set_whole_text(f"{current.label} {busy_with}{place}")
-            return
+        busy_with, brief = phase_words(current), phase_words(current, brief=True)
         phase = f" · {busy_with}" if busy_with else ""
         reason = f": {current.problem.message}" if current.problem is not None else ""
-        self.status.set_whole_text(f"{current.label} {word}{place}{phase}{reason}")
+        # what it does says more than that it runs, where there is no room for both
+        state = brief if brief and word == "running" else word
+        brief_forms = (f"{current.label} {state}{place}", f"{current.label} {state}")
+        briefly = brief_forms if current.status == "running" else ()
+        self.status.set_whole_text(f"{current.label} {word}{place}{phase}{reason}", *briefly)
 
     def _show_progress(self, run: LiveRun) -> None:
         fraction = phase_fraction(run)

@@ -247,7 +247,7 @@ def _granularity_box() -> SearchBox:
     tip = "The answer is a multiple of this; 1 finds it exactly, 8 suits Tensor Cores"
     box = SearchBox("Multiples of", tip)
     box.setProperty("small", "true")
-    box.setFixedWidth(76)
+    box.setFixedWidth(100)
     box.setValidator(QIntValidator(1, 1_000_000, box))
     box.set_groups([("", [(str(size), "") for size in _GRANULARITIES])])
     box.set_value(str(_GRANULARITIES[0]))

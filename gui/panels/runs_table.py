@@ -49,6 +49,8 @@ _COMPACT = {
 }
 # with the longest names of a precision and a speed of seven figures whole; the first needs it most
 _WIDER = {Column.PRECISION: 102, Column.SPEED: 76, Column.PEAK: 74, Column.MODEL: 100}
+_NARROW, _NAME_SHARE, _LONGEST_NAME = 780, 0.25, 200
+"""Beyond that many pixels a name has its share before what can be told elsewhere has any."""
 # what a narrow table does without, first to go first; the tip of the name still tells it
 _DISPENSABLE = (Column.DATASET, Column.BATCH, Column.RECIPE, Column.TAGS, Column.WHEN, Column.MODEL)
 
@@ -178,7 +180,7 @@ class RunsTable(QTableView):
 
     def _fit_columns(self) -> None:
         has_tags = bool(self._runs.tags())
-        widths, hidden = _fitting(self.viewport().width(), has_tags)
+        widths, hidden = fitting(self.viewport().width(), has_tags)
         # set anew only when the table changes its density: in between the user's own widths hold
         if widths != self._widths:
             self._widths = widths
@@ -188,11 +190,13 @@ class RunsTable(QTableView):
             self.setColumnHidden(column, column in hidden)
 
 
-def _fitting(room: int, has_tags: bool) -> tuple[dict[Column, int], set[Column]]:
+def fitting(room: int, has_tags: bool) -> tuple[dict[Column, int], set[Column]]:
     """The widths of the columns in so many pixels, and the columns for which there is no room."""
     hidden = set[Column]() if has_tags else {Column.TAGS}
     tags = 0 if has_tags else _ROOMY[Column.TAGS]
     widths = _ROOMY if sum(_ROOMY.values()) - tags <= room else _COMPACT
+    least = min(widths[Column.NAME] + max(0, int(_NAME_SHARE * (room - _NARROW))), _LONGEST_NAME)
+    widths = {**widths, Column.NAME: least}
     spare = room - sum(width for column, width in widths.items() if column not in hidden)
     for column in _DISPENSABLE:
         if spare < 0 and column not in hidden:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pyqtgraph as pg
 from PySide6.QtCore import QEvent, QPointF, QRectF, Qt, Signal
 from PySide6.QtGui import QColor, QKeyEvent, QMouseEvent, QPainter, QResizeEvent, QWheelEvent
 from PySide6.QtWidgets import QScrollArea, QWidget
 
-from gui.plots.frame import Frame, FramePainter
+from gui.plots.frame import Frame, FramePainter, Trace
 from gui.theme import theme
 
 LEFT_AXIS, RIGHT_MARGIN, BOTTOM_AXIS, TOP_MARGIN = 62, 11, 24, 4
@@ -29,6 +31,7 @@ class PlotCanvas(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph ships no typ
     def __init__(self, name: str) -> None:
         super().__init__(enableMenu=False)
         self.frame = Frame()
+        self._traces: tuple[Trace, ...] = ()
         self._crosshair: float | None = None
         item = self.getPlotItem()
         for side in ("left", "bottom"):
@@ -55,8 +58,12 @@ class PlotCanvas(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph ships no typ
         theme().changed.connect(self._restyle)
         self._restyle()
 
-    def show_frame(self, frame: Frame) -> None:
-        """Takes over ranges, ticks and marks; the view's range is set only where it changed."""
+    def show_frame(self, frame: Frame, traces: Sequence[Trace] = ()) -> None:
+        """Takes over ranges, ticks and marks; the view's range is set only where it changed.
+
+        The words of the frame keep off `traces`.
+        """
+        self._traces = tuple(traces)
         x_range, y_range = map(tuple, self._view.viewRange())
         if frame == self.frame and frame.x_range == x_range:
             return
@@ -84,10 +91,11 @@ class PlotCanvas(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph ships no typ
     def drawBackground(self, painter: QPainter, rect: QRectF) -> None:
         palette = theme().palette
         painter.fillRect(rect, QColor(palette.bg1))
-        FramePainter(painter, self.frame, self.area(), palette).paint_behind()
+        FramePainter(painter, self.frame, self.area(), palette, self._traces).paint_behind()
 
     def drawForeground(self, painter: QPainter, rect: QRectF) -> None:
-        FramePainter(painter, self.frame, self.area(), theme().palette).paint_before(self._crosshair)
+        painted = FramePainter(painter, self.frame, self.area(), theme().palette, self._traces)
+        painted.paint_before(self._crosshair)
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
         super().mouseMoveEvent(event)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
 from PySide6.QtCore import QPointF, QRectF, QSizeF, Qt
 from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPen
 
@@ -62,11 +65,18 @@ def dashed(color: str, pattern: tuple[float, ...]) -> QPen:
     return pen
 
 
-class FramePainter:
-    """Paints a `Frame` about the rectangle `area`, in pixels; it knows nothing of the curves."""
+Trace = tuple[NDArray[np.float64], NDArray[np.float64]]
+"""x, rising, and y of what is drawn, in the view's coordinates; NaN where there is nothing."""
 
-    def __init__(self, painter: QPainter, frame: Frame, area: QRectF, palette: Palette) -> None:
+
+class FramePainter:
+    """Paints a `Frame` about the rectangle `area`, in pixels; its words keep off `traces`."""
+
+    def __init__(
+        self, painter: QPainter, frame: Frame, area: QRectF, palette: Palette, traces: Sequence[Trace] = ()
+    ) -> None:
         self._painter, self._frame, self._area, self._palette = painter, frame, area, palette
+        self._traces = traces
         painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
         painter.setFont(font(11))
         self._metrics = QFontMetricsF(painter.font())
@@ -131,8 +141,11 @@ class FramePainter:
             self._painter.setPen(QColor(self._palette.text3))
             width = self._metrics.horizontalAdvance(self._frame.shade_text)
             # beside the shade, or within it where all or nearly all is warm-up
-            left = right + 6 if right + 6 + width <= self._area.right() else right - 6 - width
-            self._painter.drawText(QPointF(left, self._area.bottom() - 6), self._frame.shade_text)
+            lefts = [right + 6, right + 46, right + 106]
+            if right + 6 + width > self._area.right():
+                lefts = [right - 6 - width]
+            levels = [self._area.bottom() - 6, self._area.top() + 14, self._area.center().y() + 4]
+            self._write(self._frame.shade_text, [QPointF(x, y) for y in levels for x in lefts])
 
     def _paint_y_texts(self) -> None:
         ascent = self._metrics.capHeight() / 2
@@ -151,7 +164,7 @@ class FramePainter:
             self._painter.drawText(QPointF(left, baseline), tick.text)
 
     def _paint_notes(self) -> None:
-        """Below the point, a little beside it where another stands there, or above."""
+        """Below the point, a little beside it where another or a curve is there, or above."""
         self._painter.setFont(font(12, 600))
         metrics = QFontMetricsF(self._painter.font())
         places = TextPlaces(self._area)
@@ -162,8 +175,16 @@ class FramePainter:
             size = QSizeF(metrics.horizontalAdvance(note.text), metrics.capHeight() + 2)
             left = min(x - size.width() / 2, self._area.right() - size.width() - 1)
             above, below = y - 8 - size.height(), y + 8
-            beside = ((left, below), (x + 2, below), (x - size.width() - 8, below), (left, above))
-            room = places.first_free(QRectF(QPointF(*corner), size) for corner in beside)
+            beside = (
+                (left, below),
+                (x + 2, below),
+                (x - size.width() - 8, below),
+                (left, above),
+                (left, below + 14),
+                (left, above - 14),
+            )
+            wanted = (QRectF(QPointF(*corner), size) for corner in beside)
+            room = places.first_free(one for one in wanted if self._is_clear(one))
             if room is not None:
                 self._painter.setPen(QColor(note.color))
                 self._painter.drawText(room.bottomLeft() - QPointF(0, 1), note.text)
@@ -182,5 +203,40 @@ class FramePainter:
         if self._area.height() < _LEAST_HEIGHT_FOR_WORDS:
             return
         text = f"{capacity.text}, off scale ↑" if pinned else capacity.text
-        left = self._area.right() - self._metrics.horizontalAdvance(text) - 28
-        self._painter.drawText(QPointF(max(left, self._area.left() + 4), level + 14), text)
+        width = self._metrics.horizontalAdvance(text)
+        right = max(self._area.right() - width - 28, self._area.left() + 4)
+        lefts = (right, self._area.left() + 4, (self._area.left() + right) / 2)
+        levels = (level + 14,) if pinned else (level + 14, level - 5)
+        self._write(text, [QPointF(x, y) for y in levels for x in lefts], stays=True)
+
+    def _write(self, words: str, wanted: Sequence[QPointF], *, stays: bool = False) -> None:
+        """At the first of these baselines where no curve is; where none is, over the curves if it `stays`."""
+        size = QSizeF(self._metrics.horizontalAdvance(words), self._metrics.capHeight() + 4)
+        rects = [QRectF(at - QPointF(0, size.height() - 2), size) for at in wanted]
+        free = next((one for one in rects if self._area.contains(one) and self._is_clear(one)), None)
+        if free is None and stays:
+            free = rects[0]
+            self._painter.fillRect(free.adjusted(-3, -1, 3, 1), QColor(self._palette.bg1))
+        if free is not None:
+            self._painter.drawText(free.bottomLeft() - QPointF(0, 2), words)
+
+    def _is_clear(self, rect: QRectF) -> bool:
+        """Whether no curve runs through a rectangle."""
+        (low, high), (least, most) = self._frame.x_range, self._frame.y_range
+        across, up = (high - low) / self._area.width(), (most - least) / self._area.height()
+        edges = low + (np.array([rect.left() - 3, rect.right() + 3]) - self._area.left()) * across
+        bottom, top = (
+            least + (self._area.bottom() - level) * up for level in (rect.bottom() + 3, rect.top() - 3)
+        )
+        return not any(_passes(trace, edges, bottom, top) for trace in self._traces)
+
+
+def _passes(trace: Trace, edges: NDArray[np.float64], bottom: float, top: float) -> bool:
+    """Whether a curve comes between two levels, between two places in x."""
+    x, y = trace
+    if not len(x):
+        return False
+    first, last = np.searchsorted(x, edges)
+    seen = np.append(y[first:last], np.interp(edges, x, y, left=np.nan, right=np.nan))
+    seen = seen[np.isfinite(seen)]
+    return bool(len(seen)) and bool(seen.min() <= top) and bool(seen.max() >= bottom)

@@ -19,7 +19,7 @@ from gui.plots.header import PlotHeader
 from gui.plots.legend import Entry, LegendRow
 from gui.plots.scales import Scale
 from gui.plots.shown import Shown, prepared
-from gui.plots.smoothing import smoothing
+from gui.plots.smoothing import Values, smoothing
 from gui.theme import theme
 
 LEAST_HEIGHT, MOST_HEIGHT = 150, 260
@@ -169,7 +169,7 @@ class LivePlot(QFrame):
             if shown is not self._shown.get(curve.key) or x_range != self.canvas.frame.x_range:
                 self._shown[curve.key] = shown
                 self._draw(shown, x_range)
-        self.canvas.show_frame(self._frame(x_range))
+        self.canvas.show_frame(self._frame(x_range), self._drawn())
         self._show_values()
 
     def showEvent(self, event: QShowEvent) -> None:
@@ -197,7 +197,8 @@ class LivePlot(QFrame):
     def _restyle(self) -> None:
         for items in self._items.values():
             items.restyle()
-        self.canvas.show_frame(replace(self.canvas.frame, skips=self._skips(self.canvas.frame.x_range)))
+        frame = self.canvas.frame
+        self.canvas.show_frame(replace(frame, skips=self._skips(frame.x_range)), self._drawn())
         self.legend.update()
 
     def _switch_follow(self, follow: bool) -> None:
@@ -227,6 +228,14 @@ class LivePlot(QFrame):
         if self._chosen is not None:
             return self._chosen
         return whole_range((curve for curve in self._curves if not curve.is_beneath), self._total)
+
+    def _drawn(self) -> list[tuple[Values, Values]]:
+        return [
+            (shown.curve.x, values)
+            for shown in self._shown.values()
+            for values in (shown.line, shown.dim)
+            if values is not None
+        ]
 
     def _frame(self, x_range: tuple[float, float]) -> Frame:
         scale, area = self._scale(), self.canvas.area()

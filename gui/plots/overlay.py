@@ -136,16 +136,16 @@ class OverlayPlot(QFrame):
         by, traces = self.header.by, self._traces()
         x_range = self._chosen or (0.0, self._whole())
         self._rows = rows_a_point(max((trace.rows_within(by, x_range) for trace in traces), default=0))
-        pieces = []
+        drawn: list[tuple[np.ndarray, np.ndarray]] = []
         for trace, items in zip(traces, self._items, strict=True):
             level = trace.level(self._rows, smoothing().steps)
             # one point beyond each edge, so that the line goes on to it
             first, last = np.searchsorted(level.x[by], x_range)
             seen = slice(max(0, int(first) - 1), int(last) + 1)
             items.show(level.x[by][seen], level.y[seen])
-            pieces.append(level.y[seen])
+            drawn.append((level.x[by][seen], level.y[seen]))
         self._show_words()
-        self.canvas.show_frame(self._frame(x_range, pieces))
+        self.canvas.show_frame(self._frame(x_range, [y for _, y in drawn]), drawn)
         self._read_at(self.canvas.crosshair())
 
     def _show_words(self) -> None:

@@ -60,22 +60,25 @@ class ElidedLabel(QLabel):
         self.setProperty("role", role)
         self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Preferred)
         self._whole = ""
+        self._shorter: tuple[str, ...] = ()
         self.set_whole_text(text)
 
     def whole_text(self) -> str:
         return self._whole
 
-    def set_whole_text(self, text: str) -> None:
-        """Sets the text; what fits of it is shown."""
-        if text == self._whole:
+    def set_whole_text(self, text: str, *shorter: str) -> None:
+        """Sets the text; what fits of it is shown, or the first of its `shorter` forms that fits whole."""
+        if (text, shorter) == (self._whole, self._shorter):
             return
-        self._whole = text
+        self._whole, self._shorter = text, shorter
         self.setAccessibleName(text)
         self.updateGeometry()
         self._shorten()
 
     def sizeHint(self) -> QSize:
-        width = QFontMetrics(self.font()).horizontalAdvance(self._whole) + 2
+        # what has shorter forms gives way before its neighbours do
+        form = self._shorter[-1] if self._shorter else self._whole
+        width = QFontMetrics(self.font()).horizontalAdvance(form) + 2
         return QSize(width, super().sizeHint().height())
 
     def minimumSizeHint(self) -> QSize:
@@ -86,7 +89,10 @@ class ElidedLabel(QLabel):
         self._shorten()
 
     def _shorten(self) -> None:
-        shown = QFontMetrics(self.font()).elidedText(self._whole, self._mode, self.width())
+        metrics = QFontMetrics(self.font())
+        forms = (self._whole, *self._shorter)
+        fitting = (form for form in forms if metrics.horizontalAdvance(form) <= self.width())
+        shown = metrics.elidedText(next(fitting, forms[-1]), self._mode, self.width())
         if shown == "…" != self._whole:
             # alone it says nothing
             shown = ""

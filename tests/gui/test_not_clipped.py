@@ -1,0 +1,134 @@
+"""Words that were cut short, or lay on what they spoke of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from PySide6.QtCore import QRectF
+from PySide6.QtGui import QColor, QFontMetrics, QImage, QPainter
+from PySide6.QtWidgets import QLineEdit, QStyle, QStyleOptionFrame
+from pytestqt.qtbot import QtBot
+
+from engine.events import Phase, PhaseName
+from engine.experiment import Experiment, Precision
+from gui.panels.compare_verdict import VerdictLabel
+from gui.panels.live_run import LiveRun
+from gui.panels.live_strip import LiveStrip, Wishes
+from gui.panels.memory_limit import MemoryLimitPanel
+from gui.panels.runs_columns import Column
+from gui.panels.runs_table import fitting
+from gui.plots.frame import Capacity, Frame, FramePainter, Note, Trace
+from gui.theme import theme
+
+AREA = QRectF(60, 4, 400, 130)
+
+
+def inked_rows(picture: QImage, ground: QColor) -> list[int]:
+    return [
+        y
+        for y in range(picture.height())
+        if any(picture.pixelColor(x, y) != ground for x in range(picture.width()))
+    ]
+
+
+@pytest.mark.parametrize("width", [300, 420, 900])
+def test_the_verdicts_descenders_are_whole_after_another_one(qtbot: QtBot, width: int) -> None:
+    theme().set_mode("dark")
+    label = VerdictLabel()
+    qtbot.addWidget(label)
+    label.setStyleSheet("background: #000000")
+    for words in ("FP32 trained faster", "jpgqy (jpgqy), jpgqy jpgqy jpgqy jpgqy"):
+        label.show_hint(words)
+        label.resize(width, label.heightForWidth(width))
+        rows = inked_rows(label.grab().toImage(), QColor("#000000"))
+        assert rows and rows[-1] < label.height() - 3
+
+
+def test_how_a_run_stands_is_said_shorter_before_it_is_cut_off(qtbot: QtBot) -> None:
+    runs = [LiveRun.of(one, Experiment(precision=Precision(one))) for one in ("fp32", "fp16")]
+    runs[1].take(Phase(name=PhaseName.VALIDATING))
+    strip = LiveStrip()
+    qtbot.addWidget(strip)
+    strip.show()
+    for width in range(1_200, 700, -20):
+        strip.resize(width, 32)
+        strip.show_runs("", runs, Wishes())
+        strip.layout().activate()
+        assert "…" not in strip.status.text() and strip.status.text().startswith("FP16 AMP "), width
+    assert strip.status.whole_text() == "FP16 AMP running, 2 of 2 · validating"
+    assert strip.status.text() != strip.status.whole_text() == strip.status.toolTip()
+
+
+@pytest.mark.parametrize(("room", "least"), [(1_119, 160), (780, 80), (1_600, 190)])
+def test_a_runs_name_has_room_in_the_table(room: int, least: int) -> None:
+    widths, hidden = fitting(room, has_tags=False)
+    others = sum(width for one, width in widths.items() if one not in hidden and one is not Column.NAME)
+    assert room - others >= least
+    assert not {Column.SPEED, Column.RATIO, Column.STATUS, Column.PRECISION} & hidden
+
+
+def test_the_multiples_are_whole_in_their_box(qtbot: QtBot) -> None:
+    panel = MemoryLimitPanel()
+    qtbot.addWidget(panel)
+    panel.show()
+    edit = panel.granularity_box.findChild(QLineEdit) or panel.granularity_box
+    option = QStyleOptionFrame()
+    edit.initStyleOption(option)
+    room = edit.style().subElementRect(QStyle.SubElement.SE_LineEditContents, option, edit).width()
+    assert room >= QFontMetrics(edit.font()).horizontalAdvance("1,024") + 4
+
+
+def painted(frame: Frame, traces: Sequence[Trace]) -> QImage:
+    """The words of a frame alone: without its curves, so that what is there is ink of words."""
+    theme().set_mode("light")
+    picture = QImage(480, 160, QImage.Format.Format_RGB32)
+    picture.fill(QColor(theme().palette.bg1))
+    painter = QPainter(picture)
+    painting = FramePainter(painter, frame, AREA, theme().palette, traces)
+    painting.paint_behind()
+    painting.paint_before(None)
+    painter.end()
+    return picture
+
+
+def ink_along(picture: QImage, color: str, trace: Trace, frame: Frame) -> int:
+    """How many pixels of a colour lie within two of the curve."""
+    (low, high), (least, most) = frame.x_range, frame.y_range
+    columns = np.arange(int(AREA.left()) + 1, int(AREA.right()) - 1)
+    levels = np.interp(low + (columns - AREA.left()) / AREA.width() * (high - low), *trace)
+    rows = AREA.bottom() - (levels - least) / (most - least) * AREA.height()
+    centers = zip(columns.tolist(), rows.tolist(), strict=True)
+    near = [(x, round(y) + off) for x, y in centers for off in (-1, 0, 1)]
+    wanted = QColor(color)
+    return sum(
+        sum(abs(a - b) for a, b in zip(picture.pixelColor(x, y).getRgb(), wanted.getRgb(), strict=True)) < 60
+        for x, y in near
+        if AREA.contains(x, y)
+    )
+
+
+X = np.linspace(0.0, 100.0, 400)
+
+
+def test_the_words_of_a_limit_keep_off_the_curve_below_it() -> None:
+    frame = Frame((0, 100), (0, 100), capacity=Capacity("card capacity 80.0 GiB"))
+    trace = (X, np.where(X > 55, 90.0, 40.0))
+    assert ink_along(painted(frame, [trace]), theme().palette.text2, trace, frame) == 0
+    assert ink_along(painted(frame, []), theme().palette.text2, trace, frame) > 20
+
+
+def test_the_words_of_the_warmup_keep_off_a_curve_at_the_bottom() -> None:
+    frame = Frame((0, 100), (0, 100), shade_until=10.0, shade_text="warm-up, not counted")
+    trace = (X, np.full(400, 6.0))
+    assert ink_along(painted(frame, [trace]), theme().palette.text3, trace, frame) == 0
+    assert ink_along(painted(frame, []), theme().palette.text3, trace, frame) > 20
+
+
+def test_the_words_at_a_lines_end_keep_off_the_other_lines() -> None:
+    ink = theme().palette.text
+    frame = Frame((0, 100), (0, 100), notes=(Note(50.0, 50.0, "2.6 s, fast", ink),))
+    trace = (X, np.full(400, 40.0))
+    assert ink_along(painted(frame, [trace]), ink, trace, frame) == 0
+    assert ink_along(painted(frame, []), ink, trace, frame) > 20
