@@ -32,7 +32,7 @@ from engine.trial_bench import TrialBench
 
 ProbeEvent = ProbeStarted | TrialBegun | TrialEnded | ProbeEnded | Phase | Log | Failed
 DEFAULT_MARGIN = 0.1
-_TOLERATED_LEAK_MIB = 1.0
+TOLERATED_LEAK_MIB = 1.0
 _LOOK_SECONDS = 0.05
 _UNKNOWN_LIMIT = 1_000_000_000
 # A process that is refused memory outside of Python ends at once; its last words say of what.
@@ -267,7 +267,7 @@ def _cause(failed: Failed) -> Cause:
 
 
 def _why_replaced(tried: Tried) -> str | None:
-    if tried.leaked_mib <= _TOLERATED_LEAK_MIB:
+    if tried.leaked_mib <= TOLERATED_LEAK_MIB:
         return None
     return f"{tried.leaked_mib:,.0f} MiB were not given back after the trial."
 

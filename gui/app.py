@@ -43,8 +43,10 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 
 def make_application(arguments: Sequence[str] | None = None) -> QApplication:
-    """The application with its name, icon and theme."""
-    application = QApplication(list(arguments if arguments is not None else sys.argv[:1]))
+    """The application with its name, icon and theme; the one that is there, where there is one."""
+    there = QApplication.instance()
+    given = list(arguments if arguments is not None else sys.argv[:1])
+    application = there if isinstance(there, QApplication) else QApplication(given)
     application.setApplicationName("Ammeter")
     application.setApplicationDisplayName("Ammeter")
     application.setApplicationVersion(__version__)

@@ -1,13 +1,15 @@
 """Makes the README's screenshots from the real window, which trains the preset "fashion" and finds a limit.
 
-    uv run python packaging/screenshots.py [FOLDER] [--steps N] [--size 1440x900]
+    uv run python packaging/screenshots.py [FOLDER] [--steps N] [--size 1440x900] [--seconds 600]
 
-Without a display it draws offscreen. Runs and settings go to a folder that is thrown away.
+Without a display it draws offscreen. Runs and settings go to a folder that is thrown away. It ends with an
+error where something does not come within `--seconds`.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import tempfile
 from pathlib import Path
@@ -27,6 +29,9 @@ from gui.theme import theme
 ROOT = Path(__file__).parent.parent
 GRANULARITY, LIMIT_GIB = 32, "0.25"
 """Of the pictured search: few trials, so that it takes a minute and not ten."""
+GPU_STEPS = 15_000
+"""The preset's own are over in a second there, before anybody could take a picture of the run."""
+START_SECONDS = 120.0
 
 
 def grab(application: QApplication, window: MainWindow, folder: Path, name: str) -> None:
@@ -39,32 +44,41 @@ def grab(application: QApplication, window: MainWindow, folder: Path, name: str)
         window.grab().save(str(folder / f"{name}-{mode}.png"))
 
 
-def take(application: QApplication, window: MainWindow, folder: Path, steps: int | None) -> None:
-    run_until(window.setup.run_action.isEnabled)
+def take(
+    application: QApplication, window: MainWindow, folder: Path, steps: int | None, seconds: float
+) -> None:
+    run_until(window.setup.run_action.isEnabled, within_seconds=START_SECONDS)
+    catalog = window.experiments.catalog
+    assert catalog is not None  # the button waits for it
+    if steps is None and catalog.has_gpu:
+        steps = GPU_STEPS
     if steps is not None:
         form = window.setup.form
         form.length.unit_button.click()
         form.length.setText(str(steps))
         form.length.edited.emit(str(steps))
     window.setup.run_action.trigger()
-    run_until(lambda: len(window.live.runs()) == 2)
+    run_until(lambda: len(window.live.runs()) == 2, within_seconds=seconds)
     second = window.live.runs()[1]
-    run_until(lambda: second.step > 0.6 * (second.total_steps or 1) and second.status == "running")
+    # one that ended before anybody looked is pictured at its end
+    run_until(
+        lambda: second.is_over or second.step > 0.6 * (second.total_steps or math.inf), within_seconds=seconds
+    )
     window.runs.set_checked([record.id for record in window.experiments.runs.records()])
     grab(application, window, folder, "train")
-    run_until(lambda: second.is_over and window.experiments.running is None)
+    run_until(lambda: second.is_over and window.experiments.running is None, within_seconds=seconds)
     window.show_workspace("compare")
     # the comparison is read in a thread
-    run_until(window.compare.table.isVisible)
+    run_until(window.compare.table.isVisible, within_seconds=START_SECONDS)
     grab(application, window, folder, "compare")
     show_race(application, window, folder)
-    find_limit(application, window, folder)
+    find_limit(application, window, folder, seconds)
 
 
 def show_race(application: QApplication, window: MainWindow, folder: Path) -> None:
     """The race of the two runs, at the moment at which the faster one is through."""
     window.show_workspace("show")
-    run_until(lambda: window.show_panel.page == "race")
+    run_until(lambda: window.show_panel.page == "race", within_seconds=START_SECONDS)
     clock = window.show_panel.race.clock
     clock.pause()
     raced = window.shows.showing.raced
@@ -73,14 +87,15 @@ def show_race(application: QApplication, window: MainWindow, folder: Path) -> No
     grab(application, window, folder, "show")
 
 
-def find_limit(application: QApplication, window: MainWindow, folder: Path) -> None:
+def find_limit(application: QApplication, window: MainWindow, folder: Path, seconds: float) -> None:
     """A search for the largest batch on a small limit, to its end."""
     window.show_workspace("memory")
     window.memory_limit.restore({**window.memory_limit.state(), "granularity": GRANULARITY})
     window.memory_limit.card_chosen.emit(LIMIT_GIB)
     window.setup.run_action.trigger()
-    run_until(lambda: window.experiments.searches.running is not None)
-    run_until(lambda: window.experiments.searches.running is None)
+    searches = window.experiments.searches
+    run_until(lambda: searches.running is not None, within_seconds=START_SECONDS)
+    run_until(lambda: searches.running is None, within_seconds=seconds)
     grab(application, window, folder, "memory-limit")
 
 
@@ -89,6 +104,7 @@ def main() -> None:
     parser.add_argument("folder", nargs="?", type=Path, default=ROOT / "resources" / "screenshots")
     parser.add_argument("--steps", type=int)
     parser.add_argument("--size", default="1440x900")
+    parser.add_argument("--seconds", type=float, default=600.0, help="for the runs, and again for the search")
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
     width, height = (int(side) for side in options.size.split("x"))
@@ -99,8 +115,10 @@ def main() -> None:
             window = MainWindow(store, Launcher(), Settings.load())
             window.resize(width, height)
             window.show()
-            take(application, window, options.folder, options.steps)
-            window.close_without_asking()
+            try:
+                take(application, window, options.folder, options.steps, options.seconds)
+            finally:
+                window.close_without_asking()
 
 
 if __name__ == "__main__":

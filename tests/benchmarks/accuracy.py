@@ -1,6 +1,7 @@
 """Whether mixed precision costs accuracy: the preset `fashion` in each precision, over five seeds.
 
-    uv run python tests/benchmarks/accuracy.py [--seeds 5] [--precision fp32 --precision bf16] [--epochs N]
+    uv run python tests/benchmarks/accuracy.py [--seeds 5] [--precision fp32 --precision bf16]
+        [--epochs N] [--steps N]
 
 It prints each precision's mean accuracy on the validation pictures after the last epoch, and how many points
 it is from that of the first; the aim is within one point. The standard deviation is over seeds.
@@ -34,13 +35,15 @@ def main() -> None:
     has_gpu = torch.cuda.is_available()
     parser = argparse.ArgumentParser()
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--epochs", type=int)
+    length = parser.add_mutually_exclusive_group()
+    length.add_argument("--epochs", type=int)
+    length.add_argument("--steps", type=int)
     parser.add_argument("--precision", action="append", help="repeatable; the first is compared with")
     parser.add_argument("--recipe", default="plain")
     options = parser.parse_args()
     base = layered(preset("fashion").base(has_gpu), {"step": {"recipe": options.recipe}})
-    if options.epochs:
-        base = layered(base, {"epochs": options.epochs})
+    if options.epochs or options.steps:
+        base = layered(base, {"epochs": options.epochs, "steps": options.steps})
     precisions = options.precision or (["fp32", "bf16", "fp16"] if has_gpu else ["fp32", "bf16"])
     found: dict[str, list[float]] = {name: [] for name in precisions}
     print(f"{'precision':<16}{'mean %':>8}{'sd':>7}{'points':>9}{'aim':>12}   each seed")

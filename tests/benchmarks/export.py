@@ -1,6 +1,6 @@
 """What a report costs: seconds and bytes of each form, of two runs of 100,000 steps.
 
-    uv run python tests/benchmarks/export.py [--steps N] [--sides N]
+    uv run python tests/benchmarks/export.py [--steps N] [--sides N] [--form html]
 
 The runs are written as rows, not trained. The first time of a form includes what it loads; `again` does
 not. It also says whether `ammeter export` loads Qt or torch.
@@ -89,13 +89,14 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--steps", type=int, default=100_000)
     parser.add_argument("--sides", type=int, default=2)
+    parser.add_argument("--form", choices=[form.name for form in FORMATS], help="one alone")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder, Store(Path(folder) / "ammeter.sqlite") as store:
         run_ids = fill(store, given.steps, given.sides)
         print(f"{given.sides} runs of {given.steps:,} steps")
         print(f"{'form':<14}{'first s':>9}{'again s':>9}{'KiB':>10}")
         for form in FORMATS:
-            if form.name == "script":
+            if form.name == "script" or given.form not in (None, form.name):
                 continue
             path = f"{folder}/x{form.suffix}" if form.suffix != "/" else f"{folder}/board/"
             first, again = timed(store, run_ids, path), timed(store, run_ids, path)

@@ -1,12 +1,13 @@
 """From the button to the first training step, with a spare worker at the ready and without one, alternating.
 
-    QT_QPA_PLATFORM=offscreen uv run python tests/benchmarks/first_step.py
+    QT_QPA_PLATFORM=offscreen uv run python tests/benchmarks/first_step.py [--repeats 5] [--arm ready]
 
 The preset is hello-amp. The time ends when the window's own process has the first step's figures.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import statistics
 import tempfile
@@ -26,8 +27,6 @@ from gui.event_loop import run_until
 from gui.main_window import MainWindow
 from gui.settings import Settings
 
-REPEATS = 5
-
 
 def wait_for(signal: object, accept: object = lambda *_: True) -> None:
     loop = QEventLoop()
@@ -42,6 +41,9 @@ class Cold(Launcher):
 
     def prepare(self) -> None:
         self._close_light()
+
+
+ARMS = {"ready": Launcher, "cold": Cold}
 
 
 def measure(application: QApplication, home: Path, launcher: Launcher) -> float:
@@ -63,16 +65,22 @@ def measure(application: QApplication, home: Path, launcher: Launcher) -> float:
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--arm", choices=ARMS, help="one alone")
+    options = parser.parse_args()
     application = make_application([])
-    ready, cold = [], []
-    for _ in range(REPEATS):
-        for times, launcher in ((ready, Launcher()), (cold, Cold())):
+    found: dict[str, list[float]] = {name: [] for name in ARMS if options.arm in (None, name)}
+    for _ in range(options.repeats):
+        for name, times in found.items():
             with tempfile.TemporaryDirectory() as home:
-                times.append(measure(application, Path(home), launcher))
+                times.append(measure(application, Path(home), ARMS[name]()))
     print(f"{'button to first step':<24}{'median s':>10}{'min s':>8}{'max s':>8}")
-    for name, times in (("spare at the ready", ready), ("no spare", cold)):
+    for name, times in found.items():
         print(f"{name:<24}{statistics.median(times):>10.2f}{min(times):>8.2f}{max(times):>8.2f}")
-    print(f"{'ratio':<24}{statistics.median(ready) / statistics.median(cold):>10.2f}")
+    if len(found) == 2:
+        ready, cold = (statistics.median(times) for times in found.values())
+        print(f"{'ratio':<24}{ready / cold:>10.2f}")
 
 
 if __name__ == "__main__":

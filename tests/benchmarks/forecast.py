@@ -1,6 +1,7 @@
 """How far forecasts are off: ten models, before anything was measured, and after one run of another batch.
 
-    uv run python tests/benchmarks/forecast.py [--device cpu] [--only resnet50] [--precision fp16]
+    uv run python tests/benchmarks/forecast.py [--device cpu] [--model resnet50] [--precision fp16]
+        [--seconds 300]
 
 Each model is forecast, trained for a few steps at one batch, forecast again for twice the batch, and trained
 at that. On a CUDA card the measured figure is the training peak of what the allocator gave out. On a CPU it
@@ -15,6 +16,8 @@ import statistics
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+
+from within import within
 
 from engine.events import Failed, Finished
 from engine.experiment import Experiment, experiment_from
@@ -87,7 +90,7 @@ def errors(runner: Runner, store: Store, model: str, precision: str, device: str
 def all_errors(options: argparse.Namespace, folder: Path) -> Iterator[tuple[float, float]]:
     with Store(folder / "forecasts.db") as store, Launcher() as launcher:
         runner = Runner(store, launcher)
-        for model in (options.only,) if options.only else MODELS:
+        for model in within((options.model,) if options.model else MODELS, options.seconds):
             for precision in options.precision:
                 try:
                     yield errors(runner, store, model, precision, options.device)
@@ -98,8 +101,9 @@ def all_errors(options: argparse.Namespace, folder: Path) -> Iterator[tuple[floa
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--device", default="auto")
-    parser.add_argument("--only", choices=MODELS)
-    parser.add_argument("--precision", action="append")
+    parser.add_argument("--model", "--only", help="one alone, also another than the ten")
+    parser.add_argument("--precision", action="append", help="repeatable")
+    parser.add_argument("--seconds", type=float, help="no model begins after so many")
     options = parser.parse_args()
     options.precision = options.precision or ["fp32", "bf16" if options.device == "cpu" else "fp16"]
     print(f"{'model':<26}{'batch':>6}{'forecast':>12}{'measured':>12}{'error':>9}{'seconds':>9}")

@@ -1,16 +1,19 @@
 """The largest batch that fits: is the answer exact, how many trials and seconds does it take, does it last.
 
     uv run python tests/benchmarks/probe.py [--device cpu] [--cap-gib 24] [--trials 50] [--again 1000]
+        [--model resnet18] [--precision fp16] [--seconds 60]
 
 On a CUDA card it searches ResNet-50 at 224x224 with AdamW in FP32 and FP16 under the cap, beside what the
-best-known finder does with the same work on an H200; elsewhere the small CNN under 2 GiB. `--steady` does it
-in one process that is kept: it searches, tries the answer and twice the next batch in turns (`--trials`) with
-the memory that the process holds before each, provokes out-of-memory errors with the latter (`--again`), and
-searches once more. On a card that process is a worker, and the answer must be the same. On a CPU a worker
-ends with its trial, so there this program itself makes the trials, as a worker would. The first search is for
-what the libraries take once, on first use (oneDNN's generated code, the stacks of its threads); and since a
-process that is kept also keeps pieces of its heap, which the next trial fills, its answer may move by some
-MiB's worth of samples: that is why a CPU's trials get a process each.
+best-known finder does with the same work on an H200; elsewhere the small CNN under 2 GiB. A search that is
+not over after `--seconds` is stopped with what it knows.
+
+`--steady` does it in one process that is kept: it searches, tries the answer and twice the next batch in
+turns (`--trials`) with the memory that the process holds before each, provokes out-of-memory errors with the
+latter (`--again`), and searches once more. On a card that process is a worker, and the answer must be the
+same. On a CPU a worker ends with its trial, so there this program itself makes the trials, as a worker would.
+The first search is for what the libraries take once, on first use (oneDNN's generated code, the stacks of its
+threads); and since a process that is kept also keeps pieces of its heap, which the next trial fills, its
+answer may move by some MiB's worth of samples: that is why a CPU's trials get a process each.
 """
 
 from __future__ import annotations
@@ -28,7 +31,7 @@ from engine.catalog import Catalog
 from engine.events import Failed
 from engine.experiment import Experiment, experiment_from
 from engine.launcher import Launcher
-from engine.probe_events import ProbeEnded, ProbeResult, ProbeStarted, Tried
+from engine.probe_events import ProbeEnded, ProbeResult, ProbeStarted, TrialEnded, Tried
 from engine.probing import Prober
 from engine.records.store import Store
 from engine.runner import Runner
@@ -49,18 +52,19 @@ def experiments(options: argparse.Namespace, device: str) -> list[Experiment]:
     else:
         base = {"model": "resnet50", "image_size": 224, "num_classes": 1_000}
         cap_gib, names = 24.0, ("fp32", "fp16")
+    if options.model:
+        base |= {"model": options.model, "image_size": 28 if options.model == "small-cnn" else 224}
     cap = {"memory_cap_gib": options.cap_gib or cap_gib, "device": device}
     data = {"dataset": "synthetic", "samples": 1_000_000, "steps": 20, "batch_size": 1}
-    return [
-        experiment_from({**base, **data, **cap, "precision": name})
-        for name in names
-        if options.precision in (None, name)
-    ]
+    chosen = (options.precision,) if options.precision else names
+    return [experiment_from({**base, **data, **cap, "precision": name}) for name in chosen]
 
 
-def search(prober: Prober, experiment: Experiment) -> tuple[ProbeResult, Experiment]:
-    resolved = experiment
+def search(prober: Prober, experiment: Experiment, seconds: float | None) -> tuple[ProbeResult, Experiment]:
+    resolved, until = experiment, None if seconds is None else time.monotonic() + seconds
     for event in prober.probe(experiment):
+        if isinstance(event, TrialEnded) and until is not None and time.monotonic() >= until:
+            prober.stop()
         if isinstance(event, ProbeStarted):
             resolved = event.experiment
         elif isinstance(event, Failed):
@@ -155,6 +159,8 @@ def main() -> None:
     parser.add_argument("--device", help="cpu, or a card such as cuda:0; the machine's best one by default")
     parser.add_argument("--cap-gib", type=float, help="24 on a card and 2 on a CPU by default")
     parser.add_argument("--precision", help="one alone")
+    parser.add_argument("--model")
+    parser.add_argument("--seconds", type=float, help="no trial begins after so many")
     parser.add_argument("--steady", action="store_true")
     parser.add_argument("--trials", type=int, default=50)
     parser.add_argument("--again", type=int, default=1_000)
@@ -168,8 +174,7 @@ def main() -> None:
         device = options.device or catalog.devices[0].name
         prober = Prober(store, launcher, catalog)
         for experiment in experiments(options, device):
-            launcher.prepare()
-            result, resolved = search(prober, experiment)
+            result, resolved = search(prober, experiment, options.seconds)
             show(result, FINDER.get(result.precision.value) if device != "cpu" else None)
             if options.steady:
                 show_steady(launcher, resolved, options.trials, options.again)

@@ -18,6 +18,7 @@ import numpy as np
 from PySide6.QtWidgets import QApplication
 
 from engine.experiment import Experiment, Precision
+from gui.app import make_application
 from gui.panels.live import LivePanel, LiveRun
 from gui.theme import theme
 
@@ -66,7 +67,7 @@ def measure(points: int, frames: int) -> np.ndarray:
 
 
 def main() -> None:
-    application = QApplication([])
+    application = make_application([])
     theme().set_mode("dark")
     frames = int(sys.argv[2]) if len(sys.argv) > 2 else 200
     sizes = [int(sys.argv[1])] if len(sys.argv) > 1 else [1_000, 10_000, 100_000]

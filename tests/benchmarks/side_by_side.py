@@ -10,6 +10,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 import numpy as np
 import torch
 from by_hand import Workload
+from within import within
 
 from engine.events import Finished, Samples
 from engine.experiment import Experiment, experiment_from
@@ -21,10 +22,13 @@ Rounds = list[list[float]]
 _RESAMPLES = 4_000
 
 
-def alternate(arms: Mapping[str, Arm], rounds: int) -> dict[str, Rounds]:
-    """The speeds of each arm's blocks, round by round; every other round runs backwards."""
+def alternate(arms: Mapping[str, Arm], rounds: int, seconds: float | None = None) -> dict[str, Rounds]:
+    """The speeds of each arm's blocks, round by round; every other round runs backwards.
+
+    No round but the first begins after so many seconds.
+    """
     found: dict[str, Rounds] = {name: [] for name in arms}
-    for number in range(rounds):
+    for number in within(range(rounds), seconds):
         for name in list(arms) if number % 2 == 0 else list(arms)[::-1]:
             # One arm's compiled code, graphs and memory are none of the next one's.
             torch.compiler.reset()
@@ -35,10 +39,15 @@ def alternate(arms: Mapping[str, Arm], rounds: int) -> dict[str, Rounds]:
     return found
 
 
-def interleave(arms: Mapping[str, Iterator[float]], pairs: int) -> dict[str, Rounds]:
-    """The speeds of arms that run at once, a stretch each in turns: for a machine that others use too."""
+def interleave(
+    arms: Mapping[str, Iterator[float]], pairs: int, seconds: float | None = None
+) -> dict[str, Rounds]:
+    """The speeds of arms that run at once, a stretch each in turns: for a machine that others use too.
+
+    No pair but the first begins after so many seconds.
+    """
     found: dict[str, Rounds] = {name: [] for name in arms}
-    for number in range(pairs):
+    for number in within(range(pairs), seconds):
         for name in list(arms) if number % 2 == 0 else list(arms)[::-1]:
             found[name].append([next(arms[name])])
     return found

@@ -1,20 +1,19 @@
 """How long `ammeter` takes to its first painted window, beside an empty Qt window, alternating.
 
-    QT_QPA_PLATFORM=offscreen uv run python tests/benchmarks/start.py
+    QT_QPA_PLATFORM=offscreen uv run python tests/benchmarks/start.py [--repeats 5]
 
 Each start is a process of its own. It also says whether torch came into the window's process.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-
-REPEATS = 5
 
 WATCH = """
 import os, sys, time
@@ -82,10 +81,13 @@ def start(code: str, home: str) -> tuple[float, str]:
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--repeats", type=int, default=5)
+    options = parser.parse_args()
     ours, empty, torch = [], [], set()
     with tempfile.TemporaryDirectory() as home:
         start(AMMETER, home), start(EMPTY, home)
-        for _ in range(REPEATS):
+        for _ in range(options.repeats):
             seconds, loaded = start(AMMETER, home)
             ours.append(seconds)
             torch.add(loaded)

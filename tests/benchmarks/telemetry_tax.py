@@ -64,7 +64,7 @@ def measure(workload: Workload, recipe: str, pairs: int) -> tuple[list[float], l
     batches = itertools.cycle(workload.batches(step.memory_format))
     telemetry = Telemetry(device, step.columns)
     with cudnn_search(experiment):
-        without(step, batches, 2 * workload.warmup)
+        without(step, batches, min(2 * workload.warmup, workload.steps))
         found: tuple[list[float], list[float]] = ([], [])
         for pair in range(pairs):
             for arm in (0, 1) if pair % 2 == 0 else (1, 0):

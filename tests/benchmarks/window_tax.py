@@ -1,6 +1,7 @@
 """What the live window costs the training: the speed with it over the speed without, in alternating pairs.
 
     QT_QPA_PLATFORM=offscreen uv run python tests/benchmarks/window_tax.py [--pairs 20] [--hz N] [--thread]
+        [--model resnet50] [--precision bf16] [--steps N] [--seconds 300]
 
 On a GPU it trains ResNet-18 on 32x32 pictures, batch 128, FP16 AMP, with the window at 30 and 60 Hz; on a CPU
 the built-in pictures, with the window at the 5 Hz it uses there. `--thread` adds the engine inside the
@@ -19,6 +20,7 @@ os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 
 import numpy as np
 from PySide6.QtWidgets import QApplication
+from within import within
 
 from engine.experiment import Experiment, experiment_from
 from engine.launcher import Launcher, Target
@@ -26,18 +28,23 @@ from engine.records.store import Store
 from engine.runner import Runner
 from gui.app import make_application
 from gui.event_loop import run_until
-from gui.main_window import CPU_REPAINT_HZ, MainWindow
+from gui.followed_runs import CPU_REPAINT_HZ
+from gui.main_window import MainWindow
 from gui.settings import Settings
 
 
-def workload(has_gpu: bool, steps: int | None) -> Experiment:
+def workload(has_gpu: bool, options: argparse.Namespace) -> Experiment:
     if has_gpu:
         settings = {"model": "resnet18", "dataset": "synthetic", "image_size": 32, "num_classes": 100}
-        settings |= {"batch_size": 128, "precision": "fp16", "steps": steps or 600}
+        settings |= {"batch_size": 128, "precision": "fp16", "steps": 600}
     else:
         settings = {"model": "small-cnn", "dataset": "fashion", "batch_size": 64, "precision": "fp32"}
-        settings |= {"steps": steps or 150}
-    return experiment_from({**settings, "validation": {"every": 0}})
+        settings |= {"steps": 150}
+    given = {name: getattr(options, name) for name in ("model", "precision", "steps")}
+    settings |= {name: value for name, value in given.items() if value is not None}
+    few = min(10, max(1, settings["steps"] // 6))  # so that there are blocks enough for a speed
+    measure = {"warmup_steps": few, "block_steps": few}
+    return experiment_from({**settings, "measure": measure, "validation": {"every": 0}})
 
 
 def speed_without(experiment: Experiment, folder: Path) -> float:
@@ -82,6 +89,9 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--pairs", type=int, default=20)
     parser.add_argument("--steps", type=int)
+    parser.add_argument("--model")
+    parser.add_argument("--precision")
+    parser.add_argument("--seconds", type=float, help="no pair begins after so many")
     parser.add_argument("--thread", action="store_true")
     parser.add_argument("--hz", type=int, action="append", help="another repaint rate; repeatable")
     options = parser.parse_args()
@@ -91,12 +101,12 @@ def main() -> None:
         with Store(folder / "catalog.sqlite") as store, Launcher() as launcher:
             catalog = Runner(store, launcher).catalog()
         application = make_application([])
-        experiment = workload(catalog.has_gpu, options.steps)
+        experiment = workload(catalog.has_gpu, options)
         rates = options.hz or ([30, 60] if catalog.has_gpu else [CPU_REPAINT_HZ])
         kinds = [(Target.PROCESS, hz) for hz in rates]
         kinds += [(Target.THREAD, hz) for hz in rates if options.thread]
         ratios: dict[tuple[Target, int], list[float]] = {kind: [] for kind in kinds}
-        for pair in range(options.pairs):
+        for pair in within(range(options.pairs), options.seconds):
             for target, hz in kinds:
                 arms = [
                     lambda target=target, hz=hz: speed_with(application, experiment, folder, hz, target),
@@ -106,7 +116,8 @@ def main() -> None:
                 one, other = first(), second()
                 with_window, without = (one, other) if pair % 2 == 0 else (other, one)
                 ratios[target, hz].append(with_window / without)
-    what = f"{experiment.model}, batch {experiment.batch_size}, {options.pairs} pairs"
+    pairs = max(len(values) for values in ratios.values())
+    what = f"{experiment.model}, batch {experiment.batch_size}, {pairs} pairs"
     print(f"{catalog.devices[0].title}, {what}")
     print(f"{'engine':<12}{'window Hz':>10}{'with / without':>16}{'95 % interval':>18}")
     for (target, hz), values in ratios.items():

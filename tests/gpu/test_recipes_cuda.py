@@ -16,7 +16,7 @@ from engine.experiment import Experiment, layered
 from engine.training.models.build import build_model
 from engine.training.precision import float32_mode
 from engine.training.steps.plain import TrainingStep
-from engine.training.steps.recipe import build_step, cudnn_search
+from engine.training.steps.recipe import build_step
 from engine.training.validation import validate
 
 pytestmark = [
@@ -128,49 +128,32 @@ def test_the_fast_recipe_is_had_whole_and_says_what_it_does() -> None:
     assert step.compile_seconds and step.capture_seconds
 
 
-def resnet50_losses(recipe: str, precision: str, steps: int) -> torch.Tensor:
-    """The losses of the preset resnet50-imagenet, whose batches are four drawn ones taken in turns."""
-    experiment = Experiment.model_validate({"precision": precision, "step": {"recipe": recipe}})
-    batches = pictures(4, size=64, side=224, classes=1_000)
-    with float32_mode(experiment.precision), cudnn_search(experiment):
-        model = build_model("resnet50", image_size=224, channels=3, num_classes=1_000, seed=0)
-        step = build_step(model, cross_entropy, experiment, CARD, is_convolutional=True)
-        losses = train(step, [[batches[number % 4]] for number in range(steps)])[:, 0]
-    assert recipe == "plain" or step.recipe == "fast"
-    return losses
-
-
-@pytest.mark.parametrize("precision", ["bf16", "fp16"])
-def test_fast_stays_within_one_percent_of_plain_over_100_steps_of_resnet50(precision: str) -> None:
-    plain, fast = (resnet50_losses(recipe, precision, 100) for recipe in ("plain", "fast"))
-    # Means over ten steps: from step to step rounding alone moves the loss of so small a batch.
-    torch.testing.assert_close(
-        fast.view(10, 10).mean(dim=1), plain.view(10, 10).mean(dim=1), rtol=0.01, atol=0.0
-    )
-
-
-def test_fast_stays_within_a_thousandth_of_plain_over_20_steps_of_fp32() -> None:
-    plain, fast = (resnet50_losses(recipe, "fp32", 20) for recipe in ("plain", "fast"))
-    torch.testing.assert_close(fast, plain, rtol=1e-3, atol=0.0)
-
-
-@pytest.mark.parametrize(("precision", "tolerance"), [("fp32", 1e-3), ("bf16", 0.01), ("fp16", 0.01)])
-def test_fast_and_plain_lose_the_same_from_the_same_weights(precision: str, tolerance: float) -> None:
+@pytest.mark.slow_compile
+@pytest.mark.parametrize(
+    ("precision", "of_loss", "of_norm"), [("fp32", 1e-3, 0.01), ("bf16", 0.01, 0.1), ("fp16", 0.01, 0.1)]
+)
+def test_fast_and_plain_lose_the_same_from_the_same_weights(
+    precision: str, of_loss: float, of_norm: float
+) -> None:
     """Each step begins anew from plain's weights: left alone, rounding alone parts two runs of AdamW."""
-    settings = {"precision": precision, "scaler": {"init_scale": 1024}}
+    # a limit that no gradient reaches: the norm is told, and nothing is clipped
+    settings = {"precision": precision, "scaler": {"init_scale": 1024}, "step": {"clip_norm": 1e9}}
     batches = pictures(4, size=64, side=224, classes=1_000)
     with float32_mode(Experiment.model_validate(settings).precision):
         steps = []
         for recipe in ("plain", "fast"):
             model = build_model("resnet50", image_size=224, channels=3, num_classes=1_000, seed=0)
             steps.append(step_of(recipe, settings, model=model))
-        losses = []
+        rows: tuple[list[torch.Tensor], list[torch.Tensor]] = ([], [])
         for number in range(20):
-            losses.append([step([batches[number % 4]])[0].item() for step in steps])
+            for step, told in zip(steps, rows, strict=True):
+                told.append(step([batches[number % 4]]).cpu())
             align(*steps)
     assert steps[1].recipe == "fast"
-    plain, fast = torch.tensor(losses).unbind(dim=1)
-    torch.testing.assert_close(fast, plain, rtol=tolerance, atol=0.0)
+    plain, fast = (torch.stack(told) for told in rows)
+    for name, tolerance in (("loss", of_loss), ("grad_norm", of_norm)):
+        at = steps[0].columns.index(name)
+        torch.testing.assert_close(fast[:, at], plain[:, at], rtol=tolerance, atol=0.0)
 
 
 def align(model: TrainingStep, copy: TrainingStep) -> None:
