@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
+from engine.message import MOST_ENTRIES, Mib, Positive, Whole
 from engine.parts import Precision
+from engine.text import Line
 
 Task = Literal["classification", "regression", "language"]
 
@@ -20,8 +22,8 @@ class PrecisionEntry(_Entry):
 
     precision: Precision
     available: bool
-    reason: str | None = None
-    note: str | None = None
+    reason: Line | None = None
+    note: Line | None = None
 
 
 class DeviceEntry(_Entry):
@@ -30,11 +32,11 @@ class DeviceEntry(_Entry):
     `memory_mib` is the card's memory, or the machine's for a CPU.
     """
 
-    name: str
-    title: str
-    memory_mib: float
+    name: Line
+    title: Line
+    memory_mib: Mib
     tensor_cores: bool = False
-    precisions: tuple[PrecisionEntry, ...]
+    precisions: Annotated[tuple[PrecisionEntry, ...], Field(max_length=MOST_ENTRIES)]
 
     @property
     def is_gpu(self) -> bool:
@@ -52,15 +54,15 @@ class ModelEntry(_Entry):
     `is_convolutional` says that it gains from channels_last. `reason` says why it cannot be had here.
     """
 
-    name: str
+    name: Line
     task: Task
-    parameters: int
-    family: str = ""
-    min_image_size: int | None = None
-    image_size_multiple: int | None = None
-    max_sequence_length: int | None = None
+    parameters: Whole
+    family: Line = ""
+    min_image_size: Positive | None = None
+    image_size_multiple: Positive | None = None
+    max_sequence_length: Positive | None = None
     is_convolutional: bool = False
-    reason: str | None = None
+    reason: Line | None = None
 
 
 class DatasetEntry(_Entry):
@@ -71,15 +73,15 @@ class DatasetEntry(_Entry):
     that it is small enough to be kept on the device, `loads` that loader processes can bring it.
     """
 
-    name: str
-    title: str
+    name: Line
+    title: Line
     task: Task
-    image_size: int | None = None
-    channels: int | None = None
-    num_classes: int | None = None
+    image_size: Positive | None = None
+    channels: Positive | None = None
+    num_classes: Positive | None = None
     any_classes: bool = False
-    train_samples: int | None = None
-    validation_samples: int | None = None
+    train_samples: Whole | None = None
+    validation_samples: Whole | None = None
     needs_download: bool = False
     needs_path: bool = False
     can_augment: bool = False
@@ -90,9 +92,9 @@ class DatasetEntry(_Entry):
 class Catalog(_Entry):
     """All that can be chosen; the first device is the one that `auto` means."""
 
-    devices: tuple[DeviceEntry, ...]
-    models: tuple[ModelEntry, ...]
-    datasets: tuple[DatasetEntry, ...]
+    devices: Annotated[tuple[DeviceEntry, ...], Field(min_length=1, max_length=MOST_ENTRIES)]
+    models: Annotated[tuple[ModelEntry, ...], Field(max_length=MOST_ENTRIES)]
+    datasets: Annotated[tuple[DatasetEntry, ...], Field(max_length=MOST_ENTRIES)]
 
     @property
     def has_gpu(self) -> bool:

@@ -33,7 +33,7 @@ class EventWriter:
         with self._changed:
             last = self._waiting[-1] if self._waiting else None
             full = len(self._waiting) >= self._capacity
-            if full and isinstance(event, Samples) and isinstance(last, Samples):
+            if full and isinstance(event, Samples) and isinstance(last, Samples) and last.has_room_for(event):
                 self._waiting[-1] = last.followed_by(event)
             else:
                 self._waiting.append(event)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from enum import StrEnum
 from functools import cache
 from typing import Annotated, Literal
@@ -12,21 +13,34 @@ from engine.catalog import Catalog
 from engine.contact_sheet import MOST_BYTES, MOST_SIDE, MOST_TILES, ContactSheet
 from engine.experiment import Experiment
 from engine.memory_lines import MemoryLine
-from engine.message import Message
+from engine.message import (
+    LARGEST_STEP,
+    MOST_ENTRIES,
+    MOST_MIB,
+    MOST_SECONDS,
+    Fraction,
+    Message,
+    Mib,
+    Positive,
+    Seconds,
+    StepNumber,
+    Whole,
+)
 from engine.probe_events import Tried as Tried
-from engine.problem import Problem, Text
+from engine.problem import Problem
 from engine.summary import Environment as Environment
 from engine.summary import Summary as Summary
+from engine.text import Details, Line, Text
 
 
 class Ready(Message):
     """The worker has imported torch, touched no device, and waits for a job."""
 
     event: Literal["ready"] = "ready"
-    pid: int
-    python: str
-    torch: str
-    ammeter: str
+    pid: Whole
+    python: Line
+    torch: Line
+    ammeter: Line
 
 
 class CatalogRead(Message):
@@ -39,16 +53,16 @@ class CatalogRead(Message):
 class Check(Message):
     """One line of the doctor's report."""
 
-    name: str
+    name: Line
     status: Literal["ok", "note", "problem"]
-    detail: str
+    detail: Text
 
 
 class Diagnosis(Message):
     """The answer to the job `doctor`."""
 
     event: Literal["diagnosis"] = "diagnosis"
-    checks: tuple[Check, ...]
+    checks: Annotated[tuple[Check, ...], Field(max_length=MOST_ENTRIES)]
 
 
 class ForecastMade(Message):
@@ -63,17 +77,23 @@ class ForecastMade(Message):
     event: Literal["forecast"] = "forecast"
     experiment: Experiment
     quantity: Literal["allocated", "resident"]
-    parameters_mib: float
-    gradients_mib: float
-    optimizer_state_mib: float
-    activations_mib: float
-    libraries_mib: float
-    fixed_mib: float
-    per_sample_mib: float
-    needed_mib: float
-    lines: Annotated[tuple[MemoryLine, ...], Field(min_length=1)]
-    seconds: float
-    note: str | None = None
+    parameters_mib: Mib
+    gradients_mib: Mib
+    optimizer_state_mib: Mib
+    activations_mib: Mib
+    libraries_mib: Mib
+    fixed_mib: Mib
+    per_sample_mib: Mib
+    needed_mib: Mib
+    lines: Annotated[tuple[MemoryLine, ...], Field(min_length=1, max_length=MOST_ENTRIES)]
+    seconds: Seconds
+    note: Text | None = None
+
+    @model_validator(mode="after")
+    def _lines_are_finite(self) -> ForecastMade:
+        if not all(abs(part) <= MOST_MIB for line in self.lines for _, part in line):
+            raise ValueError("a line is out of all bounds")
+        return self
 
 
 class Started(Message):
@@ -86,13 +106,13 @@ class Started(Message):
     event: Literal["started"] = "started"
     experiment: Experiment
     environment: Environment
-    total_steps: int
-    steps_per_epoch: int
-    parameters: int
-    loss_name: str
-    loss_unit: str
-    notes: tuple[str, ...] = ()
-    resumed_step: int | None = None
+    total_steps: Whole
+    steps_per_epoch: Positive
+    parameters: Whole
+    loss_name: Line
+    loss_unit: Line
+    notes: Annotated[tuple[Text, ...], Field(max_length=MOST_ENTRIES)] = ()
+    resumed_step: StepNumber | None = None
 
 
 class Pictures(Message):
@@ -132,8 +152,8 @@ class Phase(Message):
 
     event: Literal["phase"] = "phase"
     name: PhaseName
-    fraction: float | None = None
-    detail: str = ""
+    fraction: Fraction | None = None
+    detail: Text = ""
 
 
 Column = tuple[float, ...]
@@ -149,7 +169,7 @@ class Samples(Message):
     """
 
     event: Literal["samples"] = "samples"
-    step: tuple[int, ...]
+    step: Annotated[tuple[int, ...], Field(max_length=MOST_ENTRIES)]
     seconds: Column
     loss: Column
     samples_per_second: Column
@@ -168,9 +188,14 @@ class Samples(Message):
     other_programs_mib: Column | None = None
 
     @model_validator(mode="after")
-    def _columns_are_of_one_length(self) -> Samples:
+    def _columns_are_sound(self) -> Samples:
         if any(len(column) != len(self.step) for column in self.columns().values()):
             raise ValueError("the columns differ in length")
+        # bounds on each number would take twice as long as all the rest of the line
+        if not _are_within(self.step, LARGEST_STEP):
+            raise ValueError("a step is out of all bounds")
+        if not _are_within(self.seconds, MOST_SECONDS):
+            raise ValueError("a time is out of all bounds")
         return self
 
     def columns(self) -> dict[str, tuple[float, ...]]:
@@ -178,11 +203,20 @@ class Samples(Message):
         named = {name: getattr(self, name) for name in SAMPLE_COLUMNS}
         return {name: column for name, column in named.items() if column is not None}
 
+    def has_room_for(self, later: Samples) -> bool:
+        """Whether both batches may be one."""
+        return len(self.step) + len(later.step) <= MOST_ENTRIES
+
     def followed_by(self, later: Samples) -> Samples:
         """Both batches as one. A column must be in both or it is left out."""
         mine, theirs = self.columns(), later.columns()
         joined = {name: mine[name] + theirs[name] for name in mine if name in theirs}
         return Samples.model_validate(joined)
+
+
+def _are_within(values: tuple[float, ...], most: float) -> bool:
+    # a NaN, which least and greatest may pass over, is in the sum
+    return not values or (min(values) >= 0 and max(values) <= most and not math.isnan(sum(values)))
 
 
 SAMPLE_COLUMNS = tuple(name for name in Samples.model_fields if name != "event")
@@ -192,9 +226,9 @@ class Epoch(Message):
     """An epoch ended at `step`; `train_loss` is its mean. Without validation its figures are None."""
 
     event: Literal["epoch"] = "epoch"
-    epoch: int
-    step: int
-    seconds: float
+    epoch: Whole
+    step: StepNumber
+    seconds: Seconds
     train_loss: float
     validation_loss: float | None = None
     validation_accuracy: float | None = None
@@ -204,14 +238,14 @@ class Skipped(Message):
     """Optimizer steps that the loss scaler skipped, by number."""
 
     event: Literal["skipped"] = "skipped"
-    steps: tuple[int, ...]
+    steps: Annotated[tuple[StepNumber, ...], Field(max_length=MOST_ENTRIES)]
 
 
 class Heartbeat(Message):
     """The worker lives; `step` is the last that completed on the device."""
 
     event: Literal["heartbeat"] = "heartbeat"
-    step: int
+    step: StepNumber
 
 
 class Log(Message):
@@ -220,7 +254,7 @@ class Log(Message):
     event: Literal["log"] = "log"
     level: Literal["info", "warning", "problem", "stderr"] = "info"
     message: Text
-    step: int | None = None
+    step: StepNumber | None = None
 
 
 class Finished(Message):
@@ -236,7 +270,7 @@ class Failed(Message):
 
     event: Literal["failed"] = "failed"
     problem: Problem
-    detail: Text = ""
+    detail: Details = ""
     summary: Summary | None = None
 
 

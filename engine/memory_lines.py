@@ -7,6 +7,9 @@ from collections.abc import Iterable, Sequence
 
 from pydantic import BaseModel, ConfigDict
 
+_MOST_SAMPLES = 1e15
+"""Where next to nothing is needed for each, no batch is too large."""
+
 
 class MemoryLine(BaseModel):
     """One moment of a step: `fixed_mib` whatever the batch, and `per_sample_mib` for each sample of it."""
@@ -43,7 +46,7 @@ def largest_batch(lines: Sequence[MemoryLine], budget_mib: float) -> int | None:
     if any(line.per_sample_mib <= 0 and line.fixed_mib > budget_mib for line in lines):
         return 0
     rooms = [(budget_mib - line.fixed_mib) / line.per_sample_mib for line in lines if line.per_sample_mib > 0]
-    return max(0, math.floor(min(rooms))) if rooms else None
+    return max(0, math.floor(min(*rooms, _MOST_SAMPLES))) if rooms else None
 
 
 def line_near(lines: Sequence[MemoryLine], budget_mib: float) -> MemoryLine:

@@ -1,8 +1,10 @@
-"""The base of what a worker and the program say to each other."""
+"""The base of what a worker and the program say to each other, and the bounds of what they say."""
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
 
 
 class Message(BaseModel):
@@ -10,3 +12,26 @@ class Message(BaseModel):
 
     # pydantic writes NaN and infinity as null unless told otherwise; a diverged loss must survive the trip
     model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings", defer_build=True)
+
+
+# A line may come from any program. What is within these bounds every reader can store, divide by and draw.
+MOST_ENTRIES = 10_000
+"""Of any list in a message, and rows of a batch of samples."""
+
+Whole = Annotated[int, Field(ge=0, lt=2**63)]
+"""A count, of the 64 bits that the store has for a number."""
+
+Positive = Annotated[int, Field(ge=1, lt=2**63)]
+"""A count that is divided by."""
+
+LARGEST_STEP = 2**53
+StepNumber = Annotated[int, Field(ge=0, le=LARGEST_STEP)]
+"""A step among float64 columns, which have no larger one exactly."""
+
+MOST_MIB = 1e15
+Mib = Annotated[float, Field(ge=-MOST_MIB, le=MOST_MIB, allow_inf_nan=False)]
+"""MiB that are reckoned with: far from where float64 runs over."""
+
+MOST_SECONDS = 1e9
+Seconds = Annotated[float, Field(ge=0, le=MOST_SECONDS, allow_inf_nan=False)]
+Fraction = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
+
+from pydantic import Field
 
 from engine.experiment import Experiment, Precision
-from engine.message import Message
-from engine.problem import Text
+from engine.message import MOST_ENTRIES, Message, Mib, Positive, Seconds, Whole
+from engine.text import Line, Text
 
 Cause = Literal["memory", "spill", "error", "death", "hang"]
 """Why a batch did not fit: an allocation was refused; it only fitted in the host's memory too; an error that
@@ -25,12 +27,12 @@ class Trial(Message):
     `uncompiled` one went without the `compile` that was asked for, to come near the answer quickly.
     """
 
-    batch_size: int
+    batch_size: Positive
     fits: bool
-    peak_mib: float | None = None
-    reserved_mib: float | None = None
-    seconds: float = 0.0
-    steps: int = 0
+    peak_mib: Mib | None = None
+    reserved_mib: Mib | None = None
+    seconds: Seconds = 0.0
+    steps: Whole = 0
     cause: Cause | None = None
     note: Text | None = None
     uncompiled: bool = False
@@ -46,12 +48,12 @@ class Tried(Message):
 
     event: Literal["tried"] = "tried"
     trial: Trial
-    budget_mib: float
-    baseline_mib: float = 0.0
-    leaked_mib: float = 0.0
-    other_programs_mib: float | None = None
-    model_mib: float | None = None
-    train_samples: int | None = None
+    budget_mib: Mib
+    baseline_mib: Mib = 0.0
+    leaked_mib: Mib = 0.0
+    other_programs_mib: Mib | None = None
+    model_mib: Mib | None = None
+    train_samples: Whole | None = None
 
 
 class ProbeStarted(Message):
@@ -59,18 +61,18 @@ class ProbeStarted(Message):
     has told what is free of it."""
 
     event: Literal["probe-started"] = "probe-started"
-    probe_id: str
+    probe_id: Line
     experiment: Experiment
     precision: Precision
-    granularity: int
-    budget_mib: float
+    granularity: Positive
+    budget_mib: Mib
 
 
 class TrialBegun(Message):
     """The batch size that is tried now."""
 
     event: Literal["trial-begun"] = "trial-begun"
-    batch_size: int
+    batch_size: Positive
 
 
 class TrialEnded(Message):
@@ -78,8 +80,8 @@ class TrialEnded(Message):
 
     event: Literal["trial-ended"] = "trial-ended"
     trial: Trial
-    budget_mib: float
-    other_programs_mib: float | None = None
+    budget_mib: Mib
+    other_programs_mib: Mib | None = None
     replaced_worker: Text | None = None
 
 
@@ -93,15 +95,15 @@ class ProbeResult(Message):
     """
 
     precision: Precision
-    largest_batch: int
+    largest_batch: Whole
     verified: bool
-    first_failure: int | None = None
-    recommended_batch: int | None = None
-    peak_mib: float | None = None
-    budget_mib: float | None = None
+    first_failure: Whole | None = None
+    recommended_batch: Whole | None = None
+    peak_mib: Mib | None = None
+    budget_mib: Mib | None = None
     bound_by: Bound
-    trials: tuple[Trial, ...] = ()
-    seconds: float = 0.0
+    trials: Annotated[tuple[Trial, ...], Field(max_length=MOST_ENTRIES)] = ()
+    seconds: Seconds = 0.0
     note: Text | None = None
 
 
@@ -109,5 +111,5 @@ class ProbeEnded(Message):
     """The search is over."""
 
     event: Literal["probe-ended"] = "probe-ended"
-    probe_id: str
+    probe_id: Line
     result: ProbeResult

@@ -5,10 +5,15 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import PydanticCustomError
+
+from engine.text import Text, shortened
+
+_MOST_PROBLEMS = 100
+"""Of one validation: settings have fewer names than that."""
 
 
 class Kind(StrEnum):
@@ -27,14 +32,6 @@ class Kind(StrEnum):
     HANG = "hang"
     STORE = "store"
     INTERNAL = "internal"
-
-
-def _encodable(text: object) -> object:
-    return text.encode("utf-8", "backslashreplace").decode() if isinstance(text, str) else text
-
-
-Text = Annotated[str, BeforeValidator(_encodable)]
-"""What may quote the name of a file: one that is not UTF-8 would keep the whole text from being sent."""
 
 
 class Problem(BaseModel):
@@ -70,13 +67,17 @@ def request_problem(
     message: str, remedy: str, *, key: str | None = None, value: object = None, allowed: str | None = None
 ) -> Problem:
     """A problem of kind `REQUEST`; `value` may be of any type and is kept as text."""
-    shown = None if value is None else str(value)
-    return Problem(kind=Kind.REQUEST, message=message, remedy=remedy, key=key, value=shown, allowed=allowed)
+    text = value if value is None or isinstance(value, str) else shortened(value, _LONGEST_VALUE)
+    return Problem(kind=Kind.REQUEST, message=message, remedy=remedy, key=key, value=text, allowed=allowed)
+
+
+_LONGEST_VALUE = 4_096
+"""Of a problem's value: the longest path that a system takes."""
 
 
 def unknown_name(key: str, value: str, choices: Iterable[str], noun: str) -> Problem:
     """A name that is not among `choices`, answered with the nearest ones that are."""
-    names = sorted(choices)
+    names, value = sorted(choices), shortened(value)
     near = difflib.get_close_matches(value, names, n=3, cutoff=0.5)
     remedy = f"Did you mean {_or(near)}?" if near else f"Choose one of: {', '.join(names)}."
     return request_problem(
@@ -90,18 +91,20 @@ def unknown_name(key: str, value: str, choices: Iterable[str], noun: str) -> Pro
 
 def setting_error(key: str, message: str, remedy: str, value: object) -> PydanticCustomError:
     """What a validator raises when settings contradict one another; `key` is relative to its part."""
-    context = {"key": key, "remedy": remedy, "value": str(value)}
+    context = {"key": key, "remedy": remedy, "value": shortened(value)}
     return PydanticCustomError("setting", "{message}", {"message": message, **context})
 
 
 def problems_from_validation(error: ValidationError, known_keys: Iterable[str] = ()) -> tuple[Problem, ...]:
     """pydantic's errors as problems: each names the key, the value and what is allowed."""
-    return tuple(_from_detail(dict(detail), tuple(known_keys)) for detail in error.errors())
+    details = error.errors(include_url=False)[:_MOST_PROBLEMS]
+    return tuple(_from_detail(dict(detail), tuple(known_keys)) for detail in details)
 
 
 def _from_detail(detail: dict[str, Any], known_keys: tuple[str, ...]) -> Problem:
-    key = ".".join(str(part) for part in detail["loc"]) or None
+    key = shortened(".".join(str(part) for part in detail["loc"])) or None
     value, context = detail.get("input"), detail.get("ctx") or {}
+    shown = shortened(value)
     kind = str(detail["type"])
     if kind == "extra_forbidden" and key:
         return unknown_name_of_key(key, known_keys)
@@ -116,9 +119,12 @@ def _from_detail(detail: dict[str, Any], known_keys: tuple[str, ...]) -> Problem
     if allowed is None:
         sentence = str(detail["msg"]).removeprefix("Value error, ")
         return request_problem(
-            f"{key or 'The settings'}: {sentence}.", f"Change {key or 'them'}.", key=key, value=_shown(value)
+            f"{key or 'The settings'}: {sentence}.",
+            f"Change {key or 'them'}.",
+            key=key,
+            value=shortened(value),
         )
-    shown = _shown(value)
+    shown = shortened(value)
     quoted = f"'{shown}'" if isinstance(value, str) else shown
     return request_problem(
         f"{key} is {quoted}, but it must be {allowed}.",
@@ -131,7 +137,7 @@ def _from_detail(detail: dict[str, Any], known_keys: tuple[str, ...]) -> Problem
 
 def unknown_name_of_key(key: str, known_keys: Iterable[str]) -> Problem:
     """A setting that does not exist."""
-    keys = sorted(known_keys)
+    keys, key = sorted(known_keys), shortened(key)
     near = difflib.get_close_matches(key, keys, n=1, cutoff=0.75)
     remedy = f"Did you mean {near[0]}?" if near else "Remove it."
     return request_problem(
@@ -177,11 +183,6 @@ def _allowed(kind: str, context: dict[str, Any]) -> str | None:
         limit = context[name]
         return form.format(f"{limit:,g}" if isinstance(limit, float) else f"{limit:,}")
     return _TYPES.get(kind)
-
-
-def _shown(value: object) -> str:
-    text = str(value)
-    return text if len(text) <= 80 else text[:77] + "..."
 
 
 def _or(names: list[str]) -> str:

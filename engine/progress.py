@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from statistics import fmean
-
 from engine.events import Epoch, Event, Heartbeat, Samples, Skipped, Started, Summary
 
 
@@ -58,7 +56,7 @@ class Progress:
             steps=self._recorded_steps,
             epochs=self._recorded_steps / self._steps_per_epoch if self._steps_per_epoch else 0.0,
             seconds=self._seconds,
-            final_train_loss=fmean(losses) if losses else self._last_epoch_loss,
+            final_train_loss=sum(losses) / len(losses) if losses else self._last_epoch_loss,
             best_validation_accuracy=max(self._accuracies, default=None),
             final_validation_accuracy=self._accuracies[-1] if self._accuracies else None,
             final_grad_scale=self._grad_scale,

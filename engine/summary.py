@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
-from engine.message import Message
+from engine.message import Message, Mib, Seconds, StepNumber, Whole
+from engine.text import Line
 
 
 class Environment(Message):
     """The machine and the software that a run was measured on."""
 
-    device_name: str
-    device_memory_mib: float
-    torch: str
-    cuda: str | None = None
-    driver: str | None = None
-    python: str
-    os: str
-    ammeter: str
+    device_name: Line
+    device_memory_mib: Mib
+    torch: Line
+    cuda: Line | None = None
+    driver: Line | None = None
+    python: Line
+    os: Line
+    ammeter: Line
 
 
 class Summary(Message):
@@ -40,11 +41,11 @@ class Summary(Message):
     the highest seen. A pause is in no other figure than `paused_seconds`.
     """
 
-    steps: int = 0
+    steps: StepNumber = 0
     epochs: float = 0.0
     samples_per_second: float | None = None
     samples_per_second_ci: tuple[float, float] | None = None
-    speed_note: str | None = None
+    speed_note: Line | None = None
     step_ms: float | None = None
     first_step_seconds: float | None = None
     peak_allocated_mib: float | None = None
@@ -55,12 +56,12 @@ class Summary(Message):
     best_validation_accuracy: float | None = None
     final_validation_accuracy: float | None = None
     final_grad_scale: float | None = None
-    skipped_steps: int | None = None
+    skipped_steps: Whole | None = None
     data_wait_fraction: float | None = None
-    first_nan_step: int | None = None
-    best_epoch: int | None = None
-    recipe: str | None = None
-    left_out: dict[str, str] = Field(default_factory=dict)
+    first_nan_step: StepNumber | None = None
+    best_epoch: Whole | None = None
+    recipe: Line | None = None
+    left_out: Annotated[dict[Line, Line], Field(max_length=100)] = Field(default_factory=dict)
     float32_mode: Literal["strict", "tf32", "default"] | None = None
     warmup_seconds: float | None = None
     compile_seconds: float | None = None
@@ -76,4 +77,4 @@ class Summary(Message):
     clock_mhz: float | None = None
     other_programs_mib: float | None = None
     paused_seconds: float | None = None
-    seconds: float = 0.0
+    seconds: Seconds = 0.0

@@ -10,15 +10,19 @@ from dataclasses import dataclass, field
 
 from engine import jobs
 from engine.events import (
+    CatalogRead,
+    Diagnosis,
     Event,
     Failed,
     Finished,
+    ForecastMade,
     Heartbeat,
     Log,
     Phase,
     PhaseName,
     Samples,
     Started,
+    Tried,
     is_last,
 )
 from engine.problem import Kind, Problem
@@ -159,18 +163,16 @@ class ProcessSession:
 
     def _ending_of(self, item: Event | Garbage | End) -> Event | None:
         if isinstance(item, Garbage):
-            problem = Problem(
-                kind=Kind.PROTOCOL,
-                message=f"The training process sent something that is no Ammeter event: '{item.shown}'.",
-                remedy="Run it again; if it happens again, report it with the details below.",
-            )
-            return self._failed(problem, item.why)
+            told = f"something that is no Ammeter event: '{item.shown}'"
+            return self._failed(_broken_protocol(told), item.why)
         if isinstance(item, End):
             if self._stop_asked is not None:
                 how = "by itself" if self._terminated is None else "by a signal"
                 return self._stopped(f"The worker ended {how} and could not say how far it was.")
             self._worker.kill()
             return self._failed(_death(self._worker.close()))
+        if is_last(item) and not isinstance(item, (*_ENDINGS, *_ANSWERS.get(type(self._job), ()))):
+            return self._failed(_broken_protocol(f"'{item.event}', which is no answer to its job"))
         return None
 
 
@@ -223,6 +225,23 @@ class _Watch:
             message=sentence,
             remedy="The device or its driver may hang: see if other programs can use it, then run again.",
         )
+
+
+_ENDINGS = (Finished, Failed)
+_ANSWERS: Mapping[type[jobs.Job], tuple[type[Event], ...]] = {
+    jobs.ReadCatalog: (CatalogRead,),
+    jobs.Examine: (Diagnosis,),
+    jobs.Forecast: (ForecastMade,),
+    jobs.TryBatch: (Tried,),
+}
+
+
+def _broken_protocol(told: str) -> Problem:
+    return Problem(
+        kind=Kind.PROTOCOL,
+        message=f"The training process sent {told}.",
+        remedy="Run it again; if it happens again, report it with the details below.",
+    )
 
 
 def _death(status: int) -> Problem:

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 from collections import deque
+from functools import partial
 from typing import IO
 
 import psutil
@@ -17,10 +18,13 @@ import psutil
 from engine import jobs
 from engine.events import Event, Log, from_line
 from engine.problem import Kind, Problem, ProblemError
+from engine.text import one_line, shortened
 
 _STDERR_TAIL_LINES = 200
 _STDERR_LINES_PASSED_ON = 2_000
-_LONGEST_LINE_BYTES = 64 * 1024 * 1024
+_LONGEST_LINE_BYTES = 8 * 2**20
+"""Of an event: ten thousand rows of all columns take half of it. What is longer is not read to its end."""
+_LONGEST_STDERR_BYTES = 8 * 2**10
 _REAP_SECONDS = 10.0
 _LAST_WORDS_SECONDS = 0.5
 """How long the end of stdout waits for that of stderr, which a process outside the tree may hold open."""
@@ -32,8 +36,18 @@ class Garbage:
     """A line on the worker's stdout that is no event; `why` says in what way."""
 
     def __init__(self, line: bytes, why: str) -> None:
-        self.shown = line[:200].decode(errors="replace").strip()
+        self.shown = shortened(line[:400].decode(errors="replace").strip(), 200)
         self.why = why
+
+
+def item_of(line: bytes) -> Event | Garbage:
+    """What a line of the worker's stdout is; of one that is too long the begin is enough."""
+    if len(line) >= _LONGEST_LINE_BYTES:
+        return Garbage(line, f"a line has more than {_LONGEST_LINE_BYTES:,} bytes")
+    try:
+        return from_line(line)
+    except ValueError as error:
+        return Garbage(line, str(error))
 
 
 class End:
@@ -139,10 +153,9 @@ class WorkerProcess:
         # end, and to close it from elsewhere would be to wait for that process.
         with stream:
             while line := stream.readline(_LONGEST_LINE_BYTES):
-                try:
-                    self._inbox.put(from_line(line))
-                except ValueError as error:
-                    self._inbox.put(Garbage(line, str(error)))
+                item = item_of(line)
+                self._inbox.put(item)
+                if isinstance(item, Garbage):
                     break
         # what a dying worker wrote to stderr comes before its end, whichever thread the system ran first
         self._readers[1].join(_LAST_WORDS_SECONDS)
@@ -150,9 +163,9 @@ class WorkerProcess:
 
     def _read_stderr(self, stream: IO[bytes]) -> None:
         with stream:
-            for number, line in enumerate(stream):
+            for number, line in enumerate(iter(partial(stream.readline, _LONGEST_STDERR_BYTES), b"")):
                 # of a progress bar, which returns to the line's begin to overwrite itself, the last state
-                text = line.decode(errors="replace").rstrip().rpartition("\r")[2]
+                text = one_line(line.decode(errors="replace").rstrip().rpartition("\r")[2])
                 self._stderr_tail.append(text)
                 if text and number < _STDERR_LINES_PASSED_ON:
                     self._inbox.put(Log(level="stderr", message=text))

@@ -11,6 +11,7 @@ from engine.contact_sheet import MOST_BYTES as MOST_SHEET_BYTES
 from engine.contact_sheet import MOST_SIDE, MOST_TILES
 from engine.events import SAMPLE_COLUMNS, Environment, Samples, Summary
 from engine.experiment import Experiment
+from engine.message import Whole
 from engine.problem import Problem
 from engine.records.marks import LONGEST_NOTE, LONGEST_TAG, MOST_TAGS
 from engine.records.record import Status
@@ -124,7 +125,7 @@ class RecordPart(_Told):
     summary: Summary | None
     problem: Problem | None
     detail: str
-    total_steps: Annotated[int, Field(ge=0)] | None
+    total_steps: Whole | None
     tags: Annotated[tuple[_Tag, ...], Field(max_length=MOST_TAGS)] = ()
     note: Annotated[str, Field(max_length=LONGEST_NOTE)] = ""
     columns: Annotated[tuple[str, ...], Field(max_length=len(SAMPLE_COLUMNS))]

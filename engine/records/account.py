@@ -53,7 +53,9 @@ def _train_loss(events: tuple[Event, ...], samples: Mapping[str, NDArray[np.floa
     since = 0 if last is None else last.step
     losses = samples["loss"][samples["step"] > since] if "loss" in samples else np.empty(0)
     if len(losses):
-        return float(losses.mean())
+        # of a diverged run the sum may be beyond all numbers
+        with np.errstate(over="ignore", invalid="ignore"):
+            return float(losses.mean())
     return None if last is None else last.train_loss
 
 

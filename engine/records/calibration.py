@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict
 
 from engine.events import ForecastMade
 from engine.memory_lines import MemoryLine, highest_line, needed_mib, upper_hull
+from engine.message import Mib, Positive
 
 Quantity = Literal["allocated", "resident"]
 _APART = 1.5  # two batches closer than this say nothing of a slope that the noise does not drown
@@ -20,8 +21,8 @@ class MeasuredPeak(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings")
 
-    batch_size: int
-    peak_mib: float
+    batch_size: Positive
+    peak_mib: Mib
     quantity: Quantity
 
 

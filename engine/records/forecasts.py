@@ -87,9 +87,13 @@ class Forecasts:
 
     def learn(self, resolved: Experiment, batch_size: int, peak_mib: float, quantity: Quantity) -> None:
         """Takes the training peak of a run or trial of these settings, as resolved, into account."""
+        try:
+            peak = MeasuredPeak(batch_size=batch_size, peak_mib=peak_mib, quantity=quantity)
+        except ValidationError:
+            # such a peak teaches nothing
+            return
         kept = self._read()
         key = forecast_key(resolved)
-        peak = MeasuredPeak(batch_size=batch_size, peak_mib=peak_mib, quantity=quantity)
         before = [known for known in kept.peaks.pop(key, ()) if known.batch_size != batch_size]
         kept.peaks[key] = (*before, peak)[-_MOST_PEAKS:]
         while len(kept.peaks) > _MOST_FORECASTS:

@@ -141,7 +141,7 @@ def _merged(events: list[Event]) -> list[Event]:
     merged: list[Event] = []
     for event in events:
         last = merged[-1] if merged else None
-        if isinstance(event, Samples) and isinstance(last, Samples):
+        if isinstance(event, Samples) and isinstance(last, Samples) and last.has_room_for(event):
             merged[-1] = last.followed_by(event)
         else:
             merged.append(event)

@@ -147,7 +147,9 @@ def _download(dataset: DatasetEntry, control: Control) -> Generator[Event, None,
     for fraction in download(dataset.name, control.stop_requested.is_set):
         if fraction is None or abs(fraction - told) >= _TELLING_FRACTION:
             told = fraction or 0.0
-            yield Phase(name=PhaseName.DOWNLOADING, fraction=fraction, detail=dataset.title)
+            # a server may send more than was announced
+            shown = None if fraction is None else min(1.0, fraction)
+            yield Phase(name=PhaseName.DOWNLOADING, fraction=shown, detail=dataset.title)
 
 
 def _check_pictures(plan: Plan, control: Control, steps: int | None) -> Generator[Event, None, None]:

@@ -18,6 +18,7 @@ from engine.catalog import (
 )
 from engine.experiment import Experiment, Precision, experiment_from
 from engine.problem import ProblemError
+from engine.text import one_line
 
 CPU = DeviceEntry(
     name="cpu",
@@ -145,7 +146,7 @@ def test_what_does_not_fit_is_answered_with_the_key_and_what_to_do(
 ) -> None:
     found = problems(experiment_from(settings), CATALOG)
     assert [problem.key for problem in found] == [key]
-    assert str(settings.get(key, "")) in found[0].message.replace(",", "")
+    assert one_line(str(settings.get(key, ""))) in found[0].message.replace(",", "")
     assert words in f"{found[0].remedy} {found[0].allowed}"
     with pytest.raises(ProblemError):
         resolve(experiment_from(settings), CATALOG)

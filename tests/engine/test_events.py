@@ -73,7 +73,7 @@ def batches(draw: st.DrawFn) -> Samples:
     column = st.lists(st.floats(), min_size=rows, max_size=rows).map(tuple)
     return Samples(
         step=tuple(range(1, rows + 1)),
-        seconds=draw(column),
+        seconds=draw(st.lists(st.floats(0, 1e9), min_size=rows, max_size=rows).map(tuple)),
         loss=draw(column),
         samples_per_second=draw(column),
         learning_rate=draw(column),

@@ -207,7 +207,6 @@ def test_a_newer_format_is_told_as_such(other: Store, archive: Path, tmp_path: P
         lambda tree: tree.update(unknown=1),
         lambda tree: tree["experiment"].update(batch_size=0),
         lambda tree: tree["experiment"].update(model="x" * 5_000),
-        lambda tree: tree["environment"].update(device_name="\x1b]0;title\x07"),
         lambda tree: tree["summary"].update(steps=-1),
         lambda tree: tree["summary"].update(seconds="NaN"),
         lambda tree: tree.update(columns=["step", "step"]),

@@ -1,0 +1,88 @@
+"""Text that others wrote: names, notes, file names, what a worker says. It is shown, and never obeyed."""
+
+from __future__ import annotations
+
+import re
+import reprlib
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator
+
+LONGEST_TEXT = 10_000
+LONGEST_LINE = 1_000
+LONGEST_DETAILS = 200_000
+"""In characters; of details the last ones are kept, since a traceback says at its end what happened."""
+
+# Control characters, which a terminal obeys; turns of direction, which would write the rest of a sentence
+# backwards where a name begins one and does not end it; halves of pairs and no characters at all, which
+# neither a file nor a page can hold.
+_OBEYED = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
+_LINE_ENDS = re.compile(r"\r\n?")
+_BREAKS = re.compile(r"[\t\n\u2028\u2029]+")
+_MOST_QUOTED = 80
+_LARGEST_WRITTEN = 10**60
+
+
+def printable(text: str) -> str:
+    """The text in lines, with "�" for each character that a terminal would obey or a page cannot show."""
+    if _OBEYED.search(text) is None:
+        return text
+    return _OBEYED.sub("\N{REPLACEMENT CHARACTER}", _LINE_ENDS.sub("\n", text))
+
+
+def one_line(text: str) -> str:
+    """The text as `printable` has it, without tabs and ends of lines."""
+    return _BREAKS.sub(" ", printable(text))
+
+
+def shortened(value: object, most: int = _MOST_QUOTED) -> str:
+    """A value of any kind as a sentence can quote it: on one line, and at most so many characters."""
+    # what is cut off need not be looked at: a value may have millions of characters
+    text = one_line((value if isinstance(value, str) else _short.repr_of(value))[: most + 1])
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+class _Short(reprlib.Repr):
+    """Looks no deeper into lists and tables than a sentence shows of them, however deep they are."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.maxlevel, self.maxdict = 3, 8
+        self.maxlist = self.maxtuple = self.maxset = 20
+        self.maxstring = self.maxother = 2 * _MOST_QUOTED
+
+    def repr_of(self, value: object) -> str:
+        return self.repr(value) if isinstance(value, list | tuple | dict | set | int) else str(value)
+
+    def repr_int(self, value: int, _level: int) -> str:
+        # Python writes no integer of more than 4,300 digits
+        return str(value) if abs(value) < _LARGEST_WRITTEN else "a number of very many digits"
+
+
+_short = _Short()
+
+
+def _bounded(value: Any) -> Any:
+    return _cut(printable(value), LONGEST_TEXT) if isinstance(value, str) else value
+
+
+def _line(value: Any) -> Any:
+    return _cut(one_line(value), LONGEST_LINE) if isinstance(value, str) else value
+
+
+def _details(value: Any) -> Any:
+    return printable(value[-LONGEST_DETAILS:]) if isinstance(value, str) else value
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+Text = Annotated[str, BeforeValidator(_bounded)]
+"""Sentences from outside, in lines."""
+
+Line = Annotated[str, BeforeValidator(_line)]
+"""A name or a clause from outside."""
+
+Details = Annotated[str, BeforeValidator(_details)]
+"""A traceback, or the end of what a worker wrote to stderr."""
