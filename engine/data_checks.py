@@ -9,6 +9,12 @@ from pathlib import Path
 from engine.entries import Catalog, DatasetEntry, ModelEntry
 from engine.experiment import Experiment
 from engine.problem import Problem, request_problem
+from engine.text import shortened
+
+
+def _shown(path: str) -> str:
+    return shortened(path, most=300)
+
 
 PICTURE_ENDINGS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
 """As torchvision has them."""
@@ -113,14 +119,14 @@ def _path_problems(experiment: Experiment, dataset: DatasetEntry) -> Iterator[Pr
             message, "Set path to a folder that has one folder of pictures for each class.", key="path"
         )
     elif dataset.needs_path and path is not None and not _is_folder(path):
-        message = f"path is '{path}', but there is no folder of that name that can be read."
+        message = f"path is '{_shown(path)}', but there is no folder of that name that can be read."
         yield request_problem(message, "Check the spelling, and whose folder it is.", key="path", value=path)
     elif dataset.needs_path and path is not None:
         wrong = _folder_problem(path)
         if wrong is not None:
             yield wrong
     elif path is not None:
-        message = f"path is '{path}', but {dataset.name} does not come from a folder of yours."
+        message = f"path is '{_shown(path)}', but {dataset.name} does not come from a folder of yours."
         yield request_problem(message, "Leave path empty, or choose image-folder.", key="path", value=path)
 
 

@@ -17,6 +17,7 @@ from engine.message import (
     LARGEST_STEP,
     MOST_ENTRIES,
     MOST_MIB,
+    MOST_ROWS,
     MOST_SECONDS,
     Fraction,
     Message,
@@ -169,7 +170,7 @@ class Samples(Message):
     """
 
     event: Literal["samples"] = "samples"
-    step: Annotated[tuple[int, ...], Field(max_length=MOST_ENTRIES)]
+    step: Annotated[tuple[int, ...], Field(max_length=MOST_ROWS)]
     seconds: Column
     loss: Column
     samples_per_second: Column
@@ -205,7 +206,7 @@ class Samples(Message):
 
     def has_room_for(self, later: Samples) -> bool:
         """Whether both batches may be one."""
-        return len(self.step) + len(later.step) <= MOST_ENTRIES
+        return len(self.step) + len(later.step) <= MOST_ROWS
 
     def followed_by(self, later: Samples) -> Samples:
         """Both batches as one. A column must be in both or it is left out."""
@@ -309,7 +310,7 @@ def to_line(event: Event) -> bytes:
     return event.model_dump_json(exclude_none=True).encode() + b"\n"
 
 
-def from_line(line: bytes) -> Event:
+def from_line(line: bytes | str) -> Event:
     """The event on one line. Raises ValueError when it is none."""
     try:
         return _adapter().validate_json(line)

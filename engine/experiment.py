@@ -27,6 +27,7 @@ from engine.parts import (
     none_from_text,
 )
 from engine.problem import ProblemError, problems_from_validation, request_problem, setting_error
+from engine.text import shortened
 
 __all__ = [
     "LEAST_BLOCKS",
@@ -180,7 +181,8 @@ def layered(*layers: Mapping[str, Any]) -> dict[str, Any]:
 def from_dotted(key: str, value: Any) -> dict[str, Any]:
     """`"optimizer.learning_rate", 0.1` as the nested settings `{"optimizer": {"learning_rate": 0.1}}`."""
     nested: Any = value
-    for part in reversed(key.split(".")):
+    # no table lies within another's table: what has more dots is unknown however it is nested
+    for part in reversed(key.split(".", 2)):
         nested = {part: nested}
     return dict(nested)
 
@@ -198,23 +200,43 @@ def flattened(experiment: Experiment) -> dict[str, Any]:
 def parse_toml(text: str, origin: str) -> dict[str, Any]:
     """TOML as a dictionary. Raises ProblemError that names `origin` and the place."""
     try:
+        # tomllib takes the square of a dotted key's length
+        if any(line.count(".") > _MOST_DOTS for line in text.splitlines()):
+            raise RecursionError
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise ProblemError(
-            request_problem(f"{origin} is not valid TOML: {error}.", "Correct that line.", value=origin)
-        ) from None
+        why = f"{origin} is not valid TOML: {shortened(error, _LONGEST_REASON)}."
+        raise ProblemError(request_problem(why, "Correct that line.", value=origin)) from None
+    except (ValueError, RecursionError) as error:
+        is_deep = isinstance(error, RecursionError)
+        why = f"{origin} {'is nested too deep' if is_deep else 'has a number of too many digits'}."
+        raise ProblemError(request_problem(why, "No setting needs that.", value=origin)) from None
+
+
+_LONGEST_REASON, _MOST_DOTS = 200, 2_000
 
 
 def read_toml(path: Path) -> dict[str, Any]:
     """A TOML file as a dictionary. Raises ProblemError where it cannot be read or parsed."""
     try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        with path.open("rb") as file:
+            # whatever lies there is read no further than that
+            content = file.read(MOST_TOML_BYTES + 1)
+        text = content.decode("utf-8")
+    except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        if isinstance(error, ValueError) and not isinstance(error, UnicodeDecodeError):
+            reason = "no file has such a name"
         raise ProblemError(
             request_problem(f"{path} could not be read: {reason}.", "Check the path.", value=path)
         ) from None
+    if len(content) > MOST_TOML_BYTES:
+        message = f"{path} is larger than a file of settings may be ({MOST_TOML_BYTES // 2**10:,} KiB)."
+        raise ProblemError(request_problem(message, "Leave out what is no setting.", value=path))
     return parse_toml(text, str(path))
+
+
+MOST_TOML_BYTES = 2**20
 
 
 def _dotted_names(model: type[BaseModel], prefix: str) -> Iterator[str]:

@@ -16,7 +16,10 @@ class Message(BaseModel):
 
 # A line may come from any program. What is within these bounds every reader can store, divide by and draw.
 MOST_ENTRIES = 10_000
-"""Of any list in a message, and rows of a batch of samples."""
+"""Of any list in a message but columns of samples."""
+
+MOST_ROWS = 65_536
+"""Of a batch of samples: all that waits for a window that was asleep is sent as few of them."""
 
 Whole = Annotated[int, Field(ge=0, lt=2**63)]
 """A count, of the 64 bits that the store has for a number."""

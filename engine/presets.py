@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from engine.experiment import Experiment, experiment_from, layered, parse_toml, read_toml
 from engine.paths import config_folder
 from engine.problem import Problem, ProblemError, problems_from_validation, request_problem, unknown_name
+from engine.text import Line, Text, shortened
 
 PresetKind = Literal["run", "compare", "probe"]
 
@@ -103,14 +104,14 @@ class Preset:
 
 class _Side(BaseModel):
     model_config = ConfigDict(extra="allow")
-    label: str = Field(min_length=1)
+    label: Line = Field(min_length=1)
 
 
 class _File(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
-    title: str = Field(min_length=1)
-    about: str = ""
+    title: Line = Field(min_length=1)
+    about: Text = ""
     kind: PresetKind = "run"
     experiment: dict[str, Any]
     variants: list[_Side] = []
@@ -248,7 +249,7 @@ def _preset_from(table: Mapping[str, Any], path: Path, *, is_own: bool) -> Prese
     )
     told = parsed.without_gpu.get("about", "")
     if not isinstance(told, str):
-        message = f"without_gpu.about is {told}, but it must be text."
+        message = f"without_gpu.about is {shortened(told)}, but it must be text."
         raise ProblemError(
             request_problem(message, "Put it in quotes.", key="without_gpu.about", value=told, allowed="text")
         )
@@ -263,7 +264,7 @@ def _variants_from(tables: object) -> tuple[Variant, ...]:
     except ValidationError as error:
         raise ProblemError(*problems_from_validation(error)) from None
     if sides is None:
-        message = f"without_gpu.variants is {tables}, but it must be a list of tables."
+        message = f"without_gpu.variants is {shortened(tables)}, but it must be a list of tables."
         raise ProblemError(
             request_problem(
                 message, "Write them as [[without_gpu.variants]].", key="without_gpu.variants", value=tables
@@ -272,7 +273,7 @@ def _variants_from(tables: object) -> tuple[Variant, ...]:
     labels = [side.label for side in sides]
     twice = next((label for label in labels if labels.count(label) > 1), None)
     if twice is not None:
-        message = f"Two variants are labelled '{twice}'."
+        message = f"Two variants are labelled '{shortened(twice)}'."
         raise ProblemError(
             request_problem(message, "Give each its own label.", key="variants.label", value=twice)
         )
@@ -283,7 +284,8 @@ def _name_from(title: str) -> str:
     plain = unicodedata.normalize("NFKD", title).encode("ascii", "ignore").decode().lower()
     name = re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[:60]
     if not name:
-        message = f"title is '{title}', which has no letter from a to z and no digit to name the file by."
+        said = f"title is '{shortened(title)}'"
+        message = f"{said}, which has no letter from a to z and no digit to name the file by."
         raise ProblemError(request_problem(message, "Choose another title.", key="title", value=title))
     return name
 

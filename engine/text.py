@@ -19,7 +19,7 @@ LONGEST_DETAILS = 200_000
 _OBEYED = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
 _LINE_ENDS = re.compile(r"\r\n?")
 _BREAKS = re.compile(r"[\t\n\u2028\u2029]+")
-_MOST_QUOTED = 80
+_MOST_QUOTED = 60
 _LARGEST_WRITTEN = 10**60
 
 
@@ -33,6 +33,12 @@ def printable(text: str) -> str:
 def one_line(text: str) -> str:
     """The text as `printable` has it, without tabs and ends of lines."""
     return _BREAKS.sub(" ", printable(text))
+
+
+def cell_text(text: str) -> str:
+    """The text for a cell of a table: a spreadsheet runs what begins as a formula does, but no apostrophe."""
+    text = printable(text)
+    return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\n")) else text
 
 
 def shortened(value: object, most: int = _MOST_QUOTED) -> str:

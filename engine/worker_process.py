@@ -22,8 +22,8 @@ from engine.text import one_line, shortened
 
 _STDERR_TAIL_LINES = 200
 _STDERR_LINES_PASSED_ON = 2_000
-_LONGEST_LINE_BYTES = 8 * 2**20
-"""Of an event: ten thousand rows of all columns take half of it. What is longer is not read to its end."""
+_LONGEST_LINE_BYTES = 32 * 2**20
+"""Of an event: the most rows that a batch may have take less. What is longer is not read to its end."""
 _LONGEST_STDERR_BYTES = 8 * 2**10
 _REAP_SECONDS = 10.0
 _LAST_WORDS_SECONDS = 0.5

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
 
+from PySide6.QtCore import Qt
 from PySide6.QtGui import QIcon
 from PySide6.QtWidgets import QApplication, QMessageBox
 
@@ -32,7 +33,11 @@ def run(arguments: Sequence[str] | None = None) -> int:
             # a store of which only the beginning is sound is found to be damaged when the window reads it
             window = MainWindow(store, Launcher(), settings)
         except ProblemError as error:
-            QMessageBox.critical(None, "Ammeter", f"{error.problem.message}\n\n{error.problem.remedy}")
+            text = f"{error.problem.message}\n\n{error.problem.remedy}"
+            box = QMessageBox(QMessageBox.Icon.Critical, "Ammeter", text)
+            # a folder may be named <b>
+            box.setTextFormat(Qt.TextFormat.PlainText)
+            box.exec()
             return 1
         window.show()
         gc.freeze()

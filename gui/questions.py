@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QMessageBox, QWidget
 
 
 def ask(parent: QWidget, text: str, do: str, leave: str) -> bool:
     """Asks; True if the button `do` was pressed. The safe one, `leave`, is the default."""
     box = QMessageBox(QMessageBox.Icon.NoIcon, "Ammeter", text, parent=parent)
+    box.setTextFormat(Qt.TextFormat.PlainText)
     doing = box.addButton(do, QMessageBox.ButtonRole.AcceptRole)
     box.setDefaultButton(box.addButton(leave, QMessageBox.ButtonRole.RejectRole))
     box.exec()

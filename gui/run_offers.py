@@ -8,7 +8,7 @@ from functools import partial
 from PySide6.QtCore import QObject, Signal
 
 from engine.records.damage import UnreadableRun
-from engine.records.words import shortened
+from engine.text import shortened
 from gui.experiments import Experiments
 from gui.oom_retries import Retry
 from gui.panels.setting_names import spoken

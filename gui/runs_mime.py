@@ -28,6 +28,6 @@ def dropped_runs(data: QMimeData) -> tuple[str, ...]:
     """The ids of the runs; none where it is something else."""
     try:
         found = json.loads(bytes(data.data(RUNS_MIME_TYPE).data()))
-    except ValueError:
+    except (ValueError, RecursionError):
         return ()
     return tuple(found) if isinstance(found, list) and all(isinstance(one, str) for one in found) else ()

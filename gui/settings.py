@@ -93,7 +93,7 @@ class Settings:
                 _write_whole(_backup(self._path), self._path.read_bytes())
             text = json.dumps(self._values, indent=1, sort_keys=True, ensure_ascii=False)
             _write_whole(self._path, text.encode())
-        except (OSError, TypeError, ValueError):
+        except (OSError, TypeError, ValueError, RecursionError):
             _log.warning("The window's settings could not be saved in %s.", self._path, exc_info=True)
             return False
         return True
@@ -108,7 +108,7 @@ def _read(path: Path) -> dict[str, Any] | None:
         values = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         _log.warning("%s could not be read and was left out: %s", path, error)
         return None
     if not isinstance(values, dict):

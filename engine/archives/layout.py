@@ -15,6 +15,7 @@ from engine.message import Whole
 from engine.problem import Problem
 from engine.records.marks import LONGEST_NOTE, LONGEST_TAG, MOST_TAGS
 from engine.records.record import Status
+from engine.text import LONGEST_TEXT
 
 FORMAT = 2
 """Raised when an older Ammeter could not read what this one writes: the second added pictures."""
@@ -56,7 +57,7 @@ NEEDED_COLUMNS = tuple(name for name in SAMPLE_COLUMNS if Samples.model_fields[n
 
 _Id = Annotated[str, Field(pattern=r"\A[0-9a-f]{12}\z")]
 _Key = Annotated[str, Field(pattern=r"\A[0-9a-f]{64}\z")]
-_Name = Annotated[str, Field(max_length=10_000)]
+_Name = Annotated[str, Field(max_length=LONGEST_TEXT)]
 _Tag = Annotated[str, Field(max_length=LONGEST_TAG)]
 _IS_MEMBER = re.compile(rf"runs/[0-9a-f]{{12}}/({'|'.join(map(re.escape, PARTS))})")
 _IS_SHEET = re.compile(r"pictures/[0-9a-f]{64}\.jpg")

@@ -8,6 +8,7 @@ from typing import NoReturn
 from pydantic import ValidationError
 
 from engine.problem import ProblemError, request_problem
+from engine.text import shortened
 
 ANOTHER = "Nothing was imported. Choose a .zip that Ammeter exported."
 AGAIN = "Nothing was imported. Export the runs again, and copy the file whole."
@@ -25,5 +26,4 @@ def fault(error: ValueError) -> str:
         first = error.errors(include_url=False)[0]
         place = ".".join(map(str, first["loc"]))[:100]
         text = f"{place}: {first['msg']}" if place else str(first["msg"])
-    shown = " ".join(text.split())[:200]
-    return "".join(letter if letter.isprintable() else "?" for letter in shown)
+    return shortened(text, 200)

@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 
 from engine import __version__
-from engine.archives.checks import CONTROLS
 from engine.archives.layout import (
     EVENTS,
     FORMAT,
@@ -36,6 +35,7 @@ from engine.events import to_line
 from engine.problem import ProblemError, request_problem
 from engine.records.record import ComparisonRecord
 from engine.records.whole_runs import WholeRun
+from engine.text import LONGEST_TEXT, one_line
 
 # the earliest that a .zip can tell: when the archive was written is no part of it
 _NO_DATE = (1980, 1, 1, 0, 0, 0)
@@ -140,7 +140,7 @@ def _put(archive: zipfile.ZipFile, name: str, data: bytes, compression: int) -> 
 
 
 def _cleaned(name: str) -> str:
-    return CONTROLS.sub("\N{REPLACEMENT CHARACTER}", name)[:10_000]
+    return one_line(name)[:LONGEST_TEXT]
 
 
 def _check_size(run: WholeRun, part: str, size: int) -> None:

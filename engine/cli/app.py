@@ -15,6 +15,7 @@ from engine import __version__
 from engine.cli import compare, export, import_, machine, output, probe, run, saved
 from engine.cli.interrupt import InterruptError
 from engine.problem import Kind, Problem, ProblemError, request_problem
+from engine.text import printable, shortened
 
 DONE, FAILED, REFUSED, INTERRUPTED = 0, 1, 2, 130
 """Exit statuses: done; tried and failed; the request was wrong; interrupted by Ctrl+C."""
@@ -62,7 +63,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         output.error(problem, as_json)
         return INTERRUPTED
     except Exception as error:  # noqa: BLE001 - the last resort: a script still gets its one JSON object
-        traceback.print_exc()
+        # what the error quotes may hold what a terminal obeys
+        sys.stderr.write(printable(traceback.format_exc()))
         output.error(_from_bug(error), as_json)
         return FAILED
 
@@ -112,7 +114,10 @@ def _from_usage(error: Any) -> Problem:
     remedy = f"See `{context.command_path} --help`." if context is not None else "See `ammeter --help`."
     parameter = getattr(error, "param", None)
     option = getattr(error, "option_name", None) or getattr(parameter, "name", None)
-    return request_problem(error.format_message(), remedy, key=option)
+    return request_problem(shortened(error.format_message(), _LONGEST_USAGE), remedy, key=option)
+
+
+_LONGEST_USAGE = 300
 
 
 def _from_bug(error: Exception) -> Problem:

@@ -32,6 +32,7 @@ from engine.records.record import RunRecord
 from engine.records.split import MOST_OTHERS
 from engine.records.store import Store
 from engine.repeats import MOST_REPEATS, Turn, in_turns
+from engine.text import shortened
 
 
 def compare(
@@ -108,7 +109,7 @@ def _sides(asked: Asked, precisions: list[str] | None, on_gpu: bool) -> Sides:
     sides = [(experiment.precision.label, experiment) for experiment in experiments]
     if len(dict(sides)) < max(2, len(sides)):
         given = ", ".join(names)
-        message = f"precision is {given}, but a comparison needs two or more different ones."
+        message = f"precision is {shortened(given)}, but a comparison needs two or more different ones."
         remedy = "Give --precision once for each, the baseline first."
         raise ProblemError(request_problem(message, remedy, key="precision", value=given))
     return sides

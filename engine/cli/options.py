@@ -15,6 +15,7 @@ import typer
 from engine.experiment import from_dotted, layered, read_toml
 from engine.presets import Preset, preset
 from engine.problem import ProblemError, request_problem
+from engine.text import shortened
 
 _PANEL = "Experiment"
 
@@ -122,7 +123,7 @@ def _together(parts: list[dict[str, Any]]) -> dict[str, Any]:
 def _set(text: str) -> dict[str, Any]:
     key, equals, value = text.partition("=")
     if not equals or not key.strip():
-        message = f"--set is '{text}', but it must be KEY=VALUE."
+        message = f"--set is '{shortened(text)}', but it must be KEY=VALUE."
         raise ProblemError(
             request_problem(message, "Write it as --set optimizer.momentum=0.9.", key="set", value=text)
         )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -12,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from engine.problem import Problem
+from engine.text import printable
 
 _WIDTH_WITHOUT_TERMINAL = 160
 
@@ -28,30 +28,30 @@ def error(problem: Problem, as_json: bool, **beside: Any) -> None:
         json_object({"error": problem.model_dump(mode="json"), **beside})
     else:
         console = _console(sys.stderr)
-        console.print(f"ammeter: {_harmless(problem.message)}", soft_wrap=True)
-        console.print(f"         {_harmless(problem.remedy)}", soft_wrap=True)
+        console.print(f"ammeter: {printable(problem.message)}", soft_wrap=True)
+        console.print(f"         {printable(problem.remedy)}", soft_wrap=True)
 
 
 def line(text: str = "") -> None:
-    _console(sys.stdout).print(_harmless(text), soft_wrap=True)
+    _console(sys.stdout).print(printable(text), soft_wrap=True)
 
 
 def warning(text: str) -> None:
     """A remark on stderr that is told to scripts too."""
-    _console(sys.stderr).print(f"ammeter: {_harmless(text)}", soft_wrap=True)
+    _console(sys.stderr).print(f"ammeter: {printable(text)}", soft_wrap=True)
 
 
 def aside(text: str) -> None:
     """A remark on stderr, for a person only."""
     if sys.stderr.isatty():
-        _console(sys.stderr).print(text, soft_wrap=True)
+        _console(sys.stderr).print(printable(text), soft_wrap=True)
 
 
 def pairs(rows: Iterable[tuple[str, str]]) -> None:
     """Names and values, one pair a line."""
     table = Table.grid(padding=(0, 2))
     for name, value in rows:
-        table.add_row(name, _harmless(value))
+        table.add_row(printable(name), printable(value))
     _draw(table)
 
 
@@ -59,22 +59,14 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[str]], right: Sequenc
     """A table; the columns named in `right` are numbers, aligned to the right."""
     drawn = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for heading in headings:
-        drawn.add_column(heading, justify="right" if heading in right else "left", overflow="fold")
+        drawn.add_column(printable(heading), justify="right" if heading in right else "left", overflow="fold")
     for row in rows:
-        drawn.add_row(*map(_harmless, row))
+        drawn.add_row(*map(printable, row))
     _draw(drawn)
 
 
 def progress_console() -> Console:
     return _console(sys.stderr)
-
-
-def _harmless(text: str) -> str:
-    """A name may hold characters that a terminal obeys."""
-    return _OBEYED.sub("\N{REPLACEMENT CHARACTER}", text)
-
-
-_OBEYED = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def _draw(drawn: Table) -> None:

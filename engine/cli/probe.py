@@ -24,6 +24,7 @@ from engine.probing import DEFAULT_MARGIN, Prober
 from engine.problem import Kind, Problem, ProblemError, request_problem
 from engine.records.store import Store
 from engine.runner import Runner
+from engine.text import shortened
 
 Side = tuple[str, Experiment]
 
@@ -111,7 +112,7 @@ def _sides(asked: Asked, precisions: list[str] | None, on_gpu: bool) -> list[Sid
     names = precisions or [Precision.FP32.value, amp.value]
     if len(set(names)) < len(names):
         given = ", ".join(names)
-        message = f"precision is {given}, but each needs to be searched only once."
+        message = f"precision is {shortened(given)}, but each needs to be searched only once."
         raise ProblemError(
             request_problem(message, "Give --precision once for each.", key="precision", value=given)
         )

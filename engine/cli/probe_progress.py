@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from rich.progress import SpinnerColumn, TextColumn
+from rich.progress import SpinnerColumn
 
-from engine.cli.progress_line import ProgressLine
+from engine.cli.progress_line import ProgressLine, text_column
 from engine.events import Phase
 from engine.probe_events import ProbeStarted, TrialBegun, TrialEnded
 from engine.probing import ProbeEvent
@@ -14,7 +14,7 @@ class ProbeProgress(ProgressLine):
     """One line that follows the trials of one search; `title` names it."""
 
     def __init__(self, title: str) -> None:
-        super().__init__(title, SpinnerColumn(), TextColumn("{task.description}"))
+        super().__init__(title, SpinnerColumn(), text_column("{task.description}"))
         self._trials = self._fits = 0
         self._trying = ""
 

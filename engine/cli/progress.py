@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from rich.progress import BarColumn, TextColumn
+from rich.progress import BarColumn
 
-from engine.cli.progress_line import ProgressLine
+from engine.cli.progress_line import ProgressLine, text_column
 from engine.events import Epoch, Event, Log, Phase, Samples, Started
 from engine.records.figures import SPEED
 
@@ -15,10 +15,10 @@ class RunProgress(ProgressLine):
     def __init__(self, title: str) -> None:
         super().__init__(
             title,
-            TextColumn("{task.description}"),
+            text_column("{task.description}"),
             BarColumn(bar_width=28),
-            TextColumn("step {task.completed:,.0f} of {task.fields[steps]}"),
-            TextColumn("{task.fields[figures]}"),
+            text_column("step {task.completed:,.0f} of {task.fields[steps]}"),
+            text_column("{task.fields[figures]}"),
             steps="–",
             figures="",
         )

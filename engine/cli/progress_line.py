@@ -6,9 +6,10 @@ import sys
 from types import TracebackType
 from typing import Any, Self
 
-from rich.progress import Progress, ProgressColumn, TimeElapsedColumn
+from rich.progress import Progress, ProgressColumn, TextColumn, TimeElapsedColumn
 
 from engine.cli.output import progress_console, warning
+from engine.text import printable
 
 
 class ProgressLine:
@@ -18,7 +19,7 @@ class ProgressLine:
     """
 
     def __init__(self, title: str, *columns: ProgressColumn, **fields: Any) -> None:
-        self._title = title
+        self._title = title = printable(title)
         self._progress = Progress(
             *columns, TimeElapsedColumn(), console=progress_console(), disable=not sys.stderr.isatty()
         )
@@ -39,6 +40,11 @@ class ProgressLine:
     def _say(self, text: str, *, always: bool = False) -> None:
         """Writes a remark above the line; where there is no line, only one that is `always` told."""
         if not self._progress.disable:
-            self._progress.console.print(text, soft_wrap=True)
+            self._progress.console.print(printable(text), soft_wrap=True)
         elif always:
             warning(text)
+
+
+def text_column(form: str) -> TextColumn:
+    """A column of text in which nothing is markup: a preset's title and a run's name are anybody's."""
+    return TextColumn(form, markup=False)

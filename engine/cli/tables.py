@@ -8,7 +8,7 @@ from engine.cli import output
 from engine.cli.summary import summary_groups
 from engine.records.figures import figures
 from engine.records.record import RunRecord
-from engine.records.words import shortened
+from engine.text import shortened
 
 
 def run_summary(run: RunRecord) -> None:

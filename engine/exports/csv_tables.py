@@ -27,6 +27,7 @@ from engine.records.cells import Cell
 from engine.records.figures import Figure
 from engine.records.record import RunRecord
 from engine.records.sides import Side
+from engine.text import cell_text
 
 
 def write_csv(content: Content, path: Path) -> None:
@@ -60,7 +61,7 @@ def summary_rows(content: Content) -> Iterator[list[Any]]:
     for place, side in enumerate(comparison.sides):
         for row in comparison.figures:
             yield [
-                safe(side.title),
+                cell_text(side.title),
                 side.id == comparison.baseline.id,
                 len(side.runs),
                 *map(_text, _figure(row.figure, row.cells[place])),
@@ -76,11 +77,6 @@ def run_rows(content: Content) -> Iterator[list[Any]]:
         yield [row.get(name) for name in names]
 
 
-def safe(text: str) -> str:
-    """Text for a cell: one that begins as a formula does gets an apostrophe before it."""
-    return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r", "\n")) else text
-
-
 def _write(path: Path, rows: Iterable[Sequence[Any]]) -> None:
     # a name may hold a lone surrogate, which no encoding has
     with path.open("w", encoding="utf-8", errors="backslashreplace", newline="") as file:
@@ -92,11 +88,11 @@ def _text(value: Any) -> Any:
     if isinstance(value, float) and math.isnan(value):
         return "NaN"
     if isinstance(value, str):
-        return safe(value)
+        return cell_text(value)
     if isinstance(value, list | tuple):
-        return safe(" ".join(map(str, value)))
+        return cell_text(" ".join(map(str, value)))
     if isinstance(value, dict):
-        return safe("; ".join(f"{key}: {one}" for key, one in value.items()))
+        return cell_text("; ".join(f"{key}: {one}" for key, one in value.items()))
     return value
 
 
@@ -109,8 +105,8 @@ def _steps(run: RunRecord, side: Side, columns: Columns, names: Sequence[str]) -
     experiment = run.experiment
     about = [
         run.id,
-        safe(run.name),
-        safe(side.title),
+        cell_text(run.name),
+        cell_text(side.title),
         experiment.precision.value,
         experiment.step.recipe,
         experiment.seed,

@@ -22,7 +22,6 @@ from engine.exports.curve_chart import furthest
 from engine.exports.curves import Curve
 from engine.exports.drawing import Drawing, colour
 from engine.exports.page_fonts import font_faces
-from engine.exports.printable import printable
 from engine.exports.race_card import page_card
 from engine.exports.race_sizes import MEDIUM, NARROW, WIDE
 from engine.exports.race_source import race_source_if_any
@@ -32,6 +31,7 @@ from engine.exports.svg import svg
 from engine.records import race_words
 from engine.records.sides import Side
 from engine.records.verdict import Pieces
+from engine.text import printable
 from resources.looks import DARK, LIGHT, Palette
 
 _SIZES = {"wide": 926.0, "medium": 600.0, "narrow": 372.0}

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from engine.exports.content import Content
-from engine.exports.printable import printable
 from engine.exports.report import Report, report_of
 from engine.exports.report_tables import FigureText, SettingLine
+from engine.text import printable
 
 _LAST_KNOWN = 0x17F
 """Beyond Latin Extended-A pdfTeX stops at letters that it was not told of."""

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from engine.exports.content import Content
-from engine.exports.printable import printable
 from engine.exports.report import Report, report_of, untold_words
 from engine.exports.report_tables import FigureText
+from engine.text import printable
 
 _SPECIAL = re.compile(r"([\\`*_\[\]<>#|~$&])")
 

@@ -24,9 +24,9 @@ from engine.exports.drawing import (
     font_file,
     text_width,
 )
-from engine.exports.printable import printable
 from engine.exports.race_blocks import UNLIT, Blocks
 from engine.shades import shades
+from engine.text import printable
 from resources.looks import Palette
 
 _FINER = 4

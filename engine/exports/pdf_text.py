@@ -8,7 +8,7 @@ from pathlib import Path
 from fpdf import FPDF
 
 from engine.exports.pdf_fonts import known_letters, letters_of, write_fonts
-from engine.exports.printable import printable
+from engine.text import printable
 
 _FAMILY, _OTHER = "Inter", "DejaVu"
 _STYLES = {400: "", 600: "B"}

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from xml.sax.saxutils import escape, quoteattr
 
 from engine.exports.drawing import Box, Dot, Drawing, Fill, Point, Shape, Stroke, Words, text_width
-from engine.exports.printable import printable
+from engine.text import printable
 
 FAMILY = "Inter, 'Noto Sans', 'DejaVu Sans', system-ui, sans-serif"
 

@@ -8,6 +8,7 @@ from sqlite3 import Row
 
 from engine.problem import ProblemError
 from engine.records.record import RunRecord, run_from
+from engine.text import shortened
 
 _MOST_SHAPES = 4_096
 _DIGITS = b"0123456789"
@@ -36,9 +37,9 @@ class Reader:
             self._check(row["environment"], lambda: record.environment)
             self._check(row["summary"], lambda: record.summary)
         except ProblemError as error:
-            return UnreadableRun(row["id"], row["name"], error.problem.message)
-        except (ValueError, TypeError, OverflowError, OSError):
-            return UnreadableRun(row["id"], row["name"], "What is saved of this run is damaged.")
+            return _unreadable(row, error.problem.message)
+        except (ValueError, TypeError, OverflowError, OSError, RecursionError):
+            return _unreadable(row, "What is saved of this run is damaged.")
         return record
 
     def _check(self, text: str | None, parse: Callable[[], object]) -> None:
@@ -55,3 +56,7 @@ class Reader:
         parse()
         if len(self._sound) < _MOST_SHAPES:
             self._sound.add(shape)
+
+
+def _unreadable(row: Row, why: str) -> UnreadableRun:
+    return UnreadableRun(shortened(row["id"]), shortened(row["name"]), why)

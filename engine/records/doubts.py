@@ -13,8 +13,9 @@ from engine.records.evidence import Evidence
 from engine.records.record import RunRecord, Status
 from engine.records.sides import Side, is_in_turns
 from engine.records.speed_settings import differing_work, is_work, unlike_settings
-from engine.records.words import setting_value, setting_words, shortened
+from engine.records.words import setting_value, setting_words
 from engine.steadiness import drift
+from engine.text import shortened
 
 DoubtKind = Literal[
     "other-program",

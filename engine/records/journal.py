@@ -51,7 +51,8 @@ def samples_of(connection: sqlite3.Connection, run_id: str) -> Columns:
     rows = connection.execute(statement, (run_id,))
     try:
         return joined(columns_of(Block(row["names"], row["rows"], row["data"])) for row in rows)
-    except ValueError:
+    except (ValueError, TypeError, AttributeError):
+        # a name or a block may be of any type
         raise unreadable("curves") from None
 
 
@@ -97,7 +98,7 @@ def cut(connection: sqlite3.Connection, run_id: str, step: int) -> None:
 
 def _event(row: sqlite3.Row) -> Event:
     try:
-        return from_line(row["line"].encode())
+        return from_line(row["line"])
     except ValueError:
         raise unreadable("events") from None
 

@@ -9,13 +9,14 @@ from collections.abc import Iterable
 
 from engine.problem import ProblemError, request_problem
 from engine.records import turns
+from engine.text import one_line, printable, shortened
 
 MOST_TAGS = 20
 LONGEST_TAG = 40
 LONGEST_NOTE = 10_000
+LONGEST_NAME = 1_000
 
-_GAPS = re.compile(r"[\s\x00-\x1f\x7f-\x9f,]+")
-_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_GAPS = re.compile(r"[\s,]+")
 
 
 def cleaned_tags(tags: Iterable[str]) -> tuple[str, ...]:
@@ -25,9 +26,9 @@ def cleaned_tags(tags: Iterable[str]) -> tuple[str, ...]:
     """
     kept: dict[str, str] = {}
     for tag in tags:
-        words = _GAPS.sub(" ", tag).strip()
+        words = _GAPS.sub(" ", one_line(tag)).strip()
         if len(words) > LONGEST_TAG:
-            message = f"The tag “{words[:20]}…” has {len(words):,} characters."
+            message = f"The tag “{shortened(words, 21)}” has {len(words):,} characters."
             raise ProblemError(request_problem(message, f"Use at most {LONGEST_TAG}.", key="tags", value=tag))
         if words:
             kept.setdefault(words.casefold(), words)
@@ -38,8 +39,8 @@ def cleaned_tags(tags: Iterable[str]) -> tuple[str, ...]:
 
 
 def cleaned_note(note: str) -> str:
-    """A note as it is kept: lines without control characters. Raises ProblemError if too long."""
-    text = _CONTROLS.sub("", note.replace("\r\n", "\n").replace("\r", "\n")).strip()
+    """A note as it is kept: lines, of which each can be shown. Raises ProblemError if too long."""
+    text = printable(note).strip()
     if len(text) > LONGEST_NOTE:
         message = f"The note has {len(text):,} characters."
         raise ProblemError(request_problem(message, f"Use at most {LONGEST_NOTE:,}.", key="note"))
@@ -47,8 +48,8 @@ def cleaned_note(note: str) -> str:
 
 
 def cleaned_name(name: str) -> str:
-    """A name as it can be kept: bytes of the command line that are no text become question marks."""
-    return name.encode("utf-8", "replace").decode("utf-8").strip()
+    """A name as it is kept: on one line that can be shown, and not endless."""
+    return shortened(name.strip(), LONGEST_NAME)
 
 
 def rename(connection: sqlite3.Connection, run_id: str, name: str) -> None:

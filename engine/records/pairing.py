@@ -12,7 +12,7 @@ from engine.records.figures import SPEED
 from engine.records.lanes import Lane, ending, lane_of
 from engine.records.record import RunRecord, Status
 from engine.records.sides import Side
-from engine.records.words import shortened
+from engine.text import shortened
 
 
 def pair_of(

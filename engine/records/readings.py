@@ -21,6 +21,7 @@ from engine.records.record import (
     run_from,
     unreadable,
 )
+from engine.text import one_line, shortened
 
 _SELECT = f"SELECT {RUN_COLUMNS} FROM runs WHERE deleted IS NULL"
 
@@ -66,13 +67,13 @@ class Readings:
         """The run of that id, or the only one whose id starts so."""
         try:
             return run_from(self._row(id_or_start))
-        except (ValueError, TypeError, OverflowError):
+        except (ValueError, TypeError, OverflowError, OSError, RecursionError):
             raise unreadable("parts") from None
 
     def name(self, id_or_start: str) -> tuple[str, str]:
         """The id and the name of the run that is meant, whether or not more of it can be read."""
         row = self._row(id_or_start)
-        return row["id"], row["name"]
+        return row["id"], shortened(row["name"])
 
     def deleted(self) -> tuple[str, ...]:
         """The ids of the runs that were deleted and can still be restored."""
@@ -107,7 +108,7 @@ class Readings:
             " (SELECT 1 FROM runs WHERE comparison = comparisons.id AND deleted IS NULL)"
             " OR NOT EXISTS (SELECT 1 FROM runs WHERE comparison = comparisons.id) ORDER BY created DESC"
         )
-        return tuple(comparison_from(row) for row in rows)
+        return tuple(found for found in map(_readable, rows) if found is not None)
 
     def data_version(self) -> tuple[int, int]:
         """What changes when another connection has written, or another file took the place of this one."""
@@ -116,15 +117,23 @@ class Readings:
 
     def _row(self, id_or_start: str) -> Row:
         statement = f"{_SELECT} AND substr(id, 1, ?) = ? ORDER BY number DESC LIMIT 6"
-        start = id_or_start.strip().lower()
+        start, shown = one_line(id_or_start).strip().lower(), shortened(id_or_start)
         rows = self._connection.read(statement, (len(start), start)) if start else []
         if len(rows) == 1:
             return rows[0]
         if rows:
             ids = ", ".join(row["id"] for row in rows)
-            message = f"'{id_or_start}' is the start of more than one run's id: {ids}."
+            message = f"'{shown}' is the start of more than one run's id: {ids}."
             remedy = "Give more of the id."
         else:
-            message = f"There is no run whose id starts with '{id_or_start}'."
+            message = f"There is no run whose id starts with '{shown}'."
             remedy = "See the ids with `ammeter runs`."
         raise ProblemError(request_problem(message, remedy, key="run", value=id_or_start))
+
+
+def _readable(row: Row) -> ComparisonRecord | None:
+    try:
+        return comparison_from(row)
+    except (ValueError, TypeError, OverflowError, OSError):
+        # a damaged one must not hide the others; its runs are told apart by their own ids
+        return None

@@ -14,6 +14,7 @@ from engine.events import Environment, Summary
 from engine.experiment import Experiment
 from engine.problem import Kind, Problem, ProblemError
 from engine.records.parsed import Parsed, Text
+from engine.text import one_line, printable
 
 
 class Status(StrEnum):
@@ -131,35 +132,49 @@ def run_from(row: Row) -> RunRecord:
     """The run in a row of `RUN_COLUMNS`. Raises ValueError, TypeError or OverflowError for a damaged one."""
     environment, summary, problem = row["environment"], row["summary"], row["problem"]
     return RunRecord(
-        id=row["id"],
-        number=row["number"],
-        name=row["name"],
+        id=_text(row["id"]),
+        number=_whole(row["number"]),
+        name=one_line(row["name"]),
         status=Status(row["status"]),
         created=_moment(row["created"]),
         started=_moment(row["started"]) if row["started"] is not None else None,
         ended=_moment(row["ended"]) if row["ended"] is not None else None,
-        experiment=Text(row["experiment"]),
-        environment=Text(environment) if environment else None,
-        summary=Text(summary) if summary else None,
+        experiment=Text(_text(row["experiment"])),
+        environment=Text(_text(environment)) if environment else None,
+        summary=Text(_text(summary)) if summary else None,
         problem=Problem.model_validate_json(problem) if problem else None,
-        detail=row["detail"],
-        comparison=row["comparison"],
-        label=row["label"],
-        total_steps=row["total_steps"],
+        detail=printable(row["detail"]),
+        comparison=None if row["comparison"] is None else _text(row["comparison"]),
+        label=None if row["label"] is None else one_line(row["label"]),
+        total_steps=None if row["total_steps"] is None else _whole(row["total_steps"]),
         tags=_tags(row["tags"]) if row["tags"] != _NO_TAGS else (),
-        note=row["note"],
+        note=printable(row["note"]),
     )
+
+
+def _text(cell: object) -> str:
+    # SQLite keeps a value of any type in any column
+    if not isinstance(cell, str):
+        raise TypeError(cell)
+    return cell
+
+
+def _whole(cell: object) -> int:
+    if not isinstance(cell, int):
+        raise TypeError(cell)
+    return cell
 
 
 def _tags(text: str) -> tuple[str, ...]:
     tags = json.loads(text)
     if not isinstance(tags, list) or not all(isinstance(tag, str) for tag in tags):
         raise ValueError(text)
-    return tuple(tags)
+    return tuple(map(one_line, tags))
 
 
 def comparison_from(row: Row) -> ComparisonRecord:
-    return ComparisonRecord(id=row["id"], title=row["title"], created=_moment(row["created"]))
+    """The comparison in a row. Raises ValueError, TypeError or OverflowError for a damaged one."""
+    return ComparisonRecord(_text(row["id"]), one_line(row["title"]), _moment(row["created"]))
 
 
 def _moment(unix_seconds: float) -> datetime:

@@ -11,7 +11,7 @@ import numpy as np
 from engine.experiment import Precision, flattened
 from engine.parts import PLAIN
 from engine.records.record import RunRecord
-from engine.records.words import shortened
+from engine.text import shortened
 
 _PART_WORDS = {
     "channels_last": "channels last",

@@ -88,7 +88,7 @@ class Store(Readings):
                     time.time(),
                     experiment.to_json(),
                     comparison,
-                    label,
+                    None if label is None else marks.cleaned_name(label),
                     this_process().model_dump_json(),
                 ),
             )

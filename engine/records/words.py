@@ -73,11 +73,3 @@ def times(ratio: float) -> str:
 
 
 _LARGE, _BEYOND_ALL = 100.0, 1e6
-
-
-def shortened(name: str) -> str:
-    """A name that anyone may have given, as long as a sentence bears."""
-    return name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…"
-
-
-_LONGEST_NAME = 60

@@ -13,8 +13,10 @@ from pathlib import Path
 from typing import IO, Any, Literal, cast
 
 import torch
+from pydantic import BaseModel, ValidationError
 from torch import nn
 
+from engine.message import Positive, Seconds, StepNumber, Whole
 from engine.paths import checkpoint_path, part_path
 from engine.problem import Kind, Problem, ProblemError
 
@@ -84,6 +86,51 @@ class Checkpoints:
             message = f"The checkpoint {path} was written by another version of Ammeter."
             raise ProblemError(_problem(message, f"Use that version. {_ANEW}"))
         return state
+
+
+class _Tally(BaseModel):
+    steps: StepNumber
+    seconds: Seconds
+    skipped_steps: Whole
+    first_nan_step: StepNumber | None
+    train_loss: float
+    accuracy: float | None
+    best_accuracy: float | None
+    best_epoch: Whole | None
+    loss_sum: float
+    loss_samples: Whole
+
+
+class _Progress(BaseModel):
+    epoch: Positive
+    batches_done: Whole
+    paused_seconds: Seconds
+    tally: _Tally
+
+
+def resumable(state: Mapping[str, Any], steps_per_epoch: int) -> dict[str, Any]:
+    """The state of a checkpoint with its progress checked. Raises ProblemError where no run goes on from it.
+
+    Weights may be NaN where the loss was so before; otherwise they would only waste the run.
+    """
+    try:
+        progress = _Progress.model_validate(state["progress"])
+    except ValidationError:
+        raise ProblemError(_problem("The checkpoint does not say how far its run was.", _ANEW)) from None
+    # the epoch after the last step is the next one, in mid-epoch too where steps were asked for
+    steps, epoch = progress.tally.steps, progress.epoch
+    if not steps <= epoch * steps_per_epoch <= steps + 2 * steps_per_epoch:
+        message = f"The checkpoint says that its run was in epoch {epoch:,} after step {steps:,}."
+        raise ProblemError(_problem(message, _ANEW))
+    if progress.tally.first_nan_step is None and not _are_finite(state["model"]):
+        message = "The checkpoint's weights are not all numbers (NaN), though its run had no such loss."
+        raise ProblemError(_problem(message, _ANEW))
+    return {**state, "progress": progress.model_dump()}
+
+
+def _are_finite(weights: Mapping[str, Any]) -> bool:
+    tensors = [each for each in weights.values() if isinstance(each, torch.Tensor)]
+    return all(bool(torch.isfinite(each).all()) for each in tensors if each.is_floating_point())
 
 
 def capture_state(

@@ -15,7 +15,7 @@ from engine.data_checks import accumulation_problem
 from engine.events import Event, Log, Phase, PhaseName, Started
 from engine.experiment import Experiment
 from engine.problem import ProblemError, request_problem
-from engine.training.checkpoints import Checkpoints
+from engine.training.checkpoints import Checkpoints, resumable
 from engine.training.control import Control
 from engine.training.data.datasets import DatasetFacts, download, facts_of, load_source
 from engine.training.data.image_folder import read_image_folder, unreadable_problem
@@ -66,7 +66,9 @@ def prepare(
     """
     experiment = plan.experiment
     store = None if checkpoints is None else Checkpoints(checkpoints)
-    state = store.load("last") if store is not None and resume else None
+    state = None
+    if store is not None and resume:
+        state = resumable(store.load("last"), plan.steps_per_epoch)
     memory = memory_meter(plan.device)
     model, channels = _build(plan)
     yield _started(plan, model, None if state is None else state["progress"]["tally"]["steps"])

@@ -11,6 +11,7 @@ from engine.records.comparison import SideReport
 from engine.records.figures import Figure
 from engine.records.words import times
 from gui.panels.compare_sign import Sign, is_named_fast
+from gui.tips import plain_tip
 from gui.widgets import ElidedLabel, Marker, label, set_property
 from resources.looks import MarkFill
 
@@ -46,7 +47,7 @@ def side_heading(report: SideReport, fill: MarkFill) -> QWidget:
     holder = QFrame()
     holder.setProperty("cell", "heading")
     holder.setFixedHeight(HEADING_HEIGHT)
-    holder.setToolTip(_heading_tip(report))
+    holder.setToolTip(plain_tip(_heading_tip(report)))
     row = QHBoxLayout(holder)
     row.setContentsMargins(12, 0, 12, 0)
     row.setSpacing(6)

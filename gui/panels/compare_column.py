@@ -18,6 +18,7 @@ from gui.panels.compare_others import OtherSides
 from gui.panels.compare_settings import CompareSettings
 from gui.panels.run_words import side_runs
 from gui.theme import theme
+from gui.tips import plain_tip
 from gui.widgets import Button, ComboBox, Field, IconButton, divider, label, marker_pixmap
 
 _LONGEST = 28
@@ -148,7 +149,7 @@ class ComparisonColumn(QFrame):
         sides = comparison.sides
         for index, (side, icon) in enumerate(zip(sides, self._icons(sides), strict=True)):
             self._baseline.addItem(icon, _item_text(side), side.id)
-            self._baseline.setItemData(index, ", ".join(side.names), Qt.ItemDataRole.ToolTipRole)
+            self._baseline.setItemData(index, plain_tip(", ".join(side.names)), Qt.ItemDataRole.ToolTipRole)
         self._baseline.setCurrentIndex(comparison.sides.index(comparison.baseline))
         self._baseline.setEnabled(True)
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
-from engine.exports.printable import printable
+from engine.text import printable
 from gui.widgets import Button, label
 
 _GAP = 24

@@ -18,6 +18,7 @@ from PySide6.QtWidgets import (
 from engine.records.sides import Side
 from gui.panels.compare_sign import Sign, is_named_fast
 from gui.panels.run_words import side_runs
+from gui.tips import plain_tip
 from gui.widgets import ElidedLabel, Marker, label, set_text
 from resources.looks import MarkFill
 
@@ -99,7 +100,7 @@ class _SideRow(QFrame):
         names = ", ".join(side.names)
         self.setProperty("surface", "field")
         self.setFixedHeight(32)
-        self.setToolTip(f"{side.title}: {names}")
+        self.setToolTip(plain_tip(f"{side.title}: {names}"))
         self.radio = QRadioButton()
         self.radio.setAccessibleName(f"Headline: {side.title}, {names}")
         self.radio.setToolTip("Let the headline speak of this side")

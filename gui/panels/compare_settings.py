@@ -12,6 +12,7 @@ from engine.records.comparison import Comparison
 from engine.records.sides import Side
 from gui.panels.run_words import recipe_title
 from gui.panels.setting_names import setting_name
+from gui.tips import plain_tip
 from gui.widgets import ElidedLabel, Marker, Segmented, label
 from resources.looks import MarkFill
 
@@ -110,7 +111,7 @@ def _cell(text: str, column: int) -> QLabel:
     result.setProperty("cell", "plain")
     result.setIndent(0)
     result.setFixedHeight(_ROW)
-    result.setToolTip(text)
+    result.setToolTip(plain_tip(text))
     result.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
     return result
 

@@ -10,6 +10,7 @@ from PySide6.QtCore import QIODevice, QObject, QPoint, QRect, QSaveFile, QSize, 
 from PySide6.QtGui import QColor, QFontMetrics, QGuiApplication, QPainter, QPixmap
 from PySide6.QtWidgets import QFileDialog, QMenu, QWidget
 
+from engine.text import cell_text
 from gui.fonts import font
 from gui.panels.memory_limit_trials import TrialModel
 from gui.plots.memory_chart import MemoryChart
@@ -70,7 +71,8 @@ class LimitExport(QObject):
         for side, trial in self._model.trials():
             figures = (trial.peak_mib, trial.reserved_mib, side.budget_mib, trial.seconds, trial.steps)
             went = (trial.batch_size, trial.fits, trial.cause or "")
-            writer.writerow((side.label, *went, *figures, trial.uncompiled, trial.note or ""))
+            note = cell_text(trial.note or "")
+            writer.writerow((side.label, *went, *figures, trial.uncompiled, note))
         file = QSaveFile(str(path))
         if not file.open(QIODevice.OpenModeFlag.WriteOnly):
             self.failed.emit(_why_not(path, file))

@@ -14,6 +14,7 @@ from gui.numbers import NONE, gib
 from gui.panels.memory_limit_words import outcome, short_outcome
 from gui.search_view import SearchView, SideView
 from gui.theme import theme
+from gui.tips import plain_tip
 from gui.widgets import marker_pixmap
 
 COLUMNS = ("Precision", "Batch", "Result", "Peak GiB", "Time s")
@@ -123,7 +124,7 @@ def _whole_gib(mib: float) -> str:
 def _tip(side: SideView, trial: Trial) -> str:
     went = outcome(trial, side.largest_batch if side.is_proven else 0)
     said = f"{side.label}, batch {trial.batch_size:,}: {went}"
-    return f"{said}. {trial.note}" if trial.note else said
+    return plain_tip(f"{said}. {trial.note}" if trial.note else said)
 
 
 def _alignment(column: int) -> Qt.AlignmentFlag:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from PySide6.QtCore import QSize, Signal
 from PySide6.QtWidgets import QStackedLayout, QWidget
 
-from engine.records.words import shortened
+from engine.text import shortened
 from gui.panels.welcome import Welcome
 from gui.shortcuts import keys_of
 from gui.widgets import EmptyState

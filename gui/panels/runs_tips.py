@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import textwrap
 
 from engine.records.doubts import about_machine
@@ -12,8 +11,9 @@ from gui.panels.run_words import left_out_words, recipe_title
 from gui.panels.runs_columns import HEADINGS, Column
 from gui.panels.runs_line import Baselines, Line
 from gui.panels.runs_words import dataset_words
+from gui.tips import plain_tip
 
-_WIDEST, _LONGEST = 100, 600
+_LONGEST = 600
 _OF_TOKENS = frozenset({"synthetic-tokens", "python-source"})
 
 
@@ -26,15 +26,15 @@ def cell_tip(line: Line, column: Column, baselines: Baselines) -> str | None:
         case Column.NAME:
             return _whole(line)
         case Column.TAGS:
-            return _safe("\n".join(run.tags)) or None
+            return plain_tip("\n".join(run.tags)) or None
         case Column.RECIPE:
-            return _recipe(line)
+            return plain_tip(_recipe(line))
         case Column.SPEED:
             return _speed(line)
         case Column.RATIO:
             return _spoiled(line, baselines)
         case Column.STATUS:
-            return _safe(f"{run.problem.message} {run.problem.remedy}") if run.problem else None
+            return plain_tip(f"{run.problem.message} {run.problem.remedy}") if run.problem else None
     return None
 
 
@@ -46,13 +46,7 @@ def _whole(line: Line) -> str:
     )
     tags = f"Tags: {', '.join(run.tags)}" if run.tags else ""
     note = textwrap.shorten(run.note, _LONGEST, placeholder=" …") if len(run.note) > _LONGEST else run.note
-    return _safe("\n".join(part for part in (run.name, settings, tags, note) if part))
-
-
-def _safe(text: str) -> str:
-    """What users wrote, which Qt would take for markup or show in one line, however long."""
-    is_plain = "<" not in text and max(map(len, text.split("\n"))) <= _WIDEST
-    return text if is_plain else f'<p style="white-space: pre-wrap">{html.escape(text)}</p>'
+    return plain_tip("\n".join(part for part in (run.name, settings, tags, note) if part))
 
 
 def _recipe(line: Line) -> str:
@@ -67,7 +61,7 @@ def _recipe(line: Line) -> str:
 def _speed(line: Line) -> str | None:
     run, speed = line.run, line.glance.speed
     if speed is None:
-        return run.summary.speed_note if run.summary else None
+        return plain_tip(run.summary.speed_note or "") if run.summary else None
     unit = "img/s" if line.has_pictures else "samples/s"
     return f"{SPEED.text(speed)} {unit}{_length(run)}"
 

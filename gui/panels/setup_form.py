@@ -20,6 +20,7 @@ from gui.panels.setup_options import MoreOptions
 from gui.panels.setup_recipe import RecipeEdit
 from gui.panels.setup_search import SearchBox
 from gui.panels.setup_words import dataset_words, model_groups, parameters_words, preset_caption
+from gui.tips import plain_tip
 from gui.widgets import Field, PrecisionChip, divider, label, set_text
 
 _MARGIN = 16
@@ -85,7 +86,7 @@ class SetupForm(QWidget):
     def show_draft(self, draft: Draft, catalog: Catalog | None) -> None:
         """Shows what the draft says and what the catalog knows of it."""
         self.preset.set_value(draft.preset.name)
-        self.preset.setToolTip(draft.preset.about_for(draft.has_gpu) or TIPS["preset"])
+        self.preset.setToolTip(plain_tip(draft.preset.about_for(draft.has_gpu)) or TIPS["preset"])
         self.preset.set_caption(preset_caption(draft, catalog))
         smaller = None if catalog is None or draft.has_gpu else draft.preset.without_gpu_note
         self.preset_field.set_hint(smaller or "")

@@ -9,6 +9,7 @@ from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QWidget
 
 from gui.icons import pixmap
 from gui.theme import theme
+from gui.tips import plain_tip
 from gui.widgets.labels import ElidedLabel, divider, label, set_text
 from gui.widgets.progress_line import ProgressLine
 
@@ -51,7 +52,7 @@ class DeviceChip(QFrame):
         self._facts.setVisible(self._has_facts_room and bool(facts))
         spoken = ", ".join((title, *facts))
         self.setAccessibleName(f"Device: {spoken}")
-        self.setToolTip(tooltip or f"Where experiments train: {spoken}.")
+        self.setToolTip(tooltip or plain_tip(f"Where experiments train: {spoken}."))
 
     def set_usage(self, fraction: float | None, text: str) -> None:
         """How full the device's memory is (0 to 1) and in words, such as "4.1 GiB in use"; None hides it."""

@@ -7,6 +7,7 @@ from PySide6.QtGui import QFontMetrics, QResizeEvent
 from PySide6.QtWidgets import QFrame, QLabel, QSizePolicy, QWidget
 
 from engine.experiment import Precision
+from gui.tips import plain_tip
 
 
 def label(text: str, role: str, parent: QWidget | None = None) -> QLabel:
@@ -98,4 +99,4 @@ class ElidedLabel(QLabel):
             shown = ""
         if shown != self.text():
             self.setText(shown)
-            self.setToolTip(self._whole if shown != self._whole else "")
+            self.setToolTip(plain_tip(self._whole) if shown != self._whole else "")

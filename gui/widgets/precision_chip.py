@@ -10,6 +10,7 @@ from engine.experiment import Precision
 from gui.fonts import font
 from gui.icons import draw_icon
 from gui.theme import theme
+from gui.tips import plain_tip
 from gui.widgets.markers import draw_marker
 from resources.looks import MarkFill
 
@@ -39,9 +40,10 @@ class PrecisionChip(QAbstractButton):
         self.setEnabled(available)
         if available:
             usual = f"Train in {self.text()}; tick several to compare them"
-            self.setToolTip(f"{usual}. {note}" if note else f"{usual}.")
+            self.setToolTip(plain_tip(f"{usual}. {note}" if note else f"{usual}."))
         else:
-            self.setToolTip(f"{self.text()} cannot be used: {reason or 'this device does not support it'}.")
+            why = reason or "this device does not support it"
+            self.setToolTip(plain_tip(f"{self.text()} cannot be used: {why}."))
 
     def set_small(self) -> None:
         """Stands back behind the others."""

@@ -11,6 +11,7 @@ from PySide6.QtWidgets import QFrame, QGridLayout, QHBoxLayout, QSizePolicy, QVB
 
 from engine.experiment import Precision
 from gui.fonts import font
+from gui.tips import plain_tip
 from gui.widgets.labels import ElidedLabel, label, set_precision, set_property, set_text
 from gui.widgets.markers import Marker
 
@@ -62,7 +63,7 @@ class _Row:
         set_text(self.after, after)
         self.after.setVisible(bool(after))
         for part in (self.value, self.after):
-            part.setToolTip(row.detail)
+            part.setToolTip(plain_tip(row.detail))
 
     def width_at(self, large: QFont) -> int:
         """How wide the figure is in the `large` font, with what stands behind it, in pixels."""

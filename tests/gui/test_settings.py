@@ -35,7 +35,9 @@ def test_a_value_of_another_type_is_left_out(path: Path) -> None:
     assert Settings.load(path).get(Key.TICKED_RUNS, ["default"]) == ["default"]
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"[1, 2]", b"\xff\xfe\x00", b"null"])
+@pytest.mark.parametrize(
+    "content", [b"", b"{", b"[1, 2]", b"\xff\xfe\x00", b"null", b"[" * 100_000, b"9" * 5_000]
+)
 def test_a_broken_file_is_read_from_its_backup(path: Path, content: bytes) -> None:
     saved(path, theme="light")
     saved(path, theme="dark")

@@ -5,13 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+from pydantic import ValidationError
+
 from engine.experiment import Experiment, Precision, Schedule, Step
 from engine.exports.script.data import DataFacts
 from engine.exports.script.expressions import loss_expression, optimizer_expression, scaler_expression
 from engine.exports.script.literals import literal
 from engine.exports.script.model import ModelFacts
 from engine.exports.script.schedules import ShortSchedule, short_schedule, steps_per_epoch
-from engine.parts import RecipePart
+from engine.parts import FAST, PLAIN, RECIPE_PARTS, RecipePart
+from engine.problem import ProblemError, unknown_name
 from engine.records.record import RunRecord
 
 Style = Literal["airy", "dense", "terse"]
@@ -202,4 +205,8 @@ def parts_in_force(run: RunRecord) -> tuple[RecipePart, ...]:
     """What of its recipe the run had in the end, or all that was asked for where it does not say."""
     if run.summary is None or run.summary.recipe is None:
         return run.experiment.step.parts
-    return Step.model_validate({"recipe": run.summary.recipe}).parts
+    try:
+        return Step.model_validate({"recipe": run.summary.recipe}).parts
+    except ValidationError:
+        known = (PLAIN, FAST, *RECIPE_PARTS)
+        raise ProblemError(unknown_name("recipe", run.summary.recipe, known, "recipe")) from None

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 from engine.archives.reader import import_archive
 from engine.events import to_line
@@ -124,6 +125,18 @@ def test_control_characters_in_a_name_do_not_keep_it_from_arriving(
     run = store.add(Experiment(), name="red \x1b[31malert\x07")
     import_archive(other, write(store, run.id))
     assert other.run(run.id).name == "red \N{REPLACEMENT CHARACTER}[31malert\N{REPLACEMENT CHARACTER}"
+
+
+@pytest.mark.parametrize("moment", [3.5, 7_258_118_400.0 + 86_400])
+def test_a_run_of_a_clock_that_was_wrong_arrives(
+    store: Store, other: Store, write: Write, moment: float
+) -> None:
+    run = next(run for run in store.runs() if run.status.is_over)
+    with store._connection.writing() as connection:
+        connection.execute("UPDATE runs SET created = ?1, started = ?1, ended = ?1", (moment,))
+        connection.execute("UPDATE comparisons SET created = ?", (moment,))
+    import_archive(other, write(store, run.id))
+    assert other.run(run.id).created.timestamp() == moment
 
 
 def test_tags_and_a_note_arrive_and_tell_no_run_from_itself(store: Store, other: Store, write: Write) -> None:

@@ -156,6 +156,13 @@ def test_the_recipe_is_the_one_that_was_in_force(exports_store: Store, trained: 
     assert "torch.channels_last" in text and "fused=True" in text and "torch.compile" not in text
 
 
+def test_a_recipe_that_is_not_known_is_refused(exports_store: Store, trained: Callable[..., str]) -> None:
+    run_id = trained(ends=False)
+    exports_store.record(run_id, [Finished(summary=Summary(recipe="rm -rf"))])
+    with pytest.raises(ProblemError, match="recipe is 'rm -rf'"):
+        script_of(exports_store.run(run_id))
+
+
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_name_is_text_and_nothing_else(
     name: str, exports_store: Store, trained: Callable[..., str]

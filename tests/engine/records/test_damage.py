@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.events import Finished, Samples, Started, Summary
+from engine.events import Finished, Log, Samples, Started, Summary
 from engine.experiment import Experiment
 from engine.problem import Kind, ProblemError
 from engine.records.parsed import text_of
@@ -30,11 +30,15 @@ DAMAGES = [
     ("problem", "{", "is damaged"),
     ("tags", "3", "is damaged"),
     ("tags", "[1]", "is damaged"),
+    ("tags", "[" * 100_000, "is damaged"),
     ("created", "yesterday", "is damaged"),
+    ("created", 1e300, "is damaged"),
+    *((column, b"\x00\xff", "is damaged") for column in ("label", "note", "comparison", "experiment")),
+    ("total_steps", "many", "is damaged"),
 ]
 
 
-def written(path: Path, run_id: str, column: str, value: str) -> None:
+def written(path: Path, run_id: str, column: str, value: object) -> None:
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute(f"UPDATE runs SET {column} = ? WHERE id = ?", (value, run_id))
 
@@ -52,6 +56,35 @@ def test_it_is_named_beside_the_runs_that_can_be_read(
     assert store.listing(limit=1).unreadable == ()
     assert store.recover() == () and store.claimable() == (before, after)
     assert store.name(hurt.id[:8]) == (hurt.id, hurt.name)
+
+
+def test_a_name_of_bytes_is_shown_as_such(path: Path, store: Store) -> None:
+    hurt = store.add(Experiment())
+    written(path, hurt.id, "name", b"\x1b[2J")
+    (left,) = store.listing().unreadable
+    assert left.id == hurt.id and "\x1b" not in left.name and "[2J" in left.name
+    assert store.name(hurt.id) == (hurt.id, left.name)
+
+
+@pytest.mark.parametrize("column", ["line", "names", "data"])
+def test_what_was_recorded_as_another_type_is_told_in_a_sentence(
+    path: Path, store: Store, batch: Callable[..., Samples], column: str
+) -> None:
+    run = store.add(Experiment())
+    store.begin(run.id)
+    store.record(run.id, [Log(message="well"), batch(1, 3)])
+    table = "events" if column == "line" else "samples"
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute(f"UPDATE {table} SET {column} = 5")
+    with pytest.raises(ProblemError, match="cannot be read"):
+        _ = store.events(run.id), store.samples(run.id)
+
+
+def test_a_damaged_comparison_hides_no_other(path: Path, store: Store) -> None:
+    hurt, kept = store.add_comparison("hurt"), store.add_comparison("kept")
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("UPDATE comparisons SET title = ? WHERE id = ?", (b"\xff", hurt))
+    assert [comparison.id for comparison in store.comparisons()] == [kept]
 
 
 @pytest.mark.parametrize(("column", "value", "_why"), DAMAGES)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ import torch
 from engine.events import Epoch, Event, Finished, Log, Phase, PhaseName, Samples, Started, Summary
 from engine.experiment import Experiment, layered
 from engine.problem import ProblemError
+from engine.training.checkpoints import Checkpoints
 from engine.training.control import Control
 from engine.training.loop import train
 
@@ -158,3 +161,32 @@ def test_a_run_that_is_done_is_finished_however_late_it_was_asked_to_stop(tmp_pa
             control.stop_requested.set()
     assert isinstance(last, Finished) and not last.stopped
     assert not losses(trained(tmp_path, resume=True, epochs=1))
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda state: state["progress"]["tally"].pop("loss_sum"), "how far"),
+        (lambda state: state["progress"].pop("tally"), "how far"),
+        (lambda state: state.update(progress=[1]), "how far"),
+        (lambda state: state["progress"].update(epoch=10**30), "how far"),
+        (lambda state: state["progress"].update(epoch=0), "how far"),
+        (lambda state: state["progress"]["tally"].update(seconds=math.nan), "how far"),
+        (lambda state: state["progress"].update(epoch=7), "in epoch 7 after step 2"),
+        (lambda state: state["progress"]["tally"].update(steps=99), "in epoch 1 after step 99"),
+        (lambda state: next(iter(state["model"].values())).fill_(math.nan), "not all numbers"),
+    ],
+)
+def test_a_checkpoint_that_cannot_be_is_refused_before_any_event(
+    tmp_path: Path, change: Callable[[dict[str, Any]], object], said: str
+) -> None:
+    settings = {"model": "linear", "dataset": "synthetic-regression", "image_size": None, "samples": 4_000}
+    trained(tmp_path, 2, **settings)
+    checkpoints = Checkpoints(tmp_path)
+    state = checkpoints.load("last")
+    state["progress"]["epoch"], state["progress"]["tally"]["steps"] = 1, 2
+    change(state)
+    checkpoints.save("last", state)
+    events = train(Experiment.model_validate(layered(SETTINGS, settings)), Control(), tmp_path, resume=True)
+    with pytest.raises(ProblemError, match=said):
+        next(events)
