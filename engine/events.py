@@ -239,7 +239,7 @@ class Skipped(Message):
     """Optimizer steps that the loss scaler skipped, by number."""
 
     event: Literal["skipped"] = "skipped"
-    steps: Annotated[tuple[StepNumber, ...], Field(max_length=MOST_ENTRIES)]
+    steps: Annotated[tuple[StepNumber, ...], Field(max_length=MOST_ROWS)]
 
 
 class Heartbeat(Message):
