@@ -69,7 +69,7 @@ def _speed(line: Line) -> str | None:
 def _spoiled(line: Line, baselines: Baselines) -> str | None:
     found = baselines.spoiled(line) if baselines.ratio(line) is not None else ()
     told = [f"“{one.run.name}” {what}." for one in found for _, what in about_machine(one.run.summary)]
-    return _safe("\n".join(["Not clean: nothing follows from this ratio.", *told])) if told else None
+    return plain_tip("\n".join(["Not clean: nothing follows from this ratio.", *told])) if told else None
 
 
 def _length(run: RunRecord) -> str:
