@@ -6,6 +6,7 @@ import hashlib
 import json
 import platform
 from contextlib import suppress
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -135,7 +136,9 @@ def forecast_key(experiment: Experiment) -> str:
     return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:24]
 
 
+@cache
 def _torch_version() -> str:
+    # a page of text is parsed for it, and a window asks several times as a run begins
     try:
         return version("torch")
     except PackageNotFoundError:

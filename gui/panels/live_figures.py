@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 from engine.events import Epoch
 from gui.panels.live_run import LiveRun
@@ -18,10 +21,16 @@ def samples_per_second(run: LiveRun) -> float | None:
     usable = rates[np.isfinite(rates) & (rates > 0)]
     blocks = len(usable) // run.block_steps
     if blocks < 1:
-        return float(np.median(usable)) if len(usable) else None
+        return _median(usable) if len(usable) else None
     used = usable[: blocks * run.block_steps].reshape(blocks, run.block_steps)[-_LAST_BLOCKS:]
     # steps of equal size: a block's rate is the harmonic mean of theirs
-    return float(np.median(1.0 / (1.0 / used).mean(axis=1)))
+    return _median(1.0 / (1.0 / used).mean(axis=1))
+
+
+def _median(values: NDArray[Any]) -> float:
+    """As NumPy's, which first loads its masked arrays: for a window, as a run's first steps are measured."""
+    ordered, middle = np.sort(values), len(values) // 2
+    return float(ordered[middle] + ordered[-1 - middle]) / 2
 
 
 def step_ms(run: LiveRun) -> float | None:

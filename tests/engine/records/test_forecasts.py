@@ -7,6 +7,7 @@ import pytest
 from engine.events import ForecastMade, Summary
 from engine.experiment import Experiment, experiment_from
 from engine.memory_lines import MemoryLine, needed_mib
+from engine.records import forecasts
 from engine.records.calibration import MeasuredPeak, calibrated
 from engine.records.forecasts import FILE_NAME, Forecasts, forecast_key
 
@@ -110,3 +111,14 @@ def test_what_a_compiler_saves_is_saved_on_each_sample():
 
 def test_a_peak_of_another_quantity_corrects_nothing():
     assert calibrated(made(), [peak(32, 5_000, "resident")]) == made()
+
+
+def test_the_version_of_torch_is_looked_up_once(monkeypatch):
+    asked = []
+    monkeypatch.setattr(forecasts, "version", lambda name: asked.append(name) or "2.99")
+    forecasts._torch_version.cache_clear()
+    try:
+        keys = {forecast_key(ASKED) for _ in range(3)}
+    finally:
+        forecasts._torch_version.cache_clear()
+    assert asked == ["torch"] and len(keys) == 1
