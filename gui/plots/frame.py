@@ -207,16 +207,13 @@ class FramePainter:
         right = max(self._area.right() - width - 28, self._area.left() + 4)
         lefts = (right, self._area.left() + 4, (self._area.left() + right) / 2)
         levels = (level + 14,) if pinned else (level + 14, level - 5)
-        self._write(text, [QPointF(x, y) for y in levels for x in lefts], stays=True)
+        self._write(text, [QPointF(x, y) for y in levels for x in lefts])
 
-    def _write(self, words: str, wanted: Sequence[QPointF], *, stays: bool = False) -> None:
-        """At the first of these baselines where no curve is; where none is, over the curves if it `stays`."""
+    def _write(self, words: str, wanted: Sequence[QPointF]) -> None:
+        """At the first of these baselines where no curve is; nowhere if there is none."""
         size = QSizeF(self._metrics.horizontalAdvance(words), self._metrics.capHeight() + 4)
         rects = [QRectF(at - QPointF(0, size.height() - 2), size) for at in wanted]
         free = next((one for one in rects if self._area.contains(one) and self._is_clear(one)), None)
-        if free is None and stays:
-            free = rects[0]
-            self._painter.fillRect(free.adjusted(-3, -1, 3, 1), QColor(self._palette.bg1))
         if free is not None:
             self._painter.drawText(free.bottomLeft() - QPointF(0, 2), words)
 

@@ -121,6 +121,9 @@ class LivePlot(QFrame):
         capacity = None if value is None else (value, text)
         if capacity != self._capacity:
             self._capacity = capacity
+            # on the plot the words are left out where the curves leave no room
+            dashed = f". The dashed line: {text}" if text else ""
+            self.header.setToolTip(self.spec.about + dashed)
             self._mark()
 
     def set_hint(self, text: str) -> None:

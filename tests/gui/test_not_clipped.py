@@ -119,6 +119,12 @@ def test_the_words_of_a_limit_keep_off_the_curve_below_it() -> None:
     assert ink_along(painted(frame, []), theme().palette.text2, trace, frame) > 20
 
 
+def test_words_for_which_the_curves_leave_no_room_are_left_out() -> None:
+    frame = Frame((0, 100), (0, 100), capacity=Capacity("card capacity 80.0 GiB"))
+    trace = (X, np.full(400, 90.0))
+    assert ink_along(painted(frame, [trace]), theme().palette.text2, trace, frame) == 0
+
+
 def test_the_words_of_the_warmup_keep_off_a_curve_at_the_bottom() -> None:
     frame = Frame((0, 100), (0, 100), shade_until=10.0, shade_text="warm-up, not counted")
     trace = (X, np.full(400, 6.0))
