@@ -26,8 +26,8 @@ __all__ = [
     "resolve",
 ]
 
-_OPEN_BRACKET = re.compile(r"\[(?!!?+\]?+[^\]]*\])")
-"""As fnmatch has it: a bracket right after the opening one is a letter like any other."""
+_CLOSED_BRACKETS = re.compile(r"\[!?+\]?+[^\]]*\]")
+"""As fnmatch has it: within them an opening bracket, and a closing one right at the begin, are letters."""
 
 
 def resolve(experiment: Experiment, catalog: Catalog) -> Experiment:
@@ -94,9 +94,9 @@ def _device_problems(experiment: Experiment, catalog: Catalog) -> Iterator[Probl
 def _pattern_problems(experiment: Experiment) -> Iterator[Problem]:
     """Patterns that no name can match; whether a part of the model does, only the model knows."""
     for pattern in experiment.step.fp32_modules:
-        if _OPEN_BRACKET.search(pattern):
+        if "[" in _CLOSED_BRACKETS.sub("", pattern):
             yield request_problem(
-                f"step.fp32_modules has '{pattern}', of which a bracket is not closed.",
+                f"step.fp32_modules has '{pattern}', whose bracket is not closed.",
                 "Close it, as in layer[34].*, or use a star.",
                 key="step.fp32_modules",
                 value=pattern,

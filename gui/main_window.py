@@ -138,7 +138,7 @@ class MainWindow(QMainWindow):
         self.setup.queue_requested.connect(self._submit)
         self.setup.own_presets.problem_raised.connect(self._tell)
         self.setup.own_presets.deleted.connect(
-            lambda text, undo: self.notice.tell(text, action="Undo", do=undo)
+            lambda text, undo: self.notice.tell(text, action="Undo", do=undo, asks=False)
         )
         self.live.stop_requested.connect(self.experiments.stop)
         self.live.pause_toggled.connect(self.experiments.toggle_pause)

@@ -83,7 +83,7 @@ def _of_side(side: Side, evidence: Mapping[str, Evidence]) -> Iterator[Doubt]:
             told.setdefault((kind, kinds.count(kind)), []).append(sentence)
             kinds.append(kind)
     for (kind, _), (first, *more) in told.items():
-        alike = f" The same goes for {len(more):,} more of its runs." if more else ""
+        alike = f" {len(more):,} more of its runs raise a doubt of this kind." if more else ""
         yield Doubt(side.id, kind, first + alike)
     clocks = [run.summary.clock_mhz for run in side.runs if run.summary and run.summary.clock_mhz]
     if clocks and min(clocks) < _STEADY_CLOCKS * max(clocks):
@@ -148,7 +148,7 @@ def _between(side: Side, baseline: Side) -> Iterator[Doubt]:
             f"The repeats of {both} were not made in turns: a change of the machine would look like a "
             "difference, so there is no interval.",
         )
-    mine, theirs = _first_begun(side), _first_begun(baseline)
+    mine, theirs = first_begun(side), first_begun(baseline)
     if mine.environment is not None and theirs.environment is not None:
         for name, kind, words in _FACTS:
             values = [getattr(run.environment, name) for run in (mine, theirs)]
@@ -174,7 +174,7 @@ def _between(side: Side, baseline: Side) -> Iterator[Doubt]:
         )
 
 
-def _first_begun(side: Side) -> RunRecord:
+def first_begun(side: Side) -> RunRecord:
     """Its first run that has a machine, which one that never began has not."""
     return next((run for run in side.runs if run.environment is not None), side.runs[0])
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from engine.records.cells import Cell
-from engine.records.doubts import Doubt
+from engine.records.doubts import Doubt, first_begun
 from engine.records.evidence import Evidence
 from engine.records.figures import ACCURACY, LOSS, PEAK_MEMORY, SPEED
 from engine.records.reasons import LITTLE_GAIN, likely_reason
@@ -185,7 +185,8 @@ class _Said:
         certain = Piece(f" ({self._certainty()})", "aside")
         if outcome == "unlike":
             different = tuple(doubt for doubt in self.doubts if doubt.kind == "workload")
-            work, *others = differing_work(self.baseline.runs[0].experiment, self.side.runs[0].experiment)
+            base, mine_first = first_begun(self.baseline), first_begun(self.side)
+            work, *others = differing_work(base.experiment, mine_first.experiment)
             line = (Piece(f"Different {work.what}", "strong"), Piece(f": {work.other} against {work.one}"))
             more = tuple(one.sentence for one in different[1:] if others)
             as_measured = f"As measured, {plain(trained)}: that says nothing about the precision."
@@ -198,12 +199,12 @@ class _Said:
         return ((*trained, certain), *([self.rest] if self.rest else [])), (), ()
 
     def _without_speed(self) -> _Words:
-        line = (*_title(self.side), Piece(" and "), *_title(self.baseline))
-        line = (*line, Piece(" cannot be compared in speed"))
+        names = (*_title(self.side), Piece(" and "), *_title(self.baseline))
+        line = (Piece("The speeds of "), *names, Piece(" cannot be compared"))
         why = _without_speed(self.doubts)
         reasons = [one.sentence for one in why]
         if self.speed.value is not None and self.base_speed.value is not None:
-            reasons = ["A sample is not the same thing to both."]
+            reasons = ["A sample means something different to each."]
             why = ()
         return (line,), (*reasons, *self._rest_note()), why
 

@@ -159,7 +159,9 @@ def _check_pictures(plan: Plan, control: Control, steps: int | None) -> Generato
     yield Phase(name=PhaseName.CHECKING, fraction=0.0)
     folder = read_image_folder(plan.experiment.path)
     looked, told = None, 0.0
-    for looked in look_through(pictures_used(folder, plan.experiment, steps), control.stop_requested.is_set):
+    for looked in look_through(
+        pictures_used(folder, plan.experiment, steps), control.stop_requested.is_set, plan.experiment.seed
+    ):
         fraction = looked.count / looked.of
         if fraction - told >= _TELLING_FRACTION:
             told = fraction
@@ -172,7 +174,7 @@ def _check_pictures(plan: Plan, control: Control, steps: int | None) -> Generato
         )
     if looked.count < looked.of:
         seen = f"{looked.count:,} of the {looked.of:,} pictures that the run uses"
-        yield Log(message=f"Before the run only {seen} were opened, for want of time; these are whole.")
+        yield Log(message=f"Only {seen} were checked in the time allowed; all of those are sound.")
 
 
 def _started(plan: Plan, model: nn.Module, resumed_step: int | None) -> Started:

@@ -26,7 +26,10 @@ class Column(IntEnum):
 
 
 HEADINGS = {
-    Column.TICK: ("", "Tick runs to see their curves and to compare them; here, all that are shown or none"),
+    Column.TICK: (
+        "",
+        "Tick runs to see and compare their curves; this box ticks all shown, or none",
+    ),
     Column.MARKER: ("", "The marker of the run's precision"),
     Column.NAME: ("Name", "What the run is called; F2 renames it"),
     Column.TAGS: ("Tags", "What the run was tagged with; right-click a run to tag it"),

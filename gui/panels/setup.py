@@ -13,7 +13,6 @@ from engine.catalog import Catalog
 from engine.experiment import Experiment, Precision
 from engine.presets import Preset
 from engine.problem import Problem
-from engine.records.forecasts import forecast_key
 from gui.panels.setup_check import (
     Outcome,
     Request,
@@ -58,7 +57,7 @@ class SetupPanel(QFrame):
         self._draft: Draft | None = None
         self._catalog: Catalog | None = None
         self._outcome = Outcome((), {})
-        self._refused: dict[str, Problem] = {}
+        self._refused: dict[Experiment, Problem] = {}
         self._is_running = False
         self._is_searching = False
         self._on_limits = False
@@ -101,7 +100,7 @@ class SetupPanel(QFrame):
         """Says at its field what the engine has against a setting, before anybody trains with it."""
         # a folder may be mended without any change in the form, and is looked at again by the form itself
         if problem.key != "path":
-            self._refused[forecast_key(experiment)] = problem
+            self._refused[experiment] = problem
             self._refresh()
             self.draft_changed.emit()
 

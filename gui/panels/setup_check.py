@@ -12,7 +12,6 @@ from pydantic import BaseModel, Field, ValidationError
 from engine.catalog import Catalog, problems
 from engine.experiment import Experiment, experiment_from
 from engine.problem import Problem, ProblemError, problems_from_validation, request_problem
-from engine.records.forecasts import forecast_key
 from engine.repeats import check_seeds
 from gui.panels.setup_draft import Draft, plain
 from gui.panels.setup_fields import label_of
@@ -51,11 +50,11 @@ class Outcome:
 
 
 def check(
-    draft: Draft, catalog: Catalog | None, refused: Mapping[str, Problem] = MappingProxyType({})
+    draft: Draft, catalog: Catalog | None, refused: Mapping[Experiment, Problem] = MappingProxyType({})
 ) -> Outcome:
     """Validates every run of the draft; with no catalog yet, only what needs none.
 
-    `refused` is what the engine said against settings that were tried before, by `forecast_key`.
+    `refused` is what the engine said against settings that were tried before.
     """
     found: dict[str, Problem] = {}
     for problem in _blanks(draft):
@@ -68,7 +67,7 @@ def check(
             against: tuple[Problem, ...] = error.problems
         else:
             against = problems(experiment, catalog) if catalog else ()
-            known_refusal = refused.get(forecast_key(experiment))
+            known_refusal = refused.get(experiment)
             if known_refusal is not None:
                 against = (*against, known_refusal)
             if experiment not in (known for _, known in experiments):

@@ -39,7 +39,7 @@ DATA = Group(
             "data.skip_broken",
             "Skip broken",
             "Trains on the next picture in place of one that cannot be read, and names it in the log. Off: "
-            "the pictures are opened before the run, and a broken one is named there.",
+            "the pictures are opened before the run, and a broken one stops the run.",
         ),
         automatic(
             "data.on_device",

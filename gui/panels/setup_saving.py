@@ -188,7 +188,7 @@ def save_dialog(
 
 def rename_dialog(preset: Preset, parent: QWidget | None = None) -> TitleDialog:
     """Asks for another title for a preset of the user's own."""
-    about = "The list and the command line then have it under the new name."
+    about = "The list and the command line will use the new name."
     dialog = TitleDialog(
         "Rename the preset", about, lambda title: rename_own(preset, title), parent, lambda _title: "Rename"
     )

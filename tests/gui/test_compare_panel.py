@@ -159,7 +159,9 @@ class TestHeadline:
 
     def test_without_a_speed_it_gives_the_reason(self, workspace: Workspace, trained: Trained) -> None:
         workspace.show(trained("fp32", 880.0), trained("fp16", None, losses=[2.0], speed_note=NO_SPEED))
-        assert workspace.words.startswith("FP16 AMP and FP32 cannot be compared in speed “Run 2” (FP16 AMP)")
+        assert workspace.words.startswith(
+            "The speeds of FP16 AMP and FP32 cannot be compared “Run 2” (FP16 AMP)"
+        )
         assert "only 2 whole blocks, and a speed needs 5." in workspace.words
 
     def test_a_run_that_waits_has_no_speed_yet(

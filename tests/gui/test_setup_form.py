@@ -648,3 +648,17 @@ def test_what_the_engine_refuses_is_said_at_its_field_until_it_is_changed(panel:
     assert not panel.run_action.isEnabled()
     panel.form.edited.emit("step.fp32_modules", "layer4.*")
     assert panel.form.problem("step.fp32_modules") is None and panel.run_action.isEnabled()
+
+
+def test_a_refused_batch_size_can_be_made_smaller(panel: SetupPanel) -> None:
+    (experiment, *_) = experiments(panel)
+    problem = Problem(
+        kind=Kind.REQUEST,
+        message="batch_size is 64, but the folder has 50 pictures to train on.",
+        remedy="Choose 50 or less.",
+        key="batch_size",
+    )
+    panel.refuse(experiment, problem)
+    assert panel.form.problem("batch_size") and not panel.run_action.isEnabled()
+    panel.form.edited.emit("batch_size", "32")
+    assert panel.form.problem("batch_size") is None and panel.run_action.isEnabled()

@@ -57,7 +57,7 @@ def fetch(archive: Archive, folder: Path, must_end: Callable[[], bool], most_byt
                 if piece is None:
                     break
                 if came + len(piece) > most_bytes:
-                    why = f"{archive.name} did not end where it should"
+                    why = f"{archive.name} is larger than it should be"
                     break
                 file.write(piece)
                 digest.update(piece)

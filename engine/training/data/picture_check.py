@@ -45,14 +45,14 @@ def pictures_used(folder: ImageFolder, experiment: Experiment, steps: int | None
 
 
 def look_through(
-    files: Sequence[str], must_end: Callable[[], bool], most_seconds: float = MOST_SECONDS
+    files: Sequence[str], must_end: Callable[[], bool], seed: int, most_seconds: float = MOST_SECONDS
 ) -> Iterator[Looked]:
-    """Decodes the pictures, in an order that is spread over all of them, and tells how far it is.
+    """Decodes the pictures, in an order drawn from `seed` over all of them, and tells how far it is.
 
     It ends when all are seen, when the time is over, or when it must. Pillow decodes without Python's lock,
     so a few threads share the work.
     """
-    order = random.Random(0).sample(files, len(files))
+    order = random.Random(seed).sample(files, len(files))
     broken: tuple[str, ...] = ()
     ends = time.monotonic() + most_seconds
     with ThreadPoolExecutor(_THREADS) as pool:

@@ -120,7 +120,8 @@ def test_without_a_speed_there_is_no_speed_up(record: Record) -> None:
     other = verdicts(record, [figures(1)], [{"speed_note": "It was stopped"}])[1]
     assert other.speedup is None
     assert other.sentence == (
-        "FP16 AMP and FP32 cannot be compared in speed. “Run 50” (FP16 AMP) has no speed: it was stopped."
+        "The speeds of FP16 AMP and FP32 cannot be compared."
+        " “Run 50” (FP16 AMP) has no speed: it was stopped."
     )
 
 
@@ -259,7 +260,7 @@ def test_pictures_and_texts_have_no_common_speed(record: Record) -> None:
     text = record(2, Experiment(model="causal-lm-tiny"), samples_per_second=100.0)
     found = compare([Evidence(run, np.ones(9), ()) for run in (picture, text)], picture.id).report(text.id)
     assert found.verdict.speedup is None
-    assert "cannot be compared in speed. A sample is not the same thing to both." in found.verdict.sentence
+    assert "cannot be compared. A sample means something different to each." in found.verdict.sentence
 
 
 def test_no_reason_is_taken_from_a_batch_that_the_precision_was_not_measured_at(record: Record) -> None:

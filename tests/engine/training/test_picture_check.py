@@ -110,7 +110,7 @@ def test_all_that_the_run_uses_is_opened_and_nothing_else(pets: Path) -> None:
     two_steps = pictures_used(folder, experiment(pets, validation={"every": 0}), 2)
     assert len(set(two_steps)) == 8 and set(two_steps) <= {file for file, _ in folder.train}
     assert len(pictures_used(folder, experiment(pets, validation={"limit": 3}), 2)) == 8 + 3
-    *_, last = look_through(everything, lambda: False, LONG_SECONDS)
+    *_, last = look_through(everything, lambda: False, 0, LONG_SECONDS)
     assert last.count == last.of == 40 and last.broken == (str(trained(pets)[1][0]),)
 
 
@@ -124,9 +124,9 @@ def test_the_pictures_of_a_short_run_are_those_that_its_source_draws(colours: Pa
 
 def test_a_large_folder_is_looked_at_in_part_and_a_stop_ends_it(pets: Path) -> None:
     everything = pictures_used(read_image_folder(str(pets)), experiment(pets), None)
-    without_time = list(look_through(everything, lambda: False, 0.0))
+    without_time = list(look_through(everything, lambda: False, 0, 0.0))
     assert [(looked.count, looked.of) for looked in without_time] == [(32, 40)]
-    stopped = list(look_through(everything, lambda: True, LONG_SECONDS))
+    stopped = list(look_through(everything, lambda: True, 0, LONG_SECONDS))
     assert [looked.count for looked in stopped] == [32]
 
 
