@@ -92,24 +92,38 @@ def adapted(
     the smallest. Without a pace the machine was too slow to tell one.
     """
     experiment = case.sides[0][1]
-    if done >= (experiment.steps or 0):
+    left = (experiment.steps or 0) - done
+    if left <= 0:
         return None
     if steps_per_second is None:
         return case.lighter() or busy(experiment, done)
-    least_seconds = experiment.measure.least_steps / steps_per_second
-    if least_seconds > span.longest and (lighter := case.lighter()) is not None:
+    least = experiment.measure.least_steps
+    # what is nearly done is sooner ended than begun anew
+    if min(left, least) / steps_per_second > span.longest and (lighter := case.lighter()) is not None:
         return lighter
-    if least_seconds > PATIENCE_SECONDS:
-        return busy(experiment, done)
+    if least / steps_per_second > PATIENCE_SECONDS:
+        return busy(experiment, done) if is_hopeless(experiment, steps_per_second, done) else None
     better = _better_fitted(experiment, span, steps_per_second, done)
     return None if better is None else case.of_length(better)
 
 
+def is_hopeless(experiment: Experiment, steps_per_second: float | None, done: int) -> bool:
+    """Whether a run that nothing can take the place of is given up after `done` steps at that pace.
+
+    One that has enough steps for a speed goes on, and so does one whose rest is soon over.
+    """
+    if done >= min(experiment.steps or 0, experiment.measure.least_steps):
+        return False
+    left = (experiment.steps or 0) - done
+    return steps_per_second is None or left / steps_per_second > PATIENCE_SECONDS
+
+
 def busy(experiment: Experiment, done: int) -> Problem:
     """Why nothing was measured on a machine that is too slow now."""
-    of = f"{done:,} of the {experiment.measure.least_steps:,} steps that a measurement takes"
+    least = experiment.measure.least_steps
+    of = f"only {done:,} of {least:,} steps were done, and " if done < least else ""
     return request_problem(
-        f"This machine is busy: {of} were made, and the rest would take too long.",
+        f"This machine is busy: {of}the rest would take too long.",
         "Close programs that use the processor or the card, then try again.",
     )
 
@@ -207,7 +221,15 @@ _WORKLOADS = tuple(
     for one in (_ON_LARGE_CARD, _ON_SMALL_CARD, _ON_CPU, _ON_SLOW_CPU)
 )
 """What is trained, from the heaviest workload to the lightest."""
-_UNTOLD: dict[str, Any] = {"model": "", "image_size": None, "batch_size": 1, "steps": None, "epochs": None}
+_UNTOLD: dict[str, Any] = {
+    "model": "",
+    "image_size": None,
+    # a run that has begun is saved with those of its dataset
+    "num_classes": None,
+    "batch_size": 1,
+    "steps": None,
+    "epochs": None,
+}
 
 
 def _is_of(experiment: Experiment, workload: Mapping[str, Any]) -> bool:

@@ -88,7 +88,7 @@ class Comparisons(QObject):
     def _connect(self, panel: ComparePanel) -> None:
         self.comparing.problem.connect(self.problem)
         panel.missing_wanted.connect(self._queue_missing)
-        panel.again_wanted.connect(self._queue_again)
+        panel.again_wanted.connect(self.measure_again)
         panel.newest_wanted.connect(self._tick_newest)
         panel.runs_dropped.connect(lambda run_ids: self._tick((*self._runs.checked(), *run_ids)))
         self._column.export.wanted.connect(self.export)
@@ -155,8 +155,14 @@ class Comparisons(QObject):
         added = self._queue(_TITLE, sides, 1, "joins this comparison", "join this comparison")
         self._awaited.add(*(Awaited((run_id,), beside) for run_id in added))
 
-    def _queue_again(self, sides: Sequence[Side]) -> None:
-        """Queues both sides anew, as often as they were trained; the first seed is the first run's."""
+    def measure_again(self, sides: Sequence[Side]) -> None:
+        """Queues both sides anew, as often as they were trained; the first seed is the first run's.
+
+        Once they are trained they take their place in what is compared now. Nothing happens where they are
+        queued for that already.
+        """
+        if self._awaited.experiments() & {run.experiment for side in sides for run in side.runs}:
+            return
         firsts = [min((run.experiment for run in side.runs), key=lambda one: one.seed) for side in sides]
         repeats = max(len(side.runs) for side in sides)
         old = frozenset(run.id for side in sides for run in side.runs)

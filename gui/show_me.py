@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PySide6.QtCore import QObject, QTimer, Signal
 
-from engine.events import Event, Pictures, Samples, Started
+from engine.events import Event, Phase, Pictures, Samples, Started
 from engine.problem import Kind, Problem, ProblemError
 from engine.records.record import Status
 from engine.showcase import (
@@ -20,6 +20,7 @@ from engine.showcase import (
     Showcase,
     adapted,
     busy,
+    is_hopeless,
     showcase,
 )
 from gui.background import Background
@@ -65,7 +66,7 @@ class ShowMe(QObject):
         self._case: Showcase | None = None
         self._is_at_work, self._attempts = False, 0
         self._ending: _Ending = ""
-        self._was_patient = self._is_shortened = False
+        self._lapses, self._is_held, self._is_shortened = 0, False, False
         self._problem: Problem | None = None
         self._refusal: Problem | None = None
         self._tiles: NDArray[np.uint8] | None = None
@@ -184,7 +185,7 @@ class ShowMe(QObject):
 
     def _begin(self, run_id: str) -> None:
         if self._is_at_work and run_id in self._pair.ids:
-            self._pair.running, self._was_patient = run_id, False
+            self._pair.running, self._lapses, self._is_held = run_id, 0, False
             if self._ending:
                 self._end_run(self._ending)
             self.show()
@@ -196,6 +197,8 @@ class ShowMe(QObject):
             self._background.do(lambda: _tiles_of(event), self._take_tiles, lambda _problem: None)
         elif isinstance(event, Started):
             self._patience.start()
+        elif isinstance(event, Phase):
+            self._hold(self._experiments.is_paused)
         elif isinstance(event, Samples):
             pace, done = self._pair.progress()
             if pace is not None:
@@ -204,17 +207,26 @@ class ShowMe(QObject):
     def _take_tiles(self, tiles: NDArray[np.uint8] | None) -> None:
         self._tiles = tiles
 
+    def _hold(self, is_held: bool) -> None:
+        """A run that somebody paused tries nobody's patience: that begins anew with the run."""
+        if is_held:
+            self._patience.stop()
+        elif self._is_held:
+            self._patience.start()
+        self._is_held = is_held
+
     def _lose_patience(self) -> None:
-        """A run that has taken so long is looked at as a whole, and the second time it is given up."""
+        """A run that has taken so long is looked at as a whole, and from the second time on given up where it
+        has no end in sight."""
+        self._lapses += 1
         pace, done = self._pair.progress()
         if pace is None and done:
-            pace = done / PATIENCE_SECONDS
+            pace = done / (self._lapses * PATIENCE_SECONDS)
         if self._adapt(pace, done) or self._case is None or self._ending:
             return
         experiment = self._case.sides[0][1]
-        if done < (experiment.steps or 0) and self._was_patient:
+        if self._lapses > 1 and is_hopeless(experiment, pace, done):
             self._refuse(busy(experiment, done))
-        self._was_patient = True
 
     def _adapt(self, pace: float | None, done: int) -> bool:
         """Begins anew with what suits the machine at that pace, or says that it is busy; else it goes on."""

@@ -198,8 +198,9 @@ class Shows(QObject):
         if case is not None and case.holds(side.runs[0].experiment for side in sides):
             self.begin()
         else:
-            # anyone's own runs may take hours: they are queued where all of them are told of
+            # anyone's own runs may take hours: they are queued, and what becomes of them is told in Compare
             self._compare()
+            self._comparisons.measure_again(sides)
 
     def _save(self, form: str) -> None:
         raced = self.showing.raced

@@ -113,7 +113,7 @@ def _foot(race: Race, facts: Sequence[str], sizes: Sizes) -> Part:
     size, room = sizes.small, sizes.inner
     pitch = 1.45 * size
     told = [shortened(line, room, size) for line in (*facts, *_shown(race)) if line]
-    begin = "Not clean: "
+    begin = f"{race_words.caution(race)}: "
     aside = text_width(begin, size, 600) + 4
     doubts = _doubt_lines(race, room - aside, size)
     baseline = sizes.height - 0.6 * sizes.margin
@@ -150,9 +150,9 @@ def _lapse(race: Race, sizes: Sizes, top: float) -> Part:
 
 def _description(race: Race, moment: Moment) -> str:
     """The card in a sentence or three, for who cannot see it."""
-    lanes = [
-        f"{race_words.lane_name(race, which)}, {race_words.lane_detail(race, which)}:"
-        f" {moment.lane(which).samples:,} {race_words.counter_words(race, which, moment)}"
-        for which in LANES
-    ]
+    lanes = []
+    for which in LANES:
+        named = filter(None, (race_words.lane_name(race, which), race_words.lane_detail(race, which)))
+        counted = f"{moment.lane(which).samples:,} {race_words.counter_words(race, which, moment)}"
+        lanes.append(f"{', '.join(named)}: {counted}")
     return f"{'. '.join(lanes)}. {race_words.told(race, moment)}."

@@ -206,6 +206,5 @@ class _Caption:
 
     def _sure(self) -> tuple[str, ...]:
         # without a ratio the caption says why
-        told = race_words.caution(self._race), race_words.certainty(self._race)
-        words = "" if self._race.ratio is None else " ".join(filter(None, told))
+        words = "" if self._race.ratio is None else race_words.sure_words(self._race)
         return wrapped_evenly(words, self._room, self._sizes.small, most=3) if words else ()

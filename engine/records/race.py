@@ -16,6 +16,7 @@ from engine.records.likeness import is_alike
 from engine.records.pairing import pair_of
 from engine.records.record import RunRecord
 from engine.records.sides import Side
+from engine.records.speed_settings import differing_work
 from engine.records.stretch import LONGEST_SECONDS, MOST_BLOCKS, Stretch, lapse_of, stretches_of, whole_of
 from engine.steadiness import Interval
 
@@ -103,9 +104,14 @@ class Race:
 
     @property
     def claim(self) -> float | None:
-        """The ratio where it may be claimed: of a measurement that nothing disturbed, and that tells which of
+        """The ratio where it may be claimed: of one training that nothing disturbed, and that tells which of
         the two is the faster one."""
-        return _claim(self.ratio, self.ratio_interval, self.report)
+        return _claim(self.full, self.mixed, self.ratio, self.ratio_interval, self.report)
+
+    @property
+    def is_unlike(self) -> bool:
+        """Whether the two are different trainings, so that no ratio of theirs is the precision's doing."""
+        return _is_unlike(self.full, self.mixed)
 
     @property
     def ahead(self) -> Which:
@@ -189,7 +195,7 @@ def race_of(comparison: Comparison, curves: Mapping[str, Columns], side_id: str 
     speed, report = cells[SPEED.name], comparison.report(mixed.side.id)
     ratio = _sound(speed.ratio)
     interval = None if ratio is None else _sound_interval(speed.ratio_interval)
-    stretch, full, mixed, seconds = _replayed(full, mixed, _claim(ratio, interval, report))
+    stretch, full, mixed, seconds = _replayed(full, mixed, _claim(full, mixed, ratio, interval, report))
     return Race(
         full=full,
         mixed=mixed,
@@ -254,9 +260,15 @@ def _goes_no_further(lane: Lane, samples: int, seconds: float) -> bool:
     return lane.seconds_to(samples) is None and float(lane.seconds[-1]) <= seconds
 
 
-def _claim(ratio: float | None, interval: Interval | None, report: SideReport) -> float | None:
+def _claim(
+    full: Lane, mixed: Lane, ratio: float | None, interval: Interval | None, report: SideReport
+) -> float | None:
     is_open = interval is not None and interval[0] <= 1.0 <= interval[1]
-    return None if is_open or report.spoilers else ratio
+    return None if is_open or report.spoilers or _is_unlike(full, mixed) else ratio
+
+
+def _is_unlike(full: Lane, mixed: Lane) -> bool:
+    return bool(differing_work(full.run.experiment, mixed.run.experiment))
 
 
 def _sound(ratio: float | None) -> float | None:

@@ -57,8 +57,7 @@ DISTURBED: Mapping[DoubtKind, tuple[str, str]] = {
 
 def _unlike(race: Race) -> Unlike | None:
     """The gravest thing that the two lanes have not in common, beside precision, recipe and batch."""
-    mine, theirs = race.full.run.experiment, race.mixed.run.experiment
-    if (mine.model, mine.dataset, mine.path) != (theirs.model, theirs.dataset, theirs.path):
+    if race.is_unlike:
         return "training"
     if len(_devices(race)) > 1:
         return "machine"
@@ -187,10 +186,12 @@ def _beside_precision(race: Race) -> str:
     if own is None:
         return f"{opened(causes)} has a part in this too; how large a part was not measured."
     rest = (race.ratio or 0.0) / own
-    made = f"By itself mixed precision makes it {pace_text(own)}"
-    if rest >= _WORTH_A_WORD:
+    made = f"By itself mixed precision {'makes it' if own >= 1 else 'takes'} {pace_text(own)}"
+    if 1 / _WORTH_A_WORD <= rest < _WORTH_A_WORD:
+        return ""
+    if (own < 1) is (rest < 1):
         return f"{made}; {causes} does the rest."
-    return f"{made}; {causes} takes some of it back." if rest < 1 / _WORTH_A_WORD else ""
+    return f"{made}; {causes} {'makes up for' if own < 1 else 'takes back'} some of it."
 
 
 def _own_part(race: Race) -> float | None:

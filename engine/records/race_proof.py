@@ -31,8 +31,8 @@ def memory_words(race: Race) -> tuple[str, str]:
 
 def _unknown(race: Race) -> tuple[str, str]:
     if is_alike(PEAK_MEMORY, race.mixed.side, race.full.side):
-        return "Not measured", "how much memory it took"
-    return "Not to be compared", "a card's memory and a processor's"
+        return "No measurement", "of the memory"
+    return "No comparison", "between a card's memory and a processor's"
 
 
 def _amount(ratio: float) -> tuple[str, str]:
@@ -54,7 +54,7 @@ def certainty(race: Race) -> str:
         return f"There is no ratio: {continued(why_no_ratio(race))}."
     times, is_once = _measured(race.repeats)
     if race.report.spoilers:
-        return f"Measured {times}. It came to {pace_text(race.ratio)}, which is not the machine's own speed."
+        return f"Measured {times}. The figure came to {number_text(race.ratio)}×, with the machine disturbed."
     if race.ratio_interval is None:
         if is_once:
             return f"Measured {times}. Repeats would show how sure the figure is."
@@ -67,7 +67,7 @@ def certainty(race: Race) -> str:
     else:
         between, what = range_text(low, high), "times as fast"
     told = f"Measured {times}: between {between} {what}, with 95 % confidence."
-    return told if race.claim is not None else f"{told} Which of the two is faster is left open."
+    return f"{told} Which of the two is faster is left open." if low <= 1 <= high else told
 
 
 _NOT_IN_TURNS = "but not in turns, so how sure it is cannot be said"

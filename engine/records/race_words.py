@@ -22,6 +22,7 @@ __all__ = [
     "lapse_words",
     "memory_words",
     "sentence",
+    "sure_words",
     "title",
     "told",
 ]
@@ -60,9 +61,11 @@ def counted_text(race: Race, moment: Moment) -> str | None:
 def caption(race: Race, moment: Moment) -> tuple[str, str]:
     """What the number counts, or what there is in its place, in a strong line and a second one."""
     if race.report.spoilers:
-        return "Not a clean measurement", "so it does not tell which of the two is faster"
+        return _SPOILED, "so it does not tell which of the two is faster"
     if race.ratio is None:
         return "No fair figure", f"since {continued(why_no_ratio(race))}"
+    if race.is_unlike:
+        return "No fair figure", "since they are two different trainings"
     if race.claim is None and race.ratio_interval is not None:
         return "No difference shown", f"between {range_text(*race.ratio_interval)} times as fast"
     if moment.number is None:
@@ -80,8 +83,19 @@ def told(race: Race, moment: Moment) -> str:
 
 
 def caution(race: Race) -> str:
-    """The mark beside a number that something speaks against, a sentence; "" where nothing does."""
-    return "Not a clean comparison." if race.claim is not None and doubt_words(race) else ""
+    """What leads the doubts: whether they spoil the measurement or only qualify it; "" without any."""
+    if race.report.spoilers:
+        return _SPOILED
+    return "With caution" if doubt_words(race) else ""
+
+
+_SPOILED = "Not a clean measurement"
+
+
+def sure_words(race: Race) -> str:
+    """How far the ratio can be trusted, after a word of caution where the number itself bears none."""
+    lead = caution(race) if race.claim is not None else ""
+    return f"{lead}: {continued(certainty(race))}" if lead else certainty(race)
 
 
 def counter_words(race: Race, which: Which, moment: Moment) -> str:

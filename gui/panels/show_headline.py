@@ -12,8 +12,6 @@ from gui.panels.show_scale import Scale
 from gui.panels.show_span import Span
 from gui.panels.show_text import TextBlock, TextRow
 
-_CAUTION = "Not a clean comparison:"
-
 
 class ShowHeadline(QWidget):
     """`doubts_wanted` when all that speaks against the figures is asked for, `again_wanted` when a disturbed
@@ -52,9 +50,15 @@ class ShowHeadline(QWidget):
         self._row.setSpacing(scale.px(12))
 
     def show_words(
-        self, title: str, sentence: str, doubts: Sequence[str] = (), *, is_spoiled: bool = False
+        self,
+        title: str,
+        sentence: str,
+        doubts: Sequence[str] = (),
+        caution: str = "",
+        *,
+        is_spoiled: bool = False,
     ) -> None:
-        """The two lines, and the first of the doubts on a third with a way to the others.
+        """The two lines, and after `caution` the first of the doubts on a third with a way to the others.
 
         Of a measurement that is spoiled the lines say so: the third one offers to make it anew.
         """
@@ -67,7 +71,7 @@ class ShowHeadline(QWidget):
             return
         first, others = doubts[0], len(doubts) - 1
         self.again.setVisible(is_spoiled)
-        spans = [Span(_CAUTION, 15, 600), Span(first, 15, 400, "text2", gap=6)]
+        spans = [Span(f"{caution}:", 15, 600), Span(first, 15, 400, "text2", gap=6)]
         self._doubt.set_spans(spans[1:] if is_spoiled else spans)
         self._doubt.set_told(self._doubt.words())
         self.more.setText(f"and {others} more" if others else "More")

@@ -123,7 +123,11 @@ class RacePage(QWidget):
             sentence = f"{sentence} {lapse}"
         doubts, self._sure = race_words.doubt_words(race), _question(race)
         self.stage.headline.show_words(
-            race_words.title(race), sentence, doubts, is_spoiled=bool(race.report.spoilers)
+            race_words.title(race),
+            sentence,
+            doubts,
+            race_words.caution(race),
+            is_spoiled=bool(race.report.spoilers),
         )
         self.popover.show_words(self._sure, race_words.certainty(race), doubts)
         final = race_words.counted_text(race, race.at(race.seconds))
@@ -185,7 +189,8 @@ class RacePage(QWidget):
 def _question(race: Race) -> str:
     if race.claim is None:
         return "Why is that?"
-    return f"{race_words.caution(race)} How sure is that?".strip()
+    caution = race_words.caution(race)
+    return f"{caution}: how sure is that?" if caution else "How sure is that?"
 
 
 def _subject(race: Race) -> str:

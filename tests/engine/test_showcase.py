@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from engine.catalog import Catalog, DeviceEntry, ModelEntry, PrecisionEntry, problems
+from engine.catalog import Catalog, DeviceEntry, ModelEntry, PrecisionEntry, problems, resolve
 from engine.experiment import Experiment, Precision
 from engine.problem import Problem
 from engine.showcase import (
@@ -16,6 +16,8 @@ from engine.showcase import (
     SHORTENED,
     Showcase,
     adapted,
+    busy,
+    is_hopeless,
     pace_of,
     refitted,
     showcase,
@@ -191,7 +193,10 @@ def test_where_the_fewest_steps_take_too_long_the_workload_is_smaller_and_at_las
     assert seen == [
         ("resnet50", 224, 64), ("resnet18", 128, 32), ("small-cnn", None, 64), ("small-cnn", None, 8),
     ]  # fmt: skip
-    assert isinstance(large, Problem) and "This machine is busy: 3 of the 30 steps" in large.message
+    assert (
+        isinstance(large, Problem)
+        and "This machine is busy: only 3 of 30 steps were done, and" in large.message
+    )
     assert adapted(CASE, FIRST, None, 0) == CASE.lighter(), "not a single step told a pace"
 
 
@@ -217,13 +222,47 @@ def test_each_pace_of_a_machine_ends_in_two_whole_runs_or_in_a_machine_that_is_b
         spent += 10 / first
         if better is None:
             assert steps >= experiment.measure.least_steps
-            assert max(steps / first, steps / first / by) <= PATIENCE_SECONDS
+            assert max(steps / first, (steps - 10) / first / by) <= PATIENCE_SECONDS, "as seen at the step"
             return
         case = better
         if isinstance(case, Problem):
             assert full * by <= 0.4
             return
     raise AssertionError("it never came to an end")
+
+
+SLOWEST = showcase(catalog(FAST_CPU)).lighter()
+
+
+@pytest.mark.parametrize("pace", [0.1, 0.5])
+def test_what_is_nearly_done_is_neither_begun_anew_nor_called_busy(pace: float) -> None:
+    assert SLOWEST is not None
+    shortest = SLOWEST.of_length(EXPERIMENT.model_copy(update={"steps": 30}))
+    assert adapted(CASE.of_length(shortest.sides[0][1]), FIRST, pace, 29) is None
+    assert adapted(shortest, FIRST, pace, 29) is None
+    assert isinstance(adapted(shortest, FIRST, pace, 3), Problem)
+
+
+def test_a_run_is_given_up_only_without_enough_steps_and_with_much_left() -> None:
+    experiment = CASE.sides[0][1]
+    least = experiment.measure.least_steps
+    assert is_hopeless(experiment, None, 0) and is_hopeless(experiment, 1.0, least - 1)
+    assert not is_hopeless(experiment, 1.0, least) and not is_hopeless(experiment, 100.0, least - 1)
+    assert not is_hopeless(experiment.model_copy(update={"steps": 20}), 0.001, 20)
+
+
+def test_a_busy_machine_is_told_with_the_steps_only_where_these_are_too_few() -> None:
+    assert busy(EXPERIMENT, 300).message == "This machine is busy: the rest would take too long."
+
+
+@pytest.mark.parametrize("machine", MACHINES, ids=["large", "small", "old", "cpu", "slow cpu"])
+def test_its_own_runs_are_known_as_they_are_saved_once_they_have_begun(machine: DeviceEntry) -> None:
+    known = catalog(machine)
+    case = showcase(known)
+    begun = [resolve(one, known) for _, one in case.sides]
+    assert begun != [one for _, one in case.sides] and case.holds(begun)
+    elsewhere = [one.model_copy(update={"path": "/pictures"}) for one in begun]
+    assert not case.holds(elsewhere)
 
 
 def test_its_own_runs_are_known_of_any_length_and_workload_and_no_others() -> None:

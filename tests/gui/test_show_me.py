@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from pytestqt.qtbot import QtBot
 
-from engine.experiment import Experiment, Precision, experiment_from
+from engine.experiment import Experiment, Measure, Precision, experiment_from
 from engine.launcher import Launcher
 from engine.problem import Kind, Problem
 from engine.records.record import Status
@@ -238,13 +238,8 @@ def test_a_run_that_is_refused_is_told_on_the_page(
 def test_the_first_run_failing_takes_the_second_one_with_it(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    unstable = TINY.model_copy(
-        update={
-            "optimizer": TINY.optimizer.model_copy(update={"learning_rate": 1_000.0}),
-            "on_nan": "fail",
-            "steps": 2_000,
-        }
-    )
+    optimizer = TINY.optimizer.model_copy(update={"learning_rate": 1_000.0})
+    unstable = TINY.model_copy(update={"optimizer": optimizer, "on_nan": "fail", "steps": 2_000})
     choose(monkeypatch, shown(unstable))
     workspace.show_me.begin()
     workspace.until(lambda: workspace.panel.page == "refused")
@@ -308,7 +303,8 @@ def test_a_machine_that_is_too_slow_is_called_busy_and_can_be_tried_again(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch, by: str
 ) -> None:
     problem = busy(TINY, 3) if by == "its pace" else None
-    choose(monkeypatch, shown(ENDLESS))
+    # it never has enough steps for a speed
+    choose(monkeypatch, shown(ENDLESS.model_copy(update={"measure": Measure(block_steps=100_000)})))
     monkeypatch.setattr("engine.showcase._LEAST_SECONDS", 0.0)
     monkeypatch.setattr("gui.show_me.adapted", lambda *_: problem)
     workspace.show_me.begin()
@@ -316,6 +312,9 @@ def test_a_machine_that_is_too_slow_is_called_busy_and_can_be_tried_again(
         workspace.until_training()
         patience = workspace.show_me._patience
         assert patience.isActive() and patience.interval() == 1_000 * PATIENCE_SECONDS
+        for is_held in (True, False):
+            workspace.experiments.toggle_pause()
+            workspace.until(lambda held=is_held: patience.isActive() is not held)
         # it is looked at once more before it is given up
         patience.timeout.emit()
         assert workspace.panel.page == "measuring"

@@ -10,7 +10,7 @@ from PySide6.QtCore import Qt
 from pytestqt.qtbot import QtBot
 
 from engine.launcher import Launcher, Target
-from engine.records.record import RunRecord
+from engine.records.record import RunRecord, Status
 from engine.records.store import Store
 from engine.showcase import Showcase
 from gui.main_window import MainWindow
@@ -233,7 +233,7 @@ def test_all_four_workspaces_have_room_in_the_narrowest_window(open_window: Open
 BUSY = "other programs took 69 % of the processor meanwhile"
 
 
-def test_a_disturbed_pair_of_show_me_is_measured_again_and_others_go_to_compare(
+def test_a_disturbed_pair_is_measured_again_by_show_me_or_queued_once_for_compare(
     qtbot: QtBot,
     open_window: Open,
     saved: Store,
@@ -249,6 +249,11 @@ def test_a_disturbed_pair_of_show_me_is_measured_again_and_others_go_to_compare(
     race = window.show_panel.race
     qtbot.mouseClick(race.stage.headline.again, Qt.MouseButton.LeftButton)
     assert window.workspace == "compare" and not window.shows.show_me.is_at_work
+    assert "2 runs queued" in window.notice.text()
+    window.show_workspace("show")
+    qtbot.mouseClick(race.stage.headline.again, Qt.MouseButton.LeftButton)
+    queued = [run.experiment for run in saved.runs() if run.status is Status.QUEUED]
+    assert sorted(queued, key=repr) == sorted((run.experiment for run in disturbed), key=repr)
     own = Showcase("Show me", tuple((run.name, run.experiment) for run in disturbed), "")
     monkeypatch.setattr("gui.show_me.ShowMe.case", own)
     window.show_workspace("show")

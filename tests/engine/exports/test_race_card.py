@@ -119,7 +119,7 @@ def test_the_picture_says_what_was_measured_on_what_and_when(pair: Content, tmp_
 def test_doubts_stand_on_the_card(exports_store: Store, trained: Trained, tmp_path: Path) -> None:
     ids = [trained("fp32"), trained("fp16", model="resnet18", speed=2_500.0)]
     write_card_svg(content_of(exports_store, ids), tmp_path / "x.svg")
-    assert "Not clean:" in (tmp_path / "x.svg").read_text()
+    assert "With caution:" in (tmp_path / "x.svg").read_text()
 
 
 @pytest.mark.parametrize("suffix", RACE_SUFFIXES)
@@ -193,3 +193,12 @@ def test_a_bitmap_has_a_line_as_wide_as_it_was_planned() -> None:
     painter.paint(drawing)
     inked = np.nonzero(np.asarray(painter.image.convert("L")).max(axis=0) > 90)[0]
     assert inked.max() / 2 == pytest.approx(text_width(words, 16.0), abs=2.0)
+
+
+def test_a_card_without_details_of_its_lanes_is_described_without_a_gap(
+    exports_store: Store, trained: Trained
+) -> None:
+    ids = [trained("fp32"), trained("fp32", step={"recipe": "fast"})]
+    source = race_source(content_of(exports_store, ids))
+    described = race_card(source.race, source.tiles, ()).drawing(source.race.at(0)).description
+    assert ", :" not in described and described.count(": 0 images") == 2

@@ -125,3 +125,14 @@ def test_a_gain_is_told_as_how_many_times_as_many(racers: Any) -> None:
     race = racers.of_two(640, 1_600)
     assert words.told(race, race.at(race.seconds / 2)) == "2.5 times as many images so far"
     assert words.told(race, race.at(race.seconds)) == "2.5 times as many images in the same 8.0 seconds"
+
+
+@pytest.mark.parametrize("mine", [{"image_size": 64}, {"model": "resnet18"}, {"dataset": "mnist"}])
+def test_of_two_different_trainings_there_is_no_number(racers: Any, mine: dict[str, Any]) -> None:
+    race = racers.of_two(1_000, 2_000, mine=mine)
+    assert race.ratio == 2.0 and race.claim is None and race.is_unlike
+    assert words.title(race) == "Two different trainings, side by side"
+    for at in (0.0, race.seconds / 2, race.seconds):
+        assert words.counted_text(race, race.at(at)) is None
+        assert words.caption(race, race.at(at))[0] == "No fair figure"
+    assert "left open" not in words.certainty(race)

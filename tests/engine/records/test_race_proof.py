@@ -25,7 +25,7 @@ FP32, FP16 = Precision.FP32, Precision.FP16
         (990.0, ("About the same", "amount of memory")),
         (1_080.0, ("8 % more", "memory")),
         (2_400.0, ("2.4 times", "the memory")),
-        (None, ("Not measured", "how much memory it took")),
+        (None, ("No measurement", "of the memory")),
     ],
 )
 def test_memory_in_words(racers: Any, peak: float | None, told: tuple[str, str]) -> None:
@@ -37,7 +37,7 @@ def test_memory_in_words(racers: Any, peak: float | None, told: tuple[str, str])
 def test_memory_of_a_card_and_of_a_processor_is_not_compared(racers: Any) -> None:
     racers.add(FP32, 100, environment=racers.CPU, figures={"peak_resident_mib": 100.0})
     racers.add(FP16, 2_000, figures={"peak_allocated_mib": 100.0})
-    assert memory_words(racers.race()) == ("Not to be compared", "a card's memory and a processor's")
+    assert memory_words(racers.race()) == ("No comparison", "between a card's memory and a processor's")
 
 
 @pytest.mark.parametrize(

@@ -125,12 +125,16 @@ def test_a_disturbed_measurement_says_so_first_and_concludes_nothing(
         assert words.caption(race, race.at(at))[0] == "Not a clean measurement"
     told = " ".join((words.sentence(race), words.certainty(race), *words.doubt_words(race)))
     assert not any(word in told for word in ("choice", "because", "lets the card", "confidence"))
-    assert words.certainty(race).endswith("which is not the machine's own speed.")
+    assert words.certainty(race).endswith("×, with the machine disturbed.")
+    assert words.caution(race) == "Not a clean measurement" and words.sure_words(race) == words.certainty(
+        race
+    )
 
 
 def test_a_number_that_something_speaks_against_has_a_mark(racers: Any) -> None:
     race = racers.of_two(1_000, 2_500, mine={"optimizer": {"learning_rate": 0.5}})
-    assert words.caution(race) == "Not a clean comparison." and race.claim == 2.5
+    assert words.caution(race) == "With caution" and race.claim == 2.5
+    assert words.sure_words(race).startswith("With caution: measured once each.")
 
 
 def test_a_clean_number_has_no_mark(racers: Any) -> None:
@@ -180,7 +184,20 @@ def test_a_recipe_that_spoils_the_gain_is_named(racers: Any) -> None:
     fast = racers.add(FP16, 800, step=FAST)
     assert words.sentence(racers.race(side_id=fast.id)) == (
         "Together with the fast recipe mixed precision took longer than full precision here. By itself mixed "
-        "precision makes it 1.80 times as fast; the fast recipe takes some of it back."
+        "precision makes it 1.80 times as fast; the fast recipe takes back some of it."
+    )
+
+
+@pytest.mark.parametrize(
+    ("recipe", "rest"),
+    [(900.0, "makes up for some of it"), (600.0, "does the rest")],
+)
+def test_mixed_precision_that_costs_time_by_itself_is_told_so(racers: Any, recipe: float, rest: str) -> None:
+    racers.add(FP32, 1_000)
+    racers.add(FP16, 800)
+    fast = racers.add(FP16, recipe, step=FAST)
+    assert words.sentence(racers.race(side_id=fast.id)).endswith(
+        f" By itself mixed precision takes 1.25 times as long; the fast recipe {rest}."
     )
 
 

@@ -130,10 +130,10 @@ class TestCertainty:
             trained("fp32", 1_000.0), trained("fp16", 5_000.0, settings={"optimizer": {"learning_rate": 0.5}})
         )
         room.panel.show_race(race, None)
-        assert room.race.stage.middle.sure.text() == "Not a clean comparison. How sure is that?"
+        assert room.race.stage.middle.sure.text() == "With caution: how sure is that?"
         assert not room.race.stage.headline.again.isVisible()
         headline, popover = room.race.stage.headline, room.race.popover
-        assert "Not a clean comparison:" in headline.words() and headline.more.isVisible()
+        assert "With caution:" in headline.words() and headline.more.isVisible()
         headline.more.click()
         assert popover.isVisible() and "•" in popover.words()
         with room.qtbot.waitSignal(room.panel.compare_wanted):
