@@ -8,18 +8,16 @@ from pathlib import Path
 
 from engine.entries import Catalog, DatasetEntry, ModelEntry
 from engine.experiment import Experiment
-from engine.problem import Problem, request_problem
+from engine.picture_folders import folders, is_picture, parts
+from engine.problem import Problem, ProblemError, request_problem
 from engine.text import shortened
+
+_LOOKED_AT = 2_000
+"""Files and folders that a check looks at, which is made at each key that is pressed in a form."""
 
 
 def _shown(path: str) -> str:
     return shortened(path, most=300)
-
-
-PICTURE_ENDINGS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
-"""As torchvision has them."""
-_LOOKED_AT = 2_000
-"""Files and folders that a check looks at, which is made at each key that is pressed in a form."""
 
 
 def dataset_problems(experiment: Experiment, dataset: DatasetEntry) -> Iterator[Problem]:
@@ -147,13 +145,10 @@ def _folder_problem(path: str) -> Problem | None:
     root = Path(path).expanduser().absolute()
     left, classes = _LOOKED_AT, []
     try:
-        names = _folders(root)
-        if "train" in names and _folders(root / "train"):
-            root = root / "train"
-            names = _folders(root)
-        for name in names:
-            for _, folders, files in os.walk(root / name):
-                folders[:] = [one for one in folders if not one.startswith(".")]
+        root, _ = parts(root)
+        for name in folders(root):
+            for _, inside, files in os.walk(root / name):
+                inside[:] = [one for one in inside if not one.startswith(".")]
                 left -= 1 + len(files)
                 if any(is_picture(file) for file in files):
                     classes.append(name)
@@ -162,19 +157,9 @@ def _folder_problem(path: str) -> Problem | None:
                     return None
             if len(classes) == 2:
                 return None
-    except OSError:
+    except (OSError, ProblemError):
         return None
     return classes_problem(root, classes)
-
-
-def _folders(folder: Path) -> list[str]:
-    with os.scandir(folder) as entries:
-        return sorted(one.name for one in entries if one.is_dir() and not one.name.startswith("."))
-
-
-def is_picture(name: str) -> bool:
-    """Whether a file of that name is one of a folder's pictures: hidden ones hold thumbnails."""
-    return name.lower().endswith(PICTURE_ENDINGS) and not name.startswith(".")
 
 
 def _is_folder(path: str) -> bool:

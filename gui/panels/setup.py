@@ -6,13 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from PySide6.QtCore import QSize, Qt, Signal
-from PySide6.QtGui import QAction
+from PySide6.QtGui import QAction, QHideEvent, QShowEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
 
 from engine.catalog import Catalog
 from engine.experiment import Experiment, Precision
 from engine.presets import Preset
 from engine.problem import Problem
+from gui.folder_counter import FolderCounter
 from gui.panels.setup_check import (
     Outcome,
     Request,
@@ -24,11 +25,12 @@ from gui.panels.setup_check import (
     unresolved,
 )
 from gui.panels.setup_draft import Draft
-from gui.panels.setup_foot import SetupFoot
+from gui.panels.setup_foot import SetupFoot, button_for
 from gui.panels.setup_form import SetupForm
 from gui.panels.setup_limit import limit_plan, limit_reason, limit_request, limit_words
 from gui.panels.setup_saving import OwnPresets
-from gui.widgets import IconButton, label
+from gui.panels.setup_words import folder_words
+from gui.widgets import label
 
 __all__ = ["Request", "SetupPanel"]
 
@@ -64,6 +66,7 @@ class SetupPanel(QFrame):
         self._took_batch = False
         self._cpu_limit_gib: float | None = None
         self.own_presets = OwnPresets(self)
+        self.folder = FolderCounter(self)
         self.run_action = self._action("Train", self._run)
         self.queue_action = self._action("Add to queue", self._enqueue)
         self.save_action = self._action("Save as a preset…", self.save_preset)
@@ -264,6 +267,7 @@ class SetupPanel(QFrame):
             self.form.show_draft(draft, self._catalog)
             self.form.show_outcome(self._outcome)
             self.form.set_searching(self.finds_limit)
+            self._count_folder(draft)
             words = limit_words(draft) if self.finds_limit else button_words(draft, self._outcome)
             self.run_action.setText(words)
         against = self._reason()
@@ -283,6 +287,24 @@ class SetupPanel(QFrame):
             action.setVisible(draft is not None and draft.preset.is_own)
         self._enable(self.reset_action, None if draft else against, "Back to the preset as it is")
 
+    def showEvent(self, event: QShowEvent) -> None:
+        super().showEvent(event)
+        if self._draft is not None:
+            self._count_folder(self._draft)
+
+    def hideEvent(self, event: QHideEvent) -> None:
+        super().hideEvent(event)
+        self.folder.stop()
+
+    def _count_folder(self, draft: Draft) -> None:
+        has_folder = self._catalog is not None and draft.applies("path", self._catalog)
+        self.folder.hold(self._is_running or self._is_searching)
+        self.folder.want(draft.text("path").strip() or None if has_folder else None)
+        self._show_folder()
+
+    def _show_folder(self) -> None:
+        self.form.show_folder(folder_words(self.folder.count(), self.folder.is_counting()))
+
     def _reason(self) -> str | None:
         if self._draft is None:
             return "There is no preset to begin with."
@@ -299,6 +321,7 @@ class SetupPanel(QFrame):
         return action
 
     def _connect(self) -> None:
+        self.folder.changed.connect(self._show_folder)
         self.own_presets.listed.connect(self.set_presets)
         self.own_presets.chosen.connect(lambda draft: self._put(draft.on_machine(self._has_gpu)))
         self.form.preset_chosen.connect(self.choose_preset)
@@ -322,7 +345,7 @@ class SetupPanel(QFrame):
             ("save", "Save as a preset", self.save_action),
             ("reset", "Reset the form", self.reset_action),
         ):
-            head.addWidget(_button_for(action, icon, name, self))
+            head.addWidget(button_for(action, icon, name, self))
         scroll = QScrollArea()
         scroll.setWidget(self.form)
         scroll.setWidgetResizable(True)
@@ -341,18 +364,3 @@ class SetupPanel(QFrame):
         layout.addWidget(scroll, 1)
         layout.addWidget(self.foot)
         self.setMinimumWidth(288)
-
-
-def _button_for(action: QAction, icon: str, name: str, parent: QWidget) -> IconButton:
-    # without a parent it would be shown as a window of its own for a moment
-    button = IconButton(icon, name, parent=parent)
-
-    def follow() -> None:
-        button.setEnabled(action.isEnabled())
-        button.setToolTip(action.toolTip())
-        button.setVisible(action.isVisible())
-
-    button.clicked.connect(action.trigger)
-    action.changed.connect(follow)
-    follow()
-    return button

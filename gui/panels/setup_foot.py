@@ -6,7 +6,7 @@ from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QFrame, QVBoxLayout, QWidget
 
 from gui.panels.setup_need import NeedLine
-from gui.widgets import Button, label, set_text
+from gui.widgets import Button, IconButton, label, set_text
 
 
 class SetupFoot(QFrame):
@@ -44,3 +44,19 @@ class SetupFoot(QFrame):
             button.setAccessibleName(action.text())
             button.setToolTip(action.toolTip())
             button.setEnabled(action.isEnabled())
+
+
+def button_for(action: QAction, icon: str, name: str, parent: QWidget) -> IconButton:
+    """An icon that triggers an action and follows it."""
+    # without a parent it would be shown as a window of its own for a moment
+    button = IconButton(icon, name, parent=parent)
+
+    def follow() -> None:
+        button.setEnabled(action.isEnabled())
+        button.setToolTip(action.toolTip())
+        button.setVisible(action.isVisible())
+
+    button.clicked.connect(action.trigger)
+    action.changed.connect(follow)
+    follow()
+    return button

@@ -112,6 +112,10 @@ class SetupForm(QWidget):
         for key in ("length", "repeat"):
             self._fields[key].setVisible(not is_searching)
 
+    def show_folder(self, words: str) -> None:
+        """Says beside the folder's label what it holds."""
+        self._fields["path"].set_note(words)
+
     def show_outcome(self, outcome: Outcome) -> None:
         """Puts each reason under the field that it is about."""
         sentences = {key: explanation(problem) for key, problem in outcome.problems.items()}

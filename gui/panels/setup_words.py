@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from engine.catalog import Catalog, DatasetEntry, ModelEntry
+from engine.picture_folders import Count
 from gui.panels.setup_draft import Draft, plain
 
 _SCALES = ((1_000_000_000, "B", ".1f"), (1_000_000, "M", ".1f"), (10_000, "k", ".0f"))
@@ -57,6 +58,17 @@ def dataset_words(dataset: DatasetEntry | None, draft: Draft) -> tuple[str, ...]
     if dataset.train_samples is not None:
         pictures = f"{dataset.train_samples:,} of {pictures}"
     return (f"{pictures}, {classes} classes", pictures) if classes else (pictures,)
+
+
+def folder_words(count: Count | None, is_counting: bool) -> str:
+    """What the chosen folder holds: "1,200 pictures, 3 classes"; empty while nothing is known."""
+    if count is None:
+        return "counting…" if is_counting else ""
+    total = count.train + count.validation
+    if not total:
+        return "no pictures in folders of classes"
+    pictures = f"{total:,} picture" + ("s" if total != 1 else "")
+    return f"{pictures}, {count.classes:,} class" + ("es" if count.classes != 1 else "")
 
 
 SUMMARY_LINES = 3

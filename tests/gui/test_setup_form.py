@@ -14,6 +14,7 @@ from PySide6.QtWidgets import (
     QApplication,
     QComboBox,
     QFileDialog,
+    QLabel,
     QLineEdit,
 )
 from pytestqt.qtbot import QtBot
@@ -455,7 +456,7 @@ def test_loader_settings_are_for_a_dataset_that_is_loaded(panel: SetupPanel, tmp
 
 
 def test_a_folder_is_asked_for_where_the_dataset_is_one(
-    panel: SetupPanel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    panel: SetupPanel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, qtbot: QtBot
 ) -> None:
     assert not panel.form.path.isVisible()
     panel.form.edited.emit("model", "resnet50")
@@ -471,6 +472,9 @@ def test_a_folder_is_asked_for_where_the_dataset_is_one(
     panel.form.path.button.click()
     assert panel.form.problem("path") is None
     assert {experiment.path for experiment in experiments(panel)} == {str(tmp_path)}
+    qtbot.waitUntil(
+        lambda: "2 pictures, 2 classes" in [label.text() for label in panel.form.findChildren(QLabel)]
+    )
 
 
 def test_text_has_a_sequence_length_and_no_pictures(panel: SetupPanel) -> None:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 from PIL import Image
 
-from engine.data_checks import classes_problem, is_picture
+from engine.data_checks import classes_problem
 from engine.experiment import Experiment
+from engine.picture_folders import folders, parts, pictures
 from engine.problem import Problem, ProblemError, request_problem
 from engine.training.data.order import seed_of
 
@@ -47,18 +47,15 @@ def read_image_folder(path: str | None) -> ImageFolder:
             )
         )
     root = Path(path).expanduser().absolute()
-    parts = _folders(root)
-    has_parts = "train" in parts and bool(_folders(root / "train"))
-    train_root = root / "train" if has_parts else root
-    classes = _folders(train_root)
-    pictures = {name: tuple(_pictures(train_root / name)) for name in classes}
-    classes = tuple(name for name in classes if pictures[name])
+    train_root, validation_root = parts(root)
+    found = {name: tuple(pictures(train_root / name)) for name in folders(train_root)}
+    classes = tuple(name for name, files in found.items() if files)
     too_few = classes_problem(train_root, classes)
     if too_few is not None:
         raise ProblemError(too_few)
-    listed = tuple((file, number) for number, name in enumerate(classes) for file in pictures[name])
-    if has_parts and "val" in parts:
-        return ImageFolder(root, classes, listed, _validation(root / "val", classes))
+    listed = tuple((file, number) for number, name in enumerate(classes) for file in found[name])
+    if validation_root is not None:
+        return ImageFolder(root, classes, listed, _validation(validation_root, classes))
     return ImageFolder(root, classes, *_parted(listed))
 
 
@@ -98,42 +95,11 @@ def unreadable_problem(first: str, root: Path, count: int = 1, of: int | None = 
     return request_problem(message, remedy, key="path", value=root)
 
 
-def _folders(folder: Path) -> tuple[str, ...]:
-    try:
-        with os.scandir(folder) as entries:
-            return tuple(
-                sorted(entry.name for entry in entries if entry.is_dir() and not entry.name.startswith("."))
-            )
-    except OSError as error:
-        raise ProblemError(_unopened(folder, error)) from error
-
-
-def _pictures(folder: Path) -> Iterator[str]:
-    def refuse(error: OSError) -> None:
-        raise ProblemError(_unopened(Path(error.filename or folder), error)) from error
-
-    been = {_identity(folder)}
-    for parent, folders, files in os.walk(folder, onerror=refuse, followlinks=True):
-        # hidden ones hold thumbnails and notebooks' copies; a link may lead back to where it lies
-        own = sorted(name for name in folders if not name.startswith("."))
-        found = {name: _identity(Path(parent, name)) for name in own}
-        folders[:] = [name for name in own if found[name] not in been]
-        been.update(found.values())
-        for name in sorted(files):
-            if is_picture(name):
-                yield str(Path(parent, name))
-
-
-def _identity(folder: Path) -> tuple[int, int]:
-    found = folder.stat()
-    return found.st_dev, found.st_ino
-
-
 def _validation(root: Path, classes: tuple[str, ...]) -> tuple[tuple[str, int], ...]:
     listed = []
-    for name in _folders(root):
-        pictures = [*_pictures(root / name)]
-        if pictures and name not in classes:
+    for name in folders(root):
+        found = [*pictures(root / name)]
+        if found and name not in classes:
             raise ProblemError(
                 request_problem(
                     f"{root} has the class '{name}', which {root.parent / 'train'} does not have.",
@@ -142,7 +108,7 @@ def _validation(root: Path, classes: tuple[str, ...]) -> tuple[tuple[str, int], 
                     value=root.parent,
                 )
             )
-        listed += [(file, classes.index(name)) for file in pictures]
+        listed += [(file, classes.index(name)) for file in found]
     return tuple(listed)
 
 
@@ -163,17 +129,6 @@ def _has_head(file: str) -> bool:
             return min(picture.size) > 0
     except PICTURE_ERRORS:
         return False
-
-
-def _unopened(folder: Path, error: OSError) -> Problem:
-    if isinstance(error, FileNotFoundError):
-        message, remedy = f"There is no folder {folder}.", "Check path."
-    elif isinstance(error, NotADirectoryError):
-        message, remedy = f"{folder} is not a folder.", "Set path to a folder of pictures."
-    else:
-        message = f"{folder} cannot be opened: {error.strerror or error}."
-        remedy = "Check its permissions, or choose another folder as path."
-    return request_problem(message, remedy, key="path", value=folder)
 
 
 def _too_few(folder: ImageFolder, experiment: Experiment) -> Problem:
