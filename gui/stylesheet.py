@@ -106,7 +106,6 @@ QPushButton[kind="toggle"]:checked, QToolButton[kind="toggle"]:checked {
 QPushButton[kind="toggle"]:disabled, QToolButton[kind="toggle"]:disabled {
     color: $off; background: transparent;
 }
-QToolButton[kind="toggle"]::menu-indicator { image: none; }
 QPushButton[kind="inline"], QToolButton[kind="inline"] {
     background: $bg3; border: none; border-radius: 4px; min-height: 24px; padding: 0 10px; font-size: 12px;
 }

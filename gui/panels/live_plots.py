@@ -155,6 +155,7 @@ class LivePlots(QWidget):
                 is_beneath=True,
             )
             for curve, name in ((curve_of(run), name) for run, name in beneath)
+            if len(curve.x)
         ]
         plot.set_curves([*map(curve_of, runs), *faint])
 

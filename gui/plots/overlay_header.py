@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import cast
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QButtonGroup, QHBoxLayout, QSizePolicy, QWidget
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import QButtonGroup, QHBoxLayout, QSizePolicy, QSpacerItem, QWidget
 
 from gui.plots.overlay_lines import Quantity
 from gui.plots.smooth_button import SmoothButton
@@ -22,6 +23,9 @@ _BYS = (
     ("seconds", "Time", "Lay the curves by seconds since each run began"),
     ("samples", "Samples", "Lay the curves by the samples trained on"),
 )
+
+
+_NARROW = 520
 
 
 class OverlayHeader(QWidget):
@@ -40,11 +44,19 @@ class OverlayHeader(QWidget):
         row.addSpacing(4)
         row.addWidget(self._unit, 1)
         self.smooth = SmoothButton()
+        self._gaps = QSpacerItem(12, 0), QSpacerItem(12, 0)
         row.addWidget(self.smooth)
-        row.addSpacing(12)
+        row.addItem(self._gaps[0])
         self._quantities = self._toggles(row, _QUANTITIES)
-        row.addSpacing(12)
+        row.addItem(self._gaps[1])
         self._bys = self._toggles(row, _BYS)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        is_narrow = event.size().width() < _NARROW
+        self.smooth.set_brief(is_narrow)
+        for gap in self._gaps:
+            gap.changeSize(4 if is_narrow else 12, 0)
 
     @property
     def quantity(self) -> Quantity:

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 from PySide6.QtCore import QSize, Qt
-from PySide6.QtWidgets import QHBoxLayout, QMenu, QSlider, QToolButton, QWidget, QWidgetAction
+from PySide6.QtGui import QIcon
+from PySide6.QtWidgets import QHBoxLayout, QMenu, QSlider, QWidget, QWidgetAction
 
+from gui.icons import icon
 from gui.plots.smoothing import WINDOWS, smoothing
-from gui.widgets import label, set_text
+from gui.theme import theme
+from gui.widgets import Button, label, set_text
 
 _TIP = "Over how many steps the noisy curves are smoothed, in all plots; the raw values stay behind"
+_ICON = 14
 
 
-class SmoothButton(QToolButton):
+class SmoothButton(Button):
     """All of these show and change the one smoothing of the program."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self.setProperty("kind", "toggle")
-        self.setToolTip(_TIP)
-        self.setCheckable(True)
-        self.setCursor(Qt.CursorShape.PointingHandCursor)
-        self.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
+        super().__init__("", "toggle", _TIP, parent=parent)
+        self.setIconSize(QSize(_ICON, _ICON))
+        self._is_brief = False
         self.slider = QSlider(Qt.Orientation.Horizontal)
         self.slider.setProperty("kind", "plain")
         self.slider.setRange(0, len(WINDOWS) - 1)
@@ -30,16 +31,28 @@ class SmoothButton(QToolButton):
         self.slider.setToolTip(_TIP)
         self._steps = label("", "value")
         self._steps.setMinimumWidth(58)
-        menu = QMenu(self)
-        menu.setAccessibleName("Smoothing")
-        action = QWidgetAction(menu)
+        self.menu_of_slider = QMenu(self)
+        self.menu_of_slider.setAccessibleName("Smoothing")
+        action = QWidgetAction(self.menu_of_slider)
         action.setDefaultWidget(self._inside())
-        menu.addAction(action)
-        menu.aboutToShow.connect(self.slider.setFocus)
-        self.setMenu(menu)
+        self.menu_of_slider.addAction(action)
+        self.menu_of_slider.aboutToShow.connect(self.slider.setFocus)
         self.slider.valueChanged.connect(lambda place: smoothing().set_steps(WINDOWS[place]))
+        self.clicked.connect(self._open)
         smoothing().changed.connect(self._show)
+        theme().changed.connect(self._show)
         self._show()
+
+    def set_brief(self, is_brief: bool) -> None:
+        """Where there is no room for its word, a sign stands for it."""
+        if is_brief != self._is_brief:
+            self._is_brief = is_brief
+            self._show()
+
+    def _open(self) -> None:
+        # the press switched it over, which only the slider does
+        self._show()
+        self.menu_of_slider.popup(self.mapToGlobal(self.rect().bottomLeft()))
 
     def _inside(self) -> QWidget:
         inside = QWidget()
@@ -53,8 +66,10 @@ class SmoothButton(QToolButton):
 
     def _show(self) -> None:
         chosen = smoothing()
+        has_sign = self._is_brief and chosen.steps > 0
         self.slider.setValue(WINDOWS.index(chosen.steps))
         set_text(self._steps, f"{chosen.steps} steps" if chosen.steps else "raw")
-        self.setText(chosen.words())
+        self.setText(str(chosen.steps) if has_sign else chosen.words())
+        self.setIcon(icon("smooth", theme().palette.text, _ICON) if has_sign else QIcon())
         self.setAccessibleName(f"Smoothing: {self._steps.text()}")
         self.setChecked(chosen.steps > 0)

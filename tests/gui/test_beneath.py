@@ -139,6 +139,12 @@ def test_it_is_drawn_in_the_lighter_opaque_ink(panel: LivePanel) -> None:
     assert look.dim in colors and look.color not in colors
 
 
+def test_what_has_nothing_to_show_in_a_plot_is_not_named_there(panel: LivePanel) -> None:
+    panel.set_beneath([(live("b", "fp32", 50, 3.0), "Run 5")])
+    panel.set_runs([live("a", "bf16", 50, 1.0)])
+    assert [entry.name for entry in panel.plots.memory.legend.entries()] == ["BF16 AMP"]
+
+
 def test_what_counts_something_else_is_left_out_of_that_plot(panel: LivePanel) -> None:
     other = live("b", "fp32", 50, 3.0, dataset="synthetic-regression", model="linear")
     other.loss_name = "mean squared error"

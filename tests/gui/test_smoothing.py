@@ -49,6 +49,16 @@ def test_the_slider_goes_from_raw_to_the_widest_and_all_buttons_follow(qtbot: Qt
     assert smoothing().steps == WINDOWS[-1] and first.text() == f"Smooth {WINDOWS[-1]}"
 
 
+def test_a_press_opens_the_slider_and_switches_nothing(qtbot: QtBot) -> None:
+    button = SmoothButton()
+    qtbot.addWidget(button)
+    with qtbot.waitExposed(button):
+        button.show()
+    qtbot.mouseClick(button, Qt.MouseButton.LeftButton)
+    assert button.slider.isVisible() and button.isChecked() and smoothing().steps == 15
+    button.menu_of_slider.hide()
+
+
 @pytest.mark.parametrize("steps", [1, -1, 15.5, "15", None])
 def test_what_is_no_window_is_refused(steps: int) -> None:
     with pytest.raises(ValueError, match="Curves are not smoothed over"):
@@ -83,6 +93,19 @@ def test_compared_curves_follow_and_say_so(qtbot: QtBot) -> None:
     assert [entry.value for entry in plot.entries()] != ["1.500"]
     smoothing().set_steps(0)
     assert [entry.value for entry in plot.entries()] == ["1.500"]
+
+
+def test_the_button_is_never_cut_short(qtbot: QtBot) -> None:
+    plot = OverlayPlot()
+    qtbot.addWidget(plot)
+    smoothing().set_steps(101)
+    button = plot.header.smooth
+    for width, text in ((413, "101"), (700, "Smooth 101")):
+        plot.resize(width, 320)
+        with qtbot.waitExposed(plot):
+            plot.show()
+        qtbot.waitUntil(lambda text=text: button.text() == text)  # type: ignore[misc]
+        qtbot.waitUntil(lambda: button.width() >= button.sizeHint().width())
 
 
 def test_the_words_say_what_was_done() -> None:
