@@ -272,7 +272,8 @@ def test_what_is_queued_when_the_window_closes_is_offered_by_the_next(
     assert again.experiments.runs.record(second).status is Status.QUEUED
     assert "still in the queue" in again.notice.text()
     assert again.experiments.why_not_begun(again.experiments.runs.record(second)) is None
-    again.notice.findChild(QAbstractButton).click()
+    buttons = again.notice.findChildren(QAbstractButton)
+    next(button for button in buttons if button.text() == "Run now").click()
     assert again.experiments.why_not_begun(again.experiments.runs.record(second)) == "It waits for its turn."
     wait_for_end(qtbot, again, 2)
     assert again.experiments.runs.record(second).status is Status.FINISHED
