@@ -31,6 +31,7 @@ from gui.panels.setup_check import sentence
 from gui.panels.show import ShowPanel
 from gui.panels.top_bar import TopBar
 from gui.questions import may_stop, may_stop_search
+from gui.quiet import Quiet
 from gui.run_edits import RunEdits
 from gui.run_offers import RunOffers
 from gui.settings import Settings
@@ -114,6 +115,7 @@ class MainWindow(QMainWindow):
         self.notice = Notice()
         self._memory = DeviceMemory(self)
         self._focus_ring = FocusRing(self)
+        self._quiet = Quiet(self.setup, self._may_look_around, self)
 
     def _lay_out(self) -> None:
         workspaces = {
@@ -144,6 +146,7 @@ class MainWindow(QMainWindow):
         self.live.pause_toggled.connect(self.experiments.toggle_pause)
         self.dock.opened.connect(lambda _is_open: self._middle.settle(self.height()))
         self._memory.read.connect(self.top_bar.device.set_usage)
+        self._quiet.ready.connect(self._submit)
         self._connect_runs()
         self._connect_experiments()
         self._connect_limits()
@@ -257,6 +260,7 @@ class MainWindow(QMainWindow):
         self.comparisons.stop()
         self.shows.stop()
         self._memory.stop()
+        self._quiet.stop()
         remember(self._settings, kept_parts(self, self._body))
         self.experiments.shut_down()
         super().closeEvent(event)
@@ -274,7 +278,13 @@ class MainWindow(QMainWindow):
         device = catalog.devices[0]
         self.top_bar.set_device(device)
         self._memory.start(device)
+        self._quiet.start()
         self._limits.refresh()
+
+    def _may_look_around(self) -> bool:
+        if self.experiments.running is not None or self.experiments.searches.running is not None:
+            return False
+        return self._quiet.is_waiting or self.setup.isVisible()
 
     def _submit(self, request: Request) -> None:
         try:

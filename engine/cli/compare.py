@@ -18,6 +18,7 @@ from engine.cli.workshop import (
     TargetOption,
     Workshop,
     has_gpu,
+    tell_of_busyness,
     train,
     workshop,
 )
@@ -81,6 +82,7 @@ def compare(
             found = problems(experiment, catalog)
             if found:
                 raise ProblemError(*found)
+        tell_of_busyness(shop, sides[0][1])
         outcome = _train_turns(shop, sides, turns, name)
     return _tell(outcome, as_json, shop.interrupt.asked)
 

@@ -15,6 +15,7 @@ from engine.cli.workshop import (
     TargetOption,
     Workshop,
     has_gpu,
+    tell_of_busyness,
     train,
     workshop,
 )
@@ -56,6 +57,7 @@ def run(
         on_gpu = not asked.depends_on_gpu or has_gpu(asked, shop.runner.catalog())
         shop.heed_interrupt()
         experiment = experiment_from(asked.settings(on_gpu))
+        tell_of_busyness(shop, experiment)
         outcome = _train(shop, shop.store.add(experiment, name=name))
     return _tell(*outcome, as_json)
 
@@ -63,7 +65,9 @@ def run(
 def resume(run: RunId, as_json: options.AsJson = False, target: TargetOption = Target.PROCESS) -> int:
     """Go on with a run that ended early, from its last checkpoint, as if it had never been stopped."""
     with workshop(target) as shop:
-        outcome = _train(shop, shop.store.requeue(shop.store.run(run).id))
+        queued = shop.store.requeue(shop.store.run(run).id)
+        tell_of_busyness(shop, queued.experiment)
+        outcome = _train(shop, queued)
     return _tell(*outcome, as_json)
 
 

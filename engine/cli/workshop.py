@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -9,12 +10,14 @@ from typing import Annotated
 
 import typer
 
+from engine.busyness import Watch
 from engine.catalog import Catalog
 from engine.cli import output
 from engine.cli.interrupt import Interrupt, InterruptError
 from engine.cli.options import Asked
 from engine.cli.progress import RunProgress
 from engine.events import Event, Failed, Started
+from engine.experiment import Experiment
 from engine.launcher import Launcher, Target
 from engine.problem import Kind, ProblemError
 from engine.records.record import RunRecord
@@ -23,6 +26,8 @@ from engine.runner import Runner
 
 DONE, FAILED, INTERRUPTED = 0, 1, 130
 """Exit statuses of a run: done; tried and failed; interrupted by Ctrl+C, with what was trained saved."""
+
+_LEAST_SECONDS = 0.6
 
 TargetOption = Annotated[Target, typer.Option("--target", hidden=True)]
 
@@ -34,6 +39,7 @@ class Workshop:
     store: Store
     runner: Runner
     interrupt: Interrupt
+    watch: Watch
 
     def heed_interrupt(self) -> None:
         """Raises InterruptError where Ctrl+C came: before anything was trained there is nothing to save."""
@@ -52,14 +58,22 @@ def workshop(target: Target) -> Iterator[Workshop]:
             output.aside(note)
         # it imports torch while another worker reads the catalog
         launcher.prepare()
-        runner = Runner(store, launcher)
+        runner, watch = Runner(store, launcher), Watch()
         with Interrupt(runner.stop) as interrupt:
             try:
-                yield Workshop(store, runner, interrupt)
+                yield Workshop(store, runner, interrupt, watch)
             except ProblemError:
                 if interrupt.asked:
                     raise InterruptError from None
                 raise
+
+
+def tell_of_busyness(shop: Workshop, experiment: Experiment) -> None:
+    """Says on stderr what other programs take of the machine on which something is about to be measured."""
+    # the worker imports torch meanwhile, for longer than this
+    time.sleep(max(0.0, _LEAST_SECONDS - shop.watch.seconds))
+    if busy := shop.watch.look(experiment.device).sentence:
+        output.warning(f"{busy} What is measured now may not be clean.")
 
 
 def has_gpu(asked: Asked, catalog: Catalog) -> bool:

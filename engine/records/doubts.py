@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
+from engine.busyness import TOLERATED_MIB
 from engine.events import Summary
 from engine.experiment import LEAST_BLOCKS
 from engine.records.evidence import Evidence
@@ -35,9 +36,6 @@ DoubtKind = Literal[
 SPOILING: frozenset[DoubtKind] = frozenset({"other-program", "throttled"})
 """What makes a speed another than the machine's own: nothing can be concluded from it, only measured again.
 The other kinds qualify what is concluded."""
-
-TOLERATED_MIB = 512.0
-"""What a desktop's own windows hold of a card without computing anything."""
 
 _STEADY_CLOCKS = 0.95
 """Repeats do the same work, so that their mean clocks are this much alike unless something held one down."""

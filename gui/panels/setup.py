@@ -280,7 +280,7 @@ class SetupPanel(QFrame):
         if self.finds_limit and draft is not None:
             plan = limit_plan(draft)
         self._enable(self.run_action, against, plan)
-        self.foot.show_line(against or plan)
+        self.foot.show_line(against or plan, finds_limit=self.finds_limit)
         unsound = self._outcome.reason if draft is not None else against
         self._enable(self.save_action, unsound, "Save these settings as a preset of your own")
         for action in (self.rename_action, self.delete_action):

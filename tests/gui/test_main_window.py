@@ -83,7 +83,7 @@ def type_into(qtbot: QtBot, edit: QLineEdit, text: str) -> None:
 
 
 def press_run(qtbot: QtBot, window: MainWindow) -> None:
-    button = window.setup.foot.findChildren(QAbstractButton)[0]
+    button = window.setup.foot.run_button
     assert button.isEnabled() and button.property("kind") == "primary"
     qtbot.mouseClick(button, Qt.MouseButton.LeftButton)
 

@@ -9,9 +9,10 @@ from typing import Any
 
 import torch
 
+from engine.busyness import OtherPrograms
 from engine.training.measuring.breakdown import activations_of, breakdown_of
 from engine.training.measuring.card import CardGauge
-from engine.training.measuring.contention import OtherPrograms, contention_note
+from engine.training.measuring.contention import contention_note
 from engine.training.measuring.memory import MemoryMeter
 from engine.training.measuring.speed import Speed
 from engine.training.steps.plain import TrainingStep

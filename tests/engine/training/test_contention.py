@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from engine.training.measuring.contention import OtherPrograms, contention_note
+from engine.busyness import OtherPrograms
+from engine.training.measuring.contention import contention_note
 
 Reading = tuple[float, float, float]
 

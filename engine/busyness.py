@@ -1,0 +1,240 @@
+"""What other programs take of this machine before a run: the processor, its memory, and the card.
+
+Nothing here needs torch. What this process and those that it started take counts as its own.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import psutil
+
+TOLERATED_SHARE = 0.15
+"""A window that repaints five times a second stays below this on two cores."""
+
+TOLERATED_MIB = 512.0
+"""What a desktop's own windows hold of a card without computing anything."""
+
+_LEAST_CORE_SECONDS = 1.0
+"""Systems count processor time in ticks of some 10 ms: of less than this they tell nothing."""
+
+_TOLERATED_BESIDE_CARD = 0.5
+_TOLERATED_CARD_PERCENT = 10.0
+_LEAST_FREE = 0.1
+_LONGEST_NAME = 32
+_GIB, _MIB = 2**30, 2**20
+
+
+class OtherPrograms:
+    """Counts processor time that was neither idle nor this process's own, while it is switched on.
+
+    The processes that it started, such as those that load data, are its own too.
+    """
+
+    def __init__(self) -> None:
+        self._process = psutil.Process()
+        self._others_seconds = 0.0
+        self._core_seconds = 0.0
+        self._since: tuple[float, float, float] | None = None
+
+    def count(self, is_on: bool) -> None:
+        """Switches the counting on or off."""
+        if is_on and self._since is None:
+            self._since = self._read()
+        elif not is_on and self._since is not None:
+            self._others_seconds, self._core_seconds = self._so_far()
+            self._since = None
+
+    def share(self) -> float:
+        """The fraction of all cores' time that others took, 0 to 1; 0 before enough was counted to tell."""
+        others, whole = self._so_far()
+        return max(0.0, others / whole) if whole >= _LEAST_CORE_SECONDS else 0.0
+
+    def _so_far(self) -> tuple[float, float]:
+        if self._since is None:
+            return self._others_seconds, self._core_seconds
+        busy, whole, own = (now - then for now, then in zip(self._read(), self._since, strict=True))
+        return self._others_seconds + busy - own, self._core_seconds + whole
+
+    def _read(self) -> tuple[float, float, float]:
+        """Busy seconds of all cores, all their seconds, and this process's own."""
+        times = psutil.cpu_times()
+        idle = times.idle + getattr(times, "iowait", 0.0)
+        whole = sum(times) - getattr(times, "guest", 0.0) - getattr(times, "guest_nice", 0.0)
+        return whole - idle, whole, self._own_seconds()
+
+    def _own_seconds(self) -> float:
+        own = self._process.cpu_times()
+        seconds: float = own.user + own.system + own.children_user + own.children_system
+        for child in self._process.children(recursive=True):
+            with suppress(psutil.NoSuchProcess):  # it ended, and is among the children that were waited for
+                times = child.cpu_times()
+                seconds += times.user + times.system
+        return seconds
+
+
+@dataclass(frozen=True)
+class Taken:
+    """How much others take of one thing, and the program that takes at least half of that, where known."""
+
+    amount: float
+    program: str | None = None
+
+
+@dataclass(frozen=True)
+class Busyness:
+    """What others take: of the processor (a fraction of all cores), of the memory (bytes that are left, of
+    `memory_bytes`), and of a card that is trained on: percent busy and MiB held, None where it does not say.
+    """
+
+    processor: Taken = field(default_factory=lambda: Taken(0.0))
+    memory_bytes: int = 0
+    memory_left: Taken = field(default_factory=lambda: Taken(0.0))
+    has_card: bool = False
+    card_percent: Taken | None = None
+    card_mib: Taken | None = None
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """What would spoil a measurement now, each as a part of a sentence; empty on a quiet machine."""
+        return tuple(self._reasons())
+
+    @property
+    def sentence(self) -> str:
+        """All of them in a sentence; "" on a quiet machine."""
+        return f"This machine is busy: {'; '.join(self.reasons)}." if self.reasons else ""
+
+    def _reasons(self) -> Iterator[str]:
+        # a card is fed by a core or two: there others may take more before a run feels it
+        if self.processor.amount >= (_TOLERATED_BESIDE_CARD if self.has_card else TOLERATED_SHARE):
+            share = f"{100 * self.processor.amount:.0f} %"
+            yield f"other programs take {share} of the processor{_mostly(self.processor)}"
+        if self.card_percent is not None and self.card_percent.amount >= _TOLERATED_CARD_PERCENT:
+            percent = f"{self.card_percent.amount:.0f} %"
+            yield f"other programs keep the GPU {percent} busy{_mostly(self.card_percent)}"
+        if self.card_mib is not None and self.card_mib.amount > TOLERATED_MIB:
+            held = f"{self.card_mib.amount * _MIB / _GIB:,.1f} GiB"
+            yield f"other programs hold {held} of the GPU's memory{_mostly(self.card_mib)}"
+        if self.memory_bytes and self.memory_left.amount < _LEAST_FREE * self.memory_bytes:
+            left = f"{self.memory_left.amount / _GIB:,.1f} of {self.memory_bytes / _GIB:,.1f} GiB"
+            holder = f", most is held by {self.memory_left.program}" if self.memory_left.program else ""
+            yield f"only {left} of memory are free{holder}"
+
+
+def _mostly(taken: Taken) -> str:
+    return f", mostly {taken.program}" if taken.program else ""
+
+
+class Watch:
+    """Looks at the machine from time to time.
+
+    A look takes some 10 to 50 ms, and tells of the time since the one before; the first was when it was made.
+    """
+
+    def __init__(self) -> None:
+        self._others = OtherPrograms()
+        self._others.count(True)
+        self._known = _processes()
+        self._since = time.monotonic()
+
+    @property
+    def seconds(self) -> float:
+        """How long ago the last look was: what it tells of is of at least a core's second."""
+        return time.monotonic() - self._since
+
+    def look(self, device: str = "auto") -> Busyness:
+        """What others took of the machine since the last look, and hold now.
+
+        A card is asked where a run on the device would use it: "cuda:1", or the first for "auto".
+        """
+        share, self._others = self._others.share(), OtherPrograms()
+        self._others.count(True)
+        before, self._known, self._since = self._known, _processes(), time.monotonic()
+        own = _own_pids()
+        others = {key: process for key, process in self._known.items() if key[0] not in own}
+        worked = ((one, one.seconds - before[key].seconds) for key, one in others.items() if key in before)
+        memory = psutil.virtual_memory()
+        names = {pid: process.name for (pid, _), process in others.items()}
+        card = None if device == "cpu" else _card(int(device.partition(":")[2] or 0), own, names)
+        return Busyness(
+            processor=Taken(share, _foremost((one.name, seconds) for one, seconds in worked)),
+            memory_bytes=memory.total,
+            memory_left=Taken(memory.available, _foremost((one.name, one.size) for one in others.values())),
+            has_card=card is not None,
+            card_percent=card[0] if card else None,
+            card_mib=card[1] if card else None,
+        )
+
+
+class _Process(NamedTuple):
+    name: str
+    seconds: float
+    size: float
+
+
+def _processes() -> dict[tuple[int, float], _Process]:
+    """Every process by its pid and start, with its processor time so far and its memory in bytes."""
+    found = {}
+    for process in psutil.process_iter(["name", "create_time", "cpu_times", "memory_info"]):
+        told = process.info
+        times, memory = told["cpu_times"], told["memory_info"]
+        if times is not None and memory is not None:
+            # a name is whatever a program gave itself
+            name = "".join(letter for letter in told["name"] or "" if letter.isprintable())[:_LONGEST_NAME]
+            found[process.pid, told["create_time"]] = _Process(name, times.user + times.system, memory.rss)
+    return found
+
+
+def _own_pids() -> frozenset[int]:
+    own = psutil.Process()
+    return frozenset([own.pid, *(child.pid for child in own.children(recursive=True))])
+
+
+def _foremost(taken: Iterable[tuple[str, float]]) -> str | None:
+    """The program that takes at least half of all, all of its processes together."""
+    sums: defaultdict[str, float] = defaultdict(float)
+    for name, amount in taken:
+        sums[name] += max(0.0, amount)
+    whole = sum(sums.values())
+    name = max(sums, key=lambda name: sums[name], default="")
+    return name if name and whole > 0 and sums[name] >= whole / 2 else None
+
+
+def _card(
+    index: int, own: frozenset[int], names: Mapping[int, str]
+) -> tuple[Taken | None, Taken | None] | None:
+    """What others take of a card: how busy it is in percent, and MiB; None where no card can be asked.
+
+    While no run trains, all that it computes is others' work.
+    """
+    # imported where there is a card to ask: it would be a twentieth of the window's start
+    import pynvml
+
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError:
+        return None
+    try:
+        handle = pynvml.nvmlDeviceGetHandleByIndex(index)
+        listed = [
+            *pynvml.nvmlDeviceGetComputeRunningProcesses(handle),
+            *pynvml.nvmlDeviceGetGraphicsRunningProcesses(handle),
+        ]
+        held = {each.pid: each.usedGpuMemory for each in listed if each.pid not in own}
+        program = _foremost((names.get(pid, ""), size or 0) for pid, size in held.items())
+        # a driver that does not say what a process holds says nothing of others
+        sizes = [size for size in held.values() if size is not None]
+        mib = Taken(sum(sizes) / _MIB, program) if len(sizes) == len(held) else None
+        with suppress(pynvml.NVMLError):
+            return Taken(float(pynvml.nvmlDeviceGetUtilizationRates(handle).gpu), program), mib
+        return None, mib
+    except pynvml.NVMLError:
+        return None
+    finally:
+        with suppress(pynvml.NVMLError):
+            pynvml.nvmlShutdown()

@@ -1,0 +1,123 @@
+"""What other programs take of a machine is told before a run, and what Ammeter takes itself is not."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+import psutil
+import pytest
+
+from engine import busyness
+from engine.busyness import Busyness, OtherPrograms, Taken, Watch
+from engine.cli import main
+
+GIB = 2**30
+MEMORY = {"memory_bytes": 16 * GIB, "memory_left": Taken(8 * GIB)}
+
+
+@pytest.mark.parametrize(
+    ("seen", "reasons"),
+    [
+        (Busyness(Taken(0.1, "firefox"), **MEMORY), ()),
+        (
+            Busyness(Taken(0.45, "firefox"), **MEMORY),
+            ("other programs take 45 % of the processor, mostly firefox",),
+        ),
+        (Busyness(Taken(0.45), **MEMORY), ("other programs take 45 % of the processor",)),
+        (Busyness(Taken(0.45), **MEMORY, has_card=True), ()),
+        (
+            Busyness(Taken(0.6), **MEMORY, has_card=True, card_percent=Taken(80.0, "blender")),
+            (
+                "other programs take 60 % of the processor",
+                "other programs keep the GPU 80 % busy, mostly blender",
+            ),
+        ),
+        (Busyness(has_card=True, card_percent=Taken(3.0), card_mib=Taken(300.0)), ()),
+        (
+            Busyness(has_card=True, card_mib=Taken(4_300.0, "python")),
+            ("other programs hold 4.2 GiB of the GPU's memory, mostly python",),
+        ),
+        (
+            Busyness(memory_bytes=16 * GIB, memory_left=Taken(0.6 * GIB, "chrome")),
+            ("only 0.6 of 16.0 GiB of memory are free, most is held by chrome",),
+        ),
+    ],
+)
+def test_what_would_spoil_a_measurement_is_a_reason(seen: Busyness, reasons: tuple[str, ...]) -> None:
+    assert seen.reasons == reasons
+    assert seen.sentence == (f"This machine is busy: {'; '.join(reasons)}." if reasons else "")
+
+
+def scripted(monkeypatch: pytest.MonkeyPatch, *looks: dict[int, tuple[str, float, float]]) -> Watch:
+    """A watch that sees these processes in turn: by pid a name, processor seconds and bytes."""
+    left = [
+        {(pid, 0.0): busyness._Process(*process) for pid, process in processes.items()} for processes in looks
+    ]
+    monkeypatch.setattr(busyness, "_processes", lambda: left.pop(0))
+    return Watch()
+
+
+def test_the_program_that_takes_most_is_named_by_all_of_its_processes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    own = os.getpid()
+    watch = scripted(
+        monkeypatch,
+        {own: ("ammeter", 0.0, 1.0), 5: ("web", 50.0, 1.0), 6: ("web", 0.0, 1.0), 7: ("index", 0.0, 9.0)},
+        {own: ("ammeter", 90.0, 99.0), 5: ("web", 51.0, 1.0), 6: ("web", 2.0, 1.0), 7: ("index", 2.0, 9.0)},
+    )
+    seen = watch.look("cpu")
+    assert seen.processor.program == "web", "3 s of 5, of which none is this program's own"
+    assert seen.memory_left.program == "index"
+
+
+def test_nobody_is_named_where_many_share(monkeypatch: pytest.MonkeyPatch) -> None:
+    many = {pid: (f"program {pid}", 1.0, 1.0) for pid in range(2, 6)}
+    watch = scripted(monkeypatch, dict.fromkeys(many, ("", 0.0, 1.0)), many)
+    assert watch.look("cpu").processor.program is None
+
+
+def test_a_look_at_this_machine_holds_together() -> None:
+    watch = Watch()
+    seen = watch.look()
+    assert 0.0 <= seen.processor.amount <= 1.0
+    assert 0 < seen.memory_left.amount < seen.memory_bytes == psutil.virtual_memory().total
+    if not seen.has_card:
+        assert seen.card_percent is None and seen.card_mib is None
+
+
+def test_names_from_outside_cannot_steer_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Process:
+        pid = 7
+        info = {  # noqa: RUF012
+            "name": "a\x1b[2Jb" + "c" * 100,
+            "create_time": 1.0,
+            "cpu_times": psutil.cpu_times(),
+            "memory_info": psutil.Process().memory_info(),
+        }
+
+    monkeypatch.setattr(psutil, "process_iter", lambda _wanted: iter([Process()]))
+    (found,) = busyness._processes().values()
+    assert found.name.startswith("a[2Jbcc") and len(found.name) == 32
+
+
+@pytest.fixture
+def busy(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+    def take(share: float) -> None:
+        monkeypatch.setattr(OtherPrograms, "share", lambda _self: share)
+
+    return take
+
+
+def test_the_command_line_says_once_before_it_trains_that_the_machine_is_busy(
+    busy: Callable[[float], None], capsys: pytest.CaptureFixture[str], home: object
+) -> None:
+    busy(0.62)
+    asked = ["--preset", "hello-amp", "--device", "cpu", "--target", "thread", "--steps", "3"]
+    assert main(["run", *asked, "--json"]) == 0
+    told = capsys.readouterr().err
+    assert told.count("This machine is busy: other programs take 62 % of the processor") == 1
+    busy(0.02)
+    assert main(["run", *asked]) == 0
+    assert "take" not in capsys.readouterr().err

@@ -1,0 +1,154 @@
+"""A busy machine is told over the form's button, and a run can wait until it is quiet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from pytestqt.qtbot import QtBot
+
+from engine.catalog import Catalog, DatasetEntry, DeviceEntry, ModelEntry, PrecisionEntry
+from engine.experiment import Precision
+from engine.presets import all_presets
+from gui.panels.setup import Request, SetupPanel
+from gui.quiet import Quiet
+from gui.theme import theme
+
+pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")
+
+BUSY = "This machine is busy: other programs take 45 % of the processor, mostly firefox."
+
+
+ABLE = tuple(PrecisionEntry(precision=precision, available=True) for precision in Precision)
+CATALOG = Catalog(
+    devices=(DeviceEntry(name="cpu", title="A processor", memory_mib=16_384, precisions=ABLE),),
+    models=(ModelEntry(name="small-cnn", task="classification", parameters=421_642, min_image_size=8),),
+    datasets=(
+        DatasetEntry(
+            name="fashion",
+            title="Fashion-MNIST",
+            task="classification",
+            image_size=28,
+            num_classes=10,
+            train_samples=6_000,
+            validation_samples=1_000,
+        ),
+    ),
+)
+
+
+class Around:
+    """Whether looks are allowed, and what was made ready."""
+
+    may_look = True
+
+    def __init__(self) -> None:
+        self.ready: list[Request] = []
+
+
+@pytest.fixture
+def panel(qtbot: QtBot) -> SetupPanel:
+    theme()
+    panel = SetupPanel()
+    qtbot.addWidget(panel)
+    panel.set_presets(all_presets())
+    panel.choose_preset("fashion")
+    panel.set_catalog(CATALOG)
+    panel.resize(320, 848)
+    with qtbot.waitExposed(panel):
+        panel.show()
+    return panel
+
+
+@pytest.fixture
+def around() -> Around:
+    return Around()
+
+
+@pytest.fixture
+def quiet(panel: SetupPanel, around: Around) -> Iterator[Quiet]:
+    made = Quiet(panel, lambda: around.may_look)
+    made.ready.connect(around.ready.append)
+    yield made
+    made.stop()
+
+
+def test_two_looks_must_agree_that_the_machine_is_busy(quiet: Quiet, panel: SetupPanel) -> None:
+    quiet.take(BUSY)
+    assert not panel.foot.busy.isVisible() and not panel.foot.wait_button.isVisible()
+    quiet.take(BUSY)
+    assert panel.foot.busy.isVisible() and panel.foot.busy.text() == BUSY
+    assert panel.foot.wait_button.isVisible() and panel.foot.run_button.isEnabled()
+    quiet.take("")
+    assert panel.foot.busy.isVisible(), "a single quiet look may be a breath"
+    quiet.take("")
+    assert not panel.foot.busy.isVisible() and not panel.foot.wait_button.isVisible()
+
+
+def test_a_run_that_waits_begins_by_itself_as_it_was_asked_for(
+    quiet: Quiet, panel: SetupPanel, around: Around
+) -> None:
+    for _ in range(2):
+        quiet.take(BUSY)
+    asked = panel.request()
+    panel.foot.wait_button.click()
+    assert quiet.is_waiting and panel.foot.busy.text().startswith("Waits until this machine is quiet")
+    assert panel.foot.wait_button.text() == "Do not wait"
+    panel.set_memory_cap("2")
+    quiet.take(BUSY)
+    quiet.take("")
+    assert around.ready == []
+    quiet.take("")
+    assert around.ready == [asked] and not quiet.is_waiting
+    assert not panel.foot.wait_button.isVisible()
+
+
+def test_waiting_is_called_off_by_the_button_or_by_training_at_once(
+    quiet: Quiet, panel: SetupPanel, around: Around
+) -> None:
+    for _ in range(2):
+        quiet.take(BUSY)
+    panel.foot.wait_button.click()
+    panel.foot.wait_button.click()
+    assert not quiet.is_waiting and panel.foot.busy.text() == BUSY
+    panel.foot.wait_button.click()
+    panel.run_action.trigger()
+    assert not quiet.is_waiting
+    for _ in range(2):
+        quiet.take("")
+    assert around.ready == []
+
+
+def test_nothing_is_looked_at_beside_a_run_and_what_waits_goes_on_waiting(
+    quiet: Quiet, panel: SetupPanel, around: Around
+) -> None:
+    for _ in range(2):
+        quiet.take(BUSY)
+    panel.foot.wait_button.click()
+    around.may_look = False
+    quiet.look()
+    for _ in range(3):
+        quiet.take("")
+    assert around.ready == [] and quiet.is_waiting
+    around.may_look = True
+    for _ in range(2):
+        quiet.take("")
+    assert len(around.ready) == 1
+
+
+def test_a_form_that_cannot_run_has_nothing_to_wait_for(quiet: Quiet, panel: SetupPanel) -> None:
+    for _ in range(2):
+        quiet.take(BUSY)
+    panel.set_running(True)
+    assert not panel.foot.wait_button.isVisible()
+    panel.set_running(False)
+    assert panel.foot.wait_button.isVisible()
+    panel.set_on_limits(True)
+    assert panel.foot.busy.isVisible() and not panel.foot.wait_button.isVisible()
+
+
+def test_looks_are_taken_in_a_thread(quiet: Quiet, qtbot: QtBot) -> None:
+    quiet.look()
+    qtbot.waitUntil(lambda: quiet._watch is not None)
+    with qtbot.waitSignal(quiet.looked):
+        quiet.look()
