@@ -32,7 +32,8 @@ def printable(text: str) -> str:
 
 def one_line(text: str) -> str:
     """The text as `printable` has it, without tabs and ends of lines."""
-    return _BREAKS.sub(" ", printable(text))
+    # most names are: a table of ten thousand runs asks
+    return text if text.isprintable() else _BREAKS.sub(" ", printable(text))
 
 
 def cell_text(text: str) -> str:

@@ -10,6 +10,7 @@ from gui.panels.setup_need import NeedLine
 from gui.widgets import Button, IconButton, label, set_text
 
 _WAITS = "Waits until this machine is quiet, then trains."
+_WAIT, _WAIT_TIP = "Train when it is quiet", "Trains as soon as other programs are done"
 
 
 class SetupFoot(QFrame):
@@ -31,7 +32,9 @@ class SetupFoot(QFrame):
         self.busy = label("", "label")
         self.busy.setWordWrap(True)
         self.busy.hide()
-        self.wait_button = Button("Train when it is quiet", "inline", "Trains as soon as other programs are done")
+        self.wait_button = Button(
+            "Train when it is quiet", "inline", "Trains as soon as other programs are done"
+        )
         self.wait_button.hide()
         self.wait_button.clicked.connect(self.wait_pressed)
         self.run_button = Button("Train", "primary", "")
@@ -62,8 +65,9 @@ class SetupFoot(QFrame):
         self._sentence, self._is_waiting = sentence, is_waiting
         set_text(self.busy, f"{_WAITS} {sentence}".strip() if is_waiting else sentence)
         self.busy.setVisible(bool(self.busy.text()))
-        self.wait_button.setText("Do not wait" if is_waiting else "Train when it is quiet")
-        tip = "Forgets the run that waits" if is_waiting else "Trains as soon as other programs are done"
+        text, tip = ("Do not wait", "Forgets the run that waits") if is_waiting else (_WAIT, _WAIT_TIP)
+        self.wait_button.setText(text)
+        self.wait_button.setAccessibleName(text)
         self.wait_button.setToolTip(tip)
         self._follow()
 
