@@ -32,8 +32,7 @@ def printable(text: str) -> str:
 
 def one_line(text: str) -> str:
     """The text as `printable` has it, without tabs and ends of lines."""
-    # most names are: a table of ten thousand runs asks
-    return text if text.isprintable() else _BREAKS.sub(" ", printable(text))
+    return _BREAKS.sub(" ", printable(text))
 
 
 def cell_text(text: str) -> str:
