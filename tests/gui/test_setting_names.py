@@ -34,5 +34,8 @@ def test_what_the_window_tells_names_settings_and_no_keys(start: Callable[[], Ma
     remedy = "Lower batch_size, or set memory_cap_gib."
     problem = Problem(kind=Kind.OUT_OF_MEMORY, message="The device ran out of memory.", remedy=remedy)
     window.experiments.problem.emit(problem)
-    said = window.notice.accessibleName()
-    assert said == "The device ran out of memory. Lower batch size, or set memory cap."
+    message = window.notice.messages()[-1]
+    assert (
+        f"{message.text} {message.remedy}"
+        == "The device ran out of memory. Lower batch size, or set memory cap."
+    )
