@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import reprlib
+from collections.abc import Callable
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator
@@ -43,9 +44,7 @@ def cell_text(text: str) -> str:
 
 def shortened(value: object, most: int = _MOST_QUOTED) -> str:
     """A value of any kind as a sentence can quote it: on one line, and at most so many characters."""
-    # what is cut off need not be looked at: a value may have millions of characters
-    text = one_line((value if isinstance(value, str) else _short.repr_of(value))[: most + 1])
-    return text if len(text) <= most else f"{text[: most - 1]}…"
+    return _cut(value if isinstance(value, str) else _short.repr_of(value), one_line, most)
 
 
 class _Short(reprlib.Repr):
@@ -69,19 +68,21 @@ _short = _Short()
 
 
 def _bounded(value: Any) -> Any:
-    return _cut(printable(value), LONGEST_TEXT) if isinstance(value, str) else value
+    return _cut(value, printable, LONGEST_TEXT) if isinstance(value, str) else value
 
 
 def _line(value: Any) -> Any:
-    return _cut(one_line(value), LONGEST_LINE) if isinstance(value, str) else value
+    return _cut(value, one_line, LONGEST_LINE) if isinstance(value, str) else value
 
 
 def _details(value: Any) -> Any:
     return printable(value[-LONGEST_DETAILS:]) if isinstance(value, str) else value
 
 
-def _cut(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[: most - 1]}…"
+def _cut(text: str, made: Callable[[str], str], most: int) -> str:
+    # what is cut off need not be looked at: a text may have millions of characters
+    begin = made(text[: most + 1])
+    return begin if len(begin) <= most else f"{begin[: most - 1]}…"
 
 
 Text = Annotated[str, BeforeValidator(_bounded)]
