@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -72,7 +73,8 @@ def tell_of_busyness(shop: Workshop, experiment: Experiment) -> None:
     """Says on stderr what other programs take of the machine on which something is about to be measured."""
     # the worker imports torch meanwhile, for longer than this
     time.sleep(max(0.0, _LEAST_SECONDS - shop.watch.seconds))
-    if busy := shop.watch.look(experiment.device).sentence:
+    # as with progress, nobody reads it where there is no terminal; a disturbed run says so itself
+    if sys.stderr.isatty() and (busy := shop.watch.look(experiment.device).sentence):
         output.warning(f"{busy} What is measured now may not be clean.")
 
 
