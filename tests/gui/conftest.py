@@ -12,7 +12,7 @@ from weakref import ReferenceType, ref
 import pytest
 import shiboken6
 from PySide6.QtCore import QObject, QThread, QTimer
-from PySide6.QtWidgets import QApplication
+from PySide6.QtWidgets import QApplication, QDialog
 from pytestqt.qtbot import QtBot
 
 from engine.events import Environment, Epoch, Finished, Samples, Started, Summary
@@ -44,6 +44,16 @@ def launcher(request: pytest.FixtureRequest, home: Path, first_forecasts: Path) 
     else:
         with Launcher(Target.THREAD) as launcher:
             yield launcher
+
+
+@pytest.fixture(autouse=True)
+def nobody_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A dialog that no test answers would wait for ever, and no time limit ends Qt's own loop."""
+
+    def unanswered(dialog: QDialog) -> int:
+        raise AssertionError(f"waits for an answer: {getattr(dialog, 'text', dialog.windowTitle)()}")
+
+    monkeypatch.setattr(QDialog, "exec", unanswered)
 
 
 @pytest.fixture(scope="session")
