@@ -171,9 +171,10 @@ def save_own(
 def rename_own(found: Preset, title: str) -> Preset:
     """Gives a preset of the user's own another title, and the name that is made from it.
 
-    Raises ProblemError for a title that makes no name or that of another preset, and where the file cannot
-    be read or written.
+    Raises ProblemError for a title that makes no name or that of another preset, for a preset that comes with
+    the program, and where the file cannot be read or written.
     """
+    _refuse_built_in(found, "renamed")
     path = found.origin.with_name(f"{_name_from(title)}.toml")
     is_free = not path.exists() or path.samefile(found.origin)
     if path.stem in BUILT_IN or not is_free:
@@ -188,6 +189,7 @@ def rename_own(found: Preset, title: str) -> Preset:
 
 def delete_own(found: Preset) -> str:
     """Deletes a preset of the user's own; its text is for `restore_own`. Raises ProblemError."""
+    _refuse_built_in(found, "deleted")
     with _telling("deleted", found.origin):
         text = found.origin.read_text(encoding="utf-8")
         found.origin.unlink()
@@ -199,6 +201,16 @@ def restore_own(found: Preset, text: str) -> None:
     if found.origin.exists():
         raise _taken(found.name, "Rename that preset first.")
     _write(found.origin, text)
+
+
+def _refuse_built_in(found: Preset, what: str) -> None:
+    if not found.is_own:
+        raise ProblemError(
+            request_problem(
+                f"The preset “{found.title}” comes with the program and cannot be {what}.",
+                "Save a copy under a title of your own.",
+            )
+        )
 
 
 def own_presets_folder() -> Path:

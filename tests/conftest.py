@@ -17,6 +17,23 @@ from engine.launcher import Launcher
 
 # before anything imports Qt: tests need no display
 os.environ["QT_QPA_PLATFORM"] = "offscreen"
+# before anything imports torch: threads of tests that run side by side would wait for each other
+if workers := int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "0")):
+    os.environ["OMP_NUM_THREADS"] = str(max(1, (os.cpu_count() or 1) // workers))
+# every worker imports torch anew, which takes several times as long where nothing compiled is kept
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+
+_MIB_SIDE_BY_SIDE = 3_000
+"""What tests take that run beside others, with the processes that they start."""
+
+
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """One for each core, as far as memory goes; none for files or tests that somebody names."""
+    if any(Path(argument.partition("::")[0]).exists() for argument in config.invocation_params.args):
+        return 0
+    room = psutil.virtual_memory().available // 2**20 // _MIB_SIDE_BY_SIDE
+    return max(1, min(os.cpu_count() or 1, room))
 
 
 @pytest.fixture(autouse=True)

@@ -70,11 +70,15 @@ def workshop(target: Target) -> Iterator[Workshop]:
 
 
 def tell_of_busyness(shop: Workshop, experiment: Experiment) -> None:
-    """Says on stderr what other programs take of the machine on which something is about to be measured."""
+    """Says on a terminal what other programs take of the machine on which something is about to be measured.
+
+    Elsewhere nobody reads it in time, and a run that was disturbed says so itself.
+    """
+    if not sys.stderr.isatty():
+        return
     # the worker imports torch meanwhile, for longer than this
     time.sleep(max(0.0, _LEAST_SECONDS - shop.watch.seconds))
-    # as with progress, nobody reads it where there is no terminal; a disturbed run says so itself
-    if sys.stderr.isatty() and (busy := shop.watch.look(experiment.device).sentence):
+    if busy := shop.watch.look(experiment.device).sentence:
         output.warning(f"{busy} What is measured now may not be clean.")
 
 

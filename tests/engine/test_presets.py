@@ -250,3 +250,11 @@ def test_a_preset_that_is_gone_cannot_be_deleted() -> None:
     mine.origin.unlink()
     with pytest.raises(ProblemError, match="could not be deleted"):
         delete_own(mine)
+
+
+def test_a_preset_of_the_program_is_never_changed() -> None:
+    built_in = preset("fashion")
+    for change in (lambda: delete_own(built_in), lambda: rename_own(built_in, "Mine")):
+        with pytest.raises(ProblemError, match="comes with the program"):
+            change()
+    assert built_in.origin.exists()

@@ -12,7 +12,7 @@ from weakref import ReferenceType, ref
 import pytest
 import shiboken6
 from PySide6.QtCore import QObject, QThread, QTimer
-from PySide6.QtWidgets import QApplication, QDialog
+from PySide6.QtWidgets import QApplication, QMessageBox
 from pytestqt.qtbot import QtBot
 
 from engine.events import Environment, Epoch, Finished, Samples, Started, Summary
@@ -48,12 +48,12 @@ def launcher(request: pytest.FixtureRequest, home: Path, first_forecasts: Path) 
 
 @pytest.fixture(autouse=True)
 def nobody_answers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A dialog that no test answers would wait for ever, and no time limit ends Qt's own loop."""
+    """A question that no test answers would wait for ever, and no time limit ends Qt's own loop."""
 
-    def unanswered(dialog: QDialog) -> int:
-        raise AssertionError(f"waits for an answer: {getattr(dialog, 'text', dialog.windowTitle)()}")
+    def unanswered(box: QMessageBox) -> int:
+        raise AssertionError(f"waits for an answer: {box.text()}")
 
-    monkeypatch.setattr(QDialog, "exec", unanswered)
+    monkeypatch.setattr(QMessageBox, "exec", unanswered)
 
 
 @pytest.fixture(scope="session")
