@@ -7,8 +7,8 @@ import threading
 
 from engine import jobs
 from engine.events import Event, is_last
+from engine.perform import perform, ready
 from engine.training.control import Control
-from engine.worker import perform, ready
 
 
 class ThreadSession:

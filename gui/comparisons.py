@@ -11,8 +11,9 @@ from PySide6.QtWidgets import QWidget
 
 from engine.experiment import Experiment
 from engine.problem import ProblemError
+from engine.records.recipe_words import recipe_words
 from engine.records.record import RunRecord, Status
-from engine.records.sides import Side, recipe_words
+from engine.records.sides import Side
 from gui import file_questions
 from gui.awaited_runs import Awaited, AwaitedRuns
 from gui.background import Background

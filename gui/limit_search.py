@@ -11,20 +11,19 @@ from gui.experiments import Experiments
 from gui.forecaster import Need
 from gui.panels.memory_limit import MemoryLimitPanel
 from gui.panels.setup import Request, SetupPanel
-from gui.panels.top_bar import TopBar
 from gui.questions import may_delete_search
 
-WORKSPACE = "memory"
 _MIB = 1024.0
 
 
 class LimitSearch(QObject):
     """`workspace_wanted` when the workspace should come to the front; `refused` carries why nothing began,
-    `told` what was done."""
+    `told` what was done; `searching_changed` whether a search goes on."""
 
     workspace_wanted = Signal()
     refused = Signal(str)
     told = Signal(str)
+    searching_changed = Signal(bool)
     written = Signal(object)  # Path
 
     def __init__(
@@ -32,11 +31,10 @@ class LimitSearch(QObject):
         setup: SetupPanel,
         panel: MemoryLimitPanel,
         experiments: Experiments,
-        top_bar: TopBar,
         parent: QObject | None = None,
     ) -> None:
         super().__init__(parent)
-        self._setup, self._panel, self._top_bar = setup, panel, top_bar
+        self._setup, self._panel = setup, panel
         self._experiments = experiments
         self._searches, self._forecaster = experiments.searches, experiments.forecaster
         self._shown: str | None = None
@@ -142,7 +140,7 @@ class LimitSearch(QObject):
 
     def _set_searching(self, is_searching: bool) -> None:
         self._setup.set_searching(is_searching)
-        self._top_bar.set_busy(WORKSPACE, is_searching)
+        self.searching_changed.emit(is_searching)
         self._forecaster.set_busy(is_searching or self._experiments.running is not None)
 
     def _stop(self) -> None:

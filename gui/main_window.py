@@ -155,14 +155,17 @@ class MainWindow(QMainWindow):
         self._connect_wishes()
 
     def _connect_wishes(self) -> None:
-        self.shows.offer(self.runs, self.column, self.top_bar)
+        self.shows.offer(self.runs, self.column)
+        self.top_bar.welcome_requested.connect(self.shows.welcome)
+        self.shows.show_me.at_work.connect(lambda is_on: self.top_bar.set_busy("show", is_on))
         self.shows.workspace_wanted.connect(self.show_workspace)
         self.shows.experiment_wanted.connect(self._go_to_form)
         self.compare.experiment_wanted.connect(self._go_to_form)
         self.live.experiment_wanted.connect(self.setup.run_action.trigger)
 
     def _connect_limits(self) -> None:
-        self._limits = LimitSearch(self.setup, self.memory_limit, self.experiments, self.top_bar, self)
+        self._limits = LimitSearch(self.setup, self.memory_limit, self.experiments, self)
+        self._limits.searching_changed.connect(lambda is_on: self.top_bar.set_busy("memory", is_on))
         self._limits.workspace_wanted.connect(lambda: self.show_workspace("memory"))
         self._limits.refused.connect(self.notice.tell)
         self._limits.told.connect(self.notice.tell)

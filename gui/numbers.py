@@ -5,9 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from engine.records import words
-
-NONE = "–"
+from engine.records.large_numbers import times
 
 
 def decimals_for(values: Iterable[float | None]) -> int:
@@ -19,16 +17,11 @@ def decimals_for(values: Iterable[float | None]) -> int:
     return min(max(0, 2 - math.floor(math.log10(largest))), 6)
 
 
-def number(value: float | None, decimals: int | None = None) -> str:
-    """The number with `decimals` places, or by itself with three figures; a dash for None."""
-    return NONE if value is None else words.number(value, decimals)
-
-
 def ratio(value: float | None, baseline: float | None) -> str:
     """`value` over `baseline` as "1.89×", or nothing where that makes no sense."""
     if value is None or not baseline or not (math.isfinite(value) and math.isfinite(baseline)):
         return ""
-    return f"{words.times(value / baseline)}×"
+    return f"{times(value / baseline)}×"
 
 
 def duration(seconds: float) -> str:

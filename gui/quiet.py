@@ -9,8 +9,8 @@ from PySide6.QtCore import QObject, QTimer, Signal
 from engine.busyness import Watch
 from engine.problem import Problem
 from gui.background import Background
+from gui.panels.request import Request
 from gui.panels.setup import SetupPanel
-from gui.panels.setup_check import Request
 
 _EVERY_MS = 2_000
 _LOOKS_THAT_AGREE = 2

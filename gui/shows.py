@@ -16,7 +16,6 @@ from gui.export_work import Order
 from gui.panels.compare_column import ComparisonColumn
 from gui.panels.runs import RunsPanel
 from gui.panels.show import ShowPanel
-from gui.panels.top_bar import TopBar
 from gui.presenting import Presenting
 from gui.show_me import ShowMe
 from gui.showing import Showing
@@ -58,7 +57,7 @@ class Shows(QObject):
         self._is_in_sight = False
         self._connect()
 
-    def offer(self, runs: RunsPanel, column: ComparisonColumn, top_bar: TopBar) -> None:
+    def offer(self, runs: RunsPanel, column: ComparisonColumn) -> None:
         """Takes the wishes of the rest of the window."""
         self._panel.show_me_wanted.connect(self.begin)
         runs.show_me_wanted.connect(self.begin)
@@ -71,8 +70,6 @@ class Shows(QObject):
                 self._comparisons.comparing.run_ids(), column.baseline(), column.headline()
             )
         )
-        top_bar.welcome_requested.connect(self.welcome)
-        self.show_me.at_work.connect(lambda is_at_work: top_bar.set_busy(KEY, is_at_work))
 
     def welcome(self) -> None:
         """Says what the program does, and offers to begin; what is being measured stays on the page."""

@@ -9,8 +9,8 @@ from engine.cli import output
 from engine.records.cells import Cell, FigureRow
 from engine.records.comparison import Comparison, SideReport
 from engine.records.figures import Figure
+from engine.records.large_numbers import times
 from engine.records.sides import Side
-from engine.records.words import times
 
 _NONE = "–"
 _BY_RATIO_INTERVAL = ("samples_per_second", "seconds_to_accuracy")

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from engine.events import Summary
 from engine.records.figures import MIB_PER_GIB, SPEED, figures, training_peak
+from engine.records.large_numbers import number
 from engine.records.record import RunRecord
-from engine.records.words import number
 
 Pair = tuple[str, str]
 

@@ -6,10 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from engine.exports.bar_chart import Bar, bar_chart
+from engine.exports.chart_curves import accuracy_curves, loss_curves
 from engine.exports.chart_names import By, ChartName
 from engine.exports.content import Content
 from engine.exports.curve_chart import Frame, curve_chart, furthest, label_room
-from engine.exports.curves import Curve, accuracy_curves, loss_curves
+from engine.exports.curves import Curve
 from engine.exports.drawing import Drawing
 from engine.exports.side_looks import SideLook, side_looks
 from engine.records.cells import Cell, FigureRow

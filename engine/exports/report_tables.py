@@ -12,10 +12,11 @@ from engine.experiment import Precision
 from engine.records.cells import Cell
 from engine.records.comparison import Comparison, SettingRow, SideReport
 from engine.records.figures import Figure
+from engine.records.large_numbers import times
+from engine.records.recipe_words import recipe_words
 from engine.records.record import RunRecord
-from engine.records.sides import Side, recipe_words
+from engine.records.sides import Side
 from engine.records.verdict import is_open
-from engine.records.words import times
 
 NONE = "–"
 

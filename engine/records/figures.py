@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from engine.events import Summary
+from engine.records.large_numbers import number
 from engine.records.record import RunRecord
-from engine.records.words import number
 
 MIB_PER_GIB = 1024.0
 MemoryQuantity = Literal["allocated", "resident"]

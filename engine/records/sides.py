@@ -10,15 +10,10 @@ import numpy as np
 
 from engine.experiment import Precision, flattened
 from engine.parts import PLAIN
+from engine.records.recipe_words import recipe_words
 from engine.records.record import RunRecord
 from engine.text import shortened
 
-_PART_WORDS = {
-    "channels_last": "channels last",
-    "fused": "fused optimizer",
-    "compile": "compiled",
-    "capture": "captured",
-}
 # What a run that waits has not been given yet: it is a repeat of runs that have it.
 _OPEN = {"device": "auto", "image_size": None, "num_classes": None}
 _ABSENT = object()
@@ -98,9 +93,6 @@ def is_in_turns(side: Side, other: Side) -> bool:
     return abs(float(is_later.mean() - is_earlier.mean())) <= _IN_TURNS
 
 
-def recipe_words(recipe: str) -> str:
-    """A recipe as it stands in a sentence: "fast", or "channels last + compiled"."""
-    return " + ".join(_PART_WORDS.get(part, part) for part in recipe.split("+"))
 
 
 @dataclass

@@ -12,10 +12,11 @@ from engine.problem import ProblemError
 from engine.records import intervals
 from engine.records.doubts import is_spoiled
 from engine.records.figures import SPEED
+from engine.records.large_numbers import times
+from engine.records.recipe_words import recipe_words
 from engine.records.record import RunRecord, Status
-from engine.records.sides import Side, all_runs, recipe_words
+from engine.records.sides import Side, all_runs
 from engine.records.speed_settings import AXES, Axis, differing_axes, for_speed, moved, same_machine
-from engine.records.words import times
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,11 @@ from engine.records.cells import Cell
 from engine.records.doubts import Doubt, first_begun
 from engine.records.evidence import Evidence
 from engine.records.figures import ACCURACY, LOSS, PEAK_MEMORY, SPEED
+from engine.records.large_numbers import times
 from engine.records.reasons import LITTLE_GAIN, likely_reason
 from engine.records.sides import Side
 from engine.records.speed_settings import differing_axes, differing_work
 from engine.records.split import Split
-from engine.records.words import times
 
 Cells = Mapping[str, Cell]
 Outcome = Literal["alone", "baseline", "no-speed", "spoiled", "unlike", "open", "ratio"]

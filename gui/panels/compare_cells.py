@@ -9,7 +9,7 @@ from engine.exports.report_tables import FigureText, figure_text
 from engine.records.cells import Cell, FigureRow
 from engine.records.comparison import SideReport
 from engine.records.figures import Figure
-from engine.records.words import times
+from engine.records.large_numbers import times
 from gui.panels.compare_sign import Sign, is_named_fast
 from gui.tips import plain_tip
 from gui.widgets import ElidedLabel, Marker, label, set_property

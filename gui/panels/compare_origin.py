@@ -10,9 +10,9 @@ from PySide6.QtWidgets import QHBoxLayout, QLabel, QVBoxLayout, QWidget
 
 from engine.experiment import Experiment
 from engine.records.comparison import Comparison, SideReport
-from engine.records.sides import recipe_words
+from engine.records.large_numbers import times
+from engine.records.recipe_words import recipe_words
 from engine.records.split import Factor, Split
-from engine.records.words import times
 from gui.theme import theme
 from gui.widgets import Button, ElidedLabel
 

@@ -10,7 +10,7 @@ from engine.experiment import Precision
 from engine.exports.side_looks import side_fills
 from engine.records.comparison import Comparison
 from engine.records.sides import Side
-from gui.panels.run_words import recipe_title
+from gui.panels.recipe_names import recipe_title
 from gui.panels.setting_names import setting_name
 from gui.tips import plain_tip
 from gui.widgets import ElidedLabel, Marker, Segmented, label

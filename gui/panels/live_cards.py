@@ -13,11 +13,13 @@ from PySide6.QtWidgets import QGridLayout, QWidget
 
 from engine.records.doubts import about_machine, is_spoiled
 from engine.records.figures import ACCURACY, LOSS
+from engine.records.large_numbers import NONE, number
 from engine.records.speed_settings import differing_work
-from gui.numbers import NONE, number, ratio
+from gui.numbers import ratio
 from gui.panels import live_figures as figures
 from gui.panels.live_gauges import data_wait_percent
 from gui.panels.live_run import LiveRun
+from gui.panels.memory_units import memory_unit
 from gui.widgets import Button, StatCard, StatRow
 
 # six cards need this much for their titles, units and ratios; it is a window some 1,350 px wide
@@ -178,12 +180,6 @@ class LiveCards(QWidget):
         self.loss_switch.setAccessibleName(f"Show the {other.lower()} in place of the {shown}")
         self.loss_switch.setToolTip(f"Show the {other.lower()} in place of the {shown}")
         self._show_quality(self._runs)
-
-
-def memory_unit(values_mib: Sequence[float | None]) -> tuple[str, float]:
-    """GiB, or MiB while everything is below one GiB; and how many MiB that is."""
-    largest = max((value for value in values_mib if value is not None), default=1024.0)
-    return ("GiB", 1024.0) if largest >= 1024.0 else ("MiB", 1.0)
 
 
 def _fill(

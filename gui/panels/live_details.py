@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QFrame, QGridLayout, QHBoxLayout, QSizePolicy, QWidget
 
-from gui.panels.live_cards import memory_unit
 from gui.panels.live_run import LiveRun
+from gui.panels.memory_units import memory_unit
 from gui.panels.run_words import detail_lines, memory_parts
 from gui.panels.setting_names import spoken
 from gui.widgets import Marker, Share, ShareBar, label

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from PySide6.QtWidgets import QHBoxLayout, QWidget
 
-from gui.numbers import number
+from engine.records.large_numbers import number
 from gui.panels.live_run import LiveRun, Values
 from gui.panels.live_strip import current_run
 from gui.widgets import ElidedLabel, Marker

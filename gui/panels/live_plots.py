@@ -13,9 +13,9 @@ import numpy as np
 from PySide6.QtWidgets import QGridLayout, QWidget
 
 from gui.panels import live_figures as figures
-from gui.panels.live_cards import memory_unit
 from gui.panels.live_gauges import waiting_percent
 from gui.panels.live_run import LiveRun, Values
+from gui.panels.memory_units import memory_unit
 from gui.plots import Curve, LivePlot, PlotSpec
 from gui.plots.framing import XAxis
 from gui.plots.live_plot import MOST_HEIGHT

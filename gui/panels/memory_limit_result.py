@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QFrame, QGridLayout, QHBoxLayout, QSizePolicy, QVB
 from engine.experiment import Precision
 from engine.probe_result import at_least
 from engine.probing import DEFAULT_MARGIN
-from gui.numbers import NONE
+from engine.records.large_numbers import NONE
 from gui.panels.memory_limit_words import card, proof, recommendation, sentence, short_proof
 from gui.search_view import SearchView, SideView
 from gui.theme import theme

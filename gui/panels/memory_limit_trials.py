@@ -8,9 +8,10 @@ from PySide6.QtCore import QAbstractTableModel, QModelIndex, QPersistentModelInd
 from PySide6.QtGui import QBrush, QColor, QIcon
 
 from engine.probe_events import Trial
+from engine.records.large_numbers import NONE
 from gui.fonts import font
 from gui.icons import icon
-from gui.numbers import NONE, gib
+from gui.numbers import gib
 from gui.panels.memory_limit_words import outcome, short_outcome
 from gui.search_view import SearchView, SideView
 from gui.theme import theme

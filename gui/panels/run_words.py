@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from engine.events import Summary
 from engine.experiment import Experiment
-from engine.records.sides import Side, recipe_words
-from gui.numbers import number
+from engine.records.large_numbers import number
+from engine.records.sides import Side
+from gui.panels.recipe_names import left_out_words, recipe_title
 
-_PART_NOUNS = {
-    "channels_last": "channels last",
-    "fused": "fused optimizer",
-    "compile": "compiling",
-    "capture": "capturing",
-}
 _FLOAT32 = {
     "strict": "strict, TF32 off",
     "tf32": "in TF32",
@@ -29,22 +22,9 @@ _MEMORY = (
 )
 
 
-def recipe_title(recipe: str) -> str:
-    """A recipe as a cell or a line begins with it: "Fast", or "Channels last + compiled"."""
-    words = recipe_words(recipe)
-    return words[:1].upper() + words[1:]
-
-
 def side_runs(side: Side) -> str:
     """Which runs a side consists of, in a few words: "Run 12", or "3 repeats"."""
     return side.names[0] if len(side.names) == 1 else f"{len(side.names)} repeats"
-
-
-def left_out_words(left_out: Mapping[str, str]) -> str:
-    """The parts that were asked for and not had, each with its reason."""
-    return "\n".join(
-        f"{_PART_NOUNS.get(part, part)}: {reason.rstrip('.')}" for part, reason in left_out.items()
-    )
 
 
 def detail_lines(experiment: Experiment | None, summary: Summary | None) -> dict[str, str]:

@@ -26,11 +26,11 @@ from PySide6.QtWidgets import (
 )
 
 from engine.parts import FAST
+from engine.records.large_numbers import NONE
 from engine.records.record import RunRecord, Status
 from gui.fonts import font
 from gui.icons import draw_icon
-from gui.numbers import NONE
-from gui.panels.run_words import recipe_title
+from gui.panels.recipe_names import recipe_title
 from gui.panels.runs_chips import draw_chips
 from gui.panels.runs_columns import NUMBERS, Column
 from gui.panels.runs_model import RunsModel

@@ -6,10 +6,9 @@ from collections.abc import Callable
 
 from engine.experiment import Precision
 from engine.records.figures import ACCURACY, SPEED
+from engine.records.large_numbers import NONE, number, times
 from engine.records.record import Status
-from engine.records.words import times
-from gui.numbers import NONE, number
-from gui.panels.run_words import recipe_title
+from gui.panels.recipe_names import recipe_title
 from gui.panels.runs_columns import Column
 from gui.panels.runs_line import Baselines, Line
 from gui.panels.runs_words import STATUS_ORDER, begun, dataset_words, status_words

@@ -9,7 +9,7 @@ from engine.experiment import Precision
 from engine.records.glance import Glance, glance, settings_but_precision
 from engine.records.record import RunRecord, Status
 from gui.panels.live_run import WITHOUT_PICTURES
-from gui.panels.run_words import recipe_title
+from gui.panels.recipe_names import recipe_title
 from gui.panels.runs_words import dataset_words, status_words
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from engine.experiment import Precision
 from engine.records.record import Status
-from gui.panels.run_words import recipe_title
+from gui.panels.recipe_names import recipe_title
 from gui.panels.runs_line import Line
 from gui.panels.runs_words import dataset_words, status_words
 

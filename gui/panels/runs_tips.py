@@ -7,7 +7,7 @@ import textwrap
 from engine.records.doubts import about_machine
 from engine.records.figures import SPEED
 from engine.records.record import RunRecord, Status
-from gui.panels.run_words import left_out_words, recipe_title
+from gui.panels.recipe_names import left_out_words, recipe_title
 from gui.panels.runs_columns import HEADINGS, Column
 from gui.panels.runs_line import Baselines, Line
 from gui.panels.runs_words import dataset_words

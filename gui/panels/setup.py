@@ -14,9 +14,9 @@ from engine.experiment import Experiment, Precision
 from engine.presets import Preset
 from engine.problem import Problem
 from gui.folder_counter import FolderCounter
+from gui.panels.request import Request
 from gui.panels.setup_check import (
     Outcome,
-    Request,
     button_words,
     check,
     converted_length,

@@ -13,26 +13,11 @@ from engine.catalog import Catalog, problems
 from engine.experiment import Experiment, experiment_from
 from engine.problem import Problem, ProblemError, problems_from_validation, request_problem
 from engine.repeats import check_seeds
+from gui.panels.request import Request
 from gui.panels.setup_draft import Draft, plain
 from gui.panels.setup_fields import label_of
 
 _LONGEST_REMEDY = 80
-
-
-@dataclass(frozen=True)
-class Request:
-    """What the form asks the window to run: labelled experiments, which a comparison then sets side by side.
-
-    Each is trained `repeats` times, in turns. `name` is what the user called the runs, or None where they are
-    to be numbered. `title` is for a comparison, or for a single run that has a name; it is empty for one that
-    is to be numbered.
-    """
-
-    title: str
-    experiments: tuple[tuple[str, Experiment], ...]
-    is_comparison: bool
-    name: str | None = None
-    repeats: int = 1
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 from engine.catalog import Catalog
 from gui.card_sizes import usual_gib
-from gui.panels.setup_check import Outcome, Request, request, sentence
+from gui.panels.request import Request
+from gui.panels.setup_check import Outcome, request, sentence
 from gui.panels.setup_draft import Draft
 
 _OF_NO_CONCERN = ("batch_size", "epochs", "steps", "repeat")

@@ -12,7 +12,8 @@ from engine.catalog import DeviceEntry
 from engine.experiment import Precision
 from gui.icons import icon
 from gui.theme import theme
-from gui.widgets import DeviceChip, IconButton
+from gui.widgets import IconButton
+from gui.widgets.device_chip import DeviceChip
 
 SIDE_WIDTH = 320
 _ROOM_FOR_FACTS, _ROOM_FOR_BAR = 1_080, 1_200

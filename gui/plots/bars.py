@@ -10,9 +10,9 @@ from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPaintEvent, QPen, QP
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from engine.experiment import Precision
+from engine.records.large_numbers import number
 from gui.fonts import font
 from gui.icons import draw_icon
-from gui.numbers import number
 from gui.plots.ticks import linear_ticks
 from gui.theme import theme
 from gui.widgets.markers import draw_marker

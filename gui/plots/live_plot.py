@@ -10,7 +10,8 @@ from PySide6.QtCore import QSize, Signal
 from PySide6.QtGui import QResizeEvent, QShowEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QVBoxLayout, QWidget
 
-from gui.numbers import decimals_for, number
+from engine.records.large_numbers import number
+from gui.numbers import decimals_for
 from gui.plots.canvas import PlotCanvas
 from gui.plots.curves import Curve, CurveItems, marker_rows
 from gui.plots.frame import Frame

@@ -9,7 +9,8 @@ from PySide6.QtCore import QSize, QTimer
 from PySide6.QtGui import QHideEvent
 from PySide6.QtWidgets import QFrame, QVBoxLayout, QWidget
 
-from gui.numbers import decimals_for, number
+from engine.records.large_numbers import number
+from gui.numbers import decimals_for
 from gui.plots.canvas import PlotCanvas
 from gui.plots.frame import Frame, Note
 from gui.plots.legend import Entry

@@ -2,7 +2,6 @@
 
 from gui.widgets.buttons import Button, IconButton, Segmented
 from gui.widgets.combo_box import ComboBox
-from gui.widgets.device_chip import DeviceChip
 from gui.widgets.empty_state import EmptyState
 from gui.widgets.field import Field
 from gui.widgets.focus_ring import FocusRing
@@ -17,7 +16,6 @@ from gui.widgets.stat_card import StatCard, StatRow
 __all__ = [
     "Button",
     "ComboBox",
-    "DeviceChip",
     "ElidedLabel",
     "EmptyState",
     "Field",

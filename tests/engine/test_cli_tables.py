@@ -11,8 +11,8 @@ import pytest
 from engine.cli import tables
 from engine.events import Summary
 from engine.experiment import Experiment, Precision
+from engine.records.large_numbers import times
 from engine.records.record import RunRecord, Status
-from engine.records.words import times
 
 FP32 = RunRecord(
     id="00000000000a",

@@ -11,7 +11,8 @@ from PySide6.QtGui import QColor
 from pytestqt.qtbot import QtBot
 
 from engine.experiment import Precision
-from gui.numbers import decimals_for, duration, number, ratio
+from engine.records.large_numbers import number
+from gui.numbers import decimals_for, duration, ratio
 from gui.plots import Curve, LivePlot, PlotSpec
 from gui.plots.curves import marker_rows, staircase
 from gui.plots.framing import x_ticks

@@ -12,7 +12,6 @@ from engine.experiment import Precision
 from gui.theme import theme
 from gui.widgets import (
     Button,
-    DeviceChip,
     ElidedLabel,
     Field,
     IconButton,
@@ -26,6 +25,7 @@ from gui.widgets import (
     marker_pixmap,
     precision_pen,
 )
+from gui.widgets.device_chip import DeviceChip
 from resources.looks import MARK_FILLS
 
 

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import numpy as np
 
+from engine.exports.chart_curves import loss_curves
 from engine.exports.charts import Charts
 from engine.exports.content import Content, content_of
-from engine.exports.curves import loss_curves
 from engine.records.store import Store
 
 Trained = Callable[..., str]
