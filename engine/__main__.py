@@ -1,8 +1,51 @@
-"""`python -P -m engine`: the command line without the window."""
+"""The entry point of the command line, `python -P -m engine`, and Ctrl+C while its modules load."""
 
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
 import sys
+from collections.abc import Iterator
+from types import FrameType
+from typing import NoReturn
 
-from engine.loading import quiet_interrupt
+_INTERRUPTED = 130
+_SAID = {
+    "kind": "request",
+    "message": "It was interrupted.",
+    "remedy": "Start it again.",
+    "key": None,
+    "value": None,
+    "allowed": None,
+}
+
+
+@contextlib.contextmanager
+def quiet_interrupt(as_json: bool = False) -> Iterator[None]:
+    """Ctrl+C ends the process at once, without a traceback; `as_json` with the error as one JSON object.
+
+    For while nothing is to be saved yet: KeyboardInterrupt would be raised in any of a thousand modules, and
+    some would take it for another error. Where Ctrl+C is ignored or has been given another meaning it keeps
+    that, and what the body gives it stays.
+    """
+
+    def leave(number: int, frame: FrameType | None) -> NoReturn:
+        if as_json and sys.stdout is not None:
+            with contextlib.suppress(OSError):
+                os.write(sys.stdout.fileno(), f"{json.dumps({'error': _SAID})}\n".encode())
+        os._exit(_INTERRUPTED)
+
+    is_usual = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if is_usual:
+        signal.signal(signal.SIGINT, leave)
+    try:
+        yield
+    finally:
+        if signal.getsignal(signal.SIGINT) is leave:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+
 
 if __name__ == "__main__":
     with quiet_interrupt("--json" in sys.argv):

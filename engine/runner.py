@@ -1,33 +1,117 @@
-"""Runs a job at a target, records it in the store, and passes its events on."""
+"""Runs a job in a worker, records it in the store, and answers an out-of-memory with a batch that fits.
+
+The measured peak of a run corrects the forecast, from which the batch is taken. No torch.
+"""
 
 from __future__ import annotations
 
+import math
 import queue
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from engine import jobs
-from engine.catalog import Catalog
-from engine.events import (
-    CatalogRead,
-    Diagnosis,
-    Event,
-    Failed,
-    Finished,
-    ForecastMade,
-)
-from engine.experiment import Experiment
-from engine.launcher import Launcher, Session, iterate
-from engine.memory_advice import MemoryAdvice
-from engine.problem import Kind, Problem, ProblemError, request_problem
-from engine.records.forecasts import Forecasts
-from engine.records.record import RunRecord
-from engine.records.recorder import COMMIT_SECONDS, Recorder
-from engine.records.store import Store
+from engine.experiment.checks import Catalog
+from engine.experiment.experiment import Experiment
+from engine.experiment.problem import Kind, Problem, ProblemError, request_problem
+from engine.protocol import jobs
+from engine.protocol.events import CatalogRead, Diagnosis, Event, Failed, Finished, ForecastMade, Started
+from engine.protocol.memory_lines import MemoryLine, largest_batch
+from engine.store.forecasts import Forecasts
+from engine.store.record import RunRecord
+from engine.store.recorder import COMMIT_SECONDS, Recorder
+from engine.store.store import Store
+from engine.worker.launcher import Launcher, Session, iterate
+
+USABLE_FRACTION = 0.95
+"""What of a budget a forecast may fill: the rest is lost between the allocator's blocks and to the device."""
+
+
+def fitting_batch(lines: Sequence[MemoryLine], budget_mib: float, failed_batch: int) -> int | None:
+    """The largest batch below the one that failed that `budget_mib` is enough for; None where none is."""
+    largest = largest_batch(lines, USABLE_FRACTION * budget_mib)
+    if largest is None or largest < 1 or failed_batch < 2:
+        return None
+    # it failed whatever the forecast says of it, so the answer is clearly less
+    return min(largest, max(1, math.floor(0.9 * failed_batch)))
+
+
+def with_smaller_batch(experiment: Experiment, batch_size: int) -> Experiment:
+    """The experiment with a batch that fits: fewer samples in each optimizer step, all else the same."""
+    return experiment.model_copy(update={"batch_size": batch_size})
+
+
+def with_accumulation(experiment: Experiment, batch_size: int) -> Experiment | None:
+    """The experiment in batches of at most `batch_size` that trains on as many samples a step as before.
+
+    That takes a batch which divides them evenly; None where there is none larger than one sample.
+    """
+    samples = experiment.step_samples
+    fitting = next((size for size in range(min(batch_size, samples), 1, -1) if samples % size == 0), None)
+    if fitting is None:
+        return None
+    step = experiment.step.model_copy(update={"gradient_accumulation": samples // fitting})
+    return experiment.model_copy(update={"batch_size": fitting, "step": step})
+
+
+def with_remedy(problem: Problem, experiment: Experiment, batch_size: int) -> Problem:
+    """The out-of-memory problem with a remedy that names the batch which fits by the forecast."""
+    accumulated = with_accumulation(experiment, batch_size)
+    remedy = f"By the forecast a batch of {batch_size:,} fits: set batch_size to it"
+    if accumulated is not None:
+        times = accumulated.step.gradient_accumulation
+        remedy += (
+            f", or to {accumulated.batch_size:,} with step.gradient_accumulation {times:,}, "
+            f"which trains on {experiment.step_samples:,} samples a step as before"
+        )
+    return problem.model_copy(
+        update={
+            "remedy": f"{remedy}.",
+            "key": "batch_size",
+            "value": str(experiment.batch_size),
+            "allowed": f"at most {batch_size:,}",
+        }
+    )
+
+
+_MIB_PER_GIB = 1024.0
+
+
+class MemoryAdvice:
+    """Goes along with one run, outside of its worker, which may have died of what is answered here."""
+
+    def __init__(self, experiment: Experiment, forecasts: Forecasts) -> None:
+        self._experiment = experiment
+        self._forecasts = forecasts
+        self._device_mib: float | None = None
+
+    def given(self, event: Event) -> Event:
+        """The event, with a remedy that names a batch which fits where that is known."""
+        if isinstance(event, Started):
+            self._experiment = event.experiment
+            self._device_mib = event.environment.device_memory_mib
+        elif isinstance(event, Finished):
+            self._forecasts.learn_run(self._experiment, event.summary)
+        elif isinstance(event, Failed) and event.problem.kind is Kind.OUT_OF_MEMORY:
+            return self._answered(event)
+        return event
+
+    def _answered(self, failed: Failed) -> Failed:
+        forecast, budget_mib = self._forecasts.find(self._experiment), self._budget_mib()
+        if forecast is None or budget_mib is None:
+            return failed
+        fits = fitting_batch(forecast.lines, budget_mib, self._experiment.batch_size)
+        if fits is None:
+            return failed
+        return failed.model_copy(update={"problem": with_remedy(failed.problem, self._experiment, fits)})
+
+    def _budget_mib(self) -> float | None:
+        cap = self._experiment.memory_cap_gib
+        return self._device_mib if cap is None else cap * _MIB_PER_GIB
+
 
 _MOST_AT_ONCE = 500
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import sys
 
-from engine.loading import quiet_interrupt
+from engine.__main__ import quiet_interrupt
 
 
 def main() -> int:
@@ -20,7 +20,7 @@ def main() -> int:
 
 
 def _open_window() -> int:
-    from gui.display import display_problem
+    from gui.window.display import display_problem
 
     problem = display_problem()
     if problem is not None:
@@ -29,7 +29,7 @@ def _open_window() -> int:
     # some thousand modules' worth of objects come to stay: looking through them for garbage, again and again
     # while they come, is a tenth of the start; the window switches it on again
     gc.disable()
-    from gui.app import run
+    from gui.window.app import run
 
     return run()
 

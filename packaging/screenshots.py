@@ -18,13 +18,12 @@ os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 
 from PySide6.QtWidgets import QApplication
 
-from engine.launcher import Launcher
-from engine.records.store import Store
-from gui.app import make_application
-from gui.event_loop import run_until
-from gui.main_window import MainWindow
-from gui.settings import Settings
-from gui.theme import theme
+from engine.store.store import Store
+from engine.worker.launcher import Launcher
+from gui.theme.theme import theme
+from gui.window.app import make_application, run_until
+from gui.window.main_window import MainWindow
+from gui.window.remembered import Settings
 
 ROOT = Path(__file__).parent.parent
 GRANULARITY, LIMIT_GIB = 32, "0.25"

@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from engine.launcher import Launcher
+from engine.worker.launcher import Launcher
 
 # before anything imports Qt: tests need no display
 os.environ["QT_QPA_PLATFORM"] = "offscreen"

@@ -12,23 +12,23 @@ from typing import Annotated, Any
 import typer
 
 from engine import __version__
-from engine.cli import compare, export, import_, machine, output, probe, run, saved
-from engine.cli.interrupt import InterruptError
-from engine.problem import Kind, Problem, ProblemError, request_problem
-from engine.text import printable, shortened
+from engine.cli import machine, output, probe, saved, train
+from engine.cli.session import InterruptError
+from engine.experiment.problem import Kind, Problem, ProblemError, request_problem
+from engine.experiment.text import printable, shortened
 
 DONE, FAILED, REFUSED, INTERRUPTED = 0, 1, 2, 130
 """Exit statuses: done; tried and failed; the request was wrong; interrupted by Ctrl+C."""
 
 _COMMANDS: dict[str, Callable[..., int]] = {
-    "run": run.run,
-    "resume": run.resume,
-    "compare": compare.compare,
+    "run": train.run,
+    "resume": train.resume,
+    "compare": train.compare,
     "probe": probe.probe,
     "runs": saved.runs,
     "show": saved.show,
-    "export": export.export,
-    "import": import_.import_,
+    "export": saved.export,
+    "import": saved.import_,
     "delete": saved.delete,
     "presets": machine.presets,
     "catalog": machine.catalog,

@@ -6,16 +6,16 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from engine.catalog import Catalog, DatasetEntry, DeviceEntry
 from engine.cli import output
 from engine.cli.options import AsJson
-from engine.cli.workshop import TargetOption
-from engine.events import Check
-from engine.launcher import Launcher, Target
-from engine.presets import Preset, all_presets, broken_presets
-from engine.problem import Kind, Problem
-from engine.records.store import Store
+from engine.cli.session import TargetOption
+from engine.experiment.checks import Catalog, DatasetEntry, DeviceEntry
+from engine.experiment.presets import Preset, all_presets, broken_presets
+from engine.experiment.problem import Kind, Problem
+from engine.protocol.events import Check
 from engine.runner import Runner
+from engine.store.store import Store
+from engine.worker.launcher import Launcher, Target
 
 
 def presets(as_json: AsJson = False) -> int:

@@ -12,10 +12,10 @@ from typing import Annotated, Any
 
 import typer
 
-from engine.experiment import from_dotted, layered, read_toml
-from engine.presets import Preset, preset
-from engine.problem import ProblemError, request_problem
-from engine.text import shortened
+from engine.experiment.experiment import from_dotted, layered, read_toml
+from engine.experiment.presets import Preset, preset
+from engine.experiment.problem import ProblemError, request_problem
+from engine.experiment.text import shortened
 
 _PANEL = "Experiment"
 

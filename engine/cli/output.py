@@ -1,17 +1,129 @@
-"""What the verbs print: one JSON object, or text and tables on stdout; problems and progress on stderr."""
+"""What the verbs print: runs and comparisons, as text and tables or as a JSON object.
+
+Results go to stdout, with `--json` problems too; remarks and progress go to stderr. Figures that do not apply
+to a run are left out.
+"""
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
-from engine.problem import Problem
-from engine.text import printable
+from engine.compare.comparison import Comparison, SideReport
+from engine.compare.figures import MIB_PER_GIB, SPEED, Cell, Figure, FigureRow, figures, training_peak
+from engine.compare.sides import Side
+from engine.experiment.problem import Problem
+from engine.experiment.text import printable, shortened
+from engine.protocol.events import Summary
+from engine.store.record import RunRecord
+from engine.words.numbers import number, times
+
+Pair = tuple[str, str]
+
+
+def summary_groups(run: RunRecord) -> list[tuple[str, list[Pair]]]:
+    """Titles with their figures, in the order shown; the first group has no title."""
+    summary = run.summary
+    if summary is None:
+        return []
+    groups = (
+        ("", [*_outcome(run, summary)]),
+        ("How it trained", [*_training(summary)]),
+        ("Memory of a step", [*_memory(summary)]),
+        ("GPU", [*_card(summary)]),
+    )
+    return [group for group in groups if group[1]]
+
+
+def _outcome(run: RunRecord, summary: Summary) -> Iterator[Pair]:
+    yield "Speed", _speed(summary)
+    for figure in figures([run])[1:]:
+        value = figure.value(run)
+        if value is not None:
+            unit = f" {figure.unit}" if figure.unit else ""
+            yield figure.title, f"{figure.text(value)}{unit}{_remark(figure.name, run)}"
+    if summary.first_nan_step is not None:
+        yield "NaN loss", f"since step {summary.first_nan_step:,}"
+    yield "Steps", f"{summary.steps:,}"
+
+
+def _training(summary: Summary) -> Iterator[Pair]:
+    if summary.recipe is not None:
+        yield "Recipe", summary.recipe
+    for part, why in summary.left_out.items():
+        yield "Left out", f"{part}: {why}"
+    if summary.float32_mode is not None:
+        yield "Products in float32", _FLOAT32[summary.float32_mode]
+    if summary.data_wait_fraction is not None:
+        yield "Waiting for data", f"{100 * summary.data_wait_fraction:.1f} % of the time"
+    if summary.warmup_seconds is not None:
+        yield "Warm-up", f"{summary.warmup_seconds:,.1f} s{_of_which(summary)}"
+    if summary.paused_seconds is not None:
+        yield "Paused", f"{summary.paused_seconds:,.1f} s, in no other figure"
+
+
+_FLOAT32 = {"strict": "strict", "tf32": "TF32", "default": "as PyTorch comes"}
+
+
+def _of_which(summary: Summary) -> str:
+    named = (("compiling", summary.compile_seconds), ("capturing", summary.capture_seconds))
+    known = [f"{name} {seconds:,.1f} s" for name, seconds in named if seconds is not None]
+    return f", of which {' and '.join(known)}" if known else ""
+
+
+def _memory(summary: Summary) -> Iterator[Pair]:
+    parts = (
+        ("Parameters", summary.parameters_mib),
+        ("Gradients", summary.gradients_mib),
+        ("Optimizer state", summary.optimizer_state_mib),
+        ("Activations", summary.activations_mib),
+        ("Other", summary.other_mib),
+    )
+    return ((name, _size(mib)) for name, mib in parts if mib is not None)
+
+
+def _card(summary: Summary) -> Iterator[Pair]:
+    if summary.gpu_utilization_percent is not None:
+        yield "Utilisation", f"{summary.gpu_utilization_percent:.0f} %"
+    if summary.power_watts is not None:
+        yield "Power", f"{summary.power_watts:,.0f} W"
+    if summary.temperature_celsius is not None:
+        yield "Temperature", f"{summary.temperature_celsius:.0f} °C at most"
+    if summary.clock_mhz is not None:
+        yield "Clock", f"{summary.clock_mhz:,.0f} MHz"
+    if summary.other_programs_mib is not None:
+        yield "Other programs", f"{_size(summary.other_programs_mib)} at most"
+
+
+def _speed(summary: Summary) -> str:
+    if summary.samples_per_second is None:
+        return f"none: {summary.speed_note}" if summary.speed_note else "none"
+    speed = SPEED.text_with_unit(summary.samples_per_second)
+    if summary.samples_per_second_ci is None:
+        return speed
+    low, high = summary.samples_per_second_ci
+    return f"{speed} ({SPEED.text(low)} to {SPEED.text(high)} within this run)"
+
+
+def _remark(figure_name: str, run: RunRecord) -> str:
+    peak, summary = training_peak(run), run.summary
+    if figure_name == "peak_memory" and peak is not None:
+        return f" {peak[0]}"
+    best = None if summary is None else summary.best_validation_accuracy
+    if figure_name == "accuracy" and summary is not None and best != summary.final_validation_accuracy:
+        after = "" if summary.best_epoch is None else f" after epoch {summary.best_epoch:,}"
+        return "" if best is None else f" (best {100 * best:.1f} %{after})"
+    return ""
+
+
+def _size(mib: float) -> str:
+    return f"{number(mib / MIB_PER_GIB)} GiB" if mib >= MIB_PER_GIB else f"{number(mib)} MiB"
+
 
 _WIDTH_WITHOUT_TERMINAL = 160
 
@@ -80,3 +192,120 @@ def _draw(drawn: Table) -> None:
 def _console(stream: Any) -> Console:
     width = None if stream.isatty() else _WIDTH_WITHOUT_TERMINAL
     return Console(file=stream, markup=False, highlight=False, emoji=False, width=width)
+
+
+_NONE = "–"
+_BY_RATIO_INTERVAL = ("samples_per_second", "seconds_to_accuracy")
+
+
+def show(comparison: Comparison) -> None:
+    """The verdicts and what speaks against them, then the figures of each side with their ratios."""
+    reports = _ordered(comparison)
+    for report in reports:
+        line(report.verdict.sentence)
+    for report in reports:
+        if report.split is not None:
+            line(f"{report.side.title}, where its gain comes from: {report.split.sentence}.")
+    told = {doubt.sentence for report in reports for doubt in report.verdict.told}
+    for sentence in dict.fromkeys(doubt.sentence for report in reports for doubt in report.untold):
+        if sentence not in told:
+            line(f"With caution: {sentence}")
+    line()
+    headings = ["", *(report.side.title for report in reports)]
+    rows = [[_title(row.figure), *_texts(row, reports, comparison)] for row in comparison.figures]
+    table(headings, [row for row in rows if any(cell != _NONE for cell in row[1:])], headings[1:])
+    for report in reports:
+        line(f"{report.side.title} saved as {', '.join(run.id for run in report.side.runs)}.")
+
+
+def variants(comparison: Comparison) -> list[dict[str, Any]]:
+    """Every side as plain JSON values, the baseline first."""
+    return [_variant(report, comparison.cells(report.side.id)) for report in _ordered(comparison)]
+
+
+def _ordered(comparison: Comparison) -> list[SideReport]:
+    return sorted(comparison.reports, key=lambda report: not report.is_baseline)
+
+
+def _variant(report: SideReport, cells: dict[str, Cell]) -> dict[str, Any]:
+    verdict, difference = report.verdict, cells["accuracy"].difference
+    return {
+        "label": _label(report.side),
+        "ids": [run.id for run in report.side.runs],
+        "speedup": verdict.speedup,
+        "speedup_ci": None if verdict.speedup_ci is None else list(verdict.speedup_ci),
+        "memory_ratio": verdict.memory_ratio,
+        "accuracy_delta": None if difference is None else difference / 100,
+        "clean": not report.doubts,
+        "spoiled": bool(report.spoilers),
+        "verdict": report.text,
+    }
+
+
+def _label(side: Side) -> str:
+    """What the comparison was asked for by, which a preset may have named."""
+    labels = {run.label for run in side.runs}
+    return (labels.pop() if len(labels) == 1 else None) or side.title
+
+
+def _title(figure: Figure) -> str:
+    return f"{figure.title}, {figure.unit}" if figure.unit else figure.title
+
+
+def _texts(row: FigureRow, reports: Sequence[SideReport], comparison: Comparison) -> list[str]:
+    cells = dict(zip((side.id for side in comparison.sides), row.cells, strict=True))
+    return [_text(row.figure, cells[report.side.id], report) for report in reports]
+
+
+def _text(figure: Figure, cell: Cell, report: SideReport) -> str:
+    value, caution = figure.text(cell.value), report.caution(figure)
+    if report.is_baseline or cell.ratio is None:
+        return value
+    if caution:
+        return f"{value} ({times(cell.ratio)}×, {caution})"
+    if cell.ratio_interval is None or figure.name not in _BY_RATIO_INTERVAL:
+        return f"{value} ({times(cell.ratio)}×)"
+    low, high = cell.ratio_interval
+    return f"{value} ({times(cell.ratio)}×, {times(low)} to {times(high)})"
+
+
+def run_summary(run: RunRecord) -> None:
+    """One run's outcome in groups of figures, and its id."""
+    experiment = run.experiment
+    line(f"{run.name}: {experiment.model} on {experiment.dataset}, {experiment.precision.label}")
+    groups = summary_groups(run)
+    for title, rows in groups:
+        if title:
+            line(f"\n{title}")
+        pairs(rows)
+    if len(groups) > 1:
+        line()
+    line(f"{run.status.value.capitalize()}; saved as {run.id}.")
+
+
+def runs_table(runs: Sequence[RunRecord]) -> None:
+    """Saved runs, one a line."""
+    shown = [figure for figure in figures(runs) if figure.name in _IN_LIST]
+    numbers = [f"{figure.title}, {figure.unit}" for figure in shown]
+    headings = ["Id", "Name", "Status", "When", "Model", "Dataset", "Precision", "Recipe", "Batch", *numbers]
+    has_tags = any(run.tags for run in runs)
+    rows = [
+        [
+            run.id,
+            shortened(run.name),
+            run.status.value,
+            run.created.astimezone().strftime("%Y-%m-%d %H:%M"),
+            run.experiment.model,
+            run.experiment.dataset,
+            run.experiment.precision.label,
+            run.experiment.step.recipe,
+            f"{run.experiment.batch_size:,}",
+            *(figure.text(figure.value(run)) for figure in shown),
+            *([", ".join(run.tags)] if has_tags else []),
+        ]
+        for run in runs
+    ]
+    table([*headings, *(["Tags"] if has_tags else [])], rows, ["Batch", *numbers])
+
+
+_IN_LIST = ("samples_per_second", "peak_memory", "accuracy")

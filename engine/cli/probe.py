@@ -9,22 +9,20 @@ from typing import Annotated, Any
 
 import typer
 
-from engine.catalog import Catalog
 from engine.cli import options, output
-from engine.cli.interrupt import Interrupt, InterruptError
 from engine.cli.options import Asked
-from engine.cli.probe_progress import ProbeProgress
-from engine.cli.workshop import DONE, FAILED, INTERRUPTED, has_gpu
-from engine.events import Failed
-from engine.experiment import Experiment, Precision, experiment_from, layered
-from engine.launcher import Launcher
-from engine.probe_events import ProbeEnded, ProbeResult, Trial
-from engine.probe_result import outcome, sentence
-from engine.probing import DEFAULT_MARGIN, Prober
-from engine.problem import Kind, Problem, ProblemError, request_problem
-from engine.records.store import Store
+from engine.cli.session import DONE, FAILED, INTERRUPTED, Interrupt, InterruptError, ProbeProgress, has_gpu
+from engine.experiment.checks import Catalog
+from engine.experiment.experiment import Experiment, Precision, experiment_from, layered
+from engine.experiment.problem import Kind, Problem, ProblemError, request_problem
+from engine.experiment.text import shortened
+from engine.limit.prober import DEFAULT_MARGIN, Prober
+from engine.limit.result import outcome, sentence
+from engine.protocol.events import Failed
+from engine.protocol.trials import ProbeEnded, ProbeResult, Trial
 from engine.runner import Runner
-from engine.text import shortened
+from engine.store.store import Store
+from engine.worker.launcher import Launcher
 
 Side = tuple[str, Experiment]
 

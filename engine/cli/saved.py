@@ -1,21 +1,31 @@
-"""The verbs for saved runs: `runs`, `show` and `delete`."""
+"""The verbs for saved runs: `runs`, `show`, `delete`, `export` and `import`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from engine.cli import output, tables
+from engine.cli import output
 from engine.cli.options import AsJson
-from engine.experiment import flattened
-from engine.exports.plain_values import plain_column
-from engine.records.record import RunRecord
-from engine.records.store import Store
+from engine.drawing.looks import BYS, CHART_NAMES, RACE, THEME_NAMES, By, ThemeName
+from engine.experiment.experiment import flattened
+from engine.experiment.problem import ProblemError, request_problem, unknown_name
+from engine.export import formats
+from engine.export.archive.reader import Imported, import_archive
+from engine.export.content import Content, content_of
+from engine.export.data import plain_column
+from engine.export.pictures.animation import RACE_SUFFIXES, race_writer
+from engine.export.trackers.mlflow_client import is_mlflow
+from engine.store.record import RunRecord
+from engine.store.store import Store
+from resources.looks import DARK, LIGHT
 
 _ROWS_SHOWN = 20
 
@@ -38,7 +48,7 @@ def runs(
     for left in unreadable:
         output.warning(f"{left.name} ({left.id}) is left out. {left.why}")
     if found:
-        tables.runs_table(found)
+        output.runs_table(found)
     elif not unreadable:
         output.line("There are no saved runs yet. `ammeter run --preset hello-amp` makes the first.")
     return 0
@@ -59,7 +69,7 @@ def show(
             whole["samples"] = {name: plain_column(values) for name, values in columns.items()}
         output.json_object(whole)
     else:
-        _show(found, columns)
+        _print_run(found, columns)
     return 0
 
 
@@ -93,8 +103,8 @@ def saved_runs(*, writes: bool = False) -> Iterator[Store]:
         yield store
 
 
-def _show(run: RunRecord, columns: dict[str, NDArray[Any]] | None) -> None:
-    tables.run_summary(run)
+def _print_run(run: RunRecord, columns: dict[str, NDArray[Any]] | None) -> None:
+    output.run_summary(run)
     if run.problem is not None:
         output.line(f"\n{run.problem.message}\n{run.problem.remedy}")
     if run.tags:
@@ -120,3 +130,143 @@ def _show_curves(columns: dict[str, NDArray[Any]]) -> None:
     output.line(f"\nCurves: {len(chosen)} of {rows:,} steps; --json has them all")
     cells = [[f"{columns[name][row]:,.6g}" for name in columns] for row in chosen]
     output.table(list(columns), cells, list(columns))
+
+
+To = Annotated[
+    str,
+    typer.Option(
+        "--to",
+        metavar="PATH",
+        help=f"The file to write, in the form that its ending says: {', '.join(formats.endings())}. A path"
+        " that ends in / is a folder for TensorBoard; mlflow:FOLDER or mlflow:http://HOST:PORT is MLflow.",
+    ),
+]
+Baseline = Annotated[
+    str | None, typer.Option("--baseline", metavar="RUN", help="Which run the others are compared with.")
+]
+Lead = Annotated[
+    str | None,
+    typer.Option("--lead", metavar="RUN", help="Whose side leads the report, and races the baseline."),
+]
+Title = Annotated[str, typer.Option("--title", metavar="TEXT", help="What the report is called.")]
+_PLOTS = (*CHART_NAMES, RACE)
+Plot = Annotated[
+    str | None,
+    typer.Option("--plot", metavar="NAME", help=f"For a picture: one of {', '.join(_PLOTS)}."),
+]
+Against = Annotated[
+    str | None,
+    typer.Option("--by", metavar="AXIS", help=f"For a picture: curves by one of {', '.join(BYS)}."),
+]
+Theme = Annotated[
+    str | None,
+    typer.Option(
+        "--theme",
+        metavar="NAME",
+        help=f"For a picture: {' or '.join(THEME_NAMES)}. Charts are light without it, a race is dark.",
+    ),
+]
+Force = Annotated[bool, typer.Option("--force", help="Replace what is there.")]
+
+
+def export(
+    runs: RunIds,
+    to: To,
+    baseline: Baseline = None,
+    lead: Lead = None,
+    title: Title = "",
+    plot: Plot = None,
+    by: Against = None,
+    theme: Theme = None,
+    force: Force = False,
+    as_json: AsJson = False,
+) -> int:
+    """Write saved runs, side by side, as a report, a table, a picture, a race, a script or whole."""
+    picture = _picture(to, plot, by, theme)
+    with saved_runs() as store:
+        content = content_of(store, runs, baseline, lead, title)
+        said = _send(content, to) if is_mlflow(to) else _write(content, to, picture, force)
+    if as_json:
+        output.json_object({"to": to, "runs": [run.id for run in content.runs]})
+    else:
+        for line in said:
+            output.line(line)
+    return 0
+
+
+def _send(content: Content, to: str) -> tuple[str, ...]:
+    # its client takes a second to load
+    from engine.export.trackers.mlflow import log_runs
+
+    return log_runs(content, to).sentences
+
+
+def _write(content: Content, to: str, picture: formats.Write | None, force: bool) -> tuple[str, ...]:
+    path = formats.export(content, to, force=force, write=picture)
+    count = "1 run" if len(content.runs) == 1 else f"{len(content.runs):,} runs"
+    return (f"Wrote {count} to {path}.",)
+
+
+def _picture(to: str, plot: str | None, by: str | None, theme: str | None) -> formats.Write | None:
+    """How the chosen picture is written; None where none was chosen. Checked before anything is read."""
+    chosen = None if is_mlflow(to) else formats.format_for(to)
+    if plot is None and by is None and theme is None:
+        return None
+    if chosen is None or chosen.suffix not in RACE_SUFFIXES:
+        message = "--plot, --by and --theme are for pictures."
+        remedy = "End the path in .png or .svg."
+        raise ProblemError(request_problem(message, remedy, key="plot", value=plot))
+    if plot is not None and plot not in _PLOTS:
+        raise ProblemError(unknown_name("plot", plot, _PLOTS, "plot"))
+    axes = tuple(name for name in BYS if name == (by or "seconds"))
+    if not axes:
+        raise ProblemError(unknown_name("by", by or "", BYS, "axis"))
+    themes = tuple(name for name in THEME_NAMES if name == theme)
+    if theme is not None and not themes:
+        raise ProblemError(unknown_name("theme", theme, THEME_NAMES, "theme"))
+    if plot == RACE or (chosen.is_race and plot is None and by is None):
+        return race_writer(chosen.suffix, *themes)
+    if chosen.is_race:
+        message = f"{chosen.suffix} holds a race and no other picture."
+        remedy = "End the path in .png or .svg, or leave --plot and --by out."
+        raise ProblemError(request_problem(message, remedy, key="plot", value=plot))
+    return _charts(chosen.name, plot, axes[0], themes)
+
+
+def _charts(form: str, plot: str | None, by: By, themes: tuple[ThemeName, ...]) -> formats.Write:
+    from engine.export.pictures import sheet
+
+    charts = tuple(name for name in CHART_NAMES if name == plot) or sheet.SHEET
+    write = sheet.write_png if form == "png" else sheet.write_svg
+    return partial(write, charts=charts, by=by, palette=DARK if themes == ("dark",) else LIGHT)
+
+
+ArchivePath = Annotated[
+    Path, typer.Argument(metavar="FILE.zip", help="An archive that `ammeter export` or the window wrote.")
+]
+
+
+def import_(file: ArchivePath, as_json: AsJson = False) -> int:
+    """Add the runs of an archive to the saved ones: all of them, or none if anything is wrong with it."""
+    with saved_runs(writes=True) as store:
+        imported = import_archive(store, file)
+    if as_json:
+        output.json_object(
+            {
+                "imported": [run.to_dict() for run in imported.added],
+                "already_here": [run.to_dict() for run in imported.already_here],
+            }
+        )
+    else:
+        _print_imported(imported)
+    return 0
+
+
+def _print_imported(imported: Imported) -> None:
+    for run in imported.added:
+        beside = ", beside the run that has its id" if run in imported.copies else ""
+        output.line(f"Imported {run.name} ({run.id}){beside}.")
+    for run in imported.already_here:
+        output.line(f"Already here: {run.name} ({run.id}).")
+    if not imported.added and not imported.already_here:
+        output.line("The archive holds no runs.")

@@ -16,9 +16,9 @@ import torch
 from pydantic import BaseModel, ValidationError
 from torch import nn
 
-from engine.message import Positive, Seconds, StepNumber, Whole
-from engine.paths import checkpoint_path, part_path
-from engine.problem import Kind, Problem, ProblemError
+from engine.experiment.paths import checkpoint_path, part_path
+from engine.experiment.problem import Kind, Problem, ProblemError
+from engine.experiment.value import Positive, Seconds, StepNumber, Whole
 
 CheckpointKind = Literal["best", "last"]
 

@@ -1,4 +1,4 @@
-"""Whether this machine is ready, line by line."""
+"""The doctor: whether this machine is ready, check by check, and the catalog of what it offers."""
 
 from __future__ import annotations
 
@@ -12,16 +12,22 @@ import torchvision
 from torch.nn.functional import cross_entropy
 
 from engine import __version__
-from engine.catalog import DeviceEntry
-from engine.events import Check
-from engine.experiment import Experiment, Precision
-from engine.paths import data_folder
-from engine.training.devices import device_entries
-from engine.training.environment import nvidia_driver, operating_system
+from engine.experiment.checks import Catalog, DeviceEntry
+from engine.experiment.experiment import Experiment, Precision
+from engine.experiment.paths import data_folder
+from engine.protocol.events import Check
+from engine.training.data.datasets import dataset_entries
 from engine.training.failures import problem_of
-from engine.training.models.build import SMALL_CNN, build_model
+from engine.training.machine import device_entries, nvidia_driver, operating_system
+from engine.training.models.build import SMALL_CNN, build_model, model_entries
 from engine.training.precision import float32_mode
 from engine.training.steps.recipe import build_step
+
+
+def read_catalog() -> Catalog:
+    """This machine's devices, and the models and datasets that there are. Builds and downloads nothing."""
+    return Catalog(devices=device_entries(), models=model_entries(), datasets=dataset_entries())
+
 
 _LOW_DISK_GIB = 2.0
 _GIB = 2**30

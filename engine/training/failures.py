@@ -6,8 +6,8 @@ import re
 
 import torch
 
-from engine.events import Summary
-from engine.problem import Kind, Problem, ProblemError
+from engine.experiment.problem import Kind, Problem, ProblemError
+from engine.protocol.events import Summary
 
 # A CPU that runs out under a cap says so in as many ways as there are libraries in one step; on CUDA cuBLAS
 # and cuDNN have statuses of their own for what they allocate beside PyTorch.

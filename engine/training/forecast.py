@@ -12,26 +12,22 @@ import torch
 from torch import nn
 from torch._subclasses import FakeTensorMode
 
-from engine.catalog import Catalog
-from engine.events import ForecastMade
-from engine.experiment import Experiment
-from engine.memory_lines import MemoryLine, highest_line, upper_hull
-from engine.problem import Kind, Problem, ProblemError
-from engine.training.catalog import read_catalog
-from engine.training.data.footprint import footprint
+from engine.experiment.checks import Catalog
+from engine.experiment.experiment import Experiment
+from engine.experiment.problem import Kind, Problem, ProblemError
+from engine.protocol.events import ForecastMade
+from engine.protocol.memory_lines import MemoryLine, highest_line, upper_hull
+from engine.training.data.datasets import footprint
+from engine.training.doctor import read_catalog
 from engine.training.garbage import no_collection
 from engine.training.measuring.breakdown import Breakdown, breakdown_of
-from engine.training.measuring.live_bytes import LiveBytes
-from engine.training.models.as_on_cuda import AsOnCuda
-from engine.training.models.build import build_model, input_channels
-from engine.training.models.float32_modules import keep_in_float32
-from engine.training.models.losses import loss_for
-from engine.training.models.recompute import checkpoint_activations
-from engine.training.models.weightless import Weightless, fill_with_fakes
+from engine.training.measuring.memory import LiveBytes
+from engine.training.models.build import build_model, input_channels, loss_for
+from engine.training.models.recompute import checkpoint_activations, keep_in_float32
+from engine.training.models.weightless import AsOnCuda, Weightless, fill_with_fakes
 from engine.training.prepare import Plan
 from engine.training.steps.optimizer import optimizer_for
-from engine.training.steps.plain import PlainStep
-from engine.training.steps.recipe_record import RecipeRecord
+from engine.training.steps.plain import PlainStep, RecipeRecord
 
 LIBRARIES_MIB = 88.0
 """What CUDA's libraries take from the allocator beside any tensor, as workspaces: 80 to 95 MiB on an H200."""

@@ -10,16 +10,16 @@ from typing import Literal
 
 import torch
 
-from engine.events import Epoch, Event, Finished, Log, Phase, PhaseName, Skipped, Summary
-from engine.experiment import Experiment
-from engine.problem import ProblemError
-from engine.training.catalog import read_catalog
+from engine.experiment.experiment import Experiment
+from engine.experiment.problem import ProblemError
+from engine.protocol.events import Epoch, Event, Finished, Log, Phase, PhaseName, Skipped, Summary
 from engine.training.checkpoints import CheckpointKind
 from engine.training.control import Control
 from engine.training.data.thumbnails import pictures_told, prepare_pictures
+from engine.training.doctor import read_catalog
 from engine.training.failures import TrainingError, not_a_number
 from engine.training.measuring.memory_cap import check_cap, memory_cap
-from engine.training.measuring.tally import skipped_steps
+from engine.training.measuring.speed import skipped_steps
 from engine.training.measuring.telemetry import Rows
 from engine.training.precision import float32_mode
 from engine.training.prepare import Plan, prepare

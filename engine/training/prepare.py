@@ -10,26 +10,37 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from engine.catalog import Catalog, DatasetEntry, DeviceEntry, ModelEntry, resolve
-from engine.data_checks import accumulation_problem
-from engine.events import Event, Log, Phase, PhaseName, Started
-from engine.experiment import Experiment
-from engine.problem import ProblemError, request_problem
+from engine.experiment.checks import (
+    Catalog,
+    DatasetEntry,
+    DeviceEntry,
+    ModelEntry,
+    accumulation_problem,
+    resolve,
+)
+from engine.experiment.experiment import Experiment
+from engine.experiment.problem import ProblemError, request_problem
+from engine.protocol.events import Event, Log, Phase, PhaseName, Started
 from engine.training.checkpoints import Checkpoints, resumable
 from engine.training.control import Control
 from engine.training.data.datasets import DatasetFacts, download, facts_of, load_source
 from engine.training.data.image_folder import read_image_folder, unreadable_problem
 from engine.training.data.picture_check import look_through, pictures_used
 from engine.training.data.picture_sources import is_kept
-from engine.training.environment import environment_of
+from engine.training.machine import environment_of
+from engine.training.measuring.breakdown import Instruments
 from engine.training.measuring.card import card_gauge
-from engine.training.measuring.instruments import Instruments
 from engine.training.measuring.memory import MemoryMeter, memory_meter
 from engine.training.measuring.memory_cap import CAPPED_CPU_NOTE
-from engine.training.models.build import build_model, count_parameters, input_channels
-from engine.training.models.float32_modules import keep_in_float32
-from engine.training.models.losses import loss_for, loss_name, loss_unit
-from engine.training.models.recompute import checkpoint_activations
+from engine.training.models.build import (
+    build_model,
+    count_parameters,
+    input_channels,
+    loss_for,
+    loss_name,
+    loss_unit,
+)
+from engine.training.models.recompute import checkpoint_activations, keep_in_float32
 from engine.training.run import Run
 from engine.training.steps.recipe import build_step
 

@@ -10,21 +10,19 @@ from typing import Any
 import torch
 from torch import nn
 
-from engine.events import PhaseName, Samples, Summary
-from engine.experiment import Experiment
+from engine.experiment.experiment import Experiment
+from engine.protocol.events import PhaseName, Samples, Summary
 from engine.training.checkpoints import CheckpointKind, Checkpoints, capture_state, restore_state
 from engine.training.control import Control
 from engine.training.data.batches import Batch, Source
-from engine.training.measuring.instruments import Instruments
+from engine.training.measuring.breakdown import Instruments
 from engine.training.measuring.memory_cap import CAPPED_CPU_NOTE
-from engine.training.measuring.samples import samples_of
-from engine.training.measuring.speed import Speed, speed_of
-from engine.training.measuring.tally import Tally
-from engine.training.measuring.telemetry import Rows, Telemetry
+from engine.training.measuring.speed import Speed, Tally, speed_of
+from engine.training.measuring.telemetry import Rows, Telemetry, samples_of
 from engine.training.precision import Float32Mode, float32_mode_name
+from engine.training.steps.optimizer import learning_rate_at
 from engine.training.steps.plain import LossFunction, TrainingStep
 from engine.training.steps.recipe import no_cudnn_search
-from engine.training.steps.schedule import learning_rate_at
 from engine.training.validation import Validation, validate
 
 

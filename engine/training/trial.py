@@ -10,22 +10,21 @@ from itertools import islice
 
 import torch
 
-from engine.data_checks import accumulation_problem
-from engine.events import Event, Finished, Phase, Started, Summary
-from engine.experiment import Experiment
-from engine.probe_events import Cause, Trial, Tried
-from engine.problem import Kind, ProblemError
-from engine.training.catalog import read_catalog
+from engine.experiment.checks import accumulation_problem
+from engine.experiment.experiment import Experiment
+from engine.experiment.problem import Kind, ProblemError
+from engine.protocol.events import Event, Finished, Phase, Started, Summary
+from engine.protocol.trials import Cause, Trial, Tried
 from engine.training.control import Control
 from engine.training.data.batches import Batch
+from engine.training.doctor import read_catalog
 from engine.training.failures import problem_of
-from engine.training.measuring.memory_cap import check_cap, memory_cap
-from engine.training.measuring.trial_memory import TrialMemory, trial_memory
+from engine.training.measuring.memory_cap import TrialMemory, check_cap, memory_cap, trial_memory
 from engine.training.models.build import build_model, count_parameters, input_channels
 from engine.training.precision import float32_mode
 from engine.training.prepare import Plan, prepare
 from engine.training.run import Run
-from engine.training.steps.capture_plan import LEAST_WARMUP
+from engine.training.steps.captured import LEAST_WARMUP
 from engine.training.steps.recipe import cudnn_search
 
 LEAST_STEPS = 3

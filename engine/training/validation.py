@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from engine.experiment import Precision
+from engine.experiment.experiment import Precision
 from engine.training.data.batches import Batch
-from engine.training.models.losses import LossFunction
+from engine.training.models.build import LossFunction
 from engine.training.precision import autocast
 
 

@@ -1,4 +1,4 @@
-"""Buttons: plain, with an icon alone, small toggles, and a row of segments."""
+"""Buttons: text, icon and toggle buttons, a row of segments, and a combo box."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtWidgets import (
     QButtonGroup,
+    QComboBox,
     QFrame,
     QHBoxLayout,
     QPushButton,
@@ -15,8 +16,27 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from gui.icons import icon
-from gui.theme import theme
+from gui.theme.icons import icon
+from gui.theme.theme import theme
+
+_AROUND = 10
+"""The list's border and inner margin, on both sides."""
+_MOST_ROWS = 14
+
+
+class ComboBox(QComboBox):
+    """The one kind of combo box; its list looks as the style sheet has it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setMaxVisibleItems(_MOST_ROWS)
+
+    def showPopup(self) -> None:
+        view = self.view()
+        bar = view.verticalScrollBar().sizeHint().width() if self.count() > _MOST_ROWS else 0
+        view.setMinimumWidth(max(self.width(), view.sizeHintForColumn(0) + _AROUND + bar))
+        super().showPopup()
+
 
 _ICON = 14
 

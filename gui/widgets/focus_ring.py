@@ -6,7 +6,7 @@ from PySide6.QtCore import QEvent, QObject, QPoint, QRect, QRectF, Qt
 from PySide6.QtGui import QColor, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QAbstractItemView, QAbstractScrollArea, QApplication, QScrollArea, QWidget
 
-from gui.theme import theme
+from gui.theme.theme import theme
 
 _REACH = 4
 _BY_KEYBOARD = Qt.WidgetAttribute.WA_KeyboardFocusChange

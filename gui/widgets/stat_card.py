@@ -9,10 +9,9 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QFont, QFontMetrics, QResizeEvent
 from PySide6.QtWidgets import QFrame, QGridLayout, QHBoxLayout, QSizePolicy, QVBoxLayout, QWidget
 
-from engine.experiment import Precision
-from gui.fonts import font
-from gui.tips import plain_tip
-from gui.widgets.labels import ElidedLabel, label, set_precision, set_property, set_text
+from engine.experiment.experiment import Precision
+from gui.theme.fonts import font
+from gui.widgets.labels import ElidedLabel, label, plain_tip, set_precision, set_property, set_text
 from gui.widgets.markers import Marker
 
 _ROW, _LOW_ROW = 26, 20

@@ -15,9 +15,9 @@ from typing import Any
 
 import torch
 
-from engine.events import Finished
-from engine.experiment import experiment_from, layered
-from engine.presets import preset
+from engine.experiment.experiment import experiment_from, layered
+from engine.experiment.presets import preset
+from engine.protocol.events import Finished
 from engine.training.control import Control
 from engine.training.loop import train
 

@@ -19,16 +19,15 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 import numpy as np
 from PySide6.QtWidgets import QApplication
 
-from engine.events import Environment, Epoch, Finished, Samples, Started, Summary
-from engine.experiment import experiment_from
-from engine.records.store import Store
-from gui.app import make_application
-from gui.background import Background
-from gui.comparing import Comparing
-from gui.event_loop import run_until
-from gui.panels.compare import ComparePanel
-from gui.panels.compare_column import ComparisonColumn
-from gui.saved_runs import SavedRuns
+from engine.experiment.experiment import experiment_from
+from engine.protocol.events import Environment, Epoch, Finished, Samples, Started, Summary
+from engine.store.store import Store
+from gui.compare.column import ComparisonColumn
+from gui.compare.controller import Comparing
+from gui.compare.panel import ComparePanel
+from gui.session.background import Background
+from gui.session.saved_runs import SavedRuns
+from gui.window.app import make_application, run_until
 
 _PRECISIONS = ("fp32", "tf32", "fp16", "bf16")
 _CARD = Environment(

@@ -17,11 +17,11 @@ from pathlib import Path
 
 import numpy as np
 
-from engine.events import Environment, Finished, Samples, Started, Summary
-from engine.experiment import experiment_from
-from engine.exports.content import content_of
-from engine.exports.formats import FORMATS, export
-from engine.records.store import Store
+from engine.experiment.experiment import experiment_from
+from engine.export.content import content_of
+from engine.export.formats import FORMATS, export
+from engine.protocol.events import Environment, Finished, Samples, Started, Summary
+from engine.store.store import Store
 
 PRECISIONS = ("fp32", "bf16", "fp16", "tf32")
 CARD = Environment(

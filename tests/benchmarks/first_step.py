@@ -19,13 +19,12 @@ os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 from PySide6.QtCore import QEventLoop, QTimer
 from PySide6.QtWidgets import QApplication
 
-from engine.events import Samples
-from engine.launcher import Launcher
-from engine.records.store import Store
-from gui.app import make_application
-from gui.event_loop import run_until
-from gui.main_window import MainWindow
-from gui.settings import Settings
+from engine.protocol.events import Samples
+from engine.store.store import Store
+from engine.worker.launcher import Launcher
+from gui.window.app import make_application, run_until
+from gui.window.main_window import MainWindow
+from gui.window.remembered import Settings
 
 
 def wait_for(signal: object, accept: object = lambda *_: True) -> None:

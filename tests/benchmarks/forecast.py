@@ -19,12 +19,12 @@ from pathlib import Path
 
 from within import within
 
-from engine.events import Failed, Finished
-from engine.experiment import Experiment, experiment_from
-from engine.launcher import Launcher
-from engine.problem import ProblemError
-from engine.records.store import Store
+from engine.experiment.experiment import Experiment, experiment_from
+from engine.experiment.problem import ProblemError
+from engine.protocol.events import Failed, Finished
 from engine.runner import Runner
+from engine.store.store import Store
+from engine.worker.launcher import Launcher
 
 MODELS = (
     "resnet18",

@@ -20,8 +20,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.records.intervals import paired_ratio_interval, ratio_interval
-from engine.steadiness import Interval, drift
+from engine.statistics import Interval, drift, paired_ratio_interval, ratio_interval
 
 Floats = NDArray[np.float64]
 

@@ -27,18 +27,18 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from engine.catalog import Catalog
-from engine.events import Failed
-from engine.experiment import Experiment, experiment_from
-from engine.launcher import Launcher
-from engine.probe_events import ProbeEnded, ProbeResult, ProbeStarted, TrialEnded, Tried
-from engine.probing import Prober
-from engine.records.store import Store
+from engine.experiment.checks import Catalog
+from engine.experiment.experiment import Experiment, experiment_from
+from engine.limit.prober import Prober
+from engine.limit.search import Search
+from engine.limit.trial_bench import RETURNS_MEMORY, TrialBench
+from engine.protocol.events import Failed
+from engine.protocol.trials import ProbeEnded, ProbeResult, ProbeStarted, TrialEnded, Tried
 from engine.runner import Runner
-from engine.search import Search
+from engine.store.store import Store
 from engine.training.control import Control
 from engine.training.trial import try_batch
-from engine.trial_bench import RETURNS_MEMORY, TrialBench
+from engine.worker.launcher import Launcher
 
 AIM = "aim: exact, <= 8 trials, <= 7 s"
 FINDER = {"fp32": "270 / 18 trials / 17.2 s", "fp16": "530 / 21 trials / 26.5 s"}

@@ -17,10 +17,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 import numpy as np
 from PySide6.QtWidgets import QApplication
 
-from engine.experiment import Experiment, Precision
-from gui.app import make_application
-from gui.panels.live import LivePanel, LiveRun
-from gui.theme import theme
+from engine.experiment.experiment import Experiment, Precision
+from gui.theme.theme import theme
+from gui.train.panel import LivePanel, LiveRun
+from gui.window.app import make_application
 
 _BATCH = 50
 

@@ -20,15 +20,15 @@ from pathlib import Path
 
 from PySide6.QtCore import Qt
 
-from engine.events import Environment, Summary
-from engine.experiment import Experiment, Precision
-from engine.records.record import RunRecord, Status
-from engine.records.store import Store
-from engine.records.whole_runs import WholeRun
-from gui.app import make_application
-from gui.panels.runs import RunsPanel
-from gui.panels.runs_columns import Column
-from gui.saved_runs import SavedRuns
+from engine.experiment.experiment import Experiment, Precision
+from engine.protocol.events import Environment, Summary
+from engine.store.record import RunRecord, Status
+from engine.store.store import Store
+from engine.store.whole_runs import WholeRun
+from gui.runs.line import Column
+from gui.runs.panel import RunsPanel
+from gui.session.saved_runs import SavedRuns
+from gui.window.app import make_application
 
 _MODELS = ("small-cnn", "resnet18", "resnet50", "vit_b_16")
 _TAGS = ("paper", "figure 2", "laptop", "again")

@@ -24,16 +24,15 @@ import psutil
 from PySide6.QtCore import QObject
 from PySide6.QtWidgets import QApplication
 
-from engine.catalog import Catalog
-from engine.events import CatalogRead
-from engine.experiment import Experiment, experiment_from
-from engine.launcher import Launcher
-from engine.records.store import Store
+from engine.experiment.checks import Catalog
+from engine.experiment.experiment import Experiment, experiment_from
+from engine.protocol.events import CatalogRead
 from engine.runner import Runner
-from gui.app import make_application
-from gui.event_loop import run_until
-from gui.main_window import MainWindow
-from gui.settings import Settings
+from engine.store.store import Store
+from engine.worker.launcher import Launcher
+from gui.window.app import make_application, run_until
+from gui.window.main_window import MainWindow
+from gui.window.remembered import Settings
 
 _ROUND = 25
 _FAILURES_EACH = 3

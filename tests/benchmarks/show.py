@@ -25,21 +25,20 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 import numpy as np
 from PySide6.QtWidgets import QApplication
 
-from engine.events import Environment, Finished, Samples, Started, Summary
-from engine.experiment import experiment_from
-from engine.exports.content import Content, content_of
-from engine.exports.race_animation import write_gif, write_webp
-from engine.launcher import Launcher
-from engine.patterns import patterns
-from engine.records.race import Race, race_of
-from engine.records.store import Store
-from gui.app import make_application
-from gui.event_loop import run_until
-from gui.main_window import MainWindow
-from gui.motion import set_reduced_motion
-from gui.panels.show import ShowPanel
-from gui.settings import Settings
-from gui.theme import theme
+from engine.experiment.experiment import experiment_from
+from engine.export.content import Content, content_of
+from engine.export.pictures.animation import write_gif, write_webp
+from engine.protocol.events import Environment, Finished, Samples, Started, Summary
+from engine.protocol.pictures import patterns
+from engine.race.race import Race, race_of
+from engine.store.store import Store
+from engine.worker.launcher import Launcher
+from gui.show.panel import ShowPanel
+from gui.theme.motion import set_reduced_motion
+from gui.theme.theme import theme
+from gui.window.app import make_application, run_until
+from gui.window.main_window import MainWindow
+from gui.window.remembered import Settings
 
 _BLOCKS = 500
 _BATCH = 64

@@ -12,8 +12,8 @@ import torch
 from by_hand import Workload
 from within import within
 
-from engine.events import Finished, Samples
-from engine.experiment import Experiment, experiment_from
+from engine.experiment.experiment import Experiment, experiment_from
+from engine.protocol.events import Finished, Samples
 from engine.training.control import Control
 from engine.training.loop import train
 

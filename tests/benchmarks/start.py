@@ -34,13 +34,13 @@ AMMETER = (
     WATCH
     + """
 import gc
-import gui.display
-check = gui.display.display_problem
+import gui.window.display
+check = gui.window.display.display_problem
 def checked():
     problem = check()
     gc.disable()  # as the program does right after
     from PySide6.QtWidgets import QApplication
-    from gui.main_window import MainWindow
+    from gui.window.main_window import MainWindow
     show = MainWindow.showEvent
     def watched(window, event):
         show(window, event)
@@ -48,7 +48,7 @@ def checked():
         QApplication.instance().installEventFilter(window.watcher)
     MainWindow.showEvent = watched
     return problem
-gui.display.display_problem = checked
+gui.window.display.display_problem = checked
 sys.argv = ["ammeter"]
 from gui.__main__ import main
 main()

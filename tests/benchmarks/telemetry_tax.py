@@ -17,9 +17,8 @@ import torch
 from by_hand import Workload
 from side_by_side import experiment_of, print_heading, print_ratio
 
-from engine.training.measuring.samples import samples_of
-from engine.training.measuring.telemetry import Rows, Telemetry
-from engine.training.models.losses import loss_for
+from engine.training.measuring.telemetry import Rows, Telemetry, samples_of
+from engine.training.models.build import loss_for
 from engine.training.steps.plain import TrainingStep
 from engine.training.steps.recipe import build_step, cudnn_search
 

@@ -13,8 +13,8 @@ import torch
 import torch._dynamo.config
 from PySide6.QtWidgets import QApplication
 
-import engine.launcher
-from engine.launcher import Launcher
+import engine.worker.launcher
+from engine.worker.launcher import Launcher
 
 # some start workers, each of which imports torch
 pytestmark = pytest.mark.timeout(300)
@@ -78,4 +78,4 @@ def share(launcher: Launcher, monkeypatch: pytest.MonkeyPatch) -> None:
         def __new__(cls, *args: Any, **settings: Any) -> Launcher:
             return launcher if cls is Shared and not settings else super().__new__(cls)
 
-    monkeypatch.setattr(engine.launcher, "Launcher", Shared)
+    monkeypatch.setattr(engine.worker.launcher, "Launcher", Shared)

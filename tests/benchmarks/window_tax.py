@@ -22,15 +22,14 @@ import numpy as np
 from PySide6.QtWidgets import QApplication
 from within import within
 
-from engine.experiment import Experiment, experiment_from
-from engine.launcher import Launcher, Target
-from engine.records.store import Store
+from engine.experiment.experiment import Experiment, experiment_from
 from engine.runner import Runner
-from gui.app import make_application
-from gui.event_loop import run_until
-from gui.followed_runs import CPU_REPAINT_HZ
-from gui.main_window import MainWindow
-from gui.settings import Settings
+from engine.store.store import Store
+from engine.worker.launcher import Launcher, Target
+from gui.train.controller import CPU_REPAINT_HZ
+from gui.window.app import make_application, run_until
+from gui.window.main_window import MainWindow
+from gui.window.remembered import Settings
 
 
 def workload(has_gpu: bool, options: argparse.Namespace) -> Experiment:

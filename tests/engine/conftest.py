@@ -10,11 +10,21 @@ from pathlib import Path
 
 import pytest
 
-from engine.events import Environment, Epoch, Failed, Finished, Log, Samples, Skipped, Started, Summary
-from engine.experiment import Experiment, Precision
-from engine.launcher import Launcher
-from engine.problem import Kind, Problem
-from engine.records.store import Store
+from engine.experiment.experiment import Experiment, Precision
+from engine.experiment.problem import Kind, Problem
+from engine.protocol.events import (
+    Environment,
+    Epoch,
+    Failed,
+    Finished,
+    Log,
+    Samples,
+    Skipped,
+    Started,
+    Summary,
+)
+from engine.store.store import Store
+from engine.worker.launcher import Launcher
 
 HOSTILE_NAME = "\"quoted\" <b>bold</b> ../../up & 'so' 🙂 ‮שלום‬"
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from engine.catalog import (
+from engine.experiment.checks import (
     Catalog,
     DatasetEntry,
     DeviceEntry,
@@ -16,9 +16,9 @@ from engine.catalog import (
     problems,
     resolve,
 )
-from engine.experiment import Experiment, Precision, experiment_from
-from engine.problem import ProblemError
-from engine.text import one_line
+from engine.experiment.experiment import Experiment, Precision, experiment_from
+from engine.experiment.problem import ProblemError
+from engine.experiment.text import one_line
 
 CPU = DeviceEntry(
     name="cpu",

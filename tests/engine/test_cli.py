@@ -15,12 +15,12 @@ import pytest
 
 import engine
 from engine.cli import VERBS, main
-from engine.events import Environment, Failed, Finished, Samples, Started, Summary
-from engine.experiment import Experiment, setting_names
-from engine.paths import config_folder, data_folder, datasets_folder, store_path
-from engine.presets import own_presets_folder
-from engine.problem import Kind, Problem
-from engine.records.store import Store
+from engine.experiment.experiment import Experiment, setting_names
+from engine.experiment.paths import config_folder, data_folder, datasets_folder, store_path
+from engine.experiment.presets import own_presets_folder
+from engine.experiment.problem import Kind, Problem
+from engine.protocol.events import Environment, Failed, Finished, Samples, Started, Summary
+from engine.store.store import Store
 
 ROOT = Path(__file__).parents[2]
 ERROR_KEYS = {"kind", "message", "remedy", "key", "value", "allowed"}

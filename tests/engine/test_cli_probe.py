@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from engine.cli import main
-from engine.records.store import Store
+from engine.store.store import Store
 
 Capture = pytest.CaptureFixture[str]
 

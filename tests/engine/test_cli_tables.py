@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from engine.cli import tables
-from engine.events import Summary
-from engine.experiment import Experiment, Precision
-from engine.records.large_numbers import times
-from engine.records.record import RunRecord, Status
+from engine.cli import output
+from engine.experiment.experiment import Experiment, Precision
+from engine.protocol.events import Summary
+from engine.store.record import RunRecord, Status
+from engine.words.numbers import times
 
 FP32 = RunRecord(
     id="00000000000a",
@@ -57,7 +57,7 @@ def test_a_summary_names_each_figure_that_applies_with_its_unit(capsys: pytest.C
         final_validation_accuracy=0.612,
         skipped_steps=3,
     )
-    tables.run_summary(run)
+    output.run_summary(run)
     assert capsys.readouterr().out.splitlines() == [
         "Run 1: small-cnn on fashion, FP16 AMP",
         "Speed          1,663 samples/s (1,600 to 1,700 within this run)",
@@ -99,7 +99,7 @@ def test_the_other_figures_stand_in_groups(capsys: pytest.CaptureFixture[str]) -
         clock_mhz=1_980.0,
         other_programs_mib=2_048.0,
     )
-    tables.run_summary(run)
+    output.run_summary(run)
     assert capsys.readouterr().out.splitlines() == [
         "Run 1: small-cnn on fashion, FP16 AMP",
         "Speed          none",
@@ -135,20 +135,20 @@ def test_the_other_figures_stand_in_groups(capsys: pytest.CaptureFixture[str]) -
 
 
 def test_a_run_without_a_speed_says_why(capsys: pytest.CaptureFixture[str]) -> None:
-    tables.run_summary(finished(1, "FP32", Precision.FP32, speed_note="it was too short"))
+    output.run_summary(finished(1, "FP32", Precision.FP32, speed_note="it was too short"))
     assert "none: it was too short" in capsys.readouterr().out
 
 
 def test_memory_below_a_gib_is_told_in_mib(capsys: pytest.CaptureFixture[str]) -> None:
     run = finished(1, "FP32", Precision.FP32, peak_resident_mib=13.5)
-    tables.run_summary(run)
-    tables.runs_table([run])
+    output.run_summary(run)
+    output.runs_table([run])
     shown = capsys.readouterr().out
     assert "13.5 MiB resident" in shown and "Peak memory, MiB" in shown
 
 
 def test_a_name_never_commands_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    tables.runs_table([dataclasses.replace(FP32, name="\x1b[2Jgone\x07" + "x" * 500)])
+    output.runs_table([dataclasses.replace(FP32, name="\x1b[2Jgone\x07" + "x" * 500)])
     shown = capsys.readouterr().out
     assert "gone" in shown and not {"\x1b", "\x07"} & set(shown)
     assert len(shown.splitlines()) < 20

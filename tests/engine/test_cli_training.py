@@ -20,12 +20,12 @@ import psutil
 import pytest
 import torch
 
-from engine.catalog import Catalog
 from engine.cli import main
-from engine.experiment import Experiment
-from engine.records.record import Status
-from engine.records.store import Store
+from engine.experiment.checks import Catalog
+from engine.experiment.experiment import Experiment
 from engine.runner import Runner
+from engine.store.record import Status
+from engine.store.store import Store
 
 ROOT = Path(__file__).parents[2]
 ON_CPU = ["--device", "cpu"]

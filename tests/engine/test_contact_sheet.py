@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from engine.contact_sheet import MOST_BYTES, MOST_SIDE, MOST_TILES, ContactSheet, sheet_of
-from engine.patterns import patterns
+from engine.protocol.pictures import MOST_BYTES, MOST_SIDE, MOST_TILES, ContactSheet, patterns, sheet_of
 
 
 def jpeg_of(mode: str, size: tuple[int, int], **options: object) -> bytes:

@@ -7,8 +7,8 @@ import os
 
 import pytest
 
-from engine.event_writer import EventWriter
-from engine.events import Event, Finished, Log, Samples, Summary, from_line
+from engine.protocol.events import Event, Finished, Log, Samples, Summary, from_line
+from engine.worker.__main__ import EventWriter
 
 
 def sample(step: int, loss: float = 1.0) -> Samples:

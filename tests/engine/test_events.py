@@ -8,7 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.events import (
+from engine.experiment.experiment import Experiment
+from engine.experiment.problem import Kind, Problem
+from engine.protocol.events import (
     Check,
     Diagnosis,
     Environment,
@@ -30,8 +32,6 @@ from engine.events import (
     is_last,
     to_line,
 )
-from engine.experiment import Experiment
-from engine.problem import Kind, Problem
 
 ENVIRONMENT = Environment(
     device_name="a card", device_memory_mib=1024.5, torch="2.11", python="3.13", os="Linux", ammeter="0.1"

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.experiment import (
+from engine.experiment.experiment import (
     Checkpoint,
     Data,
     Experiment,
@@ -27,8 +27,8 @@ from engine.experiment import (
     read_toml,
     setting_names,
 )
-from engine.parts import RECIPE_PARTS, joined
-from engine.problem import Kind, ProblemError
+from engine.experiment.problem import Kind, ProblemError
+from engine.experiment.settings import RECIPE_PARTS, joined
 
 names = st.text(min_size=1, max_size=40)
 counts = st.integers(1, 1_000_000_000)

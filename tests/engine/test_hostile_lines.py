@@ -13,13 +13,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.events import Event, Failed
-from engine.experiment import Experiment
-from engine.problem import Kind, ProblemError
-from engine.records.store import Store
+from engine.experiment.experiment import Experiment
+from engine.experiment.problem import Kind, ProblemError
+from engine.protocol.events import Event, Failed
 from engine.runner import Runner
-from engine.supervision import Limits, ProcessSession
-from engine.worker_process import End, Garbage, item_of
+from engine.store.store import Store
+from engine.worker.process import End, Garbage, item_of
+from engine.worker.supervision import Limits, ProcessSession
 
 MACHINE = {
     "device_name": "CPU",

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.loading import quiet_interrupt
+from engine.__main__ import quiet_interrupt
 
 ROOT = Path(__file__).parents[2]
 # the interrupt comes when the first large module is looked for, so nothing large is loaded
@@ -35,10 +35,10 @@ def interrupted(module: str, at: str, *arguments: str) -> subprocess.CompletedPr
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGINT to send to oneself")
 @pytest.mark.parametrize(
-    ("module", "at"), [("engine", "engine.cli"), ("gui", "engine.cli"), ("gui", "gui.display")]
+    ("module", "at"), [("engine", "engine.cli"), ("gui", "engine.cli"), ("gui", "gui.window.display")]
 )
 def test_it_exits_130_without_a_traceback(module: str, at: str) -> None:
-    verb = () if at == "gui.display" else ("runs", "--json")
+    verb = () if at == "gui.window.display" else ("runs", "--json")
     done = interrupted(module, at, *verb)
     assert (done.returncode, done.stderr) == (130, "")
     if verb:

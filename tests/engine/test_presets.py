@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from engine.experiment import Experiment, Precision
-from engine.presets import (
+from engine.experiment.experiment import Experiment, Precision
+from engine.experiment.presets import (
     BUILT_IN,
     Preset,
     Variant,
@@ -22,7 +22,7 @@ from engine.presets import (
     restore_own,
     save_own,
 )
-from engine.problem import ProblemError
+from engine.experiment.problem import ProblemError
 
 
 def write_own(name: str, text: str) -> None:

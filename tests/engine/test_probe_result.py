@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import pytest
 
-from engine.experiment import Precision
-from engine.probe_events import Bound, Cause, ProbeResult, Trial
-from engine.probe_result import outcome, sentence, times_the_batch
+from engine.experiment.experiment import Precision
+from engine.limit.result import outcome, sentence, times_the_batch
+from engine.protocol.trials import Bound, Cause, ProbeResult, Trial
 
 
 @dataclass(frozen=True)

@@ -11,16 +11,16 @@ from typing import Any
 
 import pytest
 
-from engine.catalog import Catalog
-from engine.events import Failed
-from engine.experiment import Experiment, experiment_from, layered
-from engine.launcher import Launcher
-from engine.probe_events import ProbeEnded, ProbeResult, ProbeStarted, TrialBegun, TrialEnded
-from engine.probing import ProbeEvent, Prober
-from engine.problem import Kind, ProblemError
-from engine.records.store import Store
+from engine.experiment.checks import Catalog
+from engine.experiment.experiment import Experiment, experiment_from, layered
+from engine.experiment.problem import Kind, ProblemError
+from engine.limit.prober import ProbeEvent, Prober
+from engine.protocol.events import Failed
+from engine.protocol.trials import ProbeEnded, ProbeResult, ProbeStarted, TrialBegun, TrialEnded
 from engine.runner import Runner
-from engine.supervision import Limits
+from engine.store.store import Store
+from engine.worker.launcher import Launcher
+from engine.worker.supervision import Limits
 
 TINY: dict[str, Any] = {
     "model": "small-cnn",

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from engine.events import Environment, Epoch, Heartbeat, Samples, Skipped, Started
-from engine.experiment import Experiment, Precision
-from engine.progress import Progress
+from engine.experiment.experiment import Experiment, Precision
+from engine.protocol.events import Environment, Epoch, Heartbeat, Samples, Skipped, Started
+from engine.worker.supervision import Progress
 
 ENVIRONMENT = Environment(
     device_name="a card", device_memory_mib=1.0, torch="2.11", python="3.13", os="Linux", ammeter="0.1"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from engine.experiment import Experiment, Precision
-from engine.problem import ProblemError
-from engine.repeats import in_turns
+from engine.experiment.experiment import Experiment, Precision
+from engine.experiment.problem import ProblemError
+from engine.experiment.repeats import in_turns
 
 A = ("A", Experiment(seed=7))
 B = ("B", Experiment(seed=7, precision=Precision.FP16))

@@ -13,13 +13,13 @@ from pathlib import Path
 import psutil
 import pytest
 
-from engine.events import Event, Failed, Finished, Phase, Samples, Started
-from engine.experiment import Experiment, experiment_from
-from engine.launcher import Launcher, Target
-from engine.paths import checkpoint_path
-from engine.problem import Kind, ProblemError
-from engine.records.store import Status, Store
+from engine.experiment.experiment import Experiment, experiment_from
+from engine.experiment.paths import checkpoint_path
+from engine.experiment.problem import Kind, ProblemError
+from engine.protocol.events import Event, Failed, Finished, Phase, Samples, Started
 from engine.runner import Runner
+from engine.store.store import Status, Store
+from engine.worker.launcher import Launcher, Target
 
 pytestmark = pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="signals are POSIX")
 
@@ -80,10 +80,10 @@ def test_a_killed_worker_leaves_a_failed_run_and_the_next_one_works(store, launc
 
 PROGRAM = """
 import sys
-from engine.events import Samples
-from engine.experiment import Experiment
-from engine.launcher import Launcher
-from engine.records.store import Store
+from engine.protocol.events import Samples
+from engine.experiment.experiment import Experiment
+from engine.worker.launcher import Launcher
+from engine.store.store import Store
 from engine.runner import Runner
 with Store() as store, Launcher() as launcher:
     record = store.add(Experiment.from_json(sys.argv[1]))

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from engine.events import Failed, Finished
-from engine.experiment import experiment_from
-from engine.launcher import Launcher, Target
-from engine.problem import Kind, ProblemError
-from engine.records.store import Store
+from engine.experiment.experiment import experiment_from
+from engine.experiment.problem import Kind, ProblemError
+from engine.protocol.events import Failed, Finished
 from engine.runner import Runner
+from engine.store.store import Store
+from engine.worker.launcher import Launcher, Target
 
 SMALL = experiment_from(
     {

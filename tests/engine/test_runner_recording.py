@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from engine.events import Finished, Log
-from engine.experiment import Experiment
-from engine.launcher import Launcher
-from engine.problem import ProblemError
-from engine.records.record import Status
-from engine.records.store import Store
+from engine.experiment.experiment import Experiment
+from engine.experiment.problem import ProblemError
+from engine.protocol.events import Finished, Log
 from engine.runner import Runner
+from engine.store.record import Status
+from engine.store.store import Store
+from engine.worker.launcher import Launcher
 
 Scripted = Callable[[str], Launcher]
 

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.memory_lines import MemoryLine
-from engine.probe_events import Cause, Trial
-from engine.search import Search
+from engine.limit.search import Search
+from engine.protocol.memory_lines import MemoryLine
+from engine.protocol.trials import Cause, Trial
 
 Memory = Callable[[int], float]
 

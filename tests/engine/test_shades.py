@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from engine.shades import brightened, shades
+from engine.protocol.pictures import brightened, shades
 
 
 def test_dark_pictures_are_brought_up_and_bright_ones_down() -> None:

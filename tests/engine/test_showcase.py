@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from engine.catalog import Catalog, DeviceEntry, ModelEntry, PrecisionEntry, problems, resolve
-from engine.experiment import Experiment, Precision
-from engine.problem import Problem
-from engine.showcase import (
+from engine.experiment.checks import Catalog, DeviceEntry, ModelEntry, PrecisionEntry, problems, resolve
+from engine.experiment.experiment import Experiment, Precision
+from engine.experiment.problem import Problem
+from engine.race.showcase import (
     FIRST,
     MOST_ATTEMPTS,
     PATIENCE_SECONDS,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from engine.steadiness import drift, steadiness
+from engine.statistics import drift, steadiness
 
 
 def test_a_run_is_less_steady_than_its_blocks_say_where_they_hang_together() -> None:

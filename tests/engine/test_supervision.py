@@ -15,13 +15,13 @@ from pathlib import Path
 import psutil
 import pytest
 
-from engine.events import Event, Failed, Finished, Heartbeat, Log
-from engine.experiment import Experiment
-from engine.jobs import Train
-from engine.launcher import Launcher, Session, iterate
-from engine.problem import Kind, ProblemError
-from engine.supervision import Limits, ProcessSession, _Watch
-from engine.worker_process import WorkerProcess
+from engine.experiment.experiment import Experiment
+from engine.experiment.problem import Kind, ProblemError
+from engine.protocol.events import Event, Failed, Finished, Heartbeat, Log
+from engine.protocol.jobs import Train
+from engine.worker.launcher import Launcher, Session, iterate
+from engine.worker.process import WorkerProcess
+from engine.worker.supervision import Limits, ProcessSession, _Watch
 
 QUICK = Limits(ready=10.0, silence=1.2, stop=0.3, terminate=0.3)
 
@@ -204,7 +204,7 @@ def test_after_a_failure_the_next_run_just_works(launch):
 
 def test_a_program_that_was_suspended_does_not_call_its_worker_silent(monkeypatch):
     clock = types.SimpleNamespace(now=1_000.0)
-    monkeypatch.setattr("engine.supervision.time", types.SimpleNamespace(monotonic=lambda: clock.now))
+    monkeypatch.setattr("engine.worker.supervision.time", types.SimpleNamespace(monotonic=lambda: clock.now))
     watch = _Watch(Limits(silence=60.0))
     watch.saw(Heartbeat(step=1))
     clock.now += 3_600.0

@@ -13,12 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine import cli
-from engine.cli.progress import RunProgress
-from engine.experiment import Experiment
-from engine.presets import broken_presets, own_presets_folder, preset
-from engine.problem import Problem, request_problem
-from engine.records.store import Store
-from engine.text import cell_text, one_line, printable, shortened
+from engine.cli.session import RunProgress
+from engine.experiment.experiment import Experiment
+from engine.experiment.presets import broken_presets, own_presets_folder, preset
+from engine.experiment.problem import Problem, request_problem
+from engine.experiment.text import cell_text, one_line, printable, shortened
+from engine.store.store import Store
 
 EVIL = "[/x] [link=file:///etc]here[/link] \x1b]0;title\x07 \x1b[2J \x9b2J \r\n\x00 \u202egnp.exe \ud800 =1+1"
 OBEYED = set(map(chr, (*range(0x20), *range(0x7F, 0xA0), *range(0x202A, 0x202F), 0xD800)))

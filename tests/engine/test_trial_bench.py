@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from engine.events import PhaseName
-from engine.experiment import Experiment
-from engine.launcher import Launcher
-from engine.probe_events import Tried
-from engine.supervision import Limits
-from engine.trial_bench import TrialBench, trial_limits
+from engine.experiment.experiment import Experiment
+from engine.limit.trial_bench import TrialBench, trial_limits
+from engine.protocol.events import PhaseName
+from engine.protocol.trials import Tried
+from engine.worker.launcher import Launcher
+from engine.worker.supervision import Limits
 
 WORKER = """
 import json, os, sys

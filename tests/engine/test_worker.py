@@ -11,8 +11,9 @@ import textwrap
 import psutil
 import pytest
 
-from engine import jobs
-from engine.events import (
+from engine.experiment.experiment import experiment_from
+from engine.protocol import jobs
+from engine.protocol.events import (
     CatalogRead,
     Diagnosis,
     Event,
@@ -25,10 +26,9 @@ from engine.events import (
     Started,
     from_line,
 )
-from engine.experiment import experiment_from
-from engine.launcher import Launcher, Session, Target, iterate
-from engine.worker import _Desk
-from engine.worker_process import COMMAND, WorkerProcess
+from engine.worker.__main__ import _Desk
+from engine.worker.launcher import Launcher, Session, Target, iterate
+from engine.worker.process import COMMAND, WorkerProcess
 
 TINY = experiment_from(
     {
@@ -98,10 +98,10 @@ def test_the_same_engine_runs_in_a_thread_of_this_process():
     code = textwrap.dedent(
         """
         import sys
-        from engine import jobs
-        from engine.events import Finished, Started
-        from engine.experiment import Experiment
-        from engine.launcher import Launcher, Target, iterate
+        from engine.protocol import jobs
+        from engine.protocol.events import Finished, Started
+        from engine.experiment.experiment import Experiment
+        from engine.worker.launcher import Launcher, Target, iterate
         assert "torch" not in sys.modules
         experiment = Experiment.from_json(sys.argv[1])
         with Launcher(Target.THREAD) as launcher:
@@ -142,9 +142,9 @@ def test_what_a_library_prints_does_not_reach_the_protocol():
     code = textwrap.dedent(
         """
         import os, sys
-        from engine.event_writer import EventWriter
-        from engine.events import Heartbeat
-        from engine.private_streams import take_private_streams
+        from engine.worker.__main__ import EventWriter
+        from engine.protocol.events import Heartbeat
+        from engine.worker.__main__ import take_private_streams
         source, target = take_private_streams()
         print("printed"); sys.stdout.flush()
         os.write(1, b"written to descriptor 1")

@@ -12,13 +12,12 @@ from typing import Any
 import pytest
 import torch
 
-from engine.catalog import resolve
-from engine.experiment import Experiment
-from engine.training.catalog import read_catalog
-from engine.training.data.augment import ShiftAndFlip
+from engine.experiment.checks import resolve
+from engine.experiment.experiment import Experiment
 from engine.training.data.batches import Source
 from engine.training.data.datasets import load_source
-from engine.training.data.pictures import Colours, PreparePictures
+from engine.training.data.pictures import Colours, PreparePictures, ShiftAndFlip
+from engine.training.doctor import read_catalog
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA card")
 

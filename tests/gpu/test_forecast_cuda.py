@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import torch
 
-from engine.events import Finished
-from engine.experiment import Experiment
+from engine.experiment.experiment import Experiment
+from engine.protocol.events import Finished
 from engine.training.control import Control
 from engine.training.forecast import forecast
 from engine.training.loop import train

@@ -12,15 +12,15 @@ from typing import Any
 import pytest
 import torch
 
-from engine.experiment import Experiment, layered
-from engine.launcher import Launcher
-from engine.probe_events import ProbeEnded, ProbeResult, Tried
-from engine.probing import TOLERATED_LEAK_MIB, Prober
-from engine.records.store import Store
-from engine.search import Search
+from engine.experiment.experiment import Experiment, layered
+from engine.limit.prober import TOLERATED_LEAK_MIB, Prober
+from engine.limit.search import Search
+from engine.protocol.trials import ProbeEnded, ProbeResult, Tried
+from engine.store.store import Store
 from engine.training.control import Control
 from engine.training.measuring.memory_cap import memory_cap
 from engine.training.trial import LEAST_STEPS, try_batch
+from engine.worker.launcher import Launcher
 
 pytestmark = [
     pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA card"),

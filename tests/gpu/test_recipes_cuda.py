@@ -11,8 +11,8 @@ import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
 
-from engine.events import PhaseName
-from engine.experiment import Experiment, layered
+from engine.experiment.experiment import Experiment, layered
+from engine.protocol.events import PhaseName
 from engine.training.models.build import build_model
 from engine.training.precision import float32_mode
 from engine.training.steps.plain import TrainingStep

@@ -9,9 +9,9 @@ import pytest
 import torch
 from torch.nn.functional import conv2d, cross_entropy
 
-from engine.events import Event, Finished, Samples, Skipped, Summary
-from engine.experiment import Experiment, Precision, layered
-from engine.problem import Kind
+from engine.experiment.experiment import Experiment, Precision, layered
+from engine.experiment.problem import Kind
+from engine.protocol.events import Event, Finished, Samples, Skipped, Summary
 from engine.training.control import Control
 from engine.training.data.datasets import load_source
 from engine.training.doctor import examine

@@ -15,17 +15,17 @@ from PySide6.QtCore import QObject, QThread, QTimer
 from PySide6.QtWidgets import QApplication, QMessageBox
 from pytestqt.qtbot import QtBot
 
-from engine.events import Environment, Epoch, Finished, Samples, Started, Summary
-from engine.experiment import Experiment
-from engine.launcher import Launcher, Target
-from engine.presets import preset
-from engine.records import forecasts
-from engine.records.record import RunRecord
-from engine.records.store import Store
+from engine.experiment.experiment import Experiment
+from engine.experiment.presets import preset
+from engine.protocol.events import Environment, Epoch, Finished, Samples, Started, Summary
 from engine.runner import Runner
-from gui.main_window import FIRST_PRESET, MainWindow
-from gui.plots.smoothing import smoothing
-from gui.settings import Key, Settings
+from engine.store import forecasts
+from engine.store.record import RunRecord
+from engine.store.store import Store
+from engine.worker.launcher import Launcher, Target
+from gui.charts.smoothing import smoothing
+from gui.window.main_window import FIRST_PRESET, MainWindow
+from gui.window.remembered import Key, Settings
 
 
 @pytest.fixture

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 from pytestqt.qtbot import QtBot
 
-from engine.events import Failed, Finished, Summary
-from engine.experiment import Experiment
-from engine.problem import Kind, Problem
-from engine.records.record import RunRecord
-from engine.records.store import Store
-from gui.awaited_runs import Awaited, AwaitedRuns
-from gui.saved_runs import SavedRuns
+from engine.experiment.experiment import Experiment
+from engine.experiment.problem import Kind, Problem
+from engine.protocol.events import Failed, Finished, Summary
+from engine.store.record import RunRecord
+from engine.store.store import Store
+from gui.compare.awaited import Awaited, AwaitedRuns
+from gui.session.saved_runs import SavedRuns
 
 BESIDE = frozenset({"a", "b"})
 

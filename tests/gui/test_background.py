@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pytest
 from pytestqt.qtbot import QtBot
 
-from engine.problem import Kind, Problem, ProblemError, request_problem
-from gui.background import Background
+from engine.experiment.problem import Kind, Problem, ProblemError, request_problem
+from gui.session.background import Background
 
 
 @pytest.fixture

@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 from pytestqt.qtbot import QtBot
 
-from engine.events import Environment, Finished, Samples, Started, Summary
-from engine.experiment import Experiment, Precision
-from engine.records.record import RunRecord, Status
-from engine.records.store import Store
-from gui.followed_runs import runs_beneath
-from gui.main_window import MainWindow
-from gui.panels.live import LivePanel, LiveRun
-from gui.theme import theme
+from engine.experiment.experiment import Experiment, Precision
+from engine.protocol.events import Environment, Finished, Samples, Started, Summary
+from engine.store.record import RunRecord, Status
+from engine.store.store import Store
+from gui.theme.theme import theme
+from gui.train.controller import runs_beneath
+from gui.train.panel import LivePanel, LiveRun
+from gui.window.main_window import MainWindow
 
 # the offscreen platform says so whenever a window or a popup is shown
 pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")

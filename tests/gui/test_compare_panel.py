@@ -21,19 +21,19 @@ from PySide6.QtWidgets import (
 )
 from pytestqt.qtbot import QtBot
 
-from engine.events import Failed
-from engine.experiment import Experiment, Precision
-from engine.problem import Kind, Problem
-from engine.records.record import RunRecord
-from engine.records.store import Store
-from gui.background import Background
-from gui.comparing import Comparing
-from gui.panels.compare import ComparePanel
-from gui.panels.compare_column import ComparisonColumn
-from gui.plots.bars import Bar, axis_end
-from gui.runs_mime import dragged_runs
-from gui.saved_runs import SavedRuns
-from gui.theme import theme
+from engine.experiment.experiment import Experiment, Precision
+from engine.experiment.problem import Kind, Problem
+from engine.protocol.events import Failed
+from engine.store.record import RunRecord
+from engine.store.store import Store
+from gui.charts.painter import Bar, axis_end
+from gui.compare.column import ComparisonColumn
+from gui.compare.controller import Comparing
+from gui.compare.panel import ComparePanel
+from gui.runs.line import dragged_runs
+from gui.session.background import Background
+from gui.session.saved_runs import SavedRuns
+from gui.theme.theme import theme
 from gui.widgets import Segmented
 from resources.looks import MARK_FILLS
 

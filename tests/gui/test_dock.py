@@ -7,8 +7,8 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QAbstractButton
 from pytestqt.qtbot import QtBot
 
-from gui.panels.dock import CLOSED_HEIGHT, OPEN_HEIGHT, Dock
-from gui.theme import theme
+from gui.theme.theme import theme
+from gui.window.body import CLOSED_HEIGHT, OPEN_HEIGHT, Dock
 
 
 @pytest.fixture

@@ -7,12 +7,12 @@ from collections.abc import Callable
 from PySide6.QtWidgets import QLabel
 from pytestqt.qtbot import QtBot
 
-from engine.events import Finished, Summary
-from engine.experiment import Experiment
-from engine.records.store import Store
-from gui.main_window import MainWindow
-from gui.theme import theme
+from engine.experiment.experiment import Experiment
+from engine.protocol.events import Finished, Summary
+from engine.store.store import Store
+from gui.theme.theme import theme
 from gui.widgets import EmptyState
+from gui.window.main_window import MainWindow
 
 Open = Callable[[], MainWindow]
 

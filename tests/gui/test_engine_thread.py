@@ -9,15 +9,14 @@ from pathlib import Path
 import pytest
 from pytestqt.qtbot import QtBot
 
-from engine import jobs
-from engine.catalog import Catalog, DatasetEntry, DeviceEntry, ModelEntry, PrecisionEntry
-from engine.events import CatalogRead, Event, Failed, Finished, Summary
-from engine.experiment import Experiment, Precision, experiment_from
-from engine.launcher import Launcher, Session
-from engine.problem import Kind, Problem, ProblemError
-from engine.worker_process import WorkerProcess
-from gui.engine_thread import EngineThread
-from gui.search_order import SearchOrder
+from engine.experiment.checks import Catalog, DatasetEntry, DeviceEntry, ModelEntry, PrecisionEntry
+from engine.experiment.experiment import Experiment, Precision, experiment_from
+from engine.experiment.problem import Kind, Problem, ProblemError
+from engine.protocol import jobs
+from engine.protocol.events import CatalogRead, Event, Failed, Finished, Summary
+from engine.worker.launcher import Launcher, Session
+from engine.worker.process import WorkerProcess
+from gui.session.engine_thread import EngineThread, SearchOrder
 
 WAIT_MS = 20_000
 LINEAR = experiment_from(

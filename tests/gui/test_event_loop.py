@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pytestqt.qtbot import QtBot
 
-from gui.event_loop import run_until
+from gui.window.app import run_until
 
 
 def test_it_waits_until_it_is_true(qtbot: QtBot) -> None:

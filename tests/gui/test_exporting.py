@@ -15,21 +15,20 @@ from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QAbstractButton, QWidget
 from pytestqt.qtbot import QtBot
 
-from engine.events import Finished, Summary
-from engine.experiment import Experiment, Precision
-from engine.exports.formats import Format, format_named
-from engine.records.record import RunRecord
-from engine.records.store import Store
-from gui import file_questions
-from gui.background import Background
-from gui.export_work import Order, file_name
-from gui.exporting import Exporting
-from gui.file_questions import Place, place_of
-from gui.main_window import MainWindow
-from gui.panels.compare_export import ExportBlock
-from gui.saved_runs import SavedRuns
-from gui.theme import theme
+from engine.experiment.experiment import Experiment, Precision
+from engine.export.formats import Format, format_named
+from engine.protocol.events import Finished, Summary
+from engine.store.record import RunRecord
+from engine.store.store import Store
+from gui.compare.exports import ExportBlock
+from gui.runs import importing
+from gui.runs.exporting import Exporting, Order, file_name
+from gui.runs.importing import Place, place_of
+from gui.session.background import Background
+from gui.session.saved_runs import SavedRuns
+from gui.theme.theme import theme
 from gui.widgets.notice import Notice
+from gui.window.main_window import MainWindow
 
 Trained = Callable[..., RunRecord]
 
@@ -126,7 +125,7 @@ def name(saved: Store, pair: Order) -> str:
 def test_tensorboard_gets_a_folder_of_its_own(
     desk: Desk, pair: Order, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(file_questions, "ask_folder", lambda *_: tmp_path)
+    monkeypatch.setattr(importing, "ask_folder", lambda *_: tmp_path)
     desk.exporting.ask("tensorboard", pair)
     desk.settle()
     assert desk.notice.text() == f"Wrote 2 runs to {name}-tensorboard."
@@ -142,7 +141,7 @@ def test_the_folder_is_remembered_and_a_person_may_think_better_of_it(
         asked.append((folder, offer))
         return Place(tmp_path / "one.json", may_replace=False) if len(asked) == 1 else None
 
-    monkeypatch.setattr(file_questions, "ask_file", ask)
+    monkeypatch.setattr(importing, "ask_file", ask)
     for _ in range(2):
         desk.exporting.ask("json", pair)
         desk.settle()
@@ -160,7 +159,7 @@ def test_a_race_is_saved_in_the_windows_colours(
         offered.append([one.name for one in formats])
         return place_of(str(tmp_path / f"{offer}{formats[-1].suffix}"), formats[-1])
 
-    monkeypatch.setattr(file_questions, "ask_file", ask)
+    monkeypatch.setattr(importing, "ask_file", ask)
     for form in ("card", "animation"):
         desk.exporting.ask(form, pair)
         desk.settle()
@@ -249,8 +248,8 @@ def test_a_report_follows_what_compare_shows(
     with qtbot.waitSignal(window.comparisons.comparing.shown):
         window.column.others.choose(ids[2])
         window.column.set_baseline(ids[0])
-    monkeypatch.setattr(file_questions, "ask_title", lambda *_: "Our new card")
-    monkeypatch.setattr(file_questions, "ask_file", lambda *_: Place(tmp_path / "x.html", False))
+    monkeypatch.setattr(importing, "ask_title", lambda *_: "Our new card")
+    monkeypatch.setattr(importing, "ask_file", lambda *_: Place(tmp_path / "x.html", False))
     export = window.column.export
     export.title_wanted.emit()
     export.wanted.emit("html")

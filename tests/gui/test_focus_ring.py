@@ -19,9 +19,9 @@ from PySide6.QtWidgets import (
 )
 from pytestqt.qtbot import QtBot
 
-from gui.main_window import MainWindow
-from gui.theme import theme
+from gui.theme.theme import theme
 from gui.widgets import FocusRing
+from gui.window.main_window import MainWindow
 
 Open = Callable[[], MainWindow]
 

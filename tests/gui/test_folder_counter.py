@@ -10,10 +10,10 @@ import pytest
 from PySide6.QtCore import QObject
 from pytestqt.qtbot import QtBot
 
-from engine.picture_folders import Count
-from gui import folder_counter
-from gui.folder_counter import FolderCounter
-from gui.panels.setup_words import folder_words
+from engine.experiment.picture_folders import Count
+from gui.setup import folder
+from gui.setup.folder import FolderCounter
+from gui.setup.options import folder_words
 
 
 @pytest.fixture
@@ -67,13 +67,13 @@ def test_a_known_folder_is_read_again_only_where_something_came_or_went(
     counter: FolderCounter, qtbot: QtBot, pets: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read: list[str] = []
-    usual = folder_counter.count_pictures
+    usual = folder.count_pictures
 
     def counting(path: str, is_given_up: Callable[[], bool]) -> Count | None:
         read.append(path)
         return usual(path, is_given_up)
 
-    monkeypatch.setattr(folder_counter, "count_pictures", counting)
+    monkeypatch.setattr(folder, "count_pictures", counting)
 
     def look() -> None:
         counter.want(None)
@@ -100,7 +100,7 @@ def test_another_path_gives_the_count_up(
         given_up.append(path)
         return Count(1, 0, 1)
 
-    monkeypatch.setattr(folder_counter, "count_pictures", endless)
+    monkeypatch.setattr(folder, "count_pictures", endless)
     with qtbot.waitSignal(counter.changed):
         counter.want(str(pets))
     counter.want(str(pets / "cats"))

@@ -14,15 +14,12 @@ from PySide6.QtGui import QColor
 from PySide6.QtWidgets import QWidget
 from pytestqt.qtbot import QtBot
 
-from engine.records.glossary import GLOSSARY
-from gui.guide import GuidePage, guide_pages, matching, picture_bytes
-from gui.help import make_help, show_help
-from gui.panels.guide import GuideDialog
-from gui.panels.guide_browser import GuideBrowser
-from gui.panels.guide_look import COLUMN_WIDTH
-from gui.panels.guide_pictures import picture, recoloured
-from gui.theme import theme
-from gui.tokens import DARK, LIGHT
+from engine.words.names import GLOSSARY
+from gui.help.browser import COLUMN_WIDTH, GuideBrowser
+from gui.help.dialog import GuideDialog, make_help, show_help
+from gui.help.pages import GuidePage, guide_pages, matching, picture, picture_bytes, recoloured
+from gui.theme.stylesheet import DARK, LIGHT
+from gui.theme.theme import theme
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = {page.name: page for page in guide_pages()}

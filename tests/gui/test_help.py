@@ -8,9 +8,8 @@ import pytest
 from pytestqt.qtbot import QtBot
 
 from engine import __version__
-from gui.help import make_help
-from gui.panels.guide import GuideDialog
-from gui.shortcuts import SHORTCUTS, keys_of
+from gui.help.dialog import GuideDialog, make_help
+from gui.widgets.shortcuts import SHORTCUTS, keys_of
 
 
 @pytest.fixture

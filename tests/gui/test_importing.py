@@ -12,12 +12,12 @@ from PySide6.QtGui import QDragEnterEvent, QDropEvent
 from PySide6.QtWidgets import QApplication, QWidget
 from pytestqt.qtbot import QtBot
 
-from engine.exports.content import content_of
-from engine.exports.formats import export
-from engine.records.record import RunRecord
-from engine.records.store import Store
-from gui.background import Background
-from gui.importing import Importing
+from engine.export.content import content_of
+from engine.export.formats import export
+from engine.store.record import RunRecord
+from engine.store.store import Store
+from gui.runs.importing import Importing
+from gui.session.background import Background
 from gui.widgets.notice import Notice
 
 Trained = Callable[..., RunRecord]

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 from PySide6.QtCore import QByteArray
 
-from gui.kept import Kept, kept_bytes, remember, restore
-from gui.settings import Key, Settings
+from gui.window.remembered import Kept, Key, Settings, kept_bytes, remember, restore
 
 
 def test_byte_arrays_pass_as_text(tmp_path: Path) -> None:

@@ -9,20 +9,20 @@ import pytest
 from PySide6.QtCore import Qt
 from pytestqt.qtbot import QtBot
 
-from engine.events import Failed, ForecastMade
-from engine.experiment import Experiment, Precision, experiment_from
-from engine.launcher import Launcher
-from engine.memory_lines import MemoryLine
-from engine.problem import Kind, Problem
-from engine.records.forecasts import Forecasts
-from engine.records.record import RunRecord
-from engine.records.store import Store
-from gui.forecaster import Need
-from gui.main_window import MainWindow
-from gui.oom_retries import retries
-from gui.panels.setup_limit import limit_request
-from gui.panels.setup_need import NeedLine
-from gui.settings import Settings
+from engine.experiment.experiment import Experiment, Precision, experiment_from
+from engine.experiment.problem import Kind, Problem
+from engine.protocol.events import Failed, ForecastMade
+from engine.protocol.memory_lines import MemoryLine
+from engine.store.forecasts import Forecasts
+from engine.store.record import RunRecord
+from engine.store.store import Store
+from engine.worker.launcher import Launcher
+from gui.session.experiments import retries
+from gui.session.forecaster import Need
+from gui.setup.check import limit_request
+from gui.setup.need import NeedLine
+from gui.window.main_window import MainWindow
+from gui.window.remembered import Settings
 
 WAIT_MS = 120_000
 LINEAR = experiment_from(
@@ -87,8 +87,8 @@ def test_a_search_runs_in_the_window_is_opened_again_and_deleted(
     def answer(what: str, yes: bool) -> Callable[..., bool]:
         return lambda *_arguments: asked.append(what) or yes
 
-    monkeypatch.setattr("gui.main_window.may_stop_search", answer("stop", False))
-    monkeypatch.setattr("gui.limit_search.may_delete_search", answer("delete", True))
+    monkeypatch.setattr("gui.window.main_window.may_stop_search", answer("stop", False))
+    monkeypatch.setattr("gui.limit.controller.may_delete_search", answer("delete", True))
     window.setup.use_settings(LINEAR)
     qtbot.mouseClick(window.setup.form.find_max, Qt.MouseButton.LeftButton)
     window.setup.foot.run_button.setFocus()

@@ -8,7 +8,9 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QAbstractButton, QLabel
 from pytestqt.qtbot import QtBot
 
-from engine.events import (
+from engine.experiment.experiment import Experiment, Precision
+from engine.experiment.problem import Kind, Problem
+from engine.protocol.events import (
     Environment,
     Epoch,
     Event,
@@ -22,12 +24,10 @@ from engine.events import (
     Started,
     Summary,
 )
-from engine.experiment import Experiment, Precision
-from engine.problem import Kind, Problem
-from gui.panels import live_figures as figures
-from gui.panels.live import NONE_OPEN, NOTHING_YET, LivePanel, LiveRun
-from gui.plots.live_plot import LEAST_HEIGHT
-from gui.theme import theme
+from gui.charts.live_plot import LEAST_HEIGHT
+from gui.theme.theme import theme
+from gui.train import figures as figures
+from gui.train.panel import NONE_OPEN, NOTHING_YET, LivePanel, LiveRun
 
 
 def started(precision: str = "fp32", steps: int = 200, **more: object) -> Started:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from pytestqt.qtbot import QtBot
 
-from engine.events import Epoch, Event, Finished, Samples, Summary
-from engine.experiment import Experiment
-from gui.panels.live import LivePanel, LiveRun
+from engine.experiment.experiment import Experiment
+from engine.protocol.events import Epoch, Event, Finished, Samples, Summary
+from gui.train.panel import LivePanel, LiveRun
 
 WAIT_MS, RATE = 5.0, 640.0
 """At a batch of 64 a step takes 100 ms, of which it waits 5 %."""

@@ -11,16 +11,16 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QAbstractButton, QLineEdit, QWidget
 from pytestqt.qtbot import QtBot
 
-from engine.events import Samples
-from engine.experiment import Experiment, Precision, experiment_from
-from engine.launcher import Launcher, Target
-from engine.records.record import Status
-from engine.records.store import Store
-from gui.main_window import MainWindow
-from gui.panels.dock import LOW_HEIGHT, OPEN_HEIGHT
-from gui.panels.setup import Request
-from gui.settings import Settings
-from gui.theme import theme
+from engine.experiment.experiment import Experiment, Precision, experiment_from
+from engine.protocol.events import Samples
+from engine.store.record import Status
+from engine.store.store import Store
+from engine.worker.launcher import Launcher, Target
+from gui.setup.panel import Request
+from gui.theme.theme import theme
+from gui.window.body import LOW_HEIGHT, OPEN_HEIGHT
+from gui.window.main_window import MainWindow
+from gui.window.remembered import Settings
 
 WAIT_MS = 60_000
 TINY = experiment_from(
@@ -400,7 +400,9 @@ def test_runs_that_show_me_queued_are_not_promised_for_the_next_start(
     qtbot: QtBot, window: MainWindow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: list[int] = []
-    monkeypatch.setattr("gui.main_window.may_stop", lambda _window, waiting, _searches: told.append(waiting))
+    monkeypatch.setattr(
+        "gui.window.main_window.may_stop", lambda _window, waiting, _searches: told.append(waiting)
+    )
     trains, _own, shown = submit(window, ENDLESS, ENDLESS, ENDLESS)
     wait_for_steps(qtbot, window, trains)
     window.shows.show_me._pair._submitted.add(shown)

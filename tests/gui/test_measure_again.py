@@ -10,21 +10,19 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QLabel
 from pytestqt.qtbot import QtBot
 
-from engine.events import Finished, Summary
-from engine.experiment import Experiment, Precision
-from engine.records.comparison import compare
-from engine.records.evidence import Evidence
-from engine.records.record import RunRecord, Status
-from engine.records.store import Store
-from gui.main_window import MainWindow
-from gui.panels.compare_headline import Headline
-from gui.panels.compare_table import FigureTable
-from gui.panels.compare_verdict import VerdictLabel
-from gui.panels.live_cards import LiveCards
-from gui.panels.live_run import LiveRun
-from gui.panels.runs_columns import Column
-from gui.panels.runs_line import Baselines, Line
-from gui.panels.runs_model import RunsModel
+from engine.compare.comparison import compare
+from engine.compare.evidence import Evidence
+from engine.experiment.experiment import Experiment, Precision
+from engine.protocol.events import Finished, Summary
+from engine.store.record import RunRecord, Status
+from engine.store.store import Store
+from gui.compare.headline import Headline, VerdictLabel
+from gui.compare.table import FigureTable
+from gui.runs.line import Baselines, Column, Line
+from gui.runs.model import RunsModel
+from gui.session.live_run import LiveRun
+from gui.train.cards import LiveCards
+from gui.window.main_window import MainWindow
 
 BUSY = "other programs took 69 % of the processor meanwhile"
 FP32, BF16 = Experiment(steps=200), Experiment(steps=200, precision=Precision.BF16)

@@ -14,11 +14,12 @@ from PySide6.QtGui import QFontMetrics, QGuiApplication, QImage, QPainter
 from PySide6.QtWidgets import QAbstractButton, QLabel
 from pytestqt.qtbot import QtBot
 
-from engine.catalog import DeviceEntry, PrecisionEntry
-from engine.events import Failed, Log, Phase, PhaseName
-from engine.experiment import Experiment, Precision, experiment_from
-from engine.memory_lines import MemoryLine
-from engine.probe_events import (
+from engine.experiment.checks import DeviceEntry, PrecisionEntry
+from engine.experiment.experiment import Experiment, Precision, experiment_from
+from engine.experiment.problem import Kind, Problem
+from engine.protocol.events import Failed, Log, Phase, PhaseName
+from engine.protocol.memory_lines import MemoryLine
+from engine.protocol.trials import (
     Bound,
     Cause,
     ProbeEnded,
@@ -28,24 +29,17 @@ from engine.probe_events import (
     TrialBegun,
     TrialEnded,
 )
-from engine.problem import Kind, Problem
-from engine.records.probes import ProbeRecord
-from gui.log_lines import search_lines
-from gui.panels.memory_limit import MemoryLimitPanel
-from gui.panels.memory_limit_other import OtherSize
-from gui.panels.memory_limit_words import picture_heading, progress, proof, sentence
-from gui.plots.memory_painter import MemoryPainter
-from gui.plots.memory_scale import (
-    MemoryContent,
-    MemorySide,
-    failed_place,
-    forecast_points,
-    memory_range,
-)
-from gui.plots.text_places import TextPlaces
-from gui.search_order import SearchOrder
-from gui.search_view import SearchView, SideView
-from gui.theme import theme
+from engine.store.searches import ProbeRecord
+from gui.charts.text_places import TextPlaces
+from gui.limit.cards import OtherSize
+from gui.limit.chart import MemoryPainter
+from gui.limit.chart_content import MemoryContent, MemorySide, failed_place, forecast_points, memory_range
+from gui.limit.panel import MemoryLimitPanel
+from gui.limit.words import picture_heading, progress, proof, sentence
+from gui.session.engine_thread import SearchOrder
+from gui.session.log_lines import search_lines
+from gui.session.searches import SearchView, SideView
+from gui.theme.theme import theme
 
 BUDGET_MIB = 24 * 1024.0
 PLANS = {Precision.FP32: (64, 256, 320, 290, 289), Precision.FP16: (64, 256, 512, 640, 562, 561)}

@@ -11,16 +11,16 @@ from PySide6.QtGui import QColor, QFontMetrics, QImage, QPainter
 from PySide6.QtWidgets import QLineEdit, QStyle, QStyleOptionFrame
 from pytestqt.qtbot import QtBot
 
-from engine.events import Phase, PhaseName
-from engine.experiment import Experiment, Precision
-from gui.panels.compare_verdict import VerdictLabel
-from gui.panels.live_run import LiveRun
-from gui.panels.live_strip import LiveStrip, Wishes
-from gui.panels.memory_limit import MemoryLimitPanel
-from gui.panels.runs_columns import Column
-from gui.panels.runs_table import fitting
-from gui.plots.frame import Capacity, Frame, FramePainter, Note, Trace
-from gui.theme import theme
+from engine.experiment.experiment import Experiment, Precision
+from engine.protocol.events import Phase, PhaseName
+from gui.charts.frame import Capacity, Frame, FramePainter, Note, Trace
+from gui.compare.headline import VerdictLabel
+from gui.limit.panel import MemoryLimitPanel
+from gui.runs.line import Column
+from gui.runs.table import fitting
+from gui.session.live_run import LiveRun
+from gui.theme.theme import theme
+from gui.train.strip import LiveStrip, Wishes
 
 AREA = QRectF(60, 4, 400, 130)
 

@@ -10,10 +10,10 @@ from PySide6.QtCore import QPoint, QRect, Qt
 from PySide6.QtWidgets import QAbstractButton, QLabel, QPushButton, QVBoxLayout, QWidget
 from pytestqt.qtbot import QtBot
 
-from gui.main_window import MainWindow
-from gui.theme import theme
-from gui.tips import plain_tip
+from gui.theme.theme import theme
+from gui.widgets.labels import plain_tip
 from gui.widgets.notice import Notice
+from gui.window.main_window import MainWindow
 
 Open = Callable[[], MainWindow]
 

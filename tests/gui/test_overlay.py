@@ -8,11 +8,9 @@ import numpy as np
 import pytest
 from pytestqt.qtbot import QtBot
 
-from engine.experiment import Precision
-from gui.plots.overlay import OverlayPlot
-from gui.plots.overlay_lines import Line
-from gui.plots.overlay_scale import y_range
-from gui.plots.trace import Trace, rows_a_point
+from engine.experiment.experiment import Precision
+from gui.charts.lines import Line, Trace, rows_a_point, y_range
+from gui.charts.overlay import OverlayPlot
 
 STEPS = 200
 

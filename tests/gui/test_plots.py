@@ -10,16 +10,14 @@ from PySide6.QtCore import QPoint, QPointF, Qt
 from PySide6.QtGui import QColor
 from pytestqt.qtbot import QtBot
 
-from engine.experiment import Precision
-from engine.records.large_numbers import number
-from gui.numbers import decimals_for, duration, ratio
-from gui.plots import Curve, LivePlot, PlotSpec
-from gui.plots.curves import marker_rows, staircase
-from gui.plots.framing import x_ticks
-from gui.plots.scales import Scale
-from gui.plots.smoothing import extended, local_line, smoothing
-from gui.plots.ticks import linear_ticks, log2_ticks, log10_ticks
-from gui.theme import theme
+from engine.experiment.experiment import Precision
+from engine.words.numbers import decimals_for, duration, number, ratio
+from gui.charts import Curve, LivePlot, PlotSpec
+from gui.charts.curves import marker_rows, staircase
+from gui.charts.live_plot import x_ticks
+from gui.charts.scales import Scale, linear_ticks, log2_ticks, log10_ticks
+from gui.charts.smoothing import extended, local_line, smoothing
+from gui.theme.theme import theme
 
 LOSS = PlotSpec("Training loss", "nats", "The loss of each step", smooths=True)
 SCALE = PlotSpec("Grad scale", "log2 axis", "The loss scale", powers_of_two=True)

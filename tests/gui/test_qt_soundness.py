@@ -16,8 +16,8 @@ from PySide6 import __version__ as pyside_version
 from PySide6.QtCore import QObject, Signal
 from PySide6.QtWidgets import QApplication
 
-from engine.experiment import Precision
-from gui.plots import Curve, LivePlot, PlotSpec
+from engine.experiment.experiment import Precision
+from gui.charts import Curve, LivePlot, PlotSpec
 
 SIGNALS = 10_000
 FRAMES = 1_000

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 import pytest
 from pytestqt.qtbot import QtBot
 
-from engine.catalog import Catalog, DatasetEntry, DeviceEntry, ModelEntry, PrecisionEntry
-from engine.experiment import Precision
-from engine.presets import all_presets
-from gui.panels.setup import Request, SetupPanel
-from gui.quiet import Quiet
-from gui.theme import theme
+from engine.experiment.checks import Catalog, DatasetEntry, DeviceEntry, ModelEntry, PrecisionEntry
+from engine.experiment.experiment import Precision
+from engine.experiment.presets import all_presets
+from gui.setup.panel import Request, SetupPanel
+from gui.theme.theme import theme
+from gui.window.quiet import Quiet
 
 pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")
 

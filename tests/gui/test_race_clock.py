@@ -10,8 +10,8 @@ from PySide6.QtCore import QEvent
 from PySide6.QtWidgets import QApplication, QWidget
 from pytestqt.qtbot import QtBot
 
-from gui import motion
-from gui.race.clock import RaceClock
+from gui.show.race.clock import RaceClock
+from gui.theme import motion
 
 
 class Hands:

@@ -11,11 +11,11 @@ from PySide6.QtGui import QColor, QImage
 from PySide6.QtWidgets import QWidget
 from pytestqt.qtbot import QtBot
 
-from engine.experiment import Precision
-from gui.race.number_view import NumberView
-from gui.race.tank_plan import TankPlan
-from gui.race.tank_view import TanksView
-from gui.theme import DARK, LIGHT, theme
+from engine.experiment.experiment import Precision
+from gui.show.race.number import NumberView
+from gui.show.race.tank import TanksView
+from gui.show.race.tank_parts import TankPlan
+from gui.theme.theme import DARK, LIGHT, theme
 
 DESIGN = QSizeF(216, 500)
 

@@ -12,11 +12,9 @@ from PySide6.QtGui import QColor, QImage, QPaintEvent, QRegion
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
-from engine.experiment import Precision
-from gui.race.grid import Grid
-from gui.race.lane_view import LaneView
-from gui.race.tinted import lane_layers, tinted
-from gui.theme import DARK, LIGHT, Palette, theme
+from engine.experiment.experiment import Precision
+from gui.show.race.lanes import Grid, LaneView, lane_layers, tinted
+from gui.theme.theme import DARK, LIGHT, Palette, theme
 
 
 def flat(value: int, count: int = 4, side: int = 8) -> NDArray[np.uint8]:

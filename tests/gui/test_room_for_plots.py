@@ -10,12 +10,12 @@ from PySide6.QtGui import QWheelEvent
 from PySide6.QtWidgets import QApplication, QScrollArea
 from pytestqt.qtbot import QtBot
 
-from engine.events import Finished, Samples, Summary
-from engine.experiment import Experiment, Precision
-from gui.main_window import MainWindow
-from gui.panels.dock import OPEN_HEIGHT
-from gui.panels.live import LivePanel, LiveRun
-from gui.plots.live_plot import LEAST_HEIGHT, MOST_HEIGHT
+from engine.experiment.experiment import Experiment, Precision
+from engine.protocol.events import Finished, Samples, Summary
+from gui.charts.live_plot import LEAST_HEIGHT, MOST_HEIGHT
+from gui.train.panel import LivePanel, LiveRun
+from gui.window.body import OPEN_HEIGHT
+from gui.window.main_window import MainWindow
 
 Open = Callable[[], MainWindow]
 

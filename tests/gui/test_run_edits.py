@@ -9,14 +9,14 @@ import pytest
 from PySide6.QtWidgets import QWidget
 from pytestqt.qtbot import QtBot
 
-from engine.events import Finished, Summary
-from engine.experiment import Experiment
-from engine.launcher import Launcher, Target
-from engine.problem import ProblemError
-from engine.records.store import Store
-from gui.experiments import Experiments
-from gui.panels.runs import RunsPanel
-from gui.run_edits import RunEdits
+from engine.experiment.experiment import Experiment
+from engine.experiment.problem import ProblemError
+from engine.protocol.events import Finished, Summary
+from engine.store.store import Store
+from engine.worker.launcher import Launcher, Target
+from gui.runs.controller import RunEdits
+from gui.runs.panel import RunsPanel
+from gui.session.experiments import Experiments
 from gui.widgets.notice import Notice
 
 pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")

@@ -10,11 +10,11 @@ from contextlib import closing
 import pytest
 from PySide6.QtWidgets import QAbstractButton
 
-from engine.events import Finished, Summary
-from engine.experiment import Experiment
-from engine.problem import ProblemError
-from engine.records.store import Store
-from gui.main_window import MainWindow
+from engine.experiment.experiment import Experiment
+from engine.experiment.problem import ProblemError
+from engine.protocol.events import Finished, Summary
+from engine.store.store import Store
+from gui.window.main_window import MainWindow
 
 NEWER = json.dumps({**json.loads(Experiment().to_json()), "from_tomorrow": 1})
 

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from engine.events import Finished, Summary
-from engine.experiment import Experiment, Precision, Step
-from engine.problem import Kind, Problem
-from engine.records.record import RunRecord, Status
-from engine.records.store import Store
-from gui.panels.runs_line import Line
-from gui.panels.runs_search import Search
+from engine.experiment.experiment import Experiment, Precision, Step
+from engine.experiment.problem import Kind, Problem
+from engine.protocol.events import Finished, Summary
+from engine.store.record import RunRecord, Status
+from engine.store.store import Store
+from gui.runs.line import Line
+from gui.runs.lines import Search
 
 FULL = Problem(kind=Kind.OUT_OF_MEMORY, message="The card is full.", remedy="Take a smaller batch.")
 FAST = Step(recipe="fast")

@@ -13,19 +13,17 @@ from PySide6.QtTest import QAbstractItemModelTester
 from PySide6.QtWidgets import QAbstractButton, QAbstractItemView, QApplication, QLabel, QLineEdit, QToolTip
 from pytestqt.qtbot import QtBot
 
-from engine.events import Environment, Summary
-from engine.experiment import Experiment, Precision, Step
-from engine.problem import Kind, Problem
-from engine.records.record import RunRecord, Status
-from gui.fonts import font
-from gui.panels.runs import RunsPanel
-from gui.panels.runs_columns import Column
-from gui.panels.runs_drag import drag_pixmap
-from gui.panels.runs_marks import MarksDialog
-from gui.panels.runs_model import RunsModel
-from gui.panels.runs_words import when_words
-from gui.runs_mime import dropped_runs
-from gui.theme import theme
+from engine.experiment.experiment import Experiment, Precision, Step
+from engine.experiment.problem import Kind, Problem
+from engine.protocol.events import Environment, Summary
+from engine.store.record import RunRecord, Status
+from gui.runs.line import Column, dropped_runs, when_words
+from gui.runs.marks import MarksDialog
+from gui.runs.model import RunsModel
+from gui.runs.panel import RunsPanel
+from gui.runs.table import drag_pixmap
+from gui.theme.fonts import font
+from gui.theme.theme import theme
 
 # the offscreen platform says so whenever a window or a popup is shown
 pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")

@@ -8,10 +8,10 @@ import pytest
 from PySide6.QtCore import QPoint, Qt
 from pytestqt.qtbot import QtBot
 
-from engine.experiment import Experiment
-from engine.records.record import RunRecord, Status
-from gui.panels.runs import RunsPanel
-from gui.panels.runs_columns import Column
+from engine.experiment.experiment import Experiment
+from engine.store.record import RunRecord, Status
+from gui.runs.line import Column
+from gui.runs.panel import RunsPanel
 
 # the offscreen platform says so whenever a window or a popup is shown
 pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from engine.experiment import Precision, experiment_from
-from engine.probe_events import ProbeEnded, ProbeResult, Trial, TrialEnded
-from gui.panels.memory_limit_content import content_of
-from gui.panels.memory_limit_trials import RESULT, TrialModel
-from gui.search_order import SearchOrder
-from gui.search_view import SearchView
+from engine.experiment.experiment import Precision, experiment_from
+from engine.protocol.trials import ProbeEnded, ProbeResult, Trial, TrialEnded
+from gui.limit.chart_content import content_of
+from gui.limit.trials import RESULT, TrialModel
+from gui.session.engine_thread import SearchOrder
+from gui.session.searches import SearchView
 
 BUDGET_MIB = 1_000.0
 

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from engine.problem import Kind, Problem
-from gui.main_window import MainWindow
-from gui.panels.setting_names import spoken
+from engine.experiment.problem import Kind, Problem
+from gui.setup.names import spoken
+from gui.window.main_window import MainWindow
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gui.settings import Key, Settings
+from gui.window.remembered import Key, Settings
 
 
 @pytest.fixture

@@ -19,14 +19,14 @@ from PySide6.QtWidgets import (
 )
 from pytestqt.qtbot import QtBot
 
-from engine.catalog import Catalog, DatasetEntry, DeviceEntry, ModelEntry, PrecisionEntry
-from engine.experiment import Experiment, Precision
-from engine.presets import all_presets, preset
-from engine.problem import Kind, Problem
-from gui.panels.setup import Request, SetupPanel
-from gui.panels.setup_controls import NumberEdit
-from gui.panels.setup_draft import Draft, plain
-from gui.theme import theme
+from engine.experiment.checks import Catalog, DatasetEntry, DeviceEntry, ModelEntry, PrecisionEntry
+from engine.experiment.experiment import Experiment, Precision
+from engine.experiment.presets import all_presets, preset
+from engine.experiment.problem import Kind, Problem
+from gui.setup.controls import NumberEdit
+from gui.setup.draft import Draft, plain
+from gui.setup.panel import Request, SetupPanel
+from gui.theme.theme import theme
 
 # the offscreen platform says so whenever a window or a popup is shown
 pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")

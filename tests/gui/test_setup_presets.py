@@ -10,12 +10,12 @@ from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
-from engine.experiment import Experiment, Precision
-from engine.presets import all_presets, own_presets_folder, preset
-from gui.panels.setup import SetupPanel
-from gui.panels.setup_draft import Draft
-from gui.panels.setup_saving import TitleDialog, save_dialog, save_preset
-from gui.panels.setup_words import preset_caption
+from engine.experiment.experiment import Experiment, Precision
+from engine.experiment.presets import all_presets, own_presets_folder, preset
+from gui.setup.draft import Draft
+from gui.setup.options import preset_caption
+from gui.setup.panel import SetupPanel
+from gui.setup.saving import TitleDialog, save_dialog, save_preset
 
 # the offscreen platform says so whenever a window or a popup is shown
 pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")

@@ -9,11 +9,11 @@ from PySide6.QtCore import QPoint, Qt
 from PySide6.QtWidgets import QComboBox, QStyle, QStyleOptionComboBox
 from pytestqt.qtbot import QtBot
 
-from engine.entries import ModelEntry
-from gui.main_window import MainWindow
-from gui.panels.setup_controls import ChoiceBox
-from gui.panels.setup_search import SearchBox
-from gui.panels.setup_words import model_groups
+from engine.experiment.catalog import ModelEntry
+from gui.setup.controls import ChoiceBox
+from gui.setup.options import model_groups
+from gui.setup.search import SearchBox
+from gui.window.main_window import MainWindow
 
 # the offscreen platform says so whenever a window or a popup is shown
 pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")

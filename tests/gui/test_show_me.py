@@ -11,16 +11,16 @@ from pathlib import Path
 import pytest
 from pytestqt.qtbot import QtBot
 
-from engine.experiment import Experiment, Measure, Precision, experiment_from
-from engine.launcher import Launcher
-from engine.problem import Kind, Problem
-from engine.records.record import Status
-from engine.records.store import Store
-from engine.showcase import PATIENCE_SECONDS, SECOND, Showcase, Span, busy, showcase
-from gui.background import Background
-from gui.experiments import Experiments
-from gui.panels.show import ShowPanel
-from gui.show_me import ShowMe
+from engine.experiment.experiment import Experiment, Measure, Precision, experiment_from
+from engine.experiment.problem import Kind, Problem
+from engine.race.showcase import PATIENCE_SECONDS, SECOND, Showcase, Span, busy, showcase
+from engine.store.record import Status
+from engine.store.store import Store
+from engine.worker.launcher import Launcher
+from gui.session.background import Background
+from gui.session.experiments import Experiments
+from gui.show.guided.measurement import ShowMe
+from gui.show.panel import ShowPanel
 
 WAIT_MS = 60_000
 TINY = experiment_from(
@@ -87,7 +87,7 @@ class Workspace:
 def workspace(
     qtbot: QtBot, launcher: Launcher, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Workspace]:
-    monkeypatch.setattr("gui.show_me.showcase", lambda _catalog: shown(TINY))
+    monkeypatch.setattr("gui.show.guided.measurement.showcase", lambda _catalog: shown(TINY))
     with Store(home / "ammeter.sqlite") as store:
         experiments, panel, background = Experiments(store, launcher), ShowPanel(), Background()
         qtbot.addWidget(panel)
@@ -106,7 +106,7 @@ def workspace(
 
 
 def choose(monkeypatch: pytest.MonkeyPatch, case: Showcase) -> None:
-    monkeypatch.setattr("gui.show_me.showcase", lambda _catalog: case)
+    monkeypatch.setattr("gui.show.guided.measurement.showcase", lambda _catalog: case)
 
 
 def test_pressed_before_the_machine_is_known_and_twice_it_measures_one_pair(workspace: Workspace) -> None:
@@ -168,7 +168,7 @@ def test_what_is_being_stopped_when_the_time_is_over_is_given_up_all_the_same(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     choose(monkeypatch, shown(ENDLESS))
-    monkeypatch.setattr("gui.show_me.adapted", lambda *_: None)
+    monkeypatch.setattr("gui.show.guided.measurement.adapted", lambda *_: None)
     workspace.show_me.begin()
     workspace.until_training()
     with workspace.qtbot.waitSignal(workspace.show_me.given_up, timeout=WAIT_MS):
@@ -194,7 +194,7 @@ def test_stopped_it_leaves_nothing_behind(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch, by: str
 ) -> None:
     choose(monkeypatch, shown(ENDLESS))
-    monkeypatch.setattr("gui.show_me.adapted", lambda *_: None)
+    monkeypatch.setattr("gui.show.guided.measurement.adapted", lambda *_: None)
     workspace.show_me.begin()
     workspace.until_training()
     with workspace.qtbot.waitSignal(workspace.show_me.given_up, timeout=WAIT_MS):
@@ -266,9 +266,11 @@ def test_a_machine_that_is_slower_than_thought_begins_anew_once_with_less(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     choose(monkeypatch, shown(ENDLESS))
-    monkeypatch.setattr("engine.showcase._LEAST_SECONDS", 0.0)
+    monkeypatch.setattr("engine.race.showcase._LEAST_SECONDS", 0.0)
     shorter = TINY.model_copy(update={"steps": 50})
-    monkeypatch.setattr("gui.show_me.adapted", lambda case, *_: once(case.of_length(shorter), case))
+    monkeypatch.setattr(
+        "gui.show.guided.measurement.adapted", lambda case, *_: once(case.of_length(shorter), case)
+    )
     workspace.show_me.begin()
     workspace.until_measured()
     assert {run.name: run.experiment.steps for run in workspace.store.runs()} == {
@@ -289,8 +291,8 @@ def test_mixed_precision_that_is_far_slower_begins_both_anew_and_leaves_nothing_
         return once(case.of_length(TINY.model_copy(update={"steps": 30})), case) if span is SECOND else None
 
     choose(monkeypatch, shown(TINY, steps=100_000_000))
-    monkeypatch.setattr("engine.showcase._LEAST_SECONDS", 0.0)
-    monkeypatch.setattr("gui.show_me.adapted", adapted)
+    monkeypatch.setattr("engine.race.showcase._LEAST_SECONDS", 0.0)
+    monkeypatch.setattr("gui.show.guided.measurement.adapted", adapted)
     workspace.show_me.begin()
     ids = workspace.until_measured()
     runs = workspace.store.runs()
@@ -305,8 +307,8 @@ def test_a_machine_that_is_too_slow_is_called_busy_and_can_be_tried_again(
     problem = busy(TINY, 3) if by == "its pace" else None
     # it never has enough steps for a speed
     choose(monkeypatch, shown(ENDLESS.model_copy(update={"measure": Measure(block_steps=100_000)})))
-    monkeypatch.setattr("engine.showcase._LEAST_SECONDS", 0.0)
-    monkeypatch.setattr("gui.show_me.adapted", lambda *_: problem)
+    monkeypatch.setattr("engine.race.showcase._LEAST_SECONDS", 0.0)
+    monkeypatch.setattr("gui.show.guided.measurement.adapted", lambda *_: problem)
     workspace.show_me.begin()
     if by == "patience":
         workspace.until_training()
@@ -330,7 +332,7 @@ def test_a_window_that_closes_meanwhile_leaves_no_run_in_the_queue(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     choose(monkeypatch, shown(ENDLESS))
-    monkeypatch.setattr("gui.show_me.adapted", lambda *_: None)
+    monkeypatch.setattr("gui.show.guided.measurement.adapted", lambda *_: None)
     workspace.show_me.begin()
     workspace.until_training()
     workspace.show_me.close()

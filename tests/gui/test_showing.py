@@ -9,16 +9,15 @@ from typing import Any
 import pytest
 from pytestqt.qtbot import QtBot
 
-from engine.events import Environment
-from engine.problem import Kind, Problem
-from engine.records.record import RunRecord
-from engine.records.store import Store
-from gui.background import Background
-from gui.panels.show import ShowPanel
-from gui.raced import Choice, newest_choices, read_race
-from gui.saved_runs import SavedRuns
-from gui.showing import Showing
-from gui.theme import theme
+from engine.experiment.problem import Kind, Problem
+from engine.protocol.events import Environment
+from engine.store.record import RunRecord
+from engine.store.store import Store
+from gui.session.background import Background
+from gui.session.saved_runs import SavedRuns
+from gui.show.panel import ShowPanel
+from gui.show.reading import Choice, Showing, newest_choices, read_race
+from gui.theme.theme import theme
 
 Trained = Callable[..., RunRecord]
 

@@ -9,13 +9,13 @@ import pytest
 from PySide6.QtCore import Qt
 from pytestqt.qtbot import QtBot
 
-from engine.launcher import Launcher, Target
-from engine.records.record import RunRecord, Status
-from engine.records.store import Store
-from engine.showcase import Showcase
-from gui.main_window import MainWindow
-from gui.motion import reduced_motion_choice, set_reduced_motion
-from gui.settings import Settings
+from engine.race.showcase import Showcase
+from engine.store.record import RunRecord, Status
+from engine.store.store import Store
+from engine.worker.launcher import Launcher, Target
+from gui.theme.motion import reduced_motion_choice, set_reduced_motion
+from gui.window.main_window import MainWindow
+from gui.window.remembered import Settings
 
 Open = Callable[[], MainWindow]
 
@@ -255,7 +255,7 @@ def test_a_disturbed_pair_is_measured_again_by_show_me_or_queued_once_for_compar
     queued = [run.experiment for run in saved.runs() if run.status is Status.QUEUED]
     assert sorted(queued, key=repr) == sorted((run.experiment for run in disturbed), key=repr)
     own = Showcase("Show me", tuple((run.name, run.experiment) for run in disturbed), "")
-    monkeypatch.setattr("gui.show_me.ShowMe.case", own)
+    monkeypatch.setattr("gui.show.guided.measurement.ShowMe.case", own)
     window.show_workspace("show")
     begun: list[str] = []
     monkeypatch.setattr(window.shows.show_me, "begin", lambda: begun.append("begun"))

@@ -10,15 +10,14 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
-from engine.experiment import Precision
-from gui.main_window import MainWindow
-from gui.plots.curves import Curve
-from gui.plots.live_plot import LivePlot, PlotSpec
-from gui.plots.overlay import OverlayPlot
-from gui.plots.overlay_lines import Line
-from gui.plots.smooth_button import SmoothButton
-from gui.plots.smoothing import WINDOWS, local_line, smoothing
-from gui.plots.trace import Trace, smoothing_words
+from engine.experiment.experiment import Precision
+from gui.charts.curves import Curve
+from gui.charts.header import SmoothButton
+from gui.charts.lines import Line, Trace, smoothing_words
+from gui.charts.live_plot import LivePlot, PlotSpec
+from gui.charts.overlay import OverlayPlot
+from gui.charts.smoothing import WINDOWS, local_line, smoothing
+from gui.window.main_window import MainWindow
 
 # the offscreen platform says so whenever a window or a popup is shown
 pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")

@@ -9,11 +9,11 @@ from PySide6.QtGui import QColor, QFont, QFontDatabase, QFontInfo
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
-from engine.experiment import Precision
-from gui.fonts import font
-from gui.icons import icon, icon_names, pixmap, svg
-from gui.stylesheet import style_sheet
-from gui.theme import DARK, LIGHT, Palette, theme
+from engine.experiment.experiment import Precision
+from gui.theme.fonts import font
+from gui.theme.icons import icon, icon_names, pixmap, svg
+from gui.theme.stylesheet import style_sheet
+from gui.theme.theme import DARK, LIGHT, Palette, theme
 
 
 def contrast(first: str, second: str) -> float:

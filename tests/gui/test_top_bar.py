@@ -8,11 +8,11 @@ from PySide6.QtGui import QImage
 from PySide6.QtWidgets import QAbstractButton, QLabel, QWidget
 from pytestqt.qtbot import QtBot
 
-from engine.catalog import DeviceEntry, PrecisionEntry
-from engine.experiment import Precision
-from gui.panels.top_bar import TopBar
-from gui.theme import theme
+from engine.experiment.checks import DeviceEntry, PrecisionEntry
+from engine.experiment.experiment import Precision
+from gui.theme.theme import theme
 from gui.widgets import ProgressLine
+from gui.window.top_bar import TopBar
 
 WORKSPACES = (("train", "Train", "Train a model"), ("compare", "Compare", "Compare runs"))
 LEAST_WINDOW_WIDTH = 960

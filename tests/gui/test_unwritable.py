@@ -10,14 +10,14 @@ import pytest
 from PySide6.QtWidgets import QApplication, QMessageBox, QPushButton
 from pytestqt.qtbot import QtBot
 
-import gui.app
-from engine.experiment import Experiment
-from engine.launcher import Launcher
-from engine.records.record import RunRecord
-from engine.records.store import Store
-from gui.main_window import MainWindow
-from gui.panels.setup import Request
-from gui.settings import Settings
+import gui.window.app
+from engine.experiment.experiment import Experiment
+from engine.store.record import RunRecord
+from engine.store.store import Store
+from engine.worker.launcher import Launcher
+from gui.setup.panel import Request
+from gui.window.main_window import MainWindow
+from gui.window.remembered import Settings
 
 ReadOnly = Callable[[Path], AbstractContextManager[None]]
 NOTHING = "Nothing can be saved"
@@ -101,9 +101,9 @@ def test_a_store_that_is_damaged_behind_its_first_page_is_told_in_a_sentence(
     content = store.path.read_bytes()
     store.path.write_bytes(content[:4096] + b"\xff" * (len(content) - 4096))
     told: list[str] = []
-    monkeypatch.setattr(gui.app, "make_application", lambda _arguments: qapp)
+    monkeypatch.setattr(gui.window.app, "make_application", lambda _arguments: qapp)
     monkeypatch.setattr(QMessageBox, "exec", lambda box: told.append(box.text()))
-    assert gui.app.run([]) == 1
+    assert gui.window.app.run([]) == 1
     assert len(told) == 1 and "damaged" in told[0]
 
 

@@ -10,17 +10,17 @@ from PySide6.QtCore import QPoint, QSize
 from PySide6.QtWidgets import QAbstractButton, QLabel, QWidget
 from pytestqt.qtbot import QtBot
 
-from engine.experiment import Experiment
-from engine.launcher import Launcher, Target
-from engine.problem import request_problem
-from engine.records.store import Store
-from gui.main_window import MainWindow
-from gui.panels.dock import LOW_HEIGHT, OPEN_HEIGHT
-from gui.panels.runs import RunsPanel
-from gui.panels.runs_bar import HEIGHT
-from gui.panels.welcome import MEANING, SENTENCE, TITLE, Welcome
-from gui.settings import Settings
-from gui.theme import theme
+from engine.experiment.experiment import Experiment
+from engine.experiment.problem import request_problem
+from engine.store.store import Store
+from engine.worker.launcher import Launcher, Target
+from gui.runs.bar import HEIGHT
+from gui.runs.panel import RunsPanel
+from gui.theme.theme import theme
+from gui.widgets.welcome import MEANING, SENTENCE, TITLE, Welcome
+from gui.window.body import LOW_HEIGHT, OPEN_HEIGHT
+from gui.window.main_window import MainWindow
+from gui.window.remembered import Settings
 
 BUTTONS = ["Show me", "Run an experiment", "Find my memory limit"]
 

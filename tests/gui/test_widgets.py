@@ -8,8 +8,8 @@ from PySide6.QtGui import QColor
 from PySide6.QtWidgets import QLabel, QLineEdit, QWidget
 from pytestqt.qtbot import QtBot
 
-from engine.experiment import Precision
-from gui.theme import theme
+from engine.experiment.experiment import Precision
+from gui.theme.theme import theme
 from gui.widgets import (
     Button,
     ElidedLabel,
@@ -25,7 +25,7 @@ from gui.widgets import (
     marker_pixmap,
     precision_pen,
 )
-from gui.widgets.device_chip import DeviceChip
+from gui.window.top_bar import DeviceChip
 from resources.looks import MARK_FILLS
 
 

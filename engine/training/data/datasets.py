@@ -1,22 +1,28 @@
-"""The datasets: what can be chosen, what each holds, and the source of batches that it becomes."""
+"""The datasets: their facts, the source of batches each becomes, and the device memory they take.
+
+The memory is worked out on tensors of the same sizes without content.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import cycle, islice
 
 import torch
 
-from engine.catalog import DatasetEntry
-from engine.experiment import Experiment
-from engine.training.data import fakedata, fashion, folder_pictures
-from engine.training.data.batches import Resident, Source, Split, Turns, drawn_samples
-from engine.training.data.fakedata import FAKEDATA
+from engine.experiment.checks import DatasetEntry, ModelEntry
+from engine.experiment.experiment import Experiment
+from engine.training.data import image_folder
+from engine.training.data import pictures as fakedata
+from engine.training.data import pictures as fashion
+from engine.training.data.batches import Batch, Resident, Source, Split, Turns, drawn_samples, turns_of
 from engine.training.data.image_folder import IMAGE_FOLDER, check_image_folder, read_image_folder
 from engine.training.data.picture_sets import download_set, set_entries
-from engine.training.data.picture_sources import FASHION, check_room, load_pictures
-from engine.training.data.text import is_text, load_text, text_entries
-from engine.training.models.build import REGRESSION_FEATURES
+from engine.training.data.picture_sources import FASHION, check_room, is_kept, load_pictures
+from engine.training.data.pictures import FAKEDATA
+from engine.training.data.text import SYNTHETIC_TOKENS, is_text, load_text, text_entries
+from engine.training.models.build import REGRESSION_FEATURES, input_channels
 
 SYNTHETIC, SYNTHETIC_REGRESSION = "synthetic", "synthetic-regression"
 _NOISE = 0.1
@@ -43,11 +49,11 @@ def dataset_entries() -> tuple[DatasetEntry, ...]:
             name=FASHION,
             title="Fashion-MNIST, the 7,000 pictures built in",
             task="classification",
-            image_size=fashion.IMAGE_SIZE,
+            image_size=fashion.FASHION_IMAGE_SIZE,
             channels=1,
-            num_classes=fashion.CLASSES,
-            train_samples=fashion.TRAIN_SAMPLES,
-            validation_samples=fashion.VALIDATION_SAMPLES,
+            num_classes=fashion.FASHION_CLASSES,
+            train_samples=fashion.FASHION_TRAIN_SAMPLES,
+            validation_samples=fashion.FASHION_VALIDATION_SAMPLES,
             can_augment=True,
             loads=True,
         ),
@@ -65,12 +71,12 @@ def dataset_entries() -> tuple[DatasetEntry, ...]:
             name=FAKEDATA,
             title="Fake pictures, made one by one as real ones are loaded",
             task="classification",
-            image_size=fakedata.IMAGE_SIZE,
+            image_size=fakedata.FAKE_IMAGE_SIZE,
             channels=3,
-            num_classes=fakedata.CLASSES,
+            num_classes=fakedata.FAKE_CLASSES,
             any_classes=True,
-            train_samples=fakedata.TRAIN_SAMPLES,
-            validation_samples=fakedata.VALIDATION_SAMPLES,
+            train_samples=fakedata.FAKE_TRAIN_SAMPLES,
+            validation_samples=fakedata.FAKE_VALIDATION_SAMPLES,
             can_augment=True,
             loads=True,
         ),
@@ -78,7 +84,7 @@ def dataset_entries() -> tuple[DatasetEntry, ...]:
             name=IMAGE_FOLDER,
             title="A folder of your own pictures",
             task="classification",
-            image_size=folder_pictures.IMAGE_SIZE,
+            image_size=image_folder.IMAGE_SIZE,
             channels=3,
             needs_path=True,
             can_augment=True,
@@ -161,3 +167,63 @@ def _regression(experiment: Experiment) -> Split:
     weights = torch.randn(REGRESSION_FEATURES, 1, generator=generator)
     noise = torch.randn(experiment.samples, 1, generator=generator)
     return Split(inputs, inputs @ weights + _NOISE * noise)
+
+
+_LABEL_BYTES = 8
+_SOURCE_BYTES = 4 * 2**20  # Python's own modules, about
+_COPIED_AHEAD = 2  # of loaded pictures: the batch that is trained on, as bytes, and the one after it
+
+
+@dataclass(frozen=True)
+class Footprint:
+    """What lies on the device: the batches of one optimizer step, and whatever else `held` keeps there."""
+
+    batches: tuple[Batch, ...]
+    held: tuple[torch.Tensor, ...]
+
+
+def footprint(
+    experiment: Experiment, model: ModelEntry, dataset: DatasetEntry, facts: DatasetFacts, batch_size: int
+) -> Footprint:
+    """The data of a resolved experiment in batches of `batch_size`; call it under fake tensors."""
+    groups = experiment.step.gradient_accumulation
+    if experiment.dataset in (SYNTHETIC, SYNTHETIC_TOKENS):
+        drawn = _batch(experiment, model, facts, drawn_samples(batch_size))
+        batches = tuple(islice(cycle(turns_of(drawn, batch_size)), groups))
+        return Footprint(batches, (*drawn, *_captured_copies(experiment, batches)))
+    batches = tuple(_batch(experiment, model, facts, batch_size) for _ in range(groups))
+    kept, each = _other_bytes(experiment, dataset, facts)
+    held = (torch.empty(kept, dtype=torch.uint8), torch.empty(each * batch_size, dtype=torch.uint8))
+    return Footprint(batches, (*held, *_captured_copies(experiment, batches)))
+
+
+def _captured_copies(experiment: Experiment, batches: tuple[Batch, ...]) -> Iterator[torch.Tensor]:
+    """A graph reads its batches where it read them when captured: copies of its own."""
+    if "capture" in experiment.step.parts and experiment.device.startswith("cuda"):
+        yield from (torch.empty_like(part) for batch in batches for part in batch)
+
+
+def _batch(experiment: Experiment, model: ModelEntry, facts: DatasetFacts, batch_size: int) -> Batch:
+    if model.task == "language":
+        shape = (batch_size, experiment.sequence_length)
+        return torch.empty(shape, dtype=torch.int64), torch.empty(shape, dtype=torch.int64)
+    if model.task == "regression":
+        return torch.empty(batch_size, REGRESSION_FEATURES), torch.empty(batch_size, 1)
+    channels = input_channels(model.name, facts.channels)
+    inputs = torch.empty(batch_size, channels, facts.image_size, facts.image_size)
+    return inputs, torch.empty(batch_size, dtype=torch.int64)
+
+
+def _other_bytes(experiment: Experiment, dataset: DatasetEntry, facts: DatasetFacts) -> tuple[int, int]:
+    """Bytes beside the batches: of the dataset as a whole, and for each sample of a batch."""
+    if experiment.dataset == SYNTHETIC_REGRESSION:
+        return facts.train_samples * (REGRESSION_FEATURES + 1) * 4, 0
+    if is_text(experiment.dataset):
+        return _SOURCE_BYTES, (experiment.sequence_length + 1) * _LABEL_BYTES
+    is_folder = experiment.dataset == IMAGE_FOLDER
+    side = facts.image_size if is_folder else dataset.image_size or facts.image_size
+    picture = side * side * facts.channels
+    if not is_kept(experiment):
+        return 0, picture * _COPIED_AHEAD
+    samples = facts.train_samples + facts.validation_samples
+    return samples * (picture + _LABEL_BYTES), picture

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from PIL import Image
 
-from engine.experiment import Experiment
+from engine.experiment.experiment import Experiment
+from engine.training.data.batches import epoch_order
 from engine.training.data.image_folder import PICTURE_ERRORS, ImageFolder
-from engine.training.data.order import epoch_order
 
 MOST_SECONDS = 10.0
 """How long a run may wait for this; of a folder that takes longer a sample is looked at."""

@@ -17,10 +17,10 @@ from typing import Any
 import torch
 from torchvision.datasets import CIFAR10, CIFAR100, MNIST, FashionMNIST
 
-from engine.catalog import DatasetEntry
-from engine.paths import datasets_folder
-from engine.problem import Kind, Problem, ProblemError
-from engine.training.data import fashion
+from engine.experiment.checks import DatasetEntry
+from engine.experiment.paths import datasets_folder
+from engine.experiment.problem import Kind, Problem, ProblemError
+from engine.training.data import pictures as fashion
 from engine.training.data.batches import Split
 from engine.training.data.downloading import (
     Archive,
@@ -77,11 +77,11 @@ SETS: dict[str, PictureSet] = {
         title="Fashion-MNIST, all 70,000 pictures",
         reader=FashionMNIST,
         archive_bytes=30_878_645,
-        image_size=fashion.IMAGE_SIZE,
-        classes=fashion.CLASSES,
+        image_size=fashion.FASHION_IMAGE_SIZE,
+        classes=fashion.FASHION_CLASSES,
         train_samples=60_000,
         validation_samples=10_000,
-        colours=fashion.COLOURS,
+        colours=fashion.FASHION_COLOURS,
         can_augment=True,
     ),
     "mnist": PictureSet(

@@ -7,18 +7,14 @@ import functools
 import psutil
 import torch
 
-from engine.experiment import Experiment
-from engine.problem import ProblemError, request_problem
-from engine.training.data import fakedata, fashion, folder_pictures
-from engine.training.data.augment import ShiftAndFlip
-from engine.training.data.batches import Resident, Source, Split
-from engine.training.data.fakedata import FAKEDATA, FakePictures
-from engine.training.data.folder_pictures import FolderPictures
-from engine.training.data.host_batches import HeldPictures, Pictures
-from engine.training.data.image_folder import IMAGE_FOLDER, read_image_folder
-from engine.training.data.loaded import Loaded, kept
+from engine.experiment.experiment import Experiment
+from engine.experiment.problem import ProblemError, request_problem
+from engine.training.data import image_folder, pictures
+from engine.training.data.batches import HeldPictures, Pictures, Resident, Source, Split
+from engine.training.data.image_folder import IMAGE_FOLDER, FolderPictures, read_image_folder
+from engine.training.data.loader import Loaded, kept
 from engine.training.data.picture_sets import SETS, whole
-from engine.training.data.pictures import Colours, PreparePictures
+from engine.training.data.pictures import FAKEDATA, Colours, FakePictures, PreparePictures, ShiftAndFlip
 
 FASHION = "fashion"
 _GIB = 2**30
@@ -86,11 +82,11 @@ def load_pictures(
 
 def _look(experiment: Experiment) -> tuple[Colours, int]:
     if experiment.dataset == FAKEDATA:
-        return fakedata.COLOURS, fakedata.IMAGE_SIZE
+        return pictures.FAKE_COLOURS, pictures.FAKE_IMAGE_SIZE
     if experiment.dataset == IMAGE_FOLDER:
-        return folder_pictures.COLOURS, folder_pictures.IMAGE_SIZE
+        return image_folder.COLOURS, image_folder.IMAGE_SIZE
     if experiment.dataset == FASHION:
-        return fashion.COLOURS, fashion.IMAGE_SIZE
+        return pictures.FASHION_COLOURS, pictures.FASHION_IMAGE_SIZE
     found = SETS[experiment.dataset]
     return found.colours, found.image_size
 
@@ -108,25 +104,25 @@ def _splits(experiment: Experiment) -> tuple[Split, Split]:
 
 
 def _read_splits(name: str) -> tuple[Split, Split]:
-    return fashion.built_in() if name == FASHION else whole(name)
+    return pictures.built_in() if name == FASHION else whole(name)
 
 
 def _pictures(experiment: Experiment) -> Pictures:
     if experiment.dataset == FAKEDATA:
         return FakePictures(
-            experiment.image_size or fakedata.IMAGE_SIZE, experiment.num_classes or fakedata.CLASSES
+            experiment.image_size or pictures.FAKE_IMAGE_SIZE, experiment.num_classes or pictures.FAKE_CLASSES
         )
     if experiment.dataset == IMAGE_FOLDER:
         return FolderPictures(
             read_image_folder(experiment.path),
-            experiment.image_size or folder_pictures.IMAGE_SIZE,
+            experiment.image_size or image_folder.IMAGE_SIZE,
             experiment.seed,
             augment=experiment.data.augment and not is_kept(experiment),
             skip_broken=experiment.data.skip_broken,
         )
     read = functools.partial(_read_splits, experiment.dataset)
     if experiment.dataset == FASHION:
-        return HeldPictures(read, fashion.TRAIN_SAMPLES, fashion.VALIDATION_SAMPLES)
+        return HeldPictures(read, pictures.FASHION_TRAIN_SAMPLES, pictures.FASHION_VALIDATION_SAMPLES)
     found = SETS[experiment.dataset]
     return HeldPictures(read, found.train_samples, found.validation_samples)
 

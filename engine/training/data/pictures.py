@@ -1,11 +1,54 @@
-"""From bytes to the model's input, on the device."""
+"""Pictures as the model's input: bytes prepared and augmented on the device, and two built-in sources.
+
+Shifts and flips are drawn for whole batches on the device. The fake pictures of the guides are random, but
+made on the host one at a time, as real pictures are. The part of Fashion-MNIST that comes with the program is
+from Xiao, Rasul and Vollgraf, "Fashion-MNIST: a Novel Image Dataset for Benchmarking Machine Learning
+Algorithms", 2017.
+"""
 
 from __future__ import annotations
 
+import importlib.resources
+import io
 from dataclasses import dataclass
 
+import numpy as np
 import torch
-from torch.nn.functional import interpolate
+from torch.nn.functional import interpolate, pad
+
+from engine.training.data.batches import Draw, HostBatch, Split, seed_of
+
+PADDING = 4  # pixels a side, as is usual for pictures of 32 x 32
+
+
+class ShiftAndFlip:
+    """Shifts each picture by up to 4 pixels in both directions, on black, and mirrors half of them.
+
+    What is drawn depends on the seed, the epoch and the batch alone, so that a resumed run and every
+    precision see the same pictures on the same device. The host never waits for the device.
+    """
+
+    def __init__(self, seed: int, device: torch.device) -> None:
+        self._seed = seed
+        self._generator = torch.Generator(device)
+
+    def __call__(self, pictures: torch.Tensor, epoch: int, number: int) -> torch.Tensor:
+        """The changed pictures (batch, channels, height, width), of the same dtype; batches count from 0."""
+        # one more than the number: (seed, epoch) alone is the seed of the epoch's order
+        generator = self._generator.manual_seed(seed_of(self._seed, epoch, number + 1))
+        batch, channels, height, width = pictures.shape
+        device = pictures.device
+        drawn = torch.randint(2 * PADDING + 1, (2, batch, 1), generator=generator, device=device)
+        is_mirrored = torch.rand((batch, 1), generator=generator, device=device) < 0.5
+        rows = drawn[0] + torch.arange(height, device=device)
+        columns = torch.arange(width, device=device).expand(batch, width)
+        columns = drawn[1] + torch.where(is_mirrored, width - 1 - columns, columns)
+        return pad(pictures, (PADDING,) * 4)[
+            torch.arange(batch, device=device).view(batch, 1, 1, 1),
+            torch.arange(channels, device=device).view(1, channels, 1, 1),
+            rows.view(batch, 1, height, 1),
+            columns.view(batch, 1, 1, width),
+        ]
 
 
 @dataclass(frozen=True)
@@ -48,3 +91,58 @@ class PreparePictures:
         # one pass converts, repeats and lays out; the copy is its own, so that the rest may be in place
         prepared = pictures.to(torch.float32, memory_format=self._memory_format, copy=True)
         return prepared.mul_(self._scale).add_(self._shift)
+
+
+FAKEDATA = "fakedata"
+FAKE_IMAGE_SIZE, FAKE_CLASSES = 224, 10
+FAKE_TRAIN_SAMPLES, FAKE_VALIDATION_SAMPLES = 2_000, 500
+FAKE_COLOURS = Colours((0.5, 0.5, 0.5), (0.25, 0.25, 0.25))
+
+
+class FakePictures:
+    """`Pictures` as torchvision's FakeData draws them, the validation's after the training's.
+
+    torchvision itself reseeds the global generators for each picture, and dropout's with them.
+    """
+
+    train_samples = FAKE_TRAIN_SAMPLES
+    validation_samples = FAKE_VALIDATION_SAMPLES
+
+    def __init__(self, image_size: int, classes: int) -> None:
+        self._image_size = image_size
+        self._classes = classes
+
+    def open(self) -> None:
+        """Nothing: there is nothing to read."""
+
+    def batch(self, draw: Draw) -> HostBatch:
+        offset = 0 if draw.is_training else FAKE_TRAIN_SAMPLES
+        pictures, labels = zip(*(self._picture(offset + index) for index in draw.indices), strict=True)
+        return torch.stack(pictures), torch.stack(labels)
+
+    def examples(self, count: int) -> None:
+        """None: each is noise."""
+
+    def _picture(self, index: int) -> tuple[torch.Tensor, torch.Tensor]:
+        generator = torch.Generator().manual_seed(index)
+        picture = torch.randn(3, self._image_size, self._image_size, generator=generator)
+        label = torch.randint(self._classes, (1,), generator=generator)[0]
+        return picture.mul(255).byte(), label
+
+
+FASHION_IMAGE_SIZE, FASHION_CLASSES = 28, 10
+FASHION_TRAIN_SAMPLES, FASHION_VALIDATION_SAMPLES = 6_000, 1_000
+FASHION_COLOURS = Colours((0.2860,), (0.3530,))  # of the 60,000 training pictures
+
+
+def built_in() -> tuple[Split, Split]:
+    """The first 6,000 training and 1,000 test pictures; bytes (samples, 1, 28, 28) and classes."""
+    packed = importlib.resources.files("resources").joinpath("fashion", "fashion.npz").read_bytes()
+    with np.load(io.BytesIO(packed), allow_pickle=False) as arrays:
+        held = {name: torch.from_numpy(arrays[name]) for name in arrays.files}
+    train = _split(held["train_pictures"], held["train_labels"])
+    return train, _split(held["test_pictures"], held["test_labels"])
+
+
+def _split(pictures: torch.Tensor, labels: torch.Tensor) -> Split:
+    return Split(pictures.unsqueeze(1), labels.long())

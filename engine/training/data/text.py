@@ -9,11 +9,10 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from engine.catalog import DatasetEntry
-from engine.experiment import Experiment
-from engine.problem import ProblemError, request_problem
-from engine.training.data.batches import Batch, Source, Turns, drawn_samples
-from engine.training.data.order import seed_of
+from engine.experiment.checks import DatasetEntry
+from engine.experiment.experiment import Experiment
+from engine.experiment.problem import ProblemError, request_problem
+from engine.training.data.batches import Batch, Source, Turns, drawn_samples, seed_of
 from engine.training.models.language import USUAL_VOCABULARY
 
 SYNTHETIC_TOKENS, PYTHON_SOURCE = "synthetic-tokens", "python-source"

@@ -10,9 +10,9 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 
-from engine.contact_sheet import MOST_SIDE, MOST_TILES, ContactSheet, sheet_of
-from engine.events import Log, Pictures
-from engine.experiment import Experiment
+from engine.experiment.experiment import Experiment
+from engine.protocol.events import Log, Pictures
+from engine.protocol.pictures import MOST_SIDE, MOST_TILES, ContactSheet, sheet_of
 from engine.training.data.batches import Source
 from engine.training.data.image_folder import IMAGE_FOLDER
 from engine.training.data.picture_sets import SETS

@@ -1,17 +1,218 @@
-"""A limit on the memory of this process, as a smaller device would set it."""
+"""A cap on this process's memory, as a smaller device would set it, and what a trial takes under it.
+
+On a CPU the cap limits the data segment, and a trial is measured in the same quantity. glibc is made to
+return freed memory to the system, so that the cap applies to what is in use. On a device, memory that a trial
+took must be given back.
+"""
 
 from __future__ import annotations
 
+import ctypes
+import gc
+import mmap
+import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from typing import Any, Protocol
 
+import psutil
+import pynvml
 import torch
 
-from engine.catalog import DeviceEntry
-from engine.problem import ProblemError, request_problem
+from engine.experiment.checks import DeviceEntry
+from engine.experiment.problem import ProblemError, request_problem
+from engine.training.measuring.card import NvmlReader
 from engine.training.measuring.memory import status_bytes
-from engine.training.measuring.returned_memory import memory_given_back
+
+
+class DataSegment:
+    """The data segment of this process over its size when made, which is just before the cap is set.
+
+    Linux refuses an allocation that would take the segment over RLIMIT_DATA, but keeps a peak only of the
+    whole address space. The rest of that (code, and what is only reserved) is the same at the peak as now, so
+    what the peak exceeds it by is the segment's own. On other systems nothing is told.
+    """
+
+    def __init__(self, budget_mib: float) -> None:
+        self.budget_mib = budget_mib
+        self.other_programs_mib: float | None = None
+        self._filler = _up_to_the_peak()
+        self._idle = status_bytes("VmData") or 0
+        self.baseline_mib = self._idle / _MIB
+
+    def peak_mib(self) -> float | None:
+        whole, peak = status_bytes("VmSize"), status_bytes("VmPeak")
+        data = status_bytes("VmData")
+        if whole is None or peak is None or data is None:
+            return None
+        return max(0, data + peak - whole - self._idle) / _MIB
+
+    def reserved_mib(self) -> float | None:
+        """None: every tensor goes back to the system as soon as it is dropped."""
+        return None
+
+    def has_spilled(self) -> bool:
+        return False
+
+    def was_refused(self) -> bool:
+        """False: a refusal that a library gets over is counted by nobody."""
+        return False
+
+    def release(self) -> float:
+        gc.collect()
+        if self._filler is not None:
+            self._filler.close()
+            self._filler = None
+        return max(0, (status_bytes("VmData") or 0) - self._idle) / _MIB
+
+
+def _up_to_the_peak() -> mmap.mmap | None:
+    """Address space that fills up to the peak of the past, which cannot be reset: glibc reserves 64 MiB more
+    than it keeps when a thread first asks for memory. What cannot be written to is no part of the segment."""
+    if sys.platform != "linux":
+        return None
+    gap = (status_bytes("VmPeak") or 0) - (status_bytes("VmSize") or 0)
+    if gap <= 0:
+        return None
+    return mmap.mmap(-1, gap, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, prot=mmap.PROT_READ)
+
+
+# The numbers of glibc's malloc.h; mallopt(3).
+_TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8
+_AT_ONCE = 64 * 1024
+_AS_GLIBC_GROWS_TO = 32 * 2**20
+_ARENAS = 2
+
+
+@contextmanager
+def memory_given_back() -> Iterator[None]:
+    """While the context lasts, what is 64 KiB or larger is mapped by itself and unmapped when it is freed.
+
+    Else pieces that glibc keeps count against the cap though nothing uses them, and a batch that was proven
+    to fit in a process that keeps none would not fit in one that does. It costs speed. A process that was
+    started so is left as it is, and so is one without glibc.
+    """
+    mallopt = None if "MALLOC_MMAP_THRESHOLD_" in os.environ else _mallopt()
+    if mallopt is None:
+        yield
+        return
+    mallopt(_ARENA_MAX, _ARENAS)
+    for threshold in (_MMAP_THRESHOLD, _TRIM_THRESHOLD):
+        mallopt(threshold, _AT_ONCE)
+    try:
+        yield
+    finally:
+        for threshold in (_MMAP_THRESHOLD, _TRIM_THRESHOLD):
+            mallopt(threshold, _AS_GLIBC_GROWS_TO)
+
+
+def _mallopt() -> ctypes._NamedFuncPointer | None:
+    if sys.platform != "linux":
+        return None
+    found: ctypes._NamedFuncPointer | None = getattr(ctypes.CDLL(None), "mallopt", None)
+    return found
+
+
+_MIB = 2**20
+
+
+class TrialMemory(Protocol):
+    """Made before the trial's model, and before its cap is set. All in MiB."""
+
+    budget_mib: float
+    baseline_mib: float
+    other_programs_mib: float | None
+
+    def peak_mib(self) -> float | None:
+        """The most that was taken, in the quantity of the budget; None where nothing tells."""
+        ...
+
+    def reserved_mib(self) -> float | None:
+        """The most that the caching allocator held to give it; None where there is none."""
+        ...
+
+    def has_spilled(self) -> bool:
+        """Whether more was taken than was free: a driver may put the rest into the host's memory."""
+        ...
+
+    def was_refused(self) -> bool:
+        """Whether the caching allocator refused an allocation, also one that a library got over."""
+        ...
+
+    def release(self) -> float:
+        """Gives back what is no longer used; what is held over the baseline after that."""
+        ...
+
+
+def trial_memory(device: torch.device, cap_gib: float | None) -> TrialMemory:
+    """The memory of a trial that begins now on the device, under a cap in GiB or under none."""
+    cap_mib = None if cap_gib is None else cap_gib * 1024
+    if device.type in ("cuda", "xpu"):
+        return AllocatorTrial(device, cap_mib)
+    return DataSegment(psutil.virtual_memory().available / _MIB if cap_mib is None else cap_mib)
+
+
+class AllocatorTrial:
+    """For an accelerator with PyTorch's caching allocator.
+
+    The budget is what is free before the trial, so that other programs' memory is no part of it.
+    """
+
+    def __init__(self, device: torch.device, cap_mib: float | None) -> None:
+        self._device = device
+        self._module: Any = torch.get_device_module(device)
+        self._module.init()
+        self._give_back()
+        self._module.reset_peak_memory_stats(device)
+        self._baseline: int = self._module.memory_allocated(device)
+        self._refused = self._refusals()
+        held: int = self._module.memory_reserved(device)
+        self._free_mib = (self._module.mem_get_info(device)[0] + held) / _MIB
+        self.baseline_mib = self._baseline / _MIB
+        self.budget_mib = self._free_mib if cap_mib is None else min(cap_mib, self._free_mib)
+        self.other_programs_mib = _other_programs_mib(device)
+
+    def peak_mib(self) -> float | None:
+        return float(self._module.max_memory_allocated(self._device)) / _MIB
+
+    def reserved_mib(self) -> float | None:
+        return float(self._module.max_memory_reserved(self._device)) / _MIB
+
+    def has_spilled(self) -> bool:
+        held: float = self._module.max_memory_reserved(self._device) / _MIB
+        return bool(held > self._free_mib)
+
+    def was_refused(self) -> bool:
+        return self._refusals() > self._refused
+
+    def release(self) -> float:
+        self._give_back()
+        held: int = self._module.memory_allocated(self._device)
+        return max(0, held - self._baseline) / _MIB
+
+    def _refusals(self) -> int:
+        return int(self._module.memory_stats(self._device).get("num_ooms", 0))
+
+    def _give_back(self) -> None:
+        gc.collect()
+        self._module.synchronize(self._device)
+        if self._device.type == "cuda":
+            # each stream that multiplied matrices keeps some, which would count as leaked
+            torch._C._cuda_clearCublasWorkspaces()
+        self._module.empty_cache()
+
+
+def _other_programs_mib(device: torch.device) -> float | None:
+    if device.type == "cuda":
+        with suppress(pynvml.NVMLError):
+            reader = NvmlReader(device)
+            try:
+                return reader.read().values.get("other_programs_mib")
+            finally:
+                reader.close()
+    return None
+
 
 _GIB = 2**30
 CAPPED_CPU_NOTE = "Under a memory cap the speed of a CPU run is not representative, so it is left out."

@@ -1,20 +1,71 @@
-"""The numbers of each step, gathered without stalling the device.
+"""The figures and the time of each step, gathered without stalling the device.
 
 Each step's row of figures is copied into a block that lies on the device. About 20 times a second the block
 in use is copied to pinned memory, asynchronously, and another takes its place; the host reads a copy only
-once the device has passed it.
+once the device has passed it. Steps are timed on the device where it keeps a clock of its own.
 """
 
 from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from engine.training.measuring.clock import Mark, clock_for
+from engine.protocol.events import Samples
+
+Mark = float | torch.Event
+
+
+class Clock(Protocol):
+    """Marks points of the run and tells the time between two of them."""
+
+    def mark(self) -> Mark:
+        """Marks the point that the device reaches after all that it was given so far; never waits."""
+        ...
+
+    def seconds_between(self, earlier: Mark, later: Mark) -> float:
+        """Seconds from one mark to another, both of which the device has passed.
+
+        A device tells them as milliseconds in float32: a quarter of one is lost after an hour, so what is
+        long is to be added up from what is short.
+        """
+        ...
+
+
+class HostClock:
+    """For a CPU, which is done when the call returns."""
+
+    def mark(self) -> Mark:
+        return time.perf_counter()
+
+    def seconds_between(self, earlier: Mark, later: Mark) -> float:
+        assert isinstance(earlier, float) and isinstance(later, float)
+        return later - earlier
+
+
+class DeviceClock:
+    """For an accelerator, which runs behind the host: events on its own time line."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+
+    def mark(self) -> Mark:
+        event = torch.Event(self._device, enable_timing=True)
+        event.record()
+        return event
+
+    def seconds_between(self, earlier: Mark, later: Mark) -> float:
+        assert isinstance(earlier, torch.Event) and isinstance(later, torch.Event)
+        return float(earlier.elapsed_time(later)) / 1e3
+
+
+def clock_for(device: torch.device) -> Clock:
+    return HostClock() if device.type == "cpu" else DeviceClock(device)
+
 
 INTERVAL_SECONDS = 0.05
 _ROWS = 1_024
@@ -208,3 +259,25 @@ class _Block:
             self._passed.synchronize()
         values: NDArray[np.float64] = self._on_host[: len(self.spans)].double().numpy().copy()
         return values
+
+
+_OWN_FIGURES = ("loss", "grad_scale", "grad_norm")
+
+
+def samples_of(rows: list[Rows], now: dict[str, float]) -> Samples:
+    """Completed steps as one `Samples` event; the figures of now stand in each of its rows."""
+    columns: dict[str, list[float]] = {}
+    for part in rows:
+        own = {
+            "step": part.step,
+            "seconds": part.seconds,
+            "samples_per_second": part.samples / part.step_seconds,
+            "learning_rate": part.learning_rate,
+            "data_wait_ms": part.wait_seconds * 1e3,
+            **{name: part.figures[name] for name in _OWN_FIGURES if name in part.figures},
+        }
+        for name, values in own.items():
+            columns.setdefault(name, []).extend(values.tolist())
+    length = len(columns["step"])
+    columns |= {name: [value] * length for name, value in now.items()}
+    return Samples.model_validate({name: tuple(column) for name, column in columns.items()})

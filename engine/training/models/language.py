@@ -16,8 +16,8 @@ import psutil
 import torch
 from torch import nn
 
-from engine.catalog import ModelEntry
-from engine.problem import ProblemError, request_problem
+from engine.experiment.checks import ModelEntry
+from engine.experiment.problem import ProblemError, request_problem
 
 USUAL_VOCABULARY = 32_000
 _GIB = 2**30

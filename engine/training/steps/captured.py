@@ -1,19 +1,186 @@
-"""The whole step as one CUDA graph: forward, backward, unscale, clip, optimizer, scaler and figures."""
+"""The whole step as a CUDA graph, and the plan of when to capture it and when to give that up.
+
+The graph holds forward, backward, unscale, clip, optimizer, scaler and figures; batches are copied into its
+memory.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from enum import Enum, auto
 
 import torch
 from torch import Tensor, nn
 
-from engine.events import PhaseName
+from engine.protocol.events import PhaseName
 from engine.training.data.batches import Batch
-from engine.training.steps.breakage import reason_of
-from engine.training.steps.capture_plan import Action, CapturePlan
-from engine.training.steps.graph_capture import Capture
-from engine.training.steps.plain import PlainStep
+from engine.training.garbage import no_collection
+from engine.training.steps.plain import PlainStep, reason_of
+
+LEAST_WARMUP = 3
+Shapes = tuple[tuple[torch.Size, torch.dtype, torch.Size, torch.dtype], ...]
+
+
+class Action(Enum):
+    """What is done with one group of batches."""
+
+    WARM_UP = auto()
+    """Train uncaptured: the graph needs the optimizer's state and tuned kernels to exist."""
+    CAPTURE = auto()
+    """Capture for groups like this one, then replay."""
+    REPLAY = auto()
+    BESIDE = auto()
+    """Train uncaptured, since the group is shaped otherwise; what is captured stays as it is."""
+    GO_WITHOUT = auto()
+    """Train as though capture had not been asked for."""
+
+
+class CapturePlan:
+    """Decides from the batches' shapes alone.
+
+    The largest group so far is the one to capture, after at least `LEAST_WARMUP` like it; a larger one
+    begins anew. Where most groups are shaped otherwise, capture is given up.
+    """
+
+    def __init__(self, warmup_steps: int) -> None:
+        self._warmup_steps = max(LEAST_WARMUP, warmup_steps)
+        self._is_given_up = False
+        self._begin((), 0)
+
+    def _begin(self, shapes: Shapes, samples: int) -> None:
+        self._shapes, self._samples = shapes, samples
+        self._warm_steps = self._odd_steps = 0
+        self._is_captured = False
+
+    @property
+    def is_given_up(self) -> bool:
+        return self._is_given_up
+
+    @property
+    def phase(self) -> PhaseName | None:
+        """What the next group is for; None where it changes nothing any more."""
+        if self._is_given_up or self._is_captured:
+            return None
+        return PhaseName.WARMING_UP if self._warm_steps < self._warmup_steps else PhaseName.CAPTURING
+
+    def give_up(self) -> None:
+        """From now on every group goes without."""
+        self._is_given_up = True
+
+    def action_for(self, batches: Sequence[Batch]) -> Action:
+        """What to do with the group; counts it as done."""
+        if self._is_given_up:
+            return Action.GO_WITHOUT
+        shapes = shapes_of(batches)
+        samples = sum(len(targets) for _, targets in batches)
+        if samples > self._samples:
+            self._begin(shapes, samples)
+        if shapes != self._shapes:
+            return self._beside()
+        if self._is_captured:
+            return Action.REPLAY
+        if self._warm_steps < self._warmup_steps:
+            self._warm_steps += 1
+            return Action.WARM_UP
+        self._is_captured = True
+        return Action.CAPTURE
+
+    def _beside(self) -> Action:
+        if not self._is_captured:
+            self._odd_steps += 1
+            if self._odd_steps > 2 * self._warmup_steps:
+                self.give_up()
+                return Action.GO_WITHOUT
+        return Action.BESIDE
+
+
+def shapes_of(batches: Sequence[Batch]) -> Shapes:
+    """What two groups must have in common for one graph to do for both."""
+    return tuple((inputs.shape, inputs.dtype, targets.shape, targets.dtype) for inputs, targets in batches)
+
+
+class Capture:
+    """Captures a step for batches shaped as the given ones, which it does not train on.
+
+    The optimizer's state must be there, so some steps have been made on `stream`. Raises what the capture
+    fails with; model, optimizer, scaler and random state are then as before. Waits for the device.
+    """
+
+    def __init__(self, step: PlainStep, batches: Sequence[Batch], stream: torch.cuda.Stream) -> None:
+        self._inputs = [inputs.clone() for inputs, _ in batches]
+        self._targets = [targets.clone() for _, targets in batches]
+        self._graph = torch.cuda.CUDAGraph()
+        # The graph takes memory of its own, so what the last step left is given back first.
+        step.optimizer.zero_grad(set_to_none=True)
+        self._row = self._capture(step, stream)
+        self._gradients = [(parameter, parameter.grad) for parameter in step.model.parameters()]
+
+    def replay(self, batches: Sequence[Batch]) -> Tensor:
+        """Trains on the batches; returns the figures, which the next replay overwrites."""
+        for inputs, targets, batch in zip(self._inputs, self._targets, batches, strict=True):
+            inputs.copy_(batch[0], non_blocking=True)
+            targets.copy_(batch[1], non_blocking=True)
+        self._graph.replay()
+        return self._row
+
+    def restore_gradients(self) -> None:
+        """Lets the parameters show the graph's gradients again, after a step that was made beside it.
+
+        The graph itself does not need it: it writes and reads where it did when captured, in memory that
+        nothing else is given while it lives.
+        """
+        for parameter, gradient in self._gradients:
+            parameter.grad = gradient
+
+    def _capture(self, step: PlainStep, stream: torch.cuda.Stream) -> Tensor:
+        generator = torch.cuda.default_generators[stream.device.index]
+        random = generator.clone_state()
+        pool = torch.cuda.graph_pool_handle()
+        static = list(zip(self._inputs, self._targets, strict=True))
+        try:
+            with (
+                # Up to torch 2.11 a graph of before that is collected in a capture can break it.
+                no_collection(),
+                torch.cuda.stream(stream),  # current again even where ending the capture raises
+                # Other threads may ask the device for events meanwhile, which must not break the capture.
+                torch.cuda.graph(self._graph, pool=pool, stream=stream, capture_error_mode="thread_local"),
+            ):
+                return step(static)
+        except BaseException:
+            _abandon(self._graph, stream.device, pool)
+            # Up to torch 2.11 a generator goes on believing that it is being captured.
+            generator.graphsafe_set_state(random)
+            _forget(step.optimizer, step.scaler)
+            raise
+
+
+# Up to torch 2.11 an allocator that has not learnt of a capture's end goes on asking its graph.
+_abandoned: list[torch.cuda.CUDAGraph] = []
+
+
+def _abandon(graph: torch.cuda.CUDAGraph, device: torch.device, pool: tuple[int, int]) -> None:
+    """Gives back a graph whose capture broke, with its memory."""
+    graph.reset()
+    try:
+        # Where ending the capture raised, older versions leave this to nobody; where it did not, and in
+        # newer versions, it is done by now, and refused.
+        torch._C._cuda_endAllocateToPool(device.index, pool)
+    except RuntimeError:
+        return
+    torch._C._cuda_releasePool(device.index, pool)
+    _abandoned.append(graph)
+
+
+def _forget(optimizer: torch.optim.Optimizer, scaler: torch.amp.GradScaler) -> None:
+    """Takes back what a broken step has told the optimizer and the scaler: no value has changed yet."""
+    optimizer.zero_grad(set_to_none=True)
+    for name in ("grad_scale", "found_inf"):
+        if hasattr(optimizer, name):
+            delattr(optimizer, name)
+    if scaler.is_enabled():
+        # Setting the scale that it has is the public way to a scaler at the beginning of a step.
+        scaler.update(scaler.get_scale())
 
 
 class CapturedStep:

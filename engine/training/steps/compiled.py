@@ -1,4 +1,8 @@
-"""The step with a compiled forward and backward pass."""
+"""The step with a compiled forward and backward pass, which falls back to the plain step.
+
+Besides gradients, a forward pass changes the model's buffers and the random state; both are put back where
+compiling fails.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +15,30 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from engine.events import PhaseName
+from engine.protocol.events import PhaseName
 from engine.training.data.batches import Batch
-from engine.training.steps.breakage import reason_of
-from engine.training.steps.forward_state import ForwardState
-from engine.training.steps.plain import PlainStep
+from engine.training.steps.plain import PlainStep, reason_of
+
+
+class ForwardState:
+    """The model's buffers (such as BatchNorm's running means) and the random state, as they are now."""
+
+    def __init__(self, model: nn.Module, device: torch.device) -> None:
+        self._device = device
+        self._buffers = [(buffer, buffer.clone()) for buffer in model.buffers()]
+        self._random = torch.get_rng_state()
+        self._device_random: Tensor | None = None
+        if device.type != "cpu":
+            self._device_random = torch.get_device_module(device).get_rng_state()
+
+    def restore(self) -> None:
+        """Puts everything back, in place."""
+        with torch.no_grad():
+            for buffer, saved in self._buffers:
+                buffer.copy_(saved)
+        torch.set_rng_state(self._random)
+        if self._device_random is not None:
+            torch.get_device_module(self._device).set_rng_state(self._device_random)
 
 
 class CompiledStep(PlainStep):

@@ -1,20 +1,95 @@
-"""One optimizer step on a group of batches, and the row of figures that it leaves on the device."""
+"""The plain optimizer step, and the record of which parts of the recipe are in force.
+
+A step trains on a group of batches and leaves a row of figures on the device. The record has the reason why a
+part is not in force.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 import torch
 from torch import Tensor, nn
 from torch.nn.utils import clip_grad_norm_
 
-from engine.events import PhaseName
-from engine.experiment import Experiment
+from engine.experiment.experiment import Experiment
+from engine.experiment.problem import Kind
+from engine.experiment.settings import RecipePart, joined
+from engine.protocol.events import PhaseName
 from engine.training.data.batches import Batch
+from engine.training.failures import problem_of
 from engine.training.precision import autocast
 from engine.training.steps.optimizer import optimizer_for, scaler_for
-from engine.training.steps.recipe_record import RecipeRecord
+
+_LONGEST = 120
+# "InductorError: InvalidCxxCompiler: No working compiler" says enough from "No working" on.
+_CLASS_NAMES = re.compile(r"^(?:[\w.]*(?:Error|Exception|Failed|Compiler|Missing)\w*:\s*)+")
+_SAYS_NOTHING = re.compile(r"raised:?$|^$")
+
+
+def reason_of(error: Exception) -> str:
+    """The first telling line of what went wrong. Raises the error itself where memory ran out."""
+    for cause in _with_causes(error):
+        if problem_of(cause).kind is Kind.OUT_OF_MEMORY:
+            raise cause
+    lines = (line.strip() for line in str(_first_of(error)).splitlines())
+    text = next((line for line in lines if not _SAYS_NOTHING.search(line)), type(error).__name__)
+    text = _CLASS_NAMES.sub("", text).rstrip(".") or type(error).__name__
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
+
+
+def _first_of(error: BaseException) -> BaseException:
+    # What broke a capture comes first; ending the capture then fails as well, and says less.
+    while error.__context__ is not None and not error.__suppress_context__:
+        error = error.__context__
+    return error
+
+
+def _with_causes(error: BaseException | None) -> Iterator[BaseException]:
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+class RecipeRecord:
+    """The parts that were asked for, and what became of them as steps were made."""
+
+    def __init__(self, wanted: Iterable[RecipePart]) -> None:
+        self._in_force = list(wanted)
+        self._left_out: dict[str, str] = {}
+        self._notes: list[str] = []
+
+    @property
+    def recipe(self) -> str:
+        """What is in force, by the name that `engine.parts.joined` gives it."""
+        return joined(self._in_force)
+
+    @property
+    def left_out(self) -> Mapping[str, str]:
+        """Parts that could not be had, each with the reason as a short clause."""
+        return self._left_out
+
+    def has(self, part: RecipePart) -> bool:
+        """Whether the part was asked for and is still in force."""
+        return part in self._in_force
+
+    def leave_out(self, part: RecipePart, reason: str) -> None:
+        """Takes a part out of force; only the first reason is kept."""
+        if part in self._left_out:
+            return
+        self._in_force = [other for other in self._in_force if other != part]
+        self._left_out[part] = reason
+        self._notes.append(f"The recipe goes without {part}: {reason}.")
+
+    def take_notes(self) -> list[str]:
+        """What was left out since the last call, a sentence each."""
+        notes, self._notes = self._notes, []
+        return notes
+
 
 __all__ = ["LossFunction", "PlainStep", "TrainingStep", "optimizer_for", "scaler_for"]
 

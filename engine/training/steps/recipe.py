@@ -9,14 +9,12 @@ from typing import Any
 import torch
 from torch import nn
 
-from engine.experiment import Experiment
-from engine.parts import FAST
-from engine.training.steps.breakage import reason_of
+from engine.experiment.experiment import Experiment
+from engine.experiment.settings import FAST
 from engine.training.steps.captured import CapturedStep
 from engine.training.steps.compiled import CompiledStep
 from engine.training.steps.optimizer import no_fused_form, optimizer_for
-from engine.training.steps.plain import LossFunction, PlainStep, TrainingStep
-from engine.training.steps.recipe_record import RecipeRecord
+from engine.training.steps.plain import LossFunction, PlainStep, RecipeRecord, TrainingStep, reason_of
 
 
 def build_step(

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from engine.archives.writer import write_runs
-from engine.records.store import Store
-from engine.records.whole_runs import WholeRun
+from engine.export.archive.writer import write_runs
+from engine.store.store import Store
+from engine.store.whole_runs import WholeRun
 
 
 @pytest.fixture

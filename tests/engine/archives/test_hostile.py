@@ -14,13 +14,13 @@ from typing import Any
 
 import pytest
 
-from engine.archives import container
-from engine.archives.layout import MANIFEST
-from engine.archives.reader import import_archive, read_archive
-from engine.experiment import Experiment
-from engine.problem import Kind, ProblemError
-from engine.records.store import Store
-from engine.records.whole_runs import fingerprint
+from engine.experiment.experiment import Experiment
+from engine.experiment.problem import Kind, ProblemError
+from engine.export.archive import container
+from engine.export.archive.layout import MANIFEST
+from engine.export.archive.reader import import_archive, read_archive
+from engine.store.store import Store
+from engine.store.whole_runs import fingerprint
 
 Parts = dict[str, bytes]
 Change = Callable[[dict[str, Any]], object]

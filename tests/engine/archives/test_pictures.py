@@ -11,13 +11,12 @@ from typing import Any
 
 import pytest
 
-from engine.archives.layout import MANIFEST
-from engine.archives.reader import import_archive
-from engine.contact_sheet import ContactSheet, sheet_of
-from engine.events import Pictures
-from engine.patterns import patterns
-from engine.problem import ProblemError
-from engine.records.store import Store
+from engine.experiment.problem import ProblemError
+from engine.export.archive.layout import MANIFEST
+from engine.export.archive.reader import import_archive
+from engine.protocol.events import Pictures
+from engine.protocol.pictures import ContactSheet, patterns, sheet_of
+from engine.store.store import Store
 
 Write = Callable[..., Path]
 SHEET = sheet_of(patterns(30))

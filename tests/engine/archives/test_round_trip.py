@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine.archives.reader import import_archive
-from engine.events import to_line
-from engine.experiment import Experiment
-from engine.records import journal
-from engine.records.record import RunRecord, Status
-from engine.records.store import Store
+from engine.experiment.experiment import Experiment
+from engine.export.archive.reader import import_archive
+from engine.protocol.events import to_line
+from engine.store import journal
+from engine.store.record import RunRecord, Status
+from engine.store.store import Store
 
 Write = Callable[..., Path]
 

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine.events import Environment, Epoch, Finished, Samples, Started, Summary
-from engine.experiment import experiment_from
-from engine.exports.content import Content, content_of
-from engine.records.store import Store
+from engine.experiment.experiment import experiment_from
+from engine.export.content import Content, content_of
+from engine.protocol.events import Environment, Epoch, Finished, Samples, Started, Summary
+from engine.store.store import Store
 
 HOSTILE_NAMES = (
     '=cmd|"/C calc"!A0',

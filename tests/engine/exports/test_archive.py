@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from engine.cli import main
-from engine.exports.content import content_of
-from engine.exports.formats import export
-from engine.records.store import Store
+from engine.export.content import content_of
+from engine.export.formats import export
+from engine.store.store import Store
 
 Fill = Callable[[Store], None]
 

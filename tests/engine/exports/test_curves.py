@@ -6,10 +6,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from engine.exports.chart_curves import loss_curves
-from engine.exports.charts import Charts
-from engine.exports.content import Content, content_of
-from engine.records.store import Store
+from engine.export.content import Content, content_of
+from engine.export.pictures.charts import Charts, loss_curves
+from engine.store.store import Store
 
 Trained = Callable[..., str]
 

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from engine.cli import main
-from engine.exports.content import Content
-from engine.exports.formats import FORMATS, export, format_for
-from engine.paths import store_path
-from engine.problem import ProblemError
-from engine.records.store import Store
+from engine.experiment.paths import store_path
+from engine.experiment.problem import ProblemError
+from engine.export.content import Content
+from engine.export.formats import FORMATS, export, format_for
+from engine.store.store import Store
 
 ROOT = Path(__file__).parents[3]
 Trained = Callable[..., str]

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from engine.exports.content import Content, content_of
-from engine.exports.formats import export
-from engine.exports.html import page
-from engine.records.store import Store
+from engine.export.content import Content, content_of
+from engine.export.formats import export
+from engine.export.report.html import page
+from engine.store.store import Store
 
 Browse = Callable[..., str]
 Program = Callable[[str], Path]

@@ -15,13 +15,13 @@ import numpy as np
 import pytest
 
 from engine.cli import main
-from engine.experiment import Experiment, flattened
-from engine.exports.content import Content, content_of
-from engine.exports.mlflow_place import is_mlflow, place_of
-from engine.exports.mlflow_runs import EXPERIMENT, MOST_STEPS, log_runs
-from engine.problem import Kind, ProblemError
-from engine.records import journal
-from engine.records.store import Store
+from engine.experiment.experiment import Experiment, flattened
+from engine.experiment.problem import Kind, ProblemError
+from engine.export.content import Content, content_of
+from engine.export.trackers.mlflow import EXPERIMENT, MOST_STEPS, log_runs
+from engine.export.trackers.mlflow_client import is_mlflow, place_of
+from engine.store import journal
+from engine.store.store import Store
 
 # before MLflow is imported by the tests themselves
 os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
@@ -167,7 +167,7 @@ def test_nothing_is_told_to_the_makers_of_mlflow(
     asked: list[bool] = []
     monkeypatch.setenv("MLFLOW_DISABLE_TELEMETRY", "false")
     monkeypatch.setattr(
-        "engine.exports.mlflow_runs._tags", lambda *_: asked.append(is_telemetry_disabled()) or {}
+        "engine.export.trackers.mlflow._tags", lambda *_: asked.append(is_telemetry_disabled()) or {}
     )
     log_runs(content, str(folder))
     assert set(asked) == {True} and get_telemetry_client() is None

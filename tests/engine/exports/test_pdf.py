@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from engine.exports.content import Content, content_of
-from engine.exports.formats import export
-from engine.records.store import Store
+from engine.export.content import Content, content_of
+from engine.export.formats import export
+from engine.store.store import Store
 
 Program = Callable[[str], Path]
 

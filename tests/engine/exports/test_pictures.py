@@ -10,13 +10,13 @@ from xml.etree import ElementTree
 import pytest
 from PIL import Image
 
-from engine.exports.charts import Charts
-from engine.exports.content import Content, content_of
-from engine.exports.drawing import Box, Stroke
-from engine.exports.formats import export
-from engine.exports.pictures import picture, write_png, write_svg
-from engine.exports.side_looks import side_looks
-from engine.records.store import Store
+from engine.drawing.looks import side_looks
+from engine.drawing.shapes import Box, Stroke
+from engine.export.content import Content, content_of
+from engine.export.formats import export
+from engine.export.pictures.charts import Charts
+from engine.export.pictures.sheet import picture, write_png, write_svg
+from engine.store.store import Store
 from resources.looks import MARK_FILLS
 
 Trained = Callable[..., str]

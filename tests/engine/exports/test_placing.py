@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.exports.placing import place
-from engine.problem import Kind, ProblemError
+from engine.experiment.problem import Kind, ProblemError
+from engine.export.files import place
 
 
 def names_in(folder: Path) -> list[str]:

@@ -12,19 +12,24 @@ import pytest
 from PIL import Image, ImageSequence
 
 from engine.cli import main
-from engine.contact_sheet import sheet_of
-from engine.exports.content import Content, content_of
-from engine.exports.drawing import colour
-from engine.exports.formats import FORMATS, export, format_for
-from engine.exports.gif import MOST_COLORS, GifWriter
-from engine.exports.race_animation import FIRST_MS, FRAME_MS, LAST_MS, frames
-from engine.exports.race_blocks import UNLIT
-from engine.exports.race_card import race_card
-from engine.exports.race_source import race_source
-from engine.exports.race_still import card_of
-from engine.exports.webp import WebpWriter
-from engine.paths import store_path
-from engine.records.store import Store
+from engine.drawing.blocks import UNLIT
+from engine.drawing.shapes import colour
+from engine.experiment.paths import store_path
+from engine.export.content import Content, content_of
+from engine.export.formats import FORMATS, export, format_for
+from engine.export.pictures.animation import (
+    FIRST_MS,
+    FRAME_MS,
+    LAST_MS,
+    MOST_COLORS,
+    GifWriter,
+    WebpWriter,
+    frames,
+)
+from engine.export.pictures.race import card_of, race_source
+from engine.protocol.pictures import sheet_of
+from engine.race.card import race_card
+from engine.store.store import Store
 from resources.looks import DARK
 
 Trained = Callable[..., str]

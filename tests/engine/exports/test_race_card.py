@@ -13,22 +13,20 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from engine.contact_sheet import ContactSheet, sheet_of
-from engine.events import Failed
-from engine.exports.content import Content, content_of
-from engine.exports.drawing import Drawing, Words, text_width, wrapped, wrapped_evenly
-from engine.exports.formats import export
-from engine.exports.html import page
-from engine.exports.paint import Painter
-from engine.exports.race_blocks import grid_for
-from engine.exports.race_card import Card, page_card, race_card
-from engine.exports.race_sizes import MEDIUM, NARROW, WIDE
-from engine.exports.race_source import race_source, race_source_if_any
-from engine.exports.race_still import write_card_png, write_card_svg
-from engine.exports.race_writing import RACE_SUFFIXES, race_writer
-from engine.patterns import patterns
-from engine.problem import Kind, Problem, ProblemError
-from engine.records.store import Store
+from engine.drawing.bitmap import Painter
+from engine.drawing.blocks import grid_for
+from engine.drawing.shapes import Drawing, Words, text_width, wrapped, wrapped_evenly
+from engine.experiment.problem import Kind, Problem, ProblemError
+from engine.export.content import Content, content_of
+from engine.export.formats import export
+from engine.export.pictures.animation import RACE_SUFFIXES, race_writer
+from engine.export.pictures.race import race_source, race_source_if_any, write_card_png, write_card_svg
+from engine.export.report.html import page
+from engine.protocol.events import Failed
+from engine.protocol.pictures import ContactSheet, patterns, sheet_of
+from engine.race.card import Card, page_card, race_card
+from engine.race.parts import MEDIUM, NARROW, WIDE
+from engine.store.store import Store
 from resources.looks import DARK, LIGHT
 
 Trained = Callable[..., str]

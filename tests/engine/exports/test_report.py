@@ -12,20 +12,20 @@ import numpy as np
 import pytest
 from fontTools.ttLib import TTFont
 
-from engine.events import Environment
-from engine.exports.content import Content, content_of
-from engine.exports.drawing import Words
-from engine.exports.html import page
-from engine.exports.latex import latex
-from engine.exports.markdown import markdown
-from engine.exports.pictures import picture
-from engine.exports.race_source import race_source_if_any
-from engine.exports.report import report_of
-from engine.problem import ProblemError
-from engine.records.comparison import compare
-from engine.records.evidence import Evidence
-from engine.records.store import Store
-from engine.records.verdict import plain
+from engine.compare.comparison import compare
+from engine.compare.evidence import Evidence
+from engine.compare.verdict import plain
+from engine.drawing.shapes import Words
+from engine.experiment.problem import ProblemError
+from engine.export.content import Content, content_of
+from engine.export.pictures.race import race_source_if_any
+from engine.export.pictures.sheet import picture
+from engine.export.report.html import page
+from engine.export.report.latex import latex
+from engine.export.report.markdown import markdown
+from engine.export.report.report import report_of
+from engine.protocol.events import Environment
+from engine.store.store import Store
 
 Trained = Callable[..., str]
 

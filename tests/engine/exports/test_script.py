@@ -18,18 +18,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine.events import Environment, Finished, Summary
-from engine.experiment import Experiment, experiment_from
-from engine.exports.content import content_of
-from engine.exports.formats import export
-from engine.exports.script.datasets import KNOWN
-from engine.exports.script.model import LANGUAGE_SIZES
-from engine.exports.script.page import MOST_LINES, script_of
-from engine.exports.script.writing import built_in_data
-from engine.presets import BUILT_IN, preset
-from engine.problem import ProblemError
-from engine.records.record import RunRecord
-from engine.records.store import Store
+from engine.experiment.experiment import Experiment, experiment_from
+from engine.experiment.presets import BUILT_IN, preset
+from engine.experiment.problem import ProblemError
+from engine.export.content import content_of
+from engine.export.formats import export
+from engine.export.script.data import KNOWN
+from engine.export.script.model import LANGUAGE_SIZES
+from engine.export.script.page import MOST_LINES, built_in_data, script_of
+from engine.protocol.events import Environment, Finished, Summary
+from engine.store.record import RunRecord
+from engine.store.store import Store
 from engine.training.data.datasets import dataset_entries
 from engine.training.data.picture_sources import _look
 from engine.training.models.language import SHAPES

@@ -21,13 +21,12 @@ import torch
 from PIL import Image
 from torchvision.datasets import CIFAR100
 
-from engine.events import Epoch, Finished, Samples, Started
-from engine.experiment import Experiment, Precision, layered
-from engine.exports.script.page import script_of
-from engine.exports.script.writing import built_in_data
-from engine.paths import datasets_folder
-from engine.presets import BUILT_IN, preset
-from engine.records.record import RunRecord, Status
+from engine.experiment.experiment import Experiment, Precision, layered
+from engine.experiment.paths import datasets_folder
+from engine.experiment.presets import BUILT_IN, preset
+from engine.export.script.page import built_in_data, script_of
+from engine.protocol.events import Epoch, Finished, Samples, Started
+from engine.store.record import RunRecord, Status
 from engine.training.control import Control
 from engine.training.loop import train
 from engine.training.precision import float32_mode

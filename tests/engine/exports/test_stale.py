@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.exports.placing import place
-from engine.exports.stale import make_workplace
+from engine.export.files import make_workplace, place
 
 
 @pytest.fixture(scope="module")

@@ -12,12 +12,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from engine.exports.content import Content, content_of
-from engine.exports.formats import export
-from engine.exports.latex import escaped as latex_escaped
-from engine.exports.latex import latex
-from engine.exports.markdown import markdown
-from engine.records.store import Store
+from engine.export.content import Content, content_of
+from engine.export.formats import export
+from engine.export.report.latex import escaped as latex_escaped
+from engine.export.report.latex import latex
+from engine.export.report.markdown import markdown
+from engine.store.store import Store
 
 
 def test_pandas_reads_the_samples_to_the_last_bit(

@@ -16,10 +16,10 @@ from tensorboard.plugins.hparams.metadata import (
     parse_session_start_info_plugin_data,
 )
 
-from engine.exports.content import content_of
-from engine.exports.formats import export
-from engine.records.record import RunRecord
-from engine.records.store import Store
+from engine.export.content import content_of
+from engine.export.formats import export
+from engine.store.record import RunRecord
+from engine.store.store import Store
 
 Opened = Callable[[RunRecord], EventAccumulator]
 
@@ -102,8 +102,8 @@ def test_a_run_without_samples_is_there_with_its_settings(store: Store, opened: 
 
 def test_writing_it_loads_no_torch(store: Store, tmp_path: Path) -> None:
     script = (
-        "import sys; from pathlib import Path; from engine.records.store import Store;"
-        "from engine.exports.content import content_of; from engine.exports.formats import export\n"
+        "import sys; from pathlib import Path; from engine.store.store import Store;"
+        "from engine.export.content import content_of; from engine.export.formats import export\n"
         f"with Store(Path({str(store.path)!r})) as store:\n"
         f"    export(content_of(store, [{store.runs()[-1].id!r}]), {f'{tmp_path}/alone/'!r})\n"
         "assert not {'torch', 'PySide6'} & set(sys.modules)"

@@ -13,16 +13,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine.events import Environment, Samples, Started, Summary
-from engine.experiment import Experiment, Precision
-from engine.problem import Problem
-from engine.records import schema
-from engine.records.blocks import Columns
-from engine.records.comparison import Comparison, compare
-from engine.records.evidence import evidence_from
-from engine.records.race import Race, race_of
-from engine.records.record import RunRecord, Status
-from engine.records.store import Store
+from engine.compare.comparison import Comparison, compare
+from engine.compare.evidence import evidence_from
+from engine.experiment.experiment import Experiment, Precision
+from engine.experiment.problem import Problem
+from engine.protocol.events import Environment, Samples, Started, Summary
+from engine.race.race import Race, race_of
+from engine.store import schema
+from engine.store.journal import Columns
+from engine.store.record import RunRecord, Status
+from engine.store.store import Store
 
 ENVIRONMENT = Environment(
     device_name="a card", device_memory_mib=24_576, torch="2.11", python="3.13", os="Linux", ammeter="0.1"
@@ -46,8 +46,8 @@ def older(path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
 
     def make(version: int) -> None:
         with monkeypatch.context() as then:
-            then.setattr("engine.records.database.MIGRATIONS", schema.MIGRATIONS[:version])
-            then.setattr("engine.records.database.VERSION", version)
+            then.setattr("engine.store.database.MIGRATIONS", schema.MIGRATIONS[:version])
+            then.setattr("engine.store.database.VERSION", version)
             Store(path).close()
         with closing(sqlite3.connect(path)) as connection, connection:
             connection.execute(

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine.events import Epoch
-from engine.experiment import Experiment, Precision, Step
-from engine.problem import ProblemError
-from engine.records.cells import Cell
-from engine.records.comparison import Comparison, compare
-from engine.records.evidence import Evidence
-from engine.records.record import RunRecord
+from engine.compare.comparison import Comparison, compare
+from engine.compare.evidence import Evidence
+from engine.compare.figures import Cell
+from engine.experiment.experiment import Experiment, Precision, Step
+from engine.experiment.problem import ProblemError
+from engine.protocol.events import Epoch
+from engine.store.record import RunRecord
 
 Record = Callable[..., RunRecord]
 FP32, FP16 = Experiment(), Experiment(precision=Precision.FP16)

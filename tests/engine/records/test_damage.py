@@ -10,13 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from engine.events import Finished, Log, Samples, Started, Summary
-from engine.experiment import Experiment
-from engine.problem import Kind, ProblemError
-from engine.records.parsed import text_of
-from engine.records.probes import Probes
-from engine.records.record import Status
-from engine.records.store import Store
+from engine.experiment.experiment import Experiment
+from engine.experiment.problem import Kind, ProblemError
+from engine.protocol.events import Finished, Log, Samples, Started, Summary
+from engine.store.record import Status, text_of
+from engine.store.searches import Probes
+from engine.store.store import Store
 
 NEWER = json.dumps({**json.loads(Experiment().to_json()), "from_tomorrow": 1})
 OPTIMIZER = Experiment().to_json().replace('"adamw"', '"lion"')

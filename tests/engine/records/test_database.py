@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from engine.experiment import Experiment
-from engine.problem import Kind, ProblemError
-from engine.records import database
-from engine.records.database import open_database
-from engine.records.schema import VERSION
-from engine.records.store import Store
+from engine.experiment.experiment import Experiment
+from engine.experiment.problem import Kind, ProblemError
+from engine.store import database
+from engine.store.database import open_database
+from engine.store.schema import VERSION
+from engine.store.store import Store
 
 
 def test_a_newer_file_is_refused_and_not_touched(path: Path) -> None:
@@ -104,7 +104,7 @@ def test_where_wal_is_refused_a_rollback_journal_is_used_and_said(path: Path) ->
 def test_a_file_locked_by_another_program_is_answered_with_a_sentence(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("engine.records.database._BUSY_SECONDS", 0.05)
+    monkeypatch.setattr("engine.store.database._BUSY_SECONDS", 0.05)
     with Store(path) as first, Store(path) as second:
         with first._connection.writing(), pytest.raises(ProblemError, match="in use by another program"):
             second.add(Experiment())

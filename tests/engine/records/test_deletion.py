@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from engine.events import Finished, Samples, Summary
-from engine.experiment import Experiment
-from engine.paths import checkpoint_path
-from engine.problem import Kind, ProblemError
-from engine.records.deletion import KEPT_SECONDS
-from engine.records.record import RunRecord
-from engine.records.store import Store
+from engine.experiment.experiment import Experiment
+from engine.experiment.paths import checkpoint_path
+from engine.experiment.problem import Kind, ProblemError
+from engine.protocol.events import Finished, Samples, Summary
+from engine.store.edits import KEPT_SECONDS
+from engine.store.record import RunRecord
+from engine.store.store import Store
 
 
 @pytest.fixture

@@ -10,12 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine.experiment import Experiment, Optimizer, Precision, Scaler, Step
-from engine.problem import Kind, Problem
-from engine.records.comparison import compare
-from engine.records.doubts import Doubt, is_spoiled
-from engine.records.evidence import Evidence
-from engine.records.record import RunRecord, Status
+from engine.compare.comparison import compare
+from engine.compare.evidence import Doubt, Evidence, is_spoiled
+from engine.experiment.experiment import Experiment, Optimizer, Precision, Scaler, Step
+from engine.experiment.problem import Kind, Problem
+from engine.store.record import RunRecord, Status
 
 Record = Callable[..., RunRecord]
 FP32, FP16 = Experiment(), Experiment(precision=Precision.FP16)

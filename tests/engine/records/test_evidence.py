@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from engine.events import Epoch, Finished, Samples, Started, Summary
-from engine.experiment import Experiment, Measure
-from engine.records.evidence import block_speeds, evidence_of
-from engine.records.record import RunRecord
-from engine.records.store import Store
+from engine.compare.evidence import block_speeds, evidence_of
+from engine.experiment.experiment import Experiment, Measure
+from engine.protocol.events import Epoch, Finished, Samples, Started, Summary
+from engine.store.record import RunRecord
+from engine.store.store import Store
 
 SHORT = Experiment(measure=Measure(warmup_steps=2, block_steps=3))
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from engine.experiment import Experiment
-from engine.records.figures import FIGURES, figures
-from engine.records.record import RunRecord
+from engine.compare.figures import FIGURES, figures
+from engine.experiment.experiment import Experiment
+from engine.store.record import RunRecord
 
 Record = Callable[..., RunRecord]
 FP32 = Experiment()

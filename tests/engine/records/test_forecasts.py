@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from engine.events import ForecastMade, Summary
-from engine.experiment import Experiment, experiment_from
-from engine.memory_lines import MemoryLine, needed_mib
-from engine.records import forecasts
-from engine.records.calibration import MeasuredPeak, calibrated
-from engine.records.forecasts import FILE_NAME, Forecasts, forecast_key
+from engine.experiment.experiment import Experiment, experiment_from
+from engine.protocol.events import ForecastMade, Summary
+from engine.protocol.memory_lines import MemoryLine, needed_mib
+from engine.store import forecasts
+from engine.store.forecasts import FILE_NAME, Forecasts, MeasuredPeak, calibrated, forecast_key
 
 ASKED = experiment_from({"model": "resnet18", "dataset": "synthetic", "batch_size": 32})
 RESOLVED = ASKED.model_copy(update={"device": "cuda:0", "image_size": 224, "num_classes": 1_000})

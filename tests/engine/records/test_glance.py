@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from engine.events import Finished, Summary
-from engine.experiment import Experiment, Precision
-from engine.parts import Step
-from engine.problem import ProblemError
-from engine.records.glance import glance, settings_but_precision
-from engine.records.parsed import text_of
-from engine.records.store import Store
+from engine.compare.glance import glance, settings_but_precision
+from engine.experiment.experiment import Experiment, Precision
+from engine.experiment.problem import ProblemError
+from engine.experiment.settings import Step
+from engine.protocol.events import Finished, Summary
+from engine.store.record import text_of
+from engine.store.store import Store
 
 SETTINGS = Experiment(model="resnet50", precision=Precision.FP16, batch_size=96, step=Step(recipe="fast"))
 

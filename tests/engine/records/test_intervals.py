@@ -6,12 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from engine.records.intervals import (
-    paired_ratio_interval,
-    ratio_interval,
-    student,
-    value_interval,
-)
+from engine.statistics import paired_ratio_interval, ratio_interval, student, value_interval
 
 Floats = NDArray[np.float64]
 BLOCK_STEPS, STEPS = 20, 200

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from engine.experiment import Experiment
-from engine.problem import ProblemError
-from engine.records.marks import LONGEST_NOTE, LONGEST_TAG, MOST_TAGS, cleaned_note, cleaned_tags
-from engine.records.store import Store
+from engine.experiment.experiment import Experiment
+from engine.experiment.problem import ProblemError
+from engine.store.edits import LONGEST_NOTE, LONGEST_TAG, MOST_TAGS, cleaned_note, cleaned_tags
+from engine.store.store import Store
 
 
 def test_a_new_run_has_neither_tags_nor_a_note(store: Store) -> None:

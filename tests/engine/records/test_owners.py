@@ -13,23 +13,23 @@ from pathlib import Path
 
 import pytest
 
-from engine.events import Epoch, Samples, Skipped, Started
-from engine.experiment import Experiment, Precision
-from engine.paths import checkpoint_path, part_path
-from engine.problem import ProblemError
-from engine.records import checkpoint_files
-from engine.records.owner import this_process
-from engine.records.record import Status
-from engine.records.store import Store
+from engine.experiment.experiment import Experiment, Precision
+from engine.experiment.paths import checkpoint_path, part_path
+from engine.experiment.problem import ProblemError
+from engine.protocol.events import Epoch, Samples, Skipped, Started
+from engine.store import checkpoints
+from engine.store.queue import this_process
+from engine.store.record import Status
+from engine.store.store import Store
 
 ROOT = Path(__file__).parents[3]
 
 RECORDER = """
 import sys, threading
 from pathlib import Path
-from engine.events import Samples
-from engine.experiment import Experiment
-from engine.records.store import Store
+from engine.protocol.events import Samples
+from engine.experiment.experiment import Experiment
+from engine.store.store import Store
 
 store = Store(Path(sys.argv[1]))
 run = store.add(Experiment())
@@ -48,8 +48,8 @@ for step in range(1, 100_000, 5):
 ADDER = """
 import sys
 from pathlib import Path
-from engine.experiment import Experiment
-from engine.records.store import Store
+from engine.experiment.experiment import Experiment
+from engine.store.store import Store
 
 with Store(Path(sys.argv[1])) as store:
     for _ in range(20):
@@ -99,7 +99,7 @@ def test_a_killed_process_loses_nothing_that_it_committed(path: Path) -> None:
 
 def test_what_a_kill_left_half_written_is_swept_once_its_process_is_gone(path: Path) -> None:
     def part(run_id: str) -> Path:
-        folder = checkpoint_files.folder_of(path, run_id)
+        folder = checkpoints.folder_of(path, run_id)
         folder.mkdir(parents=True, exist_ok=True)
         left = part_path(checkpoint_path(folder, "last"))
         left.write_bytes(b"half a checkpoint")
@@ -193,7 +193,7 @@ def test_this_process_stays_itself_when_the_clock_is_set() -> None:
 VISITOR = """
 import sys
 from pathlib import Path
-from engine.records.store import Store
+from engine.store.store import Store
 with Store(Path(sys.argv[1])) as store:
     print(len(store.runs()), flush=True)
 """

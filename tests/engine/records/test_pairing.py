@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from engine.experiment import Precision
-from engine.problem import Kind, Problem, ProblemError
-from engine.records.record import Status
+from engine.experiment.experiment import Precision
+from engine.experiment.problem import Kind, Problem, ProblemError
+from engine.store.record import Status
 
 FP32, FP16 = Precision.FP32, Precision.FP16
 OUT_OF_MEMORY = Problem(

@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from engine.contact_sheet import ContactSheet, sheet_of
-from engine.events import Finished, Log, Pictures, Samples, Started, Summary
-from engine.experiment import Experiment
-from engine.patterns import patterns
-from engine.records.store import Store
+from engine.experiment.experiment import Experiment
+from engine.protocol.events import Finished, Log, Pictures, Samples, Started, Summary
+from engine.protocol.pictures import ContactSheet, patterns, sheet_of
+from engine.store.store import Store
 
 SHEET, OTHER = sheet_of(patterns(30)), sheet_of(patterns(12))
 

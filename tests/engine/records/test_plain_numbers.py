@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from engine.records.plain_numbers import (
+from engine.words.numbers import (
     memory_apart_text,
     memory_text,
     memory_unit_text,

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from engine.experiment import Experiment, Precision
-from engine.probe_events import ProbeResult, Trial
-from engine.problem import Kind, ProblemError
-from engine.records.schema import APPLICATION_ID, MIGRATIONS
-from engine.records.store import Store
+from engine.experiment.experiment import Experiment, Precision
+from engine.experiment.problem import Kind, ProblemError
+from engine.protocol.trials import ProbeResult, Trial
+from engine.store.schema import APPLICATION_ID, MIGRATIONS
+from engine.store.store import Store
 
 FITS = Trial(batch_size=8, fits=True, peak_mib=10.0, seconds=0.5, steps=3)
 FAILS = Trial(batch_size=9, fits=False, cause="memory")

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from engine.experiment import Measure, Precision
-from engine.problem import Kind, Problem
-from engine.records.race import LONGEST_SECONDS, MOST_BLOCKS
-from engine.records.record import Status
+from engine.experiment.experiment import Measure, Precision
+from engine.experiment.problem import Kind, Problem
+from engine.race.race import LONGEST_SECONDS, MOST_BLOCKS
+from engine.store.record import Status
 
 FP32, FP16 = Precision.FP32, Precision.FP16
 OUT_OF_MEMORY = Problem(

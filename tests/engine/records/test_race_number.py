@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine.experiment import Precision
-from engine.records import race_words as words
-from engine.records.plain_numbers import number_text
-from engine.records.race import LONGEST_SECONDS, Race
+from engine.experiment.experiment import Precision
+from engine.race import words as words
+from engine.race.race import LONGEST_SECONDS, Race
+from engine.words.numbers import number_text
 
 FP32, FP16 = Precision.FP32, Precision.FP16
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from engine.experiment import Precision
-from engine.records.race_proof import certainty, doubt_words, memory_words
+from engine.experiment.experiment import Precision
+from engine.race.words import certainty, doubt_words, memory_words
 
 FP32, FP16 = Precision.FP32, Precision.FP16
 

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from engine.experiment import Precision
-from engine.problem import Kind, Problem
-from engine.records import race_headline
-from engine.records import race_words as words
-from engine.records.doubts import SPOILING
-from engine.records.race_names import short_name
-from engine.records.record import Status
+from engine.compare.evidence import SPOILING
+from engine.experiment.experiment import Precision
+from engine.experiment.problem import Kind, Problem
+from engine.race import headline
+from engine.race import words as words
+from engine.race.headline import short_name
+from engine.store.record import Status
 
 FP32, FP16, BF16 = Precision.FP32, Precision.FP16, Precision.BF16
 FAST = {"recipe": "fast"}
@@ -337,4 +337,4 @@ def test_every_term_is_a_plain_line() -> None:
 
 
 def test_whatever_spoils_a_measurement_has_words() -> None:
-    assert race_headline.DISTURBED.keys() == SPOILING
+    assert headline.DISTURBED.keys() == SPOILING

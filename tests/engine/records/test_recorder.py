@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from engine.events import Epoch, Finished, Log, Samples, Started, Summary
-from engine.experiment import Experiment
-from engine.problem import ProblemError
-from engine.records.record import Status
-from engine.records.recorder import COMMIT_SECONDS, Recorder
-from engine.records.store import Store
+from engine.experiment.experiment import Experiment
+from engine.experiment.problem import ProblemError
+from engine.protocol.events import Epoch, Finished, Log, Samples, Started, Summary
+from engine.store.record import Status
+from engine.store.recorder import COMMIT_SECONDS, Recorder
+from engine.store.store import Store
 
 Batch = Callable[..., Samples]
 

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from engine.events import Epoch, Failed, Finished, Log, Samples, Skipped, Started, Summary
-from engine.experiment import Experiment
-from engine.paths import checkpoint_path
-from engine.problem import Kind, Problem, ProblemError
-from engine.records.record import RunRecord, Status
-from engine.records.store import Store
+from engine.experiment.experiment import Experiment
+from engine.experiment.paths import checkpoint_path
+from engine.experiment.problem import Kind, Problem, ProblemError
+from engine.protocol.events import Epoch, Failed, Finished, Log, Samples, Skipped, Started, Summary
+from engine.store.record import RunRecord, Status
+from engine.store.store import Store
 
 PROBLEM = Problem(kind=Kind.WORKER_DIED, message="It died.", remedy="Run it again.")
 SUMMARY = Summary(steps=60, samples_per_second=12.5)
@@ -185,7 +185,7 @@ def test_a_run_that_a_nan_ended_does_not_go_on(
 INTERRUPTED = """
 import sys
 from pathlib import Path
-from engine.records.store import Store
+from engine.store.store import Store
 store = Store(Path(sys.argv[1]))
 store.requeue(sys.argv[2])
 store.begin(sys.argv[2])

@@ -8,10 +8,10 @@ from datetime import timedelta
 
 import pytest
 
-from engine.events import Environment
-from engine.experiment import Experiment, Optimizer, Precision, Step
-from engine.records.record import RunRecord, Status
-from engine.records.sides import is_in_turns, sides_of
+from engine.compare.sides import is_in_turns, sides_of
+from engine.experiment.experiment import Experiment, Optimizer, Precision, Step
+from engine.protocol.events import Environment
+from engine.store.record import RunRecord, Status
 
 Record = Callable[..., RunRecord]
 FP32, FP16 = Experiment(), Experiment(precision=Precision.FP16)

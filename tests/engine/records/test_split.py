@@ -9,13 +9,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from engine.events import Environment
-from engine.experiment import Experiment, Optimizer, Precision, Step
-from engine.records.comparison import SideReport, compare
-from engine.records.evidence import Evidence
-from engine.records.parsed import Text
-from engine.records.record import RunRecord, Status
-from engine.records.split import Split
+from engine.compare.comparison import SideReport, compare
+from engine.compare.evidence import Evidence
+from engine.compare.split import Split
+from engine.experiment.experiment import Experiment, Optimizer, Precision, Step
+from engine.protocol.events import Environment
+from engine.store.record import RunRecord, Status, Text
 
 Record = Callable[..., RunRecord]
 GPU = Environment(

@@ -10,12 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from engine.events import Epoch, Failed, Finished, Heartbeat, Log, Samples, Skipped, Started, Summary
-from engine.experiment import Experiment, Precision
-from engine.problem import Kind, Problem, ProblemError
-from engine.records.blocks import MOST_ROWS
-from engine.records.record import Status
-from engine.records.store import Store
+from engine.experiment.experiment import Experiment, Precision
+from engine.experiment.problem import Kind, Problem, ProblemError
+from engine.protocol.events import Epoch, Failed, Finished, Heartbeat, Log, Samples, Skipped, Started, Summary
+from engine.store.journal import MOST_ROWS
+from engine.store.record import Status
+from engine.store.store import Store
 
 PROBLEM = Problem(kind=Kind.OUT_OF_MEMORY, message="It did not fit.", remedy="Take a smaller batch.")
 

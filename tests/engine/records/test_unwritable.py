@@ -15,13 +15,13 @@ from pathlib import Path
 import pytest
 
 from engine.cli import main
-from engine.events import Finished, Samples, Started, Summary
-from engine.experiment import Experiment
-from engine.paths import store_path
-from engine.problem import Kind, ProblemError
-from engine.records.record import Status
-from engine.records.schema import VERSION
-from engine.records.store import Store
+from engine.experiment.experiment import Experiment
+from engine.experiment.paths import store_path
+from engine.experiment.problem import Kind, ProblemError
+from engine.protocol.events import Finished, Samples, Started, Summary
+from engine.store.record import Status
+from engine.store.schema import VERSION
+from engine.store.store import Store
 
 ReadOnly = Callable[[Path], AbstractContextManager[None]]
 Capture = pytest.CaptureFixture[str]
@@ -32,8 +32,8 @@ INDEX_BYTES = 32_768
 KILLED = """
 import os, sys
 from pathlib import Path
-from engine.experiment import Experiment
-from engine.records.store import Store
+from engine.experiment.experiment import Experiment
+from engine.store.store import Store
 
 store = Store(Path(sys.argv[1]))
 run = store.add(Experiment(), name="killed")

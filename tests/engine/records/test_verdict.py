@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine.events import Environment
-from engine.experiment import Experiment, Precision
-from engine.records.comparison import compare
-from engine.records.evidence import Evidence
-from engine.records.figures import PEAK_MEMORY, SPEED
-from engine.records.record import RunRecord
-from engine.records.verdict import Verdict, plain
+from engine.compare.comparison import compare
+from engine.compare.evidence import Evidence
+from engine.compare.figures import PEAK_MEMORY, SPEED
+from engine.compare.verdict import Verdict, plain
+from engine.experiment.experiment import Experiment, Precision
+from engine.protocol.events import Environment
+from engine.store.record import RunRecord
 
 Record = Callable[..., RunRecord]
 GPU = Environment(

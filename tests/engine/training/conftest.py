@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import torch
 
-from engine.events import Epoch, Event, Finished, Samples, Skipped, Started, Summary
-from engine.experiment import Experiment, layered
+from engine.experiment.experiment import Experiment, layered
+from engine.protocol.events import Epoch, Event, Finished, Samples, Skipped, Started, Summary
 from engine.training.control import Control
 from engine.training.loop import train
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from engine.training.models.as_on_cuda import AsOnCuda
+from engine.training.models.weightless import AsOnCuda
 
 HALF = torch.ones(4, 8, dtype=torch.bfloat16)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from engine.training.data.augment import PADDING, ShiftAndFlip
+from engine.training.data.pictures import PADDING, ShiftAndFlip
 
 CPU = torch.device("cpu")
 

@@ -7,8 +7,7 @@ import itertools
 import pytest
 import torch
 
-from engine.training.data.batches import Resident, Split, Turns, drawn_samples
-from engine.training.data.order import epoch_order, seed_of
+from engine.training.data.batches import Resident, Split, Turns, drawn_samples, epoch_order, seed_of
 from engine.training.data.pictures import Colours, PreparePictures
 
 CPU = torch.device("cpu")

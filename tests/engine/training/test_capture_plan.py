@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from engine.events import PhaseName
-from engine.training.steps.capture_plan import Action, CapturePlan
+from engine.protocol.events import PhaseName
+from engine.training.steps.captured import Action, CapturePlan
 
 Group = list[tuple[torch.Tensor, torch.Tensor]]
 

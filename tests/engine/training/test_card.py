@@ -12,9 +12,16 @@ import pynvml
 import pytest
 import torch
 
-from engine.training.measuring import nvml
-from engine.training.measuring.card import CardFigures, NoGauge, ThreadedGauge, card_gauge
-from engine.training.measuring.nvml import NvmlReader, Reading, others_bytes
+from engine.training.measuring import card as nvml
+from engine.training.measuring.card import (
+    CardFigures,
+    NoGauge,
+    NvmlReader,
+    Reading,
+    ThreadedGauge,
+    card_gauge,
+    others_bytes,
+)
 
 
 class Script:

@@ -13,8 +13,8 @@ import pytest
 import torch
 from torch import nn
 
-from engine.paths import checkpoint_path
-from engine.problem import Kind, ProblemError
+from engine.experiment.paths import checkpoint_path
+from engine.experiment.problem import Kind, ProblemError
 from engine.training.checkpoints import Checkpoints, capture_state, restore_state
 
 CPU = torch.device("cpu")

@@ -13,8 +13,8 @@ import torch._inductor.config
 from torch import nn
 from torch.nn.functional import mse_loss
 
-from engine.events import PhaseName
-from engine.experiment import Experiment
+from engine.experiment.experiment import Experiment
+from engine.protocol.events import PhaseName
 from engine.training.data.batches import drawn_samples, turns_of
 from engine.training.steps.plain import TrainingStep
 from engine.training.steps.recipe import build_step

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine.busyness import OtherPrograms
-from engine.training.measuring.contention import contention_note
+from engine.training.measuring.card import contention_note
 
 Reading = tuple[float, float, float]
 

@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 import torch
 
-from engine.catalog import resolve
-from engine.experiment import Experiment, Precision
-from engine.problem import Kind, ProblemError
-from engine.training.catalog import read_catalog
-from engine.training.data import fashion as built_in
+from engine.experiment.checks import resolve
+from engine.experiment.experiment import Experiment, Precision
+from engine.experiment.problem import Kind, ProblemError
+from engine.training.data import pictures as built_in
 from engine.training.data.batches import Resident, Source, Turns
 from engine.training.data.datasets import DatasetFacts, dataset_entries, facts_of, load_source
-from engine.training.data.loaded import Loaded
+from engine.training.data.loader import Loaded
+from engine.training.doctor import read_catalog
 
 CPU = torch.device("cpu")
 

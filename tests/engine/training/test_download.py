@@ -22,8 +22,8 @@ import psutil
 import pytest
 from torchvision.datasets import CIFAR10, MNIST
 
-from engine.paths import datasets_folder
-from engine.problem import Kind, ProblemError
+from engine.experiment.paths import datasets_folder
+from engine.experiment.problem import Kind, ProblemError
 from engine.training.data.datasets import dataset_entries, download
 from engine.training.data.downloading import unfinished_folder
 from engine.training.data.picture_sets import SETS, is_downloaded, whole, write_problem

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from engine.problem import Kind, ProblemError, request_problem
+from engine.experiment.problem import Kind, ProblemError, request_problem
 from engine.training.failures import problem_of, summary_of
 
 

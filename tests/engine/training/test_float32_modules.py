@@ -11,9 +11,8 @@ import torchvision
 from torch import nn
 from torch.nn.functional import cross_entropy
 
-from engine.problem import Kind, ProblemError
-from engine.training.models.float32_modules import keep_in_float32
-from engine.training.models.recompute import checkpoint_activations
+from engine.experiment.problem import Kind, ProblemError
+from engine.training.models.recompute import checkpoint_activations, keep_in_float32
 
 CPU = torch.device("cpu")
 

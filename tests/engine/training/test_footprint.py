@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 import torch
 
-from engine.experiment import Experiment, experiment_from
-from engine.training.catalog import read_catalog
-from engine.training.data.datasets import load_source
-from engine.training.data.footprint import Footprint, footprint
+from engine.experiment.experiment import Experiment, experiment_from
+from engine.training.data.datasets import Footprint, footprint, load_source
+from engine.training.doctor import read_catalog
 from engine.training.prepare import Plan
 
 BATCH = 40

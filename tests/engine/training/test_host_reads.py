@@ -13,11 +13,10 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn.functional import cross_entropy
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from engine.experiment import Experiment, Precision, layered
+from engine.experiment.experiment import Experiment, Precision, layered
 from engine.training.steps.optimizer import optimizer_for
-from engine.training.steps.plain import PlainStep, TrainingStep
+from engine.training.steps.plain import PlainStep, RecipeRecord, TrainingStep
 from engine.training.steps.recipe import build_step
-from engine.training.steps.recipe_record import RecipeRecord
 
 CARD = torch.device("cuda:0")
 

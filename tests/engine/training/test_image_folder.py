@@ -10,16 +10,14 @@ import pytest
 import torch
 from PIL import Image
 
-from engine.catalog import resolve
-from engine.events import Failed, to_line
-from engine.experiment import Experiment
-from engine.problem import Kind, Problem, ProblemError
-from engine.training.catalog import read_catalog
-from engine.training.data.batches import Source
+from engine.experiment.checks import resolve
+from engine.experiment.experiment import Experiment
+from engine.experiment.problem import Kind, Problem, ProblemError
+from engine.protocol.events import Failed, to_line
+from engine.training.data.batches import Draw, Source
 from engine.training.data.datasets import DatasetFacts, facts_of, load_source
-from engine.training.data.folder_pictures import FolderPictures
-from engine.training.data.host_batches import Draw
-from engine.training.data.image_folder import read_image_folder
+from engine.training.data.image_folder import FolderPictures, read_image_folder
+from engine.training.doctor import read_catalog
 from engine.training.prepare import Plan
 
 CPU = torch.device("cpu")

@@ -13,8 +13,8 @@ import pytest
 import torch
 from torch import nn
 
-from engine.problem import Kind, ProblemError
-from engine.training.models.build import build_model, count_parameters
+from engine.experiment.problem import Kind, ProblemError
+from engine.training.models.build import build_model, count_parameters, loss_for
 from engine.training.models.language import (
     SHAPES,
     USUAL_VOCABULARY,
@@ -22,7 +22,6 @@ from engine.training.models.language import (
     build_language_model,
     language_model_entries,
 )
-from engine.training.models.losses import loss_for
 
 TINY = "causal-lm-tiny"
 

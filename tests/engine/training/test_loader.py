@@ -18,18 +18,16 @@ from PIL import Image
 from torchvision.datasets import FakeData
 from torchvision.transforms import PILToTensor
 
-from engine.catalog import resolve
-from engine.experiment import Experiment
-from engine.parts import Data
-from engine.problem import ProblemError
-from engine.training.catalog import read_catalog
-from engine.training.data.batches import Source
+from engine.experiment.checks import resolve
+from engine.experiment.experiment import Experiment
+from engine.experiment.problem import ProblemError
+from engine.experiment.settings import Data
+from engine.training.data.batches import Draw, Source, draws_in_order
 from engine.training.data.datasets import load_source
-from engine.training.data.fakedata import TRAIN_SAMPLES, FakePictures
-from engine.training.data.folder_pictures import FolderPictures
-from engine.training.data.host_batches import Draw, draws_in_order
-from engine.training.data.image_folder import read_image_folder
+from engine.training.data.image_folder import FolderPictures, read_image_folder
 from engine.training.data.loader import Loader
+from engine.training.data.pictures import FAKE_TRAIN_SAMPLES, FakePictures
+from engine.training.doctor import read_catalog
 from engine.training.failures import problem_of
 
 CPU = torch.device("cpu")
@@ -76,7 +74,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_fake_pictures_are_torchvisions() -> None:
-    theirs = FakeData(TRAIN_SAMPLES, (3, SIZE, SIZE), 10, transform=PILToTensor())
+    theirs = FakeData(FAKE_TRAIN_SAMPLES, (3, SIZE, SIZE), 10, transform=PILToTensor())
     pictures, labels = FakePictures(SIZE, 10).batch(Draw(True, 1, 0, (0, 7)))
     for picture, label, index in zip(pictures, labels, (0, 7), strict=True):
         assert torch.equal(picture, theirs[index][0]) and label == theirs[index][1]
@@ -169,8 +167,8 @@ def test_a_process_names_the_picture_that_it_cannot_read_and_is_missed_when_it_i
 def test_loader_processes_end_with_a_parent_that_is_killed() -> None:
     source = (
         "import multiprocessing, sys, torch\n"
-        "from engine.parts import Data\n"
-        "from engine.training.data.fakedata import FakePictures\n"
+        "from engine.experiment.settings import Data\n"
+        "from engine.training.data.pictures import FakePictures\n"
         "from engine.training.data.loader import Loader\n"
         "if __name__ == '__main__':\n"
         "    loader = Loader(FakePictures(8, 10), Data(workers=1), torch.device('cpu'))\n"

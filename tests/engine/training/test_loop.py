@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 import torch
 
-from engine.events import Epoch, Finished, Log, Phase, Samples, Started
-from engine.experiment import Experiment, Precision, layered
-from engine.problem import Kind, ProblemError
+from engine.experiment.experiment import Experiment, Precision, layered
+from engine.experiment.problem import Kind, ProblemError
+from engine.protocol.events import Epoch, Finished, Log, Phase, Samples, Started
 from engine.training.control import Control
 from engine.training.data.batches import Resident
 from engine.training.failures import TrainingError
 from engine.training.loop import train
 from engine.training.measuring.telemetry import Telemetry
-from engine.training.processor import processor
+from engine.training.precision import processor
 
 CPU_PRECISIONS = [Precision.FP32, Precision.FP16, Precision.BF16]
 DIVERGING = {"optimizer": {"learning_rate": 1_000}}

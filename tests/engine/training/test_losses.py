@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.nn.functional import cross_entropy, log_softmax
 
-from engine.training.models.losses import loss_for, loss_name, loss_unit
+from engine.training.models.build import loss_for, loss_name, loss_unit
 
 
 def test_without_smoothing_it_is_the_cross_entropy_of_every_guide() -> None:

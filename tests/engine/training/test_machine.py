@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from engine.catalog import Catalog
-from engine.training.catalog import read_catalog
-from engine.training.doctor import examine
+from engine.experiment.checks import Catalog
+from engine.training.doctor import examine, read_catalog
 
 
 def test_the_catalog_survives_the_trip() -> None:

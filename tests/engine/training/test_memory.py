@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 import torch
 
-from engine.catalog import DeviceEntry
-from engine.problem import ProblemError
+from engine.experiment.checks import DeviceEntry
+from engine.experiment.problem import ProblemError
 from engine.training.data.batches import Batch
 from engine.training.measuring.memory import AllocatorMeter, ResidentMeter, memory_meter
 from engine.training.measuring.memory_cap import check_cap, memory_cap
@@ -28,7 +28,7 @@ on_linux = pytest.mark.skipif(sys.platform != "linux", reason="caps a CPU's memo
 # seconds to import torch, and so makes both runs: first the one whose peak is looked at.
 _CHILD = """
 import json, sys
-from engine.experiment import Experiment
+from engine.experiment.experiment import Experiment
 from engine.training.control import Control
 from engine.training.failures import problem_of
 from engine.training.loop import train

@@ -6,7 +6,7 @@ import pytest
 import torch
 import torchvision
 
-from engine.catalog import ModelEntry
+from engine.experiment.checks import ModelEntry
 from engine.training.models.build import build_model, count_parameters, input_channels, model_entries
 
 ENTRIES = {entry.name: entry for entry in model_entries()}

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from engine.experiment import Experiment
+from engine.experiment.experiment import Experiment
 from engine.training.steps.optimizer import no_fused_form, optimizer_for
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from engine.events import Event, Finished, Phase, PhaseName, Samples
-from engine.experiment import Experiment, layered
+from engine.experiment.experiment import Experiment, layered
+from engine.protocol.events import Event, Finished, Phase, PhaseName, Samples
 from engine.training.control import Control
 from engine.training.loop import train
 

@@ -8,17 +8,18 @@ from typing import Any
 import pytest
 import torch
 
-from engine.catalog import PrecisionEntry
-from engine.experiment import Precision
+from engine.experiment.checks import PrecisionEntry
+from engine.experiment.experiment import Precision
 from engine.training.precision import (
+    Processor,
     autocast,
     cpu_precisions,
     cuda_precisions,
     float32_mode,
     float32_mode_name,
+    from_cpuinfo,
     other_accelerator_precisions,
 )
-from engine.training.processor import Processor, from_cpuinfo
 
 
 def by_name(entries: tuple[PrecisionEntry, ...]) -> dict[Precision, PrecisionEntry]:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from engine.catalog import Catalog, DeviceEntry, problems
-from engine.presets import BUILT_IN, preset
+from engine.experiment.checks import Catalog, DeviceEntry, problems
+from engine.experiment.presets import BUILT_IN, preset
 from engine.training.data.datasets import dataset_entries
 from engine.training.models.build import model_entries
-from engine.training.precision import cpu_precisions, cuda_precisions
-from engine.training.processor import Processor
+from engine.training.precision import Processor, cpu_precisions, cuda_precisions
 
 CARD = DeviceEntry(
     name="cuda:0", title="a card", memory_mib=24 * 1024, tensor_cores=True, precisions=cuda_precisions((8, 6))

@@ -9,11 +9,10 @@ import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
 
-from engine.experiment import Experiment
+from engine.experiment.experiment import Experiment
 from engine.training.models.build import build_model
-from engine.training.steps.plain import TrainingStep
+from engine.training.steps.plain import RecipeRecord, TrainingStep
 from engine.training.steps.recipe import build_step, cudnn_search, no_cudnn_search
-from engine.training.steps.recipe_record import RecipeRecord
 
 CPU = torch.device("cpu")
 

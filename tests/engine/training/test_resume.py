@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import torch
 
-from engine.events import Epoch, Event, Finished, Log, Phase, PhaseName, Samples, Started, Summary
-from engine.experiment import Experiment, layered
-from engine.problem import ProblemError
+from engine.experiment.experiment import Experiment, layered
+from engine.experiment.problem import ProblemError
+from engine.protocol.events import Epoch, Event, Finished, Log, Phase, PhaseName, Samples, Started, Summary
 from engine.training.checkpoints import Checkpoints
 from engine.training.control import Control
 from engine.training.loop import train

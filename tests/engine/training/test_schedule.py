@@ -16,8 +16,8 @@ from torch.optim.lr_scheduler import (
     StepLR,
 )
 
-from engine.experiment import Optimizer, Schedule
-from engine.training.steps.schedule import learning_rate_at
+from engine.experiment.experiment import Optimizer, Schedule
+from engine.training.steps.optimizer import learning_rate_at
 
 PEAK, EPOCH = 0.3, 10
 

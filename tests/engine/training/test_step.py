@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from torch.nn.functional import cross_entropy, mse_loss
 
-from engine.experiment import Experiment, layered
+from engine.experiment.experiment import Experiment, layered
 from engine.training.models.build import build_model
 from engine.training.steps.plain import TrainingStep
 from engine.training.steps.recipe import build_step

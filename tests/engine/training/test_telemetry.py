@@ -7,9 +7,7 @@ import pytest
 import torch
 
 from engine.training.measuring import telemetry as telemetry_module
-from engine.training.measuring.clock import Mark
-from engine.training.measuring.samples import samples_of
-from engine.training.measuring.telemetry import Rows, Telemetry
+from engine.training.measuring.telemetry import Mark, Rows, Telemetry, samples_of
 
 CPU = torch.device("cpu")
 

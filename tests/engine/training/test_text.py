@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import torch
 
-from engine.experiment import Experiment
-from engine.problem import ProblemError
+from engine.experiment.experiment import Experiment
+from engine.experiment.problem import ProblemError
 from engine.training.data.batches import Batch
 from engine.training.data.text import Corpus, is_text, load_text, python_source, text_entries
 

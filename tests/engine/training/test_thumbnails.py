@@ -11,18 +11,18 @@ import pytest
 import torch
 from PIL import Image
 
-from engine.catalog import resolve
-from engine.events import Event, Log, Pictures
-from engine.experiment import Experiment
+from engine.experiment.checks import resolve
+from engine.experiment.experiment import Experiment
+from engine.protocol.events import Event, Log, Pictures
 from engine.training import loop
-from engine.training.catalog import read_catalog
 from engine.training.control import Control
-from engine.training.data import fashion as built_in
+from engine.training.data import pictures as built_in
 from engine.training.data.batches import Resident, Source, Split
 from engine.training.data.datasets import load_source
 from engine.training.data.picture_sets import SETS
 from engine.training.data.text import Corpus
 from engine.training.data.thumbnails import pictures_told
+from engine.training.doctor import read_catalog
 from engine.training.trial import try_batch
 
 CPU = torch.device("cpu")

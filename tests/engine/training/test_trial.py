@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from engine.events import Event, Finished, Phase
-from engine.experiment import Experiment, layered
-from engine.probe_events import Tried
-from engine.problem import Kind, ProblemError
-from engine.training.catalog import read_catalog
+from engine.experiment.experiment import Experiment, layered
+from engine.experiment.problem import Kind, ProblemError
+from engine.protocol.events import Event, Finished, Phase
+from engine.protocol.trials import Tried
 from engine.training.control import Control
 from engine.training.data.batches import Batch
-from engine.training.measuring.data_segment import DataSegment
+from engine.training.doctor import read_catalog
+from engine.training.measuring.memory_cap import DataSegment
 from engine.training.prepare import Plan
 from engine.training.run import Run
 from engine.training.trial import LEAST_STEPS, _validated_in_short, try_batch

@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import nn
 
-from engine.experiment import Precision
+from engine.experiment.experiment import Precision
 from engine.training.data.batches import Batch
-from engine.training.models.losses import loss_for
+from engine.training.models.build import loss_for
 from engine.training.validation import Validation, validate
 
 CPU = torch.device("cpu")

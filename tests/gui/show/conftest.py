@@ -10,17 +10,17 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QApplication, QVBoxLayout, QWidget
 from pytestqt.qtbot import QtBot
 
-from engine.events import Failed, Finished, Samples
-from engine.problem import Kind, Problem
-from engine.records.comparison import compare
-from engine.records.evidence import evidence_from
-from engine.records.race import Race, race_of
-from engine.records.record import RunRecord
-from engine.records.store import Store
-from gui.motion import set_reduced_motion
-from gui.panels.show import ShowPanel
-from gui.panels.show_text import TextBlock, TextRow
-from gui.theme import theme
+from engine.compare.comparison import compare
+from engine.compare.evidence import evidence_from
+from engine.experiment.problem import Kind, Problem
+from engine.protocol.events import Failed, Finished, Samples
+from engine.race.race import Race, race_of
+from engine.store.record import RunRecord
+from engine.store.store import Store
+from gui.show.panel import ShowPanel
+from gui.show.text import TextBlock, TextRow
+from gui.theme.motion import set_reduced_motion
+from gui.theme.theme import theme
 
 Trained = Callable[..., RunRecord]
 Raced = Callable[..., Race]

@@ -7,9 +7,9 @@ from typing import Any
 
 from PySide6.QtCore import Qt
 
-from engine.experiment import Precision
-from engine.records.race import Race
-from gui.panels.show_measuring import MeasuredLane, Measuring
+from engine.experiment.experiment import Precision
+from engine.race.race import Race
+from gui.show.guided.pages import MeasuredLane, Measuring
 
 
 def measuring(

@@ -11,12 +11,12 @@ from PySide6.QtCore import QEvent, QPoint, Qt
 from PySide6.QtGui import QHelpEvent
 from PySide6.QtWidgets import QApplication, QToolTip
 
-from engine.records.race import Race
-from engine.records.record import RunRecord
-from engine.records.store import Store
-from gui.motion import set_reduced_motion
-from gui.panels.show_span import explained
-from gui.panels.show_text import TextRow
+from engine.race.race import Race
+from engine.store.record import RunRecord
+from engine.store.store import Store
+from gui.show.scale import explained
+from gui.show.text import TextRow
+from gui.theme.motion import set_reduced_motion
 
 Trained = Callable[..., RunRecord]
 Raced = Callable[..., Race]

@@ -9,11 +9,11 @@ import pytest
 from PySide6.QtCore import QPoint, QRect, QSize
 from PySide6.QtWidgets import QAbstractButton, QWidget
 
-from engine.records.race import Race
-from engine.records.record import RunRecord
-from gui.panels.show_scale import SMALLEST_TEXT, Scale, scale_for
-from gui.panels.show_text import TextBlock, TextRow
-from gui.theme import theme
+from engine.race.race import Race
+from engine.store.record import RunRecord
+from gui.show.scale import SMALLEST_TEXT, Scale, scale_for
+from gui.show.text import TextBlock, TextRow
+from gui.theme.theme import theme
 
 Trained = Callable[..., RunRecord]
 Raced = Callable[..., Race]

@@ -8,8 +8,8 @@ import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtWidgets import QSlider
 
-from engine.records.race import Race
-from gui.panels.show_text import TextRow
+from engine.race.race import Race
+from gui.show.text import TextRow
 
 
 class TestTransport:

@@ -13,14 +13,12 @@ import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
 
-from engine.events import PhaseName
-from engine.experiment import Experiment, layered
+from engine.experiment.experiment import Experiment, layered
+from engine.protocol.events import PhaseName
 from engine.training.data.batches import Batch
-from engine.training.steps.captured import CapturedStep
-from engine.training.steps.graph_capture import Capture
+from engine.training.steps.captured import Capture, CapturedStep
 from engine.training.steps.optimizer import optimizer_for
-from engine.training.steps.plain import PlainStep
-from engine.training.steps.recipe_record import RecipeRecord
+from engine.training.steps.plain import PlainStep, RecipeRecord
 
 CPU = torch.device("cpu")
 NOT_PERMITTED = "operation not permitted when stream is capturing"

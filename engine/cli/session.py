@@ -1,0 +1,247 @@
+"""What the verbs that train share: the store and a runner, a progress line on the terminal, and Ctrl+C.
+
+The first Ctrl+C asks the run to stop, as the window's button does; the second ends it. Where stderr is no
+terminal, no progress is shown.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import FrameType, TracebackType
+from typing import Annotated, Any, Self
+
+import typer
+from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from engine.busyness import Watch
+from engine.cli import output
+from engine.cli.options import Asked
+from engine.cli.output import aside, progress_console, warning
+from engine.compare.figures import SPEED
+from engine.experiment.checks import Catalog
+from engine.experiment.experiment import Experiment
+from engine.experiment.problem import Kind, ProblemError
+from engine.experiment.text import printable
+from engine.limit.prober import ProbeEvent
+from engine.protocol.events import Epoch, Event, Failed, Log, Phase, Samples, Started
+from engine.protocol.trials import ProbeStarted, TrialBegun, TrialEnded
+from engine.runner import Runner
+from engine.store.record import RunRecord
+from engine.store.store import Store
+from engine.worker.launcher import Launcher, Target
+
+
+class InterruptError(Exception):
+    """Ctrl+C ended a verb before it could print its outcome."""
+
+
+class Interrupt:
+    """While entered, the first SIGINT calls `stop` and sets `asked`; the next raises KeyboardInterrupt."""
+
+    def __init__(self, stop: Callable[[], None]) -> None:
+        self.asked = False
+        self._stop = stop
+        self._before: Any = None
+
+    def __enter__(self) -> Self:
+        # elsewhere than in the main thread Python allows no handlers, and Ctrl+C does not arrive either
+        if threading.current_thread() is threading.main_thread():
+            self._before = signal.signal(signal.SIGINT, self._on_first)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._before is not None:
+            signal.signal(signal.SIGINT, self._before)
+
+    def _on_first(self, number: int, frame: FrameType | None) -> None:
+        self.asked = True
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        aside("Stopping after the step in flight; Ctrl+C once more ends it at once.")
+        # a handler interrupts the main thread anywhere, also where it holds the lock that stop() may want
+        threading.Thread(target=self._stop, name="stop", daemon=True).start()
+
+
+class ProgressLine:
+    """The columns, with the time that has passed as the last; there while it is entered.
+
+    `title` is the first description, and `fields` are what the columns read beside it.
+    """
+
+    def __init__(self, title: str, *columns: ProgressColumn, **fields: Any) -> None:
+        self._title = title = printable(title)
+        self._progress = Progress(
+            *columns, TimeElapsedColumn(), console=progress_console(), disable=not sys.stderr.isatty()
+        )
+        self._task = self._progress.add_task(title, total=None, **fields)
+
+    def __enter__(self) -> Self:
+        self._progress.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._progress.stop()
+
+    def _update(self, **changes: Any) -> None:
+        self._progress.update(self._task, **changes)
+
+    def _say(self, text: str, *, always: bool = False) -> None:
+        """Writes a remark above the line; where there is no line, only one that is `always` told."""
+        if not self._progress.disable:
+            self._progress.console.print(printable(text), soft_wrap=True)
+        elif always:
+            warning(text)
+
+
+def text_column(form: str) -> TextColumn:
+    """A column of text in which nothing is markup: a preset's title and a run's name are anybody's."""
+    return TextColumn(form, markup=False)
+
+
+class ProbeProgress(ProgressLine):
+    """One line that follows the trials of one search; `title` names it."""
+
+    def __init__(self, title: str) -> None:
+        super().__init__(title, SpinnerColumn(), text_column("{task.description}"))
+        self._trials = self._fits = 0
+        self._trying = ""
+
+    def show(self, event: ProbeEvent) -> None:
+        """Takes one event of the search."""
+        if isinstance(event, ProbeStarted):
+            self._update(description=f"{self._title}: getting ready")
+        elif isinstance(event, TrialBegun):
+            self._trials += 1
+            self._trying = f"trying {event.batch_size:,}"
+            self._describe("")
+        elif isinstance(event, Phase):
+            how_far = "" if event.fraction is None else f" {100 * event.fraction:.0f} %"
+            self._describe(f" ({event.name.value}{how_far})")
+        elif isinstance(event, TrialEnded) and event.trial.fits:
+            self._fits = max(self._fits, event.trial.batch_size)
+
+    def _describe(self, doing: str) -> None:
+        known = f", {self._fits:,} fits" if self._fits else ""
+        text = f"{self._title}: trial {self._trials}{known}, {self._trying}{doing}"
+        self._update(description=text)
+
+
+class RunProgress(ProgressLine):
+    """One line that follows the events of one run; `title` names it."""
+
+    def __init__(self, title: str) -> None:
+        super().__init__(
+            title,
+            text_column("{task.description}"),
+            BarColumn(bar_width=28),
+            text_column("step {task.completed:,.0f} of {task.fields[steps]}"),
+            text_column("{task.fields[figures]}"),
+            steps="–",
+            figures="",
+        )
+        self._accuracy = ""
+
+    def show(self, event: Event) -> None:
+        """Takes one event of the run."""
+        if isinstance(event, Started):
+            done, total = event.resumed_step or 0, event.total_steps
+            self._update(completed=done, total=total, steps=f"{total:,}")
+        elif isinstance(event, Phase):
+            how_far = "" if event.fraction is None else f" {100 * event.fraction:.0f} %"
+            self._update(description=f"{self._title}: {event.name.value}{how_far}")
+        elif isinstance(event, Samples) and event.step:
+            figures = f"{SPEED.text_with_unit(event.samples_per_second[-1])}  loss {event.loss[-1]:.3f}"
+            self._update(completed=event.step[-1], figures=f"{figures}{self._accuracy}")
+        elif isinstance(event, Epoch) and event.validation_accuracy is not None:
+            self._accuracy = f"  accuracy {100 * event.validation_accuracy:.1f} %"
+        elif isinstance(event, Log):
+            self._say(event.message, always=event.level == "problem")
+
+
+DONE, FAILED, INTERRUPTED = 0, 1, 130
+"""Exit statuses of a run: done; tried and failed; interrupted by Ctrl+C, with what was trained saved."""
+
+_LEAST_SECONDS = 0.6
+
+TargetOption = Annotated[Target, typer.Option("--target", hidden=True)]
+
+
+@dataclass(frozen=True)
+class Workshop:
+    """Open for the length of one verb; `interrupt` says whether Ctrl+C was pressed."""
+
+    store: Store
+    runner: Runner
+    interrupt: Interrupt
+    watch: Watch
+
+    def heed_interrupt(self) -> None:
+        """Raises InterruptError where Ctrl+C came: before anything was trained there is nothing to save."""
+        if self.interrupt.asked:
+            raise InterruptError
+
+
+@contextmanager
+def workshop(target: Target) -> Iterator[Workshop]:
+    """Opens the store and readies a runner; both are closed afterwards, and the job that runs is ended."""
+    with Store() as store, Launcher(target) as launcher:
+        store.recover()
+        # what is trained and cannot be saved is lost
+        store.check_writable()
+        for note in store.notes:
+            output.aside(note)
+        # it imports torch while another worker reads the catalog
+        launcher.prepare()
+        runner, watch = Runner(store, launcher), Watch()
+        with Interrupt(runner.stop) as interrupt:
+            try:
+                yield Workshop(store, runner, interrupt, watch)
+            except ProblemError:
+                if interrupt.asked:
+                    raise InterruptError from None
+                raise
+
+
+def tell_of_busyness(shop: Workshop, experiment: Experiment) -> None:
+    """Says on a terminal what other programs take of the machine on which something is about to be measured.
+
+    Elsewhere nobody reads it in time, and a run that was disturbed says so itself.
+    """
+    if not sys.stderr.isatty():
+        return
+    # the worker imports torch meanwhile, for longer than this
+    time.sleep(max(0.0, _LEAST_SECONDS - shop.watch.seconds))
+    if busy := shop.watch.look(experiment.device).sentence:
+        output.warning(f"{busy} What is measured now may not be clean.")
+
+
+def has_gpu(asked: Asked, catalog: Catalog) -> bool:
+    """Whether the device that the options name is a GPU."""
+    device = catalog.device(str(asked.settings(True).get("device", "auto")))
+    return device.is_gpu if device is not None else catalog.has_gpu
+
+
+def train(shop: Workshop, added: RunRecord, title: str) -> Event:
+    """Trains the queued run to its last event. Raises ProblemError for a request that was refused."""
+    last: Event | None = None
+    began = False
+    with RunProgress(title) as progress:
+        for last in shop.runner.run(added.id):
+            progress.show(last)
+            began |= isinstance(last, Started)
+            if shop.interrupt.asked:
+                # Ctrl+C may have come before there was a session to stop; asking twice does no harm
+                shop.runner.stop()
+    assert last is not None  # every job ends with a last event
+    if isinstance(last, Failed) and last.problem.kind is Kind.REQUEST and not began:
+        raise ProblemError(last.problem)
+    return last

@@ -1,0 +1,224 @@
+"""The verbs that train: `run`, `resume` and `compare`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import typer
+
+from engine.cli import options, output
+from engine.cli.options import Asked
+from engine.cli.saved import RunId
+from engine.cli.session import (
+    DONE,
+    FAILED,
+    INTERRUPTED,
+    TargetOption,
+    Workshop,
+    has_gpu,
+    tell_of_busyness,
+    train,
+    workshop,
+)
+from engine.compare.comparison import Comparison
+from engine.compare.comparison import compare as compared
+from engine.compare.evidence import evidence_of
+from engine.compare.split import MOST_OTHERS
+from engine.experiment.checks import problems
+from engine.experiment.experiment import Experiment, Precision, experiment_from, layered
+from engine.experiment.problem import Problem, ProblemError, request_problem
+from engine.experiment.repeats import MOST_REPEATS, Turn, in_turns
+from engine.experiment.text import shortened
+from engine.protocol.events import Event, Failed
+from engine.store.record import RunRecord
+from engine.store.store import Store
+from engine.worker.launcher import Target
+
+_PRECISIONS = f"{', '.join(list(Precision)[:-1])} or {list(Precision)[-1]}."
+
+
+def run(
+    ctx: typer.Context,
+    preset: options.PresetName = None,
+    config: options.ConfigFile = None,
+    model: options.Model = None,
+    dataset: options.Dataset = None,
+    image_size: options.ImageSize = None,
+    precision: Annotated[str | None, options.flag("--precision", _PRECISIONS, "NAME")] = None,
+    batch_size: options.BatchSize = None,
+    epochs: options.Epochs = None,
+    steps: options.Steps = None,
+    optimizer: options.OptimizerName = None,
+    lr: options.LearningRate = None,
+    device: options.Device = None,
+    seed: options.Seed = None,
+    recipe: options.Recipe = None,
+    memory_gib: options.MemoryGib = None,
+    name: options.Name = None,
+    set_: options.Sets = None,
+    as_json: options.AsJson = False,
+    target: TargetOption = Target.PROCESS,
+) -> int:
+    """Train one experiment, save it, and print its summary."""
+    asked = options.asked(ctx.params)
+    experiment_from(asked.settings(True))
+    with workshop(target) as shop:
+        # asking costs an import of torch, so it is done only where the answer matters
+        on_gpu = not asked.depends_on_gpu or has_gpu(asked, shop.runner.catalog())
+        shop.heed_interrupt()
+        experiment = experiment_from(asked.settings(on_gpu))
+        tell_of_busyness(shop, experiment)
+        outcome = _train(shop, shop.store.add(experiment, name=name))
+    return _print_outcome(*outcome, as_json)
+
+
+def resume(run: RunId, as_json: options.AsJson = False, target: TargetOption = Target.PROCESS) -> int:
+    """Go on with a run that ended early, from its last checkpoint, as if it had never been stopped."""
+    with workshop(target) as shop:
+        queued = shop.store.requeue(shop.store.run(run).id)
+        tell_of_busyness(shop, queued.experiment)
+        outcome = _train(shop, queued)
+    return _print_outcome(*outcome, as_json)
+
+
+def _train(shop: Workshop, queued: RunRecord) -> tuple[Event, RunRecord, bool]:
+    """Trains the queued run: its last event, what was saved of it, and whether Ctrl+C was pressed."""
+    last = train(shop, queued, f"{queued.name}, {queued.experiment.precision.label}")
+    return last, shop.store.run(queued.id), shop.interrupt.asked
+
+
+def _print_outcome(last: Event, done: RunRecord, interrupted: bool, as_json: bool) -> int:
+    if isinstance(last, Failed):
+        output.error(last.problem, as_json, run=done.to_dict())
+        return FAILED
+    if as_json:
+        output.json_object(done.to_dict())
+    else:
+        output.run_summary(done)
+    return INTERRUPTED if interrupted else DONE
+
+
+def compare(
+    ctx: typer.Context,
+    preset: options.PresetName = None,
+    config: options.ConfigFile = None,
+    model: options.Model = None,
+    dataset: options.Dataset = None,
+    image_size: options.ImageSize = None,
+    precision: Annotated[
+        list[str] | None,
+        options.flag("--precision", "A side of the comparison; the first is the baseline.", "NAME"),
+    ] = None,
+    repeats: Annotated[
+        int,
+        typer.Option(
+            "--repeats",
+            min=1,
+            max=MOST_REPEATS,
+            help="Runs of each side, in alternating order, each with the next seed.",
+        ),
+    ] = 1,
+    batch_size: options.BatchSize = None,
+    epochs: options.Epochs = None,
+    steps: options.Steps = None,
+    optimizer: options.OptimizerName = None,
+    lr: options.LearningRate = None,
+    device: options.Device = None,
+    seed: options.Seed = None,
+    recipe: options.Recipe = None,
+    memory_gib: options.MemoryGib = None,
+    name: options.Name = None,
+    set_: options.Sets = None,
+    as_json: options.AsJson = False,
+    target: TargetOption = Target.PROCESS,
+) -> int:
+    """Train the same experiment in several precisions, and say what each gained."""
+    asked = options.asked(ctx.params)
+    _sides(asked, precision, on_gpu=True)
+    with workshop(target) as shop:
+        catalog = shop.runner.catalog()
+        shop.heed_interrupt()
+        sides = _sides(asked, precision, on_gpu=has_gpu(asked, catalog))
+        turns = in_turns(sides, repeats)
+        for _, experiment in sides:
+            found = problems(experiment, catalog)
+            if found:
+                raise ProblemError(*found)
+        tell_of_busyness(shop, sides[0][1])
+        outcome = _train_turns(shop, sides, turns, name)
+    return _print_comparison(outcome, as_json, shop.interrupt.asked)
+
+
+Sides = list[tuple[str, Experiment]]
+
+
+@dataclass(frozen=True)
+class _Outcome:
+    """`comparison` is None where no run of the baseline was begun."""
+
+    baseline: str
+    runs: tuple[RunRecord, ...]
+    comparison: Comparison | None
+    problem: Problem | None
+
+
+def _sides(asked: Asked, precisions: list[str] | None, on_gpu: bool) -> Sides:
+    base = asked.settings(on_gpu)
+    presets = asked.preset.variants_for(on_gpu) if asked.preset is not None else ()
+    if presets and not precisions:
+        return [(side.label, experiment_from(layered(base, side.overrides))) for side in presets]
+    amp = Precision.FP16 if on_gpu else Precision.BF16
+    names = precisions or [Precision.FP32.value, amp.value]
+    experiments = [experiment_from({**base, "precision": name}) for name in names]
+    sides = [(experiment.precision.label, experiment) for experiment in experiments]
+    if len(dict(sides)) < max(2, len(sides)):
+        given = ", ".join(names)
+        message = f"precision is {shortened(given)}, but a comparison needs two or more different ones."
+        remedy = "Give --precision once for each, the baseline first."
+        raise ProblemError(request_problem(message, remedy, key="precision", value=given))
+    return sides
+
+
+def _train_turns(shop: Workshop, sides: Sides, turns: Sequence[Turn], name: str | None) -> _Outcome:
+    title = name or " against ".join(reversed([label for label, _ in sides]))
+    comparison = shop.store.add_comparison(title)
+    ids: list[str] = []
+    problem: Problem | None = None
+    for count, turn in enumerate(turns, 1):
+        if shop.interrupt.asked:
+            break
+        added = shop.store.add(turn.experiment, name=turn.name(name), comparison=comparison, label=turn.label)
+        last = train(shop, added, f"{count} of {len(turns)}, {turn.label}")
+        if isinstance(last, Failed):
+            problem = problem or last.problem
+        ids.append(added.id)
+    runs = tuple(shop.store.run(run_id) for run_id in ids)
+    baseline = sides[0][0]
+    return _Outcome(baseline, runs, _compared(shop.store, runs, baseline), problem)
+
+
+def _compared(store: Store, runs: tuple[RunRecord, ...], baseline: str) -> Comparison | None:
+    first = next((run for run in runs if run.label == baseline), None)
+    if first is None:
+        return None
+    return compared(evidence_of(store, runs), first.id, others=store.runs(MOST_OTHERS))
+
+
+def _print_comparison(outcome: _Outcome, as_json: bool, interrupted: bool) -> int:
+    comparison = outcome.comparison
+    found: dict[str, Any] = {
+        "baseline": outcome.baseline,
+        "runs": [run.to_dict() for run in outcome.runs],
+        "variants": [] if comparison is None else output.variants(comparison),
+    }
+    if not as_json and comparison is not None:
+        output.show(comparison)
+    if outcome.problem is not None:
+        output.error(outcome.problem, as_json, **found)
+    elif as_json:
+        output.json_object(found)
+    if interrupted:
+        return INTERRUPTED
+    return FAILED if outcome.problem is not None else DONE

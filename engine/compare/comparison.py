@@ -1,0 +1,275 @@
+"""A comparison: sides against a baseline, their figures and intervals, their settings, and the verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from engine.compare.evidence import Doubt, Evidence, doubts_of
+from engine.compare.figures import (
+    FIGURES,
+    MIB_PER_GIB,
+    SPEED,
+    Cell,
+    Figure,
+    FigureRow,
+    figures,
+    row_of,
+    training_peak,
+)
+from engine.compare.sides import Side, all_runs, sides_of
+from engine.compare.split import Corners, Factor, Split, split_of
+from engine.compare.verdict import Verdict, verdict_of
+from engine.experiment.experiment import Precision, flattened
+from engine.experiment.problem import ProblemError, request_problem
+from engine.experiment.settings import PLAIN
+from engine.protocol.events import Epoch
+from engine.store.record import RunRecord
+
+NOT_REACHED = "not reached"
+
+
+def reaching_figures(target_accuracy: float, epochs: Mapping[str, Sequence[Epoch]]) -> tuple[Figure, ...]:
+    """Lines of the table for the first epoch whose validation reached `target_accuracy` (a fraction).
+
+    `epochs` are those of each run by its id. Seconds count from the first step, validations included;
+    samples count every batch as whole.
+    """
+
+    def first(run: RunRecord) -> Epoch | None:
+        return next((epoch for epoch in epochs.get(run.id, ()) if _reaches(epoch, target_accuracy)), None)
+
+    def seconds(run: RunRecord) -> float | None:
+        epoch = first(run)
+        return None if epoch is None else epoch.seconds
+
+    def samples(run: RunRecord) -> float | None:
+        epoch = first(run)
+        return None if epoch is None else float(epoch.step * run.experiment.step_samples)
+
+    goal = f"{100 * target_accuracy:g} % accuracy"
+    return (
+        _figure("seconds_to_accuracy", f"Time to {goal}", "s", None, seconds),
+        _figure("samples_to_accuracy", f"Samples to {goal}", "", 0, samples),
+    )
+
+
+def _figure(
+    name: str, title: str, unit: str, digits: int | None, value: Callable[[RunRecord], float | None]
+) -> Figure:
+    return Figure(name, title, unit, digits, True, value, needs_all=True, absent=NOT_REACHED)
+
+
+def _reaches(epoch: Epoch, target_accuracy: float) -> bool:
+    return epoch.validation_accuracy is not None and epoch.validation_accuracy >= target_accuracy
+
+
+_MACHINE = ("device_name", "torch", "cuda", "driver")
+
+
+@dataclass(frozen=True)
+class SettingRow:
+    """A setting of every side, in their order; None where a side does not have it."""
+
+    key: str
+    values: tuple[Any, ...]
+
+    @property
+    def differs(self) -> bool:
+        return any(value != self.values[0] for value in self.values)
+
+
+def setting_rows(sides: Sequence[Side]) -> tuple[SettingRow, ...]:
+    """Every setting by its dotted key, and what it was measured on; seeds as a list where there are more."""
+    settings = [settings_of(side) for side in sides]
+    keys = dict.fromkeys(key for one in settings for key in one)
+    return tuple(SettingRow(key, tuple(one.get(key) for one in settings)) for key in keys)
+
+
+def settings_of(side: Side) -> dict[str, Any]:
+    """What a side's repeats have in common, and their seeds."""
+    run = side.runs[0]
+    settings = flattened(run.experiment)
+    if len(side.runs) > 1:
+        settings["seed"] = [one.experiment.seed for one in side.runs]
+    for name in _MACHINE:
+        value = getattr(run.environment, name, None)
+        if value is not None:
+            settings[name] = value
+    return settings
+
+
+__all__ = [
+    "FIGURES",
+    "MIB_PER_GIB",
+    "Cell",
+    "Comparison",
+    "Doubt",
+    "Evidence",
+    "Factor",
+    "Figure",
+    "FigureRow",
+    "SettingRow",
+    "Side",
+    "SideReport",
+    "Split",
+    "Verdict",
+    "baseline_of",
+    "compare",
+    "figures",
+    "training_peak",
+]
+
+
+@dataclass(frozen=True)
+class SideReport:
+    """What can be said of one side against the baseline."""
+
+    side: Side
+    is_baseline: bool
+    verdict: Verdict
+    doubts: tuple[Doubt, ...]
+    split: Split | None
+
+    @property
+    def spoilers(self) -> tuple[Doubt, ...]:
+        """What disturbed the measurement of either side; where there is any, nothing may be concluded."""
+        return tuple(doubt for doubt in self.doubts if doubt.spoils)
+
+    @property
+    def is_disturbed(self) -> bool:
+        """Whether its own measurement was disturbed, whatever was that of the baseline."""
+        return any(doubt.side_id == self.side.id for doubt in self.spoilers)
+
+    @property
+    def untold(self) -> tuple[Doubt, ...]:
+        """The doubts that the verdict does not tell itself, each sentence once."""
+        said = {doubt.sentence for doubt in self.verdict.told}
+        by_sentence = {doubt.sentence: doubt for doubt in self.doubts if doubt.sentence not in said}
+        return tuple(by_sentence.values())
+
+    def caution(self, figure: Figure) -> str:
+        """The mark beside a ratio from which nothing may be concluded: "not clean", or "unlike"; else ""."""
+        if self.is_baseline or not figure.has_ratio:
+            return ""
+        if self.spoilers and figure.is_of_time:
+            return "not clean"
+        return "unlike" if any(doubt.kind == "workload" for doubt in self.doubts) else ""
+
+    @property
+    def text(self) -> str:
+        """All of it in sentences: the verdict, where the gain comes from, and what speaks against it."""
+        parts = [self.verdict.sentence]
+        if self.split is not None:
+            parts.append(f"Where the gain comes from: {self.split.sentence}.")
+        if self.untold:
+            parts.append(f"With caution: {' '.join(doubt.sentence for doubt in self.untold)}")
+        return " ".join(parts)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What `compare` found; `settings` are those of `all_settings` that differ. Rows go by the sides."""
+
+    sides: tuple[Side, ...]
+    baseline: Side
+    figures: tuple[FigureRow, ...]
+    settings: tuple[SettingRow, ...]
+    all_settings: tuple[SettingRow, ...]
+    reports: tuple[SideReport, ...]
+
+    @property
+    def same_settings(self) -> int:
+        """How many settings all sides share."""
+        return len(self.all_settings) - len(self.settings)
+
+    @property
+    def clean(self) -> bool:
+        """Whether nothing speaks against any of its figures."""
+        return not any(report.doubts for report in self.reports)
+
+    def report(self, side_id: str) -> SideReport:
+        """The report of the side of that id. Raises KeyError."""
+        return {report.side.id: report for report in self.reports}[side_id]
+
+    def cells(self, side_id: str) -> dict[str, Cell]:
+        """The figures of one side by name. Raises KeyError."""
+        place = {side.id: place for place, side in enumerate(self.sides)}[side_id]
+        return {row.figure.name: row.cells[place] for row in self.figures}
+
+
+def compare(
+    evidence: Sequence[Evidence],
+    baseline_id: str | None = None,
+    *,
+    target_accuracy: float | None = None,
+    others: Sequence[RunRecord] = (),
+) -> Comparison:
+    """The runs as sides, each against the baseline.
+
+    `baseline_id` is the id of any run of the baseline (None: as `baseline_of` chooses). `target_accuracy`, a
+    fraction, adds how long each side took to reach it. `others` are further saved runs, in which those may be
+    found that a gain is split by. Raises ProblemError where there are no runs, or the baseline is not among
+    them.
+    """
+    sides = sides_of([one.run for one in evidence])
+    baseline = baseline_of(sides, baseline_id)
+    blocks = {one.run.id: one.block_speeds for one in evidence}
+    shown = list(figures(all_runs(sides)))
+    if target_accuracy is not None:
+        shown += reaching_figures(target_accuracy, {one.run.id: one.epochs for one in evidence})
+    rows = tuple(row_of(figure, sides, baseline, blocks) for figure in shown)
+    settings = setting_rows(sides)
+    return Comparison(
+        sides=sides,
+        baseline=baseline,
+        figures=rows,
+        settings=tuple(row for row in settings if row.differs),
+        all_settings=settings,
+        reports=_reports(sides, baseline, rows, evidence, others),
+    )
+
+
+def _reports(
+    sides: tuple[Side, ...],
+    baseline: Side,
+    rows: tuple[FigureRow, ...],
+    evidence: Sequence[Evidence],
+    others: Sequence[RunRecord],
+) -> tuple[SideReport, ...]:
+    by_id = {one.run.id: one for one in evidence}
+    speeds = next(row for row in rows if row.figure is SPEED)
+    ratios = {side.id: cell.ratio for side, cell in zip(sides, speeds.cells, strict=True)}
+    corners = Corners(baseline, sides, ratios, others)
+    base_cells = {row.figure.name: row.cells[sides.index(baseline)] for row in rows}
+    reports = []
+    for place, side in enumerate(sides):
+        cells = {row.figure.name: row.cells[place] for row in rows}
+        doubts = doubts_of(side, baseline, by_id)
+        # of a measurement that was disturbed there is nothing to split
+        is_spoiled = any(doubt.spoils for doubt in doubts)
+        split = None if is_spoiled else split_of(side, baseline, corners, ratios[side.id])
+        verdict = verdict_of(
+            side, baseline, cells, base_cells, doubts, split, by_id, is_alone=len(sides) == 1
+        )
+        reports.append(SideReport(side, side is baseline, verdict, doubts, split))
+    return tuple(reports)
+
+
+def baseline_of(sides: Sequence[Side], run_id: str | None = None) -> Side:
+    """The side of that run; without one the first plain side in strict FP32, else the first side.
+
+    Raises ProblemError where there are no sides, or the run is in none of them.
+    """
+    if not sides:
+        raise ProblemError(request_problem("There are no runs to compare.", "Choose one or more runs."))
+    if run_id is None:
+        full = [side for side in sides if side.precision is Precision.FP32]
+        plain = [side for side in full if side.recipe == PLAIN]
+        return (*plain, *full, *sides)[0]
+    for side in sides:
+        if side.holds(run_id):
+            return side
+    message = f"The baseline {run_id} is not among the runs to compare."
+    raise ProblemError(request_problem(message, "Choose one of the runs.", key="baseline"))

@@ -1,0 +1,346 @@
+"""The evidence behind a comparison: block speeds and epochs, doubts, and why autocast gained little.
+
+A doubt qualifies a figure or spoils it: a spoiled measurement gives no verdict.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.busyness import TOLERATED_MIB
+from engine.compare.sides import Side, differing_work, is_in_turns, is_work, unlike_settings
+from engine.experiment.experiment import LEAST_BLOCKS, Experiment, Precision
+from engine.experiment.text import shortened
+from engine.protocol.events import Epoch, Event, Started, Summary
+from engine.statistics import drift
+from engine.store.record import RunRecord, Status
+from engine.store.store import Store
+from engine.words.names import setting_value, setting_words
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What is known of one run beside its record.
+
+    `block_speeds` are the samples a second of each whole block after warm-up, `epochs` those that ended,
+    `notes` what the worker remarked on precision and settings when it started.
+    """
+
+    run: RunRecord
+    block_speeds: NDArray[np.float64]
+    epochs: tuple[Epoch, ...]
+    notes: tuple[str, ...] = ()
+
+
+def evidence_of(store: Store, runs: Sequence[RunRecord]) -> tuple[Evidence, ...]:
+    """The evidence of each run, in their order. Raises ProblemError where the store cannot be read."""
+    return tuple(evidence_from(run, store.events(run.id), store.samples(run.id)) for run in runs)
+
+
+def evidence_from(run: RunRecord, events: Sequence[Event], samples: Mapping[str, NDArray[Any]]) -> Evidence:
+    """The evidence of a run whose events and samples are at hand."""
+    return Evidence(
+        run,
+        block_speeds(run, samples),
+        epochs=tuple(event for event in events if isinstance(event, Epoch)),
+        notes=tuple(note for event in events if isinstance(event, Started) for note in event.notes),
+    )
+
+
+def block_speeds(run: RunRecord, samples: Mapping[str, NDArray[Any]]) -> NDArray[np.float64]:
+    """Samples per second of each whole block of `measure.block_steps` steps after warm-up.
+
+    Of a block that is the harmonic mean over its steps: samples by time, for batches of one size. Blocks with
+    a step whose speed is not a number are left out.
+    """
+    speeds = samples.get("samples_per_second")
+    if speeds is None:
+        return np.empty(0)
+    block_steps = run.experiment.measure.block_steps
+    counted = np.asarray(speeds, dtype=np.float64)[warm_steps(run, samples) :]
+    whole = len(counted) // block_steps * block_steps
+    blocks = counted[:whole].reshape(-1, block_steps)
+    usable = blocks[np.all(np.isfinite(blocks) & (blocks > 0), axis=1)]
+    return np.asarray(1.0 / np.mean(1.0 / usable, axis=1), dtype=np.float64)
+
+
+def warm_steps(run: RunRecord, samples: Mapping[str, NDArray[Any]]) -> int:
+    """Compiling and capturing make the warm-up longer than was asked for."""
+    asked = run.experiment.measure.warmup_steps
+    seconds, summary = samples.get("seconds"), run.summary
+    if seconds is None or summary is None or not (summary.compile_seconds or summary.capture_seconds):
+        return asked
+    return max(asked, int(np.searchsorted(seconds, (summary.warmup_seconds or 0.0) * (1 + 1e-9), "right")))
+
+
+DoubtKind = Literal[
+    "other-program",
+    "throttled",
+    "drift",
+    "order",
+    "device",
+    "version",
+    "workload",
+    "setting",
+    "too-short",
+    "unfinished",
+    "no-speed",
+    "nan",
+]
+
+SPOILING: frozenset[DoubtKind] = frozenset({"other-program", "throttled"})
+"""What makes a speed another than the machine's own: nothing can be concluded from it, only measured again.
+The other kinds qualify what is concluded."""
+
+_STEADY_CLOCKS = 0.95
+"""Repeats do the same work, so that their mean clocks are this much alike unless something held one down."""
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """One reason to trust a figure less, a sentence; `side_id` is None where it is not of one side."""
+
+    side_id: str | None
+    kind: DoubtKind
+    sentence: str
+
+    @property
+    def spoils(self) -> bool:
+        """Whether the measurement was disturbed, so that it gives no verdict, advice or reason."""
+        return self.kind in SPOILING
+
+
+def doubts_of(side: Side, baseline: Side, evidence: Mapping[str, Evidence]) -> tuple[Doubt, ...]:
+    """What speaks against the figures of `side` and of the baseline that they are measured against.
+
+    `evidence` is that of each run by its id.
+    """
+    found = [*_of_side(side, evidence)]
+    if side is not baseline:
+        found += [*_of_side(baseline, evidence), *_between(side, baseline)]
+    return tuple(found)
+
+
+def is_spoiled(summary: Measured | None) -> bool:
+    """Whether something on the machine is known to have slowed down a run of that summary."""
+    return any(kind in SPOILING for kind, _ in about_machine(summary))
+
+
+def _of_side(side: Side, evidence: Mapping[str, Evidence]) -> Iterator[Doubt]:
+    told: dict[tuple[DoubtKind, int], list[str]] = {}
+    for run in side.runs:
+        known = evidence.get(run.id)
+        kinds: list[DoubtKind] = []
+        for kind, what in (*_about_end(run, known), *about_machine(run.summary), *_about_drift(known)):
+            sentence = f"“{shortened(run.name)}” ({side.title}) {what.rstrip('.')}."
+            told.setdefault((kind, kinds.count(kind)), []).append(sentence)
+            kinds.append(kind)
+    for (kind, _), (first, *more) in told.items():
+        alike = f" {len(more):,} more of its runs raise a doubt of this kind." if more else ""
+        yield Doubt(side.id, kind, first + alike)
+    clocks = [run.summary.clock_mhz for run in side.runs if run.summary and run.summary.clock_mhz]
+    if clocks and min(clocks) < _STEADY_CLOCKS * max(clocks):
+        apart = f"{min(clocks):,.0f} and {max(clocks):,.0f} MHz"
+        yield Doubt(side.id, "throttled", f"The card's clock was between {apart} in repeats of {side.title}.")
+
+
+def _about_end(run: RunRecord, evidence: Evidence | None) -> Iterator[tuple[DoubtKind, str]]:
+    summary = run.summary
+    if run.status is not Status.FINISHED:
+        reason = f": {run.problem.message}" if run.problem else ""
+        yield "unfinished", f"{_ENDINGS[run.status]}{reason}"
+    elif summary is None or summary.samples_per_second is None:
+        blocks = 0 if evidence is None else len(evidence.block_speeds)
+        note = f": {_within(summary.speed_note)}" if summary and summary.speed_note else ""
+        yield "too-short" if blocks < LEAST_BLOCKS else "no-speed", f"has no speed{note}"
+    if summary is not None and _has_nan(summary):
+        since = f" since step {summary.first_nan_step:,}" if summary.first_nan_step is not None else ""
+        yield "nan", f"has a loss that is NaN or infinite{since}"
+
+
+class Measured(Protocol):
+    """What tells whether a run was disturbed, of a `Summary` or of less."""
+
+    @property
+    def samples_per_second(self) -> float | None: ...
+    @property
+    def speed_note(self) -> str | None: ...
+    @property
+    def other_programs_mib(self) -> float | None: ...
+
+
+def about_machine(summary: Measured | None) -> Iterator[tuple[DoubtKind, str]]:
+    """What slowed a run down, each with its kind: "suffered: other programs took ..."."""
+    if summary is None:
+        return
+    note = summary.speed_note
+    if note and summary.samples_per_second is not None:
+        yield "other-program" if note.startswith("other programs") else "throttled", f"suffered: {note}"
+    others_mib = summary.other_programs_mib
+    if others_mib is not None and others_mib > TOLERATED_MIB:
+        yield (
+            "other-program",
+            f"shared the GPU: other programs held {others_mib / 1024:,.1f} GiB of its memory",
+        )
+
+
+def _about_drift(evidence: Evidence | None) -> Iterator[tuple[DoubtKind, str]]:
+    change = None if evidence is None else drift(evidence.block_speeds)
+    if change is not None:
+        by = f"{100 * abs(change):.0f} % {'faster' if change > 0 else 'slower'}"
+        yield "drift", f"was {by} at its end than at its beginning"
+
+
+def _between(side: Side, baseline: Side) -> Iterator[Doubt]:
+    if not is_in_turns(side, baseline):
+        # told of the two alike, whichever is the baseline
+        both = " and ".join(sorted((side.title, baseline.title)))
+        yield Doubt(
+            side.id,
+            "order",
+            f"The repeats of {both} were not made in turns: a change of the machine would look like a "
+            "difference, so there is no interval.",
+        )
+    mine, theirs = first_begun(side), first_begun(baseline)
+    if mine.environment is not None and theirs.environment is not None:
+        for name, kind, words in _FACTS:
+            values = [getattr(run.environment, name) for run in (mine, theirs)]
+            if values[0] != values[1]:
+                told = [value or "none" for value in values]
+                yield Doubt(side.id, kind, f"{side.title} {words} {told[0]}, and {baseline.title} {told[1]}.")
+    for work in differing_work(theirs.experiment, mine.experiment):
+        yield Doubt(side.id, "workload", f"Different {work.what}: {work.other} against {work.one}.")
+    for key, value, other in unlike_settings(mine.experiment, theirs.experiment):
+        if is_work(key):
+            continue
+        told = [setting_value(value), setting_value(other)]
+        what = _within(setting_words(key))
+        # alike for all sides of which it is so: a report tells it once
+        yield Doubt(side.id, "setting", f"Unlike the baseline in {what}: {told[0]} against {told[1]}.")
+    recipes = [run.summary.recipe if run.summary else None for run in (mine, theirs)]
+    asked = [run.experiment.step.recipe for run in (mine, theirs)]
+    if asked[0] == asked[1] and None not in recipes and recipes[0] != recipes[1]:
+        yield Doubt(
+            side.id,
+            "setting",
+            f"Of the recipe, {side.title} had {recipes[0]}, and {baseline.title} {recipes[1]}.",
+        )
+
+
+def first_begun(side: Side) -> RunRecord:
+    """Its first run that has a machine, which one that never began has not."""
+    return next((run for run in side.runs if run.environment is not None), side.runs[0])
+
+
+def _within(words: str) -> str:
+    """Words that begin a sentence, as they stand within one; an abbreviation stays as it is."""
+    return words if words[1:2].isupper() else words[:1].lower() + words[1:]
+
+
+def _has_nan(summary: Summary) -> bool:
+    loss = summary.final_train_loss
+    return summary.first_nan_step is not None or (loss is not None and not math.isfinite(loss))
+
+
+_FACTS: tuple[tuple[str, DoubtKind, str], ...] = (
+    ("device_name", "device", "was measured on"),
+    ("torch", "version", "was measured with torch"),
+    ("cuda", "version", "was measured with CUDA"),
+    ("driver", "version", "was measured with the driver"),
+)
+
+_ENDINGS = {
+    Status.QUEUED: "has not run yet",
+    Status.RUNNING: "is still running",
+    Status.STOPPED: "was stopped before its end",
+    Status.FAILED: "failed",
+    Status.INTERRUPTED: "was interrupted",
+}
+
+
+LITTLE_GAIN = 1.1
+"""Below this many times as fast a reason is looked for."""
+
+_WAITING_FRACTION = 0.2
+_BUSY_PERCENT = 80.0
+_TILE = 8
+"""Tensor Cores take sizes in multiples of 8 (NVIDIA, Train With Mixed Precision, on Tensor Core shapes)."""
+
+_ABOUT_TIME = ("time", "slow")
+_MOST_REASONS = 2
+
+
+def likely_reason(evidence: Evidence, baseline: RunRecord) -> str | None:
+    """Why this run under autocast was hardly faster than `baseline`, as a clause; None if nothing tells."""
+    run = evidence.run
+    if not run.experiment.precision.is_autocast:
+        return None
+    found = [
+        *_of_device(evidence),
+        *_of_baseline(baseline),
+        *(list(_of_waiting(run)) or _of_filling(run)),
+        *_of_sizes(run),
+    ]
+    return " and ".join(found[:_MOST_REASONS]) or None
+
+
+def _of_device(evidence: Evidence) -> Iterator[str]:
+    """The worker's own remark on the precision, such as that there are no Tensor Cores."""
+    label = evidence.run.experiment.precision.label
+    for note in evidence.notes:
+        about, _, remarks = note.partition(": ")
+        if about.startswith(f"{label} on "):
+            for remark in remarks.rstrip(".").split("; "):
+                if any(word in remark for word in _ABOUT_TIME):
+                    yield _as_clause(label, remark)
+
+
+def _as_clause(label: str, remark: str) -> str:
+    if remark.startswith("saves"):
+        return f"{label} {remark}"
+    return f"{label} is {remark}" if remark.startswith(("slow", "emulated")) else remark
+
+
+def _of_baseline(baseline: RunRecord) -> Iterator[str]:
+    if _is_on_cuda(baseline) and baseline.experiment.precision in (Precision.TF32, Precision.DEFAULT):
+        in_tf32 = "" if baseline.experiment.precision is Precision.TF32 else ", its convolutions in TF32"
+        yield f"{baseline.experiment.precision.label} computes on Tensor Cores too{in_tf32}"
+
+
+def _of_waiting(run: RunRecord) -> Iterator[str]:
+    waiting = run.summary.data_wait_fraction if run.summary else None
+    if waiting is not None and waiting >= _WAITING_FRACTION:
+        yield f"the training waited for data {100 * waiting:.0f} % of the time"
+
+
+def _of_filling(run: RunRecord) -> Iterator[str]:
+    busy = run.summary.gpu_utilization_percent if run.summary else None
+    if busy is not None and busy < _BUSY_PERCENT:
+        batch = f"a batch of {run.experiment.batch_size:,} is too small to fill it"
+        yield f"the GPU was busy {busy:.0f} % of the time, so {batch}"
+
+
+def _of_sizes(run: RunRecord) -> Iterator[str]:
+    if not _is_on_cuda(run):
+        return
+    odd = [f"{name} of {size:,}" for name, size in _sizes(run.experiment) if size and size % _TILE]
+    if odd:
+        verb = "is not a multiple" if len(odd) == 1 else "are not multiples"
+        yield f"the {' and the '.join(odd)} {verb} of 8, which Tensor Cores need"
+
+
+def _sizes(experiment: Experiment) -> Iterator[tuple[str, int | None]]:
+    yield "batch", experiment.batch_size
+    if experiment.model.startswith("causal-lm"):
+        yield "vocabulary", experiment.num_classes
+        yield "sequence length", experiment.sequence_length
+
+
+def _is_on_cuda(run: RunRecord) -> bool:
+    return run.environment is not None and run.environment.cuda is not None

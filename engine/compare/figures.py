@@ -1,0 +1,310 @@
+"""The figures of a comparison: a row for each quantity, with units, intervals and ratios to the baseline.
+
+A ratio is given only where the figures of both sides count the same thing.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine import statistics as intervals
+from engine.compare.sides import Side, is_in_turns
+from engine.protocol.events import Summary
+from engine.statistics import Interval, steadiness
+from engine.store.record import RunRecord
+from engine.words.numbers import number
+
+MIB_PER_GIB = 1024.0
+MemoryQuantity = Literal["allocated", "resident"]
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One line of the table; values are in `unit`, shown with `digits` after the point (None: three figures).
+
+    `has_ratio` says whether a ratio of two values means something; else their difference does. Over repeats
+    a figure is the mean where `is_mean`, the geometric mean where it has a ratio, so that the values' ratio
+    is the one that is shown, else the median; one that `needs_all` has none unless every repeat
+    has it. `absent` stands for a value that is not there.
+    """
+
+    name: str
+    title: str
+    unit: str
+    digits: int | None
+    has_ratio: bool
+    value: Callable[[RunRecord], float | None]
+    is_mean: bool = False
+    needs_all: bool = False
+    absent: str = "–"
+
+    @property
+    def is_of_time(self) -> bool:
+        """Whether it says how long something took, which a drift of the machine and other programs change."""
+        return self.unit in ("samples/s", "ms", "s")
+
+    def text(self, value: float | None) -> str:
+        """The value as shown, without its unit; what diverged is shown as NaN, ∞ or a power of ten."""
+        return self.absent if value is None else number(value, self.digits)
+
+    def text_with_unit(self, value: float | None) -> str:
+        """The value as shown, and its unit."""
+        return f"{self.text(value)} {self.unit}" if self.unit else self.text(value)
+
+
+def figures(runs: Sequence[RunRecord]) -> tuple[Figure, ...]:
+    """The lines of the comparison, in the order shown; memory is in MiB where all of it is below 1 GiB."""
+    peaks = [peak[1] for run in runs if (peak := training_peak(run)) is not None]
+    if not peaks or max(peaks) >= MIB_PER_GIB:
+        return FIGURES
+    in_mib = replace(PEAK_MEMORY, unit="MiB", value=_peak_mib)
+    return tuple(in_mib if figure is PEAK_MEMORY else figure for figure in FIGURES)
+
+
+def training_peak(run: RunRecord) -> tuple[MemoryQuantity, float] | None:
+    """The run's peak memory in training and what it counts, in MiB: allocated where there is a GPU."""
+    summary = run.summary
+    if summary is None:
+        return None
+    if summary.peak_allocated_mib is not None:
+        return "allocated", summary.peak_allocated_mib
+    if summary.peak_resident_mib is not None:
+        return "resident", summary.peak_resident_mib
+    return None
+
+
+def _of(name: str, scale: float = 1.0) -> Callable[[RunRecord], float | None]:
+    assert name in Summary.model_fields
+
+    def value(run: RunRecord) -> float | None:
+        figure = getattr(run.summary, name) if run.summary is not None else None
+        return None if figure is None else float(figure) * scale
+
+    return value
+
+
+def _peak_mib(run: RunRecord) -> float | None:
+    peak = training_peak(run)
+    return None if peak is None else peak[1]
+
+
+def _peak_gib(run: RunRecord) -> float | None:
+    peak = _peak_mib(run)
+    return None if peak is None else peak / MIB_PER_GIB
+
+
+SPEED = Figure("samples_per_second", "Throughput", "samples/s", None, True, _of("samples_per_second"))
+PEAK_MEMORY = Figure("peak_memory", "Peak memory", "GiB", None, True, _peak_gib)
+ACCURACY = Figure(
+    "accuracy", "Accuracy", "%", 1, False, _of("final_validation_accuracy", 100.0), is_mean=True
+)
+LOSS = Figure(
+    "final_train_loss", "Mean loss, last epoch", "", 3, False, _of("final_train_loss"), is_mean=True
+)
+
+FIGURES = (
+    SPEED,
+    Figure("step_ms", "Step time", "ms", None, True, _of("step_ms")),
+    Figure("seconds", "Training time", "s", None, True, _of("seconds")),
+    PEAK_MEMORY,
+    ACCURACY,
+    LOSS,
+    Figure("skipped_steps", "Skipped steps", "", 0, False, _of("skipped_steps")),
+)
+
+
+def is_alike(figure: Figure, side: Side, baseline: Side) -> bool:
+    """Whether the figure of one may be set against that of the other.
+
+    Never allocated memory against resident memory, samples that are pictures against samples that are texts,
+    the time of a short training against that of a long one, or accuracies on two datasets.
+    """
+    count = _COUNTS.get(figure.name)
+    if count is None:
+        return True
+    counted = {count(run) for run in (*side.runs, *baseline.runs) if figure.value(run) is not None}
+    return len(counted) <= 1
+
+
+def _sample(run: RunRecord) -> object:
+    """What one sample is: a picture or a row, or a text of so many tokens."""
+    experiment = run.experiment
+    is_text = experiment.model.startswith("causal-lm")
+    return experiment.sequence_length if is_text else None
+
+
+def _step(run: RunRecord) -> object:
+    return _sample(run), run.experiment.step_samples
+
+
+def _training(run: RunRecord) -> object:
+    steps = run.summary.steps if run.summary is not None else 0
+    return _sample(run), steps * run.experiment.step_samples
+
+
+def _peak(run: RunRecord) -> object:
+    peak = training_peak(run)
+    return None if peak is None else peak[0]
+
+
+def _dataset(run: RunRecord) -> object:
+    return run.experiment.dataset, run.experiment.path
+
+
+def _loss(run: RunRecord) -> object:
+    return _dataset(run), run.experiment.label_smoothing
+
+
+_COUNTS: dict[str, Callable[[RunRecord], object]] = {
+    SPEED.name: _sample,
+    "step_ms": _step,
+    "seconds": _training,
+    PEAK_MEMORY.name: _peak,
+    ACCURACY.name: _dataset,
+    "final_train_loss": _loss,
+}
+
+
+IntervalKind = Literal["repeats", "within run"]
+Blocks = Mapping[str, NDArray[np.float64]]
+_TIMED_BY_BLOCKS = ("samples_per_second", "step_ms")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One side's figure; what does not apply is None.
+
+    `value` is over the repeats: the geometric mean for speeds, times and memory, else the mean;
+    `values` has one a repeat. `interval` is the value's (95 %), and `interval_kind` says what from: from
+    repeats, or from the blocks of the only run, which says no more than how steady that run was. `ratio` is
+    to the baseline, of the geometric means over the repeats, which for repeats in pairs a drift of the
+    machine does not shift; `ratio_interval` is its 95 % interval, only from repeats of both sides, and of
+    what takes time only where these were made in turns.
+    `within_spread` says whether the difference is no larger than repeats of one side differ among themselves.
+    """
+
+    value: float | None
+    values: tuple[float | None, ...]
+    interval: Interval | None = None
+    interval_kind: IntervalKind | None = None
+    ratio: float | None = None
+    ratio_interval: Interval | None = None
+    difference: float | None = None
+    within_spread: bool | None = None
+
+
+@dataclass(frozen=True)
+class FigureRow:
+    """One figure of every side, in the order of the sides."""
+
+    figure: Figure
+    cells: tuple[Cell, ...]
+
+
+def row_of(figure: Figure, sides: Sequence[Side], baseline: Side, blocks: Blocks) -> FigureRow:
+    """The figure of every side against `baseline`; `blocks` are each run's block speeds by its id."""
+    return FigureRow(figure, tuple(_cell(figure, side, baseline, blocks) for side in sides))
+
+
+def _cell(figure: Figure, side: Side, baseline: Side, blocks: Blocks) -> Cell:
+    values, base_values = _values(figure, side), _values(figure, baseline)
+    value, base = _over_repeats(figure, values), _over_repeats(figure, base_values)
+    interval, kind = _interval(figure, side, values, blocks)
+    alone = Cell(value, values, interval, kind)
+    if value is None or base is None or not is_alike(figure, side, baseline):
+        return alone
+    if side is baseline:
+        return replace(alone, ratio=1.0 if figure.has_ratio and base else None, difference=0.0)
+    ratio, ratio_interval = _ratio(figure, side, baseline) if figure.has_ratio else (None, None)
+    return replace(
+        alone,
+        ratio=ratio,
+        ratio_interval=ratio_interval,
+        difference=value - base,
+        within_spread=_is_within_spread(value - base, values, base_values),
+    )
+
+
+def _values(figure: Figure, side: Side) -> tuple[float | None, ...]:
+    return tuple(figure.value(run) for run in side.runs)
+
+
+def _over_repeats(figure: Figure, values: Sequence[float | None]) -> float | None:
+    known = _known(values)
+    if not known or (figure.needs_all and len(known) < len(values)):
+        return None
+    diverged = next((value for value in known if not math.isfinite(value)), None)
+    if diverged is not None:
+        return diverged
+    if figure.is_mean:
+        return statistics.fmean(known)
+    typical = intervals.typical(known) if figure.has_ratio else None
+    return statistics.median(known) if typical is None else typical
+
+
+def _interval(
+    figure: Figure, side: Side, values: Sequence[float | None], blocks: Blocks
+) -> tuple[Interval | None, IntervalKind | None]:
+    if len(side.runs) > 1:
+        interval = intervals.value_interval(_known(values), is_mean=figure.is_mean)
+        return interval, None if interval is None else "repeats"
+    if figure.name not in _TIMED_BY_BLOCKS or values[0] is None:
+        return None, None
+    interval = _within_run(figure, side.runs[0], blocks)
+    return interval, None if interval is None else "within run"
+
+
+def _within_run(figure: Figure, run: RunRecord, blocks: Blocks) -> Interval | None:
+    # the run's own knows how many samples each step took, which its saved columns do not
+    interval = run.summary.samples_per_second_ci if run.summary is not None else None
+    if interval is None and run.id in blocks:
+        interval = steadiness(blocks[run.id])
+    if interval is None or figure.name == "samples_per_second":
+        return interval
+    ms_samples = 1e3 * run.experiment.step_samples
+    return ms_samples / interval[1], ms_samples / interval[0]
+
+
+def _ratio(figure: Figure, side: Side, baseline: Side) -> tuple[float | None, Interval | None]:
+    """The ratio and its interval, by pairs where every repeat has a partner and both have the figure."""
+    values, base_values = _known(_values(figure, side)), _known(_values(figure, baseline))
+    ratio = intervals.typical_ratio(values, base_values)
+    if ratio is None or (figure.is_of_time and not is_in_turns(side, baseline)):
+        return ratio, None
+    partners = _partners(side, baseline) or []
+    pairs = [(figure.value(run), figure.value(partner)) for run, partner in partners]
+    whole = [(mine, theirs) for mine, theirs in pairs if mine is not None and theirs is not None]
+    if len(whole) > 1 and len(whole) == len(pairs):
+        return ratio, intervals.paired_ratio_interval(*zip(*whole, strict=True))
+    return ratio, intervals.ratio_interval(values, base_values)
+
+
+def _partners(side: Side, baseline: Side) -> list[tuple[RunRecord, RunRecord]] | None:
+    """The repeats of both sides by comparison and seed; None where they were not made in pairs."""
+    mine, theirs = (
+        {(run.comparison, run.experiment.seed): run for run in one.runs} for one in (side, baseline)
+    )
+    one_each = len(mine) == len(side.runs) and len(theirs) == len(baseline.runs)
+    if not one_each or mine.keys() != theirs.keys() or any(comparison is None for comparison, _ in mine):
+        return None
+    return [(run, theirs[key]) for key, run in mine.items()]
+
+
+def _is_within_spread(
+    difference: float, values: Sequence[float | None], base_values: Sequence[float | None]
+) -> bool | None:
+    known = [_known(values), _known(base_values)]
+    if min(map(len, known)) < 2 or not all(math.isfinite(value) for one in known for value in one):
+        return None
+    return abs(difference) <= max(max(one) - min(one) for one in known)
+
+
+def _known(values: Sequence[float | None]) -> list[float]:
+    return [value for value in values if value is not None]

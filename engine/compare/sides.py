@@ -1,0 +1,307 @@
+"""The sides of a comparison: repeats of an experiment, the name they share, and how two sides differ.
+
+Two speeds can be compared only where the settings that bear on speed are the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from engine.experiment.experiment import Experiment, Precision, flattened
+from engine.experiment.settings import PLAIN, Checkpoint, Measure, Optimizer, Scaler, Schedule, Validation
+from engine.experiment.text import shortened
+from engine.store.record import RunRecord
+from engine.words.names import recipe_words, setting_value
+
+Axis = Literal["precision", "recipe", "batch"]
+AXES: tuple[Axis, ...] = ("precision", "recipe", "batch")
+
+_OF_AXES = ("precision", "step.recipe", "batch_size")
+_HARMLESS = (
+    "seed",
+    "device",
+    "on_nan",
+    "validation.every",
+    "checkpoint.best",
+    "checkpoint.last",
+    "checkpoint.every",
+)
+_OF_PRECISION = ("step.fp32_modules", "step.autocast_tf32")
+
+
+def differing_axes(one: Experiment, other: Experiment) -> tuple[Axis, ...]:
+    """In which of precision, recipe and batch two experiments differ."""
+    return tuple(axis for axis in AXES if _place(one, axis) != _place(other, axis))
+
+
+def moved(experiment: Experiment, axes: Iterable[Axis], target: Experiment) -> Experiment:
+    """The experiment with those axes as `target` has them."""
+    for axis in axes:
+        if axis == "precision":
+            step = experiment.step.model_copy(
+                update={
+                    "fp32_modules": target.step.fp32_modules,
+                    "autocast_tf32": target.step.autocast_tf32,
+                }
+            )
+            update = {"precision": target.precision, "step": step, "scaler": target.scaler}
+        elif axis == "recipe":
+            step = experiment.step.model_copy(update={"recipe": target.step.recipe})
+            update = {"step": step}
+        else:
+            update = {"batch_size": target.batch_size}
+        experiment = experiment.model_copy(update=update)
+    return experiment
+
+
+def for_speed(experiment: Experiment) -> Experiment:
+    """The experiment without what does not bear on its speed, so that equal ones ought to be equally fast."""
+    optimizer = experiment.optimizer
+    step = experiment.step
+    if not experiment.precision.is_autocast:
+        step = step.model_copy(update={"fp32_modules": (), "autocast_tf32": False})
+    return experiment.model_copy(
+        update={
+            "seed": 0,
+            "steps": None,
+            "epochs": 1,
+            "device": "auto",
+            "on_nan": "continue",
+            "label_smoothing": 0.0,
+            "optimizer": Optimizer(
+                name=optimizer.name, momentum=0.9 if optimizer.momentum else 0.0, fused=optimizer.fused
+            ),
+            "schedule": Schedule(),
+            "scaler": Scaler(mode="on" if experiment.uses_scaler else "off"),
+            "step": step,
+            "measure": Measure(),
+            "validation": Validation(),
+            "checkpoint": Checkpoint(),
+        }
+    )
+
+
+def same_machine(one: RunRecord, other: RunRecord) -> bool:
+    """Whether both runs were made on devices of one name by one version of torch."""
+    mine, theirs = one.environment, other.environment
+    if mine is None or theirs is None:
+        return False
+    return (mine.device_name, mine.torch) == (theirs.device_name, theirs.torch)
+
+
+def unlike_settings(one: Experiment, other: Experiment) -> tuple[tuple[str, object, object], ...]:
+    """The settings that matter and differ beside precision, recipe and batch: key, `one`'s and `other`'s."""
+    mine, theirs = flattened(one), flattened(other)
+    ignored = {*_OF_AXES, *_HARMLESS}
+    if one.precision is not other.precision:
+        ignored |= {*_OF_PRECISION, *(key for key in mine if key.startswith("scaler."))}
+    if not (one.uses_scaler or other.uses_scaler):
+        ignored |= {key for key in mine if key.startswith("scaler.") and key != "scaler.mode"}
+    return tuple(
+        (key, mine[key], theirs[key]) for key in mine if key not in ignored and mine[key] != theirs[key]
+    )
+
+
+class Work(NamedTuple):
+    """What of the work differs, in the plural, and the values of two experiments."""
+
+    what: str
+    one: str
+    other: str
+
+
+_WORK = {
+    "model": "models",
+    "dataset": "datasets",
+    "path": "folders",
+    "image_size": "image sizes",
+    "num_classes": "numbers of classes",
+}
+
+
+def is_work(key: str) -> bool:
+    """Whether the setting of that key makes it another training, whatever it is trained with."""
+    return key in _WORK
+
+
+def differing_work(one: Experiment, other: Experiment) -> tuple[Work, ...]:
+    """What makes two experiments different trainings, the most telling first."""
+    return tuple(
+        Work(_WORK[key], setting_value(mine), setting_value(theirs))
+        for key, mine, theirs in unlike_settings(one, other)
+        if is_work(key)
+    )
+
+
+def _place(experiment: Experiment, axis: Axis) -> object:
+    if axis == "precision":
+        return experiment.precision
+    return experiment.step.recipe if axis == "recipe" else experiment.batch_size
+
+
+# What a run that waits has not been given yet: it is a repeat of runs that have it.
+_OPEN = {"device": "auto", "image_size": None, "num_classes": None}
+_ABSENT = object()
+
+
+@dataclass(frozen=True)
+class Side:
+    """Repeats of one experiment: runs whose settings differ in nothing but the seed, name aside.
+
+    They were made on devices of one name by one version of torch. `runs` has at least one, oldest first;
+    `title` is unique among the sides of a comparison: "FP32", or "FP16 AMP, fast" where recipes differ.
+    """
+
+    runs: tuple[RunRecord, ...]
+    title: str
+
+    @property
+    def id(self) -> str:
+        """The id of its oldest run."""
+        return self.runs[0].id
+
+    @property
+    def precision(self) -> Precision:
+        return self.runs[0].experiment.precision
+
+    @property
+    def recipe(self) -> str:
+        """The recipe that was asked for, in words: "plain", "fast", or the parts of it."""
+        return recipe_words(self.runs[0].experiment.step.recipe)
+
+    @property
+    def detail(self) -> str:
+        """What its title says beside the precision; "" where that is all of it."""
+        return self.title.partition(", ")[2]
+
+    def holds(self, run_id: str | None) -> bool:
+        """Whether the run of that id is one of its repeats."""
+        return any(run.id == run_id for run in self.runs)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of its runs, oldest first."""
+        return tuple(run.name for run in self.runs)
+
+
+def sides_of(runs: Sequence[RunRecord]) -> tuple[Side, ...]:
+    """The runs as sides, in the order in which the sides first appear."""
+    groups: list[_Group] = []
+    for run in runs:
+        settings = _telling_settings(run)
+        group = next((one for one in groups if _agree(one.settings, settings)), None)
+        if group is None:
+            groups.append(group := _Group(settings))
+        elif run.environment is not None:
+            group.settings = settings
+        group.runs.append(run)
+    ordered = [tuple(sorted(group.runs, key=lambda run: run.number)) for group in groups]
+    titles = _titles([group[0] for group in ordered])
+    return tuple(Side(group, title) for group, title in zip(ordered, titles, strict=True))
+
+
+_IN_TURNS = 0.5
+
+
+def is_in_turns(side: Side, other: Side) -> bool:
+    """Whether the repeats of two sides were begun so much in turns that a drift hits both alike.
+
+    It is measured by Somers' D of side and order (American Sociological Review 27, 1962): 0 for A B B A, a
+    half for A B A B, 1 where the whole of one side came first. It is the part of a steady drift's worst bias
+    that is left in a ratio of the two, and in turns is at most a half. A side of one run has no order.
+    """
+    mine, theirs = (np.array([run.started for run in one.runs if run.started]) for one in (side, other))
+    if min(len(mine), len(theirs)) < 2:
+        return True
+    is_later = mine[:, np.newaxis] > theirs
+    is_earlier = mine[:, np.newaxis] < theirs
+    return abs(float(is_later.mean() - is_earlier.mean())) <= _IN_TURNS
+
+
+@dataclass
+class _Group:
+    settings: dict[str, Any]
+    runs: list[RunRecord] = field(default_factory=list)
+
+
+def _telling_settings(run: RunRecord) -> dict[str, Any]:
+    """What repeats of one experiment have in common."""
+    settings = flattened(run.experiment)
+    del settings["seed"]
+    if run.environment is not None:
+        settings["device_name"] = run.environment.device_name
+        settings["torch"] = run.environment.torch
+        return settings
+    return {key: value for key, value in settings.items() if _OPEN.get(key, _ABSENT) != value}
+
+
+def _agree(mine: dict[str, Any], theirs: dict[str, Any]) -> bool:
+    return all(mine[key] == theirs[key] for key in mine.keys() & theirs.keys())
+
+
+def _titles(firsts: Sequence[RunRecord]) -> list[str]:
+    """A title for the first run of each side: as short as tells them apart."""
+    titles = [run.experiment.precision.label for run in firsts]
+    for word in (_model, _dataset, _recipe, _batch):
+        titles = _extended(titles, [word(run) for run in firsts], everywhere=True)
+    for word in (_device, _torch, _learning_rate, _name):
+        titles = _extended(titles, [word(run) for run in firsts], everywhere=False)
+    seen: dict[str, int] = {}
+    for place, title in enumerate(titles):
+        seen[title] = seen.get(title, 0) + 1
+        if seen[title] > 1:
+            titles[place] = f"{title} ({seen[title]})"
+    return titles
+
+
+def _extended(titles: list[str], words: list[str], *, everywhere: bool) -> list[str]:
+    """The titles with their words where these differ: among all sides, or among those of one title."""
+    extended = []
+    for title, word in zip(titles, words, strict=True):
+        among = {other for one, other in zip(titles, words, strict=True) if everywhere or one == title}
+        extended.append(f"{title}, {word}" if word and len(among) > 1 else title)
+    return extended
+
+
+Word = Callable[[RunRecord], str]
+
+
+def _recipe(run: RunRecord) -> str:
+    return recipe_words(run.experiment.step.recipe or PLAIN)
+
+
+def _batch(run: RunRecord) -> str:
+    return f"batch {run.experiment.batch_size:,}"
+
+
+def _model(run: RunRecord) -> str:
+    return run.experiment.model
+
+
+def _dataset(run: RunRecord) -> str:
+    return run.experiment.dataset
+
+
+def _device(run: RunRecord) -> str:
+    return run.environment.device_name if run.environment else ""
+
+
+def _torch(run: RunRecord) -> str:
+    return f"torch {run.environment.torch}" if run.environment else ""
+
+
+def _learning_rate(run: RunRecord) -> str:
+    return f"rate {run.experiment.optimizer.learning_rate:g}"
+
+
+def _name(run: RunRecord) -> str:
+    return shortened(run.name)
+
+
+def all_runs(sides: Iterable[Side]) -> tuple[RunRecord, ...]:
+    """Every run of the sides, side by side."""
+    return tuple(run for side in sides for run in side.runs)

@@ -1,0 +1,242 @@
+"""Where a gain comes from: what of a ratio the precision did, what the recipe, and what the batch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+
+from engine import statistics
+from engine.compare.evidence import is_spoiled
+from engine.compare.figures import SPEED
+from engine.compare.sides import AXES, Axis, Side, all_runs, differing_axes, for_speed, moved, same_machine
+from engine.experiment.experiment import Experiment, Precision
+from engine.experiment.problem import ProblemError
+from engine.store.record import RunRecord, Status
+from engine.words.names import recipe_words
+from engine.words.numbers import times
+
+
+@dataclass(frozen=True)
+class Factor:
+    """One part of a ratio: how many times as fast this change alone made the training."""
+
+    name: Axis
+    ratio: float
+
+
+@dataclass(frozen=True)
+class Split:
+    """`total` is the product of `factors`: the precision first, under the baseline's recipe and batch.
+
+    `other_order` takes the first of these changes last (the precision, under the side's own recipe). Each is
+    empty where a corner is missing, and `missing` are the experiments that would fill it. `versus_default` is
+    the gain against PyTorch's default (convolutions in TF32 already), on a GPU where such a run is known.
+    `sentence` has no full stop.
+    """
+
+    total: float
+    factors: tuple[Factor, ...]
+    other_order: tuple[Factor, ...]
+    missing: tuple[Experiment, ...]
+    versus_default: float | None
+    sentence: str
+
+    @property
+    def precision_ratio(self) -> float | None:
+        """The precision's part under the side's own recipe and batch; None where unknown."""
+        parts = {factor.name: factor.ratio for factor in self.other_order}
+        return parts.get("precision")
+
+
+MOST_OTHERS = 1_000
+"""How many saved runs are worth looking through for corners, newest first."""
+
+
+class Corners:
+    """How fast experiments are as multiples of the baseline, from runs that were made on its machine.
+
+    A side that is compared has the ratio that the comparison gives it, of `ratios` by the ids of `sides`, so
+    that no other figure stands beside that; `others` are further runs, which count by the geometric
+    mean over repeats. What was disturbed does not count.
+    """
+
+    def __init__(
+        self,
+        baseline: Side,
+        sides: Sequence[Side],
+        ratios: Mapping[str, float | None],
+        others: Sequence[RunRecord] = (),
+    ) -> None:
+        self._first = baseline.runs[0]
+        self._base = _speed(baseline.runs)
+        self._sides, self._ratios, self._others = sides, ratios, others
+
+    def ratio(self, experiment: Experiment) -> float | None:
+        """How many times as fast as the baseline; None without a run that agrees in what bears on speed."""
+        key = for_speed(experiment)
+        if key in self._of_sides:
+            return self._of_sides[key]
+        speed = _speed(self._by_settings.get(key, []))
+        return speed / self._base if speed and self._base else None
+
+    @cached_property
+    def _of_sides(self) -> dict[Experiment, float]:
+        found: dict[Experiment, float] = {}
+        for side in self._sides:
+            ratio = self._ratios.get(side.id)
+            if ratio and all(map(self._may_count, side.runs)):
+                found.setdefault(for_speed(side.runs[0].experiment), ratio)
+        return found
+
+    @cached_property
+    def _by_settings(self) -> dict[Experiment, list[RunRecord]]:
+        known = {run.id: run for run in (*all_runs(self._sides), *self._others) if self._may_count(run)}
+        found: dict[Experiment, list[RunRecord]] = {}
+        for run in known.values():
+            found.setdefault(for_speed(run.experiment), []).append(run)
+        return found
+
+    def _may_count(self, run: RunRecord) -> bool:
+        if run.status is not Status.FINISHED or not _is_readable(run):
+            return False
+        mine, theirs = run.experiment, self._first.experiment
+        return (
+            (mine.model, mine.dataset) == (theirs.model, theirs.dataset)
+            and SPEED.value(run) is not None
+            and same_machine(run, self._first)
+            and _same_software(run, self._first)
+            and not is_spoiled(run.summary)
+        )
+
+
+def _same_software(one: RunRecord, other: RunRecord) -> bool:
+    mine, theirs = one.environment, other.environment
+    assert mine is not None and theirs is not None
+    return (mine.cuda, mine.driver) == (theirs.cuda, theirs.driver)
+
+
+def _is_readable(run: RunRecord) -> bool:
+    """A damaged run, or a newer version's, is no corner, and none of the comparison's business."""
+    try:
+        return run.experiment is not None and (run.environment, run.summary) != (None, None)
+    except (ProblemError, ValueError):
+        return False
+
+
+def split_of(side: Side, baseline: Side, corners: Corners, total: float | None) -> Split | None:
+    """How the gain `total` of `side` over `baseline` splits.
+
+    None for the baseline itself, without a gain, where more differs than precision, recipe and batch, and
+    where only the precision differs and no run of PyTorch's default is known.
+    """
+    start, end = baseline.runs[0].experiment, side.runs[0].experiment
+    axes = differing_axes(start, end)
+    if not axes or not total or not _differ_in_axes_alone(side, baseline):
+        return None
+    versus_default = _versus_default(total, side, baseline, corners)
+    if axes == ("precision",) and versus_default is None:
+        return None
+    orders = (axes, (*axes[1:], axes[0]))
+    factors, other_order = (_factors(order, total, corners, start, end) for order in orders)
+    missing = {
+        for_speed(corner): corner
+        for order in orders
+        for corner in _between(order, start, end)
+        if corners.ratio(corner) is None
+    }
+    return Split(
+        total=total,
+        factors=factors,
+        other_order=other_order if len(axes) > 1 else (),
+        missing=tuple(missing.values()),
+        versus_default=versus_default,
+        sentence=_sentence(factors, other_order, end, tuple(missing.values())) + _against(versus_default),
+    )
+
+
+def _differ_in_axes_alone(side: Side, baseline: Side) -> bool:
+    mine, theirs = side.runs[0], baseline.runs[0]
+    as_mine = moved(theirs.experiment, AXES, mine.experiment)
+    return same_machine(mine, theirs) and for_speed(as_mine) == for_speed(mine.experiment)
+
+
+def _speed(runs: Sequence[RunRecord]) -> float | None:
+    speeds = [speed for run in runs if (speed := SPEED.value(run)) is not None]
+    return statistics.typical(speeds)
+
+
+def _between(order: Sequence[Axis], start: Experiment, end: Experiment) -> list[Experiment]:
+    return [moved(start, order[:count], end) for count in range(1, len(order))]
+
+
+def _factors(
+    order: Sequence[Axis], total: float, corners: Corners, start: Experiment, end: Experiment
+) -> tuple[Factor, ...]:
+    ratios = [1.0, *(corners.ratio(corner) for corner in _between(order, start, end)), total]
+    found = []
+    for axis, (before, after) in zip(order, pairwise(ratios), strict=True):
+        if not before or after is None:
+            return ()
+        found.append(Factor(axis, after / before))
+    return tuple(found)
+
+
+def _versus_default(total: float, side: Side, baseline: Side, corners: Corners) -> float | None:
+    first = baseline.runs[0]
+    on_gpu = first.environment is not None and first.environment.cuda is not None
+    if not on_gpu or baseline.precision is not Precision.FP32 or side.precision is Precision.DEFAULT:
+        return None
+    default = corners.ratio(first.experiment.model_copy(update={"precision": Precision.DEFAULT}))
+    return total / default if default else None
+
+
+def _sentence(
+    factors: tuple[Factor, ...],
+    other_order: tuple[Factor, ...],
+    end: Experiment,
+    missing: tuple[Experiment, ...],
+) -> str:
+    if len(factors) == 1:
+        return _told(factors, end)
+    lacking = " and of ".join(_named(experiment) for experiment in missing)
+    if factors and other_order:
+        return f"{_told(factors, end)}; the other way round, {_told(other_order, end)}"
+    if factors or other_order:
+        only = f"{_told(factors or other_order, end)}; the other way round is not known"
+        return f"{only} without a run of {lacking}"
+    return f"how the gain splits is not known without a run of {lacking}"
+
+
+def _against(versus_default: float | None) -> str:
+    """PyTorch's default is what most people have today."""
+    if versus_default is None:
+        return ""
+    return f"; {times(versus_default)} times as fast as PyTorch's default, which has convolutions in TF32"
+
+
+def _told(factors: tuple[Factor, ...], end: Experiment) -> str:
+    if len(factors) == 1:
+        return f"all of it from {_cause(factors[0].name, end)}"
+    return ", ".join(_part(factor, end, is_first=not place) for place, factor in enumerate(factors))
+
+
+def _part(factor: Factor, end: Experiment, *, is_first: bool) -> str:
+    if is_first:
+        return f"{times(factor.ratio)} times as fast from {_cause(factor.name, end)}"
+    more = "more" if factor.ratio >= 1 else "that"
+    return f"{times(factor.ratio)} times {more} from {_cause(factor.name, end)}"
+
+
+def _cause(axis: Axis, end: Experiment) -> str:
+    if axis == "precision":
+        return "the precision"
+    if axis == "recipe":
+        return f"the {recipe_words(end.step.recipe)} recipe"
+    return f"the batch of {end.batch_size:,}"
+
+
+def _named(experiment: Experiment) -> str:
+    recipe = recipe_words(experiment.step.recipe)
+    return f"{experiment.precision.label} with the {recipe} recipe at batch {experiment.batch_size:,}"

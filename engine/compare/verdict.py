@@ -1,0 +1,260 @@
+"""The outcome of a comparison in pieces of sentences that claim no more than was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from engine.compare.evidence import LITTLE_GAIN, Doubt, Evidence, first_begun, likely_reason
+from engine.compare.figures import ACCURACY, LOSS, PEAK_MEMORY, SPEED, Cell
+from engine.compare.sides import Side, differing_axes, differing_work
+from engine.compare.split import Split
+from engine.words.numbers import times
+
+Cells = Mapping[str, Cell]
+Outcome = Literal["alone", "baseline", "no-speed", "spoiled", "unlike", "open", "ratio"]
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A part of a sentence: a side's `title`, a `strong` fact, a `plain` word, or an `aside` in brackets."""
+
+    text: str
+    role: Literal["title", "strong", "plain", "aside"] = "plain"
+    side: Side | None = None
+
+
+Pieces = tuple[Piece, ...]
+
+
+def plain(pieces: Iterable[Piece]) -> str:
+    """The pieces as one text."""
+    return "".join(piece.text for piece in pieces)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One side against the baseline; what does not apply is None.
+
+    `outcome` says what may be concluded: nothing from a `spoiled` measurement, nothing about the precision
+    from `unlike` things, no difference where the interval leaves it `open`. `lines` are the answer, each
+    whole on a line; `notes` are sentences in small print, and `told` the doubts that these tell already.
+
+    `speedup` is how many times as fast as measured, with its 95 % interval from repeats. `accuracy` is what
+    is said of the accuracy, or of the loss without one ("" with neither). `reason` is why AMP is hardly
+    faster or slower, likely.
+    """
+
+    outcome: Outcome
+    lines: tuple[Pieces, ...]
+    notes: tuple[str, ...]
+    told: tuple[Doubt, ...]
+    speedup: float | None
+    speedup_ci: tuple[float, float] | None
+    memory_ratio: float | None
+    accuracy: str
+    reason: str | None
+
+    @property
+    def pieces(self) -> Pieces:
+        """The lines as running text."""
+        joint = Piece(", " if self.outcome == "ratio" else ". ")
+        running = [piece for line in self.lines for piece in (joint, *line)]
+        return (*running[1:], Piece("."))
+
+    @property
+    def sentence(self) -> str:
+        """All of it as running text."""
+        return " ".join([plain(self.pieces), *self.notes])
+
+
+def verdict_of(
+    side: Side,
+    baseline: Side,
+    cells: Cells,
+    base_cells: Cells,
+    doubts: tuple[Doubt, ...],
+    split: Split | None,
+    evidence: Mapping[str, Evidence],
+    *,
+    is_alone: bool = False,
+) -> Verdict:
+    """The verdict on `side`; `cells` are its figures by name, `evidence` that of each run by its id.
+
+    `is_alone` says that there is no other side.
+    """
+    speed, memory = cells[SPEED.name], cells[PEAK_MEMORY.name]
+    if side is baseline:
+        outcome, lines, notes, told = _of_baseline(side, cells, doubts, is_alone)
+        return Verdict(outcome, lines, notes, told, speed.ratio, None, memory.ratio, "", None)
+    outcome = _outcome(speed, doubts)
+    quality = _quality(cells, base_cells)
+    in_memory = _memory(memory)
+    rest = (*in_memory, *([Piece(", ")] if in_memory and quality else []), *quality)
+    own = _own_ratio(side, baseline, speed.ratio, split) if outcome in ("ratio", "open") else None
+    is_little = own is not None and own < LITTLE_GAIN and side.id in evidence
+    reason = likely_reason(evidence[side.id], baseline.runs[0]) if is_little else None
+    said = _Said(side, baseline, speed, base_cells[SPEED.name], rest, doubts)
+    lines, notes, told = said.of(outcome)
+    if reason is not None and own is not None:
+        which = "It" if own == speed.ratio else "The precision by itself"
+        is_slower = own < 1 and (own != speed.ratio or outcome != "open")
+        notes += (f"{which} {'was slower' if is_slower else 'gained little'} here, likely since {reason}.",)
+    return Verdict(
+        outcome, lines, notes, told, speed.ratio, speed.ratio_interval, memory.ratio, plain(quality), reason
+    )
+
+
+def _outcome(speed: Cell, doubts: Sequence[Doubt]) -> Outcome:
+    if speed.ratio is None:
+        return "no-speed"
+    if any(doubt.spoils for doubt in doubts):
+        return "spoiled"
+    if any(doubt.kind == "workload" for doubt in doubts):
+        return "unlike"
+    return "open" if is_open(speed) else "ratio"
+
+
+def is_open(cell: Cell) -> bool:
+    """Whether the interval of its ratio leaves open which side has more of it."""
+    return cell.ratio_interval is not None and cell.ratio_interval[0] <= 1.0 <= cell.ratio_interval[1]
+
+
+_Words = tuple[tuple[Pieces, ...], tuple[str, ...], tuple[Doubt, ...]]
+"""Lines, notes, and the doubts that are told in them."""
+
+
+def _of_baseline(
+    side: Side, cells: Cells, doubts: Sequence[Doubt], is_alone: bool
+) -> tuple[Outcome, tuple[Pieces, ...], tuple[str, ...], tuple[Doubt, ...]]:
+    speed, accuracy = cells[SPEED.name].value, cells[ACCURACY.name]
+    spoilers = tuple(doubt for doubt in doubts if doubt.spoils)
+    title, trained = _title(side), ""
+    if speed is not None:
+        reached = (
+            f" and reached an accuracy of {ACCURACY.text_with_unit(accuracy.value)}"
+            if accuracy.value is not None
+            else ""
+        )
+        trained = f"trained {SPEED.text(speed)} samples a second{reached}"
+    if is_alone and spoilers and trained:
+        return "spoiled", (_NOT_CLEAN,), (spoilers[0].sentence, f"As measured, it {trained}."), spoilers[:1]
+    if is_alone and trained:
+        return "alone", ((*title, Piece(f" {trained}")),), (), ()
+    line = (*title, Piece(" was not measured" if is_alone else " is the baseline"))
+    if trained:
+        return "baseline", (line,), (f"As measured, it {trained}." if spoilers else f"It {trained}.",), ()
+    why = _without_speed(doubts)
+    return "alone" if is_alone else "baseline", (line,), tuple(one.sentence for one in why), why
+
+
+@dataclass(frozen=True)
+class _Said:
+    """What there is to say of a side; `rest` are its memory and accuracy, which nothing disturbs."""
+
+    side: Side
+    baseline: Side
+    speed: Cell
+    base_speed: Cell
+    rest: Pieces
+    doubts: Sequence[Doubt]
+
+    def of(self, outcome: Outcome) -> _Words:
+        mine, theirs = _title(self.side), _title(self.baseline)
+        if outcome == "no-speed":
+            return self._without_speed()
+        ratio = times(self.speed.ratio or 0.0)
+        if outcome == "spoiled":
+            spoilers = [doubt for doubt in self.doubts if doubt.spoils]
+            unlike = [doubt for doubt in self.doubts if doubt.kind == "workload"]
+            told = (spoilers[0], *unlike)
+            nothing = f"Nothing follows from the speeds as measured ({ratio} times as fast): measure again."
+            return (_NOT_CLEAN,), (*(one.sentence for one in told), nothing, *self._rest_note()), told
+        trained = (
+            *mine,
+            Piece(" trained "),
+            Piece(f"{ratio} times", "strong"),
+            Piece(" as fast as "),
+            *theirs,
+        )
+        certain = Piece(f" ({self._certainty()})", "aside")
+        if outcome == "unlike":
+            different = tuple(doubt for doubt in self.doubts if doubt.kind == "workload")
+            base, mine_first = first_begun(self.baseline), first_begun(self.side)
+            work, *others = differing_work(base.experiment, mine_first.experiment)
+            line = (Piece(f"Different {work.what}", "strong"), Piece(f": {work.other} against {work.one}"))
+            more = tuple(one.sentence for one in different[1:] if others)
+            as_measured = f"As measured, {plain(trained)}: that says nothing about the precision."
+            return (line,), (*more, as_measured), different
+        if outcome == "open":
+            lead = (Piece("No difference in speed is shown", "strong"), Piece(" between "), *mine)
+            aside = Piece(f" ({ratio} times as fast, {self._certainty()})", "aside")
+            first = (*lead, Piece(" and "), *theirs, aside)
+            return (first, *([(*mine, Piece(" trained "), *self.rest)] if self.rest else [])), (), ()
+        return ((*trained, certain), *([self.rest] if self.rest else [])), (), ()
+
+    def _without_speed(self) -> _Words:
+        names = (*_title(self.side), Piece(" and "), *_title(self.baseline))
+        line = (Piece("The speeds of "), *names, Piece(" cannot be compared"))
+        why = _without_speed(self.doubts)
+        reasons = [one.sentence for one in why]
+        if self.speed.value is not None and self.base_speed.value is not None:
+            reasons = ["A sample means something different to each."]
+            why = ()
+        return (line,), (*reasons, *self._rest_note()), why
+
+    def _rest_note(self) -> tuple[str, ...]:
+        return (f"{plain(_title(self.side))} trained {plain(self.rest)}.",) if self.rest else ()
+
+    def _certainty(self) -> str:
+        if self.speed.ratio_interval is not None:
+            low, high = self.speed.ratio_interval
+            return f"95 % interval {times(low)} to {times(high)}"
+        repeats = [sum(one is not None for one in cell.values) for cell in (self.speed, self.base_speed)]
+        if max(repeats) == 1:
+            return "one run each, so no interval"
+        return (
+            "too few repeats for an interval" if min(repeats) < 2 else "repeats not in turns, so no interval"
+        )
+
+
+_NOT_CLEAN: Pieces = (Piece("Not a clean measurement", "strong"),)
+
+
+def _title(side: Side) -> Pieces:
+    name = Piece(side.title.removesuffix(f", {side.detail}"), "title", side)
+    return (name, Piece(f" ({side.detail})")) if side.detail else (name,)
+
+
+def _without_speed(doubts: Sequence[Doubt]) -> tuple[Doubt, ...]:
+    """Why there is no speed, if a doubt says so."""
+    return tuple(doubt for doubt in doubts if doubt.kind in ("unfinished", "too-short", "no-speed"))[:1]
+
+
+def _memory(cell: Cell) -> Pieces:
+    if cell.ratio is None:
+        return ()
+    return Piece("in "), Piece(f"{100 * cell.ratio:.0f} % of the memory", "strong")
+
+
+def _quality(cells: Cells, base_cells: Cells) -> Pieces:
+    """Accuracy, or without one the loss, against the baseline's and against the spread over repeats."""
+    for figure, called, where in ((ACCURACY, "accuracy", ""), (LOSS, "mean loss", " in the last epoch")):
+        mine, theirs = cells[figure.name], base_cells[figure.name]
+        if mine.value is None or theirs.value is None:
+            continue
+        both = " against ".join(figure.text_with_unit(one.value) for one in (mine, theirs))
+        if mine.within_spread:
+            return Piece(f"with the same {called}{where}"), Piece(f" ({both}, within spread)", "aside")
+        spread = "no spread known" if mine.within_spread is None else "more apart than repeats are"
+        values = f"{both} {called}" if figure is ACCURACY else f"a {called} of {both}{where}"
+        return Piece(f"with {values}"), Piece(f" ({spread})", "aside")
+    return ()
+
+
+def _own_ratio(side: Side, baseline: Side, speedup: float | None, split: Split | None) -> float | None:
+    """The precision's own part of the speed-up where this side trained, whose figures give the reason."""
+    if differing_axes(baseline.runs[0].experiment, side.runs[0].experiment) == ("precision",):
+        return speedup
+    return split.precision_ratio if split is not None else None

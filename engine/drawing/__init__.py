@@ -1,0 +1,1 @@
+"""Pictures as lists of shapes, and what paints them: SVG, PDF, bitmap."""

@@ -1,0 +1,121 @@
+"""Horizontal bars, one a side: its name, the bar with the whisker of its interval, and the figure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from engine.drawing.looks import SideLook
+from engine.drawing.shapes import Box, Drawing, Fill, Shape, Stroke, Words, shortened, text_width
+from engine.words.numbers import linear_ticks
+
+_AXIS = 28.0
+_BESIDE_NAME = 18.0 + 14.0
+"""Of a name's column: the mark before the name, and the gap between the name and the bar."""
+_MANY = 8
+_LONGEST_WHISKER = 1.5
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """How high a bar and its row are: lower where there are many, whose names then take one line."""
+
+    pitch: float
+    bar: float
+    one_line: bool
+
+
+@dataclass(frozen=True)
+class Bar:
+    """One side; `value` is None where it has none, and `text` is how it reads."""
+
+    look: SideLook
+    title: str
+    note: str
+    value: float | None
+    text: str
+    interval: tuple[float, float] | None = None
+
+
+def bar_chart(bars: tuple[Bar, ...], width: float, description: str) -> Drawing:
+    """The axis starts at zero, since a bar's length is its figure.
+
+    A whisker that is longer than the bars by far is cut, and ends in an arrow.
+    """
+    rows = _Rows(48, 26, False) if len(bars) <= _MANY else _Rows(24, 14, True)
+    names = min(0.42 * width, _BESIDE_NAME + max(_name_width(bar, rows) for bar in bars))
+    room = 16 + max(text_width(bar.text, 13, 600) for bar in bars)
+    highest = _highest(bars)
+    bottom = rows.pitch * len(bars) + 4
+    scale = max(1.0, width - names - room) / highest if highest > 0 else 0.0
+    shapes: list[Shape] = []
+    if scale:
+        shapes += _axis(names, names + highest * scale, bottom, highest)
+    shapes.append(Stroke(((names, bottom), (width, bottom)), "line2"))
+    for place, bar in enumerate(bars):
+        middle = rows.pitch * (place + 0.5) + 2
+        shapes += _name(bar, middle, names, rows)
+        shapes += _bar(bar, names, middle, scale, rows.bar, names + highest * scale + 0.5)
+    return Drawing(width, bottom + _AXIS, tuple(shapes), description)
+
+
+def _axis(left: float, right: float, bottom: float, highest: float) -> list[Shape]:
+    shapes: list[Shape] = []
+    widest = text_width(f"{highest:,.0f}", 11) + 28
+    for tick in linear_ticks(0.0, highest, max(1, int((right - left) / widest))):
+        x = round(left + tick.position / highest * (right - left)) + 0.5
+        shapes.append(Stroke(((x, 0), (x, bottom)), "grid"))
+        shapes.append(Words(x, bottom + 17, tick.text, "text3", 11, anchor="middle"))
+    return shapes
+
+
+def _name(bar: Bar, middle: float, room: float, rows: _Rows) -> list[Shape]:
+    if rows.one_line or not bar.note:
+        title = shortened(_whole_name(bar), room - _BESIDE_NAME, 12, 600)
+        return [*bar.look.mark(6, middle, 9), Words(18, middle + 4, title, "text", 12, 600)]
+    return [
+        *bar.look.mark(6, middle - 8, 9),
+        Words(18, middle - 4, shortened(bar.title, room - _BESIDE_NAME, 12, 600), "text", 12, 600),
+        Words(18, middle + 12, shortened(bar.note, room - _BESIDE_NAME, 12), "text2", 12),
+    ]
+
+
+def _bar(bar: Bar, left: float, middle: float, scale: float, height: float, right: float) -> list[Shape]:
+    if bar.value is None:
+        return [Words(left + 6, middle + 4, bar.text, "text3", 12)]
+    end = left + bar.value * scale
+    shapes: list[Shape] = [Box(left, middle - height / 2, max(0.0, end - left), height, bar.look.ink)]
+    if bar.interval is not None:
+        low, high = (left + max(0.0, edge) * scale for edge in bar.interval)
+        ends = [edge for edge in (low, high) if edge <= right]
+        high = min(high, right)
+        shapes.append(Stroke(((low, middle), (high, middle)), "text", 2))
+        shapes += [
+            Stroke(((edge, middle - 0.35 * height), (edge, middle + 0.35 * height)), "text", 2)
+            for edge in ends
+        ]
+        if len(ends) < 2:
+            shapes.append(_arrow(high, middle, 0.35 * height))
+        end = max(end, high)
+    return [*shapes, Words(end + 8, middle + 5, bar.text, "text", 13, 600)]
+
+
+def _arrow(x: float, y: float, size: float) -> Shape:
+    """Says that a whisker goes on beyond the frame."""
+    return Fill(((x, y), (x - size, y - size / 2), (x - size, y + size / 2)), "text")
+
+
+def _name_width(bar: Bar, rows: _Rows) -> float:
+    if rows.one_line:
+        return text_width(_whole_name(bar), 12, 600)
+    return max(text_width(bar.title, 12, 600), text_width(bar.note, 12))
+
+
+def _whole_name(bar: Bar) -> str:
+    return f"{bar.title}, {bar.note}" if bar.note else bar.title
+
+
+def _highest(bars: tuple[Bar, ...]) -> float:
+    """Where the axis ends: no whisker is so long that the bars are not to be seen beside it."""
+    value = max((bar.value or 0.0 for bar in bars), default=0.0)
+    end = max((bar.interval[1] for bar in bars if bar.interval and bar.value is not None), default=0.0)
+    return max(value, min(end, _LONGEST_WHISKER * value))

@@ -1,0 +1,93 @@
+"""A lane's blocks: one for so many samples, lit when they have been trained, each with a small picture."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.drawing.shapes import Point
+
+UNLIT = "unlit"
+_GAP, _ROUND = 3 / 26, 3 / 23
+"""Of the way from one block to the next, and of a block's shorter side."""
+
+_MOST_STRETCH = 1.5
+"""How much longer one side of a block may be than the other so that the lane is filled."""
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Where blocks stand: column after column, each from the top.
+
+    `across` and `down` are from one block to the next, of which `gap` is empty.
+    """
+
+    count: int
+    columns: int
+    rows: int
+    across: float
+    down: float
+    gap: float
+
+    @property
+    def block_width(self) -> float:
+        return self.across - self.gap
+
+    @property
+    def block_height(self) -> float:
+        return self.down - self.gap
+
+    @property
+    def width(self) -> float:
+        return self.columns * self.across - self.gap
+
+    @property
+    def height(self) -> float:
+        return self.rows * self.down - self.gap
+
+
+def grid_for(count: int, width: float, height: float) -> Grid:
+    """The grid whose blocks are the largest that fit, stretched until they fill the room."""
+
+    def pitch(rows: int) -> float:
+        return min(width / (-(-count // rows) - _GAP), height / (rows - _GAP))
+
+    rows = max(range(1, count + 1), key=pitch)
+    columns, gap = -(-count // rows), _GAP * pitch(rows)
+    most = _MOST_STRETCH * (pitch(rows) - gap) + gap
+    across, down = min((width + gap) / columns, most), min((height + gap) / rows, most)
+    return Grid(count, columns, rows, across, down, gap)
+
+
+@dataclass(frozen=True, eq=False)
+class Blocks:
+    """The blocks of one lane from (x, y); the first `lit` of them show `tiles` (count, side, side), grey.
+
+    Lit ones are in the shades of the precision `ink`.
+    """
+
+    x: float
+    y: float
+    grid: Grid
+    lit: int
+    ink: str
+    tiles: NDArray[np.uint8]
+
+    @property
+    def radius(self) -> float:
+        return min(self.grid.block_width, self.grid.block_height) * _ROUND
+
+    def corner(self, number: int) -> Point:
+        """The top left of a block."""
+        column, row = divmod(number, self.grid.rows)
+        return self.x + column * self.grid.across, self.y + row * self.grid.down
+
+    def tile(self, number: int) -> NDArray[np.uint8]:
+        """The picture of a block; where there are fewer pictures than blocks they come again."""
+        chosen: NDArray[np.uint8] = self.tiles[number % len(self.tiles)]
+        return chosen
+
+    def with_lit(self, lit: int) -> Blocks:
+        return replace(self, lit=lit)

@@ -1,0 +1,226 @@
+"""Curves laid over one another: means as lines, in pale bands from the lowest to the highest value.
+
+A run's curve is reduced to as many points as a page can show; the bands keep what the reduction would hide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from engine.compare.sides import Side
+from engine.drawing.looks import By, SideLook
+from engine.drawing.shapes import Drawing, Fill, Point, Shape, Stroke, Words, text_width
+from engine.drawing.smoothing import Values, local_line
+from engine.store.record import RunRecord
+from engine.words.numbers import linear_ticks
+
+_LINE_POINTS = 160
+_COLUMNS = 300
+_WINDOWS_A_RUN, _LEAST_WINDOW = 40, 15
+_MOST_BLOCKS = 1_600
+
+
+@dataclass(frozen=True)
+class Points:
+    """Values over the training steps; NaN where there is nothing to draw."""
+
+    steps: Values
+    seconds: Values
+    samples: Values
+    values: Values
+
+    def x(self, by: By) -> Values:
+        return {"step": self.steps, "seconds": self.seconds, "samples": self.samples}[by]
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One run's curve, the `repeat`-th (from 0) of a side.
+
+    `line` is smoothed where there is much to smooth; `low` and `high` bound what was recorded.
+    """
+
+    run: RunRecord
+    side: Side
+    repeat: int
+    line: Points
+    low: Points
+    high: Points
+
+
+def smoothed(points: Points) -> Points:
+    """The points smoothed by lines fitted to some of them about each, and so many of these as are seen.
+
+    A long run is taken in short blocks of steps by their means first.
+    """
+    blocks = _in_blocks(points, _MOST_BLOCKS)
+    count = len(blocks.values)
+    fitted = local_line(blocks.values, max(min(_LEAST_WINDOW, count // 4), count // _WINDOWS_A_RUN))
+    rows = np.unique(np.linspace(0, len(fitted) - 1, _LINE_POINTS).astype(int))
+    return Points(*(column[rows] for column in (blocks.steps, blocks.seconds, blocks.samples, fitted)))
+
+
+def _in_blocks(points: Points, most: int) -> Points:
+    """Means over blocks of steps, of what is finite; the last block may be shorter. NaN where nothing is."""
+    length = -(-len(points.values) // most)
+    if length <= 1:
+        return points
+    first = np.arange(0, len(points.values), length)
+    finite = np.isfinite(points.values)
+    counts = np.add.reduceat(finite.astype(np.float64), first)
+    sums = np.add.reduceat(np.where(finite, points.values, 0.0), first)
+    means = np.divide(sums, counts, out=np.full(len(first), np.nan), where=counts > 0)
+    lengths = np.diff(np.append(first, len(points.values)))
+    steps, seconds, samples = (
+        np.add.reduceat(column, first) / lengths for column in (points.steps, points.seconds, points.samples)
+    )
+    return Points(steps, seconds, samples, means)
+
+
+def _bounds(whole: Points) -> tuple[Points, Points]:
+    """The lowest and highest finite value in each of so many columns of the page."""
+    count = max(1, min(_COLUMNS, len(whole.values) // 3))
+    first = np.linspace(0, len(whole.values), count, endpoint=False).astype(int)
+    finite = np.isfinite(whole.values)
+    lowest = np.minimum.reduceat(np.where(finite, whole.values, np.inf), first)
+    highest = np.maximum.reduceat(np.where(finite, whole.values, -np.inf), first)
+    places = (whole.steps[first], whole.seconds[first], whole.samples[first])
+    low, high = (np.where(np.isfinite(edge), edge, np.nan) for edge in (lowest, highest))
+    return Points(*places, low), Points(*places, high)
+
+
+_TOP, _BOTTOM = 8.0, 26.0
+_BAND_OPACITY, _MOST_BANDS = 0.2, 6
+_MARKS = 5
+_FAR_OFF = 4.0
+
+
+@dataclass(frozen=True)
+class Frame:
+    """Where the data lie: x_low is at `left`, x_high at `right`, y_low at `bottom` and y_high at `top`."""
+
+    left: float
+    right: float
+    top: float
+    bottom: float
+    x_low: float
+    x_high: float
+    y_low: float
+    y_high: float
+
+    def x(self, value: float) -> float:
+        return self.left + (value - self.x_low) / (self.x_high - self.x_low) * (self.right - self.left)
+
+    def y(self, value: float) -> float:
+        held = min(max(value, self.y_low), self.y_high)
+        return self.bottom - (held - self.y_low) / (self.y_high - self.y_low) * (self.bottom - self.top)
+
+
+def curve_chart(
+    curves: Sequence[Curve],
+    looks: Mapping[str, SideLook],
+    by: By,
+    size: tuple[float, float],
+    room: float,
+    x_end: float,
+    description: str,
+) -> tuple[Drawing, Frame]:
+    """The curves from 0 to `x_end`, beside `room` for the ticks' labels; repeats after the first are pale.
+
+    What lies far off the rest's scale is held at the edge of the frame.
+    """
+    low, high = _extent(curves)
+    frame = Frame(room, size[0] - 8, _TOP, size[1] - _BOTTOM, 0.0, x_end, low, high)
+    shapes = [*_axes(frame, by)]
+    if len(curves) <= _MOST_BANDS and all(curve.repeat == 0 for curve in curves):
+        for curve in curves:
+            shapes += _band(curve, looks[curve.side.id], by, frame)
+    # repeats first, so that no side's own line lies under another's repeats
+    for curve in sorted(curves, key=lambda curve: curve.repeat == 0):
+        shapes += _line(curve, looks[curve.side.id], by, frame)
+    return Drawing(*size, tuple(shapes), description), frame
+
+
+def label_room(curves: Sequence[Curve]) -> float:
+    """How much the labels of the curves' ticks need, in pixels."""
+    return 12 + max(text_width(tick.text, 11) for tick in linear_ticks(*_extent(curves), 5))
+
+
+def furthest(curves: Sequence[Curve], by: By) -> float:
+    """Where the longest curve ends."""
+    ends = [float(x[-1]) for curve in curves if len(x := curve.line.x(by)) and np.isfinite(x[-1])]
+    return max(ends, default=0.0) or 1.0
+
+
+def _extent(curves: Sequence[Curve]) -> tuple[float, float]:
+    values = np.concatenate([curve.line.values for curve in curves] or [np.empty(0)])
+    finite = values[np.isfinite(values)]
+    if not len(finite):
+        return 0.0, 1.0
+    low, high = float(finite.min()), float(finite.max())
+    # a curve that shot up must not flatten all the rest
+    usual = float(np.quantile(finite, 0.9))
+    if high - low > _FAR_OFF * max(usual - low, 1e-12) and usual > low:
+        high = low + _FAR_OFF * (usual - low)
+    if high - low < 1e-9 * max(1.0, abs(high)):
+        return low - 0.5, high + 0.5
+    margin = 0.04 * (high - low)
+    return low - margin, high + margin
+
+
+def _axes(frame: Frame, by: By) -> list[Shape]:
+    shapes: list[Shape] = []
+    for tick in linear_ticks(frame.y_low, frame.y_high, 5):
+        y = round(frame.y(tick.position)) + 0.5
+        shapes.append(Stroke(((frame.left, y), (frame.right, y)), "grid"))
+        shapes.append(Words(frame.left - 8, y + 4, tick.text, "text3", 11, anchor="end"))
+    shapes.append(Stroke(((frame.left, frame.bottom), (frame.right, frame.bottom)), "line2"))
+    ticks = linear_ticks(
+        0.0, frame.x_high, max(2, int((frame.right - frame.left) / 90)), whole=by != "seconds"
+    )
+    unit = {"step": "steps", "seconds": "s", "samples": "samples"}[by]
+    for place, tick in enumerate(ticks):
+        last = place == len(ticks) - 1
+        x, text = frame.x(tick.position), f"{tick.text} {unit}" if last else tick.text
+        if last and place:
+            # the number stays centred under its place, and the unit follows it
+            x = min(x - text_width(tick.text, 11) / 2, frame.right + 6 - text_width(text, 11))
+            shapes.append(Words(x, frame.bottom + 17, text, "text3", 11))
+        else:
+            shapes.append(Words(x, frame.bottom + 17, text, "text3", 11, anchor="middle"))
+    return shapes
+
+
+def _band(curve: Curve, look: SideLook, by: By, frame: Frame) -> list[Shape]:
+    shapes: list[Shape] = []
+    for upper, lower in zip(_pieces(curve.high, by, frame), _pieces(curve.low, by, frame), strict=True):
+        if len(upper) > 1:
+            shapes.append(Fill((*upper, *reversed(lower)), look.ink, opacity=_BAND_OPACITY))
+    return shapes
+
+
+def _line(curve: Curve, look: SideLook, by: By, frame: Frame) -> list[Shape]:
+    pieces = _pieces(curve.line, by, frame)
+    if curve.repeat:
+        return [Stroke(piece, f"{look.ink}-dim", 1.0) for piece in pieces if len(piece) > 1]
+    shapes: list[Shape] = [Stroke(piece, look.ink, 2.0, look.dash) for piece in pieces if len(piece) > 1]
+    points = [point for piece in pieces for point in piece]
+    places = np.unique(np.linspace(0, len(points) - 1, min(len(points), _MARKS)).astype(int))
+    marked = [points[place] for place in places]
+    for place, (x, y) in enumerate(marked, start=1):
+        shapes += look.mark(x, y, 10 if place == len(marked) else 8)
+    return shapes
+
+
+def _pieces(points: Points, by: By, frame: Frame) -> list[tuple[Point, ...]]:
+    """The points on the page, parted where there are none."""
+    pieces: list[list[Point]] = [[]]
+    for x, value in zip(points.x(by), points.values, strict=True):
+        if np.isfinite(value) and np.isfinite(x):
+            pieces[-1].append((frame.x(float(x)), frame.y(float(value))))
+        elif pieces[-1]:
+            pieces.append([])
+    return [tuple(piece) for piece in pieces if piece]

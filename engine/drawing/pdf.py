@@ -1,0 +1,238 @@
+"""Drawings and text in a PDF: shapes as lines, and the program's fonts with quadratic outlines.
+
+Inter comes with cubic outlines (CFF), which fpdf2 embeds under a type that readers warn of; TrueType outlines
+of the same letters are read everywhere. A letter that no font has is replaced by a visible box.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterable
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+
+from fontTools.pens.cu2quPen import Cu2QuPen
+from fontTools.pens.ttGlyphPen import TTGlyphPen
+from fontTools.ttLib import TTFont, newTable
+from fpdf import FPDF
+from fpdf.drawing import PaintedPath
+from fpdf.enums import StrokeCapStyle, StrokeJoinStyle
+
+from engine.drawing.shapes import (
+    Box,
+    Dot,
+    Drawing,
+    Fill,
+    Point,
+    Shape,
+    Stroke,
+    Words,
+    colour,
+    font_file,
+    text_width,
+)
+from engine.experiment.text import printable
+from resources.looks import Palette
+
+_MOST_ERROR = 0.0005
+"""How far an outline may move, in parts of the letters' height."""
+
+
+def write_fonts(weights: Iterable[int], folder: Path) -> dict[int, Path]:
+    """Writes the program's font in each weight as TrueType, with figures of one width; files by weight."""
+    return {weight: _write_font(weight, folder / f"{weight}.ttf") for weight in weights}
+
+
+def known_letters() -> set[str]:
+    """The letters that the program's own font has."""
+    with resources.as_file(resources.files("resources") / "fonts" / font_file(400)) as file:
+        return letters_of(file)
+
+
+def letters_of(file: Path) -> set[str]:
+    """The letters that a font has."""
+    with TTFont(file, lazy=True) as font:
+        return {chr(code) for code in font.getBestCmap()}
+
+
+def _write_font(weight: int, path: Path) -> Path:
+    source = resources.files("resources") / "fonts" / font_file(weight)
+    with resources.as_file(source) as file, TTFont(file) as font:
+        _use_tabular_figures(font)
+        _to_quadratic(font)
+        font.save(path)
+    return path
+
+
+def _use_tabular_figures(font: TTFont) -> None:
+    """Puts the figures of one width in the place of the others; nothing else chooses them in a PDF."""
+    letters = font["GSUB"].table
+    chosen = {
+        index
+        for record in letters.FeatureList.FeatureRecord
+        if record.FeatureTag == "tnum"
+        for index in record.Feature.LookupListIndex
+    }
+    swaps: dict[str, str] = {}
+    for index in chosen:
+        for table in letters.LookupList.Lookup[index].SubTable:
+            swaps |= getattr(table, "ExtSubTable", table).mapping
+    for table in font["cmap"].tables:
+        table.cmap = {code: swaps.get(name, name) for code, name in table.cmap.items()}
+
+
+def _to_quadratic(font: TTFont) -> None:
+    glyphs, order = font.getGlyphSet(), font.getGlyphOrder()
+    most_error = font["head"].unitsPerEm * _MOST_ERROR
+    drawn = {}
+    for name in order:
+        pen = TTGlyphPen(glyphs)
+        glyphs[name].draw(Cu2QuPen(pen, most_error, reverse_direction=True))
+        drawn[name] = pen.glyph()
+    font["loca"], font["glyf"] = newTable("loca"), newTable("glyf")
+    font["glyf"].glyphOrder, font["glyf"].glyphs = order, drawn
+    for name in ("CFF ", "VORG", "GSUB", "GPOS", "GDEF"):
+        if name in font:
+            del font[name]
+    _fill_maxp(font)
+    font["post"].formatType = 3.0
+    font.sfntVersion = "\x00\x01\x00\x00"
+
+
+def _fill_maxp(font: TTFont) -> None:
+    maxp = font["maxp"] = newTable("maxp")
+    maxp.tableVersion = 0x00010000
+    for name in _MAXP_ZERO:
+        setattr(maxp, name, 0)
+    maxp.maxZones = 1
+    maxp.numGlyphs = len(font.getGlyphOrder())
+
+
+_MAXP_ZERO = (
+    "maxTwilightPoints",
+    "maxStorage",
+    "maxFunctionDefs",
+    "maxInstructionDefs",
+    "maxStackElements",
+    "maxSizeOfInstructions",
+    "maxComponentElements",
+    "maxPoints",
+    "maxContours",
+    "maxCompositePoints",
+    "maxCompositeContours",
+    "maxComponentDepth",
+)
+
+
+_FAMILY, _OTHER = "Inter", "DejaVu"
+_STYLES = {400: "", 600: "B"}
+_BOX = "\N{WHITE SQUARE}"
+
+
+class Letters:
+    """Which letters can be shown; what cannot be is replaced, so that a reader sees that it is not there."""
+
+    def __init__(self) -> None:
+        self._own = known_letters()
+        self._other = letters_of(_other_file())
+
+    def shown(self, text: str) -> str:
+        """The text with a box for every letter that no font has; line ends become spaces."""
+        kept = printable(text).translate(_SPACES)
+        return "".join(one if one in self._own or one in self._other else _BOX for one in kept)
+
+
+_SPACES = str.maketrans({"\n": " ", "\r": " ", "\t": " "})
+
+
+def use_fonts(pdf: FPDF, folder: Path) -> None:
+    """Makes the fonts known to the document; they are read from `folder` until it is written."""
+    for weight, file in write_fonts(_STYLES, folder).items():
+        pdf.add_font(_FAMILY, _STYLES[weight], file)
+    pdf.add_font(_OTHER, "", _other_file())
+    pdf.set_fallback_fonts([_OTHER], exact_match=False)
+
+
+def set_face(pdf: FPDF, weight: int, size: float, colour: str) -> None:
+    """Chooses the font of what is written next: its weight as in CSS, its size in points, its colour."""
+    nearest = min(_STYLES, key=lambda one: abs(one - weight))
+    pdf.set_font(_FAMILY, _STYLES[nearest], size)
+    pdf.set_text_color(colour)
+
+
+def _other_file() -> Path:
+    # found without loading matplotlib, which takes a second
+    found = importlib.util.find_spec("matplotlib")
+    assert found is not None and found.origin is not None
+    return Path(found.origin).parent / "mpl-data" / "fonts" / "ttf" / "DejaVuSans.ttf"
+
+
+SCALE = 0.75
+"""Points a pixel: a drawing 96 pixels wide takes an inch."""
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where on a page a drawing lies, in points."""
+
+    left: float
+    top: float
+    scale: float
+
+    def __call__(self, x: float, y: float) -> Point:
+        return self.left + x * self.scale, self.top + y * self.scale
+
+
+def draw(pdf: FPDF, drawing: Drawing, palette: Palette, corner: Point, scale: float = SCALE) -> None:
+    """Puts the drawing's top left corner at that place of the page, in points."""
+    place = _Place(*corner, scale)
+    for shape in drawing.shapes:
+        if isinstance(shape, Words):
+            _write(pdf, shape, palette, place)
+        else:
+            _paint(pdf, shape, palette, place)
+
+
+def _write(pdf: FPDF, words: Words, palette: Palette, place: _Place) -> None:
+    size = words.size * place.scale
+    set_face(pdf, words.weight, size, colour(palette, words.ink))
+    width = text_width(words.text, words.size, words.weight)
+    start = {"start": 0.0, "middle": width / 2, "end": width}[words.anchor]
+    left, baseline = place(words.x - start, words.y)
+    # a cell of no height has its baseline three tenths of the letters' height below it
+    pdf.set_xy(left, baseline - 0.3 * size)
+    pdf.cell(w=width * place.scale, h=0, text=words.text)
+
+
+def _paint(pdf: FPDF, shape: Shape, palette: Palette, place: _Place) -> None:
+    with pdf.new_path() as path:
+        path.style.auto_close = not isinstance(shape, Stroke)
+        path.style.stroke_join_style = StrokeJoinStyle.ROUND
+        path.style.stroke_cap_style = StrokeCapStyle.BUTT
+        _outline(path, shape, place)
+        ink = colour(palette, shape.ink)
+        if isinstance(shape, Stroke):
+            path.style.fill_color = None
+            path.style.stroke_color = ink
+            path.style.stroke_width = shape.width * place.scale
+            path.style.stroke_dash_pattern = [length * place.scale for length in shape.dash] or None
+            return
+        path.style.fill_color = ink
+        edge = shape.edge if isinstance(shape, Fill | Dot) else None
+        path.style.stroke_color = None if edge is None else colour(palette, edge)
+        path.style.stroke_width = 1.5 * place.scale
+        if isinstance(shape, Fill) and shape.opacity < 1:
+            path.style.fill_opacity = shape.opacity
+
+
+def _outline(path: PaintedPath, shape: Shape, place: _Place) -> None:
+    if isinstance(shape, Box):
+        path.rectangle(*place(shape.x, shape.y), shape.width * place.scale, shape.height * place.scale)
+    elif isinstance(shape, Dot):
+        path.circle(*place(shape.x, shape.y), shape.radius * place.scale)
+    elif isinstance(shape, Stroke | Fill):
+        points = [place(x, y) for x, y in shape.points]
+        path.move_to(*points[0])
+        for point in points[1:]:
+            path.line_to(*point)

@@ -1,0 +1,81 @@
+"""A drawing as SVG, for a file of its own or within a page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from xml.sax.saxutils import escape, quoteattr
+
+from engine.drawing.shapes import Box, Dot, Drawing, Fill, Point, Shape, Stroke, Words, text_width
+from engine.experiment.text import printable
+
+FAMILY = "Inter, 'Noto Sans', 'DejaVu Sans', system-ui, sans-serif"
+
+
+def svg(
+    drawing: Drawing,
+    colour: Callable[[str], str],
+    attributes: Mapping[str, str] | None = None,
+    told: str = "",
+    *,
+    inside: str = "",
+    keeps_widths: bool = False,
+) -> str:
+    """The whole element; `colour` turns an ink into what CSS knows.
+
+    `attributes` are added to it, and `told` is kept as its metadata. `inside` are elements that come on top.
+    With `keeps_widths` text is as wide as in the program's font, whichever font a reader has.
+    """
+    more = "".join(f" {name}={quoteattr(value)}" for name, value in (attributes or {}).items())
+    kept = f"<metadata>{escape(printable(told))}</metadata>\n" if told else ""
+    elements = [_element(shape, colour, keeps_widths) for shape in drawing.shapes]
+    body = kept + "\n".join([*elements, inside] if inside else elements)
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_n(drawing.width)} {_n(drawing.height)}"'
+        f' role="img" aria-label={quoteattr(printable(drawing.description))} font-family="{FAMILY}"{more}>\n'
+        f"{body}\n</svg>"
+    )
+
+
+def _element(shape: Shape, colour: Callable[[str], str], keeps_widths: bool) -> str:
+    ink = colour(shape.ink)
+    if isinstance(shape, Stroke):
+        dash = f' stroke-dasharray="{" ".join(map(_n, shape.dash))}"' if shape.dash else ""
+        return (
+            f'<path d="{_path(shape.points)}" fill="none" stroke="{ink}" stroke-width="{_n(shape.width)}"'
+            f' stroke-linejoin="round"{dash}/>'
+        )
+    if isinstance(shape, Fill):
+        pale = "" if shape.opacity == 1 else f' fill-opacity="{shape.opacity:g}"'
+        return f'<path d="{_path(shape.points)}Z" fill="{ink}"{pale}{_edge(shape.edge, colour)}/>'
+    if isinstance(shape, Box):
+        size = f'width="{_n(shape.width)}" height="{_n(shape.height)}"'
+        return f'<rect x="{_n(shape.x)}" y="{_n(shape.y)}" {size} fill="{ink}"/>'
+    if isinstance(shape, Dot):
+        circle = f'cx="{_n(shape.x)}" cy="{_n(shape.y)}" r="{_n(shape.radius)}"'
+        return f'<circle {circle} fill="{ink}"{_edge(shape.edge, colour)}/>'
+    return _text(shape, ink, keeps_widths)
+
+
+def _text(words: Words, ink: str, keeps_widths: bool) -> str:
+    anchor = "" if words.anchor == "start" else f' text-anchor="{words.anchor}"'
+    weight = "" if words.weight == 400 else f' font-weight="{words.weight}"'
+    text = escape(printable(words.text))
+    if keeps_widths:
+        width = text_width(words.text, words.size, words.weight)
+        anchor += f' textLength="{_n(width)}" lengthAdjust="spacingAndGlyphs"'
+    return (
+        f'<text x="{_n(words.x)}" y="{_n(words.y)}" fill="{ink}" font-size="{_n(words.size)}"'
+        f"{weight}{anchor}>{text}</text>"
+    )
+
+
+def _edge(ink: str | None, colour: Callable[[str], str]) -> str:
+    return "" if ink is None else f' stroke="{colour(ink)}" stroke-width="1.5"'
+
+
+def _path(points: tuple[Point, ...]) -> str:
+    return "M" + "L".join(f"{_n(x)} {_n(y)}" for x, y in points)
+
+
+def _n(value: float) -> str:
+    return f"{value:.1f}".removesuffix(".0")

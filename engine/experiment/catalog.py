@@ -1,0 +1,115 @@
+"""What can be chosen on a machine, as values: devices with their precisions, models and datasets."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from engine.experiment.settings import Precision
+from engine.experiment.text import Line
+from engine.experiment.value import MOST_ENTRIES, Mib, Positive, Whole
+
+Task = Literal["classification", "regression", "language"]
+
+
+class _Entry(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+
+
+class PrecisionEntry(_Entry):
+    """A precision on one device; `reason` says why it is not available, `note` what to expect where it is."""
+
+    precision: Precision
+    available: bool
+    reason: Line | None = None
+    note: Line | None = None
+
+
+class DeviceEntry(_Entry):
+    """A device: `name` as the experiment has it ("cuda:0", "cpu"), `title` as people know it.
+
+    `memory_mib` is the card's memory, or the machine's for a CPU.
+    """
+
+    name: Line
+    title: Line
+    memory_mib: Mib
+    tensor_cores: bool = False
+    precisions: Annotated[tuple[PrecisionEntry, ...], Field(max_length=MOST_ENTRIES)]
+
+    @property
+    def is_gpu(self) -> bool:
+        return self.name != "cpu"
+
+    def precision(self, precision: Precision) -> PrecisionEntry:
+        return next(entry for entry in self.precisions if entry.precision is precision)
+
+
+class ModelEntry(_Entry):
+    """A model; `parameters` counts them for its usual number of classes, `family` is what its kind is called.
+
+    It takes pictures of at least `min_image_size` pixels a side, in multiples of `image_size_multiple`
+    (both None for a model that does not look at pictures), or text of at most `max_sequence_length` tokens.
+    `is_convolutional` says that it gains from channels_last. `reason` says why it cannot be had here.
+    """
+
+    name: Line
+    task: Task
+    parameters: Whole
+    family: Line = ""
+    min_image_size: Positive | None = None
+    image_size_multiple: Positive | None = None
+    max_sequence_length: Positive | None = None
+    is_convolutional: bool = False
+    reason: Line | None = None
+
+
+class DatasetEntry(_Entry):
+    """A dataset. `image_size` and `num_classes` are its own; `any_classes` says that they can be chosen.
+
+    `train_samples` of None means as many as the experiment's `samples`, or with `needs_path` as many as the
+    folder holds. `can_augment` says that shifted and flipped pictures still show their class; `fits_device`
+    that it is small enough to be kept on the device, `loads` that loader processes can bring it.
+    """
+
+    name: Line
+    title: Line
+    task: Task
+    image_size: Positive | None = None
+    channels: Positive | None = None
+    num_classes: Positive | None = None
+    any_classes: bool = False
+    train_samples: Whole | None = None
+    validation_samples: Whole | None = None
+    needs_download: bool = False
+    needs_path: bool = False
+    can_augment: bool = False
+    fits_device: bool = True
+    loads: bool = False
+
+
+class Catalog(_Entry):
+    """All that can be chosen; the first device is the one that `auto` means."""
+
+    devices: Annotated[tuple[DeviceEntry, ...], Field(min_length=1, max_length=MOST_ENTRIES)]
+    models: Annotated[tuple[ModelEntry, ...], Field(max_length=MOST_ENTRIES)]
+    datasets: Annotated[tuple[DatasetEntry, ...], Field(max_length=MOST_ENTRIES)]
+
+    @property
+    def has_gpu(self) -> bool:
+        return any(device.is_gpu for device in self.devices)
+
+    def device(self, name: str) -> DeviceEntry | None:
+        """The device of that name; `auto` is the first, and "cuda" means "cuda:0"."""
+        if name == "auto":
+            return self.devices[0]
+        return next(
+            (entry for entry in self.devices if name in (entry.name, entry.name.partition(":")[0])), None
+        )
+
+    def model(self, name: str) -> ModelEntry | None:
+        return next((entry for entry in self.models if entry.name == name), None)
+
+    def dataset(self, name: str) -> DatasetEntry | None:
+        return next((entry for entry in self.datasets if entry.name == name), None)

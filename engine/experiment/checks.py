@@ -1,0 +1,339 @@
+"""Whether an experiment fits a machine: its device, its dataset and its model.
+
+Devices, models and datasets come from a `Catalog`, which the worker fills; the window and the worker check
+against the same catalog. No torch here.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from engine.experiment.catalog import Catalog, DatasetEntry, DeviceEntry, ModelEntry, PrecisionEntry, Task
+from engine.experiment.experiment import Experiment
+from engine.experiment.picture_folders import folders, is_picture, parts
+from engine.experiment.problem import Problem, ProblemError, request_problem, unknown_name
+from engine.experiment.text import shortened
+
+_LOOKED_AT = 2_000
+"""Files and folders that a check looks at, which is made at each key that is pressed in a form."""
+
+
+def _shown(path: str) -> str:
+    return shortened(path, most=300)
+
+
+def dataset_problems(experiment: Experiment, dataset: DatasetEntry) -> Iterator[Problem]:
+    """What of the settings the dataset cannot do, whatever the model."""
+    yield from _size_problems(experiment, dataset)
+    yield from _shape_problems(experiment, dataset)
+    yield from _path_problems(experiment, dataset)
+    yield from _handling_problems(experiment, dataset)
+
+
+def fit_problems(
+    experiment: Experiment, model: ModelEntry, dataset: DatasetEntry, catalog: Catalog
+) -> Iterator[Problem]:
+    """Why the model cannot take the dataset."""
+    if model.task != dataset.task:
+        fitting = [entry.name for entry in catalog.datasets if entry.task == model.task]
+        yield request_problem(
+            f"dataset is '{dataset.name}', which {model.name} cannot take: "
+            f"it is for {dataset.task}, and the model does {model.task}.",
+            f"With {model.name} choose one of: {', '.join(fitting)}.",
+            key="dataset",
+            value=dataset.name,
+            allowed=", ".join(fitting),
+        )
+        return
+    yield from _picture_problems(experiment, model, dataset)
+    longest = model.max_sequence_length
+    if longest is not None and experiment.sequence_length > longest:
+        yield request_problem(
+            f"sequence_length is {experiment.sequence_length:,}, but {model.name} takes at most {longest:,}.",
+            f"Set sequence_length to at most {longest:,}.",
+            key="sequence_length",
+            value=experiment.sequence_length,
+            allowed=f"2 to {longest:,}",
+        )
+
+
+def accumulation_problem(experiment: Experiment, batches: int) -> Problem:
+    """More is to be accumulated than the batches that an epoch has."""
+    accumulated = experiment.step.gradient_accumulation
+    many = f"{batches:,} batches of {experiment.batch_size:,}" if batches > 1 else "a single batch"
+    return request_problem(
+        f"step.gradient_accumulation is {accumulated:,}, but an epoch of {experiment.dataset} is {many}.",
+        f"Set step.gradient_accumulation to at most {batches:,}, or make the batches smaller.",
+        key="step.gradient_accumulation",
+        value=accumulated,
+        allowed=f"1 to {batches:,}",
+    )
+
+
+def _size_problems(experiment: Experiment, dataset: DatasetEntry) -> Iterator[Problem]:
+    if dataset.needs_path:
+        return  # only the folder itself says how much it holds
+    available, size = dataset.train_samples or experiment.samples, experiment.batch_size
+    if size > available:
+        yield request_problem(
+            f"batch_size is {size:,}, but {dataset.name} has {available:,} samples.",
+            f"Set batch_size to at most {available:,}.",
+            key="batch_size",
+            value=size,
+            allowed=f"1 to {available:,}",
+        )
+        return
+    batches = -(-available // size)
+    if experiment.step.gradient_accumulation > batches:
+        yield accumulation_problem(experiment, batches)
+
+
+def _shape_problems(experiment: Experiment, dataset: DatasetEntry) -> Iterator[Problem]:
+    classes = experiment.num_classes
+    # only the folder itself says how many it has, and a saved run of it says so too
+    is_known = not dataset.any_classes and not dataset.needs_path
+    if classes is not None and is_known and classes != dataset.num_classes:
+        own = dataset.num_classes
+        has = f"{own:,}" if own else "no classes"
+        yield request_problem(
+            f"num_classes is {classes:,}, but {dataset.name} has {has}.",
+            "Leave num_classes empty.",
+            key="num_classes",
+            value=classes,
+            allowed=str(own) if own is not None else None,
+        )
+    if experiment.image_size is not None and dataset.image_size is None:
+        yield request_problem(
+            f"image_size is {experiment.image_size}, but {dataset.name} has no pictures.",
+            "Leave image_size empty.",
+            key="image_size",
+            value=experiment.image_size,
+        )
+
+
+def _path_problems(experiment: Experiment, dataset: DatasetEntry) -> Iterator[Problem]:
+    path = experiment.path
+    if dataset.needs_path and path is None:
+        message = f"path is empty, but {dataset.name} needs a folder of pictures."
+        yield request_problem(
+            message, "Set path to a folder that has one folder of pictures for each class.", key="path"
+        )
+    elif dataset.needs_path and path is not None and not _is_folder(path):
+        message = f"path is '{_shown(path)}', but there is no folder of that name that can be read."
+        yield request_problem(message, "Check the spelling, and whose folder it is.", key="path", value=path)
+    elif dataset.needs_path and path is not None:
+        wrong = _folder_problem(path)
+        if wrong is not None:
+            yield wrong
+    elif path is not None:
+        message = f"path is '{_shown(path)}', but {dataset.name} does not come from a folder of yours."
+        yield request_problem(message, "Leave path empty, or choose image-folder.", key="path", value=path)
+
+
+def classes_problem(root: Path, classes: Sequence[str]) -> Problem | None:
+    """Why the classes found below a folder of pictures are too few; None if they are not."""
+    if len(classes) >= 2:
+        return None
+    if classes:
+        message = f"{root} has one class only, '{classes[0]}'; a classifier needs two or more."
+    else:
+        message = f"{root} has no folders with pictures."
+    remedy = f"Put the pictures of each class in a folder of its own, such as {root}/cats and {root}/dogs."
+    return request_problem(message, remedy, key="path", value=root)
+
+
+def _folder_problem(path: str) -> Problem | None:
+    """What a short look at the folder shows to be wrong; the worker looks at all of it."""
+    root = Path(path).expanduser().absolute()
+    left, classes = _LOOKED_AT, []
+    try:
+        root, _ = parts(root)
+        for name in folders(root):
+            for _, inside, files in os.walk(root / name):
+                inside[:] = [one for one in inside if not one.startswith(".")]
+                left -= 1 + len(files)
+                if any(is_picture(file) for file in files):
+                    classes.append(name)
+                    break
+                if left < 0:
+                    return None
+            if len(classes) == 2:
+                return None
+    except (OSError, ProblemError):
+        return None
+    return classes_problem(root, classes)
+
+
+def _is_folder(path: str) -> bool:
+    try:
+        return Path(path).expanduser().is_dir()
+    except (OSError, RuntimeError, ValueError):
+        # a folder above it that is closed to us, a home that is nobody's, a name that cannot be one
+        return False
+
+
+def _handling_problems(experiment: Experiment, dataset: DatasetEntry) -> Iterator[Problem]:
+    if experiment.label_smoothing and dataset.task == "regression":
+        yield request_problem(
+            f"label_smoothing is {experiment.label_smoothing:g}, but {dataset.name} has no labels to smooth.",
+            "Set label_smoothing to 0.",
+            key="label_smoothing",
+            value=experiment.label_smoothing,
+        )
+    if experiment.data.augment and not dataset.can_augment:
+        yield request_problem(
+            f"data.augment is on, but samples of {dataset.name} cannot be shifted and flipped.",
+            "Switch data.augment off.",
+            key="data.augment",
+            value="true",
+        )
+    if experiment.data.on_device and not dataset.fits_device:
+        yield request_problem(
+            f"data.on_device is on, but {dataset.name} is too large to be kept on the device.",
+            "Leave data.on_device empty, or switch it off.",
+            key="data.on_device",
+            value="true",
+        )
+    if experiment.checkpoint.best and (reason := _no_validation(experiment, dataset)):
+        yield request_problem(
+            f"checkpoint.best is on, but {reason}: no accuracy says which state is the best.",
+            "Switch checkpoint.best off, or let the run validate.",
+            key="checkpoint.best",
+            value="true",
+        )
+
+
+def _no_validation(experiment: Experiment, dataset: DatasetEntry) -> str | None:
+    if not experiment.validation.every:
+        return "validation.every is 0"
+    if dataset.validation_samples is None and not dataset.needs_path:
+        return f"{dataset.name} has nothing to validate on"
+    return None
+
+
+def _picture_problems(experiment: Experiment, model: ModelEntry, dataset: DatasetEntry) -> Iterator[Problem]:
+    size = experiment.image_size or dataset.image_size
+    least, multiple = model.min_image_size, model.image_size_multiple or 1
+    if size is None or least is None or (size >= least and size % multiple == 0):
+        return
+    allowed = f"{least} or more" + (f", in multiples of {multiple}" if multiple > 1 else "")
+    nearest = max(least, -(-size // multiple) * multiple)
+    yield request_problem(
+        f"image_size is {size}, but {model.name} needs pictures of {allowed} pixels a side.",
+        f"Set image_size to {nearest}; the pictures are then resized.",
+        key="image_size",
+        value=size,
+        allowed=allowed,
+    )
+
+
+__all__ = [
+    "Catalog",
+    "DatasetEntry",
+    "DeviceEntry",
+    "ModelEntry",
+    "PrecisionEntry",
+    "Task",
+    "problems",
+    "resolve",
+]
+
+_CLOSED_BRACKETS = re.compile(r"\[!?+\]?+[^\]]*\]")
+"""As fnmatch has it: within them an opening bracket, and a closing one right at the begin, are letters."""
+
+
+def resolve(experiment: Experiment, catalog: Catalog) -> Experiment:
+    """The experiment with its device, image size, classes and folder as they will be. Raises ProblemError."""
+    found = problems(experiment, catalog)
+    if found:
+        raise ProblemError(*found)
+    device, dataset = catalog.device(experiment.device), catalog.dataset(experiment.dataset)
+    assert device is not None and dataset is not None  # problems() would have named them
+    path = experiment.path
+    return experiment.model_copy(
+        update={
+            "device": device.name,
+            "image_size": experiment.image_size or dataset.image_size,
+            "num_classes": experiment.num_classes or dataset.num_classes,
+            # so that it names the same folder wherever the run goes on from
+            "path": None if path is None else str(Path(path).expanduser().absolute()),
+        }
+    )
+
+
+def problems(experiment: Experiment, catalog: Catalog) -> tuple[Problem, ...]:
+    """Why this machine cannot run the experiment; empty if it can. At most one problem a setting."""
+    found: dict[str | None, Problem] = {}
+    against = (
+        *_device_problems(experiment, catalog),
+        *_data_problems(experiment, catalog),
+        *_pattern_problems(experiment),
+    )
+    for problem in against:
+        found.setdefault(problem.key, problem)
+    return tuple(found.values())
+
+
+def _device_problems(experiment: Experiment, catalog: Catalog) -> Iterator[Problem]:
+    device = catalog.device(experiment.device)
+    if device is None:
+        yield unknown_name(
+            "device", experiment.device, ["auto", *(entry.name for entry in catalog.devices)], "device"
+        )
+        return
+    entry = device.precision(experiment.precision)
+    if not entry.available:
+        able = [other.precision.value for other in device.precisions if other.available]
+        yield request_problem(
+            f"precision is '{experiment.precision.value}', but {device.title} cannot do it: {entry.reason}.",
+            f"Choose one of: {', '.join(able)}.",
+            key="precision",
+            value=experiment.precision.value,
+            allowed=", ".join(able),
+        )
+    cap = experiment.memory_cap_gib
+    if cap is not None and cap * 1024 > device.memory_mib:
+        most = f"{device.memory_mib / 1024:.1f}"
+        yield request_problem(
+            f"memory_cap_gib is {cap:g}, but {device.title} has {most} GiB.",
+            f"Set memory_cap_gib to at most {most}, or leave it empty.",
+            key="memory_cap_gib",
+            value=cap,
+            allowed=f"at most {most}",
+        )
+
+
+def _pattern_problems(experiment: Experiment) -> Iterator[Problem]:
+    """Patterns that no name can match; whether a part of the model does, only the model knows."""
+    for pattern in experiment.step.fp32_modules:
+        if "[" in _CLOSED_BRACKETS.sub("", pattern):
+            yield request_problem(
+                f"step.fp32_modules has '{pattern}', whose bracket is not closed.",
+                "Close it, as in layer[34].*, or use a star.",
+                key="step.fp32_modules",
+                value=pattern,
+            )
+
+
+def _data_problems(experiment: Experiment, catalog: Catalog) -> Iterator[Problem]:
+    model, dataset = catalog.model(experiment.model), catalog.dataset(experiment.dataset)
+    if model is None:
+        yield unknown_name("model", experiment.model, [entry.name for entry in catalog.models], "model")
+    elif model.reason is not None:
+        yield request_problem(
+            f"model is '{model.name}', but it cannot be had: {model.reason}.",
+            "Install what is missing, or choose another model.",
+            key="model",
+            value=model.name,
+        )
+    if dataset is None:
+        yield unknown_name(
+            "dataset", experiment.dataset, [entry.name for entry in catalog.datasets], "dataset"
+        )
+    if dataset is not None:
+        yield from dataset_problems(experiment, dataset)
+    if model is not None and dataset is not None:
+        yield from fit_problems(experiment, model, dataset, catalog)

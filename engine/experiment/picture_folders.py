@@ -1,0 +1,123 @@
+"""A folder of a person's own pictures: which folders are classes, and which files are pictures. No torch."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from engine.experiment.problem import Problem, ProblemError, request_problem
+
+ENDINGS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
+"""What torchvision takes for pictures."""
+
+
+@dataclass(frozen=True)
+class Count:
+    """How many pictures a folder holds to train on and to validate on, and in how many classes.
+
+    Of a folder without a part for validation, `validation` is 0: some of `train` will validate.
+    """
+
+    train: int
+    validation: int
+    classes: int
+
+
+def parts(root: Path) -> tuple[Path, Path | None]:
+    """Where the classes to train on lie, and those to validate on where they are apart: `train` and `val`.
+
+    Raises ProblemError, as `folders` does.
+    """
+    names = folders(root)
+    has_parts = "train" in names and bool(folders(root / "train"))
+    if not has_parts:
+        return root, None
+    return root / "train", root / "val" if "val" in names else None
+
+
+def folders(folder: Path) -> tuple[str, ...]:
+    """The names of the folders in it that are not hidden. Raises ProblemError where it cannot be opened."""
+    try:
+        with os.scandir(folder) as entries:
+            return tuple(
+                sorted(entry.name for entry in entries if entry.is_dir() and not entry.name.startswith("."))
+            )
+    except OSError as error:
+        raise ProblemError(_unopened(folder, error)) from error
+
+
+def pictures(folder: Path) -> Iterator[str]:
+    """The paths of the pictures below a folder; no picture is opened. Raises ProblemError."""
+
+    def refuse(error: OSError) -> None:
+        raise ProblemError(_unopened(Path(error.filename or folder), error)) from error
+
+    been = {_identity(folder)}
+    for parent, inside, files in os.walk(folder, onerror=refuse, followlinks=True):
+        # hidden ones hold thumbnails and notebooks' copies; a link may lead back to where it lies
+        own = sorted(name for name in inside if not name.startswith("."))
+        found = {name: _identity(Path(parent, name)) for name in own}
+        inside[:] = [name for name in own if found[name] not in been]
+        been.update(found.values())
+        for name in sorted(files):
+            if is_picture(name):
+                yield str(Path(parent, name))
+
+
+def is_picture(name: str) -> bool:
+    """Whether a file of that name is one of a folder's pictures: hidden ones hold thumbnails."""
+    return name.lower().endswith(ENDINGS) and not name.startswith(".")
+
+
+def count_pictures(path: str, is_given_up: Callable[[], bool]) -> Count | None:
+    """Counts the pictures below a folder; None where it was given up, which is asked for every picture.
+
+    Raises ProblemError where a folder cannot be opened.
+    """
+    train, validation = parts(Path(path).expanduser().absolute())
+    counts = []
+    for part in (train, validation):
+        found = []
+        for name in folders(part) if part is not None else ():
+            count = 0
+            for _ in pictures((part or train) / name):
+                if is_given_up():
+                    return None
+                count += 1
+            found.append(count)
+        counts.append(found)
+    learnt, validated = counts
+    return Count(sum(learnt), sum(validated), sum(count > 0 for count in learnt))
+
+
+def changed_at(path: str) -> tuple[float, ...]:
+    """When the folder and those in it were last changed: other times mean that other pictures may lie there.
+
+    A picture that is written over or lies deeper down changes none of them. Raises ProblemError.
+    """
+    root = Path(path).expanduser().absolute()
+    try:
+        train, validation = parts(root)
+        roots = [one for one in (train, validation) if one is not None]
+        inside = [one / name for one in roots for name in folders(one)]
+        return tuple(folder.stat().st_mtime for folder in (root, *roots, *inside))
+    except OSError as error:
+        raise ProblemError(_unopened(root, error)) from error
+
+
+def _identity(folder: Path) -> tuple[int, int]:
+    found = folder.stat()
+    return found.st_dev, found.st_ino
+
+
+def _unopened(folder: Path, error: OSError) -> Problem:
+    if isinstance(error, FileNotFoundError):
+        message, remedy = f"There is no folder {folder}.", "Check path."
+    elif isinstance(error, NotADirectoryError):
+        message, remedy = f"{folder} is not a folder.", "Set path to a folder of pictures."
+    else:
+        message = f"{folder} cannot be opened: {error.strerror or error}."
+        remedy = "Check its permissions, or choose another folder as path."
+    return request_problem(message, remedy, key="path", value=folder)

@@ -1,0 +1,334 @@
+"""Presets: named experiments as TOML files, those that come with the program and the user's own."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Literal
+
+import tomli_w
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from engine.experiment.experiment import Experiment, experiment_from, layered, parse_toml, read_toml
+from engine.experiment.paths import config_folder
+from engine.experiment.problem import (
+    Problem,
+    ProblemError,
+    problems_from_validation,
+    request_problem,
+    unknown_name,
+)
+from engine.experiment.text import Line, Text, shortened
+
+PresetKind = Literal["run", "compare", "probe"]
+
+BUILT_IN = (
+    "fashion",
+    "hello-amp",
+    "cifar100-resnet",
+    "resnet18-fakedata",
+    "resnet50-imagenet",
+    "resnet50-memory",
+    "causal-lm",
+    "batch-limit",
+    "debug-ladder",
+)
+"""The presets that come with the program, in the order they are offered; a window begins with the first."""
+
+# keys of `without_gpu` that are no settings
+_NOT_SETTINGS = ("about", "variants")
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One side of a comparison: the settings that make it different, and its name."""
+
+    label: str
+    overrides: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Preset:
+    """A named experiment; `kind` is what the window's button does with it.
+
+    `without_gpu` is laid over `experiment` where there is no GPU; its list `variants`, where it has one,
+    stands in for the preset's own, and its text `about` says how the preset differs there.
+    """
+
+    name: str
+    title: str
+    about: str
+    kind: PresetKind
+    experiment: Mapping[str, Any]
+    variants: tuple[Variant, ...]
+    without_gpu: Mapping[str, Any]
+    origin: Path
+    is_own: bool
+
+    def base(self, has_gpu: bool) -> dict[str, Any]:
+        """The settings that every variant shares."""
+        if has_gpu:
+            return layered(self.experiment)
+        return layered(self.experiment, self._overrides)
+
+    @property
+    def without_gpu_note(self) -> str | None:
+        """How it differs on a machine without a GPU, as a sentence; None where it does not."""
+        told = self.without_gpu.get("about")
+        if told is not None:
+            return str(told)
+        return "Without a GPU it has other settings." if self._overrides else None
+
+    def about_for(self, has_gpu: bool) -> str:
+        """What it is, and on a machine without a GPU how it differs there."""
+        parts = (self.about, None if has_gpu else self.without_gpu_note)
+        return " ".join(part for part in parts if part)
+
+    def variants_for(self, has_gpu: bool) -> tuple[Variant, ...]:
+        """The sides of the comparison on such a machine; empty for a preset that compares nothing."""
+        if has_gpu or "variants" not in self.without_gpu:
+            return self.variants
+        return _variants_from(self.without_gpu["variants"])
+
+    def experiments(self, has_gpu: bool) -> tuple[tuple[str, Experiment], ...]:
+        """A label and an experiment for each variant; one pair for a preset without variants."""
+        base, variants = self.base(has_gpu), self.variants_for(has_gpu)
+        if not variants:
+            experiment = experiment_from(base)
+            return ((experiment.precision.label, experiment),)
+        return tuple((side.label, experiment_from(layered(base, side.overrides))) for side in variants)
+
+    @property
+    def _overrides(self) -> dict[str, Any]:
+        return {key: value for key, value in self.without_gpu.items() if key not in _NOT_SETTINGS}
+
+
+class _Side(BaseModel):
+    model_config = ConfigDict(extra="allow")
+    label: Line = Field(min_length=1)
+
+
+class _File(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    title: Line = Field(min_length=1)
+    about: Text = ""
+    kind: PresetKind = "run"
+    experiment: dict[str, Any]
+    variants: list[_Side] = []
+    without_gpu: dict[str, Any] = {}
+
+
+def all_presets() -> tuple[Preset, ...]:
+    """The built-in presets, then the user's own by name; own files that cannot be used are left out."""
+    own = tuple(found for found in _own() if isinstance(found, Preset))
+    return (*_built_in(), *own)
+
+
+def broken_presets() -> tuple[Problem, ...]:
+    """What is wrong with those of the user's own presets that cannot be used."""
+    return tuple(found for found in _own() if isinstance(found, Problem))
+
+
+def preset(name: str) -> Preset:
+    """The preset of that name. Raises ProblemError."""
+    presets = {found.name: found for found in all_presets()}
+    if name not in presets:
+        raise ProblemError(unknown_name("preset", name, presets, "preset"))
+    return presets[name]
+
+
+def save_own(
+    title: str,
+    experiment: Experiment,
+    variants: Sequence[Variant] = (),
+    *,
+    about: str = "",
+    replace: bool = False,
+) -> Preset:
+    """Saves a preset of the user's own; its name is made from the title.
+
+    Raises ProblemError for a title that makes no name, for the name of a built-in preset, for one that is
+    taken already unless `replace` is set, and where the file cannot be written.
+    """
+    path = own_presets_folder() / f"{_name_from(title)}.toml"
+    if path.stem in BUILT_IN:
+        raise _taken(title, "Choose another title.")
+    if path.exists() and not replace:
+        raise _taken(title, "Choose another title, or replace that preset.")
+    settings = experiment.model_dump(mode="json", exclude_none=True)
+    table = {
+        "title": title.strip(),
+        "about": about,
+        "kind": "compare" if variants else "run",
+        "experiment": settings,
+        "variants": [{"label": side.label, **side.overrides} for side in variants],
+    }
+    saved = _preset_from(table, path, is_own=True)
+    _write(path, tomli_w.dumps(table))
+    return saved
+
+
+def rename_own(found: Preset, title: str) -> Preset:
+    """Gives a preset of the user's own another title, and the name that is made from it.
+
+    Raises ProblemError for a title that makes no name or that of another preset, for a preset that comes with
+    the program, and where the file cannot be read or written.
+    """
+    _refuse_built_in(found, "renamed")
+    path = found.origin.with_name(f"{_name_from(title)}.toml")
+    is_free = not path.exists() or path.samefile(found.origin)
+    if path.stem in BUILT_IN or not is_free:
+        raise _taken(title, "Choose another title.")
+    table = {**read_toml(found.origin), "title": title.strip()}
+    renamed = _preset_from(table, path, is_own=True)
+    _write(found.origin, tomli_w.dumps(table))
+    with _telling("renamed", found.origin):
+        found.origin.replace(path)
+    return renamed
+
+
+def delete_own(found: Preset) -> str:
+    """Deletes a preset of the user's own; its text is for `restore_own`. Raises ProblemError."""
+    _refuse_built_in(found, "deleted")
+    with _telling("deleted", found.origin):
+        text = found.origin.read_text(encoding="utf-8")
+        found.origin.unlink()
+    return text
+
+
+def restore_own(found: Preset, text: str) -> None:
+    """Brings back what `delete_own` deleted. Raises ProblemError where another now has its name."""
+    if found.origin.exists():
+        raise _taken(found.name, "Rename that preset first.")
+    _write(found.origin, text)
+
+
+def _refuse_built_in(found: Preset, what: str) -> None:
+    if not found.is_own:
+        raise ProblemError(
+            request_problem(
+                f"The preset “{found.title}” comes with the program and cannot be {what}.",
+                "Save a copy under a title of your own.",
+            )
+        )
+
+
+def own_presets_folder() -> Path:
+    """Where the user's own presets lie."""
+    return config_folder() / "presets"
+
+
+def _built_in() -> Iterator[Preset]:
+    folder = files("resources") / "presets"
+    for name in BUILT_IN:
+        entry = folder / f"{name}.toml"
+        table = parse_toml(entry.read_text(encoding="utf-8"), entry.name)
+        yield _preset_from(table, Path(str(entry)), is_own=False)
+
+
+def _own() -> Iterator[Preset | Problem]:
+    folder = own_presets_folder()
+    taken = set(BUILT_IN)
+    try:
+        paths = sorted(folder.glob("*.toml"))
+    except OSError:  # such as for a path that is too long
+        return
+    for path in paths:
+        try:
+            if path.stem in taken:
+                raise _taken(path.stem, f"Rename {path}.")
+            yield _preset_from(read_toml(path), path, is_own=True)
+        except ProblemError as error:
+            problem = error.problem
+            yield problem.model_copy(update={"message": f"Preset '{path.stem}': {problem.message}"})
+
+
+def _preset_from(table: Mapping[str, Any], path: Path, *, is_own: bool) -> Preset:
+    try:
+        parsed = _File.model_validate(table)
+    except ValidationError as error:
+        raise ProblemError(*problems_from_validation(error, _File.model_fields)) from None
+    found = Preset(
+        name=path.stem,
+        title=parsed.title,
+        about=parsed.about,
+        kind=parsed.kind,
+        experiment=parsed.experiment,
+        variants=_variants_from([side.model_dump() for side in parsed.variants]),
+        without_gpu=parsed.without_gpu,
+        origin=path,
+        is_own=is_own,
+    )
+    told = parsed.without_gpu.get("about", "")
+    if not isinstance(told, str):
+        message = f"without_gpu.about is {shortened(told)}, but it must be text."
+        raise ProblemError(
+            request_problem(message, "Put it in quotes.", key="without_gpu.about", value=told, allowed="text")
+        )
+    for has_gpu in (True, False):
+        found.experiments(has_gpu)
+    return found
+
+
+def _variants_from(tables: object) -> tuple[Variant, ...]:
+    try:
+        sides = [_Side.model_validate(table) for table in tables] if isinstance(tables, list) else None
+    except ValidationError as error:
+        raise ProblemError(*problems_from_validation(error)) from None
+    if sides is None:
+        message = f"without_gpu.variants is {shortened(tables)}, but it must be a list of tables."
+        raise ProblemError(
+            request_problem(
+                message, "Write them as [[without_gpu.variants]].", key="without_gpu.variants", value=tables
+            )
+        )
+    labels = [side.label for side in sides]
+    twice = next((label for label in labels if labels.count(label) > 1), None)
+    if twice is not None:
+        message = f"Two variants are labelled '{shortened(twice)}'."
+        raise ProblemError(
+            request_problem(message, "Give each its own label.", key="variants.label", value=twice)
+        )
+    return tuple(Variant(side.label, dict(side.model_extra or {})) for side in sides)
+
+
+def _name_from(title: str) -> str:
+    plain = unicodedata.normalize("NFKD", title).encode("ascii", "ignore").decode().lower()
+    name = re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[:60]
+    if not name:
+        said = f"title is '{shortened(title)}'"
+        message = f"{said}, which has no letter from a to z and no digit to name the file by."
+        raise ProblemError(request_problem(message, "Choose another title.", key="title", value=title))
+    return name
+
+
+def _taken(title: str, remedy: str) -> ProblemError:
+    name = _name_from(title)
+    return ProblemError(
+        request_problem(f"There is already a preset named '{name}'.", remedy, key="title", value=title)
+    )
+
+
+def _write(path: Path, text: str) -> None:
+    """Whole or not at all: a window that reads the folder meanwhile never sees half a preset."""
+    partial = path.with_suffix(".partial")
+    with _telling("saved", path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial.write_text(text, encoding="utf-8")
+        partial.replace(path)
+
+
+@contextmanager
+def _telling(what: str, path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        where = f"at {path}" if what == "saved" else f"({path})"
+        message = f"The preset could not be {what} {where}: {error.strerror}."
+        raise ProblemError(request_problem(message, "Check that the folder can be written.")) from None

@@ -1,0 +1,189 @@
+"""What went wrong, as a value: a kind, one plain sentence and a remedy."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic_core import PydanticCustomError
+
+from engine.experiment.text import Text, shortened
+
+_MOST_PROBLEMS = 100
+"""Of one validation: settings have fewer names than that."""
+
+
+class Kind(StrEnum):
+    """The kinds of problem a user can meet.
+
+    `REQUEST` means that the settings must be others; before a run has started also that nothing was tried.
+    """
+
+    REQUEST = "request"
+    OUT_OF_MEMORY = "out-of-memory"
+    NOT_A_NUMBER = "nan"
+    DOWNLOAD = "download"
+    DISK_FULL = "disk-full"
+    WORKER_DIED = "worker-died"
+    PROTOCOL = "protocol"
+    HANG = "hang"
+    STORE = "store"
+    INTERNAL = "internal"
+
+
+class Problem(BaseModel):
+    """One problem, told so that a person can act on it.
+
+    `key`, `value` and `allowed` name the setting at fault, what it was, and what it may be; they are None
+    where the problem is not about a setting.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    kind: Kind
+    message: Text
+    remedy: Text
+    key: Text | None = None
+    value: Text | None = None
+    allowed: Text | None = None
+
+
+class ProblemError(Exception):
+    """Raised with one or more problems; `problem` is the first, and str() is its sentence."""
+
+    def __init__(self, *problems: Problem) -> None:
+        super().__init__(problems[0].message)
+        self.problems = problems
+
+    @property
+    def problem(self) -> Problem:
+        return self.problems[0]
+
+
+def request_problem(
+    message: str, remedy: str, *, key: str | None = None, value: object = None, allowed: str | None = None
+) -> Problem:
+    """A problem of kind `REQUEST`; `value` may be of any type and is kept as text."""
+    text = value if value is None or isinstance(value, str) else shortened(value, _LONGEST_VALUE)
+    return Problem(kind=Kind.REQUEST, message=message, remedy=remedy, key=key, value=text, allowed=allowed)
+
+
+_LONGEST_VALUE = 4_096
+"""Of a problem's value: the longest path that a system takes."""
+
+
+def unknown_name(key: str, value: str, choices: Iterable[str], noun: str) -> Problem:
+    """A name that is not among `choices`, answered with the nearest ones that are."""
+    names, value = sorted(choices), shortened(value)
+    near = difflib.get_close_matches(value, names, n=3, cutoff=0.5)
+    remedy = f"Did you mean {_or(near)}?" if near else f"Choose one of: {', '.join(names)}."
+    return request_problem(
+        f"{key} is '{value}', but there is no {noun} of that name.",
+        remedy,
+        key=key,
+        value=value,
+        allowed=", ".join(names),
+    )
+
+
+def setting_error(key: str, message: str, remedy: str, value: object) -> PydanticCustomError:
+    """What a validator raises when settings contradict one another; `key` is relative to its part."""
+    context = {"key": key, "remedy": remedy, "value": shortened(value)}
+    return PydanticCustomError("setting", "{message}", {"message": message, **context})
+
+
+def problems_from_validation(error: ValidationError, known_keys: Iterable[str] = ()) -> tuple[Problem, ...]:
+    """pydantic's errors as problems: each names the key, the value and what is allowed."""
+    details = error.errors(include_url=False)[:_MOST_PROBLEMS]
+    return tuple(_from_detail(dict(detail), tuple(known_keys)) for detail in details)
+
+
+def _from_detail(detail: dict[str, Any], known_keys: tuple[str, ...]) -> Problem:
+    key = shortened(".".join(str(part) for part in detail["loc"])) or None
+    value, context = detail.get("input"), detail.get("ctx") or {}
+    shown = shortened(value)
+    kind = str(detail["type"])
+    if kind == "extra_forbidden" and key:
+        return unknown_name_of_key(key, known_keys)
+    if kind == "setting":
+        full = f"{key}.{context['key']}" if key else context["key"]
+        return request_problem(
+            context["message"], context["remedy"], key=full, value=context["value"], allowed=None
+        )
+    if kind == "missing" and key:
+        return request_problem(f"{key} is missing.", f"Give {key} a value.", key=key)
+    allowed = _allowed(kind, context)
+    if allowed is None:
+        sentence = str(detail["msg"]).removeprefix("Value error, ")
+        return request_problem(
+            f"{key or 'The settings'}: {sentence}.",
+            f"Change {key or 'them'}.",
+            key=key,
+            value=shortened(value),
+        )
+    shown = shortened(value)
+    quoted = f"'{shown}'" if isinstance(value, str) else shown
+    return request_problem(
+        f"{key} is {quoted}, but it must be {allowed}.",
+        f"Set {key} to {allowed}.",
+        key=key,
+        value=shown,
+        allowed=allowed,
+    )
+
+
+def unknown_name_of_key(key: str, known_keys: Iterable[str]) -> Problem:
+    """A setting that does not exist."""
+    keys, key = sorted(known_keys), shortened(key)
+    near = difflib.get_close_matches(key, keys, n=1, cutoff=0.75)
+    remedy = f"Did you mean {near[0]}?" if near else "Remove it."
+    return request_problem(
+        f"There is no setting named '{key}'.", remedy, key=key, allowed=", ".join(keys) or None
+    )
+
+
+_TYPES = {
+    "int_type": "a whole number",
+    "int_parsing": "a whole number",
+    "int_from_float": "a whole number",
+    "int_parsing_size": "a whole number of ordinary size",
+    "float_type": "a number",
+    "float_parsing": "a number",
+    "finite_number": "a finite number",
+    "bool_type": "true or false",
+    "bool_parsing": "true or false",
+    "string_type": "text",
+    "string_unicode": "text in UTF-8",
+    "model_type": "a table of settings",
+    "model_attributes_type": "a table of settings",
+    "dict_type": "a table of settings",
+}
+
+
+def _allowed(kind: str, context: dict[str, Any]) -> str | None:
+    if kind in ("literal_error", "enum"):
+        return str(context["expected"]).replace("'", "")
+    if kind == "string_pattern_mismatch":
+        return "auto, cpu, cuda:0 or another device of `ammeter catalog`"
+    if kind == "one_of":
+        return str(context["allowed"])
+    bounds = {
+        "greater_than_equal": ("ge", "{} or more"),
+        "greater_than": ("gt", "more than {}"),
+        "less_than_equal": ("le", "at most {}"),
+        "less_than": ("lt", "less than {}"),
+        "string_too_short": ("min_length", "at least {} characters"),
+        "string_too_long": ("max_length", "at most {} characters"),
+    }
+    if kind in bounds:
+        name, form = bounds[kind]
+        limit = context[name]
+        return form.format(f"{limit:,g}" if isinstance(limit, float) else f"{limit:,}")
+    return _TYPES.get(kind)
+
+
+def _or(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"

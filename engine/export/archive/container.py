@@ -1,0 +1,173 @@
+"""The `.zip` of an archive, read as an untrusted file: every name, size and count in it is checked.
+
+An archive that is refused is answered with a plain sentence, and nothing of it is imported.
+"""
+
+from __future__ import annotations
+
+import stat
+import struct
+import zipfile
+import zlib
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NoReturn
+
+from pydantic import ValidationError
+
+from engine.experiment.problem import ProblemError, request_problem
+from engine.experiment.text import shortened
+from engine.export.archive.layout import (
+    MANIFEST,
+    MOST_BYTES,
+    MOST_BYTES_IN_ALL,
+    MOST_RATIO,
+    MOST_RUNS,
+    PARTS,
+    SMALL_BYTES,
+    part_of,
+)
+
+ANOTHER = "Nothing was imported. Choose a .zip that Ammeter exported."
+AGAIN = "Nothing was imported. Export the runs again, and copy the file whole."
+
+
+def refuse(path: Path, sentence: str, remedy: str = AGAIN) -> NoReturn:
+    """Raises ProblemError about the archive at `path`; `sentence` follows its name."""
+    raise ProblemError(request_problem(f"{path.name} {sentence}.", remedy, key="file", value=path)) from None
+
+
+def fault(error: ValueError) -> str:
+    """What is wrong with a value, in a few words on one line; what it quotes of the file is made harmless."""
+    text = str(error)
+    if isinstance(error, ValidationError):
+        first = error.errors(include_url=False)[0]
+        place = ".".join(map(str, first["loc"]))[:100]
+        text = f"{place}: {first['msg']}" if place else str(first["msg"])
+    return shortened(text, 200)
+
+
+_DAMAGED = (
+    zipfile.BadZipFile,
+    zlib.error,
+    EOFError,
+    IndexError,
+    NotImplementedError,
+    OverflowError,
+    RuntimeError,
+    ValueError,
+    struct.error,
+)
+"""What zipfile raises for files that are none, or no longer."""
+
+# PKWARE's APPNOTE, sections 4.3.15 and 4.3.16
+_END = struct.Struct("<4s4H2LH")
+_END_MARK, _LOCATOR_MARK = b"PK\x05\x06", b"PK\x06\x07"
+_LOCATOR_BYTES = 20
+# a sheet of pictures for each run at most, and the list
+_MOST_MEMBERS = MOST_RUNS * (len(PARTS) + 1) + 1
+_MOST_BYTES_A_MEMBER = 512
+"""Of the list of contents; Ammeter's own entries take some 80 bytes."""
+
+_ENCRYPTED = 0x1
+
+
+class Container:
+    """An open archive whose list of contents was checked. Nothing of it is ever unpacked to the disk."""
+
+    def __init__(self, path: Path, archive: zipfile.ZipFile) -> None:
+        self.path = path
+        self._archive = archive
+        self.sizes = {info.filename: info.file_size for info in archive.infolist()}
+
+    def read(self, name: str) -> bytes:
+        """A part, whole. Raises ProblemError where it is not there, or not as long as it is said to be."""
+        size = self.sizes.get(name)
+        if size is None:
+            refuse(self.path, f"lacks its part {name}")
+        try:
+            with self._archive.open(name) as part:
+                # one more than it may have: the end must come where it was said to come
+                data = part.read(size + 1)
+        except _DAMAGED:
+            refuse(self.path, f"is damaged: its part {name} cannot be unpacked")
+        if len(data) != size:
+            refuse(self.path, f"is damaged: its part {name} is not as long as it is said to be")
+        return data
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[Container]:
+    """Opens an archive and checks all that it says of its contents. Raises ProblemError."""
+    try:
+        _check_end(path)
+        archive = zipfile.ZipFile(path)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        refuse(path, f"could not be read: {reason}", "Check the path. Nothing was imported.")
+    except _DAMAGED:
+        refuse(path, "is no archive of runs, or it is damaged", ANOTHER)
+    with archive:
+        _check_members(path, archive.infolist())
+        try:
+            yield Container(path, archive)
+        except OSError as error:
+            refuse(path, f"could not be read: {error.strerror or error}")
+
+
+def _check_end(path: Path) -> None:
+    """The count and size of the list of contents, before zipfile reads all of it into memory."""
+    with path.open("rb") as file:
+        length = file.seek(0, 2)
+        if length < _END.size:
+            raise zipfile.BadZipFile
+        tail_bytes = min(length, _END.size + _LOCATOR_BYTES)
+        file.seek(length - tail_bytes)
+        tail = file.read(tail_bytes)
+    mark, disk, first_disk, here, members, listed, start, comment = _END.unpack(tail[-_END.size :])
+    is_whole = (mark, disk, first_disk, here, comment) == (_END_MARK, 0, 0, members, 0)
+    is_large = tail[: -_END.size].startswith(_LOCATOR_MARK) and len(tail) == _END.size + _LOCATOR_BYTES
+    if not is_whole or is_large or start + listed + _END.size != length:
+        raise zipfile.BadZipFile
+    if members > _MOST_MEMBERS or listed > members * _MOST_BYTES_A_MEMBER:
+        refuse(path, f"holds more than an archive of runs may ({MOST_RUNS:,} runs)", ANOTHER)
+
+
+def _check_members(path: Path, members: list[zipfile.ZipInfo]) -> None:
+    for info in members:
+        name = info.orig_filename
+        part = part_of(name)
+        if part is None or info.filename != name:
+            refuse(path, f"holds {_shown(name)}, which is no part of an archive of runs", ANOTHER)
+        if _is_special(info):
+            refuse(path, f"holds {name} as a link, a folder or in a form that Ammeter does not read", ANOTHER)
+        if info.file_size > MOST_BYTES[part]:
+            limit = MOST_BYTES[part] // 2**20
+            refuse(path, f"holds {name}, which would unpack to more than it may ({limit:,} MiB)", ANOTHER)
+    again = [name for name, count in Counter(info.filename for info in members).items() if count > 1]
+    if again:
+        refuse(path, f"holds {again[0]} more than once", ANOTHER)
+    if MANIFEST not in {info.filename for info in members}:
+        refuse(path, f"is a .zip, but no archive of runs: it lacks {MANIFEST}", ANOTHER)
+    unpacked = sum(info.file_size for info in members)
+    if unpacked > min(MOST_BYTES_IN_ALL, SMALL_BYTES + MOST_RATIO * path.stat().st_size):
+        told = f"{unpacked / 2**20:,.0f} MiB"
+        refuse(path, f"would unpack to {told}, which is more than an archive of its size may", ANOTHER)
+
+
+def _is_special(info: zipfile.ZipInfo) -> bool:
+    kind = stat.S_IFMT(info.external_attr >> 16)
+    return (
+        # no kind at all is what other programs write for a plain file
+        kind not in (0, stat.S_IFREG)
+        or info.is_dir()
+        or info.flag_bits & _ENCRYPTED != 0
+        or info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+    )
+
+
+def _shown(name: str) -> str:
+    """A name that may be anything, as a few harmless characters in quotes."""
+    return ascii(name if len(name) <= 60 else name[:57] + "...")

@@ -1,0 +1,113 @@
+"""What every format shows: the comparison, and what was recorded of each run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from engine import __version__
+from engine.compare.comparison import Comparison, compare
+from engine.compare.evidence import evidence_of
+from engine.compare.split import MOST_OTHERS
+from engine.experiment.problem import ProblemError, request_problem
+from engine.protocol.events import Epoch, Event, Started
+from engine.protocol.pictures import ContactSheet
+from engine.store.journal import Columns
+from engine.store.record import ComparisonRecord, RunRecord
+from engine.store.store import Store
+
+
+class SavedCurves(Mapping[str, Columns]):
+    """The samples of runs by their ids, read from the store each time: a long run's take many megabytes."""
+
+    def __init__(self, store: Store, run_ids: Sequence[str]) -> None:
+        self._store = store
+        self._run_ids = dict.fromkeys(run_ids)
+
+    def __getitem__(self, run_id: str) -> Columns:
+        if run_id not in self._run_ids:
+            raise KeyError(run_id)
+        return self._store.samples(run_id)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._run_ids)
+
+    def __len__(self) -> int:
+        return len(self._run_ids)
+
+
+def _no_pictures(run_ids: Sequence[str]) -> ContactSheet | None:
+    return None
+
+
+@dataclass(frozen=True)
+class Content:
+    """Runs side by side. `curves` and `events` are by run id; `groups` are the comparisons they belong to.
+
+    `leading` is the id of one of the side that leads, None: the report chooses; `title` is what it is to be
+    called, "" for what it compares. `pictures` gives those of the first of the named runs that has any. It
+    all holds as long as the store that it was read from is open.
+    """
+
+    comparison: Comparison
+    curves: Mapping[str, Columns]
+    events: Mapping[str, tuple[Event, ...]]
+    groups: tuple[ComparisonRecord, ...]
+    created: datetime
+    version: str
+    pictures: Callable[[Sequence[str]], ContactSheet | None] = _no_pictures
+    leading: str | None = None
+    title: str = ""
+
+    @property
+    def runs(self) -> tuple[RunRecord, ...]:
+        """All runs, side by side."""
+        return tuple(run for side in self.comparison.sides for run in side.runs)
+
+    def epochs(self, run_id: str) -> tuple[Epoch, ...]:
+        return tuple(event for event in self.events[run_id] if isinstance(event, Epoch))
+
+    def started(self, run_id: str) -> Started | None:
+        """How the run began; None for one that never did."""
+        found = [event for event in self.events[run_id] if isinstance(event, Started)]
+        return found[-1] if found else None
+
+
+def content_of(
+    store: Store,
+    run_ids: Sequence[str],
+    baseline_id: str | None = None,
+    leading_id: str | None = None,
+    title: str = "",
+) -> Content:
+    """Reads runs by their ids, or unambiguous starts of them, in that order; a run named twice counts once.
+
+    The baseline is the side that `baseline_id` belongs to, or the one that `baseline_of` chooses; the side of
+    `leading_id` leads. Raises ProblemError for a run that is not there, and where either is of none of them.
+    """
+    if not run_ids:
+        raise ProblemError(request_problem("There is no run to export.", "Name at least one.", key="run"))
+    named = {run.id: run for run in map(store.run, run_ids)}
+    baseline = None if baseline_id is None else store.run(baseline_id).id
+    others = store.runs(MOST_OTHERS) if len(named) > 1 else ()
+    comparison = compare(evidence_of(store, tuple(named.values())), baseline, others=others)
+    groups = {run.comparison for run in named.values()}
+    return Content(
+        comparison=comparison,
+        curves=SavedCurves(store, tuple(named)),
+        events={run_id: store.events(run_id) for run_id in named},
+        groups=tuple(group for group in store.comparisons() if group.id in groups),
+        created=datetime.now(UTC),
+        version=__version__,
+        pictures=store.pictures.of_any,
+        leading=None if leading_id is None else _among(named, store.run(leading_id).id),
+        title=title.strip(),
+    )
+
+
+def _among(runs: Mapping[str, RunRecord], run_id: str) -> str:
+    if run_id not in runs:
+        message = f"The run {run_id}, which is to lead, is not among those to export."
+        raise ProblemError(request_problem(message, "Choose one of the runs.", key="lead", value=run_id))
+    return run_id

@@ -1,0 +1,180 @@
+"""Exported files that appear whole or not at all: written to a hidden folder, then moved into place.
+
+The hidden folder lies beside the destination. Folders left by programs that were killed are removed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import os
+import re
+import shutil
+import socket
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+
+from engine.experiment.problem import Kind, Problem, ProblemError, request_problem
+
+_HOUR_SECONDS = 3600.0
+
+
+def make_workplace(folder: Path) -> Path:
+    """A new hidden folder in `folder`, which names the process that makes it. Raises OSError."""
+    return Path(tempfile.mkdtemp(prefix=f".ammeter-{_host()}-{os.getpid()}-", dir=folder))
+
+
+def sweep(folder: Path) -> None:
+    """Removes what programs of this machine and this user that were killed left in `folder`.
+
+    It is an hour old at least. What cannot be looked at or removed stays.
+    """
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:
+        stale = [entry.path for entry in entries if _is_stale(entry)]
+        for path in stale:
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def _is_stale(entry: os.DirEntry[str]) -> bool:
+    found = _NAME.fullmatch(entry.name)
+    if found is None or found["host"] != _host() or not entry.is_dir(follow_symlinks=False):
+        return False
+    about = entry.stat(follow_symlinks=False)
+    is_own = not hasattr(os, "getuid") or about.st_uid == os.getuid()
+    return (
+        is_own and time.time() - about.st_mtime > _HOUR_SECONDS and not psutil.pid_exists(int(found["pid"]))
+    )
+
+
+_NAME = re.compile(r"\.ammeter-(?P<host>[0-9a-f]{12})-(?P<pid>[0-9]{1,9})-\w+", re.ASCII)
+
+
+def _host() -> str:
+    """This machine in a name: a process's number says nothing of those of others that share the folder."""
+    return hashlib.sha256(socket.gethostname().encode("utf-8", "replace")).hexdigest()[:12]
+
+
+class TakenError(ProblemError):
+    """Raised where something is there already, and nobody has said that it may be replaced."""
+
+
+@contextmanager
+def place(path: Path, *, force: bool = False) -> Iterator[Path]:
+    """Gives a temporary path of the same name; what is written there, and beside it, is moved into place.
+
+    `path` may become a file, a file with others beside it, or a folder. On failure nothing is left behind,
+    and what is there stays as it is; it always does without `force`. Of a folder that is there only files of
+    the same names are replaced. What a killed export left there is swept up. Raises ProblemError: kind
+    REQUEST where another path is needed, DISK_FULL or STORE where the disk failed; TakenError where `force`
+    would help.
+    """
+    _refuse(path, force)
+    sweep(path.parent)
+    try:
+        workplace = make_workplace(path.parent)
+    except OSError as error:
+        raise ProblemError(_from_os(error, path)) from None
+    try:
+        yield workplace / path.name
+        _move(workplace, path.parent, force)
+    except OSError as error:
+        raise ProblemError(_from_os(error, path)) from error
+    finally:
+        shutil.rmtree(workplace, ignore_errors=True)
+
+
+def _refuse(path: Path, force: bool) -> None:
+    folder = path.parent
+    if not os.path.isdir(folder):  # noqa: PTH112 - Path raises for a name that is too long
+        message = f"There is no folder {folder}."
+        raise ProblemError(
+            request_problem(message, "Make it first, or choose another.", key="to", value=path)
+        )
+    if not force and os.path.lexists(path) and not _is_empty_folder(path):
+        raise TakenError(_taken(path))
+
+
+def _is_empty_folder(path: Path) -> bool:
+    return path.is_dir() and not any(path.iterdir())
+
+
+def _taken(path: Path) -> Problem:
+    remedy = "Choose another name, or allow it to be replaced with --force."
+    return request_problem(f"{path} is already there.", remedy, key="to", value=path)
+
+
+def _move(workplace: Path, target: Path, force: bool) -> None:
+    """Moves every file of the workplace to the same place under `target`, all or none."""
+    files = [file.relative_to(workplace) for file in sorted(workplace.rglob("*")) if file.is_file()]
+    for file in files:
+        if not force and os.path.lexists(target / file):
+            raise TakenError(_taken(target / file))
+    undo: list[tuple[Path, Path | None]] = []
+    with tempfile.TemporaryDirectory(prefix=".replaced-", dir=workplace) as kept:
+        try:
+            for number, file in enumerate(files):
+                undo.append((target / file, _put_aside(target / file, Path(kept) / str(number))))
+                _put(workplace / file, target / file, force)
+        except BaseException as error:
+            if isinstance(error, TakenError):
+                # what is there is another program's
+                undo.pop()
+            for placed, replaced in reversed(undo):
+                _put_back(placed, replaced)
+            raise
+
+
+def _put_aside(file: Path, where: Path) -> Path | None:
+    if not file.exists():
+        return None
+    # a link to the old file: it stays in its place until the new one takes it
+    try:
+        where.hardlink_to(file)
+    except OSError:
+        shutil.copy2(file, where)
+    return where
+
+
+def _put(file: Path, target: Path, force: bool) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if force:
+        file.replace(target)
+        return
+    try:
+        # unlike a renaming this fails where another program has just made a file of that name
+        target.hardlink_to(file)
+    except FileExistsError:
+        raise TakenError(_taken(target)) from None
+    except OSError:
+        # a file system without hard links
+        file.replace(target)
+
+
+def _put_back(placed: Path, replaced: Path | None) -> None:
+    if replaced is not None:
+        replaced.replace(placed)
+    else:
+        placed.unlink(missing_ok=True)
+
+
+def _from_os(error: OSError, path: Path) -> Problem:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        message = f"The disk is full: {path.name} could not be written."
+        return Problem(
+            kind=Kind.DISK_FULL, message=message, remedy="Free some space, or choose another disk."
+        )
+    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        message = f"{path.parent} cannot be written to."
+        return request_problem(message, "Choose a folder of your own.", key="to", value=path)
+    if error.errno == errno.ENAMETOOLONG:
+        message = f"The name {path.name[:40]}… is too long for this disk."
+        return request_problem(message, "Choose a shorter one.", key="to", value=path)
+    reason = os.strerror(error.errno) if error.errno else str(error)
+    message = f"{path} could not be written: {reason}."
+    return Problem(kind=Kind.STORE, message=message, remedy="Choose another place.")

@@ -1,0 +1,130 @@
+"""The forms in which runs leave the program, chosen by the ending of the path."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from engine.experiment.problem import ProblemError, request_problem
+from engine.export.content import Content
+from engine.export.files import place
+
+Write = Callable[[Content, Path], None]
+
+
+@dataclass(frozen=True)
+class Format:
+    """One form: `suffix` ends its paths ("/" for a folder), and `title` is what a menu calls it.
+
+    `write` takes the content and the path to write; others of the format's files go beside that, whose names
+    end in one of `beside` in place of `suffix`. Of formats that share a suffix the first is what a path that
+    ends in it asks for. `is_race`: it takes two sides that can be raced.
+    """
+
+    name: str
+    suffix: str
+    title: str
+    write: Write
+    beside: tuple[str, ...] = ()
+    is_race: bool = False
+
+
+def _lazily(module: str, function: str) -> Write:
+    # each form has libraries of its own, and whoever wants one should not wait for all
+    def write(content: Content, path: Path) -> None:
+        getattr(importlib.import_module(f"engine.export.{module}"), function)(content, path)
+
+    return write
+
+
+FORMATS = (
+    Format("html", ".html", "Report as a web page", _lazily("report.html", "write_html")),
+    Format("pdf", ".pdf", "Report as PDF", _lazily("report.pdf", "write_pdf")),
+    Format("png", ".png", "Picture", _lazily("pictures.sheet", "write_png")),
+    Format("svg", ".svg", "Vector picture", _lazily("pictures.sheet", "write_svg")),
+    Format("card", ".png", "Race as a picture", _lazily("pictures.race", "write_card_png"), is_race=True),
+    Format(
+        "animation",
+        ".webp",
+        "Race as an animated picture (WebP)",
+        _lazily("pictures.animation", "write_webp"),
+        is_race=True,
+    ),
+    Format(
+        "gif",
+        ".gif",
+        "Race as an animated picture (GIF)",
+        _lazily("pictures.animation", "write_gif"),
+        is_race=True,
+    ),
+    Format(
+        "csv",
+        ".csv",
+        "Samples and figures as CSV",
+        _lazily("data", "write_csv"),
+        ("-runs.csv", "-summary.csv"),
+    ),
+    Format("json", ".json", "Everything as JSON", _lazily("data", "write_json")),
+    Format("markdown", ".md", "Table in Markdown", _lazily("report.markdown", "write_markdown")),
+    Format("latex", ".tex", "Table in LaTeX", _lazily("report.latex", "write_latex")),
+    Format("tensorboard", "/", "TensorBoard", _lazily("trackers.tensorboard", "write_tensorboard")),
+    Format("archive", ".zip", "Runs whole, to import elsewhere", _lazily("archive.writer", "write_archive")),
+    Format("script", ".py", "Python script of one run", _lazily("script.page", "write_script"), (".npz",)),
+)
+
+
+def format_named(name: str) -> Format:
+    """The format of that `name`, as in `FORMATS`."""
+    return next(one for one in FORMATS if one.name == name)
+
+
+def format_for(path: str | Path) -> Format:
+    """The format that a path asks for. Raises ProblemError that names what there is."""
+    text = os.fspath(path)
+    if text.endswith(("/", os.sep)):
+        return format_named("tensorboard")
+    if not text:
+        remedy = f"Give a file's name ({_endings()})."
+        raise ProblemError(request_problem("The path is empty.", remedy, key="to", value=text))
+    if os.path.isdir(text):  # noqa: PTH112 - Path raises for a name that is too long
+        message = f"{text} is a folder."
+        remedy = f"Give a file's name ({_endings()}), or end the path with / for TensorBoard."
+        raise ProblemError(request_problem(message, remedy, key="to", value=text, allowed=_endings()))
+    suffix = Path(text).suffix.lower()
+    found = next((one for one in FORMATS if one.suffix == suffix), None)
+    if found is None:
+        said = f"ends in {suffix}, which no format does" if suffix else "has no ending that names a format"
+        remedy = f"End it in {_endings()}, or in / for TensorBoard."
+        problem = request_problem(f"{text} {said}.", remedy, key="to", value=text, allowed=_endings())
+        raise ProblemError(problem)
+    return found
+
+
+def export(content: Content, path: str | Path, *, force: bool = False, write: Write | None = None) -> Path:
+    """Writes the content in the format that `path` asks for, or as `write` does; the path as written.
+
+    Raises ProblemError, and then nothing is left half-written. A file that is there is kept unless `force`.
+    """
+    chosen = format_for(path).write if write is None else write
+    target = Path(path)
+    with place(target, force=force) as temporary:
+        chosen(content, temporary)
+    return target
+
+
+def files_beside(path: Path) -> tuple[Path, ...]:
+    """The other files of what was written to `path`, as far as they are there."""
+    ends = next((one.beside for one in FORMATS if one.suffix == path.suffix.lower()), ())
+    return tuple(file for end in ends if (file := path.with_name(path.stem + end)).is_file())
+
+
+def endings() -> tuple[str, ...]:
+    """What the paths of files may end in."""
+    return tuple(dict.fromkeys(one.suffix for one in FORMATS if one.suffix != "/"))
+
+
+def _endings() -> str:
+    return ", ".join(endings())

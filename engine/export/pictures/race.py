@@ -1,0 +1,193 @@
+"""A race as a still picture: its card as PNG or SVG, at the moment when the race is over.
+
+In the SVG the pictures that were trained on are a grey mask, which the theme of a web page colours.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageOps
+from PIL.PngImagePlugin import PngInfo
+
+from engine.drawing.bitmap import Painter
+from engine.drawing.blocks import UNLIT, Blocks
+from engine.drawing.shapes import colour
+from engine.drawing.svg import svg
+from engine.experiment.problem import ProblemError
+from engine.export.content import Content
+from engine.export.pictures.sheet import facts_of, machine_line
+from engine.export.report.report import Report, report_of
+from engine.protocol.pictures import brightened, patterns
+from engine.race.card import Card, race_card
+from engine.race.race import LANES, MOST_BLOCKS, Moment, Race, race_of
+from engine.store.record import RunRecord
+from resources.looks import DARK, Palette
+
+
+@dataclass(frozen=True, eq=False)
+class RaceSource:
+    """A race, grey tiles (count, side, side), and lines on what was measured on what, and when."""
+
+    race: Race
+    tiles: NDArray[np.uint8]
+    facts: tuple[str, ...]
+
+
+def race_source(content: Content, side_id: str | None = None) -> RaceSource:
+    """The race of a content's runs: of that side, else of the one that leads, else as `race_of` chooses.
+
+    Raises ProblemError where they have none, with a sentence why.
+    """
+    race = race_of(content.comparison, content.curves, side_id or content.leading)
+    return RaceSource(race, _tiles(content, race), _facts(content, race, report_of(content)))
+
+
+def race_source_if_any(content: Content) -> RaceSource | None:
+    """The race of the side that leads, else of the first in mixed precision; None where there is none."""
+    sides = [answer.side for answer in report_of(content).answers]
+    chosen = [side for side in sides if side.holds(content.leading)]
+    for side in [*chosen, *sorted(sides, key=lambda side: not side.precision.is_autocast)]:
+        try:
+            return race_source(content, side.id)
+        except ProblemError:
+            # the baseline itself, or runs with nothing to replay
+            continue
+    return None
+
+
+def _tiles(content: Content, race: Race) -> NDArray[np.uint8]:
+    sheet = content.pictures(race.pictured)
+    if sheet is not None:
+        try:
+            return brightened(sheet.tiles())
+        except ValueError:
+            # a damaged sheet is as good as none
+            pass
+    return patterns(MOST_BLOCKS)
+
+
+def _facts(content: Content, race: Race, report: Report) -> tuple[str, ...]:
+    made = f"made by Ammeter {content.version}"
+    what = f"{report.subject} · {_measured((race.full.run, race.mixed.run))} · {made}"
+    machine = machine_line(report)
+    return what, machine if race.device in machine else f"{race.device} · {machine}".removesuffix(" · ")
+
+
+def _measured(runs: tuple[RunRecord, ...]) -> str:
+    days = sorted({f"{(run.started or run.created).astimezone():%Y-%m-%d}" for run in runs})
+    return f"measured {' and '.join(days)}"
+
+
+_FINER = 1.5
+"""Pixels of the pictures for each of the drawing's."""
+
+_QUALITY = 78
+
+
+def card_svg(
+    card: Card,
+    colour: Callable[[str], str],
+    name: str,
+    attributes: Mapping[str, str] | None = None,
+    told: str = "",
+) -> str:
+    """The card as the faster run finishes; `name` begins its ids, which a page has once."""
+    moment = card.race.at(card.race.seconds)
+    both = zip(LANES, card.blocks(moment), strict=True)
+    inside = [_blocks(blocks, colour, f"{name}-{which}") for which, blocks in both]
+    return svg(card.drawing(moment), colour, attributes, told, inside="\n".join(inside), keeps_widths=True)
+
+
+def _blocks(blocks: Blocks, colour: Callable[[str], str], name: str) -> str:
+    lit, unlit = _squares(blocks, 0, blocks.lit), _squares(blocks, blocks.lit, blocks.grid.count)
+    shown = f'<path d="{unlit}" fill="{colour(UNLIT)}"/>' if unlit else ""
+    if not lit:
+        return shown
+    picture = base64.b64encode(mosaic(blocks)).decode()
+    width, height = blocks.grid.columns * blocks.grid.across, blocks.grid.rows * blocks.grid.down
+    place = f'x="{blocks.x:.1f}" y="{blocks.y:.1f}" width="{width:.1f}" height="{height:.1f}"'
+    return (
+        f'{shown}<mask id="{name}" maskUnits="userSpaceOnUse" {place}><image {place}'
+        f' preserveAspectRatio="none" href="data:image/jpeg;base64,{picture}"/></mask>'
+        f'<path d="{lit}" fill="{colour(f"{blocks.ink}-low")}"/>'
+        f'<path d="{lit}" fill="{colour(f"{blocks.ink}-high")}" mask="url(#{name})"/>'
+    )
+
+
+def _squares(blocks: Blocks, first: int, last: int) -> str:
+    """The outlines of blocks; only their corners are written in full."""
+    radius = blocks.radius
+    sides = blocks.grid.block_width, blocks.grid.block_height
+    across, down = (f"{side - 2 * radius:.1f}" for side in sides)
+    r = f"{radius:.1f}"
+    turns = ((f"{r} {r}", f"v{down}"), (f"-{r} {r}", f"h-{across}"), (f"-{r} -{r}", f"v-{down}"))
+    outline = f"h{across}" + "".join(f"a{r} {r} 0 0 1 {corner}{line}" for corner, line in turns)
+    outline += f"a{r} {r} 0 0 1 {r} -{r}z"
+    places = (blocks.corner(number) for number in range(first, last))
+    return "".join(f"M{x + radius:.1f} {y:.1f}{outline}" for x, y in places)
+
+
+def mosaic(blocks: Blocks) -> bytes:
+    """The pictures of the lit blocks in their places, as a grey JPEG that covers the whole grid."""
+    wide, high = (max(2, round(_FINER * pitch)) for pitch in (blocks.grid.across, blocks.grid.down))
+    grey = np.zeros((blocks.grid.rows * high, blocks.grid.columns * wide), np.uint8)
+    for number in range(blocks.lit):
+        column, row = divmod(number, blocks.grid.rows)
+        tile = ImageOps.fit(Image.fromarray(blocks.tile(number)), (wide, high), Image.Resampling.BILINEAR)
+        grey[row * high : (row + 1) * high, column * wide : (column + 1) * wide] = np.asarray(tile)
+    packed = io.BytesIO()
+    Image.fromarray(grey).save(packed, "JPEG", quality=_QUALITY, optimize=True)
+    return packed.getvalue()
+
+
+SCALE = 2
+
+
+def write_card_png(content: Content, path: Path, *, palette: Palette = DARK) -> None:
+    """Writes the card as PNG, 2,560 by 1,440, with settings and environment in its text fields.
+
+    Raises ProblemError where the runs have no race.
+    """
+    card = card_of(content)
+    painter = paint_card(card, card.race.at(card.race.seconds), palette, SCALE)
+    told = PngInfo()
+    for name, text in facts_of(report_of(content)).items():
+        told.add_itxt(name, text)
+    painter.image.save(path, format="png", pnginfo=told, dpi=(96 * SCALE, 96 * SCALE))
+
+
+def write_card_svg(content: Content, path: Path, *, palette: Palette = DARK) -> None:
+    """Writes the card as SVG. Raises ProblemError where the runs have no race."""
+    card = card_of(content)
+    more = {
+        "style": f"background: {colour(palette, card.ground)}",
+        "width": f"{card.sizes.width:.0f}",
+        "height": f"{card.height:.0f}",
+    }
+    told = json.dumps(facts_of(report_of(content)), ensure_ascii=False)
+    text = card_svg(card, lambda ink: colour(palette, ink), "race", more, told)
+    path.write_text(f'<?xml version="1.0" encoding="UTF-8"?>\n{text}\n', encoding="utf-8")
+
+
+def paint_card(card: Card, moment: Moment, palette: Palette, scale: float) -> Painter:
+    """The whole card at a moment."""
+    drawing = card.drawing(moment)
+    painter = Painter.blank(drawing, card.ground, palette, scale)
+    painter.paint(drawing)
+    for blocks in card.blocks(moment):
+        painter.paint_blocks(blocks)
+    return painter
+
+
+def card_of(content: Content) -> Card:
+    """The card of a content's race. Raises ProblemError where the runs have none."""
+    source = race_source(content)
+    return race_card(source.race, source.tiles, source.facts)

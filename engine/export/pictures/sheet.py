@@ -1,0 +1,172 @@
+"""Charts on a sheet of their own, as PNG or SVG, with a title and a footer on what was measured.
+
+A PNG has two pixels for each of the page's; an SVG keeps its text as text.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+
+from engine.compare.sides import Side
+from engine.drawing.looks import By, ChartName
+from engine.drawing.shapes import Drawing, Shape, Stroke, Words, colour, moved, shortened, text_width
+from engine.drawing.svg import svg
+from engine.export.content import Content
+from engine.export.pictures.charts import Chart, Charts
+from engine.export.report.report import Report, report_of
+from resources.looks import LIGHT, Palette
+
+_WIDTH, _MARGIN, _GAP, _HEADER = 720.0, 24.0, 28.0, 34.0
+_LEGEND_ROW = 22.0
+
+
+def sheet(charts: Sequence[Chart], all_charts: Charts, report: Report) -> Drawing:
+    """The charts under one another; a single one takes the whole sheet."""
+    inner = _WIDTH - 2 * _MARGIN
+    shapes: list[Shape] = [*_heading(report, inner)]
+    down = 78.0
+    descriptions = []
+    for chart in charts:
+        drawn = panel(chart, all_charts, inner)
+        shapes += moved(drawn.shapes, _MARGIN, down)
+        down += drawn.height + _GAP
+        descriptions.append(drawn.description)
+    if not charts:
+        shapes.append(Words(_MARGIN, down + 16, "These runs have nothing to draw.", "text2", 13))
+        down += 40
+    footer = _footer(report, inner)
+    shapes += moved(footer.shapes, _MARGIN, down - 8)
+    return Drawing(_WIDTH, down + footer.height, tuple(shapes), " ".join([report.title + ".", *descriptions]))
+
+
+def legend(sides: Sequence[Side], all_charts: Charts, width: float) -> Drawing:
+    """The sides with their lines and marks, in as many rows as they need."""
+    shapes: list[Shape] = []
+    right, down = 0.0, 0.0
+    for side in sides:
+        title = shortened(side.title, width - 40, 12)
+        needed = 32 + text_width(title, 12) + 20
+        if right and right + needed - 20 > width:
+            right, down = 0.0, down + _LEGEND_ROW
+        shapes += all_charts.looks[side.id].sample(right, down + 9)
+        shapes.append(Words(right + 32, down + 13, title, "text2", 12))
+        right += needed
+    return Drawing(width, down + _LEGEND_ROW, tuple(shapes))
+
+
+def _heading(report: Report, width: float) -> list[Shape]:
+    title = shortened(report.title, width, 20, 600)
+    subject = shortened(report.subject, width, 13)
+    return [Words(_MARGIN, 36, title, "text", 20, 600), Words(_MARGIN, 58, subject, "text2", 13)]
+
+
+def panel(chart: Chart, all_charts: Charts, width: float) -> Drawing:
+    """A chart under its title and, where it has one, its legend."""
+    title = Words(0, 16, chart.title, "text", 13, 600)
+    beside = ", ".join(part for part in (chart.unit, chart.against) if part)
+    after = text_width(chart.title, 13, 600) + 8
+    unit = Words(after, 16, shortened(beside, width - after, 12), "text3", 12)
+    shapes: list[Shape] = [title, unit]
+    down = _HEADER
+    if chart.legend:
+        rows = legend(chart.legend, all_charts, width)
+        shapes += moved(rows.shapes, 0, down - 6)
+        down += rows.height
+    drawing = chart.draw(width)
+    shapes += moved(drawing.shapes, 0, down)
+    return Drawing(width, down + drawing.height, tuple(shapes), drawing.description)
+
+
+def _footer(report: Report, width: float) -> Drawing:
+    shapes: list[Shape] = [Stroke(((0, 0.5), (width, 0.5)), "line")]
+    disturbed = f"Not a clean measurement. {' '.join(report.disturbances)}" if report.disturbances else ""
+    lines = [line for line in (disturbed, *facts(report), report.made) if line]
+    rows = [row for line in lines for row in _wrapped(line, width)]
+    shapes += [Words(0, 20 + 16 * place, row, "text3", 11) for place, row in enumerate(rows)]
+    return Drawing(width, 32 + 16 * len(rows), tuple(shapes))
+
+
+def facts(report: Report) -> tuple[str, ...]:
+    """The machine in a line, and the settings that differ in another, for what has no room for tables."""
+    machine = machine_line(report)
+    differing = "; ".join(f"{line.title}: {' / '.join(line.values)}" for line in report.differing)
+    return tuple(line for line in (machine, differing and f"What differs: {differing}") if line)
+
+
+def machine_line(report: Report) -> str:
+    """What all sides ran on and with, in a line."""
+    return " · ".join(
+        f"{_NAMED.get(line.key, '')}{line.values[0]}"
+        for line in report.environment
+        if line.key in _NAMED and line.is_shared
+    )
+
+
+_NAMED = {"device_name": "", "torch": "PyTorch ", "cuda": "CUDA ", "driver": "driver ", "os": ""}
+
+
+def _wrapped(text: str, width: float) -> list[str]:
+    rows = [""]
+    for word in text.split(" "):
+        longer = f"{rows[-1]} {word}".strip()
+        if rows[-1] and text_width(longer, 11) > width:
+            rows.append(word)
+        else:
+            rows[-1] = longer
+    return [shortened(row, width, 11) for row in rows]
+
+
+SHEET: tuple[ChartName, ...] = ("throughput", "loss")
+
+
+def picture(content: Content, charts: tuple[ChartName, ...] = SHEET, by: By = "seconds") -> Drawing:
+    """Some of the charts on a sheet with what was measured on what; those that the runs lack are left out."""
+    found = Charts(content)
+    chosen = [one for name in charts if (one := found.chart(name, by)) is not None]
+    return sheet(chosen, found, report_of(content))
+
+
+def write_png(
+    content: Content,
+    path: Path,
+    *,
+    charts: tuple[ChartName, ...] = SHEET,
+    by: By = "seconds",
+    palette: Palette = LIGHT,
+) -> None:
+    """Writes the picture as PNG, with settings and environment in its text fields."""
+    # it would tell of its fonts on a terminal; and it takes a second, which who writes SVG does not pay
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)
+    from engine.drawing.bitmap import write_bitmap
+
+    write_bitmap(picture(content, charts, by), palette, path, facts_of(report_of(content)))
+
+
+def write_svg(
+    content: Content,
+    path: Path,
+    *,
+    charts: tuple[ChartName, ...] = SHEET,
+    by: By = "seconds",
+    palette: Palette = LIGHT,
+) -> None:
+    """Writes the picture as SVG, which any page or slide can take in."""
+    drawing = picture(content, charts, by)
+    ground = f"background: {palette.bg1}"
+    told = json.dumps(facts_of(report_of(content)), ensure_ascii=False)
+    text = svg(drawing, lambda ink: colour(palette, ink), {"style": ground, **_size(drawing)}, told)
+    path.write_text(f'<?xml version="1.0" encoding="UTF-8"?>\n{text}\n', encoding="utf-8")
+
+
+def _size(drawing: Drawing) -> dict[str, str]:
+    return {"width": f"{drawing.width:.0f}", "height": f"{drawing.height:.0f}"}
+
+
+def facts_of(report: Report) -> dict[str, str]:
+    """What a picture says of itself to who opens its text fields."""
+    lines = (*report.shared, *report.differing, *report.environment)
+    told = {line.key: line.values[0] if line.is_shared else list(line.values) for line in lines}
+    return {"Title": report.title, "Software": report.made, "Description": json.dumps(told)}

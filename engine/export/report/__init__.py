@@ -1,0 +1,1 @@
+"""The report of a comparison: web page, PDF, Markdown, LaTeX."""

@@ -1,0 +1,209 @@
+"""The tables of a report, as text: figures, settings, the machine, and the runs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from engine.compare.comparison import Comparison, SettingRow, SideReport
+from engine.compare.figures import Cell, Figure
+from engine.compare.sides import Side
+from engine.compare.verdict import is_open
+from engine.experiment.experiment import Precision
+from engine.protocol.events import Environment
+from engine.store.record import RunRecord
+from engine.words.names import recipe_words
+from engine.words.numbers import times
+
+NONE = "–"
+
+
+@dataclass(frozen=True)
+class FigureText:
+    """A side's figure. `beside` is how it stands to the baseline's, and `interval` how sure that is.
+
+    Nothing may be concluded from what stands beside where that is not `is_sound`: then `interval` says why.
+    Where it `is_open` no difference is shown.
+    """
+
+    value: str
+    beside: str = ""
+    interval: str = ""
+    is_sound: bool = True
+    is_open: bool = False
+
+
+@dataclass(frozen=True)
+class FigureLine:
+    title: str
+    unit: str
+    cells: tuple[FigureText, ...]
+
+
+@dataclass(frozen=True)
+class SettingLine:
+    """A setting or a fact, one value a side; `key` is its name in an experiment."""
+
+    key: str
+    title: str
+    values: tuple[str, ...]
+
+    @property
+    def is_shared(self) -> bool:
+        return len(set(self.values)) == 1
+
+
+@dataclass(frozen=True)
+class RunLine:
+    name: str
+    id: str
+    side: str
+    seed: str
+    status: str
+    when: str
+
+
+def figure_lines(comparison: Comparison) -> tuple[FigureLine, ...]:
+    """The figures that at least one side has."""
+    return tuple(
+        FigureLine(
+            row.figure.title,
+            row.figure.unit,
+            tuple(
+                figure_text(row.figure, cell, report)
+                for cell, report in zip(row.cells, comparison.reports, strict=True)
+            ),
+        )
+        for row in comparison.figures
+        if any(cell.value is not None for cell in row.cells)
+    )
+
+
+def figure_text(figure: Figure, cell: Cell, report: SideReport) -> FigureText:
+    """The figure as read: a ratio where one means something, else a difference, or "same" within spread.
+
+    `report` is that of its side: a ratio from which nothing may be concluded is marked.
+    """
+    value = figure.text(cell.value)
+    if report.is_baseline or cell.value is None:
+        return FigureText(value)
+    caution = report.caution(figure)
+    if cell.ratio is not None and caution:
+        return FigureText(value, f"{times(cell.ratio)}×", caution, is_sound=False)
+    if cell.ratio is not None:
+        low, high = (times(edge) for edge in cell.ratio_interval or (cell.ratio, cell.ratio))
+        interval = "" if low == high else f"{low} to {high}"
+        return FigureText(value, f"{times(cell.ratio)}×", interval, is_open=is_open(cell))
+    if figure.has_ratio or cell.difference is None or not math.isfinite(cell.difference):
+        return FigureText(value)
+    if cell.within_spread:
+        return FigureText(value, "same", "within spread")
+    signed = figure.text(abs(cell.difference))
+    sign = "−" if cell.difference < 0 else "+"
+    sign = sign if signed.strip("0.") else ""
+    return FigureText(value, f"{sign}{signed}", "no spread known" if cell.within_spread is None else "")
+
+
+def setting_lines(rows: Iterable[SettingRow]) -> tuple[SettingLine, ...]:
+    """Settings in words; those that only say where a run came from are among the facts of the machine."""
+    return tuple(
+        SettingLine(row.key, setting_title(row.key), tuple(setting_text(row.key, one) for one in row.values))
+        for row in rows
+        if row.key not in _OF_MACHINE
+    )
+
+
+_OF_MACHINE = ("device_name", "torch", "cuda", "driver")
+
+
+def setting_title(key: str) -> str:
+    """A setting's dotted key in words: "Optimizer: learning rate"."""
+    if key in _TITLES:
+        return _TITLES[key]
+    words = key.replace("_", " ").replace(".", ": ")
+    return words[:1].upper() + words[1:]
+
+
+_TITLES = {
+    "path": "Folder of pictures",
+    "step.recipe": "Speed recipe",
+    "on_nan": "On NaN",
+    "memory_cap_gib": "Memory limit, GiB",
+    "step.clip_norm": "Step: clipping",
+    "step.autocast_tf32": "Step: TF32 beside autocast",
+    "scaler.mode": "Loss scaler",
+}
+
+
+def setting_text(key: str, value: Any) -> str:
+    """A setting's value in words."""
+    if value is None or value == [] or value == ():
+        return NONE
+    if key == "precision":
+        return Precision(value).label
+    if key == "step.recipe":
+        return recipe_words(str(value))
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:,g}"
+    if isinstance(value, int):
+        return str(value) if key == "seed" else f"{value:,}"
+    if isinstance(value, list | tuple):
+        return ", ".join(map(str, value))
+    return str(value)
+
+
+def environment_lines(sides: Sequence[Side]) -> tuple[SettingLine, ...]:
+    """The machine and the software of each side; the runs of one side may differ in some of it."""
+    lines = []
+    for key, title in _ENVIRONMENT.items():
+        values = tuple(_distinct(_fact(run.environment, key) for run in side.runs) for side in sides)
+        known = {value for value in values if value != NONE}
+        if known:
+            # a run that has not begun has no machine of its own yet
+            told = (*known,) * len(values) if len(known) == 1 else values
+            lines.append(SettingLine(key, title, told))
+    return tuple(lines)
+
+
+_ENVIRONMENT = {
+    "device_name": "Device",
+    "device_memory_mib": "Device memory",
+    "torch": "PyTorch",
+    "cuda": "CUDA",
+    "driver": "Driver",
+    "python": "Python",
+    "os": "System",
+    "ammeter": "Ammeter",
+}
+
+
+def _fact(environment: Environment | None, key: str) -> str:
+    value = getattr(environment, key, None)
+    if value is None:
+        return NONE
+    return f"{value / 1024:,.1f} GiB" if key == "device_memory_mib" else str(value)
+
+
+def _distinct(values: Iterable[str]) -> str:
+    return " / ".join(dict.fromkeys(values))
+
+
+def run_lines(sides: Sequence[Side]) -> tuple[RunLine, ...]:
+    """Every run, side by side."""
+    return tuple(_run_line(run, side) for side in sides for run in side.runs)
+
+
+def _run_line(run: RunRecord, side: Side) -> RunLine:
+    began = (run.started or run.created).astimezone()
+    return RunLine(
+        name=run.name,
+        id=run.id,
+        side=side.title,
+        seed=str(run.experiment.seed),
+        status=run.status.value,
+        when=f"{began:%Y-%m-%d %H:%M}",
+    )

@@ -1,0 +1,229 @@
+"""The data of a script: what it has to know of a dataset, and the code that loads and batches it.
+
+Datasets are described here without the libraries that read them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from engine.experiment.experiment import Experiment
+from engine.experiment.problem import ProblemError, request_problem, unknown_name
+from engine.export.script.text import LINE, call
+
+Reader = Literal[
+    "npz",
+    "MNIST",
+    "FashionMNIST",
+    "CIFAR10",
+    "CIFAR100",
+    "fake",
+    "folder",
+    "pictures",
+    "regression",
+    "tokens",
+    "text",
+]
+
+
+@dataclass(frozen=True)
+class Colours:
+    """The mean and standard deviation of each channel, of pixels from 0 to 1."""
+
+    mean: tuple[float, ...]
+    deviation: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class KnownDataset:
+    """A dataset, and how a script reads it; what does not apply, or what the run says, is 0 or None."""
+
+    reader: Reader
+    image_size: int = 0
+    channels: int = 0
+    classes: int = 0
+    train_samples: int = 0
+    validation_samples: int = 0
+    colours: Colours | None = None
+
+
+_GREY = Colours((0.2860,), (0.3530,))
+
+# As engine.training.data has them, which imports torch.
+KNOWN = {
+    "fashion": KnownDataset("npz", 28, 1, 10, 6_000, 1_000, _GREY),
+    "fashion-mnist": KnownDataset("FashionMNIST", 28, 1, 10, 60_000, 10_000, _GREY),
+    "mnist": KnownDataset("MNIST", 28, 1, 10, 60_000, 10_000, Colours((0.1307,), (0.3081,))),
+    "cifar10": KnownDataset(
+        "CIFAR10", 32, 3, 10, 50_000, 10_000, Colours((0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616))
+    ),
+    "cifar100": KnownDataset(
+        "CIFAR100", 32, 3, 100, 50_000, 10_000, Colours((0.5071, 0.4865, 0.4409), (0.2673, 0.2564, 0.2762))
+    ),
+    "fakedata": KnownDataset("fake", 224, 3, 10, 2_000, 500, Colours((0.5, 0.5, 0.5), (0.25, 0.25, 0.25))),
+    "image-folder": KnownDataset(
+        "folder", 224, 3, colours=Colours((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
+    ),
+    "synthetic": KnownDataset("pictures", 224, 3, 1_000),
+    "synthetic-regression": KnownDataset("regression"),
+    "synthetic-tokens": KnownDataset("tokens", classes=32_000),
+    "python-source": KnownDataset("text", classes=256, validation_samples=256),
+}
+
+
+Form = Literal["memory", "loaded", "turns", "text"]
+_FORMS: dict[Reader, Form] = {
+    "fake": "loaded",
+    "folder": "loaded",
+    "pictures": "turns",
+    "tokens": "turns",
+    "text": "text",
+}
+_RESIZED = 256 / 224
+
+
+@dataclass(frozen=True)
+class DataFacts:
+    """The data of an experiment, as its script needs to know them. Sizes are in pixels a side."""
+
+    experiment: Experiment
+    known: KnownDataset
+
+    @property
+    def reader(self) -> Reader:
+        return self.known.reader
+
+    @property
+    def form(self) -> Form:
+        """How batches are made: from `memory` that holds it all, by a loader, in turns, or from text."""
+        return _FORMS.get(self.reader, "memory")
+
+    @property
+    def seeds(self) -> bool:
+        """Whether the order of an epoch is drawn from a seed of its own."""
+        return self.form != "turns"
+
+    @property
+    def samples(self) -> int | None:
+        """Of an epoch; None where only the folder of pictures says it."""
+        return None if self.reader == "folder" else self.known.train_samples or self.experiment.samples
+
+    @property
+    def validates(self) -> bool:
+        has_some = self.known.validation_samples > 0 or self.reader == "folder"
+        return has_some and self.experiment.validation.every > 0
+
+    @property
+    def limit(self) -> int | None:
+        """Samples to validate on, where that is not all."""
+        limit, there = self.experiment.validation.limit, self.known.validation_samples
+        return None if limit is None or (there and limit >= there) else limit
+
+    @property
+    def size(self) -> int:
+        return self.experiment.image_size or self.known.image_size
+
+    @property
+    def resize_to(self) -> int | None:
+        """The size that batches are brought to; pictures that are made or decoded have theirs already."""
+        is_made = self.reader in ("fake", "folder")
+        return None if is_made or self.size == self.known.image_size else self.size
+
+    @property
+    def resize_before(self) -> int:
+        """The shorter side of a folder's pictures before their middle is cut out."""
+        return round(_RESIZED * self.size)
+
+    @property
+    def channels(self) -> int:
+        return self.known.channels
+
+    @property
+    def is_grey(self) -> bool:
+        return self.known.channels == 1
+
+    @property
+    def repeats_grey(self) -> bool:
+        return self.is_grey and self.experiment.model != "small-cnn"
+
+    @property
+    def colours(self) -> Colours | None:
+        return self.known.colours
+
+    @property
+    def classes(self) -> int:
+        """Of text: the vocabulary."""
+        return self.experiment.num_classes or self.known.classes
+
+    @property
+    def length(self) -> int:
+        """Of a sequence, in tokens."""
+        return self.experiment.sequence_length
+
+    @property
+    def augments(self) -> bool:
+        """Whether whole batches are shifted and flipped."""
+        return self.experiment.data.augment and not self.loader_augments
+
+    @property
+    def loader_augments(self) -> bool:
+        """Whether pictures are varied as they are decoded."""
+        data = self.experiment.data
+        return data.augment and self.reader == "folder" and not data.on_device
+
+    @property
+    def loader(self) -> str:
+        """An expression for a loader of `draws`."""
+        data = self.experiment.data
+        settings = {"num_workers": str(data.workers)}
+        if data.pin_memory and self.experiment.device.startswith(("cuda", "xpu")):
+            settings["pin_memory"] = "True"
+        decode = "made" if self.reader == "fake" else "decoded"
+        named = {"batch_size": "None", "collate_fn": decode, **settings, "generator": "torch.Generator()"}
+        return call(LINE - len("    loader = "), "DataLoader", "draws", **named)
+
+
+def data_facts(experiment: Experiment) -> DataFacts:
+    """The data of an experiment. Raises ProblemError for an unknown dataset or number of classes."""
+    if experiment.dataset not in KNOWN:
+        raise ProblemError(unknown_name("dataset", experiment.dataset, KNOWN, "dataset"))
+    data = DataFacts(experiment, KNOWN[experiment.dataset])
+    if data.reader == "folder" and not data.classes:
+        message = "num_classes is not known yet: the run has not read its folder of pictures."
+        raise ProblemError(request_problem(message, "Train it first.", key="num_classes"))
+    return data
+
+
+_DOWNLOADED = ("MNIST", "FashionMNIST", "CIFAR10", "CIFAR100")
+_GIVEN = "parser.parse_args().data"
+_FAKE = (2_000, 500)  # pictures to train on, and to validate on
+
+
+def data_argument(data: DataFacts) -> str | None:
+    """What `--data` is declared with; None where the script needs none."""
+    if data.reader == "npz":
+        return 'default=Path(__file__).with_suffix(".npz")'
+    if data.reader in _DOWNLOADED:
+        return 'default="data"'
+    return "required=True" if data.reader == "folder" else None
+
+
+def loading_lines(data: DataFacts) -> tuple[str, ...]:
+    """Statements that give `train` and, where it validates, `validation`."""
+    both = f"train, {'validation' if data.validates else '_'}"
+    match data.reader:
+        case "regression" | "pictures" | "tokens":
+            return ("train = load_data()",)
+        case "text":
+            return (f"{both} = load_data()",)
+        case "folder":
+            return (f"{both} = listed({_GIVEN})",)
+        case "npz":
+            train, validation = f'load_data({_GIVEN}, "train")', f'load_data({_GIVEN}, "test")'
+        case "fake":
+            train, validation = f"torch.arange({_FAKE[0]})", f"torch.arange({_FAKE[0]}, {sum(_FAKE)})"
+        case _:
+            train, validation = f"load_data({_GIVEN}, True)", f"load_data({_GIVEN}, False)"
+    lines = (f"train = {train}", f"validation = {validation}")
+    return lines if data.validates else lines[:1]

@@ -1,0 +1,124 @@
+"""What a script's model is made of."""
+
+from __future__ import annotations
+
+import keyword
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from engine.experiment.experiment import Experiment
+from engine.experiment.problem import ProblemError, request_problem
+from engine.export.script.text import LINE, call, literal
+
+ModelKind = Literal["linear", "small-cnn", "torchvision", "language"]
+
+# The sizes of engine.training.models.language, which imports torch: hidden, layers, heads, heads of keys and
+# values, feed-forward, longest sequence.
+LANGUAGE_SIZES = {
+    "causal-lm-tiny": (128, 4, 4, 2, 384, 8_192),
+    "causal-lm-small": (768, 12, 12, 4, 2_048, 8_192),
+    "causal-lm-medium": (1_024, 24, 16, 4, 2_816, 8_192),
+    "causal-lm-1b": (2_048, 16, 32, 8, 8_192, 131_072),
+    "causal-lm-8b": (4_096, 32, 32, 8, 14_336, 131_072),
+}
+_CONFIG_KEYS = (
+    "hidden_size",
+    "num_hidden_layers",
+    "num_attention_heads",
+    "num_key_value_heads",
+    "intermediate_size",
+    "max_position_embeddings",
+)
+
+
+@dataclass(frozen=True)
+class ModelFacts:
+    """A model in a script. `settings` are its constructor's, and `classes` of text is the vocabulary.
+
+    `recomputes` says that activations are made again in the backward pass.
+    """
+
+    kind: ModelKind
+    name: str
+    channels: int
+    classes: int
+    settings: Mapping[str, Any]
+    recomputes: bool
+    float32_modules: tuple[str, ...]
+
+    @property
+    def has_statistics(self) -> bool:
+        """Whether running a block twice would update the statistics of its normalisations twice."""
+        return self.kind == "torchvision" and not self.name.startswith(("vit_", "swin", "convnext"))
+
+    @property
+    def constructor(self) -> str | None:
+        """An expression for a model that takes no function to build."""
+        if self.kind == "linear":
+            return "nn.Linear(10, 1)"
+        if self.kind != "torchvision":
+            return None
+        settings = {key: literal(value) for key, value in self.settings.items()}
+        room = LINE - len("    model = .to(DEVICE)")
+        return call(room, f"torchvision.models.{self.name}", num_classes=str(self.classes), **settings)
+
+    @property
+    def float32_call(self) -> str:
+        return call(LINE - 4, "keep_in_float32", "model", *map(literal, self.float32_modules))
+
+    @property
+    def copies_lists(self) -> bool:
+        """Whether its parts are given lists, which they append to."""
+        return self.name.startswith("densenet")
+
+    @property
+    def passes_structures(self) -> bool:
+        """Whether its parts are given more than tensors of floating point, in their order."""
+        return self.kind == "language" or self.copies_lists
+
+
+def model_facts(experiment: Experiment, *, channels: int, classes: int, image_size: int) -> ModelFacts:
+    """The model of an experiment, for pictures of that many channels. Raises ProblemError where unknown."""
+    kind = _kind(experiment.model)
+    return ModelFacts(
+        kind=kind,
+        name=experiment.model,
+        channels=channels if kind == "small-cnn" else 3,
+        classes=classes,
+        settings=_settings(experiment.model, image_size),
+        recomputes=experiment.step.activation_checkpointing,
+        float32_modules=experiment.step.fp32_modules if experiment.precision.is_autocast else (),
+    )
+
+
+def _kind(name: str) -> ModelKind:
+    if name == "linear":
+        return "linear"
+    if name == "small-cnn":
+        return "small-cnn"
+    if name in LANGUAGE_SIZES:
+        return "language"
+    if re.fullmatch(r"[a-z][a-z0-9_]{1,60}", name) and not keyword.iskeyword(name):
+        return "torchvision"
+    raise ProblemError(
+        request_problem(
+            f"model is '{name}', which no script can be written for.",
+            "Choose a run of one of the models in the catalog.",
+            key="model",
+            value=name,
+        )
+    )
+
+
+def _settings(name: str, image_size: int) -> dict[str, Any]:
+    if name in LANGUAGE_SIZES:
+        return dict(zip(_CONFIG_KEYS, LANGUAGE_SIZES[name], strict=True))
+    if name.startswith("vit_"):
+        return {"image_size": image_size}
+    if name.startswith("maxvit"):
+        return {"input_size": (image_size, image_size)}
+    if name in ("googlenet", "inception_v3"):
+        return {"aux_logits": False, "init_weights": False}
+    return {}

@@ -1,0 +1,235 @@
+"""A run as a Python program: its source, its docstring, and the pictures that it needs beside it.
+
+Where the program would become too long, parts are left out, and its docstring names them.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import textwrap
+import zipfile
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+
+from jinja2 import Environment, FunctionLoader, StrictUndefined
+
+from engine import __version__
+from engine.experiment.experiment import Checkpoint, Experiment
+from engine.experiment.problem import ProblemError, request_problem
+from engine.experiment.settings import RecipePart
+from engine.export.content import Content
+from engine.export.script.data import data_argument, data_facts, loading_lines
+from engine.export.script.model import model_facts
+from engine.export.script.text import imports_of, literal, sentence_of
+from engine.export.script.training import STYLES, TrainingFacts, parts_in_force
+from engine.store.record import RunRecord
+
+_WIDTH = 100
+_LIBRARIES = ("torch", "torchvision", "transformers", "numpy")
+
+
+def head_of(run: RunRecord, training: TrainingFacts, imports: str, left_out: tuple[str, ...]) -> str:
+    """The docstring, a paragraph of sentences; `left_out` names what there was no room for."""
+    precision = training.experiment.precision.label
+    title = f"{sentence_of(run.name)}: {precision}, as Ammeter {__version__} trained it."
+    told = " ".join(_told(run, training, imports, left_out))
+    # a word broken in two might be a broken escape
+    lines = textwrap.wrap(told, _WIDTH, break_long_words=False, break_on_hyphens=False)
+    return '"""' + "\n".join([title, "", *lines]) + '\n"""'
+
+
+def _told(run: RunRecord, training: TrainingFacts, imports: str, left_out: tuple[str, ...]) -> Iterator[str]:
+    yield f"It needs {_libraries(imports)}."
+    if run.environment is not None:
+        device, version = sentence_of(run.environment.device_name), sentence_of(run.environment.torch)
+        yield f"The run was made on {device} with torch {version}."
+    yield from _on_data(training)
+    yield from _on_recipe(training)
+    is_the_runs = run.environment is not None and "losses differ" not in " ".join(left_out)
+    if is_the_runs and training.on_cpu and not training.parts:
+        yield "On that processor, with as many threads, its losses are the run's to the last bit."
+    if left_out:
+        yield f"Left out for want of room: {', '.join(left_out)}."
+
+
+def _libraries(imports: str) -> str:
+    found = [name for name in _LIBRARIES if re.search(rf"^(import|from) {name}\b", imports, re.MULTILINE)]
+    # torchvision and transformers bring numpy with them
+    return " and ".join(found[:2])
+
+
+def _on_data(training: TrainingFacts) -> Iterator[str]:
+    match training.data.reader:
+        case "npz":
+            yield "--data is its pictures, the .npz file that was saved with it."
+        case "MNIST" | "FashionMNIST" | "CIFAR10" | "CIFAR100":
+            yield "--data is the folder that its pictures are downloaded to."
+        case "folder":
+            yield "--data is a folder with one of pictures for each class, or with train/ and val/ of such;"
+            yield "none hidden or empty, 8 bits a colour."
+        case "text":
+            yield "It trains on the source of the Python that runs it; another version has another text."
+    wanted = training.experiment.data
+    if training.data.form == "memory" and training.data.colours and wanted.on_device is False:
+        yield "The run loaded its pictures batch by batch; here they lie on the device, in the same order."
+    if training.data.form == "loaded" and wanted.on_device:
+        yield "The run kept its pictures on the device; here they are made anew for each epoch."
+
+
+def _on_recipe(training: TrainingFacts) -> Iterator[str]:
+    if "capture" in training.parts:
+        yield "The run's steps were captured in a CUDA graph, which is left out: slower, the same numbers."
+    cap = training.experiment.memory_cap_gib
+    if cap is not None and training.cap_gib is None:
+        yield f"The run could use {cap:g} GiB of memory; here there is no such limit."
+
+
+def shortened(experiment: Experiment) -> Iterator[tuple[Experiment, tuple[str, ...]]]:
+    """The experiment with ever more left out of it, and what that is in words; first what changes no loss."""
+    told: tuple[str, ...] = ()
+    for shorten, sentence in _WAYS:
+        shorter = shorten(experiment)
+        if shorter != experiment:
+            experiment, told = shorter, (*told, sentence)
+            yield experiment, told
+
+
+def _without_checkpoints(experiment: Experiment) -> Experiment:
+    return experiment.model_copy(update={"checkpoint": Checkpoint()})
+
+
+def _without_nan_check(experiment: Experiment) -> Experiment:
+    return experiment.model_copy(update={"on_nan": "continue"})
+
+
+def _without_memory_cap(experiment: Experiment) -> Experiment:
+    return experiment.model_copy(update={"memory_cap_gib": None})
+
+
+def _without_recomputing(experiment: Experiment) -> Experiment:
+    step = experiment.step.model_copy(update={"activation_checkpointing": False})
+    return experiment.model_copy(update={"step": step})
+
+
+def _without_validation(experiment: Experiment) -> Experiment:
+    if not data_facts(experiment).validates:
+        return experiment
+    validation = experiment.validation.model_copy(update={"every": 0})
+    return experiment.model_copy(update={"validation": validation})
+
+
+def _without_float32_modules(experiment: Experiment) -> Experiment:
+    if not experiment.precision.is_autocast:
+        return experiment
+    return experiment.model_copy(update={"step": experiment.step.model_copy(update={"fp32_modules": ()})})
+
+
+def _without_augmenting(experiment: Experiment) -> Experiment:
+    return experiment.model_copy(update={"data": experiment.data.model_copy(update={"augment": False})})
+
+
+_WAYS: tuple[tuple[Callable[[Experiment], Experiment], str], ...] = (
+    (_without_checkpoints, "its checkpoints"),
+    (_without_nan_check, "its end at a NaN"),
+    (_without_memory_cap, "its limit of memory"),
+    (_without_recomputing, "activation checkpointing"),
+    (_without_validation, "its validation"),
+    (_without_float32_modules, "the parts kept in FP32 (so losses differ)"),
+    (_without_augmenting, "the augmentation (so losses differ)"),
+)
+
+
+MOST_LINES = 119
+_DOCSTRINGS = re.compile(r'^ +""".*"""\n\n?', re.MULTILINE)
+_COMMENTS = re.compile(r"^ +#.*\n", re.MULTILINE)
+
+
+def script_of(run: RunRecord, steps_per_epoch: int | None = None) -> str:
+    """The source of a program that trains what the run trained, and prints the loss of each step.
+
+    It is shorter than 120 lines; where parts had to be left out for it, its docstring says so. A run told its
+    `steps_per_epoch` when it started; a few learning rates depend on it. Raises ProblemError for a model or a
+    dataset that this version does not know, and where such a run has not started.
+    """
+    for experiment, left_out in ((run.experiment, ()), *shortened(run.experiment)):
+        facts = _facts(experiment, parts_in_force(run), steps_per_epoch)
+        for style in STYLES:
+            text = _rendered(run, replace(facts, style=style), left_out)
+            if text.count("\n") <= MOST_LINES:
+                return text
+    # so many parts at once are hardly ever seen: the code has to speak for itself
+    return _COMMENTS.sub("", text)
+
+
+def _facts(
+    experiment: Experiment, parts: tuple[RecipePart, ...], steps_per_epoch: int | None
+) -> TrainingFacts:
+    data = data_facts(experiment)
+    model = model_facts(experiment, channels=data.channels, classes=data.classes, image_size=data.size)
+    return TrainingFacts(experiment, model, data, parts, steps_per_epoch)
+
+
+def _rendered(run: RunRecord, facts: TrainingFacts, left_out: tuple[str, ...]) -> str:
+    template = _templates().get_template("script.jinja")
+    body = template.render(
+        model=facts.model,
+        data=facts.data,
+        training=facts,
+        argument=data_argument(facts.data),
+        loading=loading_lines(facts.data),
+        unpacked="*" if facts.data.form in ("memory", "turns") else "",
+    )
+    if facts.style == "terse":
+        body = _DOCSTRINGS.sub("", body)
+    imports = imports_of(body)
+    return f"{head_of(run, facts, imports, left_out)}\n\n{imports}\n\n{body.rstrip()}\n"
+
+
+@cache
+def _templates() -> Environment:
+    environment = Environment(
+        loader=FunctionLoader(_template),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters["literal"] = literal
+    return environment
+
+
+def _template(name: str) -> str:
+    return (files("resources") / "script" / name).read_text(encoding="utf-8")
+
+
+def write_script(content: Content, path: Path) -> None:
+    """Writes the script of a single run, and what it trains on beside it where that comes with the program.
+
+    Raises ProblemError where there are several runs, or one that no script can be written for.
+    """
+    if len(content.runs) != 1:
+        message = f"A script is of one run, and these are {len(content.runs):,}."
+        raise ProblemError(request_problem(message, "Choose one of them.", key="run"))
+    (run,) = content.runs
+    started = content.started(run.id)
+    text = script_of(run, None if started is None else started.steps_per_epoch)
+    path.write_text(text, encoding="utf-8", newline="\n")
+    data = built_in_data(run)
+    if data is not None:
+        path.with_suffix(".npz").write_bytes(data)
+
+
+def built_in_data(run: RunRecord) -> bytes | None:
+    """The pictures that come with the program, as an .npz with their licence; None where others are used."""
+    if run.experiment.dataset != "fashion":
+        return None
+    folder = files("resources") / "fashion"
+    packed = io.BytesIO((folder / "fashion.npz").read_bytes())
+    with zipfile.ZipFile(packed, "a") as archive:
+        # of a fixed date, so that the same pictures are the same file
+        archive.writestr(zipfile.ZipInfo("LICENSE"), (folder / "LICENSE").read_bytes())
+    return packed.getvalue()

@@ -1,0 +1,97 @@
+"""Python source for a script: literals, calls, and the imports that its body needs.
+
+A literal cannot end in anything but its own value. Imports stand in their usual order.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+LINE = 110
+"""The longest line of a script, in characters."""
+
+
+def literal(value: Any) -> str:
+    """A number, a text, a flag, or a tuple of these, as source; texts in double quotes where they can be."""
+    if isinstance(value, tuple):
+        parts = [literal(part) for part in value]
+        return f"({', '.join(parts)}{',' if len(parts) == 1 else ''})"
+    shown = repr(value)
+    if isinstance(value, str) and shown.startswith("'") and '"' not in shown:
+        return f'"{shown[1:-1]}"'
+    return shown
+
+
+def call(room: int, function: str, *arguments: str, **named: str) -> str:
+    """A call as source, whose arguments are source too; over several lines if it is longer than `room`."""
+    parts = [*arguments, *(f"{name}={value}" for name, value in named.items())]
+    listed = ", ".join(parts)
+    if len(function) + len(listed) + len("()") <= room:
+        return f"{function}({listed})"
+    if len(listed) <= room:
+        return f"{function}(\n    {listed}\n)"
+    return f"{function}(\n" + "".join(f"    {part},\n" for part in parts) + ")"
+
+
+def sentence_of(text: str, most: int = 90) -> str:
+    """A text of a person's for a docstring: on one line, visible, and unable to end it."""
+    visible = "".join(character if character.isprintable() else " " for character in text)
+    line = " ".join(visible.split())
+    if len(line) > most:
+        line = line[: most - 1].rstrip() + "…"
+    return line.replace("\\", "\\\\").replace('"', '\\"')
+
+
+_STANDARD = (
+    ("import argparse", "argparse."),
+    ("import itertools", "itertools."),
+    ("import math", "math."),
+    ("import sys", "sys."),
+    ("import sysconfig", "sysconfig."),
+)
+_STANDARD_FROM = (
+    ("collections", ("Counter(", "OrderedDict(")),
+    ("fnmatch", ("fnmatchcase(",)),
+    ("functools", ("partial(",)),
+    ("pathlib", ("Path(",)),
+)
+_OTHERS = (
+    ("import numpy as np", "np."),
+    ("import torch", "torch."),
+    ("import torchvision", "torchvision."),
+)
+_OTHERS_FROM = (
+    ("torch", ("nn.",)),
+    ("torch.utils.checkpoint", ("checkpoint",)),
+    ("torch.utils.data", ("DataLoader(",)),
+    ("torchvision.datasets.folder", ("ImageFolder(", "default_loader(")),
+    ("torchvision.transforms", ("v2.",)),
+    ("transformers", ("LlamaConfig(", "LlamaForCausalLM(")),
+)
+
+
+def imports_of(body: str) -> str:
+    """The import statements that the source `body` needs."""
+    groups = (
+        [*_whole(_STANDARD, body), *_parts(_STANDARD_FROM, body)],
+        [*_whole(_OTHERS, body), *_parts(_OTHERS_FROM, body)],
+    )
+    return "\n\n".join("\n".join(lines) for lines in groups if lines)
+
+
+def _whole(known: tuple[tuple[str, str], ...], body: str) -> list[str]:
+    return [statement for statement, name in known if _occurs(name, body)]
+
+
+def _parts(known: tuple[tuple[str, tuple[str, ...]], ...], body: str) -> list[str]:
+    lines = []
+    for module, names in known:
+        found = [name.rstrip("(.") for name in names if _occurs(name, body)]
+        if found:
+            lines.append(f"from {module} import {', '.join(found)}")
+    return lines
+
+
+def _occurs(name: str, body: str) -> bool:
+    return re.search(rf"(?<![\w.]){re.escape(name)}", body) is not None

@@ -1,0 +1,1 @@
+"""Runs for other experiment trackers: TensorBoard and MLflow."""

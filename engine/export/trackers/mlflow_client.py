@@ -1,0 +1,233 @@
+"""A connection to MLflow through its own client, to a folder, a database or a tracking server.
+
+It is quiet, reports soon that a server does not answer, and logs everything or nothing.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+from urllib.parse import urlsplit, urlunsplit
+
+from engine.experiment.problem import Kind, Problem, ProblemError, request_problem
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+
+PREFIX = "mlflow:"
+"""What a destination begins with, as in `mlflow:./mlruns` or `mlflow:http://host:5000`."""
+
+_SERVERS = ("http", "https", "databricks")
+_DATABASES = ("sqlite", "postgresql", "mysql", "mssql")
+# two letters at least: one is a drive of Windows
+_SCHEME = re.compile(r"([a-z][a-z0-9.]+)(?:\+[a-z0-9]+)?:", re.IGNORECASE)
+_ALLOWED = "a folder, http(s)://HOST:PORT, or a database such as sqlite:///mlflow.db"
+
+
+@dataclass(frozen=True)
+class MlflowPlace:
+    """`uri` is as MLflow takes it; `shown` is as it may be printed, without a password."""
+
+    uri: str
+    shown: str
+    is_folder: bool = False
+    is_server: bool = False
+
+    @property
+    def how_to_open(self) -> str:
+        """What a person types to see the runs, or where they look."""
+        if self.is_server:
+            return f"They are at {self.shown}."
+        if self.is_folder:
+            # its newer versions keep to databases unless they are told otherwise
+            return f"To see them: MLFLOW_ALLOW_FILE_STORE=true mlflow ui --backend-store-uri {self.shown}"
+        return f"To see them: mlflow ui --backend-store-uri {self.shown}"
+
+
+def is_mlflow(destination: str) -> bool:
+    """Whether an export's destination is MLflow and no file."""
+    return destination.lower().startswith(PREFIX)
+
+
+def place_of(destination: str) -> MlflowPlace:
+    """The place that a destination names, with or without its prefix.
+
+    Raises ProblemError for one that MLflow does not know, and for a folder that holds other things.
+    """
+    text = destination[len(PREFIX) :] if is_mlflow(destination) else destination
+    text = text.strip()
+    found = _SCHEME.match(text)
+    scheme = found[1].lower() if found else ""
+    if not text:
+        _refuse(destination, f"{PREFIX} names no place")
+    if scheme in _SERVERS:
+        if scheme != "databricks" and not urlsplit(text).hostname:
+            _refuse(destination, f"{text} names no server")
+        return MlflowPlace(text, _without_password(text), is_server=True)
+    if scheme in _DATABASES:
+        _check_database(destination)
+        return MlflowPlace(text, _without_password(text))
+    if scheme not in ("", "file"):
+        _refuse(destination, f"MLflow keeps no runs in {scheme}")
+    folder = Path(re.sub(r"^file:(//(?=/))?", "", text, flags=re.IGNORECASE)).expanduser().absolute()
+    _check_folder(folder, destination)
+    return MlflowPlace(folder.as_uri(), str(folder), is_folder=True)
+
+
+def _check_database(destination: str) -> None:
+    if importlib.util.find_spec("sqlalchemy") is None or importlib.util.find_spec("alembic") is None:
+        message = "The MLflow that is installed here is its client alone, which opens no databases."
+        remedy = "Install mlflow whole, or give a folder or a tracking server."
+        raise ProblemError(request_problem(message, remedy, key="to", value=destination, allowed=_ALLOWED))
+
+
+def _check_folder(folder: Path, destination: str) -> None:
+    if not folder.parent.is_dir():
+        _refuse(destination, f"There is no folder {folder.parent}")
+    if folder.exists() and not folder.is_dir():
+        _refuse(destination, f"{folder} is a file")
+    if folder.is_dir() and any(folder.iterdir()) and not any(folder.glob("*/meta.yaml")):
+        _refuse(destination, f"{folder} holds other files, and no runs of MLflow")
+
+
+def _without_password(uri: str) -> str:
+    parts = urlsplit(uri)
+    place = parts.netloc.rpartition("@")[2]
+    return urlunsplit(parts._replace(netloc=place, query="")) if parts.netloc else uri.partition("?")[0]
+
+
+def _refuse(destination: str, sentence: str) -> NoReturn:
+    remedy = f"Give {_ALLOWED}."
+    problem = request_problem(f"{sentence}.", remedy, key="to", value=destination, allowed=_ALLOWED)
+    raise ProblemError(problem)
+
+
+_QUIET = {
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+    "DO_NOT_TRACK": "true",
+    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
+    "MLFLOW_ALLOW_FILE_STORE": "true",
+}
+"""Set for as long as MLflow is in use: it must send nothing to its makers, print nothing to stdout, which is
+the verbs' own, and may write to a folder."""
+
+_AT_FIRST = {"MLFLOW_HTTP_REQUEST_TIMEOUT": "10", "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0"}
+_AFTERWARDS = {
+    "MLFLOW_HTTP_REQUEST_TIMEOUT": "30",
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",
+    "MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR": "1",
+}
+"""A server that is not there is told at once, not after MLflow's seven attempts of two minutes each."""
+
+
+@dataclass(frozen=True)
+class Connection:
+    """MLflow's client, and the experiment that runs join. `begun` are the ids of those begun so far."""
+
+    client: MlflowClient
+    experiment_id: str
+    begun: list[str] = field(default_factory=list)
+
+
+@contextmanager
+def connected(place: MlflowPlace, experiment: str) -> Iterator[Connection]:
+    """Connects to `place`; the experiment is made where it is not there yet.
+
+    Raises ProblemError where MLflow is not installed, cannot be reached or refuses; the runs that were begun
+    are deleted then.
+    """
+    with _environment(_QUIET), _answered(place):
+        client = _client(place)
+        with _environment(_AT_FIRST):
+            connection = Connection(client, _experiment(client, experiment))
+        with _environment({**_AFTERWARDS, **_given(_AFTERWARDS)}), _all_or_none(connection):
+            yield connection
+
+
+def _client(place: MlflowPlace) -> MlflowClient:
+    try:
+        from mlflow import MlflowClient
+    except ImportError:
+        message = "MLflow is not installed here; it comes with the optional extra `mlflow`."
+        remedy = "Install Ammeter with that extra, or export to a file."
+        raise ProblemError(request_problem(message, remedy, key="to", value=place.shown)) from None
+    return MlflowClient(tracking_uri=place.uri)
+
+
+def _experiment(client: MlflowClient, name: str) -> str:
+    found = client.get_experiment_by_name(name)
+    return str(client.create_experiment(name) if found is None else found.experiment_id)
+
+
+def _given(names: Mapping[str, str]) -> dict[str, str]:
+    """What the user has set of these variables."""
+    return {name: os.environ[name] for name in names if name in os.environ}
+
+
+@contextmanager
+def _environment(values: Mapping[str, str]) -> Iterator[None]:
+    """Environment variables for a while: MLflow reads them at each request, and has no other way."""
+    before = _given(values)
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name in values:
+            os.environ.pop(name, None)
+        os.environ.update(before)
+
+
+@contextmanager
+def _all_or_none(connection: Connection) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:
+        from mlflow.exceptions import MlflowException
+
+        for run_id in connection.begun:
+            with suppress(MlflowException, OSError):
+                connection.client.delete_run(run_id)
+        raise
+
+
+@contextmanager
+def _answered(place: MlflowPlace) -> Iterator[None]:
+    try:
+        yield
+    except ProblemError:
+        raise
+    except OSError as error:
+        _fail(place, error.strerror or str(error))
+    except Exception as error:
+        # only here: without the extra there is no such class
+        from mlflow.exceptions import MlflowException, RestException
+
+        if not isinstance(error, MlflowException):
+            raise
+        if place.is_server and not isinstance(error, RestException):
+            why = "cannot be reached" if _is_unreachable(error) else "does not answer as one does"
+            message = f"The MLflow server at {place.shown} {why}."
+            remedy = "Check the address, and that the server runs."
+            raise ProblemError(request_problem(message, remedy, key="to", value=place.shown)) from error
+        _fail(place, str(error).partition("\n")[0][:200], error)
+
+
+def _is_unreachable(error: BaseException | None) -> bool:
+    """Whether it began with the network, and not with an answer."""
+    while error is not None:
+        if type(error).__module__.partition(".")[0] in ("requests", "urllib3"):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
+def _fail(place: MlflowPlace, reason: str, error: BaseException | None = None) -> NoReturn:
+    message = f"MLflow could not take the runs at {place.shown}: {reason.rstrip('.')}."
+    remedy = "Nothing was kept there. Choose another place, or export to a file."
+    raise ProblemError(Problem(kind=Kind.STORE, message=message, remedy=remedy)) from error

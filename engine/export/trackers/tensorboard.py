@@ -1,0 +1,190 @@
+"""TensorBoard event files, in a folder for each run, and the tags of curves and figures.
+
+MLflow gets the same names.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from engine.experiment.experiment import flattened
+from engine.export.content import Content
+from engine.protocol.events import Epoch, Summary
+from engine.store.journal import Columns
+from engine.store.record import RunRecord, Status
+
+CURVE_TAGS = {
+    "loss": "train/loss",
+    "learning_rate": "train/learning_rate",
+    "grad_scale": "train/grad_scale",
+    "grad_norm": "train/grad_norm",
+    "samples_per_second": "speed/samples_per_second",
+    "data_wait_ms": "speed/data_wait_ms",
+    "allocated_mib": "memory/allocated_mib",
+    "reserved_mib": "memory/reserved_mib",
+    "device_used_mib": "memory/device_used_mib",
+    "resident_mib": "memory/resident_mib",
+    "other_programs_mib": "memory/other_programs_mib",
+    "gpu_utilization_percent": "device/gpu_utilization_percent",
+    "power_watts": "device/power_watts",
+    "temperature_celsius": "device/temperature_celsius",
+    "clock_mhz": "device/clock_mhz",
+}
+"""Columns of samples, one value a step."""
+
+_EPOCH_TAGS = {
+    "train_loss": "train/epoch_loss",
+    "validation_loss": "validation/loss",
+    "validation_accuracy": "validation/accuracy",
+}
+
+
+def epoch_values(epoch: Epoch) -> dict[str, float]:
+    """What is known of an epoch, by tag; it belongs to the step that ended it."""
+    told = {tag: getattr(epoch, name) for name, tag in _EPOCH_TAGS.items()}
+    return {tag: value for tag, value in told.items() if value is not None}
+
+
+def summary_values(run: RunRecord) -> dict[str, float]:
+    """The figures of the whole run, by tag; those that do not apply are left out."""
+    summary = run.summary or ()
+    return {f"summary/{name}": float(value) for name, value in summary if isinstance(value, int | float)}
+
+
+def write_tensorboard(content: Content, path: Path) -> None:
+    """Writes the folder `path`, in which `tensorboard --logdir` finds each run under its name and id.
+
+    Curves go by step, at the times that they were measured; TensorBoard keeps values as float32. Raises
+    OSError where the folder cannot be written.
+    """
+    path.mkdir(exist_ok=True)
+    for run in content.runs:
+        with _events(path / _folder_of(run), run) as events:
+            _write_texts(events, run)
+            _write_epochs(events, content.epochs(run.id))
+            _write_curves(events, content.curves[run.id])
+            _write_figures(events, run)
+
+
+class _Events:
+    """One event file. `began` is the run's start in seconds since 1970."""
+
+    def __init__(self, folder: Path, began: float) -> None:
+        with _without_torch():
+            from tensorboardX.proto.event_pb2 import Event
+            from tensorboardX.proto.summary_pb2 import Summary as Values
+            from tensorboardX.record_writer import RecordWriter
+        self.began = began
+        self._event, self._values = Event, Values
+        folder.mkdir(parents=True)
+        self._file = RecordWriter(str(folder / f"events.out.tfevents.{int(began)}.ammeter"))
+        self._file.write(Event(wall_time=began, file_version="brain.Event:2").SerializeToString())
+
+    def close(self) -> None:
+        self._file.close()
+
+    def scalars(self, step: int, seconds: float, values: Mapping[str, float]) -> None:
+        """Values by tag, of one step."""
+        one = self._values.Value
+        told = self._values(value=[one(tag=tag, simple_value=value) for tag, value in values.items()])
+        self.add(told, step, seconds)
+
+    def add(self, summary: Any, step: int = 0, seconds: float = 0.0) -> None:
+        event = self._event(wall_time=self.began + seconds, step=step, summary=summary)
+        self._file.write(event.SerializeToString())
+
+
+@contextmanager
+def _events(folder: Path, run: RunRecord) -> Iterator[_Events]:
+    events = _Events(folder, (run.started or run.created).timestamp())
+    try:
+        yield events
+    finally:
+        events.close()
+
+
+@contextmanager
+def _without_torch() -> Iterator[None]:
+    """Lets tensorboardX find no torch, which it would load if only to know the class of a tensor."""
+    if "torch" in sys.modules:
+        yield
+        return
+    # what the import system takes for a module that is not there
+    sys.modules["torch"] = None  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        del sys.modules["torch"]
+
+
+def _folder_of(run: RunRecord) -> str:
+    """A name that is one on every system; the id keeps runs of one name apart."""
+    name = re.sub(r"[^\w.-]+", "_", run.name)[:60].strip("._-") or "run"
+    return f"{name}-{run.experiment.precision.value}-{run.id}"
+
+
+def _write_curves(events: _Events, columns: Columns) -> None:
+    if not columns:
+        return
+    tags = [tag for name, tag in CURVE_TAGS.items() if name in columns]
+    table = [columns[name].tolist() for name in CURVE_TAGS if name in columns]
+    rows = zip(columns["step"].tolist(), columns["seconds"].tolist(), zip(*table, strict=True), strict=True)
+    for step, seconds, values in rows:
+        events.scalars(int(step), seconds, dict(zip(tags, values, strict=True)))
+
+
+def _write_epochs(events: _Events, epochs: tuple[Epoch, ...]) -> None:
+    for epoch in epochs:
+        events.scalars(epoch.step, epoch.seconds, epoch_values(epoch))
+
+
+def _write_figures(events: _Events, run: RunRecord) -> None:
+    """The run's own figures, and its settings as the hyperparameters that they belong to."""
+    from tensorboardX.proto.api_pb2 import Status as Ending
+    from tensorboardX.proto.plugin_hparams_pb2 import HParamsPluginData
+    from tensorboardX.summary import hparams
+
+    summary = run.summary or Summary()
+    figures = summary_values(run)
+    settings = {name: _plain(value) for name, value in flattened(run.experiment).items() if value is not None}
+    described, begun, ended = hparams(settings, figures)
+    if run.status not in (Status.FINISHED, Status.STOPPED):
+        plugin = ended.value[0].metadata.plugin_data
+        told = HParamsPluginData.FromString(plugin.content)
+        told.session_end_info.status = Ending.Value("STATUS_FAILURE")
+        plugin.content = told.SerializeToString()
+    for part in (described, begun, ended):
+        events.add(part)
+    events.scalars(summary.steps, summary.seconds, figures)
+
+
+def _write_texts(events: _Events, run: RunRecord) -> None:
+    from tensorboardX.summary import text
+
+    events.add(text("settings", _table(flattened(run.experiment))))
+    environment = run.environment.model_dump() if run.environment else {}
+    events.add(text("environment", _table(environment)))
+    told: dict[str, Any] = {"name": run.name, "id": run.id, "status": run.status.value}
+    if run.problem is not None:
+        told["problem"] = run.problem.message
+    events.add(text("run", _table(told)))
+
+
+def _table(rows: Mapping[str, Any]) -> str:
+    """A table in Markdown, whose cells are text and nothing else."""
+    lines = [f"| {_cell(name)} | {_cell(value)} |" for name, value in rows.items()]
+    return "\n".join(["| | |", "| --- | --- |", *lines])
+
+
+def _cell(value: object) -> str:
+    text = "none" if value is None else " ".join(str(value).split())
+    return re.sub(r"([\\`*_{}\[\]<>()#+!|~&-])", r"\\\1", text)
+
+
+def _plain(value: Any) -> str | bool | int | float:
+    return value if isinstance(value, str | bool | int | float) else str(value)

@@ -1,0 +1,1 @@
+"""The search for the largest batch that fits into memory."""

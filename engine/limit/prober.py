@@ -1,0 +1,332 @@
+"""Searches for the largest batch that fits, trial by trial, and keeps what it finds in the store."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator
+from threading import Event as Flag
+
+from engine.experiment.checks import Catalog, DatasetEntry, DeviceEntry, problems, resolve
+from engine.experiment.experiment import Experiment
+from engine.experiment.problem import Kind, Problem, ProblemError, request_problem
+from engine.experiment.settings import joined
+from engine.limit.result import result_of
+from engine.limit.search import Search
+from engine.limit.trial_bench import TrialBench
+from engine.protocol.events import Event, Failed, Finished, Log, Phase
+from engine.protocol.memory_lines import MemoryLine, line_near
+from engine.protocol.trials import Cause, ProbeEnded, ProbeStarted, Trial, TrialBegun, TrialEnded, Tried
+from engine.runner import Runner
+from engine.store.forecasts import Forecasts
+from engine.store.store import Store
+from engine.worker.launcher import Launcher
+
+ProbeEvent = ProbeStarted | TrialBegun | TrialEnded | ProbeEnded | Phase | Log | Failed
+DEFAULT_MARGIN = 0.1
+TOLERATED_LEAK_MIB = 1.0
+_LOOK_SECONDS = 0.05
+_UNKNOWN_LIMIT = 1_000_000_000
+# A process that is refused memory outside of Python ends at once; its last words say of what.
+_DIED_OF_MEMORY = re.compile(
+    r"bad_alloc|MemoryError|cannot allocate memory|can't allocate memory|Thread creation failed"
+    r"|can't start new thread",
+    re.IGNORECASE,
+)
+
+
+class Prober:
+    """Searches in the thread that iterates. Without a `catalog` it asks for this machine's own."""
+
+    def __init__(self, store: Store, launcher: Launcher, catalog: Catalog | None = None) -> None:
+        self._store = store
+        self._launcher = launcher
+        self._catalog = catalog
+        self._forecasts = Forecasts(store.path.parent)
+        self._bench: TrialBench | None = None
+        self._stop_asked = Flag()
+
+    def stop(self) -> None:
+        """Ends the search that runs, with what it knows by then. Any thread may ask."""
+        self._stop_asked.set()
+        bench = self._bench
+        if bench is not None:
+            bench.stop()
+
+    def probe(
+        self,
+        experiment: Experiment,
+        granularity: int = 1,
+        margin_fraction: float = DEFAULT_MARGIN,
+        *,
+        first_guess: MemoryLine | None = None,
+        series: str | None = None,
+    ) -> Iterator[ProbeEvent]:
+        """Searches in the experiment's precision; ProbeEnded or Failed is the last event.
+
+        `first_guess` is a forecast's line for the experiment, in place of the one that is known; `series`
+        joins searches that belong together.
+        Failed comes where training fails for another reason than memory, whatever the batch. Raises
+        ProblemError before any event where the experiment cannot be searched on this machine.
+        """
+        self._stop_asked.clear()
+        catalog = self._catalog or Runner(self._store, self._launcher).catalog()
+        wanted = _resolved(experiment, granularity, catalog)
+        device = _searchable(wanted, catalog)
+        guess = first_guess or self._known_line(wanted, device)
+        search = _search(wanted, granularity, guess, device, catalog)
+        probe_id = self._store.probes.add(
+            wanted,
+            granularity=granularity,
+            margin_fraction=margin_fraction,
+            device_name=device.title,
+            series=series,
+        )
+        course = _Course(self._store, probe_id, wanted, search, margin_fraction)
+        bench = self._bench = TrialBench(self._launcher, wanted.device)
+        try:
+            yield ProbeStarted(
+                probe_id=probe_id,
+                experiment=wanted,
+                precision=wanted.precision,
+                granularity=granularity,
+                budget_mib=search.budget_mib or 0.0,
+            )
+            yield from self._trials(bench, course)
+        finally:
+            self._bench = None
+            bench.close()
+            course.close()
+        yield course.outcome
+
+    def _known_line(self, experiment: Experiment, device: DeviceEntry) -> MemoryLine | None:
+        """Of an earlier forecast. On a CPU trials are told in another quantity than forecasts."""
+        forecast = self._forecasts.find(experiment) if device.is_gpu else None
+        if forecast is None or not forecast.lines:
+            return None
+        cap = experiment.memory_cap_gib
+        return line_near(forecast.lines, device.memory_mib if cap is None else cap * 1024)
+
+    def _learn(self, experiment: Experiment, trial: Trial) -> None:
+        if experiment.device != "cpu" and trial.fits and trial.peak_mib is not None:
+            self._forecasts.learn(experiment, trial.batch_size, trial.peak_mib, "allocated")
+
+    def _await_worker(self, bench: TrialBench) -> None:
+        """Until the first worker has imported torch, which is no part of the time that the search takes."""
+        bench.prepare()
+        patience = time.monotonic() + self._launcher.limits.ready
+        while not bench.is_ready and time.monotonic() < patience:
+            if self._stop_asked.wait(_LOOK_SECONDS):
+                return
+
+    def _trials(self, bench: TrialBench, course: _Course) -> Iterator[ProbeEvent]:
+        self._await_worker(bench)
+        course.begin()
+        while not self._stop_asked.is_set() and (size := course.next_batch()) is not None:
+            yield TrialBegun(batch_size=size)
+            tried = course.experiment_of(size)
+            last: Event | None = None
+            for last in bench.run(tried):
+                if isinstance(last, Phase | Log):
+                    yield last
+                if self._stop_asked.is_set():
+                    # it may have been asked before there was a trial to stop; asking twice does no harm
+                    bench.stop()
+            if isinstance(last, Finished):
+                return
+            assert isinstance(last, Tried | Failed)
+            ended = course.take(size, last)
+            if ended is None:
+                return
+            self._learn(tried, ended.trial)
+            if ended.replaced_worker:
+                bench.replace_worker()
+            yield ended
+
+
+class _Course:
+    """How far one search is, and what is written of it.
+
+    Each batch compiles anew, so under a recipe that compiles it is first searched without. Compiled, a step
+    needs other memory, mostly less: from the answer on it is searched compiled, to a proof of its own.
+    """
+
+    def __init__(
+        self, store: Store, probe_id: str, experiment: Experiment, search: Search, margin_fraction: float
+    ) -> None:
+        self.search = search
+        self.outcome: ProbeEnded | Failed
+        self._store = store
+        self._probe_id = probe_id
+        self._margin_fraction = margin_fraction
+        self._experiment = experiment
+        self._compiles_later = "compile" in experiment.step.parts
+        self._uncompiled: Search | None = None
+        self._began: float | None = None
+        self._tried: Tried | None = None
+        self._failed: Failed | None = None
+
+    def begin(self) -> None:
+        """Counts the time from here on."""
+        self._began = time.monotonic()
+
+    def next_batch(self) -> int | None:
+        """The batch to try next; None once the answer is proven."""
+        size = self.search.next_batch()
+        if size is None and self._compiles_later and self.search.limit:
+            self._compiles_later = False
+            self._uncompiled, self.search = self.search, self.search.begun_at_answer()
+            size = self.search.next_batch()
+        return size
+
+    def experiment_of(self, batch_size: int) -> Experiment:
+        """What is trained to try a batch now."""
+        step = self._experiment.step
+        if self._compiles_later:
+            parts = joined(part for part in step.parts if part != "compile")
+            step = step.model_copy(update={"recipe": parts})
+        return self._experiment.model_copy(update={"batch_size": batch_size, "step": step})
+
+    def take(self, batch_size: int, last: Tried | Failed) -> TrialEnded | None:
+        """Takes in a trial's end; None where it says that the search is pointless."""
+        if isinstance(last, Tried):
+            self._tried = last
+            trial = last.trial
+            # on a CPU the worker ends with its trial, and what its libraries took on first use with it
+            why = None if self._experiment.device == "cpu" else _why_replaced(last)
+            if last.train_samples is not None:
+                self.search.limit_to(last.train_samples // self._experiment.step.gradient_accumulation)
+        else:
+            trial, why = self._failed_trial(batch_size, last), last.problem.message
+            if self._is_pointless(trial, last.problem):
+                self._failed = last
+                return None
+        trial = trial.model_copy(update={"uncompiled": self._compiles_later})
+        budget_mib = self._budget_mib()
+        self.search.learn(trial, budget_mib)
+        self._store.probes.record(self._probe_id, trial, budget_mib)
+        others = None if self._tried is None else self._tried.other_programs_mib
+        return TrialEnded(trial=trial, budget_mib=budget_mib, other_programs_mib=others, replaced_worker=why)
+
+    def close(self) -> None:
+        """Writes what is known, whether the search came to its end or was left."""
+        search, before = self.search, self._uncompiled
+        if before is not None and not search.trials:
+            search, before = before, None
+        if self._failed is not None and self._failed.problem.kind is Kind.REQUEST and not search.trials:
+            self._store.probes.delete(self._probe_id)
+            self.outcome = self._failed
+            return
+        result = result_of(
+            search,
+            self._experiment,
+            margin_fraction=self._margin_fraction,
+            tried=self._tried,
+            seconds=0.0 if self._began is None else time.monotonic() - self._began,
+            uncompiled=() if before is None else before.trials,
+        )
+        if self._failed is not None:
+            result = result.model_copy(update={"bound_by": "error", "note": self._failed.problem.message})
+        self._store.probes.end(self._probe_id, result)
+        self.outcome = self._failed or ProbeEnded(probe_id=self._probe_id, result=result)
+
+    def _budget_mib(self) -> float:
+        return (self._tried.budget_mib if self._tried is not None else self.search.budget_mib) or 0.0
+
+    def _failed_trial(self, batch_size: int, failed: Failed) -> Trial:
+        cause = _cause(failed)
+        known = [each.batch_size for each in self.search.trials if each.cause == "memory"]
+        if cause == "death" and self._experiment.device == "cpu" and max(known, default=0) > batch_size:
+            # a larger batch was refused memory in words: code that does not look whether it got any crashes
+            cause = "memory"
+        return Trial(batch_size=batch_size, fits=False, cause=cause, note=failed.problem.message)
+
+    def _is_pointless(self, trial: Trial, problem: Problem) -> bool:
+        """Whether it is not the batch that fails: nothing passed yet, and nothing ran out of memory."""
+        is_too_large = problem.kind is Kind.REQUEST and problem.key == "batch_size"
+        return trial.cause != "memory" and not is_too_large and not self.search.trials
+
+
+def _cause(failed: Failed) -> Cause:
+    match failed.problem.kind:
+        case Kind.OUT_OF_MEMORY:
+            return "memory"
+        case Kind.HANG:
+            return "hang"
+        case Kind.WORKER_DIED | Kind.PROTOCOL:
+            return "memory" if _DIED_OF_MEMORY.search(failed.detail) else "death"
+    return "error"
+
+
+def _why_replaced(tried: Tried) -> str | None:
+    if tried.leaked_mib <= TOLERATED_LEAK_MIB:
+        return None
+    return f"{tried.leaked_mib:,.0f} MiB were not given back after the trial."
+
+
+def _resolved(experiment: Experiment, granularity: int, catalog: Catalog) -> Experiment:
+    """The experiment with what the machine decides; its own batch size is of no concern here."""
+    smallest = experiment.model_copy(update={"batch_size": 1})
+    if found := problems(smallest, catalog):
+        raise ProblemError(*found)
+    return resolve(smallest, catalog).model_copy(update={"batch_size": granularity})
+
+
+def _searchable(experiment: Experiment, catalog: Catalog) -> DeviceEntry:
+    """The device. Raises ProblemError where its memory has no end to search for."""
+    device = catalog.device(experiment.device)
+    assert device is not None  # the experiment is resolved
+    if device.name == "cpu" and experiment.memory_cap_gib is None:
+        raise ProblemError(
+            request_problem(
+                "memory_cap_gib is empty, but on a CPU there is no card whose memory could be the limit.",
+                "Give a limit in GiB, such as 2 (--memory-gib 2). Only Linux holds to it; else take a GPU.",
+                key="memory_cap_gib",
+            )
+        )
+    if device.name == "mps":
+        raise ProblemError(
+            request_problem(
+                f"device is '{device.name}', but {device.title} shares the machine's memory and cannot be "
+                "capped, so that there is no limit to search for.",
+                "Search on an NVIDIA GPU, or on the CPU of a Linux machine with a limit.",
+                key="device",
+                value=device.name,
+            )
+        )
+    return device
+
+
+def _search(
+    experiment: Experiment,
+    granularity: int,
+    first_guess: MemoryLine | None,
+    device: DeviceEntry,
+    catalog: Catalog,
+) -> Search:
+    dataset = catalog.dataset(experiment.dataset)
+    assert dataset is not None  # the experiment is resolved
+    limit, reason = _data_limit(experiment, dataset)
+    if not 1 <= granularity <= limit:
+        raise ProblemError(
+            request_problem(
+                f"granularity is {granularity:,}, but it must be from 1 to {limit:,}: {reason}.",
+                f"Set granularity to at most {limit:,}; 1 finds the exact answer.",
+                key="granularity",
+                value=granularity,
+                allowed=f"1 to {limit:,}",
+            )
+        )
+    cap = experiment.memory_cap_gib
+    budget_mib = device.memory_mib if cap is None else cap * 1024
+    return Search(granularity, first_guess, limit, reason, budget_mib)
+
+
+def _data_limit(experiment: Experiment, dataset: DatasetEntry) -> tuple[int, str]:
+    """The largest batch that the data allow, and why; of a person's folder only a trial can tell."""
+    accumulated = experiment.step.gradient_accumulation
+    taken = f", and an optimizer step takes {accumulated:,} batches" if accumulated > 1 else ""
+    if dataset.needs_path:
+        return _UNKNOWN_LIMIT, f"{dataset.name} has no more samples{taken}"
+    samples = dataset.train_samples or experiment.samples
+    return samples // accumulated, f"{dataset.name} has {samples:,} samples{taken}"

@@ -1,0 +1,319 @@
+"""What a worker says: typed events, JSON, one a line. A line is untrusted input and is validated here."""
+
+from __future__ import annotations
+
+import math
+from enum import StrEnum
+from functools import cache
+from typing import Annotated, Literal
+
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, model_validator
+
+from engine.experiment.checks import Catalog
+from engine.experiment.experiment import Experiment
+from engine.experiment.problem import Problem
+from engine.experiment.text import Details, Line, Text
+from engine.experiment.value import (
+    LARGEST_STEP,
+    MOST_ENTRIES,
+    MOST_MIB,
+    MOST_ROWS,
+    MOST_SECONDS,
+    Fraction,
+    Message,
+    Mib,
+    Positive,
+    Seconds,
+    StepNumber,
+    Whole,
+)
+from engine.protocol.memory_lines import MemoryLine
+from engine.protocol.pictures import MOST_BYTES, MOST_SIDE, MOST_TILES, ContactSheet
+from engine.protocol.summary import Environment as Environment
+from engine.protocol.summary import Summary as Summary
+from engine.protocol.trials import Tried as Tried
+
+
+class Ready(Message):
+    """The worker has imported torch, touched no device, and waits for a job."""
+
+    event: Literal["ready"] = "ready"
+    pid: Whole
+    python: Line
+    torch: Line
+    ammeter: Line
+
+
+class CatalogRead(Message):
+    """The answer to the job `catalog`."""
+
+    event: Literal["catalog"] = "catalog"
+    catalog: Catalog
+
+
+class Check(Message):
+    """One line of the doctor's report."""
+
+    name: Line
+    status: Literal["ok", "note", "problem"]
+    detail: Text
+
+
+class Diagnosis(Message):
+    """The answer to the job `doctor`."""
+
+    event: Literal["diagnosis"] = "diagnosis"
+    checks: Annotated[tuple[Check, ...], Field(max_length=MOST_ENTRIES)]
+
+
+class ForecastMade(Message):
+    """The answer to the job `forecast`: what `experiment`, as resolved, will need at any batch size, in MiB.
+
+    At its own batch it is `needed_mib`, `fixed_mib` and `per_sample_mib` for each sample; at another batch
+    the highest of `lines` holds. `quantity` says which peak is meant: allocated memory on an accelerator, and
+    on a CPU resident memory. Buffers count as parameters; `libraries_mib` is what the libraries take beside
+    any tensor. Nothing here was measured.
+    """
+
+    event: Literal["forecast"] = "forecast"
+    experiment: Experiment
+    quantity: Literal["allocated", "resident"]
+    parameters_mib: Mib
+    gradients_mib: Mib
+    optimizer_state_mib: Mib
+    activations_mib: Mib
+    libraries_mib: Mib
+    fixed_mib: Mib
+    per_sample_mib: Mib
+    needed_mib: Mib
+    lines: Annotated[tuple[MemoryLine, ...], Field(min_length=1, max_length=MOST_ENTRIES)]
+    seconds: Seconds
+    note: Text | None = None
+
+    @model_validator(mode="after")
+    def _lines_are_finite(self) -> ForecastMade:
+        if not all(abs(part) <= MOST_MIB for line in self.lines for _, part in line):
+            raise ValueError("a line is out of all bounds")
+        return self
+
+
+class Started(Message):
+    """The run begins; `experiment` is as resolved, `total_steps` counts optimizer steps, warm-up included.
+
+    `resumed_step` is the step that a resumed run goes on from: rows after it are not to be kept.
+    `loss_name` and `loss_unit` say what the loss is ("cross-entropy", "nats").
+    """
+
+    event: Literal["started"] = "started"
+    experiment: Experiment
+    environment: Environment
+    total_steps: Whole
+    steps_per_epoch: Positive
+    parameters: Whole
+    loss_name: Line
+    loss_unit: Line
+    notes: Annotated[tuple[Text, ...], Field(max_length=MOST_ENTRIES)] = ()
+    resumed_step: StepNumber | None = None
+
+
+class Pictures(Message):
+    """Some of the pictures that are trained on, told before the first step where they are known.
+
+    As `engine.contact_sheet.ContactSheet` describes them; on the line the JPEG is in base64.
+    """
+
+    model_config = ConfigDict(ser_json_bytes="base64", val_json_bytes="base64")
+
+    event: Literal["pictures"] = "pictures"
+    jpeg: Annotated[bytes, Field(min_length=1, max_length=MOST_BYTES)]
+    side: Annotated[int, Field(ge=1, le=MOST_SIDE)]
+    count: Annotated[int, Field(ge=1, le=MOST_TILES)]
+
+    @property
+    def sheet(self) -> ContactSheet:
+        """The pictures as a sheet; only its `tiles` tell whether it is whole."""
+        return ContactSheet(self.jpeg, self.side, self.count)
+
+
+class PhaseName(StrEnum):
+    DOWNLOADING = "downloading"
+    CHECKING = "checking"
+    BUILDING = "building"
+    COMPILING = "compiling"
+    WARMING_UP = "warming up"
+    CAPTURING = "capturing"
+    MEASURING = "measuring"
+    VALIDATING = "validating"
+    SAVING = "saving"
+    PAUSED = "paused"
+
+
+class Phase(Message):
+    """What the worker is doing now, and how far it is where that is known (0 to 1)."""
+
+    event: Literal["phase"] = "phase"
+    name: PhaseName
+    fraction: Fraction | None = None
+    detail: Text = ""
+
+
+Column = tuple[float, ...]
+
+
+class Samples(Message):
+    """One row a step, as columns of equal length; a column that does not apply to the device is None.
+
+    `step` counts from 1. `seconds` runs since the first step began, validation included.
+    `samples_per_second` is that step's own; `data_wait_ms` of its time the device had nothing to work on.
+    Memory in MiB: allocated, reserved and device-used on an accelerator, `resident_mib` (over the idle
+    worker) on a CPU. The card's own figures are those of the moment that the row was told.
+    """
+
+    event: Literal["samples"] = "samples"
+    step: Annotated[tuple[int, ...], Field(max_length=MOST_ROWS)]
+    seconds: Column
+    loss: Column
+    samples_per_second: Column
+    learning_rate: Column
+    grad_scale: Column | None = None
+    grad_norm: Column | None = None
+    allocated_mib: Column | None = None
+    reserved_mib: Column | None = None
+    device_used_mib: Column | None = None
+    resident_mib: Column | None = None
+    data_wait_ms: Column | None = None
+    gpu_utilization_percent: Column | None = None
+    power_watts: Column | None = None
+    temperature_celsius: Column | None = None
+    clock_mhz: Column | None = None
+    other_programs_mib: Column | None = None
+
+    @model_validator(mode="after")
+    def _columns_are_sound(self) -> Samples:
+        if any(len(column) != len(self.step) for column in self.columns().values()):
+            raise ValueError("the columns differ in length")
+        # bounds on each number would take twice as long as all the rest of the line
+        if not _are_within(self.step, LARGEST_STEP):
+            raise ValueError("a step is out of all bounds")
+        if not _are_within(self.seconds, MOST_SECONDS):
+            raise ValueError("a time is out of all bounds")
+        return self
+
+    def columns(self) -> dict[str, tuple[float, ...]]:
+        """The columns that are there, by name."""
+        named = {name: getattr(self, name) for name in SAMPLE_COLUMNS}
+        return {name: column for name, column in named.items() if column is not None}
+
+    def has_room_for(self, later: Samples) -> bool:
+        """Whether both batches may be one."""
+        return len(self.step) + len(later.step) <= MOST_ROWS
+
+    def followed_by(self, later: Samples) -> Samples:
+        """Both batches as one. A column must be in both or it is left out."""
+        mine, theirs = self.columns(), later.columns()
+        joined = {name: mine[name] + theirs[name] for name in mine if name in theirs}
+        return Samples.model_validate(joined)
+
+
+def _are_within(values: tuple[float, ...], most: float) -> bool:
+    # a NaN, which least and greatest may pass over, is in the sum
+    return not values or (min(values) >= 0 and max(values) <= most and not math.isnan(sum(values)))
+
+
+SAMPLE_COLUMNS = tuple(name for name in Samples.model_fields if name != "event")
+
+
+class Epoch(Message):
+    """An epoch ended at `step`; `train_loss` is its mean. Without validation its figures are None."""
+
+    event: Literal["epoch"] = "epoch"
+    epoch: Whole
+    step: StepNumber
+    seconds: Seconds
+    train_loss: float
+    validation_loss: float | None = None
+    validation_accuracy: float | None = None
+
+
+class Skipped(Message):
+    """Optimizer steps that the loss scaler skipped, by number."""
+
+    event: Literal["skipped"] = "skipped"
+    steps: Annotated[tuple[StepNumber, ...], Field(max_length=MOST_ROWS)]
+
+
+class Heartbeat(Message):
+    """The worker lives; `step` is the last that completed on the device."""
+
+    event: Literal["heartbeat"] = "heartbeat"
+    step: StepNumber
+
+
+class Log(Message):
+    """A remark; `step` is the step that it is about, where it is about one."""
+
+    event: Literal["log"] = "log"
+    level: Literal["info", "warning", "problem", "stderr"] = "info"
+    message: Text
+    step: StepNumber | None = None
+
+
+class Finished(Message):
+    """The run ended well, or was asked to stop (`stopped`)."""
+
+    event: Literal["finished"] = "finished"
+    summary: Summary
+    stopped: bool = False
+
+
+class Failed(Message):
+    """The job ended with a problem; `detail` holds the traceback or the end of the worker's stderr."""
+
+    event: Literal["failed"] = "failed"
+    problem: Problem
+    detail: Details = ""
+    summary: Summary | None = None
+
+
+Event = (
+    Ready
+    | CatalogRead
+    | Diagnosis
+    | ForecastMade
+    | Started
+    | Pictures
+    | Phase
+    | Samples
+    | Epoch
+    | Skipped
+    | Heartbeat
+    | Log
+    | Tried
+    | Finished
+    | Failed
+)
+
+
+@cache
+def _adapter() -> TypeAdapter[Event]:
+    # built at the first line: it takes a tenth of a second, which the window's start can do without
+    return TypeAdapter(Annotated[Event, Field(discriminator="event")])
+
+
+def is_last(event: Event) -> bool:
+    """Whether nothing follows this event in its job."""
+    return isinstance(event, Finished | Failed | CatalogRead | Diagnosis | ForecastMade | Tried)
+
+
+def to_line(event: Event) -> bytes:
+    """The event as one line of UTF-8 JSON."""
+    return event.model_dump_json(exclude_none=True).encode() + b"\n"
+
+
+def from_line(line: bytes | str) -> Event:
+    """The event on one line. Raises ValueError when it is none."""
+    try:
+        return _adapter().validate_json(line)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise ValueError(f"{'.'.join(map(str, first['loc'])) or 'line'}: {first['msg']}") from None

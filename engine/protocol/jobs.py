@@ -1,0 +1,98 @@
+"""What a worker is asked: jobs, and the commands to the one that runs. JSON, one a line."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Annotated, Literal
+
+from pydantic import Field, TypeAdapter, ValidationError
+
+from engine.experiment.experiment import Experiment
+from engine.experiment.value import Message
+
+
+class Train(Message):
+    """Train one experiment, measured: such a job gets a process of its own.
+
+    Checkpoints go into the folder `checkpoints`, where one is given. With `resume` the run goes on from the
+    last one there, as if it had never been stopped.
+    """
+
+    job: Literal["train"] = "train"
+    experiment: Experiment
+    checkpoints: str | None = None
+    resume: bool = False
+
+
+class ReadCatalog(Message):
+    job: Literal["catalog"] = "catalog"
+
+
+class Examine(Message):
+    """Ask whether the machine is ready."""
+
+    job: Literal["doctor"] = "doctor"
+
+
+class TryBatch(Message):
+    """Try whether the experiment's batch size fits, on the device that it names."""
+
+    job: Literal["try"] = "try"
+    experiment: Experiment
+
+
+class Forecast(Message):
+    """Ask what an experiment would need, without running it."""
+
+    job: Literal["forecast"] = "forecast"
+    experiment: Experiment
+
+
+class Stop(Message):
+    """Asks the job that runs to end after the step in flight."""
+
+    job: Literal["stop"] = "stop"
+
+
+class Pause(Message):
+    """Asks the job that runs to wait after the step in flight, until `Continue` or `Stop`."""
+
+    job: Literal["pause"] = "pause"
+
+
+class Continue(Message):
+    """Asks the job that waits to go on."""
+
+    job: Literal["continue"] = "continue"
+
+
+Job = Train | ReadCatalog | Examine | Forecast | TryBatch
+Request = Job | Stop | Pause | Continue
+
+
+@cache
+def _adapter() -> TypeAdapter[Request]:
+    return TypeAdapter(Annotated[Request, Field(discriminator="job")])
+
+
+def is_measured(job: Job) -> bool:
+    """Whether the job's figures would suffer from anything running beside it."""
+    return isinstance(job, Train)
+
+
+def ends_worker(job: Job) -> bool:
+    """Whether the worker is of no use after the job: a measured one, or a trial under a cap on a CPU."""
+    return is_measured(job) or (isinstance(job, TryBatch) and job.experiment.device == "cpu")
+
+
+def to_line(request: Request) -> bytes:
+    """The request as one line of UTF-8 JSON."""
+    return request.model_dump_json().encode() + b"\n"
+
+
+def from_line(line: bytes) -> Request:
+    """The request on one line. Raises ValueError when it is none."""
+    try:
+        return _adapter().validate_json(line)
+    except ValidationError as error:
+        raise ValueError(str(error)) from None

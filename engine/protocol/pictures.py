@@ -1,0 +1,194 @@
+"""Small grey pictures of the training samples, on a contact sheet that is a single JPEG.
+
+Soft patterns stand in for text, drawn data, and runs whose pictures are unknown. The shades of a colour are
+the same in the window and in exported files.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+_SIDE = 24
+_LEAST_CORNERS, _KINDS = 2, 3
+_SEED = 20_260_101
+_DARKEST, _BRIGHTEST = 20, 245
+
+
+def patterns(count: int, side: int = _SIDE) -> NDArray[np.uint8]:
+    """Grey patterns (count, side, side), each another; the first of them are the same for any `count`.
+
+    Each is a grid of 2 to 4 random greys a side, blended smoothly. Raises ValueError for a negative count or
+    a side below 1.
+    """
+    if count < 0 or side < 1:
+        raise ValueError(f"there are no {count} patterns of {side} pixels")
+    drawn = [_pattern(number, side) for number in range(count)]
+    return np.stack(drawn) if drawn else np.empty((0, side, side), np.uint8)
+
+
+def _pattern(number: int, side: int) -> NDArray[np.uint8]:
+    generator = np.random.default_rng((_SEED, number))
+    corners = _LEAST_CORNERS + int(generator.integers(_KINDS))
+    weights = _blending(corners, side)
+    blended = weights @ generator.random((corners, corners)) @ weights.T
+    low, high = blended.min(), blended.max()
+    # stretched: a blend of many greys would be a dull one
+    stretched = (blended - low) / (high - low) if high > low else blended
+    return (_DARKEST + stretched * (_BRIGHTEST - _DARKEST)).astype(np.uint8)
+
+
+def _blending(corners: int, side: int) -> NDArray[np.float64]:
+    """How much of each corner is in each pixel of a row, (side, corners)."""
+    places = np.linspace(0, corners - 1, side)[:, None]
+    near: NDArray[np.float64] = np.clip(1 - np.abs(places - np.arange(corners)), 0, 1)
+    return np.asarray(near * near * (3 - 2 * near))
+
+
+_MIDDLE = 0.45
+_GAMMAS = (0.45, 1.4)
+
+
+def brightened(tiles: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """The tiles with one gamma for all of them that brings dark ones up: a lit block is to be seen as lit."""
+    mean = float(tiles.mean()) / 255 if tiles.size else 0.0
+    if not 0 < mean < 1:
+        return tiles
+    gamma = min(max(math.log(_MIDDLE) / math.log(mean), _GAMMAS[0]), _GAMMAS[1])
+    table = (255 * (np.arange(256) / 255) ** gamma).round().astype(np.uint8)
+    return np.asarray(table[tiles], np.uint8)
+
+
+def shades(black: str, white: str) -> NDArray[np.uint8]:
+    """What each of the 256 greys becomes, (256, 3), where black and white become these colours, "#RRGGBB"."""
+    low, high = (np.array(list(bytes.fromhex(color[1:])), float) for color in (black, white))
+    share = np.linspace(0, 1, 256)[:, None]
+    return np.asarray((low + share * (high - low)).round(), np.uint8)
+
+
+MOST_TILES = 200
+MOST_SIDE = 48
+"""In pixels, of one tile."""
+
+MOST_BYTES = 512 * 1024
+"""Of the JPEG; 200 tiles of black and white noise take 356,000."""
+
+_QUALITY = 88
+_COLUMNS = 20
+_BLOCK = 8
+# of ITU-T T.81, the JPEG standard, Annex B
+_START, _SCAN, _BASELINE_FRAME = b"\xff\xd8", 0xDA, 0xC0
+_OWN_SEGMENTS = frozenset({0xE0, 0xDB, 0xC4, _BASELINE_FRAME, _SCAN})
+
+
+@dataclass(frozen=True)
+class ContactSheet:
+    """`count` square tiles of `side` pixels in one grey JPEG, in rows of twenty.
+
+    Each tile begins at a block of the JPEG's own, so that none shines through into its neighbour.
+    """
+
+    jpeg: bytes
+    side: int
+    count: int
+
+    def tiles(self) -> NDArray[np.uint8]:
+        """The tiles, grey, (count, side, side). Raises ValueError where the sheet is damaged or too large.
+
+        What is no plain grey JPEG of exactly this size is refused before any of it is decoded.
+        """
+        import numpy as np
+        from PIL import Image
+
+        _check_shape(self.side, self.count)
+        columns, rows, pitch = _layout(self.side, self.count)
+        if len(self.jpeg) > MOST_BYTES or _grey_size(self.jpeg) != (columns * pitch, rows * pitch):
+            raise ValueError("the sheet is not what it is said to be")
+        try:
+            with Image.open(io.BytesIO(self.jpeg), formats=("JPEG",)) as picture:
+                sheet = np.asarray(picture, dtype=np.uint8)
+        except (OSError, SyntaxError) as error:
+            raise ValueError(f"the sheet is damaged: {error}") from None
+        cells = sheet.reshape(rows, pitch, columns, pitch).swapaxes(1, 2).reshape(-1, pitch, pitch)
+        return np.ascontiguousarray(cells[: self.count, : self.side, : self.side])
+
+    def is_sound(self) -> bool:
+        """Whether its tiles can be had."""
+        try:
+            self.tiles()
+        except ValueError:
+            return False
+        return True
+
+    @property
+    def key(self) -> str:
+        """Tells sheets apart by what they hold, in 64 hexadecimal digits."""
+        shape = f"{self.side} {self.count}\n".encode()
+        return hashlib.sha256(shape + self.jpeg).hexdigest()
+
+
+def sheet_of(tiles: NDArray[np.uint8]) -> ContactSheet:
+    """Grey tiles (count, side, side) as one sheet; the same tiles give the same bytes.
+
+    Raises ValueError for none, for more than `MOST_TILES`, and for tiles larger than `MOST_SIDE`.
+    """
+    import numpy as np
+    from PIL import Image
+
+    count, side = len(tiles), tiles.shape[-1]
+    if tiles.shape != (count, side, side) or tiles.dtype != np.uint8:
+        raise ValueError("tiles are square, grey and of bytes")
+    _check_shape(side, count)
+    columns, rows, pitch = _layout(side, count)
+    cells = np.zeros((columns * rows, pitch, pitch), np.uint8)
+    # what a block holds beside its tile goes on as the tile's edge does: a step would ring into the tile
+    cells[:count] = np.pad(tiles, ((0, 0), (0, pitch - side), (0, pitch - side)), mode="edge")
+    sheet = cells.reshape(rows, columns, pitch, pitch).swapaxes(1, 2).reshape(rows * pitch, columns * pitch)
+    packed = io.BytesIO()
+    Image.fromarray(sheet).save(packed, "JPEG", quality=_QUALITY, optimize=True)
+    return ContactSheet(packed.getvalue(), side, count)
+
+
+def _check_shape(side: int, count: int) -> None:
+    if not (1 <= side <= MOST_SIDE and 1 <= count <= MOST_TILES):
+        raise ValueError(f"{count} tiles of {side} pixels are none that a sheet may have")
+
+
+def _layout(side: int, count: int) -> tuple[int, int, int]:
+    """Columns, rows, and the pixels from one tile to the next."""
+    columns = min(count, _COLUMNS)
+    return columns, -(-count // columns), -(-side // _BLOCK) * _BLOCK
+
+
+def _grey_size(jpeg: bytes) -> tuple[int, int] | None:
+    """Width and height of a plain grey JPEG in pixels; None for anything else.
+
+    Progressive ones, which can make a decoder work for minutes, and segments that hold more than a picture
+    are none of ours.
+    """
+    segments = list(_segments(jpeg))
+    markers = [marker for marker, _ in segments]
+    # of several sizes, or of one behind what is passed over here, a decoder would take another than this
+    if not _OWN_SEGMENTS.issuperset(markers) or markers.count(_BASELINE_FRAME) != 1 or markers[-1] != _SCAN:
+        return None
+    frame = segments[markers.index(_BASELINE_FRAME)][1]
+    is_grey = len(frame) == 9 and frame[0] == 8 and frame[5] == 1
+    height, width = int.from_bytes(frame[1:3], "big"), int.from_bytes(frame[3:5], "big")
+    return (width, height) if is_grey else None
+
+
+def _segments(jpeg: bytes) -> Iterator[tuple[int, bytes]]:
+    """The JPEG's segments as far as its scan; each is its marker and what it holds."""
+    place = len(_START) if jpeg.startswith(_START) else len(jpeg)
+    while place + 4 <= len(jpeg) and jpeg[place] == 0xFF:
+        marker, length = jpeg[place + 1], int.from_bytes(jpeg[place + 2 : place + 4], "big")
+        yield marker, jpeg[place + 4 : place + 2 + length]
+        if marker == _SCAN or length < 2:
+            return
+        place += 2 + length

@@ -1,0 +1,1 @@
+"""Two recorded runs, replayed on one clock."""

@@ -1,0 +1,293 @@
+"""The headline of a race: the names of its lanes, its title, and its result in a plain sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+from engine.compare.evidence import LITTLE_GAIN, DoubtKind
+from engine.compare.figures import SPEED, is_alike
+from engine.compare.sides import differing_axes, unlike_settings
+from engine.experiment.experiment import Precision
+from engine.race.lanes import Lane
+from engine.race.race import LANES, Race, Which
+from engine.words.numbers import pace_text
+
+
+def lane_name(race: Race, which: Which) -> str:
+    """The name above a lane: "Full precision", "Mixed precision", or its side's title beside its like."""
+    if not is_one_of_each(race):
+        return race.lane(which).side.title
+    return "Mixed precision" if is_mixed(race.lane(which)) else "Full precision"
+
+
+def short_name(race: Race, which: Which) -> str:
+    """The least that tells the lane from the other: "Mixed"; "fast" for "FP16 AMP, fast" against plain."""
+    if is_one_of_each(race):
+        return lane_name(race, which).partition(" ")[0]
+    names = {one: lane_name(race, one) for one in LANES}
+    heads = {name.partition(", ")[0] for name in names.values()}
+    _, _, rest = names[which].partition(", ")
+    return rest if rest and len(heads) == 1 else names[which]
+
+
+def called(race: Race, which: Which) -> str:
+    """The lane's name as it stands within a sentence."""
+    name = lane_name(race, which)
+    if is_one_of_each(race):
+        return name.lower()
+    return f"“{name}”" if "," in name else name
+
+
+def is_mixed(lane: Lane) -> bool:
+    """Whether the lane's run trained under autocast."""
+    return lane.side.precision.is_autocast
+
+
+def is_one_of_each(race: Race) -> bool:
+    """Whether one lane trained in full and the other in mixed precision."""
+    return is_mixed(race.full) is not is_mixed(race.mixed)
+
+
+def is_usual(race: Race) -> bool:
+    """Whether mixed precision is measured against full precision, and not the other way round."""
+    return is_mixed(race.mixed) and not is_mixed(race.full)
+
+
+def numbers(precision: Precision) -> str:
+    """What a training computes with, in words with the term behind them."""
+    return _NUMBERS[precision]
+
+
+_NUMBERS = {
+    Precision.FP32: "32-bit numbers (FP32)",
+    Precision.TF32: "32-bit numbers, shortened to multiply (TF32)",
+    Precision.DEFAULT: "32-bit numbers, PyTorch's default (FP32)",
+    Precision.FP16: "mostly 16-bit numbers (FP16)",
+    Precision.BF16: "mostly 16-bit numbers (BF16)",
+    Precision.FP16_UNSCALED: "mostly 16-bit numbers (FP16, unscaled)",
+}
+
+
+def place(race: Race) -> str:
+    """What the training ran on, in a word."""
+    return "processor" if race.is_cpu else "card"
+
+
+def opened(words: str) -> str:
+    """Words as they begin a sentence."""
+    return words[:1].upper() + words[1:]
+
+
+def continued(words: str) -> str:
+    """Words that begin a sentence, as they stand within one; an abbreviation stays as it is."""
+    return words if words[1:2].isupper() else words[:1].lower() + words[1:]
+
+
+_NOT_OF_THE_TRAINING = ("steps", "epochs", "measure.warmup_steps", "measure.block_steps", "validation.limit")
+"""Settings that differ without making it another training, as far as a replay of a part of it shows."""
+
+_HARDLY = 0.97
+_MUCH_APART = 0.85
+_WORTH_A_WORD = 1.02
+
+Unlike = Literal["training", "machine", "settings"]
+Outcome = Literal["gain", "little", "even", "loss"]
+
+
+def title(race: Race) -> str:
+    """What is raced against what, as a headline; of a disturbed measurement what disturbed it."""
+    if race.report.spoilers:
+        return DISTURBED[race.report.spoilers[0].kind][0].format(place=place(race))
+    mine, theirs = race.full.run.experiment, race.mixed.run.experiment
+    unlike = _unlike(race)
+    if unlike == "training":
+        return "Two different trainings, side by side"
+    same = "Nearly the same" if _differs_in_settings(race) else "The same"
+    if unlike == "machine":
+        return f"{same} training on two {_places(race)}, side by side"
+    if mine.batch_size != theirs.batch_size:
+        sizes = f"{mine.batch_size:,} and with {theirs.batch_size:,}"
+        return f"{same} training with {sizes} {race.unit} at once, side by side"
+    return f"{same} training on the same {place(race)}, side by side"
+
+
+DISTURBED: Mapping[DoubtKind, tuple[str, str]] = {
+    "other-program": (
+        "Other programs disturbed this measurement",
+        "The counts are as they went, with part of the {place} taken. Measure again when nothing else runs.",
+    ),
+    "throttled": (
+        "The {place} slowed down during this measurement",
+        "The counts are as they went, but not at full speed. Measure again once it has cooled down.",
+    ),
+}
+"""Of what spoils a measurement: what happened, and what to make of it."""
+
+
+def _unlike(race: Race) -> Unlike | None:
+    """The gravest thing that the two lanes have not in common, beside precision, recipe and batch."""
+    if race.is_unlike:
+        return "training"
+    if len(_devices(race)) > 1:
+        return "machine"
+    return "settings" if _differs_in_settings(race) else None
+
+
+def _differs_in_settings(race: Race) -> bool:
+    keys = {key for key, _, _ in unlike_settings(race.full.run.experiment, race.mixed.run.experiment)}
+    return bool(keys.difference(_NOT_OF_THE_TRAINING))
+
+
+def sentence(race: Race) -> str:
+    """What came of it and why, in plain words: one sentence, or two or three short ones."""
+    if race.report.spoilers:
+        return DISTURBED[race.report.spoilers[0].kind][1].format(place=place(race))
+    if race.ratio is None:
+        return f"{why_no_ratio(race)}, so there is no figure for how much faster. The replay is as it went."
+    return " ".join(part for part in (_result(race, race.ratio), _ending(race)) if part)
+
+
+def _result(race: Race, ratio: float) -> str:
+    unlike = _unlike(race)
+    if unlike is not None or not is_usual(race):
+        told = f"it was {pace_text(ratio)}" if ratio >= 1 else f"it took {pace_text(ratio)}"
+        measured = f"{opened(called(race, 'mixed'))} is measured against {called(race, 'full')}: {told}."
+        return measured if unlike is None else f"{measured} {_CAUTIONS[unlike]}"
+    told = {"gain": _gain, "little": _little, "even": _even, "loss": _loss}[_outcome(race)](race)
+    return " ".join(part for part in (told, _beside_precision(race)) if part)
+
+
+def _ending(race: Race) -> str:
+    """Which lane did not get to the end, and why."""
+    for which in LANES:
+        if race.lane(which).stopped:
+            return f"{opened(called(race, which))} {race.lane(which).stopped} on the way."
+    return ""
+
+
+_CAUTIONS: Mapping[Unlike, str] = {
+    "training": "They are two different trainings, so this is not the precision's doing alone.",
+    "machine": "They ran on two different machines, so this is not the precision's doing alone.",
+    "settings": "They differ in other settings too, so this may not be the precision's doing alone.",
+}
+
+
+def why_no_ratio(race: Race) -> str:
+    """Why the two have no speeds that can be set against each other, as a main clause."""
+    if not is_alike(SPEED, race.mixed.side, race.full.side):
+        is_text = all(lane.run.experiment.model.startswith("causal-lm") for lane in (race.full, race.mixed))
+        kinds = "texts of different lengths" if is_text else "different kinds of things"
+        return f"The two learn from {kinds}"
+    for kind, words in _NO_SPEED.items():
+        for which in LANES:
+            lane, name = race.lane(which), opened(called(race, which))
+            if any(doubt.kind == kind and doubt.side_id == lane.side.id for doubt in race.doubts):
+                return f"{name} {lane.stopped} on the way" if lane.stopped else f"{name} {words}"
+    return "The speed of one of the two is not known"
+
+
+_NO_SPEED = {
+    "unfinished": "did not get to the end of its training",
+    "too-short": "trained too briefly to have a sure speed",
+    "no-speed": "has no speed that can be trusted",
+}
+
+
+def _outcome(race: Race) -> Outcome:
+    ratio = race.ratio or 0.0
+    is_belied = (ratio < 1) is not (race.ahead == "full")
+    if race.claim is None or is_belied or _HARDLY <= ratio <= 1 / _HARDLY:
+        return "even"
+    if ratio < 1:
+        return "loss"
+    return "little" if ratio < LITTLE_GAIN else "gain"
+
+
+def _gain(race: Race) -> str:
+    own = _own_part(race)
+    if own is not None and own < LITTLE_GAIN:
+        did = "gained little" if own >= 1 else "made the training slower"
+        by_itself = f"mixed precision by itself {did} ({pace_text(own)})"
+        return f"This gain comes from {_causes(race)}: {by_itself}."
+    saving = ", less to store" if race.memory_ratio is not None and race.memory_ratio < 1 else ""
+    sums = f"the {place(race)} do most of its sums with half-length numbers"
+    return f"Mixed precision lets {sums}: less to move{saving}."
+
+
+def _little(race: Race) -> str:
+    return f"Mixed precision is only a little faster here{_because(race)}.{_in_less_memory(race)}"
+
+
+def _even(race: Race) -> str:
+    low, high = race.ratio_interval or (1.0, 1.0)
+    if low < _MUCH_APART or high > 1 / _MUCH_APART or not race.is_borne_out:
+        return "Here the measurements differ too much among themselves to say which of the two is faster."
+    return f"Here mixed precision is about as fast as full precision{_because(race)}.{_in_less_memory(race)}"
+
+
+def _loss(race: Race) -> str:
+    causes = _causes(race)
+    if causes:
+        together = f"Together with {causes} mixed precision took longer than full precision here"
+        return f"{together}{_because(race)}.{_in_less_memory(race)}"
+    told = f"For this training full precision is the better choice on this {place(race)}"
+    why = "" if race.reason else f" {_IT_HAPPENS}"
+    return f"{told}: mixed precision took longer{_because(race)}.{why}{_in_less_memory(race)}"
+
+
+_IT_HAPPENS = "That happens, above all with small models: making the numbers shorter takes time too."
+
+
+def _because(race: Race) -> str:
+    return f", likely because {race.reason}" if race.reason else ""
+
+
+def _in_less_memory(race: Race) -> str:
+    is_less = race.memory_ratio is not None and race.memory_ratio < _HARDLY
+    return " It does need less memory." if is_less else ""
+
+
+def _beside_precision(race: Race) -> str:
+    """What else than the precision differs, which a ratio must not be taken for the precision's own."""
+    own, causes = _own_part(race), _causes(race)
+    if not causes or (own is not None and own < LITTLE_GAIN and _outcome(race) == "gain"):
+        return ""
+    if own is None:
+        return f"{opened(causes)} has a part in this too; how large a part was not measured."
+    rest = (race.ratio or 0.0) / own
+    made = f"By itself mixed precision {'makes it' if own >= 1 else 'takes'} {pace_text(own)}"
+    if 1 / _WORTH_A_WORD <= rest < _WORTH_A_WORD:
+        return ""
+    if (own < 1) is (rest < 1):
+        return f"{made}; {causes} does the rest."
+    return f"{made}; {causes} {'makes up for' if own < 1 else 'takes back'} some of it."
+
+
+def _own_part(race: Race) -> float | None:
+    """How many times as fast the precision alone made it, as the comparison knows it."""
+    split = race.report.split
+    if not _causes(race):
+        return race.ratio
+    if split is None:
+        return None
+    return next(
+        (part.ratio for part in (*split.factors, *split.other_order) if part.name == "precision"), None
+    )
+
+
+def _causes(race: Race) -> str:
+    """What differs beside the precision and bears on the speed: "the fast recipe"; "" where nothing does."""
+    axes = differing_axes(race.full.run.experiment, race.mixed.run.experiment)
+    named = {"recipe": f"the {race.mixed.side.recipe} recipe", "batch": "the other batch size"}
+    return " with ".join(named[axis] for axis in axes if axis in named)
+
+
+def _devices(race: Race) -> set[str]:
+    environments = (race.full.run.environment, race.mixed.run.environment)
+    return {one.device_name for one in environments if one is not None}
+
+
+def _places(race: Race) -> str:
+    on_cpu = {lane.run.experiment.device == "cpu" for lane in (race.full, race.mixed)}
+    return "machines" if len(on_cpu) > 1 else f"{place(race)}s"

@@ -1,0 +1,326 @@
+"""The lanes of a race: which two runs are replayed, at what pace, and over which stretch.
+
+A lane counts the samples trained over time, on its own clock. A stretch is whole blocks of samples that both
+lanes measured.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.compare.comparison import Comparison
+from engine.compare.evidence import warm_steps
+from engine.compare.figures import SPEED
+from engine.compare.sides import Side
+from engine.experiment.problem import Kind, ProblemError, request_problem
+from engine.experiment.text import shortened
+from engine.store.journal import Columns
+from engine.store.record import RunRecord, Status
+
+
+@dataclass(frozen=True, eq=False)
+class Lane:
+    """The counted steps of one run: `seconds[i]` is when the i-th ended, `samples[i]` what was trained then.
+
+    The clock counts training after warm-up only: no validation and no pause. An epoch's last batch, which may
+    be smaller, stands there as a whole one that took as much longer. A lane may begin later in its run, and
+    within a step (`part_of`). `stopped` is "", or why it ends before the race does, as the end of a sentence
+    on the run: "ran out of memory".
+    """
+
+    side: Side
+    run: RunRecord
+    seconds: NDArray[np.float64]
+    samples: NDArray[np.float64]
+    stopped: str = ""
+
+    @property
+    def step_samples(self) -> int:
+        """Samples of one of its steps."""
+        return self.run.experiment.step_samples
+
+    @property
+    def is_cut_short(self) -> bool:
+        """Whether its run ended before it was to."""
+        return self.run.status in (Status.STOPPED, Status.FAILED, Status.INTERRUPTED)
+
+    @property
+    def speed(self) -> float:
+        """Samples per second of the whole run: its own figure, or without one the mean over the lane."""
+        known = SPEED.value(self.run)
+        if known is not None and 0 < known < math.inf:
+            return known
+        return float(self.samples[-1] / self.seconds[-1])
+
+    def samples_at(self, seconds: float) -> float:
+        """What was trained by then, with the part of the step that is under way; held at the end."""
+        return _evenly(seconds, self.seconds, self.samples)
+
+    def seconds_to(self, samples: float) -> float | None:
+        """When that many samples had been trained; None where the lane does not get there."""
+        if samples > self.samples[-1] * (1.0 + _ROUNDING):
+            return None
+        return _evenly(samples, self.samples, self.seconds)
+
+
+def lane_of(side: Side, run: RunRecord, columns: Mapping[str, NDArray[Any]]) -> Lane | None:
+    """The lane of a run from its samples by column; None where no step after warm-up has a speed.
+
+    A step whose own speed is none takes the lane's median.
+    """
+    speeds = columns.get("samples_per_second")
+    if speeds is None:
+        return None
+    counted = np.asarray(speeds, dtype=np.float64)[warm_steps(run, columns) :]
+    step_samples = float(run.experiment.step_samples)
+    is_usable = np.isfinite(counted) & (counted > step_samples / _LONGEST_STEP_SECONDS)
+    if not is_usable.any():
+        return None
+    counted = np.where(is_usable, counted, np.median(counted[is_usable]))
+    samples = step_samples * np.arange(1, len(counted) + 1, dtype=np.float64)
+    return Lane(side, run, np.cumsum(step_samples / counted), samples)
+
+
+def part_of(lane: Lane, samples: float, within: float) -> Lane:
+    """The lane from where on it trains `samples` in the next `within` seconds.
+
+    That is the first such place, or the one that comes nearest; a lane that is too short begins as it did.
+    """
+    latest = float(lane.seconds[-1]) - within
+    if not latest > 0:
+        return lane
+    times, counts = (np.concatenate(([0.0], values)) for values in (lane.seconds, lane.samples))
+    # between these what is trained from there on grows or falls evenly
+    bends = np.concatenate((times, times - within))
+    begins = np.unique(np.append(bends[(bends >= 0) & (bends <= latest)], latest))
+    off = np.interp(begins + within, times, counts) - np.interp(begins, times, counts) - samples
+    off[np.abs(off) <= _ROUNDING * samples] = 0.0
+    crossed = np.flatnonzero(off[:-1] * off[1:] <= 0)
+    if len(crossed):
+        before, after = off[crossed[0]], off[crossed[0] + 1]
+        part = before / (before - after) if before else 0.0
+        begin = begins[crossed[0]] + part * (begins[crossed[0] + 1] - begins[crossed[0]])
+    else:
+        begin = begins[np.argmin(np.abs(off))]
+    first = int(np.searchsorted(lane.seconds, begin, "right"))
+    return replace(
+        lane, seconds=lane.seconds[first:] - begin, samples=lane.samples[first:] - lane.samples_at(begin)
+    )
+
+
+def _evenly(x: float, ends: NDArray[np.float64], values: NDArray[np.float64]) -> float:
+    """The value at `x`, from 0 at 0 evenly from one end to the next, and held after the last."""
+    step = int(np.searchsorted(ends, x, "right"))
+    if step == len(ends):
+        return float(values[-1])
+    begin, value = (float(ends[step - 1]), float(values[step - 1])) if step else (0.0, 0.0)
+    return value + (x - begin) / (float(ends[step]) - begin) * (float(values[step]) - value)
+
+
+def ending(run: RunRecord) -> str:
+    """Why a run trained no further, as the end of a sentence on it."""
+    if run.status is Status.FAILED and run.problem is not None:
+        return _FAILURES.get(run.problem.kind, "failed")
+    return _ENDINGS[run.status]
+
+
+_ROUNDING = 1e-9
+
+# what a damaged file may hold would carry the sum of all steps beyond what a float holds
+_LONGEST_STEP_SECONDS = 1e9
+
+_ENDINGS = {
+    Status.QUEUED: "has not been trained yet",
+    Status.RUNNING: "is still training",
+    Status.FINISHED: "was over",
+    Status.STOPPED: "was stopped",
+    Status.FAILED: "failed",
+    Status.INTERRUPTED: "was interrupted",
+}
+_FAILURES = {
+    Kind.OUT_OF_MEMORY: "ran out of memory",
+    Kind.NOT_A_NUMBER: "went wrong in its numbers",
+    Kind.DISK_FULL: "found the disk full",
+    Kind.WORKER_DIED: "crashed",
+    Kind.HANG: "stood still and was ended",
+}
+
+
+def pair_of(
+    comparison: Comparison, curves: Mapping[str, Columns], side_id: str | None = None
+) -> tuple[Lane, Lane]:
+    """The lanes of the baseline and of a side; of repeats those whose ratio is nearest to the comparison's.
+
+    Raises ProblemError where there is no such side, or one of the two has nothing to replay.
+    """
+    sides = _candidates(comparison, side_id)
+    base_lanes = _lanes(comparison.baseline, curves)
+    if not base_lanes:
+        raise _nothing_to_replay(comparison.baseline)
+    for side in sides:
+        if lanes := _lanes(side, curves):
+            return _nearest(base_lanes, lanes, comparison.cells(side.id)[SPEED.name].ratio)
+    raise _nothing_to_replay(sides[0])
+
+
+def _candidates(comparison: Comparison, side_id: str | None) -> list[Side]:
+    """The sides that may race the baseline, the one that is most wanted first."""
+    others = [side for side in comparison.sides if side is not comparison.baseline]
+    if not others:
+        message = "There is only one side here, so it has nothing to race against."
+        remedy = "Choose runs in full and in mixed precision of the same training."
+        raise ProblemError(request_problem(message, remedy))
+    if side_id is None:
+        return sorted(others, key=lambda side: not side.precision.is_autocast)
+    chosen = [side for side in others if side.holds(side_id)]
+    if not chosen:
+        is_baseline = comparison.baseline.holds(side_id)
+        message = (
+            f"{comparison.baseline.title} is the baseline, which cannot race against itself."
+            if is_baseline
+            else f"The run {side_id} is not among those that are compared."
+        )
+        remedy = f"Choose one of: {', '.join(side.title for side in others)}."
+        raise ProblemError(request_problem(message, remedy, key="side", value=side_id))
+    return chosen
+
+
+def _lanes(side: Side, curves: Mapping[str, Columns]) -> list[Lane]:
+    found = (lane_of(side, run, curves.get(run.id, {})) for run in side.runs)
+    return [lane for lane in found if lane is not None]
+
+
+def _nearest(full: Sequence[Lane], mixed: Sequence[Lane], ratio: float | None) -> tuple[Lane, Lane]:
+    """Whole runs before those cut short, and pairs of one seed before others."""
+    pairs = [(one, other) for one in full for other in mixed]
+
+    def unfitness(pair: tuple[Lane, Lane]) -> tuple[int, bool, float]:
+        cut_short = sum(lane.is_cut_short for lane in pair)
+        return cut_short, not _is_of_one_seed(*pair), _distance(*pair, ratio)
+
+    return min(pairs, key=unfitness)
+
+
+def _is_of_one_seed(full: Lane, mixed: Lane) -> bool:
+    mine, theirs = ((lane.run.comparison, lane.run.experiment.seed) for lane in (full, mixed))
+    return mine == theirs
+
+
+def _distance(full: Lane, mixed: Lane, ratio: float | None) -> float:
+    """How far the pair's own ratio is from the comparison's, as a logarithm; 0 where there is none."""
+    speeds = [SPEED.value(lane.run) for lane in (mixed, full)]
+    known = [speed for speed in (*speeds, ratio) if speed is not None and speed > 0 and math.isfinite(speed)]
+    if len(known) < 3:
+        return 0.0 if ratio is None else math.inf
+    return abs(math.log(known[0]) - math.log(known[1]) - math.log(known[2]))
+
+
+def _nothing_to_replay(side: Side) -> ProblemError:
+    run = max(side.runs, key=lambda run: run.status is not Status.QUEUED)
+    what = _what_happened(run)
+    message = f"“{shortened(run.name)}” ({side.title}) {what}, so there is nothing of it to replay."
+    return ProblemError(request_problem(message, _remedy(run), key="run", value=run.id))
+
+
+def _what_happened(run: RunRecord) -> str:
+    if run.status is Status.QUEUED:
+        return ending(run)
+    if run.status is Status.RUNNING:
+        return "is still warming up"
+    if run.status is Status.FINISHED:
+        return "ended before any of its steps was counted"
+    return f"{ending(run)} before its first counted step"
+
+
+def _remedy(run: RunRecord) -> str:
+    if run.status is Status.QUEUED:
+        return "Let it train first."
+    if run.status is Status.RUNNING:
+        return "Wait until its warm-up is over."
+    if run.status is Status.FAILED and run.problem is not None:
+        return run.problem.remedy
+    if run.status is Status.FINISHED:
+        return f"Train it for at least {run.experiment.measure.least_steps:,} steps."
+    return "Train it again, to its end."
+
+
+MOST_BLOCKS = 200
+"""How many blocks a lane is shown as, at most."""
+
+LONGEST_SECONDS = 12.0
+"""How long a replay lasts on screen, at most, but for `_LITTLE_LONGER`."""
+
+_LITTLE_LONGER = 1.5
+"""So many times as long is shown at its true pace all the same."""
+
+_FEWEST_BLOCKS = 40
+"""So many are worth watching: where they take longer at true pace, the replay goes faster than it."""
+
+_MANY_BLOCKS = 100
+"""Lanes have five rows, or four on low screens: of so many blocks some are left out to fill every column."""
+
+_TOO_QUICK_SECONDS, _SLOWED_SECONDS = 2.0, 4.0
+"""What is over sooner than one can see it is shown slowed, to last so long."""
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """`samples` to train in each lane, which are `blocks` of `block_samples`."""
+
+    samples: int
+    block_samples: int
+    blocks: int
+
+
+def stretches_of(full: Lane, mixed: Lane) -> Iterator[Stretch]:
+    """As much as both lanes measured, but no more than the faster trains in `LONGEST_SECONDS`; then less.
+
+    Where that is less than `_FEWEST_BLOCKS` batches, it is as many of these. Of two lanes one of which was
+    cut short, what the other one measured counts: the short lane stops where it did.
+    """
+    faster = max((full, mixed), key=lambda lane: lane.speed)
+    is_long = faster.seconds[-1] > LONGEST_SECONDS * _LITTLE_LONGER
+    most = min(_measured(full, mixed), faster.speed * LONGEST_SECONDS if is_long else math.inf)
+    found = (_stretch(full, mixed, most * part) for part in _PARTS)
+    # few steps have no shorter part
+    return iter(dict.fromkeys(found))
+
+
+def whole_of(full: Lane, mixed: Lane) -> Stretch:
+    """As much as both lanes measured, however long it took."""
+    return _stretch(full, mixed, math.inf)
+
+
+_PARTS = (1.0, 0.5, 0.25)
+
+
+def _stretch(full: Lane, mixed: Lane, most: float) -> Stretch:
+    steps = [lane.step_samples for lane in (full, mixed)]
+    measured = _measured(full, mixed)
+    batch = max(steps) if max(steps) <= measured else min(steps)
+    batches = int(min(measured, max(most, _FEWEST_BLOCKS * batch)) // batch)
+    a_block = -(-batches // MOST_BLOCKS)
+    blocks = batches // a_block
+    if blocks >= _FEWEST_BLOCKS:
+        blocks -= blocks % (20 if blocks >= _MANY_BLOCKS else 5)
+    return Stretch(blocks * a_block * batch, a_block * batch, blocks)
+
+
+def lapse_of(seconds: float) -> float:
+    """How many seconds of the runs pass in one on screen: 1, or as many as make it bearable to watch."""
+    if seconds > LONGEST_SECONDS * _LITTLE_LONGER:
+        return seconds / LONGEST_SECONDS
+    return seconds / _SLOWED_SECONDS if seconds < _TOO_QUICK_SECONDS else 1.0
+
+
+def _measured(full: Lane, mixed: Lane) -> float:
+    totals = [float(lane.samples[-1]) for lane in (full, mixed)]
+    if full.is_cut_short == mixed.is_cut_short:
+        return max(totals) if full.is_cut_short else min(totals)
+    return totals[1] if full.is_cut_short else totals[0]

@@ -1,0 +1,236 @@
+"""The pair of experiments that "Show me" trains: what suits this machine and is over within a minute."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from engine.experiment.catalog import Catalog, DeviceEntry
+from engine.experiment.experiment import Experiment, experiment_from
+from engine.experiment.problem import Problem, request_problem
+from engine.experiment.settings import Precision
+
+TITLE = "Show me"
+MOST_ATTEMPTS = 4
+"""So often a pair is begun, at most: a machine whose pace changes all the time would keep people waiting."""
+
+
+@dataclass(frozen=True)
+class Span:
+    """How many seconds a run is to train; between the shortest and the longest it is left as it is."""
+
+    shortest: float
+    wanted: float
+    longest: float
+
+
+FIRST, SHORTENED, SECOND = Span(5.0, 9.0, 18.0), Span(0.0, 9.0, 18.0), Span(0.0, 18.0, 27.0)
+"""For full precision: long enough to be watched and measured, and no longer, since a new start costs seconds.
+Once it was shortened for the sake of mixed precision, which has as many steps, it does not grow again."""
+
+PATIENCE_SECONDS = 45.0
+"""Longer than this nobody is made to watch a run of the fewest steps and the smallest workload."""
+
+_LARGE_CARD_MIB = 12 * 1024 * 0.95
+"""A card that is sold as one of 12 GiB tells of a little less."""
+_RESTART_SECONDS = 4.0
+_LEAST_COUNTED, _LEAST_SECONDS, _LEAST_WARM_SECONDS = 5, 1.0, 3.0
+
+
+@dataclass(frozen=True)
+class Showcase:
+    """Two experiments, full precision first, each under its label; `why` says what is to be expected."""
+
+    title: str
+    sides: tuple[tuple[str, Experiment], ...]
+    why: str
+
+    def of_length(self, like: Experiment) -> Showcase:
+        """The same with as many steps as `like` has on both sides."""
+        return self._with({"steps": like.steps})
+
+    def lighter(self) -> Showcase | None:
+        """The same with the next smaller workload; None after the smallest."""
+        of_now = self.sides[0][1]
+        place = next((place for place, one in enumerate(_WORKLOADS) if _is_of(of_now, one)), len(_WORKLOADS))
+        if place + 1 >= len(_WORKLOADS):
+            return None
+        return self._with({"image_size": None, **_WORKLOADS[place + 1]})
+
+    def holds(self, experiments: Iterable[Experiment]) -> bool:
+        """Whether these are two of its own, of any length and workload."""
+        plain = {one.model_copy(update=_UNTOLD) for _, one in self.sides}
+        return {one.model_copy(update=_UNTOLD) for one in experiments} == plain
+
+    def _with(self, settings: dict[str, Any]) -> Showcase:
+        sides = tuple((label, one.model_copy(update=settings)) for label, one in self.sides)
+        return Showcase(self.title, sides, self.why)
+
+
+def showcase(catalog: Catalog) -> Showcase:
+    """What suits the first device of this machine."""
+    device = catalog.devices[0]
+    settings, mixed = _on_card(device) if device.is_gpu else (_ON_CPU, Precision.BF16)
+    if not device.precision(mixed).available:
+        mixed = Precision.BF16 if mixed is Precision.FP16 else Precision.FP16
+    base = experiment_from({**_COMMON, **settings, "device": device.name})
+    sides = (base, base.model_copy(update={"precision": mixed}))
+    return Showcase(TITLE, tuple((one.precision.label, one) for one in sides), _why(device, mixed))
+
+
+def adapted(
+    case: Showcase, span: Span, steps_per_second: float | None, done: int
+) -> Showcase | Problem | None:
+    """What to begin anew with where a run of `case` made `done` steps at that pace; None: it goes on.
+
+    A run that would end too soon to be watched gets more steps; one that would keep people waiting fewer, and
+    where even the fewest take too long a smaller workload. A problem says that this machine is too busy for
+    the smallest. Without a pace the machine was too slow to tell one.
+    """
+    experiment = case.sides[0][1]
+    left = (experiment.steps or 0) - done
+    if left <= 0:
+        return None
+    if steps_per_second is None:
+        return case.lighter() or busy(experiment, done)
+    least = experiment.measure.least_steps
+    # what is nearly done is sooner ended than begun anew
+    if min(left, least) / steps_per_second > span.longest and (lighter := case.lighter()) is not None:
+        return lighter
+    if least / steps_per_second > PATIENCE_SECONDS:
+        return busy(experiment, done) if is_hopeless(experiment, steps_per_second, done) else None
+    better = _better_fitted(experiment, span, steps_per_second, done)
+    return None if better is None else case.of_length(better)
+
+
+def is_hopeless(experiment: Experiment, steps_per_second: float | None, done: int) -> bool:
+    """Whether a run that nothing can take the place of is given up after `done` steps at that pace.
+
+    One that has enough steps for a speed goes on, and so does one whose rest is soon over.
+    """
+    if done >= min(experiment.steps or 0, experiment.measure.least_steps):
+        return False
+    left = (experiment.steps or 0) - done
+    return steps_per_second is None or left / steps_per_second > PATIENCE_SECONDS
+
+
+def busy(experiment: Experiment, done: int) -> Problem:
+    """Why nothing was measured on a machine that is too slow now."""
+    least = experiment.measure.least_steps
+    of = f"only {done:,} of {least:,} steps were done, and " if done < least else ""
+    return request_problem(
+        f"This machine is busy: {of}the rest would take too long.",
+        "Close programs that use the processor or the card, then try again.",
+    )
+
+
+def pace_of(experiment: Experiment, samples_per_second: ArrayLike) -> float | None:
+    """Steps a second, from the speed of each step so far; None while too few say too little.
+
+    The warm-up is not counted, but where it takes seconds by itself: then it says enough.
+    """
+    speeds = np.asarray(samples_per_second, dtype=np.float64)
+    warmup = experiment.measure.warmup_steps
+    counted = _seconds(experiment, speeds[warmup:])
+    if len(counted) >= _LEAST_COUNTED and counted.sum() >= _LEAST_SECONDS:
+        return float(len(counted) / counted.sum())
+    # the first step is no measure of the others: it is the one that loads and chooses kernels
+    warm = _seconds(experiment, speeds[1:warmup])
+    if len(warm) and warm.sum() >= _LEAST_WARM_SECONDS:
+        return float(len(warm) / warm.sum())
+    return None
+
+
+def _better_fitted(
+    experiment: Experiment, span: Span, steps_per_second: float, done: int
+) -> Experiment | None:
+    """The experiment at another length, where that is worth a new start after `done` steps; else None."""
+    steps = experiment.steps or done
+    expected, left = steps / steps_per_second, (steps - done) / steps_per_second
+    if span.shortest <= expected <= span.longest:
+        return None
+    better = refitted(experiment, steps_per_second, span.wanted)
+    would_take = _RESTART_SECONDS + (better.steps or 0) / steps_per_second
+    if expected > span.longest and would_take >= left:
+        return None
+    return better if better.steps != experiment.steps else None
+
+
+def refitted(experiment: Experiment, steps_per_second: float, seconds: float) -> Experiment:
+    """The experiment with as many steps as take so long at that pace, and at least enough for a speed."""
+    steps = max(experiment.measure.least_steps, round(steps_per_second * seconds))
+    return experiment.model_copy(update={"steps": steps, "epochs": None})
+
+
+def _seconds(experiment: Experiment, speeds: np.ndarray[Any, np.dtype[np.float64]]) -> Any:
+    usable = speeds[np.isfinite(speeds) & (speeds > 0)]
+    return experiment.step_samples / usable
+
+
+def _on_card(device: DeviceEntry) -> tuple[dict[str, Any], Precision]:
+    is_large = device.memory_mib >= _LARGE_CARD_MIB and device.tensor_cores
+    return (_ON_LARGE_CARD if is_large else _ON_SMALL_CARD), Precision.FP16
+
+
+def _why(device: DeviceEntry, mixed: Precision) -> str:
+    note = device.precision(mixed).note
+    if device.is_gpu:
+        if device.tensor_cores:
+            return "This card has Tensor Cores, which multiply half-length numbers several times as fast."
+        if note is None:
+            # of another maker than NVIDIA, with units and rules of its own
+            return "On most cards mixed precision saves memory and time: the race shows what it does here."
+        return "This card has no Tensor Cores: mixed precision saves memory here, and likely little time."
+    if note is None:
+        return "This processor computes with half-length numbers, so mixed precision should gain here too."
+    return f"Mixed precision {note}: it will likely not gain, and the race shows what it costs."
+
+
+_COMMON: dict[str, Any] = {
+    "dataset": "fashion",
+    "precision": Precision.FP32,
+    "optimizer": {"name": "adamw", "learning_rate": 1e-3},
+    # on a slow machine a whole measurement is to be had in few steps
+    "measure": {"warmup_steps": 5, "block_steps": 5},
+    # once, at the end: the accuracy is as honest, and nobody waits for it after each epoch
+    "validation": {"every": 1_000},
+}
+_CARD_RECIPE: dict[str, Any] = {"step": {"recipe": "channels_last+fused"}}
+_ON_LARGE_CARD: dict[str, Any] = {
+    **_CARD_RECIPE,
+    "model": "resnet50",
+    "image_size": 224,
+    "batch_size": 64,
+    "steps": 120,
+}
+_ON_SMALL_CARD: dict[str, Any] = {
+    **_CARD_RECIPE,
+    "model": "resnet18",
+    "image_size": 128,
+    "batch_size": 32,
+    "steps": 300,
+}
+_ON_CPU: dict[str, Any] = {"model": "small-cnn", "batch_size": 64, "steps": 500}
+_ON_SLOW_CPU: dict[str, Any] = {"model": "small-cnn", "batch_size": 8, "steps": 100}
+_WORKLOADS = tuple(
+    {key: value for key, value in one.items() if key != "step"}
+    for one in (_ON_LARGE_CARD, _ON_SMALL_CARD, _ON_CPU, _ON_SLOW_CPU)
+)
+"""What is trained, from the heaviest workload to the lightest."""
+_UNTOLD: dict[str, Any] = {
+    "model": "",
+    "image_size": None,
+    # a run that has begun is saved with those of its dataset
+    "num_classes": None,
+    "batch_size": 1,
+    "steps": None,
+    "epochs": None,
+}
+
+
+def _is_of(experiment: Experiment, workload: Mapping[str, Any]) -> bool:
+    return all(getattr(experiment, key) == value for key, value in workload.items() if key != "steps")

@@ -1,0 +1,247 @@
+"""A race in plain words, for people who do not code: captions, memory, certainty and doubts."""
+
+from __future__ import annotations
+
+from engine.compare.evidence import Doubt
+from engine.compare.figures import PEAK_MEMORY, is_alike
+from engine.race.headline import (
+    called,
+    continued,
+    is_one_of_each,
+    lane_name,
+    numbers,
+    place,
+    sentence,
+    title,
+    why_no_ratio,
+)
+from engine.race.race import LANES, Moment, Race, Which
+from engine.words.names import GLOSSARY
+from engine.words.numbers import number_text, pace_text, range_text, seconds_short, seconds_text
+
+_ABOUT_SAME = 0.03
+_PARTS = (
+    (1 / 10, "Less than a tenth"),
+    (1 / 5, "Less than a fifth"),
+    (1 / 4, "Less than a quarter"),
+    (1 / 3, "Less than a third"),
+    (1 / 2, "Less than half"),
+    (2 / 3, "Less than two thirds"),
+    (3 / 4, "Less than three quarters"),
+)
+
+
+def memory_words(race: Race) -> tuple[str, str]:
+    """What the mixed lane took of the full one's memory, strong and then joining words, with the accuracy."""
+    ratio = race.memory_ratio
+    strong, joining = _unknown(race) if ratio is None else _amount(ratio)
+    return strong, f"{joining}, {race.accuracy}" if race.accuracy else joining
+
+
+def _unknown(race: Race) -> tuple[str, str]:
+    if is_alike(PEAK_MEMORY, race.mixed.side, race.full.side):
+        return "No measurement", "of the memory"
+    return "No comparison", "between a card's memory and a processor's"
+
+
+def _amount(ratio: float) -> tuple[str, str]:
+    for most, words in _PARTS:
+        if ratio < most:
+            return words, "of the memory"
+    if abs(ratio - 1) <= _ABOUT_SAME:
+        return "About the same", "amount of memory"
+    if ratio < 1:
+        return f"{100 * ratio:.0f} %", "of the memory"
+    if ratio < 2:
+        return f"{100 * (ratio - 1):.0f} % more", "memory"
+    return f"{number_text(ratio)} times", "the memory"
+
+
+def certainty(race: Race) -> str:
+    """How far the ratio can be trusted: its interval in plain words, or why there is none."""
+    if race.ratio is None:
+        return f"There is no ratio: {continued(why_no_ratio(race))}."
+    times, is_once = _measured(race.repeats)
+    if race.report.spoilers:
+        return f"Measured {times}. The figure came to {number_text(race.ratio)}×, with the machine disturbed."
+    if race.ratio_interval is None:
+        if is_once:
+            return f"Measured {times}. Repeats would show how sure the figure is."
+        is_in_order = not any(doubt.kind == "order" for doubt in race.doubts)
+        why = "too few to say how sure it is" if is_in_order else _NOT_IN_TURNS
+        return f"Measured {times}, {why}."
+    low, high = race.ratio_interval
+    if high < 1:
+        between, what = range_text(1.0 / high, 1.0 / low), "times as long"
+    else:
+        between, what = range_text(low, high), "times as fast"
+    told = f"Measured {times}: between {between} {what}, with 95 % confidence."
+    return f"{told} Which of the two is faster is left open." if low <= 1 <= high else told
+
+
+_NOT_IN_TURNS = "but not in turns, so how sure it is cannot be said"
+
+
+def _measured(repeats: tuple[int, int]) -> tuple[str, bool]:
+    if repeats[0] == repeats[1]:
+        times = {1: "once", 2: "twice"}.get(repeats[0], f"{repeats[0]} times")
+        return f"{times} each", repeats[0] == 1
+    return f"{repeats[0]} and {repeats[1]} times", False
+
+
+def doubt_words(race: Race) -> tuple[str, ...]:
+    """What speaks against the figures or the replay, a plain sentence each; empty where nothing does."""
+    told = [*(_told(race, doubt) for doubt in race.doubts), _unsteady(race)]
+    return tuple(dict.fromkeys(sentence for sentence in told if sentence))
+
+
+def _unsteady(race: Race) -> str:
+    """Why the counts of the whole runs give another ratio than the comparison has; "" where they do not."""
+    figure, ratio = race.figure, race.claim
+    if ratio is None or figure is None or race.is_borne_out:
+        return ""
+    seen = figure if race.ahead == "mixed" else 1.0 / figure
+    whole = f"these two whole runs come to {pace_text(seen)}"
+    return f"The speed was not steady: {whole}, and the comparison to {pace_text(ratio)}."
+
+
+def _told(race: Race, doubt: Doubt) -> str:
+    if doubt.kind in _OF_ONE_RUN:
+        return f"{_subject(race, doubt.side_id)} {_OF_ONE_RUN[doubt.kind]}"
+    if doubt.kind == "throttled":
+        return f"The {place(race)} ran below its full speed for a while."
+    if doubt.kind == "order":
+        return "The two were not trained in turns, so a change of the machine may look like a difference."
+    if doubt.kind == "device":
+        return "The two were not trained on the same machine."
+    if doubt.kind == "version":
+        return "The two were not trained with the same version of the software."
+    differing = doubt.sentence.removeprefix("Unlike the baseline in ")
+    return doubt.sentence if differing == doubt.sentence else f"The two differ in {differing}"
+
+
+def _subject(race: Race, side_id: str | None) -> str:
+    for which in LANES:
+        if race.lane(which).side.id == side_id:
+            return f"A run {'in' if is_one_of_each(race) else 'of'} {called(race, which)}"
+    return "A run"
+
+
+_OF_ONE_RUN = {
+    "other-program": "had to share the machine with other programs.",
+    "too-short": "was too short for a sure speed.",
+    "no-speed": "has no speed that can be trusted.",
+    "unfinished": "did not get to its end.",
+    "drift": "was not equally fast from its beginning to its end.",
+    "nan": "went wrong: its loss stopped being a number.",
+}
+
+
+__all__ = [
+    "GLOSSARY",
+    "caption",
+    "caution",
+    "certainty",
+    "counted_text",
+    "counter_words",
+    "doubt_words",
+    "lane_detail",
+    "lane_name",
+    "lapse_words",
+    "memory_words",
+    "sentence",
+    "sure_words",
+    "title",
+    "told",
+]
+
+_PLAIN = "plain"
+
+
+def lane_detail(race: Race, which: Which) -> str:
+    """What the lane trained with, and how it ended early: "32-bit numbers (FP32)"."""
+    lane = race.lane(which)
+    parts = []
+    if is_one_of_each(race):
+        recipe = lane.side.recipe
+        parts.append(
+            numbers(lane.side.precision) + (f" with the {recipe} recipe" if recipe != _PLAIN else "")
+        )
+        if race.full.run.experiment.batch_size != race.mixed.run.experiment.batch_size:
+            parts.append(f"{lane.run.experiment.batch_size:,} {race.unit} at once")
+    if lane.stopped:
+        parts.append(f"{lane.stopped} after {seconds_short(float(lane.seconds[-1]))}")
+    return ", ".join(parts)
+
+
+def counted_text(race: Race, moment: Moment) -> str | None:
+    """The number at a moment, with as many digits as it ends with; "" before it tells, None without one."""
+    if race.claim is None:
+        return None
+    if moment.number is None:
+        return ""
+    if moment.is_over or race.figure is None:
+        return number_text(moment.number)
+    digits = len(number_text(race.figure).partition(".")[2])
+    return f"{moment.number:,.{digits}f}"
+
+
+def caption(race: Race, moment: Moment) -> tuple[str, str]:
+    """What the number counts, or what there is in its place, in a strong line and a second one."""
+    if race.report.spoilers:
+        return _SPOILED, "so it does not tell which of the two is faster"
+    if race.ratio is None:
+        return "No fair figure", f"since {continued(why_no_ratio(race))}"
+    if race.is_unlike:
+        return "No fair figure", "since they are two different trainings"
+    if race.claim is None and race.ratio_interval is not None:
+        return "No difference shown", f"between {range_text(*race.ratio_interval)} times as fast"
+    if moment.number is None:
+        return "Just begun", ""
+    if race.ahead == "full":
+        return "as long", f"with {called(race, 'mixed')}{'' if moment.is_over else ' so far'}"
+    return f"as many {race.unit}", f"in the same {seconds_text(race.seconds)}" if moment.is_over else "so far"
+
+
+def told(race: Race, moment: Moment) -> str:
+    """The number and what it counts, as it is read aloud."""
+    words = " ".join(part for part in caption(race, moment) if part)
+    number = counted_text(race, moment)
+    return f"{number} times {words}" if number else words
+
+
+def caution(race: Race) -> str:
+    """What leads the doubts: whether they spoil the measurement or only qualify it; "" without any."""
+    if race.report.spoilers:
+        return _SPOILED
+    return "With caution" if doubt_words(race) else ""
+
+
+_SPOILED = "Not a clean measurement"
+
+
+def sure_words(race: Race) -> str:
+    """How far the ratio can be trusted, after a word of caution where the number itself bears none."""
+    lead = caution(race) if race.claim is not None else ""
+    return f"{lead}: {continued(certainty(race))}" if lead else certainty(race)
+
+
+def counter_words(race: Race, which: Which, moment: Moment) -> str:
+    """What stands after a lane's count of samples: "images so far"."""
+    ending = {
+        "waiting": "",
+        "running": " so far",
+        "over": f" in {seconds_short(race.seconds)}",
+        "stopped": f", then it {race.lane(which).stopped}",
+    }
+    return f"{race.unit}{ending[moment.lane(which).state]}"
+
+
+def lapse_words(race: Race) -> str:
+    """How the replay's pace relates to the true one, a sentence; "" where it is that."""
+    if race.lapse == 1:
+        return ""
+    shown = seconds_text(race.seconds / race.lapse)
+    if race.lapse < 1:
+        return f"Shown in slow motion: {seconds_text(race.seconds)} take {shown} here."
+    return f"Shown faster than it went: {seconds_text(race.seconds)} pass in {shown}."

@@ -1,1 +1,0 @@
-"""Saved runs: the store, and statistics over runs. No torch here."""

@@ -1,0 +1,1 @@
+"""The saved runs and searches, in SQLite."""

@@ -1,0 +1,163 @@
+"""A connection to the store's file: its statements, its transactions, and what is said when they fail."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from engine.experiment.problem import ProblemError
+from engine.store.database import BESIDE, Opened, damaged, fail, open_copy, open_database, open_to_write
+
+
+class Connection:
+    """For the thread that made it. `notes` says in sentences how the file had to be opened, and `files` how
+    many there were at the path, one after the other.
+
+    Every method raises ProblemError of kind STORE when the file cannot be read or written. Where nothing can
+    be saved, what is there is read from a copy in memory.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._size = self.files = 0
+        self._take_in(open_database(path))
+
+    def close(self) -> None:
+        self._sqlite.close()
+
+    def read(self, statement: str, values: tuple[object, ...] = ()) -> list[sqlite3.Row]:
+        """All rows of one statement."""
+        with self.reading() as connection:
+            return connection.execute(statement, values).fetchall()
+
+    @contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """Several statements that only read, inside a transaction or outside."""
+        self._follow()
+        try:
+            yield self._sqlite
+        except sqlite3.Error as error:
+            fail(self.path, error)
+
+    @contextmanager
+    def writing(self) -> Iterator[sqlite3.Connection]:
+        """One transaction; the lock is taken at once, so that what was read in it still holds."""
+        self.check_writable()
+        with self.changing() as connection:
+            yield connection
+
+    @contextmanager
+    def changing(self) -> Iterator[sqlite3.Connection]:
+        """The same for what may be done to a copy in memory too."""
+        with self.reading() as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield connection
+                connection.execute("COMMIT")
+            except BaseException:
+                # SQLite has rolled back by itself when the disk is full
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+                raise
+
+    def check_writable(self) -> None:
+        """Raises ProblemError where nothing can be saved, unless what was in the way is gone by now."""
+        if self.unwritable is None:
+            return
+        try:
+            opened = open_to_write(self.path)
+        except (OSError, sqlite3.Error):
+            raise ProblemError(self.unwritable) from None
+        self._change_to(opened)
+
+    def only_read(self, error: ProblemError) -> None:
+        """Goes on with a copy in memory if `error` says that nothing can be written; else raises it."""
+        cause = error.__cause__
+        if self.unwritable is not None or not isinstance(cause, OSError | sqlite3.Error):
+            raise error
+        self._change_to(open_copy(self.path, cause))
+
+    def set_aside(self) -> Path | None:
+        """Gives the file that was opened another name, since it is damaged, and makes a new one in its place.
+
+        Its path now; None where another file lies there, which stays.
+        """
+        if _identity(_found(self.path)) != self._identities[0]:
+            return None
+        aside = self.path.with_name(f"{self.path.stem}-damaged-{time.time_ns()}{self.path.suffix}")
+        try:
+            self.path.rename(aside)
+            for old, new in zip(_beside(self.path), _beside(aside), strict=True):
+                with suppress(FileNotFoundError):
+                    old.rename(new)
+        except OSError as error:
+            fail(self.path, error)
+        self._change_to(open_database(self.path))
+        return aside
+
+    def _follow(self) -> None:
+        """Opens what lies at the path now, where that is no longer the file that was opened.
+
+        SQLite would go on reading and writing what nobody finds again. Raises DamagedError for a file that
+        was cut short.
+        """
+        if self.unwritable is not None or self._sqlite.in_transaction:
+            return
+        found = _found(self.path)
+        if found is None or _identity(found) != self._identities[0]:
+            self._leave_behind()
+            self._change_to(open_database(self.path))
+            return
+        if found.st_size < self._size and not self._is_whole():
+            raise damaged(self.path)
+        self._size = found.st_size
+
+    def _is_whole(self) -> bool:
+        """Whether a file that became shorter lacks nothing: its log has it all, or it was tidied up."""
+        try:
+            # from the disk, not from what this connection remembers of it
+            self._sqlite.execute("PRAGMA shrink_memory")
+            return bool(self._sqlite.execute("PRAGMA quick_check(1)").fetchone()[0] == "ok")
+        except sqlite3.Error:
+            return False
+
+    def _leave_behind(self) -> None:
+        """Completes the file that was moved away, and keeps its log from being taken for the new one's."""
+        with suppress(sqlite3.Error):
+            self._sqlite.execute("PRAGMA wal_checkpoint(PASSIVE)")
+        for beside, identity in zip(_beside(self.path), self._identities[1:], strict=True):
+            if identity is not None and _identity(_found(beside)) == identity:
+                with suppress(OSError):
+                    beside.unlink()
+
+    def _change_to(self, opened: Opened) -> None:
+        self._sqlite.close()
+        self._take_in(opened)
+
+    def _take_in(self, opened: Opened) -> None:
+        self._sqlite, self.notes, self.unwritable = opened
+        self.files += 1
+        found = _found(self.path)
+        self._identities = tuple(map(_identity, (found, *map(_found, _beside(self.path)))))
+        self._size = 0 if found is None else found.st_size
+
+
+def _beside(path: Path) -> tuple[Path, ...]:
+    return tuple(path.with_name(path.name + ending) for ending in BESIDE)
+
+
+def _found(path: Path) -> os.stat_result | None:
+    """What the system says of a file, which is never opened: to close it again would lose SQLite's locks."""
+    try:
+        return path.stat()
+    except OSError:
+        return None
+
+
+def _identity(found: os.stat_result | None) -> tuple[int, int] | None:
+    """What tells a file from another of its name."""
+    return None if found is None else (found.st_dev, found.st_ino)

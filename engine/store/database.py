@@ -1,0 +1,303 @@
+"""Opens the store's file: checks that it is ours and not newer, and brings an older one up to date.
+
+Where nothing can be written, what is there is read into memory and brought up to date in there.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import shutil
+import sqlite3
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple, NoReturn
+
+from engine.experiment.problem import Kind, Problem, ProblemError
+from engine.store.schema import APPLICATION_ID, MIGRATIONS, VERSION
+
+_BUSY_SECONDS = 10.0
+_LONGEST_PATH = 504
+"""In bytes: SQLite's own limit on Unix, less the ending of a journal's name."""
+_NO_WRITING = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
+_NO_ROOM = frozenset({errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)})
+_REFUSED = frozenset(
+    {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_PERM}
+)
+_LOGS = ("-wal", "-journal")
+BESIDE = ("-wal", "-shm")
+"""The endings of the files that SQLite keeps beside an open store."""
+
+
+class DamagedError(ProblemError):
+    """Raised for a file that is no store, or not a whole one."""
+
+
+class Opened(NamedTuple):
+    """A connection to a store, and notes on how it had to be opened.
+
+    `unwritable`: why nothing can be saved. The connection is then to a copy in memory of what there is.
+    """
+
+    connection: sqlite3.Connection
+    notes: tuple[str, ...] = ()
+    unwritable: Problem | None = None
+
+
+def open_database(path: Path, vfs: str | None = None) -> Opened:
+    """Opens the store at `path`, which is made if there is none; where it cannot be written, a copy of it.
+
+    `vfs` names another of SQLite's ways to reach files. Raises ProblemError for a file that cannot be read
+    or is not a store, and for a store of a newer program, which is left as it is.
+    """
+    if os.name == "posix" and (size := len(os.fsencode(path))) > _LONGEST_PATH:
+        message = f"The path of the saved runs is too long: {size:,} bytes, and {_LONGEST_PATH} are possible."
+        raise ProblemError(_problem(message, "Set AMMETER_HOME to a folder with a shorter path."))
+    try:
+        return open_to_write(path, vfs)
+    except (OSError, sqlite3.Error) as error:
+        return open_copy(path, error)
+
+
+def open_copy(path: Path, error: OSError | sqlite3.Error) -> Opened:
+    """A copy in memory of the store at `path`, which `error` keeps from being written; empty if it is new.
+
+    Raises ProblemError where that is not what the error says, or the store cannot be read either.
+    """
+    unwritable = _unwritable(path, error)
+    if unwritable is None:
+        fail(path, error)
+    memory = _memory()
+    try:
+        if path.exists() and path.stat().st_size:
+            with _readable(path) as source:
+                _check(source, path)
+                source.backup(memory)
+        _bring_up_to_date(memory, path)
+    except (OSError, sqlite3.Error, ProblemError) as second:
+        memory.close()
+        if isinstance(second, ProblemError):
+            raise
+        fail(path, second)
+    return Opened(memory, unwritable=unwritable)
+
+
+def open_in_memory() -> sqlite3.Connection:
+    """A store in memory, with nothing in it."""
+    memory = _memory()
+    _bring_up_to_date(memory, Path(":memory:"))
+    return memory
+
+
+def open_to_write(path: Path, vfs: str | None = None) -> Opened:
+    """Opens or makes the store at `path`; raises what the system and SQLite say, and ProblemError."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if not path.exists():
+        # what another file of that name has left
+        for ending in BESIDE:
+            path.with_name(path.name + ending).unlink(missing_ok=True)
+    elif path.stat().st_size:
+        _look(path, vfs)
+    connection = _connect(path, "rwc", vfs)
+    try:
+        _check(connection, path)
+        notes = _choose_journal(connection)
+        _bring_up_to_date(connection, path)
+        _try_to_write(connection)
+    except BaseException:
+        connection.close()
+        raise
+    return Opened(connection, notes)
+
+
+def _bring_up_to_date(connection: sqlite3.Connection, path: Path) -> None:
+    connection.execute("PRAGMA foreign_keys = ON")
+    _migrate(connection, path)
+    there = {row[0] for row in connection.execute("SELECT name FROM sqlite_master")}
+    lacking = [name for name in re.findall(r"CREATE TABLE (\w+)", "".join(MIGRATIONS)) if name not in there]
+    if lacking:
+        raise damaged(path)
+
+
+def _try_to_write(connection: sqlite3.Connection) -> None:
+    """Raises sqlite3.OperationalError where the file is open, but nothing can be written to it."""
+    # who holds the lock writes, so that it can be done
+    connection.execute("PRAGMA busy_timeout = 0")
+    try:
+        connection.execute("BEGIN IMMEDIATE")
+        connection.execute(f"PRAGMA user_version = {_version(connection)}")
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:
+            raise
+    finally:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        connection.execute(f"PRAGMA busy_timeout = {int(1000 * _BUSY_SECONDS)}")
+
+
+def _unwritable(path: Path, error: OSError | sqlite3.Error) -> Problem | None:
+    """Why nothing can be saved, if that is what the error says."""
+    if isinstance(error, OSError):
+        is_full, is_refused = error.errno in _NO_ROOM, error.errno in _NO_WRITING
+    else:
+        # none where Python's own module raised it
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        is_full, is_refused = code == sqlite3.SQLITE_FULL, code in _REFUSED
+    if not is_full and not is_refused:
+        return None
+    if is_full:
+        message = f"Nothing can be saved: the disk of {path.parent} is full."
+        return _problem(message, "Make room there, or set AMMETER_HOME to a folder on another disk.")
+    message = f"Nothing can be saved: {path.parent} cannot be written."
+    remedy = "Check the rights and the room on that disk, or set AMMETER_HOME to another folder."
+    return _problem(message, remedy)
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[sqlite3.Connection]:
+    """A connection that writes nothing beside the file; what a kill has left in a log is read too."""
+    beside = [path.with_name(path.name + ending) for ending in _LOGS]
+    logs = [log for log in beside if log.exists() and log.stat().st_size]
+    # without a log the file is whole; with one it takes the log's index, which is there while anyone writes
+    with closing(_connect(path, "ro&readonly_shm=1" if logs else "ro&immutable=1", None)) as connection:
+        if not logs or _has_index(connection):
+            yield connection
+            return
+    # so that no connection of ours can be open, which would lose its locks by this
+    with tempfile.TemporaryDirectory(prefix="ammeter-") as folder:
+        for file in (path, *logs):
+            shutil.copyfile(file, Path(folder, file.name))
+        with closing(_connect(Path(folder, path.name), "rw", None)) as connection:
+            yield connection
+
+
+def _has_index(connection: sqlite3.Connection) -> bool:
+    try:
+        connection.execute("SELECT count(*) FROM sqlite_master")
+    except sqlite3.OperationalError:
+        return False
+    return True
+
+
+_DAMAGE = re.compile("not a database|malformed|no such (table|column)|already exists|duplicate column")
+
+
+def fail(path: Path, error: Exception) -> NoReturn:
+    """Raises ProblemError of kind STORE for what SQLite or the system said about the file at `path`."""
+    reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
+    if "locked" in reason or "busy" in reason:
+        message = f"The saved runs at {path} are in use by another program that does not let go."
+        raise ProblemError(_problem(message, "Close the other program and try again.")) from error
+    if _DAMAGE.search(reason):
+        raise damaged(path) from error
+    message = f"The saved runs at {path} cannot be opened or written: {reason}."
+    remedy = "Check that the folder can be written and has room, or set AMMETER_HOME to another one."
+    raise ProblemError(_problem(message, remedy)) from error
+
+
+def _connect(path: Path, mode: str, vfs: str | None) -> sqlite3.Connection:
+    uri = f"{path.absolute().as_uri()}?mode={mode}" + (f"&vfs={vfs}" if vfs else "")
+    # transactions are begun by hand, where a reader can see them
+    return _set_up(sqlite3.connect(uri, uri=True, timeout=_BUSY_SECONDS, isolation_level=None))
+
+
+def _memory() -> sqlite3.Connection:
+    return _set_up(sqlite3.connect(":memory:", isolation_level=None))
+
+
+def _set_up(connection: sqlite3.Connection) -> sqlite3.Connection:
+    connection.row_factory = sqlite3.Row
+    return connection
+
+
+def _look(path: Path, vfs: str | None) -> None:
+    """Looks through a read-only connection first, so that a file not for us stays as it is.
+
+    The file is never opened but through SQLite: closing it by any other way would drop all locks that this
+    process holds on it, and another process, seeing none, would delete the log that we are writing.
+    """
+    # without a log beside it the file is whole, and read as immutable it gets no new files beside it
+    is_whole = not path.with_name(path.name + "-wal").exists()
+    connection = _connect(path, "ro&immutable=1" if is_whole else "ro", vfs)
+    try:
+        _check(connection, path)
+    except sqlite3.OperationalError:
+        # a journal left by a kill can only be read by who may write; the check comes again then
+        return
+    finally:
+        connection.close()
+
+
+def _check(connection: sqlite3.Connection, path: Path) -> None:
+    version = _version(connection)
+    is_empty = version == 0 and not _scalar(connection, "SELECT count(*) FROM sqlite_master")
+    if version == 0 and not is_empty:
+        # another program may just have made the tables, at once with their version
+        version = _version(connection)
+    if version > VERSION:
+        known = f"format {version}, this one knows {VERSION}"
+        message = f"The saved runs at {path} were written by a newer Ammeter ({known})."
+        remedy = "Use the newer Ammeter, or set AMMETER_HOME to another folder."
+        raise ProblemError(_problem(message, remedy))
+    is_strange = version == 0 or _scalar(connection, "PRAGMA application_id") != APPLICATION_ID
+    if version < 0 or (not is_empty and is_strange):
+        raise damaged(path)
+
+
+def _choose_journal(connection: sqlite3.Connection) -> tuple[str, ...]:
+    """WAL, so that readers and the recorder never wait for each other; else a rollback journal."""
+    try:
+        mode = str(_scalar(connection, "PRAGMA journal_mode = WAL"))
+    except sqlite3.OperationalError as error:
+        if "locked" in str(error):
+            raise
+        mode = str(_scalar(connection, "PRAGMA journal_mode = DELETE"))
+    if mode == "wal":
+        # in WAL mode this loses nothing when the process is killed, and spares a flush at each commit
+        connection.execute("PRAGMA synchronous = NORMAL")
+        return ()
+    return (
+        "The file system of the saved runs refuses SQLite's write-ahead log (network folders often do);"
+        " a rollback journal is used, which is slower.",
+    )
+
+
+def _migrate(connection: sqlite3.Connection, path: Path) -> None:
+    if _version(connection) == VERSION:
+        return
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        # another program may have been quicker while this one waited for the lock
+        _check(connection, path)
+        for script in MIGRATIONS[_version(connection) :]:
+            for statement in script.split(";"):
+                connection.execute(statement)
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        connection.execute(f"PRAGMA user_version = {VERSION}")
+        connection.execute("COMMIT")
+    except BaseException:
+        # SQLite has rolled back by itself when the disk is full
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def _version(connection: sqlite3.Connection) -> int:
+    return int(_scalar(connection, "PRAGMA user_version"))
+
+
+def _scalar(connection: sqlite3.Connection, statement: str) -> Any:
+    return connection.execute(statement).fetchone()[0]
+
+
+def damaged(path: Path) -> DamagedError:
+    """What to raise for a file that is no store, or not a whole one."""
+    message = f"{path} is not a file of Ammeter's saved runs, or it is damaged."
+    return DamagedError(_problem(message, "Move it away, or set AMMETER_HOME to another folder."))
+
+
+def _problem(message: str, remedy: str) -> Problem:
+    return Problem(kind=Kind.STORE, message=message, remedy=remedy)

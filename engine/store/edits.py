@@ -1,0 +1,149 @@
+"""What a user changes of a saved run: its name, tags and note, and its deletion.
+
+A deleted run is hidden at first, so that the deletion can be undone, and removed for good later.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sqlite3
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+from engine.experiment.problem import Kind, Problem, ProblemError, request_problem
+from engine.experiment.text import one_line, printable, shortened
+from engine.store import checkpoints, journal, queue
+from engine.store.record import Status
+
+MOST_TAGS = 20
+LONGEST_TAG = 40
+LONGEST_NOTE = 10_000
+LONGEST_NAME = 1_000
+
+_GAPS = re.compile(r"[\s,]+")
+
+
+def cleaned_tags(tags: Iterable[str]) -> tuple[str, ...]:
+    """Tags as they are kept: without commas and gaps, each of them once, whichever way it is capitalised.
+
+    Raises ProblemError for one that is too long, and for too many.
+    """
+    kept: dict[str, str] = {}
+    for tag in tags:
+        words = _GAPS.sub(" ", one_line(tag)).strip()
+        if len(words) > LONGEST_TAG:
+            message = f"The tag “{shortened(words, 21)}” has {len(words):,} characters."
+            raise ProblemError(request_problem(message, f"Use at most {LONGEST_TAG}.", key="tags", value=tag))
+        if words:
+            kept.setdefault(words.casefold(), words)
+    if len(kept) > MOST_TAGS:
+        message = f"{len(kept):,} tags are more than a run may have."
+        raise ProblemError(request_problem(message, f"Use at most {MOST_TAGS}.", key="tags"))
+    return tuple(kept.values())
+
+
+def cleaned_note(note: str) -> str:
+    """A note as it is kept: lines, of which each can be shown. Raises ProblemError if too long."""
+    text = printable(note).strip()
+    if len(text) > LONGEST_NOTE:
+        message = f"The note has {len(text):,} characters."
+        raise ProblemError(request_problem(message, f"Use at most {LONGEST_NOTE:,}.", key="note"))
+    return text
+
+
+def cleaned_name(name: str) -> str:
+    """A name as it is kept: on one line that can be shown, and not endless."""
+    return shortened(name.strip(), LONGEST_NAME)
+
+
+def rename(connection: sqlite3.Connection, run_id: str, name: str) -> None:
+    """Gives a run another name. Raises ProblemError for none."""
+    if not cleaned_name(name):
+        raise ProblemError(request_problem("name is empty.", "Give the run a name.", key="name", value=name))
+    queue.row_of(connection, run_id)
+    connection.execute("UPDATE runs SET name = ? WHERE id = ?", (cleaned_name(name), run_id))
+
+
+def set_tags(connection: sqlite3.Connection, run_id: str, tags: Iterable[str]) -> None:
+    """Gives a run these tags and no others."""
+    kept = json.dumps(cleaned_tags(tags), ensure_ascii=False)
+    queue.row_of(connection, run_id)
+    connection.execute("UPDATE runs SET tags = ? WHERE id = ?", (kept, run_id))
+
+
+def set_note(connection: sqlite3.Connection, run_id: str, note: str) -> None:
+    """Gives a run a note in place of the one that it has; an empty one takes that away."""
+    kept = cleaned_note(note)
+    queue.row_of(connection, run_id)
+    connection.execute("UPDATE runs SET note = ? WHERE id = ?", (kept, run_id))
+
+
+KEPT_SECONDS = 24 * 3600.0
+"""How long a deletion that its window never finished can be taken back."""
+
+
+def hide(connection: sqlite3.Connection, run_ids: Iterable[str]) -> None:
+    """Marks runs as deleted. Raises ProblemError for one that another process trains, or that is gone."""
+    for run_id in run_ids:
+        check(connection, run_id)
+        connection.execute("UPDATE runs SET deleted = ? WHERE id = ?", (time.time(), run_id))
+
+
+def bring_back(connection: sqlite3.Connection, run_ids: Iterable[str]) -> None:
+    """Takes a deletion back. Raises ProblemError of kind STORE where a run is gone for good."""
+    for run_id in run_ids:
+        found = connection.execute("UPDATE runs SET deleted = NULL WHERE id = ?", (run_id,))
+        if not found.rowcount:
+            message = f"Run {run_id} is gone for good."
+            raise ProblemError(Problem(kind=Kind.STORE, message=message, remedy="Train it as a new run."))
+
+
+def deleted_before(connection: sqlite3.Connection, unix_seconds: float) -> tuple[str, ...]:
+    """The ids of the runs that were deleted before that moment."""
+    rows = connection.execute("SELECT id FROM runs WHERE deleted < ?", (unix_seconds,))
+    return tuple(row["id"] for row in rows)
+
+
+def all_deleted(connection: sqlite3.Connection) -> tuple[str, ...]:
+    """The ids of the runs that are deleted and not gone for good, oldest deletion first."""
+    rows = connection.execute("SELECT id FROM runs WHERE deleted IS NOT NULL ORDER BY deleted, number")
+    return tuple(row["id"] for row in rows)
+
+
+def still_deleted(connection: sqlite3.Connection, run_ids: Iterable[str]) -> tuple[str, ...]:
+    """Those of the runs that are deleted, and not gone for good or brought back."""
+    statement = "SELECT 1 FROM runs WHERE id = ? AND deleted IS NOT NULL"
+    return tuple(run_id for run_id in run_ids if connection.execute(statement, (run_id,)).fetchone())
+
+
+def remove(connection: sqlite3.Connection, run_ids: Iterable[str], store: Path) -> None:
+    """Takes runs out of the store with all that was recorded; a comparison and pictures go with their last.
+
+    Their checkpoints are marked, and go with `remove_files` once this is committed.
+    """
+    for run_id in run_ids:
+        checkpoints.mark(checkpoints.folder_of(store, run_id))
+        row = connection.execute("SELECT comparison, pictures FROM runs WHERE id = ?", (run_id,)).fetchone()
+        connection.execute("DELETE FROM runs WHERE id = ?", (run_id,))
+        connection.execute(
+            "DELETE FROM comparisons WHERE id = :id"
+            " AND NOT EXISTS (SELECT 1 FROM runs WHERE comparison = :id)",
+            {"id": row["comparison"] if row else None},
+        )
+        journal.drop(connection, row["pictures"] if row else None)
+
+
+def remove_files(run_ids: Iterable[str], store: Path) -> None:
+    """Deletes the checkpoints of runs that were taken out."""
+    for run_id in run_ids:
+        checkpoints.remove(checkpoints.folder_of(store, run_id))
+
+
+def check(connection: sqlite3.Connection, run_id: str) -> None:
+    """Raises ProblemError for a run that may not be deleted from here, or that is gone."""
+    row = queue.row_of(connection, run_id)
+    if row["status"] == Status.RUNNING and not queue.may_take(row):
+        message = f"{row['name']} is being trained by another Ammeter."
+        raise ProblemError(request_problem(message, "Stop it there first.", key="run"))

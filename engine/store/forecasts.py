@@ -1,0 +1,219 @@
+"""Memory forecasts, kept beside the store and corrected by measured peaks. No torch."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from statistics import fmean, linear_regression, median
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from engine import __version__
+from engine.experiment.experiment import Experiment, flattened
+from engine.experiment.value import Mib, Positive
+from engine.protocol.events import ForecastMade, Summary
+from engine.protocol.memory_lines import MemoryLine, highest_line, needed_mib, upper_hull
+
+Quantity = Literal["allocated", "resident"]
+_APART = 1.5  # two batches closer than this say nothing of a slope that the noise does not drown
+
+
+class MeasuredPeak(BaseModel):
+    """The training peak of one run or trial."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings")
+
+    batch_size: Positive
+    peak_mib: Mib
+    quantity: Quantity
+
+
+def calibrated(forecast: ForecastMade, measured: Sequence[MeasuredPeak]) -> ForecastMade:
+    """The forecast as measured peaks of the same settings correct it; without any it is as it was.
+
+    Peaks of batches well apart correct both the fixed part and that of each sample. Peaks of one batch alone:
+    what it took more is a library's workspace, the same for every batch; what it took less than can be
+    explained by workspaces was saved on each sample, as a compiler does.
+    """
+    peaks = [peak for peak in measured if peak.quantity == forecast.quantity]
+    if not peaks:
+        return forecast
+    lines = forecast.lines
+    errors = [peak.peak_mib - needed_mib(lines, peak.batch_size) for peak in peaks]
+    batches = [peak.batch_size for peak in peaks]
+    if max(batches) >= _APART * min(batches):
+        slope, offset = linear_regression(batches, errors)
+        return with_lines(forecast, _moved(lines, offset, slope))
+    error = median(errors)
+    if error >= -forecast.libraries_mib:
+        return with_lines(forecast, _moved(lines, error))
+    slimmer = _moved(lines, -forecast.libraries_mib)
+    return with_lines(forecast, _slimmed(slimmer, fmean(batches), fmean(peak.peak_mib for peak in peaks)))
+
+
+def with_lines(forecast: ForecastMade, lines: Sequence[MemoryLine]) -> ForecastMade:
+    """The forecast with other lines, and the figures that follow from them."""
+    hull = upper_hull(lines)
+    batch_size = forecast.experiment.batch_size
+    decisive = highest_line(hull, batch_size)
+    figures = {
+        "lines": hull,
+        "fixed_mib": decisive.fixed_mib,
+        "per_sample_mib": decisive.per_sample_mib,
+        "needed_mib": decisive.at(batch_size),
+    }
+    return forecast.model_copy(update=figures)
+
+
+def _moved(lines: Sequence[MemoryLine], offset_mib: float, slope_mib: float = 0.0) -> list[MemoryLine]:
+    return [
+        MemoryLine(
+            fixed_mib=line.fixed_mib + offset_mib, per_sample_mib=max(0.0, line.per_sample_mib + slope_mib)
+        )
+        for line in lines
+    ]
+
+
+def _slimmed(lines: Sequence[MemoryLine], batch_size: float, peak_mib: float) -> list[MemoryLine]:
+    """The lines with less for each sample, so that they meet the peak at that batch."""
+    decisive = highest_line(lines, round(batch_size))
+    grown = decisive.per_sample_mib * batch_size
+    if peak_mib <= decisive.fixed_mib or grown <= 0:
+        return _moved(lines, peak_mib - decisive.fixed_mib - grown)
+    fraction = (peak_mib - decisive.fixed_mib) / grown
+    return [line.model_copy(update={"per_sample_mib": line.per_sample_mib * fraction}) for line in lines]
+
+
+FILE_NAME = "forecasts.json"
+_MOST_FORECASTS, _MOST_PEAKS = 200, 16
+_REGRESSION = "synthetic-regression"
+_NO_MATTER = frozenset(
+    [
+        "batch_size",
+        "epochs",
+        "steps",
+        "seed",
+        "memory_cap_gib",
+        "on_nan",
+        "samples",
+        "label_smoothing",
+        "optimizer.learning_rate",
+        "optimizer.weight_decay",
+        "optimizer.momentum",
+        "step.clip_norm",
+        "step.autocast_tf32",
+        "data.workers",
+        "data.prefetch",
+        "data.pin_memory",
+        "data.persistent_workers",
+        "data.augment",
+        "data.skip_broken",
+    ]
+)
+_NO_MATTER_TABLES = ("measure.", "schedule.", "scaler.", "validation.", "checkpoint.")
+
+
+class _Kept(BaseModel):
+    """Forecasts by the settings asked for, peaks by the settings as resolved; the newest come last."""
+
+    model_config = ConfigDict(extra="forbid", ser_json_inf_nan="strings")
+
+    forecasts: dict[str, ForecastMade] = {}
+    peaks: dict[str, tuple[MeasuredPeak, ...]] = {}
+
+
+class Forecasts:
+    """The forecasts of one machine, in a small file that can be lost without loss.
+
+    A file that is missing, damaged or of another program counts as empty, and one that cannot be written
+    stays as it is: everything in it can be had again.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / FILE_NAME
+
+    def find(self, experiment: Experiment) -> ForecastMade | None:
+        """The forecast for the experiment's own batch, corrected by what was measured; None if unknown."""
+        kept = self._read()
+        forecast = kept.forecasts.get(forecast_key(experiment))
+        if forecast is None:
+            return None
+        resolved = forecast.experiment.model_copy(update={"batch_size": experiment.batch_size})
+        asked = forecast.model_copy(update={"experiment": resolved})
+        peaks = kept.peaks.get(forecast_key(resolved), ())
+        return calibrated(with_lines(asked, asked.lines), peaks)
+
+    def keep(self, experiment: Experiment, forecast: ForecastMade) -> None:
+        """Keeps what was forecast for an experiment, whatever its batch; also under its resolved settings."""
+        kept = self._read()
+        for key in (forecast_key(experiment), forecast_key(forecast.experiment)):
+            kept.forecasts.pop(key, None)
+            kept.forecasts[key] = forecast
+        while len(kept.forecasts) > _MOST_FORECASTS:
+            del kept.forecasts[next(iter(kept.forecasts))]
+        self._write(kept)
+
+    def learn(self, resolved: Experiment, batch_size: int, peak_mib: float, quantity: Quantity) -> None:
+        """Takes the training peak of a run or trial of these settings, as resolved, into account."""
+        try:
+            peak = MeasuredPeak(batch_size=batch_size, peak_mib=peak_mib, quantity=quantity)
+        except ValidationError:
+            # such a peak teaches nothing
+            return
+        kept = self._read()
+        key = forecast_key(resolved)
+        before = [known for known in kept.peaks.pop(key, ()) if known.batch_size != batch_size]
+        kept.peaks[key] = (*before, peak)[-_MOST_PEAKS:]
+        while len(kept.peaks) > _MOST_FORECASTS:
+            del kept.peaks[next(iter(kept.peaks))]
+        self._write(kept)
+
+    def learn_run(self, resolved: Experiment, summary: Summary) -> None:
+        """Takes a run's training peak into account, where it has one."""
+        if summary.peak_allocated_mib is not None:
+            self.learn(resolved, resolved.batch_size, summary.peak_allocated_mib, "allocated")
+        elif summary.peak_resident_mib is not None:
+            self.learn(resolved, resolved.batch_size, summary.peak_resident_mib, "resident")
+
+    def _read(self) -> _Kept:
+        with suppress(OSError, ValidationError):
+            return _Kept.model_validate_json(self._path.read_bytes())
+        return _Kept()
+
+    def _write(self, kept: _Kept) -> None:
+        # of another name first, so that another window never reads half a file
+        new = self._path.with_suffix(".new")
+        with suppress(OSError):
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            new.write_text(kept.model_dump_json(), encoding="utf-8")
+            new.replace(self._path)
+
+
+def forecast_key(experiment: Experiment) -> str:
+    """What one forecast is good for: settings that change memory, all but the batch; machine and versions."""
+    settings = {
+        name: value
+        for name, value in flattened(experiment).items()
+        if name not in _NO_MATTER and not name.startswith(_NO_MATTER_TABLES)
+    }
+    settings["has_momentum"] = experiment.optimizer.momentum > 0
+    settings["is_smoothed"] = experiment.label_smoothing > 0
+    settings["samples"] = experiment.samples if experiment.dataset == _REGRESSION else None
+    settings["where"] = (platform.node(), __version__, _torch_version())
+    return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:24]
+
+
+@cache
+def _torch_version() -> str:
+    # a page of text is parsed for it, and a window asks several times as a run begins
+    try:
+        return version("torch")
+    except PackageNotFoundError:
+        return ""

@@ -1,0 +1,252 @@
+"""The record of a run while it trains: sample blocks, other events in order, and sheets of pictures.
+
+Sample blocks are columnar: little-endian float64, column after column, with the names beside them. A sheet of
+pictures is saved once, however many runs show it.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.protocol.events import (
+    Epoch,
+    Event,
+    Failed,
+    Finished,
+    Heartbeat,
+    Log,
+    Pictures,
+    Ready,
+    Samples,
+    Skipped,
+    Started,
+    from_line,
+    to_line,
+)
+from engine.protocol.pictures import MOST_BYTES, ContactSheet
+from engine.store.connection import Connection
+from engine.store.record import unreadable
+
+Columns = dict[str, NDArray[np.float64]]
+MOST_ROWS = 65_536
+"""A block is read whole, so that is how long one may grow."""
+
+_WIRE = np.dtype("<f8")
+
+
+@dataclass(frozen=True)
+class Block:
+    """`names` joined by commas, and `data` of len(names) x rows values."""
+
+    names: str
+    rows: int
+    data: bytes
+
+
+def columns_in(batches: Iterable[Samples]) -> Columns:
+    """Neighbouring batches as one table; empty if there are none."""
+    return joined(
+        {name: np.asarray(values, dtype=np.float64) for name, values in batch.columns().items()}
+        for batch in batches
+    )
+
+
+def blocks_of(columns: Columns) -> Iterator[Block]:
+    """The columns as blocks of at most `MOST_ROWS` rows."""
+    rows = min((len(values) for values in columns.values()), default=0)
+    for first in range(0, rows, MOST_ROWS):
+        part = np.stack([values[first : first + MOST_ROWS] for values in columns.values()])
+        yield Block(names=",".join(columns), rows=part.shape[1], data=part.astype(_WIRE).tobytes())
+
+
+def columns_of(block: Block) -> Columns:
+    """What a block holds, by name."""
+    table = np.frombuffer(block.data, dtype=_WIRE).reshape(-1, block.rows).astype(np.float64)
+    return dict(zip(block.names.split(","), table, strict=True))
+
+
+def joined(parts: Iterable[Columns]) -> Columns:
+    """The parts one after another; where a part lacks a column that another has, it is NaN there."""
+    present = [part for part in parts if part]
+    names = list(dict.fromkeys(name for part in present for name in part))
+    return {name: np.concatenate([_column(part, name) for part in present]) for name in names}
+
+
+def _column(part: Columns, name: str) -> NDArray[np.float64]:
+    if name in part:
+        return part[name]
+    return np.full(len(next(iter(part.values()))), np.nan)
+
+
+class SavedPictures:
+    """Reads the sheets of runs. A run without one, or with a damaged one, has None.
+
+    Raises ProblemError of kind STORE when the file cannot be read.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def of(self, run_id: str) -> ContactSheet | None:
+        """The sheet of a run."""
+        with self._connection.reading() as connection:
+            return sheet_of_run(connection, run_id)
+
+    def of_any(self, run_ids: Iterable[str]) -> ContactSheet | None:
+        """The sheet of the first of the runs that has one."""
+        return next((sheet for run_id in run_ids if (sheet := self.of(run_id)) is not None), None)
+
+
+def sheet_of_run(connection: sqlite3.Connection, run_id: str) -> ContactSheet | None:
+    """The sheet of a run; None where it has none, or a damaged one."""
+    # the length first: what is longer than any sheet is not read into memory
+    row = connection.execute(
+        "SELECT hash, side, count, jpeg FROM pictures WHERE hash = (SELECT pictures FROM runs WHERE id = ?)"
+        " AND typeof(jpeg) = 'blob' AND length(jpeg) <= ?",
+        (run_id, MOST_BYTES),
+    ).fetchone()
+    if row is None or not (isinstance(row["side"], int) and isinstance(row["count"], int)):
+        return None
+    sheet = ContactSheet(row["jpeg"], row["side"], row["count"])
+    return sheet if sheet.key == row["hash"] and sheet.is_sound() else None
+
+
+def put(connection: sqlite3.Connection, run_id: str, sheet: ContactSheet) -> None:
+    """Makes the sheet that of a run, in place of the one that it may have."""
+    row = connection.execute("SELECT pictures FROM runs WHERE id = ?", (run_id,)).fetchone()
+    key = sheet.key
+    # a sheet that was damaged is mended by the next run that has it
+    connection.execute(
+        "INSERT INTO pictures (hash, side, count, jpeg) VALUES (?, ?, ?, ?) ON CONFLICT (hash) DO UPDATE"
+        " SET side = excluded.side, count = excluded.count, jpeg = excluded.jpeg"
+        " WHERE (side, count, jpeg) IS NOT (excluded.side, excluded.count, excluded.jpeg)",
+        (key, sheet.side, sheet.count, sheet.jpeg),
+    )
+    connection.execute("UPDATE runs SET pictures = ? WHERE id = ?", (key, run_id))
+    if row is not None and row["pictures"] != key:
+        drop(connection, row["pictures"])
+
+
+def drop(connection: sqlite3.Connection, key: str | None) -> None:
+    """Deletes a sheet that no run shows any longer, not even a deleted one that can come back."""
+    connection.execute(
+        "DELETE FROM pictures WHERE hash = :key AND NOT EXISTS (SELECT 1 FROM runs WHERE pictures = :key)",
+        {"key": key},
+    )
+
+
+def append(connection: sqlite3.Connection, run_id: str, events: Sequence[Event]) -> None:
+    """Adds the events: samples as blocks, the others a line each.
+
+    Signs of life are left out, and pictures, which are saved apart.
+    """
+    batches = [event for event in events if isinstance(event, Samples)]
+    _append_blocks(connection, run_id, list(blocks_of(columns_in(batches))))
+    kept = (event for event in events if not isinstance(event, Samples | Heartbeat | Ready | Pictures))
+    first = _next_position(connection, "events", run_id)
+    connection.executemany(
+        "INSERT INTO events (run, position, line) VALUES (?, ?, ?)",
+        [(run_id, position, to_line(event).decode()) for position, event in enumerate(kept, first)],
+    )
+
+
+def events_of(connection: sqlite3.Connection, run_id: str) -> tuple[Event, ...]:
+    """The events of a run without its samples. Raises ProblemError of kind STORE for one that is damaged."""
+    rows = connection.execute("SELECT line FROM events WHERE run = ? ORDER BY position", (run_id,))
+    return tuple(map(_event, rows))
+
+
+def samples_of(connection: sqlite3.Connection, run_id: str) -> Columns:
+    """The samples of a run by column; empty if it has none. Raises ProblemError where they are damaged."""
+    statement = "SELECT names, rows, data FROM samples WHERE run = ? ORDER BY position"
+    rows = connection.execute(statement, (run_id,))
+    try:
+        return joined(columns_of(Block(row["names"], row["rows"], row["data"])) for row in rows)
+    except (ValueError, TypeError, AttributeError):
+        # a name or a block may be of any type
+        raise unreadable("curves") from None
+
+
+def compact(connection: sqlite3.Connection, run_id: str) -> None:
+    """Makes few large blocks of the several small ones a second, which are quicker to read."""
+    replace_samples(connection, run_id, samples_of(connection, run_id))
+
+
+def replace_samples(connection: sqlite3.Connection, run_id: str, columns: Columns) -> None:
+    """Makes `columns` the samples of a run, in place of those that it has."""
+    connection.execute("DELETE FROM samples WHERE run = ?", (run_id,))
+    _append_blocks(connection, run_id, list(blocks_of(columns)))
+
+
+def ending(connection: sqlite3.Connection, run_id: str) -> Finished | Failed | None:
+    """How the run ended when it was trained last; None if nobody could say."""
+    endings = (event for event in events_of(connection, run_id) if isinstance(event, Finished | Failed))
+    return next(endings, None)
+
+
+def cut(connection: sqlite3.Connection, run_id: str, step: int) -> None:
+    """Drops all that was recorded after `step`, and that the run ended: it goes on from there."""
+    columns = samples_of(connection, run_id)
+    if columns:
+        is_kept = columns["step"] <= step
+        kept = {name: values[is_kept] for name, values in columns.items()}
+        replace_samples(connection, run_id, kept)
+    rows = connection.execute(
+        "SELECT position, line FROM events WHERE run = ? ORDER BY position", (run_id,)
+    ).fetchall()
+    for row in rows:
+        event = _event(row)
+        if isinstance(event, Finished | Failed):
+            _drop_events(connection, run_id, "=", row["position"])
+        elif _is_later(event, step):
+            # from here on all is later, phases and remarks too
+            _drop_events(connection, run_id, ">=", row["position"])
+            if isinstance(event, Skipped):
+                steps = tuple(each for each in event.steps if each <= step)
+                append(connection, run_id, [Skipped(steps=steps)] if steps else [])
+            return
+
+
+def _event(row: sqlite3.Row) -> Event:
+    try:
+        return from_line(row["line"])
+    except ValueError:
+        raise unreadable("events") from None
+
+
+def _is_later(event: Event, step: int) -> bool:
+    match event:
+        case Epoch():
+            return event.step > step
+        case Skipped():
+            return max(event.steps, default=0) > step
+        case Log(step=int(about)):
+            return about > step
+        case Started(resumed_step=int(resumed)):
+            return resumed >= step
+    return False
+
+
+def _drop_events(connection: sqlite3.Connection, run_id: str, relation: str, position: int) -> None:
+    connection.execute(f"DELETE FROM events WHERE run = ? AND position {relation} ?", (run_id, position))
+
+
+def _append_blocks(connection: sqlite3.Connection, run_id: str, blocks: Sequence[Block]) -> None:
+    first = _next_position(connection, "samples", run_id)
+    connection.executemany(
+        "INSERT INTO samples (run, position, names, rows, data) VALUES (?, ?, ?, ?, ?)",
+        [
+            (run_id, position, block.names, block.rows, block.data)
+            for position, block in enumerate(blocks, first)
+        ],
+    )
+
+
+def _next_position(connection: sqlite3.Connection, table: str, run_id: str) -> int:
+    statement = f"SELECT coalesce(max(position), -1) + 1 FROM {table} WHERE run = ?"
+    return int(connection.execute(statement, (run_id,)).fetchone()[0])

@@ -1,0 +1,148 @@
+"""The queue of runs: which process may train a queued run, and whether that process still lives."""
+
+from __future__ import annotations
+
+import functools
+import socket
+import sqlite3
+import time
+from pathlib import Path
+
+import psutil
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from engine.experiment.problem import Kind, Problem, ProblemError, request_problem
+from engine.store import checkpoints as resume
+from engine.store import recording
+from engine.store.record import RunRecord, Status
+
+# psutil derives a start from the boot time, which moves a little when the clock is set
+_START_TOLERANCE_SECONDS = 2.0
+
+
+class Owner(BaseModel):
+    """A process: a pid is reused, so its start is kept beside it; `boot` is empty where there is none."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    host: str
+    boot: str
+    pid: int
+    started: float
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether the process has surely ended; of another host that cannot be known, so False."""
+        if self.host != socket.gethostname():
+            return False
+        if self.boot != _boot_id():
+            return True
+        try:
+            started = psutil.Process(self.pid).create_time()
+        except psutil.NoSuchProcess:
+            return True
+        except psutil.AccessDenied:
+            return False
+        return abs(started - self.started) > _START_TOLERANCE_SECONDS
+
+
+def owner_from(text: str) -> Owner | None:
+    """The owner that a run was saved with; None for one that another version wrote in another way."""
+    try:
+        return Owner.model_validate_json(text)
+    except ValidationError:
+        return None
+
+
+@functools.cache
+def this_process() -> Owner:
+    """The process that asks. Read once: its start would come out otherwise after the clock was set."""
+    process = psutil.Process()
+    return Owner(host=socket.gethostname(), boot=_boot_id(), pid=process.pid, started=process.create_time())
+
+
+@functools.cache
+def _boot_id() -> str:
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:
+        return ""
+
+
+def row_of(connection: sqlite3.Connection, run_id: str) -> sqlite3.Row:
+    """What decides on a run's turn. Raises ProblemError of kind STORE where the run is gone."""
+    columns = "name, status, owner, comparison, environment"
+    statement = f"SELECT {columns} FROM runs WHERE id = ? AND deleted IS NULL"
+    row = connection.execute(statement, (run_id,)).fetchone()
+    if row is None:
+        message = f"Run {run_id} is no longer among the saved runs."
+        raise ProblemError(Problem(kind=Kind.STORE, message=message, remedy="Start it as a new run."))
+    assert isinstance(row, sqlite3.Row)
+    return row
+
+
+def may_take(row: sqlite3.Row) -> bool:
+    """Whether the run is this process's own, or its process is gone."""
+    owner = owner_from(row["owner"])
+    return owner is not None and (owner == this_process() or owner.is_gone)
+
+
+def deserted(connection: sqlite3.Connection) -> tuple[str, ...]:
+    """The ids of running runs whose process is gone."""
+    statement = "SELECT id, owner FROM runs WHERE status = 'running' AND deleted IS NULL"
+    return tuple(row["id"] for row in connection.execute(statement) if _is_deserted(row))
+
+
+def at_work(connection: sqlite3.Connection) -> frozenset[str]:
+    """The ids of runs that a process trains or is to train; one of another host counts as there."""
+    statement = "SELECT id, owner FROM runs WHERE status IN ('queued', 'running')"
+    return frozenset(row["id"] for row in connection.execute(statement) if not _is_deserted(row))
+
+
+def _is_deserted(row: sqlite3.Row) -> bool:
+    owner = owner_from(row["owner"])
+    return owner is not None and owner.is_gone
+
+
+def begin(connection: sqlite3.Connection, run_id: str) -> None:
+    """Marks a queued run as running in this process."""
+    _check_turn(row_of(connection, run_id))
+    connection.execute(
+        "UPDATE runs SET status = ?, started = coalesce(started, ?), owner = ? WHERE id = ?",
+        (Status.RUNNING, time.time(), this_process().model_dump_json(), run_id),
+    )
+
+
+def claim(connection: sqlite3.Connection, run_id: str) -> None:
+    """Makes a queued run this process's own, if the process that queued it is gone."""
+    _check_turn(row_of(connection, run_id))
+    connection.execute("UPDATE runs SET owner = ? WHERE id = ?", (this_process().model_dump_json(), run_id))
+
+
+def queue_again(connection: sqlite3.Connection, run: RunRecord, checkpoints: Path) -> None:
+    """Queues a run that ended early. Raises ProblemError where it cannot go on from its checkpoints."""
+    problem = resume.obstacle(run, checkpoints)
+    if problem is not None:
+        raise ProblemError(problem)
+    connection.execute(
+        "UPDATE runs SET status = ?, owner = ? WHERE id = ?",
+        (Status.QUEUED, this_process().model_dump_json(), run.id),
+    )
+
+
+def take_back(connection: sqlite3.Connection, run_id: str) -> None:
+    """Makes a run that was queued again what it was before."""
+    row = row_of(connection, run_id)
+    if not may_take(row):
+        message = f"{row['name']} belongs to another Ammeter."
+        raise ProblemError(request_problem(message, "Take it out there.", key="run"))
+    recording.put_back(connection, run_id)
+
+
+def _check_turn(row: sqlite3.Row) -> None:
+    if row["status"] != Status.QUEUED:
+        message = f"{row['name']} is {row['status']}, not queued."
+        raise ProblemError(request_problem(message, "Start it as a new run.", key="run"))
+    if not may_take(row):
+        message = f"{row['name']} waits in the queue of another Ammeter."
+        raise ProblemError(request_problem(message, "Start it there, or start a new run.", key="run"))

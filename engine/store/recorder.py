@@ -1,0 +1,159 @@
+"""Writes a run into the store while it trains, by its own clock, and anew where the store is taken away."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+from engine.experiment.problem import Kind, Problem, ProblemError
+from engine.protocol.events import (
+    Event,
+    Failed,
+    Finished,
+    Heartbeat,
+    Log,
+    Phase,
+    PhaseName,
+    Ready,
+    Samples,
+    Started,
+)
+from engine.store.database import DamagedError
+from engine.store.store import Store
+
+COMMIT_SECONDS = 0.2
+"""How much of a run may be lost when this process is killed, at most."""
+
+
+class Recorder:
+    """Gathers a run's events and commits them a few times a second; the first samples and the end at once.
+
+    A copy of the run grows in memory. From it the run is saved anew where the store's file was deleted,
+    moved, replaced or damaged.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        run_id: str,
+        *,
+        resumes: bool,
+        keeps_refused: bool = False,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._store = store
+        self._run_id = run_id
+        self._resumes, self._keeps_refused = resumes, keeps_refused
+        self._clock = clock
+        self._twin = store.twin(run_id)
+        self._waiting: list[Event] = []
+        self._committed = clock()
+        self._began = self._has_samples = self._ended = False
+
+    @property
+    def seconds_left(self) -> float:
+        """Until the next commit is due."""
+        return max(0.0, self._committed + COMMIT_SECONDS - self._clock())
+
+    def take(self, events: Sequence[Event]) -> tuple[Log, ...]:
+        """Takes what came from the worker, if anything; what is to be told of the recording itself."""
+        self._waiting += (event for event in events if not isinstance(event, Heartbeat | Ready))
+        self._began |= any(isinstance(event, Started) for event in events)
+        last = next((event for event in events if isinstance(event, Finished | Failed)), None)
+        is_first = not self._has_samples and any(isinstance(event, Samples) for event in events)
+        self._has_samples |= is_first
+        if last is not None:
+            self._ended = True
+            if self._came_to_nothing(last):
+                self._store.withdraw(self._run_id)
+                return ()
+            return self._commit()
+        # steps before a checkpoint are never told again, so they are not to be lost after it
+        if is_first or any(map(_is_saving, events)) or not self.seconds_left:
+            return self._commit()
+        return ()
+
+    def close(self) -> None:
+        """Ends a run that its reader left before its last event: as stopped, with what there is."""
+        try:
+            if not self._ended:
+                self._ended = True
+                self._stop()
+        finally:
+            self._twin.close()
+
+    def _stop(self) -> None:
+        if self._came_to_nothing(None):
+            self._store.withdraw(self._run_id)
+            return
+        self._commit()
+        summary = self._store.summary_so_far(self._run_id)
+        self._waiting.append(Finished(summary=summary, stopped=True))
+        self._commit()
+
+    def _came_to_nothing(self, last: Finished | Failed | None) -> bool:
+        """Whether there is nothing to record: a refusal, or a resumed run that did not start again."""
+        is_refused = isinstance(last, Failed) and last.problem.kind is Kind.REQUEST
+        return not self._began and (self._resumes or (is_refused and not self._keeps_refused))
+
+    def _commit(self) -> tuple[Log, ...]:
+        self._committed = self._clock()
+        events, self._waiting = _merged(self._waiting), []
+        try:
+            return self._write(events)
+        except ProblemError:
+            # what the store refuses once it is not asked again: the run is lost, and the reader is told
+            self._ended = True
+            raise
+
+    def _write(self, events: Sequence[Event]) -> tuple[Log, ...]:
+        self._twin.take(events)
+        path = self._store.path
+        try:
+            if self._store.has(self._run_id):
+                if events:
+                    self._store.record(self._run_id, events)
+                return ()
+            return self._save_anew(f"The file of the saved runs, {path}, was taken away or replaced")
+        except DamagedError:
+            aside = self._store.set_aside()
+            if aside is None:
+                raise ProblemError(self._saved_beside()) from None
+            return self._save_anew(
+                f"The file of the saved runs, {path}, was damaged, and is now called {aside.name},"
+            )
+
+    def _save_anew(self, what: str) -> tuple[Log, ...]:
+        saved = "The run is saved whole in the file that is there now."
+        told = Log(level="problem", message=f"{what} while this run was trained. {saved}")
+        self._twin.take([told])
+        self._store.put_back(self._twin)
+        return (told,)
+
+    def _saved_beside(self) -> Problem:
+        """Saves the run in a file of its own: what lies in the store's place is not ours to touch."""
+        path = self._store.path
+        beside = path.with_name(f"{path.stem}-{self._run_id}{path.suffix}")
+        with Store(beside) as store:
+            store.put_back(self._twin)
+        return Problem(
+            kind=Kind.STORE,
+            message=f"A file of another kind took the place of the saved runs at {path} in mid-run.",
+            remedy=f"What it recorded is in {beside}: move the other file away and give this one its name.",
+        )
+
+
+def _is_saving(event: Event) -> bool:
+    return isinstance(event, Phase) and event.name is PhaseName.SAVING
+
+
+def _merged(events: list[Event]) -> list[Event]:
+    """Neighbouring sample batches as one block each."""
+    merged: list[Event] = []
+    for event in events:
+        last = merged[-1] if merged else None
+        if isinstance(event, Samples) and isinstance(last, Samples) and last.has_room_for(event):
+            merged[-1] = last.followed_by(event)
+        else:
+            merged.append(event)
+    return merged

@@ -1,0 +1,197 @@
+"""What the events of a run change in its saved row: resolved settings, status and summary.
+
+A run that ended without a summary gets its figures from the events and samples that were recorded. A twin of
+the run in memory is there for when the store's file is taken away.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.experiment.problem import ProblemError
+from engine.protocol.events import Epoch, Event, Failed, Finished, Pictures, Skipped, Started, Summary
+from engine.store import checkpoints, journal
+from engine.store.database import open_in_memory
+from engine.store.record import Status
+
+_INTERRUPTED_NOTE = "the run ended early"
+
+
+def summary_of(events: Iterable[Event], samples: Mapping[str, NDArray[np.float64]]) -> Summary:
+    """The figures that samples and events show; a speed is not among them, since the run ended early."""
+    events = tuple(events)
+    started = next((event for event in events if isinstance(event, Started)), None)
+    validated = [
+        (event.validation_accuracy, event.epoch)
+        for event in events
+        if isinstance(event, Epoch) and event.validation_accuracy is not None
+    ]
+    # of equal accuracies the first one is the best
+    best = max(validated, key=lambda pair: (pair[0], -pair[1]), default=(None, None))
+    skipped = sum(len(event.steps) for event in events if isinstance(event, Skipped))
+    steps = int(_last(samples, "step") or 0)
+    return Summary(
+        steps=steps,
+        epochs=steps / started.steps_per_epoch if started is not None else 0.0,
+        speed_note=_INTERRUPTED_NOTE,
+        seconds=_last(samples, "seconds") or 0.0,
+        final_train_loss=_train_loss(events, samples),
+        final_grad_scale=_last(samples, "grad_scale"),
+        best_validation_accuracy=best[0],
+        best_epoch=best[1],
+        final_validation_accuracy=validated[-1][0] if validated else None,
+        first_nan_step=_first_nan_step(samples),
+        skipped_steps=skipped if started is not None and started.experiment.uses_scaler else None,
+    )
+
+
+def _first_nan_step(samples: Mapping[str, NDArray[np.float64]]) -> int | None:
+    losses = samples.get("loss")
+    if losses is None or not np.isnan(losses).any():
+        return None
+    return int(samples["step"][np.isnan(losses).argmax()])
+
+
+def _train_loss(events: tuple[Event, ...], samples: Mapping[str, NDArray[np.float64]]) -> float | None:
+    """The mean loss of the last epoch, or of the part of it that was trained, as in a whole run."""
+    last = max((event for event in events if isinstance(event, Epoch)), key=_step_of, default=None)
+    since = 0 if last is None else last.step
+    losses = samples["loss"][samples["step"] > since] if "loss" in samples else np.empty(0)
+    if len(losses):
+        # of a diverged run the sum may be beyond all numbers
+        with np.errstate(over="ignore", invalid="ignore"):
+            return float(losses.mean())
+    return None if last is None else last.train_loss
+
+
+def _step_of(epoch: Epoch) -> int:
+    return epoch.step
+
+
+def _last(samples: Mapping[str, NDArray[np.float64]], name: str) -> float | None:
+    column = samples.get(name)
+    return float(column[-1]) if column is not None and len(column) else None
+
+
+def take(connection: sqlite3.Connection, run_id: str, events: Sequence[Event]) -> None:
+    """Writes events of a run; the last one ends the run.
+
+    One that says that the run was resumed drops what was recorded after the step that it goes on from.
+    """
+    for event in events:
+        if isinstance(event, Started) and event.resumed_step is not None:
+            journal.cut(connection, run_id, event.resumed_step)
+    journal.append(connection, run_id, events)
+    for event in events:
+        _apply(connection, run_id, event)
+
+
+def summary_so_far(connection: sqlite3.Connection, run_id: str) -> Summary:
+    """What the recorded samples and events of a run say, for one that has no summary of its own."""
+    return summary_of(journal.events_of(connection, run_id), journal.samples_of(connection, run_id))
+
+
+def close_lost(connection: sqlite3.Connection, run_id: str) -> None:
+    """Ends a run whose process is gone, with all that can be read of it."""
+    try:
+        if journal.ending(connection, run_id) is not None:
+            # it was to be resumed, and never came to it
+            put_back(connection, run_id)
+        else:
+            _end(connection, run_id, Status.INTERRUPTED, summary_so_far(connection, run_id))
+    except ProblemError:
+        # one that is damaged must not keep the others from being told
+        statement = "UPDATE runs SET status = ?, ended = ? WHERE id = ?"
+        connection.execute(statement, (Status.INTERRUPTED, time.time(), run_id))
+
+
+def put_back(connection: sqlite3.Connection, run_id: str) -> None:
+    """Makes a run what it was before it was queued again."""
+    status = checkpoints.status_after(journal.ending(connection, run_id))
+    connection.execute("UPDATE runs SET status = ? WHERE id = ?", (status, run_id))
+
+
+def _apply(connection: sqlite3.Connection, run_id: str, event: Event) -> None:
+    if isinstance(event, Started):
+        connection.execute(
+            "UPDATE runs SET experiment = ?, environment = ?, total_steps = ?,"
+            " ended = NULL, summary = NULL, problem = NULL, detail = '' WHERE id = ?",
+            (event.experiment.to_json(), event.environment.model_dump_json(), event.total_steps, run_id),
+        )
+    elif isinstance(event, Pictures):
+        journal.put(connection, run_id, event.sheet)
+    elif isinstance(event, Finished):
+        _end(connection, run_id, checkpoints.status_after(event), _whole(connection, run_id, event))
+    elif isinstance(event, Failed):
+        _end(connection, run_id, Status.FAILED, event.summary or summary_so_far(connection, run_id))
+        connection.execute(
+            "UPDATE runs SET problem = ?, detail = ? WHERE id = ?",
+            (event.problem.model_dump_json(), event.detail, run_id),
+        )
+
+
+def _end(connection: sqlite3.Connection, run_id: str, status: Status, summary: Summary) -> None:
+    connection.execute(
+        "UPDATE runs SET status = ?, ended = ?, summary = ? WHERE id = ?",
+        (status, time.time(), summary.model_dump_json(), run_id),
+    )
+    journal.compact(connection, run_id)
+
+
+def _whole(connection: sqlite3.Connection, run_id: str, event: Finished) -> Summary:
+    """The summary of all that was recorded: a resumed run, stopped at once, may know of itself alone."""
+    told = event.summary
+    if not event.stopped:
+        return told
+    recorded = summary_so_far(connection, run_id)
+    note = {"speed_note": told.speed_note}
+    return recorded.model_copy(update=note) if told.steps < recorded.steps else told
+
+
+_PARTS = ("samples", "events", "trials")
+
+
+class Twin:
+    """A copy of a run as it is saved, which grows by `take` as that does. For the thread that made it."""
+
+    def __init__(self, source: sqlite3.Connection, run_id: str) -> None:
+        self._run_id = run_id
+        self._memory = open_in_memory()
+        _copy(source, self._memory, run_id)
+
+    def take(self, events: Sequence[Event]) -> None:
+        """Adds events of the run."""
+        take(self._memory, self._run_id, events)
+
+    def put_into(self, connection: sqlite3.Connection) -> None:
+        """Writes the run whole into a store that lacks it, under the next number if its own is taken."""
+        _copy(self._memory, connection, self._run_id)
+
+    def close(self) -> None:
+        self._memory.close()
+
+
+def _copy(source: sqlite3.Connection, target: sqlite3.Connection, run_id: str) -> None:
+    run = dict(source.execute("SELECT * FROM runs WHERE id = ?", (run_id,)).fetchone())
+    for table, key, value in (
+        ("comparisons", "id", run["comparison"]),
+        ("pictures", "hash", run["pictures"]),
+    ):
+        for row in source.execute(f"SELECT * FROM {table} WHERE {key} = ?", (value,)):
+            _insert(target, table, dict(row))
+    if target.execute("SELECT 1 FROM runs WHERE number = ?", (run["number"],)).fetchone():
+        run["number"] = target.execute("SELECT max(number) + 1 FROM runs").fetchone()[0]
+    _insert(target, "runs", run)
+    for table in _PARTS:
+        for row in source.execute(f"SELECT * FROM {table} WHERE run = ?", (run_id,)):
+            _insert(target, table, dict(row))
+
+
+def _insert(target: sqlite3.Connection, table: str, values: dict[str, object]) -> None:
+    places = ", ".join(f":{name}" for name in values)
+    target.execute(f"INSERT OR IGNORE INTO {table} ({', '.join(values)}) VALUES ({places})", values)

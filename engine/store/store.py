@@ -1,0 +1,269 @@
+"""The saved runs, in one SQLite file that several windows and command lines may share."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from engine.experiment.experiment import Experiment
+from engine.experiment.paths import store_path
+from engine.experiment.problem import Problem, ProblemError
+from engine.protocol.events import Event
+from engine.store import checkpoints, edits, queue, recording
+from engine.store.connection import Connection
+from engine.store.journal import SavedPictures
+from engine.store.queue import this_process
+from engine.store.readings import Readings
+from engine.store.record import RunRecord, Status
+from engine.store.recording import Twin
+from engine.store.searches import Probes
+from engine.store.whole_runs import WholeRuns
+
+
+class Store(Readings):
+    """One connection to the saved runs: what `Readings` reads, and all that changes them.
+
+    `probes` are the saved searches, `whole_runs` the same runs as they travel between stores, `pictures` what
+    they were trained on. `notes` says in sentences how the file had to be opened. Every method raises
+    ProblemError of kind STORE when the file cannot be read or written, and of kind REQUEST for a run that is
+    not there.
+    """
+
+    def __init__(self, path: Path | None = None) -> None:
+        self.path = path or store_path()
+        connection = Connection(self.path)
+        super().__init__(connection)
+        self.probes = Probes(connection)
+        self.whole_runs = WholeRuns(connection)
+        self.pictures = SavedPictures(connection)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return self._connection.notes
+
+    @property
+    def unwritable(self) -> Problem | None:
+        """Why nothing can be saved; None where it can. What is there can be read all the same."""
+        return self._connection.unwritable
+
+    def check_writable(self) -> None:
+        """Raises ProblemError where nothing can be saved, unless what was in the way is gone by now."""
+        self._connection.check_writable()
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def add(
+        self,
+        experiment: Experiment,
+        *,
+        name: str | None = None,
+        comparison: str | None = None,
+        label: str | None = None,
+    ) -> RunRecord:
+        """A new queued run of this process; without a name it is "Run N"."""
+        run_id = secrets.token_hex(6)
+        with self._connection.writing() as connection:
+            number = connection.execute("SELECT coalesce(max(number), 0) + 1 FROM runs").fetchone()[0]
+            connection.execute(
+                "INSERT INTO runs (id, number, name, status, created, experiment, comparison, label, owner)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (
+                    run_id,
+                    number,
+                    edits.cleaned_name(name or "") or f"Run {number}",
+                    Status.QUEUED,
+                    time.time(),
+                    experiment.to_json(),
+                    comparison,
+                    None if label is None else edits.cleaned_name(label),
+                    this_process().model_dump_json(),
+                ),
+            )
+        return self.run(run_id)
+
+    def begin(self, run_id: str) -> None:
+        """Marks a queued run as running in this process."""
+        with self._connection.writing() as connection:
+            queue.begin(connection, run_id)
+
+    def claim(self, run_id: str) -> RunRecord:
+        """Makes a queued run this process's own, if the process that queued it is gone."""
+        with self._connection.writing() as connection:
+            queue.claim(connection, run_id)
+        return self.run(run_id)
+
+    def requeue(self, run_id: str) -> RunRecord:
+        """Queues a run again that ended early, to go on from its last checkpoint.
+
+        It keeps what it has until it has started again. Raises ProblemError where it cannot go on.
+        """
+        with self._connection.writing() as connection:
+            queue.row_of(connection, run_id)
+            queue.queue_again(connection, self.run(run_id), self.checkpoints_folder(run_id))
+        return self.run(run_id)
+
+    def withdraw(self, run_id: str) -> None:
+        """Takes a run back that waits, or that was refused before it started.
+
+        A new one is deleted; one that was queued again is what it was before.
+        """
+        with self._connection.reading() as connection:
+            row = queue.row_of(connection, run_id)
+        if Status(row["status"]).is_over:
+            return
+        if row["environment"] is None:
+            self.remove([run_id])
+            return
+        with self._connection.writing() as connection:
+            queue.take_back(connection, run_id)
+
+    def checkpoints_folder(self, run_id: str) -> Path:
+        """Where the run's checkpoints lie, if it has any."""
+        return checkpoints.folder_of(self.path, run_id)
+
+    def record(self, run_id: str, events: Sequence[Event]) -> None:
+        """Writes events of a run in one transaction; the last one ends the run.
+
+        One that says that the run was resumed drops what was recorded after the step that it goes on from.
+        """
+        with self._connection.writing() as connection:
+            queue.row_of(connection, run_id)
+            recording.take(connection, run_id, events)
+
+    def has(self, run_id: str) -> bool:
+        """Whether the run is in the file that is there now."""
+        return bool(self._connection.read("SELECT 1 FROM runs WHERE id = ?", (run_id,)))
+
+    def twin(self, run_id: str) -> Twin:
+        """A copy of a run in memory, to grow as the run does. Raises ProblemError where the run is gone."""
+        with self._connection.reading() as connection:
+            queue.row_of(connection, run_id)
+            return Twin(connection, run_id)
+
+    def put_back(self, twin: Twin) -> None:
+        """Adds a run whole that was lost with the file that it was in."""
+        with self._connection.writing() as connection:
+            twin.put_into(connection)
+
+    def set_aside(self) -> Path | None:
+        """Gives a damaged file another name, and makes a new store in its place.
+
+        Its path now; None where another file lies there, which stays.
+        """
+        return self._connection.set_aside()
+
+    def claimable(self) -> tuple[RunRecord, ...]:
+        """Queued runs, oldest first, that this process may run: its own, and those whose process is gone."""
+        queued = [run for run in reversed(self.runs()) if run.status is Status.QUEUED]
+        with self._connection.reading() as connection:
+            return tuple(run for run in queued if queue.may_take(queue.row_of(connection, run.id)))
+
+    def rename(self, run_id: str, name: str) -> None:
+        """Gives a run another name."""
+        with self._connection.writing() as connection:
+            edits.rename(connection, run_id, name)
+
+    def set_tags(self, run_id: str, tags: Iterable[str]) -> None:
+        """Gives a run these tags and no others; see `cleaned_tags` for what is kept of them."""
+        self.set_all_tags({run_id: tags})
+
+    def set_all_tags(self, tags: Mapping[str, Iterable[str]]) -> None:
+        """Gives runs, by their ids, these tags and no others; all or none."""
+        with self._connection.writing() as connection:
+            for run_id, own in tags.items():
+                edits.set_tags(connection, run_id, own)
+
+    def set_note(self, run_id: str, note: str) -> None:
+        """Gives a run a note in place of the one that it has; an empty one takes that away."""
+        with self._connection.writing() as connection:
+            edits.set_note(connection, run_id, note)
+
+    def delete(self, run_ids: Iterable[str]) -> None:
+        """Deletes runs, all or none, until they are restored or purged.
+
+        A run that another process trains is refused.
+        """
+        with self._connection.writing() as connection:
+            edits.hide(connection, run_ids)
+
+    def restore(self, run_ids: Iterable[str]) -> None:
+        """Brings deleted runs back, all or none. Raises ProblemError where one was purged."""
+        with self._connection.writing() as connection:
+            edits.bring_back(connection, run_ids)
+
+    def remove(self, run_ids: Iterable[str]) -> None:
+        """Deletes runs for good with their samples and checkpoints, all or none.
+
+        A run that another process trains is refused.
+        """
+        run_ids = tuple(run_ids)
+        with self._connection.writing() as connection:
+            for run_id in run_ids:
+                edits.check(connection, run_id)
+            edits.remove(connection, run_ids, self.path)
+        edits.remove_files(run_ids, self.path)
+
+    def purge(self, run_ids: Iterable[str]) -> None:
+        """Takes those of the runs out for good that are deleted; what was restored or is gone stays so."""
+        with self._connection.writing() as connection:
+            gone = edits.still_deleted(connection, run_ids)
+            edits.remove(connection, gone, self.path)
+        edits.remove_files(gone, self.path)
+
+    def recover(self) -> tuple[str, ...]:
+        """Marks runs whose process is gone as interrupted, with all their samples; their ids.
+
+        What was deleted more than a day ago is purged, and what an earlier deletion or a kill left of
+        checkpoints. Where nothing can be saved, this changes the copy in memory alone.
+        """
+        try:
+            gone = self._close_deserted()
+        except ProblemError as error:
+            # a full disk shows when something is written
+            self._connection.only_read(error)
+            gone = self._close_deserted()
+        if self.unwritable is None:
+            self._sweep()
+        return gone
+
+    def _close_deserted(self) -> tuple[str, ...]:
+        with self._connection.changing() as connection:
+            forgotten = edits.deleted_before(connection, time.time() - edits.KEPT_SECONDS)
+            edits.remove(connection, forgotten, self.path)
+            gone = queue.deserted(connection)
+            for run_id in gone:
+                recording.close_lost(connection, run_id)
+        return gone
+
+    def _sweep(self) -> None:
+        """Deletes files that a deletion, or a kill in the midst of saving, has left."""
+        with self._connection.reading() as connection:
+            there = {row["id"] for row in connection.execute("SELECT id FROM runs")}
+            at_work = queue.at_work(connection)
+        for folder in checkpoints.marked(self.path):
+            if folder.name not in there:
+                checkpoints.remove(folder)
+        checkpoints.remove_parts(self.path, there - at_work)
+
+    def add_comparison(self, title: str) -> str:
+        """A new comparison for runs to belong to; its id."""
+        comparison = secrets.token_hex(6)
+        with self._connection.writing() as connection:
+            connection.execute(
+                "INSERT INTO comparisons (id, title, created) VALUES (?, ?, ?)",
+                (comparison, edits.cleaned_name(title), time.time()),
+            )
+        return comparison

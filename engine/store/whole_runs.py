@@ -1,0 +1,178 @@
+"""A saved run whole, as it travels from one store to another: its row, events, samples and pictures."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import secrets
+import sqlite3
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import timedelta
+
+from engine.protocol.events import Event, Failed, Finished, to_line
+from engine.protocol.pictures import ContactSheet
+from engine.store import checkpoints, journal
+from engine.store.connection import Connection
+from engine.store.journal import Columns
+from engine.store.queue import this_process
+from engine.store.record import RUN_COLUMNS, ComparisonRecord, RunRecord, Status, comparison_from, run_from
+from engine.store.recording import summary_of
+
+
+@dataclass(frozen=True)
+class WholeRun:
+    """A run with all that was recorded of it; checkpoints stay where they are.
+
+    `comparison` is the one that the run belongs to, `pictures` are some of those that it was trained on. The
+    columns are float64, `step` too.
+    """
+
+    record: RunRecord
+    events: tuple[Event, ...]
+    columns: Columns
+    comparison: ComparisonRecord | None = None
+    pictures: ContactSheet | None = None
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """Where a run that was added lies now. `is_new`: it was not among the saved runs before.
+
+    `is_copy`: another run, or another state of the same one, had its id, so it was given a new one.
+    """
+
+    id: str
+    is_new: bool
+    is_copy: bool
+
+
+class WholeRuns:
+    """Adds runs whole. Raises ProblemError of kind STORE when the file fails."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def add(self, runs: Iterable[WholeRun]) -> tuple[Arrival, ...]:
+        """Adds runs that are over, all or none, numbered on in their order; where each one lies now.
+
+        One that had not ended counts as interrupted: the program that trained it is not this one. One that
+        is here already is left as it is, or comes back where it was deleted.
+        """
+        ended = [closed(run) for run in runs]
+        with self._connection.writing() as connection:
+            return tuple(self._add(connection, run) for run in ended)
+
+    def _add(self, connection: sqlite3.Connection, run: WholeRun) -> Arrival:
+        known = run.record.id
+        there = _read(connection, known)
+        if there is None:
+            self._insert(connection, run, known)
+            return Arrival(known, is_new=True, is_copy=False)
+        mark = fingerprint(run)
+        if fingerprint(closed(there)) == mark:
+            return Arrival(known, is_new=_bring_back(connection, known), is_copy=False)
+        return self._add_copy(connection, run, mark)
+
+    def _add_copy(self, connection: sqlite3.Connection, run: WholeRun, mark: str) -> Arrival:
+        # the id follows from what the run holds, so that the copy too is known again
+        copy_id = mark[: len(run.record.id)]
+        there = _read(connection, copy_id)
+        if there is not None and fingerprint(closed(there)) == mark:
+            return Arrival(copy_id, is_new=_bring_back(connection, copy_id), is_copy=True)
+        if there is not None:
+            copy_id = secrets.token_hex(6)
+        self._insert(connection, run, copy_id)
+        return Arrival(copy_id, is_new=True, is_copy=True)
+
+    def _insert(self, connection: sqlite3.Connection, run: WholeRun, run_id: str) -> None:
+        record = run.record
+        is_copy = run_id != record.id
+        # a copy in the same comparison would count as one repeat more
+        comparison = None if is_copy else run.comparison
+        if comparison is not None:
+            connection.execute(
+                "INSERT OR IGNORE INTO comparisons (id, title, created) VALUES (?, ?, ?)",
+                (comparison.id, comparison.title, comparison.created.timestamp()),
+            )
+        number = connection.execute("SELECT coalesce(max(number), 0) + 1 FROM runs").fetchone()[0]
+        values = {
+            "id": run_id,
+            "number": number,
+            "name": f"{record.name} (imported)" if is_copy else record.name,
+            "status": record.status.value,
+            "created": record.created.timestamp(),
+            "started": record.started.timestamp() if record.started else None,
+            "ended": record.ended.timestamp() if record.ended else None,
+            "experiment": record.experiment.to_json(),
+            "environment": record.environment.model_dump_json() if record.environment else None,
+            "summary": record.summary.model_dump_json() if record.summary else None,
+            "problem": record.problem.model_dump_json() if record.problem else None,
+            "detail": record.detail,
+            "comparison": comparison.id if comparison else None,
+            "label": record.label,
+            "total_steps": record.total_steps,
+            "tags": json.dumps(record.tags, ensure_ascii=False),
+            "note": record.note,
+            "owner": this_process().model_dump_json(),
+        }
+        places = ", ".join(f":{name}" for name in values)
+        connection.execute(f"INSERT INTO runs ({', '.join(values)}) VALUES ({places})", values)
+        journal.append(connection, run_id, run.events)
+        journal.replace_samples(connection, run_id, run.columns)
+        if run.pictures is not None:
+            journal.put(connection, run_id, run.pictures)
+
+
+def closed(run: WholeRun) -> WholeRun:
+    """The run as one that is over, with a summary; the same each time that it is asked of the same run."""
+    record = run.record
+    if record.status.is_over and record.summary is not None:
+        return run
+    ending = next((event for event in run.events if isinstance(event, Finished | Failed)), None)
+    summary = record.summary or summary_of(run.events, run.columns)
+    ended = record.ended or (record.started or record.created) + timedelta(seconds=summary.seconds)
+    status = Status.INTERRUPTED if ending is None else checkpoints.status_after(ending)
+    if record.status.is_over:
+        status = record.status
+    return replace(run, record=replace(record, status=status, summary=summary, ended=ended))
+
+
+def fingerprint(run: WholeRun) -> str:
+    """Tells runs apart by what was trained and measured; what a user called them does not count.
+
+    Nor do pictures, which an older Ammeter did not keep.
+    """
+    told = {**run.record.to_dict(), "detail": run.record.detail, "total_steps": run.record.total_steps}
+    measured = {key: value for key, value in told.items() if key not in _GIVEN}
+    found = hashlib.sha256(json.dumps(measured, sort_keys=True).encode())
+    for event in run.events:
+        found.update(to_line(event))
+    for name, values in sorted(run.columns.items()):
+        found.update(name.encode())
+        found.update(values.tobytes())
+    return found.hexdigest()
+
+
+_GIVEN = ("id", "name", "label", "comparison", "tags", "note")
+
+
+def _bring_back(connection: sqlite3.Connection, run_id: str) -> bool:
+    """Takes the deletion of a run back; whether it was deleted."""
+    statement = "UPDATE runs SET deleted = NULL WHERE id = ? AND deleted IS NOT NULL"
+    return connection.execute(statement, (run_id,)).rowcount > 0
+
+
+def _read(connection: sqlite3.Connection, run_id: str) -> WholeRun | None:
+    row = connection.execute(f"SELECT {RUN_COLUMNS} FROM runs WHERE id = ?", (run_id,)).fetchone()
+    if row is None:
+        return None
+    record = run_from(row)
+    statement = "SELECT id, title, created FROM comparisons WHERE id = ?"
+    comparison = connection.execute(statement, (record.comparison,)).fetchone()
+    return WholeRun(
+        record=record,
+        events=journal.events_of(connection, run_id),
+        columns=journal.samples_of(connection, run_id),
+        comparison=comparison_from(comparison) if comparison is not None else None,
+    )

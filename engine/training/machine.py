@@ -1,0 +1,119 @@
+"""This machine: the devices of the catalog, and the environment in which a run is measured.
+
+The environment is the device, and the versions of the driver, the system and the libraries.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import platform
+
+import pynvml
+import torch
+
+from engine import __version__
+from engine.experiment.checks import DeviceEntry
+from engine.protocol.events import Environment
+from engine.training.precision import cpu_precisions, cuda_precisions, other_accelerator_precisions, processor
+
+
+def environment_of(device: DeviceEntry) -> Environment:
+    """The machine and the software, as of now; CUDA and driver only where the device has them."""
+    on_cuda = device.name.startswith("cuda")
+    return Environment(
+        device_name=device.title,
+        device_memory_mib=device.memory_mib,
+        torch=torch.__version__,
+        cuda=torch.version.cuda or torch.version.hip if on_cuda else None,
+        driver=nvidia_driver() if on_cuda else None,
+        python=platform.python_version(),
+        os=operating_system(),
+        ammeter=__version__,
+    )
+
+
+def nvidia_driver() -> str | None:
+    """The version of NVIDIA's driver; None without one."""
+    # A machine without the driver's library is ordinary, and the answer is then that there is none.
+    with contextlib.suppress(pynvml.NVMLError):
+        pynvml.nvmlInit()
+        try:
+            return str(pynvml.nvmlSystemGetDriverVersion())
+        finally:
+            pynvml.nvmlShutdown()
+    return None
+
+
+def operating_system() -> str:
+    """The operating system's name and version, such as "Ubuntu 24.04.1 LTS" or "Windows 11"."""
+    if platform.system() == "Linux":
+        with contextlib.suppress(OSError):
+            return platform.freedesktop_os_release().get("PRETTY_NAME", "Linux")
+    if platform.system() == "Darwin":
+        return f"macOS {platform.mac_ver()[0]}"
+    return f"{platform.system()} {platform.release()}"
+
+
+_TENSOR_CORES_SINCE = (7, 0)
+
+
+def device_entries() -> tuple[DeviceEntry, ...]:
+    """Every device, accelerators first and the CPU last; the first is what `auto` means."""
+    return (*_cuda_entries(), *_xpu_entries(), *_mps_entries(), _cpu_entry())
+
+
+def _cuda_entries() -> tuple[DeviceEntry, ...]:
+    if not torch.cuda.is_available():
+        return ()
+    return tuple(_cuda_entry(index) for index in range(torch.cuda.device_count()))
+
+
+def _cuda_entry(index: int) -> DeviceEntry:
+    properties = torch.cuda.get_device_properties(index)
+    capability = (properties.major, properties.minor)
+    is_nvidia = torch.version.hip is None
+    return DeviceEntry(
+        name=f"cuda:{index}",
+        title=properties.name,
+        memory_mib=properties.total_memory / 2**20,
+        tensor_cores=is_nvidia and capability >= _TENSOR_CORES_SINCE,
+        precisions=cuda_precisions(capability) if is_nvidia else other_accelerator_precisions(),
+    )
+
+
+def _xpu_entries() -> tuple[DeviceEntry, ...]:
+    if not torch.xpu.is_available():
+        return ()
+    found = [(index, torch.xpu.get_device_properties(index)) for index in range(torch.xpu.device_count())]
+    return tuple(
+        DeviceEntry(
+            name=f"xpu:{index}",
+            title=properties.name,
+            memory_mib=properties.total_memory / 2**20,
+            precisions=other_accelerator_precisions(),
+        )
+        for index, properties in found
+    )
+
+
+def _mps_entries() -> tuple[DeviceEntry, ...]:
+    if not torch.backends.mps.is_available():
+        return ()
+    machine = processor()
+    entry = DeviceEntry(
+        name="mps",
+        title=f"{machine.title} GPU",
+        memory_mib=machine.memory_mib,
+        precisions=other_accelerator_precisions(),
+    )
+    return (entry,)
+
+
+def _cpu_entry() -> DeviceEntry:
+    machine = processor()
+    return DeviceEntry(
+        name="cpu",
+        title=machine.title,
+        memory_mib=machine.memory_mib,
+        precisions=cpu_precisions(machine),
+    )

@@ -1,0 +1,1 @@
+"""How numbers are written, and what settings, recipes and statuses are called."""

@@ -1,0 +1,93 @@
+"""What recipes and settings are called, and the glossary of the terms on screen."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+_PART_WORDS = {
+    "channels_last": "channels last",
+    "fused": "fused optimizer",
+    "compile": "compiled",
+    "capture": "captured",
+}
+
+
+def recipe_words(recipe: str) -> str:
+    """A recipe as it stands in a sentence: "fast", or "channels last + compiled"."""
+    return " + ".join(_PART_WORDS.get(part, part) for part in recipe.split("+"))
+
+
+_AMBIGUOUS = ("name", "mode", "every", "limit")
+"""Their last part alone does not say what they are a setting of."""
+
+
+_OWN_WORDS = {
+    "measure.warmup_steps": "Warm-up steps left out of the speed",
+    "measure.block_steps": "Steps of a measured block",
+    "schedule.warmup_steps": "Warm-up steps of the learning rate",
+}
+
+
+def setting_words(key: str) -> str:
+    """What a dotted key is called at the head of a sentence: "Learning rate", "Optimizer name"."""
+    if key in _OWN_WORDS:
+        return _OWN_WORDS[key]
+    table, _, name = key.rpartition(".")
+    words = f"{table} {name}" if table and name in _AMBIGUOUS else name
+    words = words.replace("_", " ")
+    return words[:1].upper() + words[1:]
+
+
+def setting_value(value: object) -> str:
+    """A setting's value as a person writes it."""
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    if isinstance(value, list | tuple):
+        return ", ".join(map(str, value)) or "none"
+    return (
+        f"{value:,g}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)
+    )
+
+
+_PART_NOUNS = {
+    "channels_last": "channels last",
+    "fused": "fused optimizer",
+    "compile": "compiling",
+    "capture": "capturing",
+}
+
+
+def recipe_title(recipe: str) -> str:
+    """A recipe as a cell or a line begins with it: "Fast", or "Channels last + compiled"."""
+    words = recipe_words(recipe)
+    return words[:1].upper() + words[1:]
+
+
+def left_out_words(left_out: Mapping[str, str]) -> str:
+    """The parts that were asked for and not had, each with its reason."""
+    return "\n".join(
+        f"{_PART_NOUNS.get(part, part)}: {reason.rstrip('.')}" for part, reason in left_out.items()
+    )
+
+
+GLOSSARY: Mapping[str, str] = MappingProxyType(
+    {
+        "full precision": "Every number in the training is kept in its full length, 32 bits.",
+        "mixed precision": "Most sums are done with numbers of 16 bits, the delicate ones still with 32.",
+        "FP32": "Numbers of 32 bits, about 7 digits each: what training uses unless told otherwise.",
+        "TF32": "Numbers of 32 bits that the card shortens to about 3 digits while it multiplies.",
+        "FP16": "Numbers of 16 bits with about 3 digits, and a small range: tiny values can become zero.",
+        "BF16": "Numbers of 16 bits with about 2 digits, and the same range as FP32.",
+        "AMP": "Automatic mixed precision: PyTorch itself chooses which sums are done with 16 bits.",
+        "batch": "How many images (or sequences, or samples) are trained on at once, in one step.",
+        "peak memory": "The most memory that the training held at any moment.",
+        "95 % interval": "Where the true figure lies, with 95 % confidence, going by repeated measurements.",
+        "fast recipe": "Settings that speed training up beside the precision, such as compiling the model.",
+        "plain recipe": "PyTorch's own settings: nothing is changed beside the precision.",
+        "Tensor Cores": "Parts of an NVIDIA card that multiply many short numbers at once.",
+    }
+)
+"""Each term and what it means, for people who do not code."""

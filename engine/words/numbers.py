@@ -1,0 +1,241 @@
+"""Numbers with units as people read them: times, memory, ratios, and the ticks of a linear axis.
+
+Thousands are set off by commas, and all values of a quantity are rounded alike.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+
+@dataclass(frozen=True)
+class Tick:
+    """A tick at `position` in the view's coordinates, with its text."""
+
+    position: float
+    text: str
+
+
+def linear_ticks(low: float, high: float, most: int, *, whole: bool = False) -> tuple[Tick, ...]:
+    """At most `most` + 1 ticks at multiples of 1, 2 or 5 times a power of ten within [low, high]."""
+    step = nice_step(high - low, most)
+    if whole:
+        step = max(1.0, step)
+    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+    decimals = max(0, -math.floor(math.log10(step) + 1e-9))
+    return tuple(Tick(k * step, plain(k * step, decimals)) for k in range(first, last + 1))
+
+
+def nice_step(span: float, most: int) -> float:
+    """The smallest of 1, 2, 5 times a power of ten that fits `span` into at most `most` parts."""
+    if not (math.isfinite(span) and span > 0):
+        return 1.0
+    rough = span / max(1, most)
+    power = 10.0 ** math.floor(math.log10(rough))
+    return next(factor * power for factor in (1.0, 2.0, 5.0, 10.0) if factor * power >= rough * (1 - 1e-9))
+
+
+def plain(value: float, decimals: int) -> str:
+    """The number with thousands set off by commas; very large and very small ones in powers of ten."""
+    if decimals > 6 or abs(value) >= 1e8:
+        return f"{value:.0e}".replace("e-0", "e-").replace("e+0", "e") if value else "0"
+    return f"{value:,.{decimals}f}".replace("-", "−")
+
+
+NONE = "–"
+
+
+def number(value: float | None, digits: int | None = None) -> str:
+    """A number with `digits` after the point, or by itself with three figures: "0.438", "43.8", "1,663".
+
+    What diverged is shown as NaN, ∞ or a power of ten, and None as a dash.
+    """
+    if value is None:
+        return NONE
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "∞" if value > 0 else "−∞"
+    if abs(value) >= _TOO_LONG_TO_READ:
+        shown = f"{value:.2e}"
+    else:
+        shown = f"{value:,.{three_figures(value) if digits is None else digits}f}"
+    return shown.replace("-", "−").replace("e+", "e")
+
+
+def three_figures(value: float) -> int:
+    """How many digits after the point give a finite value three figures; 6 at the most."""
+    rounded = abs(float(f"{value:.3g}"))
+    return min(max(0, 2 - math.floor(math.log10(rounded))), 6) if rounded else 0
+
+
+_TOO_LONG_TO_READ = 1e8
+
+
+def times(ratio: float) -> str:
+    """A ratio with two digits after the point, or as many as say something where it is small or large."""
+    if ratio >= _LARGE:
+        return (
+            f"{ratio:,.0f}" if ratio < _BEYOND_ALL else f"{ratio:.0e}".replace("e+0", "e").replace("e+", "e")
+        )
+    return f"{ratio:.2f}" if ratio >= 0.1 or ratio == 0 else f"{ratio:.2g}"
+
+
+_LARGE, _BEYOND_ALL = 100.0, 1e6
+
+
+_LARGEST, _SMALLEST = 1e9, 1e-6
+_UNKNOWN = "–"
+_MIB_PER_GIB = 1024.0
+
+
+def number_text(value: float) -> str:
+    """A ratio as it stands on a wall: "5.7", "1.03", "0.80", "0.004", "1,200".
+
+    What is below 1 is never rounded up to it: 0.996 is "0.996". NaN, infinity and what is below 0 are "–".
+    """
+    if not math.isfinite(value) or value < 0:
+        return _UNKNOWN
+    if value < 0.1:
+        return _small(value)
+    if value < 1:
+        return _below_one(value)
+    if value > _LARGEST:
+        return f"over {_LARGEST:,.0f}"
+    if round(value, 2) < 2:
+        return f"{value:.2f}"
+    return f"{value:.1f}" if round(value, 1) < 100 else f"{value:,.0f}"
+
+
+def pace_text(ratio: float) -> str:
+    """How fast something was as people say it: "1.80 times as fast"; below 1 "1.25 times as long"."""
+    if ratio < 1:
+        return f"{number_text(1.0 / ratio if ratio > 0 else math.inf)} times as long"
+    return f"{number_text(ratio)} times as fast"
+
+
+def _small(value: float) -> str:
+    if value == 0:
+        return "0"
+    if value < _SMALLEST:
+        return f"under {_SMALLEST:.6f}"
+    text = f"{value:.{1 - math.floor(math.log10(value))}f}".rstrip("0")
+    return text if float(text) < 0.1 else "0.10"
+
+
+def _below_one(value: float) -> str:
+    """With as many digits as it takes to be seen to be below 1, though no more than mean something."""
+    texts = (f"{value:.{digits}f}" for digits in (2, 3, 4))
+    seen = next((text for text in texts if float(text) < 1), None)
+    return seen or ("1.00" if value > 1 - _SMALLEST else "0.9999")
+
+
+def range_text(low: float, high: float) -> str:
+    """Two numbers that a third lies between, with digits enough to tell them apart: "5.5 and 5.9"."""
+    texts = [number_text(low), number_text(high)]
+    for digits in (2, 3, 4):
+        if texts[0] != texts[1]:
+            break
+        texts = [f"{low:,.{digits}f}", f"{high:,.{digits}f}"]
+    return " and ".join(texts)
+
+
+def memory_text(mib: float) -> str:
+    """An amount of memory given in MiB: "10.2 GiB", "940 MiB"; what is no amount is "–"."""
+    if not math.isfinite(mib) or mib < 0:
+        return _UNKNOWN
+    if round(mib) >= _MIB_PER_GIB:
+        return f"{mib / _MIB_PER_GIB:,.1f} GiB"
+    return f"{mib:,.0f} MiB" if mib >= 10 or mib == 0 else f"{mib:.1f} MiB"
+
+
+def memory_unit_text(*mib: float | None) -> str:
+    """What the unit is in which such amounts are told, in one that everybody knows; "" without any amount."""
+    known = [amount for amount in mib if amount is not None]
+    if not known:
+        return ""
+    return "1 GiB is about 1 GB" if max(map(round, known)) >= _MIB_PER_GIB else "1 MiB is about 1 MB"
+
+
+def memory_apart_text(one_mib: float, other_mib: float) -> str:
+    """How far two amounts are apart, as the difference of what is shown of them; "" where that is nothing."""
+    if min(round(one_mib), round(other_mib)) >= _MIB_PER_GIB:
+        apart_gib = abs(round(one_mib / _MIB_PER_GIB, 1) - round(other_mib / _MIB_PER_GIB, 1))
+        return f"{apart_gib:,.1f} GiB" if apart_gib >= 0.05 else ""
+    apart = abs(one_mib - other_mib)
+    return memory_text(apart) if apart >= 0.5 else ""
+
+
+_SPANS = ((1.0, "second", "s"), (60.0, "minute", "min"), (3_600.0, "hour", "h"), (86_400.0, "day", "days"))
+
+
+def seconds_text(seconds: float) -> str:
+    """A time in words: "2.6 seconds", "6.7 minutes"."""
+    amount, words, _ = _span(seconds)
+    return f"{amount} {words}s"
+
+
+def seconds_short(seconds: float) -> str:
+    """A time in signs: "2.6 s", "6.7 min"."""
+    amount, _, sign = _span(seconds)
+    return f"{amount} {sign}"
+
+
+def _span(seconds: float) -> tuple[str, str, str]:
+    """The amount and its unit: two of a unit are told in it, and not in the smaller one."""
+    unit, words, sign = next(
+        (smaller for smaller, larger in pairwise(_SPANS) if seconds < 2 * larger[0]), _SPANS[-1]
+    )
+    amount = seconds / unit
+    if not math.isfinite(amount) or amount < 0:
+        return _UNKNOWN, words, sign
+    if amount > _LARGEST:
+        return f"over {_LARGEST:,.0f}", words, sign
+    if amount < 0.1:
+        return _small(amount), words, sign
+    return f"{amount:.1f}" if round(amount, 1) < 100 else f"{amount:,.0f}", words, sign
+
+
+def memory_unit(values_mib: Sequence[float | None]) -> tuple[str, float]:
+    """GiB, or MiB while everything is below one GiB; and how many MiB that is."""
+    largest = max((value for value in values_mib if value is not None), default=1024.0)
+    return ("GiB", 1024.0) if largest >= 1024.0 else ("MiB", 1.0)
+
+
+def decimals_for(values: Iterable[float | None]) -> int:
+    """How many decimals show about three figures of the largest finite value."""
+    sizes = [abs(value) for value in values if value is not None and math.isfinite(value)]
+    largest = max(sizes, default=0.0)
+    if largest == 0.0:
+        return 0
+    return min(max(0, 2 - math.floor(math.log10(largest))), 6)
+
+
+def ratio(value: float | None, baseline: float | None) -> str:
+    """`value` over `baseline` as "1.89×", or nothing where that makes no sense."""
+    if value is None or not baseline or not (math.isfinite(value) and math.isfinite(baseline)):
+        return ""
+    return f"{times(value / baseline)}×"
+
+
+def duration(seconds: float) -> str:
+    """A span of time in one or two units: "3 s", "2 min 5 s", "1 h 4 min"."""
+    whole = max(0, math.ceil(seconds))
+    if whole < 60:
+        return f"{whole} s"
+    minutes, rest = divmod(whole, 60)
+    if minutes < 10:
+        return f"{minutes} min {rest} s" if rest else f"{minutes} min"
+    if minutes < 60:
+        return f"{minutes} min"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours:,} h {minutes} min" if minutes else f"{hours:,} h"
+
+
+def gib(mib: float) -> str:
+    """MiB as GiB, to the tenth; small amounts finer."""
+    value = mib / 1024
+    return f"{value:,.1f}" if value >= 1 else f"{value:.2f}"

@@ -1,0 +1,183 @@
+"""The worker process: reads jobs from its stdin, runs them, and writes events to its stdout.
+
+    python -P -m engine.worker
+
+It ends by itself after one measured job, and when its stdin closes, so that a killed window leaves no process
+behind. Nothing but the protocol reaches its stdout: what a library prints goes to stderr. Events are written
+by a thread, so that the sender never waits; sample batches merge when it lags.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import signal
+import sys
+import threading
+from collections import deque
+from contextlib import suppress
+
+import psutil
+
+from engine.protocol import jobs
+from engine.protocol.events import Event, Heartbeat, Samples, to_line
+from engine.training.control import Control
+from engine.worker.perform import perform, ready
+
+
+class EventWriter:
+    """Writes events to a file descriptor, in order, from a thread of its own.
+
+    `put` never blocks. While more than `capacity` events wait, a sample batch is merged into the waiting one
+    before it, so that a reader that stalls costs memory for its numbers alone and none of them is lost.
+    """
+
+    def __init__(self, file_descriptor: int, capacity: int = 64) -> None:
+        self._file_descriptor = file_descriptor
+        self._capacity = capacity
+        self._waiting: deque[Event] = deque()
+        self._changed = threading.Condition()
+        self._closed = False
+        self._reader_is_gone = False
+        self._thread = threading.Thread(target=self._write_all, name="event-writer", daemon=True)
+        self._thread.start()
+
+    def put(self, event: Event) -> None:
+        """Leaves the event to be written; once the other end was closed it goes nowhere."""
+        if self._reader_is_gone:
+            return
+        with self._changed:
+            last = self._waiting[-1] if self._waiting else None
+            full = len(self._waiting) >= self._capacity
+            if full and isinstance(event, Samples) and isinstance(last, Samples) and last.has_room_for(event):
+                self._waiting[-1] = last.followed_by(event)
+            else:
+                self._waiting.append(event)
+            self._changed.notify()
+
+    def close(self) -> None:
+        """Waits until all has been written or the reader is gone, however long the reader stalls."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify()
+        self._thread.join()
+
+    def _write_all(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._waiting or self._closed)
+                if not self._waiting:
+                    return
+                event = self._waiting.popleft()
+            try:
+                _write(self._file_descriptor, to_line(event))
+            except OSError:
+                self._reader_is_gone = True
+                return
+
+
+def _write(file_descriptor: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(file_descriptor, view) :]
+
+
+def take_private_streams() -> tuple[int, int]:
+    """Duplicates of stdin and stdout for the protocol; the originals read nothing and write to stderr."""
+    private_input, private_output = os.dup(0), os.dup(1)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    os.dup2(2, 1)
+    return private_input, private_output
+
+
+HEARTBEAT_SECONDS = 1.0
+
+
+def main() -> int:
+    input_descriptor, output_descriptor = take_private_streams()
+    writer = EventWriter(output_descriptor)
+    desk = _Desk()
+    threading.Thread(target=desk.read, args=(input_descriptor,), name="job-reader", daemon=True).start()
+    writer.put(ready())
+    while (job := desk.next_job()) is not None:
+        _run(job, desk.control, writer)
+        if jobs.ends_worker(job):
+            break
+    writer.close()
+    # without the interpreter's own ending: a library's exit handler must not hold the VRAM a second longer
+    sys.stderr.flush()
+    os._exit(0)
+
+
+def _run(job: jobs.Job, control: Control, writer: EventWriter) -> None:
+    done = threading.Event()
+    beat = threading.Thread(target=_beat, args=(control, writer, done), name="heartbeat", daemon=True)
+    beat.start()
+    for event in perform(job, control):
+        writer.put(event)
+    done.set()
+
+
+def _beat(control: Control, writer: EventWriter, done: threading.Event) -> None:
+    while not done.wait(HEARTBEAT_SECONDS):
+        writer.put(Heartbeat(step=control.step))
+
+
+class _Desk:
+    """Takes requests off the input: jobs wait in line, `stop` reaches the job that runs at once."""
+
+    def __init__(self) -> None:
+        self.control = Control()
+        self._jobs: queue.SimpleQueue[jobs.Job | None] = queue.SimpleQueue()
+        self._busy = False
+        self._is_closed = False
+
+    def next_job(self) -> jobs.Job | None:
+        """Waits for a job; None when there will be no more, or nobody is left to hear of it."""
+        self._busy = False
+        job = self._jobs.get()
+        # Said before it is asked whether the input has closed, as the reader does the reverse: one of the two
+        # then sees the other, and a job is never run for nobody.
+        self._busy = job is not None
+        return None if self._is_closed else job
+
+    def read(self, input_descriptor: int) -> None:
+        """Reads to the end of the input; a line that is no request, such as half a one, ends it too."""
+        try:
+            with os.fdopen(input_descriptor, "rb") as lines:
+                for line in lines:
+                    self._take(jobs.from_line(line))
+        except ValueError as error:
+            # whoever supervises this process shows the end of its stderr
+            sys.stderr.write(f"The worker was sent what is no request: {error}\n")
+        self._is_closed = True
+        if self._busy:
+            end_own_tree()
+        self._jobs.put(None)
+
+    def _take(self, request: jobs.Request) -> None:
+        match request:
+            case jobs.Stop():
+                self.control.stop_requested.set()
+            case jobs.Pause():
+                self.control.pause_requested.set()
+            case jobs.Continue():
+                self.control.pause_requested.clear()
+            case _:
+                self._jobs.put(request)
+
+
+def end_own_tree() -> None:
+    """Ends this process and all it started, at once."""
+    for child in psutil.Process().children(recursive=True):
+        with suppress(psutil.Error):
+            child.kill()
+    if hasattr(signal, "SIGKILL"):
+        os.kill(os.getpid(), signal.SIGKILL)
+    os._exit(1)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

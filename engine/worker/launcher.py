@@ -1,0 +1,164 @@
+"""Starts a worker at a target, supervises it, and iterates its events."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+from enum import StrEnum
+from types import TracebackType
+from typing import Protocol, Self
+
+from engine.experiment.problem import ProblemError
+from engine.protocol import jobs
+from engine.protocol.events import Event
+from engine.worker.process import COMMAND, WorkerProcess
+from engine.worker.supervision import Limits, ProcessSession
+
+
+class Target(StrEnum):
+    """Where a job runs: in a process of its own, or in a thread of this one (to debug, and for contrast)."""
+
+    PROCESS = "process"
+    THREAD = "thread"
+
+
+class Session(Protocol):
+    """One job that runs. Its last event is Finished, Failed, CatalogRead or Diagnosis, whatever happens."""
+
+    def next_event(self, timeout_seconds: float) -> Event | None:
+        """The next event, or None when the time ran out or the last one was given."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the last event was given."""
+
+    def stop(self) -> None:
+        """Asks the job to end after the step in flight; harder means follow. Any thread may ask."""
+
+    def pause(self) -> None:
+        """Asks the job to wait after the step in flight, until `go_on` or `stop`. Any thread may ask."""
+
+    def go_on(self) -> None:
+        """Asks the job that waits to go on."""
+
+    def close(self) -> None:
+        """Ends the job, if it still runs, and gives back what it held."""
+
+
+class Launcher:
+    """Gives each measured job a fresh worker, and keeps one spare that has torch imported already.
+
+    Light jobs share a worker of their own, which is gone before a measured job begins. `command` and
+    `environment` are what a worker is started with. Sessions are started from one thread at a time.
+    """
+
+    def __init__(
+        self,
+        target: Target = Target.PROCESS,
+        limits: Limits | None = None,
+        command: tuple[str, ...] = COMMAND,
+        environment: dict[str, str] | None = None,
+    ) -> None:
+        self.target = target
+        self._limits = limits or Limits()
+        self._command = command
+        self._environment = environment
+        self._spare: WorkerProcess | None = None
+        self._light: WorkerProcess | None = None
+        self._lock = threading.Lock()
+
+    def prepare(self) -> None:
+        """Readies a spare, if there is none. For when the machine is idle: importing torch takes a core."""
+        with self._lock:
+            self._close_light()
+            if self._spare is not None and not self._spare.is_alive:
+                self._spare.discard()
+                self._spare = None
+            if self.target is Target.PROCESS and self._spare is None:
+                # without a spare the next job starts a worker of its own, and says why it cannot
+                with suppress(ProblemError):
+                    self._spare = self._new_worker()
+
+    @property
+    def idle_worker_pids(self) -> frozenset[int]:
+        """The processes that are kept at the ready: the spare, and the one for light jobs."""
+        return frozenset(worker.pid for worker in (self._spare, self._light) if worker is not None)
+
+    @property
+    def has_ready_spare(self) -> bool:
+        """Whether a spare has imported torch and waits."""
+        spare = self._spare
+        return spare is not None and spare.has_spoken
+
+    def start(self, job: jobs.Job) -> Session:
+        """Hands the job to a worker. Raises ProblemError where none can be started."""
+        if self.target is Target.THREAD:
+            # the one way to torch in this process, and only when it is asked for
+            from engine.worker.perform import ThreadSession
+
+            return ThreadSession(job)
+        with self._lock:
+            worker = self._take_fresh() if jobs.is_measured(job) else self._take_light()
+        return ProcessSession(worker, job, self._limits)
+
+    @property
+    def limits(self) -> Limits:
+        """What the supervisors of its sessions go by."""
+        return self._limits
+
+    def fresh_worker(self, environment: dict[str, str] | None = None) -> WorkerProcess:
+        """A worker for the caller to use and to close; with an environment over the launcher's own.
+
+        The worker for light jobs is gone before. Raises ProblemError where none can be started.
+        """
+        with self._lock:
+            if not environment:
+                return self._take_fresh()
+            self._close_light()
+            return WorkerProcess(self._command, {**(self._environment or {}), **environment})
+
+    def close(self) -> None:
+        """Ends the idle workers. Sessions are closed by those who started them."""
+        with self._lock:
+            self._close_light()
+            if self._spare is not None:
+                self._spare.discard()
+                self._spare = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _new_worker(self) -> WorkerProcess:
+        return WorkerProcess(self._command, self._environment)
+
+    def _take_fresh(self) -> WorkerProcess:
+        self._close_light()
+        spare, self._spare = self._spare, None
+        if spare is not None and spare.is_alive:
+            return spare
+        if spare is not None:
+            spare.discard()
+        return self._new_worker()
+
+    def _take_light(self) -> WorkerProcess:
+        if self._light is None or not self._light.is_alive:
+            self._close_light()
+            self._light = self._new_worker()
+        return self._light
+
+    def _close_light(self) -> None:
+        if self._light is not None:
+            self._light.discard()
+            self._light = None
+
+
+def iterate(session: Session, tick_seconds: float = 0.2) -> Iterator[Event | None]:
+    """The session's events as they come, and None whenever nothing came for `tick_seconds`."""
+    while not session.is_over:
+        yield session.next_event(tick_seconds)

@@ -1,0 +1,102 @@
+"""A job carried out in this process, in the calling thread or in a thread of its own.
+
+The thread is for debugging, and to show what sharing an interpreter costs.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import queue
+import threading
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+
+import torch
+
+from engine import __version__
+from engine.protocol import jobs
+from engine.protocol.events import CatalogRead, Diagnosis, Event, Failed, Ready, is_last
+from engine.training.control import Control
+from engine.training.doctor import examine, read_catalog
+from engine.training.failures import problem_of, summary_of
+from engine.training.forecast import forecast
+from engine.training.loop import train
+from engine.training.trial import try_batch
+
+
+def perform(job: jobs.Job, control: Control) -> Iterator[Event]:
+    """The events of one job, the last of which ends it: whatever goes wrong is told as `Failed`."""
+    failure: Failed | None = None
+    try:
+        match job:
+            case jobs.Train():
+                folder = None if job.checkpoints is None else Path(job.checkpoints)
+                yield from train(job.experiment, control, folder, resume=job.resume)
+            case jobs.ReadCatalog():
+                yield CatalogRead(catalog=read_catalog())
+            case jobs.Examine():
+                yield Diagnosis(checks=examine())
+            case jobs.Forecast():
+                yield forecast(job.experiment)
+            case jobs.TryBatch():
+                yield from try_batch(job.experiment, control)
+    except Exception as error:  # noqa: BLE001 - a worker's last word must be an event, whatever happened
+        failure = Failed(problem=problem_of(error), detail=traceback.format_exc(), summary=summary_of(error))
+    # outside the except block, where the exception no longer pins the tensors of the frames it went through
+    if failure is not None:
+        yield failure
+
+
+def ready() -> Ready:
+    """Says that torch is imported; no device has been touched."""
+    return Ready(
+        pid=os.getpid(), python=platform.python_version(), torch=torch.__version__, ammeter=__version__
+    )
+
+
+class ThreadSession:
+    """See `engine.worker.launcher.Session`. A thread cannot be killed: closing waits for the step."""
+
+    def __init__(self, job: jobs.Job) -> None:
+        self._control = Control()
+        self._events: queue.Queue[Event] = queue.Queue()
+        self._over = False
+        self._events.put(ready())
+        self._thread = threading.Thread(target=self._work, args=(job,), name="engine", daemon=True)
+        self._thread.start()
+
+    @property
+    def is_over(self) -> bool:
+        return self._over
+
+    def stop(self) -> None:
+        self._control.stop_requested.set()
+
+    def pause(self) -> None:
+        self._control.pause_requested.set()
+
+    def go_on(self) -> None:
+        self._control.pause_requested.clear()
+
+    def close(self) -> None:
+        self.stop()
+        self._thread.join()
+        self._over = True
+
+    def next_event(self, timeout_seconds: float) -> Event | None:
+        if self._over:
+            return None
+        try:
+            event = self._events.get(timeout=timeout_seconds)
+        except queue.Empty:
+            return None
+        if is_last(event):
+            self._over = True
+            self._thread.join()
+        return event
+
+    def _work(self, job: jobs.Job) -> None:
+        for event in perform(job, self._control):
+            self._events.put(event)

@@ -1,0 +1,191 @@
+"""A worker process as its supervisor sees it: lines out, requests in, the tail of its stderr, and its end."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+from collections import deque
+from functools import partial
+from typing import IO
+
+import psutil
+
+from engine.experiment.problem import Kind, Problem, ProblemError
+from engine.experiment.text import one_line, shortened
+from engine.protocol import jobs
+from engine.protocol.events import Event, Log, from_line
+
+_STDERR_TAIL_LINES = 200
+_STDERR_LINES_PASSED_ON = 2_000
+_LONGEST_LINE_BYTES = 32 * 2**20
+"""Of an event: the most rows that a batch may have take less. What is longer is not read to its end."""
+_LONGEST_STDERR_BYTES = 8 * 2**10
+_REAP_SECONDS = 10.0
+_LAST_WORDS_SECONDS = 0.5
+"""How long the end of stdout waits for that of stderr, which a process outside the tree may hold open."""
+
+COMMAND = (sys.executable, "-P", "-m", "engine.worker")
+
+
+class Garbage:
+    """A line on the worker's stdout that is no event; `why` says in what way."""
+
+    def __init__(self, line: bytes, why: str) -> None:
+        self.shown = shortened(line[:400].decode(errors="replace").strip(), 200)
+        self.why = why
+
+
+def item_of(line: bytes) -> Event | Garbage:
+    """What a line of the worker's stdout is; of one that is too long the begin is enough."""
+    if len(line) >= _LONGEST_LINE_BYTES:
+        return Garbage(line, f"a line has more than {_LONGEST_LINE_BYTES:,} bytes")
+    try:
+        return from_line(line)
+    except ValueError as error:
+        return Garbage(line, str(error))
+
+
+class End:
+    """The worker's stdout was closed: it has ended or is about to."""
+
+
+class WorkerProcess:
+    """Starts a worker in a session of its own and reads it on two threads.
+
+    `environment` is laid over this process's own. All methods may be called from any thread. Raises
+    ProblemError where the system starts no process.
+    """
+
+    def __init__(self, command: tuple[str, ...] = COMMAND, environment: dict[str, str] | None = None) -> None:
+        self._process = _started(command, {**os.environ, **(environment or {})})
+        assert self._process.stdin and self._process.stdout and self._process.stderr
+        self._input: IO[bytes] = self._process.stdin
+        self._input_lock = threading.Lock()
+        self._inbox: queue.Queue[Event | Garbage | End] = queue.Queue()
+        self._stderr_tail: deque[str] = deque(maxlen=_STDERR_TAIL_LINES)
+        self._readers = (
+            threading.Thread(target=self._read_events, args=(self._process.stdout,), daemon=True),
+            threading.Thread(target=self._read_stderr, args=(self._process.stderr,), daemon=True),
+        )
+        for reader in self._readers:
+            reader.start()
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def is_alive(self) -> bool:
+        return self._process.poll() is None
+
+    @property
+    def has_spoken(self) -> bool:
+        """Whether something of it waits to be read, which from an idle worker is its `Ready`."""
+        return not self._inbox.empty()
+
+    @property
+    def stderr_tail(self) -> str:
+        return "\n".join(self._stderr_tail)
+
+    def send(self, request: jobs.Request) -> None:
+        """Sends a request; to a worker that has ended it is lost, which its `End` then tells."""
+        with self._input_lock, contextlib.suppress(OSError, ValueError):
+            self._input.write(jobs.to_line(request))
+            self._input.flush()
+
+    def next_item(self, timeout_seconds: float) -> Event | Garbage | End | None:
+        """What came next from the worker, or None when the time ran out."""
+        try:
+            return self._inbox.get(timeout=max(0.0, timeout_seconds))
+        except queue.Empty:
+            return None
+
+    def terminate(self) -> None:
+        """Asks the process to end by signal; its children are ended with `kill`."""
+        with contextlib.suppress(ProcessLookupError):
+            self._process.terminate()
+
+    def kill(self) -> None:
+        """Ends the whole tree at once: the process, its children, and children whose parent has gone."""
+        if self._process.returncode is not None:
+            # it was reaped, and its number may be another's by now
+            return
+        with contextlib.suppress(psutil.Error):
+            for child in psutil.Process(self.pid).children(recursive=True):
+                with contextlib.suppress(psutil.Error):
+                    child.kill()
+        if hasattr(os, "killpg"):
+            # the worker leads its group, and keeps the number from being given to others until it is reaped
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.pid, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):
+            self._process.kill()
+
+    def close(self, timeout_seconds: float = 2.0) -> int:
+        """Closes stdin, which ends a worker, waits, and kills what is left. Returns the exit status.
+
+        A process that even a kill does not end, because it is stuck in a driver, is left to the system.
+        """
+        with self._input_lock, contextlib.suppress(OSError):
+            self._input.close()
+        # its stdout ends when it does; it is not reaped yet, so that kill() may still name its group
+        self._readers[0].join(timeout_seconds)
+        self.kill()
+        status = -getattr(signal, "SIGKILL", 9)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            status = self._process.wait(_REAP_SECONDS)
+        for reader in self._readers:
+            reader.join(timeout_seconds)
+        return status
+
+    def discard(self) -> None:
+        """Ends a worker that has no work, at once: one that still imports torch would take seconds to."""
+        self.kill()
+        self.close()
+
+    def _read_events(self, stream: IO[bytes]) -> None:
+        # Each stream is closed by its reader: a process that left the worker's tree may still hold the other
+        # end, and to close it from elsewhere would be to wait for that process.
+        with stream:
+            while line := stream.readline(_LONGEST_LINE_BYTES):
+                item = item_of(line)
+                self._inbox.put(item)
+                if isinstance(item, Garbage):
+                    break
+        # what a dying worker wrote to stderr comes before its end, whichever thread the system ran first
+        self._readers[1].join(_LAST_WORDS_SECONDS)
+        self._inbox.put(End())
+
+    def _read_stderr(self, stream: IO[bytes]) -> None:
+        with stream:
+            for number, line in enumerate(iter(partial(stream.readline, _LONGEST_STDERR_BYTES), b"")):
+                # of a progress bar, which returns to the line's begin to overwrite itself, the last state
+                text = one_line(line.decode(errors="replace").rstrip().rpartition("\r")[2])
+                self._stderr_tail.append(text)
+                if text and number < _STDERR_LINES_PASSED_ON:
+                    self._inbox.put(Log(level="stderr", message=text))
+
+
+def _started(command: tuple[str, ...], environment: dict[str, str]) -> subprocess.Popen[bytes]:
+    try:
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=environment,
+            start_new_session=True,
+            creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
+        )
+    except OSError as error:
+        problem = Problem(
+            kind=Kind.WORKER_DIED,
+            message=f"The training process could not be started: {error.strerror or error}.",
+            remedy="Close other programs to make room for it, then run it again.",
+        )
+        raise ProblemError(problem) from error

@@ -1,0 +1,330 @@
+"""Watches a job in a worker process: silence, standstill, garbage or death ends it, in plain words.
+
+The progress of a run that had to be stopped by force is known from its events alone.
+"""
+
+from __future__ import annotations
+
+import math
+import signal
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from engine.experiment.problem import Kind, Problem
+from engine.protocol import jobs
+from engine.protocol.events import (
+    CatalogRead,
+    Diagnosis,
+    Epoch,
+    Event,
+    Failed,
+    Finished,
+    ForecastMade,
+    Heartbeat,
+    Log,
+    Phase,
+    PhaseName,
+    Samples,
+    Skipped,
+    Started,
+    Summary,
+    Tried,
+    is_last,
+)
+from engine.worker.process import End, Garbage, WorkerProcess
+
+
+class Progress:
+    """Gathers from a run's events; `step` is the last that completed."""
+
+    def __init__(self) -> None:
+        self.step = 0
+        self._recorded_steps = 0
+        self._steps_per_epoch: int | None = None
+        self._seconds = 0.0
+        self._epoch_ended_at = 0
+        self._epoch_losses: list[float] = []
+        self._last_epoch_loss: float | None = None
+        self._accuracies: list[float] = []
+        self._grad_scale: float | None = None
+        self._skipped: int | None = None
+
+    def saw(self, event: Event) -> bool:
+        """Takes the event in; whether a step was completed since the last one."""
+        before = self.step
+        match event:
+            case Started():
+                self._steps_per_epoch = event.steps_per_epoch
+                self._skipped = 0 if event.experiment.uses_scaler else None
+            case Heartbeat(step=step):
+                self.step = max(self.step, step)
+            case Samples(step=(*_, step), seconds=(*_, seconds)):
+                self.step = max(self.step, int(step))
+                self._recorded_steps, self._seconds = int(step), seconds
+                # the last steps of an epoch may be told after its end
+                told = zip(event.step, event.loss, strict=True)
+                self._epoch_losses += [loss for at, loss in told if at > self._epoch_ended_at]
+                if event.grad_scale is not None:
+                    self._grad_scale = event.grad_scale[-1]
+            case Epoch(step=step, train_loss=loss):
+                self._epoch_ended_at, self._last_epoch_loss = step, loss
+                self._epoch_losses.clear()
+                if event.validation_accuracy is not None:
+                    self._accuracies.append(event.validation_accuracy)
+            case Skipped(steps=steps):
+                self._skipped = (self._skipped or 0) + len(steps)
+        return self.step > before
+
+    def summary(self, speed_note: str) -> Summary:
+        """The figures of a run without an end: no speed and no peak, since nobody measured them whole.
+
+        The train loss is the mean over the part of the last epoch that was trained.
+        """
+        losses = self._epoch_losses
+        return Summary(
+            steps=self._recorded_steps,
+            epochs=self._recorded_steps / self._steps_per_epoch if self._steps_per_epoch else 0.0,
+            seconds=self._seconds,
+            final_train_loss=sum(losses) / len(losses) if losses else self._last_epoch_loss,
+            best_validation_accuracy=max(self._accuracies, default=None),
+            final_validation_accuracy=self._accuracies[-1] if self._accuracies else None,
+            final_grad_scale=self._grad_scale,
+            skipped_steps=self._skipped,
+            speed_note=speed_note,
+        )
+
+
+_BLINK_SECONDS = 2.0
+"""Between two looks that follow one another; more means that nobody was looking."""
+
+
+def _standstill_limits() -> Mapping[PhaseName, float]:
+    return {
+        # a whole validation is one event, as is decoding a folder; a large model's step takes a CPU minutes
+        PhaseName.DOWNLOADING: 3_600.0,
+        PhaseName.CHECKING: 3_600.0,
+        PhaseName.BUILDING: 3_600.0,
+        PhaseName.COMPILING: 3_600.0,
+        PhaseName.WARMING_UP: 900.0,
+        PhaseName.CAPTURING: 900.0,
+        PhaseName.MEASURING: 900.0,
+        PhaseName.VALIDATING: 3_600.0,
+        PhaseName.SAVING: 900.0,
+        PhaseName.PAUSED: math.inf,
+    }
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How long the supervisor waits, in seconds, before it calls a worker lost.
+
+    `ready`: to import torch. `silence`: without any line; the heartbeat comes each second. `standstill`:
+    without a completed step or other progress behind a living heartbeat, by phase. `stop`: after asking to
+    stop, before the signal; `terminate`: after the signal, before the kill.
+    """
+
+    ready: float = 180.0
+    silence: float = 60.0
+    stop: float = 5.0
+    terminate: float = 2.0
+    standstill: Mapping[PhaseName, float] = field(default_factory=_standstill_limits)
+
+
+class ProcessSession:
+    """One job in a worker process; see `engine.worker.launcher.Session`."""
+
+    def __init__(self, worker: WorkerProcess, job: jobs.Job, limits: Limits) -> None:
+        self._worker = worker
+        self._job = job
+        self._limits = limits
+        self._watch = _Watch(limits)
+        self._stop_asked: float | None = None
+        self._terminated: float | None = None
+        self._started = False
+        self._over = False
+        worker.send(job)
+
+    @property
+    def is_over(self) -> bool:
+        return self._over
+
+    @property
+    def worker_pid(self) -> int:
+        return self._worker.pid
+
+    def stop(self) -> None:
+        if self._stop_asked is None:
+            self._stop_asked = time.monotonic()
+            self._worker.send(jobs.Stop())
+
+    def pause(self) -> None:
+        self._worker.send(jobs.Pause())
+
+    def go_on(self) -> None:
+        self._worker.send(jobs.Continue())
+
+    def close(self) -> None:
+        if not self._over:
+            self._over = True
+            self._worker.kill()
+            self._worker.close()
+
+    def next_event(self, timeout_seconds: float) -> Event | None:
+        if self._over:
+            return None
+        self._watch.looks()
+        ending = self._overdue()
+        if ending is None:
+            # looked at least five times a second, so that a stop or a limit is seen soon
+            item = self._worker.next_item(min(timeout_seconds, 0.2))
+            if item is None:
+                return None
+            ending = self._ending_of(item)
+            if ending is None:
+                assert not isinstance(item, Garbage | End)
+                self._watch.saw(item)
+                self._started |= isinstance(item, Started)
+                if is_last(item):
+                    self._finish(kill=False)
+                return item
+        self._finish(kill=True)
+        return ending
+
+    def _finish(self, *, kill: bool) -> None:
+        self._over = True
+        if kill:
+            self._worker.kill()
+        if kill or jobs.ends_worker(self._job):
+            self._worker.close()
+
+    def _overdue(self) -> Event | None:
+        """The last event that impatience writes, if it is time for one."""
+        if self._stop_asked is not None:
+            return self._stopped_hard()
+        problem = self._watch.overdue()
+        return None if problem is None else self._failed(problem)
+
+    def _stopped_hard(self) -> Event | None:
+        assert self._stop_asked is not None
+        now = time.monotonic()
+        if not self._started:
+            return self._stopped("Stopped before training began.")
+        # what is being saved for the run to go on from is not lost to impatience
+        saving = self._watch.phase is PhaseName.SAVING
+        patience = self._limits.standstill[PhaseName.SAVING] if saving else self._limits.stop
+        if self._terminated is None and now - self._stop_asked > patience:
+            self._terminated = now
+            self._worker.terminate()
+        if self._terminated is not None and now - self._terminated > self._limits.terminate:
+            return self._stopped("The worker did not stop when asked and was ended.")
+        return None
+
+    def _stopped(self, why: str) -> Finished:
+        return Finished(summary=self._watch.progress.summary(why), stopped=True)
+
+    def _failed(self, problem: Problem, why: str = "") -> Failed:
+        detail = "\n".join(part for part in (why, self._worker.stderr_tail) if part)
+        return Failed(problem=problem, detail=detail)
+
+    def _ending_of(self, item: Event | Garbage | End) -> Event | None:
+        if isinstance(item, Garbage):
+            told = f"something that is no Ammeter event: '{item.shown}'"
+            return self._failed(_broken_protocol(told), item.why)
+        if isinstance(item, End):
+            if self._stop_asked is not None:
+                how = "by itself" if self._terminated is None else "by a signal"
+                return self._stopped(f"The worker ended {how} and could not say how far it was.")
+            self._worker.kill()
+            return self._failed(_death(self._worker.close()))
+        if is_last(item) and not isinstance(item, (*_ENDINGS, *_ANSWERS.get(type(self._job), ()))):
+            return self._failed(_broken_protocol(f"'{item.event}', which is no answer to its job"))
+        return None
+
+
+class _Watch:
+    """Remembers when the worker last spoke and last got anywhere, in time that someone was looking."""
+
+    def __init__(self, limits: Limits) -> None:
+        now = time.monotonic()
+        self.progress = Progress()
+        self._limits = limits
+        self._looked = self._heard = self._advanced = now
+        self._is_ready = False
+        self.phase = PhaseName.BUILDING
+
+    def looks(self) -> None:
+        """Says that someone looks now. A program that was suspended must not call its worker silent."""
+        now = time.monotonic()
+        unwatched = now - self._looked
+        self._looked = now
+        if unwatched > _BLINK_SECONDS:
+            self._heard += unwatched
+            self._advanced += unwatched
+
+    def saw(self, event: Event) -> None:
+        self._heard = now = time.monotonic()
+        self._is_ready = True
+        if isinstance(event, Phase):
+            self.phase = event.name
+        if self.progress.saw(event) or not isinstance(event, Heartbeat | Log | Samples):
+            self._advanced = now
+
+    def overdue(self) -> Problem | None:
+        now = time.monotonic()
+        if not self._is_ready:
+            waited, limit = now - self._heard, self._limits.ready
+            sentence = f"The training process was not ready after {limit:.0f} seconds."
+        elif now - self._heard > self._limits.silence:
+            waited, limit = now - self._heard, self._limits.silence
+            sentence = f"The training process fell silent for {limit:.0f} seconds and was ended."
+        else:
+            waited, limit = now - self._advanced, self._limits.standstill[self.phase]
+            sentence = (
+                f"Nothing moved for {limit:.0f} seconds while {self.phase.value}, "
+                f"after step {self.progress.step:,}; the training process was ended."
+            )
+        if waited <= limit:
+            return None
+        return Problem(
+            kind=Kind.HANG,
+            message=sentence,
+            remedy="The device or its driver may hang: see if other programs can use it, then run again.",
+        )
+
+
+_ENDINGS = (Finished, Failed)
+_ANSWERS: Mapping[type[jobs.Job], tuple[type[Event], ...]] = {
+    jobs.ReadCatalog: (CatalogRead,),
+    jobs.Examine: (Diagnosis,),
+    jobs.Forecast: (ForecastMade,),
+    jobs.TryBatch: (Tried,),
+}
+
+
+def _broken_protocol(told: str) -> Problem:
+    return Problem(
+        kind=Kind.PROTOCOL,
+        message=f"The training process sent {told}.",
+        remedy="Run it again; if it happens again, report it with the details below.",
+    )
+
+
+def _death(status: int) -> Problem:
+    if status >= 0:
+        how, remedy = f"with exit status {status}", "The details below show what it said last."
+    else:
+        how = f"by signal {_signal_name(-status)}"
+        remedy = "The details below show what it said last."
+        if -status == getattr(signal, "SIGKILL", 9):
+            remedy = "If nobody ended it, the system ran out of memory: try a smaller batch."
+    return Problem(
+        kind=Kind.WORKER_DIED, message=f"The training process ended in mid-run {how}.", remedy=remedy
+    )
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return f"{number} ({signal.Signals(number).name})"
+    except ValueError:
+        return str(number)

@@ -1,0 +1,199 @@
+"""The curves of a live plot: the data, smoothed and in the view's coordinates, and pyqtgraph's items."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyqtgraph as pg
+from numpy.typing import NDArray
+from PySide6.QtGui import QColor, QPen
+
+from engine.experiment.experiment import Precision
+from gui.charts.scales import Scale, nice_step
+from gui.charts.smoothing import Values, extended, local_line
+from gui.theme.theme import theme
+from gui.widgets.markers import precision_pen
+
+_LEAST_MARKER_STEPS = 40
+_MARKER_SIZE, _LAST_MARKER_SIZE = 7.5, 10.0
+_STAGGER = {
+    Precision.FP32: 0.75,
+    Precision.TF32: 0.55,
+    Precision.FP16: 0.375,
+    Precision.BF16: 0.175,
+    Precision.DEFAULT: 0.9,
+    Precision.FP16_UNSCALED: 0.275,
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """One run's data for one plot: `x` and `y` of one length, `x` rising.
+
+    `shadow` is context drawn dim beside it (reserved beside allocated) and named `shadow_name` in the
+    legend; `skips` are places on the x axis, rising. One that `is_beneath` is drawn faintly under the others,
+    for comparison, and does not decide how far x reaches.
+    """
+
+    key: str
+    precision: Precision
+    name: str
+    x: Values
+    y: Values
+    shadow: Values | None = None
+    shadow_name: str = ""
+    skips: Values = field(default_factory=lambda: np.empty(0))
+    is_beneath: bool = False
+
+    def skips_in(self, x_range: tuple[float, float], columns: int) -> tuple[float, ...]:
+        """The places of `skips` that are in view, one at most for each of `columns` pixels."""
+        low, high = x_range
+        first, last = np.searchsorted(self.skips, x_range)
+        seen = self.skips[first : last + 1]
+        seen = seen[(seen >= low) & (seen <= high)]
+        pixels = ((seen - low) / (high - low) * max(columns, 1)).astype(np.int64)
+        kept = np.flatnonzero(np.diff(pixels, prepend=-1))
+        return tuple(seen[kept].tolist())
+
+    def index_at(self, place: float) -> int | None:
+        """The row nearest to `place`, or None where the curve does not reach."""
+        if not len(self.x):
+            return None
+        right = int(np.searchsorted(self.x, place))
+        if right >= len(self.x):
+            gap = float(self.x[-1] - self.x[-2]) if len(self.x) > 1 else 0.5
+            return len(self.x) - 1 if place - float(self.x[-1]) <= gap else None
+        if right and place - self.x[right - 1] < self.x[right] - place:
+            right -= 1
+        return right
+
+
+def marker_rows(count: int, visible: float, precision: Precision) -> NDArray[np.intp]:
+    """The rows that carry a marker: one per 40 at most, five across what is visible, staggered."""
+    spacing = max(_LEAST_MARKER_STEPS, int(nice_step(max(visible, 1.0), 5)))
+    # none right before the last point, which has a marker of its own
+    end = count - spacing // 6
+    return np.arange(int(spacing * _STAGGER[precision]), max(0, end), spacing, dtype=np.intp)
+
+
+def staircase(x: Values, y: Values) -> tuple[Values, Values]:
+    """A step-like curve reduced to its corners."""
+    if len(x) < 2:
+        return x, y
+    changes = np.flatnonzero(y[1:] != y[:-1]) + 1
+    corners_x = np.concatenate(([x[0]], np.repeat(x[changes], 2), [x[-1]]))
+    corners_y = np.concatenate(([y[0]], np.column_stack((y[changes - 1], y[changes])).ravel(), [y[-1]]))
+    return corners_x, corners_y
+
+
+def _live_line() -> pg.PlotDataItem:
+    # one pixel, opaque, not antialiased, one extreme pair a pixel: anything else costs frames
+    return pg.PlotDataItem(antialias=False, connect="finite", autoDownsampleFactor=1.0)
+
+
+class CurveItems:
+    """The items of one curve in one plot: dim trace, line, sparse markers, last point."""
+
+    def __init__(self, plot: pg.PlotItem, precision: Precision, is_beneath: bool = False) -> None:
+        self._plot, self._precision, self._is_beneath = plot, precision, is_beneath
+        self._dim, self._line = _live_line(), _live_line()
+        self._markers = pg.ScatterPlotItem()
+        items = (self._dim, self._line, self._markers)
+        for height, item in enumerate(items):
+            item.setZValue(height - len(items) if is_beneath else height)
+            plot.addItem(item, ignoreBounds=True)
+        self._items = items
+        self.restyle()
+
+    def show(
+        self, x: Values, line: Values, dim: Values | None, markers: NDArray[np.intp], steps: bool
+    ) -> None:
+        """Draws `line` over `dim`; both in the view's coordinates, NaN where there is no value."""
+        has_dim = dim is not None and not self._is_beneath and bool(np.isfinite(dim).any())
+        self._dim.setData(*((x, dim) if has_dim else ([], [])))
+        known = np.flatnonzero(np.isfinite(line))
+        if not len(known):
+            self._line.setData([], [])
+            self._markers.setData([], [])
+            return
+        self._line.setData(*(staircase(x, line) if steps else (x, line)))
+        if self._is_beneath:
+            return
+        shown = markers[np.isfinite(line[markers])]
+        rows = np.append(shown, known[-1])
+        sizes = np.append(np.full(len(shown), _MARKER_SIZE), _LAST_MARKER_SIZE)
+        self._markers.setData(x[rows], line[rows], size=sizes)
+
+    def restyle(self) -> None:
+        """Takes the colours of the theme."""
+        palette = theme().palette
+        look = palette.look(self._precision)
+        dim = QPen(QColor(look.dim), 1)
+        dim.setCosmetic(True)
+        self._dim.setPen(dim)
+        line = precision_pen(self._precision)
+        if self._is_beneath:
+            # a lighter ink and not a translucent one, which would cost frames
+            line.setColor(QColor(look.dim))
+        self._line.setPen(line)
+        self._markers.setSymbol(look.symbol)
+        self._markers.setBrush(QColor(look.color))
+        self._markers.setPen(pg.mkPen(palette.bg1, width=1))
+
+    def remove(self) -> None:
+        """Takes the items out of the plot."""
+        for item in self._items:
+            self._plot.removeItem(item)
+
+
+_ENOUGH_FOR_PERCENTILES = 100
+
+
+@dataclass(frozen=True, eq=False)
+class Shown:
+    """`values` are read out; `line` and `dim` are drawn, NaN where there is no place for a value."""
+
+    curve: Curve
+    scale: Scale
+    smooth: int
+    values: Values
+    line: Values
+    dim: Values | None
+
+    def row_at(self, place: float | None) -> int | None:
+        """The row to read off: at `place`, or the last one for None."""
+        if place is not None:
+            return self.curve.index_at(place)
+        return len(self.values) - 1 if len(self.values) else None
+
+    def visible(self, x_range: tuple[float, float]) -> list[Values]:
+        """What of the curve decides the y range while `x_range` is in view."""
+        low, high = np.searchsorted(self.curve.x, x_range)
+        window = slice(max(0, int(low) - 1), int(high) + 1)
+        if self.dim is None:
+            return [self.line[window]]
+        dim = self.dim[window]
+        finite = dim[np.isfinite(dim)]
+        if self.curve.shadow is None and len(finite) > _ENOUGH_FOR_PERCENTILES:
+            # a single slow or lucky step must not flatten the smoothed curve
+            return [self.line[window], np.percentile(finite, (1, 99))]
+        return [self.line[window], dim]
+
+
+def prepared(curve: Curve, scale: Scale, smooth: int, before: Shown | None) -> Shown:
+    """The curve smoothed over `smooth` steps (0 for not at all); `before` itself where nothing was added."""
+    same = before is not None and (before.scale, before.smooth) == (scale, smooth)
+    if before is not None and same and len(before.values) == len(curve.y):
+        return before
+    if not smooth:
+        values = curve.y
+    elif before is not None and same and len(before.values) < len(curve.y):
+        values = extended(before.values, curve.y, smooth)
+    else:
+        values = local_line(curve.y, smooth)
+    raw = curve.y if smooth else None
+    dim = curve.shadow if curve.shadow is not None else raw
+    return Shown(
+        curve, scale, smooth, values, scale.to_view(values), scale.to_view(dim) if dim is not None else None
+    )

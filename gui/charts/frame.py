@@ -1,0 +1,239 @@
+"""What stands around and behind the curves of a plot, as one value; and how it is painted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from PySide6.QtCore import QPointF, QRectF, QSizeF, Qt
+from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPen
+
+from gui.charts.scales import Tick
+from gui.charts.text_places import TextPlaces
+from gui.theme.fonts import font
+from gui.theme.stylesheet import Palette
+
+_SKIP_WIDTH, _SKIP_HEIGHT = 2.0, 10.0
+_LEAST_HEIGHT_FOR_WORDS = 60.0
+
+
+@dataclass(frozen=True)
+class Capacity:
+    """A limit: at `position` in the view's coordinates, or pinned to the top edge where that is None."""
+
+    text: str
+    position: float | None = None
+
+
+@dataclass(frozen=True)
+class Note:
+    """Words beside a point, `x` and `y` in the view's coordinates; left out where there is no room."""
+
+    x: float
+    y: float
+    text: str
+    color: str
+
+
+@dataclass(frozen=True)
+class Frame:
+    """Ranges and ticks in the view's coordinates, and the marks that are not curves.
+
+    `shade_until` is the end of the warm-up; `skips` are pairs of place and colour; `hint` stands in the
+    middle of a plot that has nothing to show.
+    """
+
+    x_range: tuple[float, float] = (0.0, 1.0)
+    y_range: tuple[float, float] = (0.0, 1.0)
+    x_ticks: tuple[Tick, ...] = ()
+    y_ticks: tuple[Tick, ...] = ()
+    shade_until: float | None = None
+    shade_text: str = ""
+    skips: tuple[tuple[float, str], ...] = ()
+    capacity: Capacity | None = None
+    notes: tuple[Note, ...] = ()
+    hint: str = ""
+
+
+def dashed(color: str, pattern: tuple[float, ...]) -> QPen:
+    """A one-pixel opaque pen with a dash in pixels."""
+    pen = QPen(QColor(color), 1)
+    pen.setDashPattern(list(pattern))
+    pen.setCapStyle(Qt.PenCapStyle.FlatCap)
+    return pen
+
+
+Trace = tuple[NDArray[np.float64], NDArray[np.float64]]
+"""x, rising, and y of what is drawn, in the view's coordinates; NaN where there is nothing."""
+
+
+class FramePainter:
+    """Paints a `Frame` about the rectangle `area`, in pixels; its words keep off `traces`."""
+
+    def __init__(
+        self, painter: QPainter, frame: Frame, area: QRectF, palette: Palette, traces: Sequence[Trace] = ()
+    ) -> None:
+        self._painter, self._frame, self._area, self._palette = painter, frame, area, palette
+        self._traces = traces
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
+        painter.setFont(font(11))
+        self._metrics = QFontMetricsF(painter.font())
+
+    def x(self, position: float) -> float:
+        low, high = self._frame.x_range
+        return self._area.left() + (position - low) / (high - low) * self._area.width()
+
+    def y(self, position: float) -> float:
+        low, high = self._frame.y_range
+        return self._area.bottom() - (position - low) / (high - low) * self._area.height()
+
+    def paint_behind(self) -> None:
+        """Warm-up shade, grid, axis line and tick texts: all that lies under the curves."""
+        self._paint_shade()
+        painter, area = self._painter, self._area
+        painter.setPen(QPen(QColor(self._palette.grid), 1))
+        for tick in self._frame.y_ticks:
+            level = round(self.y(tick.position)) + 0.5
+            if level < area.bottom() - 1:
+                painter.drawLine(QPointF(area.left(), level), QPointF(area.right(), level))
+        painter.setPen(QPen(QColor(self._palette.line2), 1))
+        bottom = round(area.bottom()) + 0.5
+        painter.drawLine(QPointF(area.left(), bottom), QPointF(area.right(), bottom))
+        painter.setPen(QColor(self._palette.text3))
+        self._paint_y_texts()
+        self._paint_x_texts()
+        if self._frame.hint:
+            painter.setFont(font(12))
+            painter.drawText(area, Qt.AlignmentFlag.AlignCenter | Qt.TextFlag.TextWordWrap, self._frame.hint)
+
+    def paint_before(self, crosshair: float | None) -> None:
+        """Skipped steps, the capacity and the crosshair: all that lies over the curves."""
+        painter, area = self._painter, self._area
+        for position, color in self._frame.skips:
+            place = self.x(position)
+            if area.left() <= place <= area.right():
+                mark = QRectF(round(place) - 1, area.bottom() - _SKIP_HEIGHT - 1, _SKIP_WIDTH, _SKIP_HEIGHT)
+                painter.fillRect(mark, QColor(color))
+        self._paint_capacity()
+        self._paint_notes()
+        if crosshair is None:
+            return
+        place = round(self.x(crosshair)) + 0.5
+        if area.left() <= place <= area.right() + 1:
+            painter.setPen(dashed(self._palette.text3, (2, 3)))
+            painter.drawLine(QPointF(place, area.top()), QPointF(place, area.bottom()))
+
+    def _paint_shade(self) -> None:
+        until = self._frame.shade_until
+        if until is None:
+            return
+        right = min(self.x(until), self._area.right())
+        if right <= self._area.left():
+            return
+        shade = QRectF(self._area.left(), self._area.top(), right - self._area.left(), self._area.height())
+        self._painter.fillRect(shade, QColor(self._palette.shade))
+        self._painter.setPen(QPen(QColor(self._palette.line2), 1))
+        edge = round(right) + 0.5
+        self._painter.drawLine(QPointF(edge, shade.top()), QPointF(edge, shade.bottom()))
+        if self._frame.shade_text and self._area.height() >= _LEAST_HEIGHT_FOR_WORDS:
+            self._painter.setPen(QColor(self._palette.text3))
+            width = self._metrics.horizontalAdvance(self._frame.shade_text)
+            # beside the shade, or within it where all or nearly all is warm-up
+            lefts = [right + 6, right + 46, right + 106]
+            if right + 6 + width > self._area.right():
+                lefts = [right - 6 - width]
+            levels = [self._area.bottom() - 6, self._area.top() + 14, self._area.center().y() + 4]
+            self._write(self._frame.shade_text, [QPointF(x, y) for y in levels for x in lefts])
+
+    def _paint_y_texts(self) -> None:
+        ascent = self._metrics.capHeight() / 2
+        for tick in self._frame.y_ticks:
+            level = self.y(tick.position)
+            if self._area.top() - 4 <= level <= self._area.bottom() + 1:
+                width = self._metrics.horizontalAdvance(tick.text)
+                left = max(0.0, self._area.left() - 8 - width)
+                self._painter.drawText(QPointF(left, level + ascent), tick.text)
+
+    def _paint_x_texts(self) -> None:
+        baseline = self._area.bottom() + 15
+        for tick in self._frame.x_ticks:
+            width = self._metrics.horizontalAdvance(tick.text)
+            left = min(self.x(tick.position) - width / 2, self._area.right() - width)
+            self._painter.drawText(QPointF(left, baseline), tick.text)
+
+    def _paint_notes(self) -> None:
+        """Below the point, a little beside it where another or a curve is there, or above."""
+        self._painter.setFont(font(12, 600))
+        metrics = QFontMetricsF(self._painter.font())
+        places = TextPlaces(self._area)
+        for note in self._frame.notes:
+            places.take_around(QPointF(self.x(note.x), self.y(note.y)), 8)
+        for note in self._frame.notes:
+            x, y = self.x(note.x), self.y(note.y)
+            size = QSizeF(metrics.horizontalAdvance(note.text), metrics.capHeight() + 2)
+            left = min(x - size.width() / 2, self._area.right() - size.width() - 1)
+            above, below = y - 8 - size.height(), y + 8
+            beside = (
+                (left, below),
+                (x + 2, below),
+                (x - size.width() - 8, below),
+                (left, above),
+                (left, below + 14),
+                (left, above - 14),
+            )
+            wanted = (QRectF(QPointF(*corner), size) for corner in beside)
+            room = places.first_free(one for one in wanted if self._is_clear(one))
+            if room is not None:
+                self._painter.setPen(QColor(note.color))
+                self._painter.drawText(room.bottomLeft() - QPointF(0, 1), note.text)
+        self._painter.setFont(font(11))
+
+    def _paint_capacity(self) -> None:
+        capacity = self._frame.capacity
+        if capacity is None:
+            return
+        pinned = capacity.position is None
+        level = self._area.top() if capacity.position is None else self.y(capacity.position)
+        level = round(level) + 0.5
+        self._painter.setPen(dashed(self._palette.text2, (6, 4)))
+        self._painter.drawLine(QPointF(self._area.left(), level), QPointF(self._area.right(), level))
+        self._painter.setPen(QColor(self._palette.text2))
+        if self._area.height() < _LEAST_HEIGHT_FOR_WORDS:
+            return
+        text = f"{capacity.text}, off scale ↑" if pinned else capacity.text
+        width = self._metrics.horizontalAdvance(text)
+        right = max(self._area.right() - width - 28, self._area.left() + 4)
+        lefts = (right, self._area.left() + 4, (self._area.left() + right) / 2)
+        levels = (level + 14,) if pinned else (level + 14, level - 5)
+        self._write(text, [QPointF(x, y) for y in levels for x in lefts])
+
+    def _write(self, words: str, wanted: Sequence[QPointF]) -> None:
+        """At the first of these baselines where no curve is; nowhere if there is none."""
+        size = QSizeF(self._metrics.horizontalAdvance(words), self._metrics.capHeight() + 4)
+        rects = [QRectF(at - QPointF(0, size.height() - 2), size) for at in wanted]
+        free = next((one for one in rects if self._area.contains(one) and self._is_clear(one)), None)
+        if free is not None:
+            self._painter.drawText(free.bottomLeft() - QPointF(0, 2), words)
+
+    def _is_clear(self, rect: QRectF) -> bool:
+        """Whether no curve runs through a rectangle."""
+        (low, high), (least, most) = self._frame.x_range, self._frame.y_range
+        across, up = (high - low) / self._area.width(), (most - least) / self._area.height()
+        edges = low + (np.array([rect.left() - 3, rect.right() + 3]) - self._area.left()) * across
+        bottom, top = (
+            least + (self._area.bottom() - level) * up for level in (rect.bottom() + 3, rect.top() - 3)
+        )
+        return not any(_passes(trace, edges, bottom, top) for trace in self._traces)
+
+
+def _passes(trace: Trace, edges: NDArray[np.float64], bottom: float, top: float) -> bool:
+    """Whether a curve comes between two levels, between two places in x."""
+    x, y = trace
+    if not len(x):
+        return False
+    first, last = np.searchsorted(x, edges)
+    seen = np.append(y[first:last], np.interp(edges, x, y, left=np.nan, right=np.nan))
+    seen = seen[np.isfinite(seen)]
+    return bool(len(seen)) and bool(seen.min() <= top) and bool(seen.max() >= bottom)

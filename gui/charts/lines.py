@@ -1,0 +1,252 @@
+"""The lines and axes of an overlay: recorded quantities of runs, in as few points as a plot can show."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+import pyqtgraph as pg
+from numpy.typing import NDArray
+from PySide6.QtGui import QColor, QPen
+
+from engine.experiment.experiment import Precision
+from gui.charts.scales import Tick, linear_ticks
+from gui.charts.smoothing import Values, local_line
+from gui.theme.theme import theme
+from gui.widgets.markers import DOT, precision_pen
+from resources.looks import MarkFill
+
+By = Literal["step", "seconds", "samples"]
+BYS: tuple[By, ...] = ("step", "seconds", "samples")
+
+_MOST_POINTS = 256
+"""A thick antialiased pen is slow: more points than this would be felt, and no more are seen."""
+_SMOOTHING_POINTS = 5
+
+
+@dataclass(frozen=True, eq=False)
+class Level:
+    """The curve at one fineness: `x` by what it may be laid over, `y` NaN where there is nothing."""
+
+    x: Mapping[By, Values]
+    y: Values
+
+
+class Trace:
+    """`x` are the places of `values`, rising; each of one length. `smooths` says that they are noisy.
+
+    A long curve is taken in blocks of rows by their means. They begin at row 0 and are of a power of two, so
+    that a curve does not change while it is moved, and each fineness is worked out once.
+    """
+
+    def __init__(self, x: Mapping[By, Values], values: Values, *, smooths: bool = True) -> None:
+        self._x, self._values, self._smooths = x, values, smooths
+        self._levels: dict[int, Level] = {}
+        self._smoothed: dict[int, tuple[int, Level]] = {}
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    @property
+    def has_values(self) -> bool:
+        """Whether there is anything that can be drawn."""
+        return bool(np.isfinite(self._values).any())
+
+    def end(self, by: By) -> float:
+        """Where it ends; 0 without a row."""
+        return float(self._x[by][-1]) if len(self) else 0.0
+
+    def rows_within(self, by: By, x_range: tuple[float, float]) -> int:
+        """How many rows lie in a part of x."""
+        first, last = np.searchsorted(self._x[by], x_range)
+        return int(last - first)
+
+    def blocks(self, rows: int) -> Level:
+        """The means of blocks of `rows`."""
+        if rows not in self._levels:
+            self._levels[rows] = self._made(rows)
+        return self._levels[rows]
+
+    def level(self, rows: int, smooth: int) -> Level:
+        """The curve in blocks of `rows`; a noisy one smoothed over `smooth` steps, 0 for not at all."""
+        if not smooth or not self._smooths:
+            return self.blocks(rows)
+        # only what was chosen last is kept: a slider goes through many
+        known = self._smoothed.get(rows)
+        if known is None or known[0] != smooth:
+            blocks = self.blocks(rows)
+            known = (smooth, Level(blocks.x, local_line(blocks.y, _window(rows, smooth))))
+            self._smoothed[rows] = known
+        return known[1]
+
+    def value_at(self, by: By, place: float | None, rows: int, smooth: int) -> float | None:
+        """What the curve shows at `place`, or at its end for None; None where it does not reach."""
+        level = self.level(rows, smooth)
+        if not len(level.y):
+            return None
+        x = level.x[by]
+        if place is None:
+            return float(level.y[-1])
+        right = int(np.searchsorted(x, place))
+        gap = float(x[-1] - x[-2]) if len(x) > 1 else 0.5
+        if right >= len(x):
+            return float(level.y[-1]) if place - float(x[-1]) <= gap else None
+        is_left_nearer = right > 0 and place - x[right - 1] < x[right] - place
+        return float(level.y[right - 1 if is_left_nearer else right])
+
+    def _made(self, rows: int) -> Level:
+        if rows == 1:
+            x, y = self._x, self._values
+        else:
+            first = np.arange(0, len(self), rows)
+            lengths = np.diff(np.append(first, len(self)))
+            x = {by: np.add.reduceat(places, first) / lengths for by, places in self._x.items()}
+            y = _finite_means(self._values, first)
+        return Level(x, y)
+
+
+def rows_a_point(most_rows: int) -> int:
+    """How many rows make a point where the longest curve has so many rows in view."""
+    return 1 << max(0, -(-most_rows // _MOST_POINTS) - 1).bit_length()
+
+
+def smoothing_words(rows: int, smooth: int) -> str:
+    """What was done to a noisy curve that is drawn in blocks of `rows`; empty where it is raw."""
+    if smooth:
+        return f"smoothed over {max(smooth, _SMOOTHING_POINTS * rows):,} steps"
+    return f"means of {rows:,} steps" if rows > 1 else ""
+
+
+def _window(rows: int, smooth: int) -> int:
+    return max(_SMOOTHING_POINTS, -(-smooth // rows))
+
+
+def _finite_means(values: Values, first: NDArray[np.intp]) -> Values:
+    finite = np.isfinite(values)
+    counts = np.add.reduceat(finite.astype(np.float64), first)
+    sums = np.add.reduceat(np.where(finite, values, 0.0), first)
+    means = np.full(len(first), np.nan)
+    np.divide(sums, counts, out=means, where=counts > 0)
+    return means
+
+
+Quantity = Literal["loss", "accuracy"]
+
+MOST_WIDE = 4
+"""With more lines than these a wide pen would cost more than a frame."""
+_MARKER_SIZE, _LAST_MARKER_SIZE = 8.0, 10.0
+_MARKERS = 5
+
+
+@dataclass(frozen=True, eq=False)
+class Line:
+    """One run. A further repeat of a side `is_repeat`: it is drawn dim, without markers or legend.
+
+    `note` tells sides of one precision apart where a word stands at the line's end; their markers differ
+    in their `fill`.
+    """
+
+    key: str
+    precision: Precision
+    name: str
+    traces: Mapping[Quantity, Trace]
+    note: str = ""
+    is_repeat: bool = False
+    fill: MarkFill = "full"
+
+
+class LineItems:
+    """The items of one line in one plot: the line itself and its sparse markers."""
+
+    def __init__(self, plot: pg.PlotItem, line: Line) -> None:
+        self._plot, self._line = plot, line
+        self._curve = pg.PlotCurveItem(antialias=True, connect="finite")
+        self._markers, self._dots = pg.ScatterPlotItem(), pg.ScatterPlotItem()
+        marks = () if line.is_repeat else (self._markers,)
+        self._items = (self._curve, *marks, *((self._dots,) if line.fill == "dotted" else ()))
+        for height, item in enumerate(self._items):
+            item.setZValue(height + (0 if line.is_repeat else 1))
+            plot.addItem(item, ignoreBounds=True)
+
+    def restyle(self, *, is_wide: bool) -> None:
+        """Takes the colours of the theme."""
+        palette, precision = theme().palette, self._line.precision
+        look = palette.look(precision)
+        if self._line.is_repeat:
+            self._curve.setPen(QPen(QColor(look.dim), 0))
+            return
+        self._curve.setPen(precision_pen(precision, 2.0 if is_wide else 1.0))
+        self._markers.setSymbol(look.symbol)
+        is_full = self._line.fill == "full"
+        self._markers.setBrush(QColor(look.color if is_full else palette.bg1))
+        self._markers.setPen(pg.mkPen(palette.bg1 if is_full else look.color, width=1 if is_full else 1.3))
+        self._dots.setSymbol(look.symbol)
+        self._dots.setBrush(QColor(look.color))
+        self._dots.setPen(pg.mkPen(None))
+
+    def show(self, x: Values, y: Values) -> None:
+        """Draws these points, NaN where there is nothing."""
+        self._curve.setData(x, y)
+        if self._line.is_repeat:
+            return
+        rows = _marked_rows(y)
+        sizes = np.full(len(rows), _MARKER_SIZE)
+        sizes[-1:] = _LAST_MARKER_SIZE
+        self._markers.setData(x[rows], y[rows], size=sizes)
+        if self._line.fill == "dotted":
+            self._dots.setData(x[rows], y[rows], size=sizes * DOT)
+
+    def remove(self) -> None:
+        """Takes the items out of the plot."""
+        for item in self._items:
+            self._plot.removeItem(item)
+
+
+def _marked_rows(values: Values) -> NDArray[np.intp]:
+    """Five rows that can be drawn, the last one among them, or the only one."""
+    rows: NDArray[np.intp] = np.flatnonzero(np.isfinite(values))
+    chosen = np.unique(np.linspace(0, max(0, len(rows) - 1), _MARKERS + 1).astype(int))
+    return rows if len(rows) < 2 else rows.take(chosen[1:])
+
+
+_FAR_OFF = 2.0
+"""How far above its start a loss may rise, in its own fall, before the rest counts for more."""
+_UNITS: dict[By, str] = {"step": "steps", "seconds": "s", "samples": "samples"}
+
+
+def y_range(pieces: Iterable[Values]) -> tuple[float, float] | None:
+    """The range that shows these, from zero where that is near; None where there is nothing.
+
+    A curve that shot up out of all proportion leaves through the top, or it would flatten all the rest.
+    """
+    finite = [known for piece in pieces if len(known := piece[np.isfinite(piece)])]
+    if not finite:
+        return None
+    values = np.concatenate(finite)
+    low, high = float(values.min()), float(values.max())
+    usual = max(float(np.quantile(values, 0.9)), *(float(known[0]) for known in finite))
+    if high - low > _FAR_OFF * (usual - low) > 0:
+        high = low + _FAR_OFF * (usual - low)
+    margin = (high - low) * 0.06 or abs(high) * 0.1 or 1.0
+    return (0.0 if 0 <= low < 0.35 * high else low - margin), high + margin
+
+
+def x_ticks(x_range: tuple[float, float], most: int, by: By) -> tuple[Tick, ...]:
+    """Ticks of which the last carries the unit."""
+    ticks = linear_ticks(*x_range, most, whole=by != "seconds")
+    if not ticks:
+        return ()
+    last = ticks[-1]
+    unit = "step" if by == "step" and last.text == "1" else _UNITS[by]
+    return (*ticks[:-1], replace(last, text=f"{last.text} {unit}"))
+
+
+def place_words(place: float | None, by: By) -> str:
+    """Where the values of the legend were read off."""
+    if place is None:
+        return "at the end"
+    if by == "seconds":
+        return f"{place:,.1f} s"
+    return f"step {place:,.0f}" if by == "step" else f"{place:,.0f} samples"

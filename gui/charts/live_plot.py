@@ -1,0 +1,352 @@
+"""A live plot: header, legend with readout, ranges and ticks, and curves that grow while a run trains."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+from PySide6.QtCore import QSize, Signal
+from PySide6.QtGui import QResizeEvent, QShowEvent
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QVBoxLayout, QWidget
+
+from engine.words.numbers import decimals_for, number
+from gui.charts.canvas import PlotCanvas
+from gui.charts.curves import Curve, CurveItems, Shown, marker_rows, prepared
+from gui.charts.frame import Capacity, Frame
+from gui.charts.header import PlotHeader
+from gui.charts.legend import Entry, LegendRow
+from gui.charts.scales import Scale, Tick, extent, linear_ticks
+from gui.charts.smoothing import Values, smoothing
+from gui.theme.theme import theme
+
+XAxis = Literal["steps", "seconds"]
+Range = tuple[float, float]
+
+_ROOM_RIGHT = 1.065
+_CAPACITY_IN_SCALE = 1.6
+_CAPACITY_HEADROOM = 0.18
+
+
+def whole_range(curves: Iterable[Curve], total: float | None) -> Range:
+    """x from zero to the end of the longest curve, or to the `total` to come."""
+    ends = [float(curve.x[-1]) for curve in curves if len(curve.x)]
+    reach = max([*ends, total or 0.0])
+    return (0.0, reach * _ROOM_RIGHT) if reach > 0 else (0.0, 1.0)
+
+
+def visible_extent(shown: Iterable[Shown], x_range: Range) -> Range | None:
+    """The least and the largest of what is in view, or None where that is nothing."""
+    return extent(piece for one in shown for piece in one.visible(x_range))
+
+
+def with_capacity(
+    y_range: Range, scale: Scale, capacity: tuple[float, str] | None
+) -> tuple[Range, Capacity | None]:
+    """Makes room for a limit: in scale where it is near, else for its words under the top edge."""
+    if capacity is None:
+        return y_range, None
+    value, text = capacity
+    low, high = y_range
+    place = float(scale.to_view(np.array([value]))[0])
+    if place <= high * (_CAPACITY_IN_SCALE if scale is Scale.LINEAR else 1.0):
+        return (low, max(high, place + (place - low) * 0.08)), Capacity(text, place)
+    return (low, high + (high - low) * _CAPACITY_HEADROOM), Capacity(text)
+
+
+def x_ticks(x_range: Range, most: int, x_axis: XAxis) -> tuple[Tick, ...]:
+    """Ticks of which the last carries the unit."""
+    return with_unit(linear_ticks(*x_range, most, whole=x_axis == "steps"), x_axis)
+
+
+def with_unit(ticks: Sequence[Tick], x_axis: XAxis) -> tuple[Tick, ...]:
+    """The ticks of an x axis, with its unit behind the last one."""
+    if not ticks:
+        return ()
+    last = ticks[-1]
+    unit = "s" if x_axis == "seconds" else "step" if last.text == "1" else "steps"
+    return (*ticks[:-1], replace(last, text=f"{last.text} {unit}"))
+
+
+LEAST_HEIGHT, MOST_HEIGHT = 150, 260
+"""Lower, its curves could not be read; higher, four of them would not be seen at once."""
+_COMPACT_BELOW = 170
+
+
+@dataclass(frozen=True)
+class PlotSpec:
+    """What a plot shows and how.
+
+    `smooths` says that it is noisy and follows the chosen smoothing; `powers_of_two` makes the axis log2
+    and the curve a staircase; `shows_warmup` shades the warm-up.
+    """
+
+    title: str
+    unit: str
+    about: str
+    smooths: bool = False
+    can_log: bool = True
+    powers_of_two: bool = False
+    shows_warmup: bool = False
+
+
+class LivePlot(QFrame):
+    """One plot panel. Setters only fill buffers; `refresh()`, called by one timer, draws what changed.
+
+    `hovered` carries the place of the pointer in x units or None, `x_range_chosen` the range (low, high)
+    the user dragged or scrolled to, or None when Follow is switched on again.
+    """
+
+    hovered = Signal(object)
+    x_range_chosen = Signal(object)
+
+    def __init__(self, spec: PlotSpec, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.spec = spec
+        self.setProperty("surface", "panel")
+        self.setMinimumHeight(LEAST_HEIGHT)
+        self.setMaximumHeight(MOST_HEIGHT)
+        self.header = PlotHeader(spec.title, spec.unit, spec.smooths, spec.can_log and not spec.powers_of_two)
+        self.header.setToolTip(spec.about)
+        self.legend = LegendRow()
+        self.canvas = PlotCanvas(f"Plot: {spec.title}")
+        self._items: dict[str, CurveItems] = {}
+        self._shown: dict[str, Shown] = {}
+        self._curves: tuple[Curve, ...] = ()
+        self._x_axis: XAxis = "steps"
+        self._chosen: tuple[float, float] | None = None
+        self._total: float | None = None
+        self._warmup: float | None = None
+        self._capacity: tuple[float, str] | None = None
+        self._hint = ""
+        self._stale = True
+        self._lay_out()
+        self._connect()
+
+    def _lay_out(self) -> None:
+        legend_row = QHBoxLayout()
+        legend_row.setContentsMargins(11, 0, 11, 0)
+        legend_row.addWidget(self.legend)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(1, 1, 1, 4)
+        column.setSpacing(0)
+        column.addWidget(self.header)
+        column.addLayout(legend_row)
+        column.addWidget(self.canvas, 1)
+
+    def _connect(self) -> None:
+        self.header.changed.connect(self._redraw)
+        self.header.follow_switched.connect(self._switch_follow)
+        self.canvas.hovered.connect(self.hovered)
+        self.canvas.x_range_chosen.connect(self.x_range_chosen)
+        self.canvas.whole_asked.connect(lambda: self.x_range_chosen.emit(None))
+        self.canvas.resized.connect(self._mark)
+        theme().changed.connect(self._restyle)
+        if self.spec.smooths:
+            smoothing().changed.connect(self._redraw)
+
+    def set_curves(self, curves: Sequence[Curve]) -> None:
+        """Takes the data to draw. A curve of the same key only ever grows; else give it another key."""
+        self._curves = tuple(curves)
+        self._mark()
+
+    def set_total(self, total: float | None) -> None:
+        """How far x will reach when the runs are done, where that is known."""
+        if total != self._total:
+            self._total = total
+            self._mark()
+
+    def set_warmup(self, place: float | None) -> None:
+        """Where the warm-up ends, in x units."""
+        if place != self._warmup:
+            self._warmup = place
+            self._mark()
+
+    def set_capacity(self, value: float | None, text: str = "") -> None:
+        """A limit in the plot's unit; far off scale it is pinned to the top edge."""
+        capacity = None if value is None else (value, text)
+        if capacity != self._capacity:
+            self._capacity = capacity
+            # on the plot the words are left out where the curves leave no room
+            dashed = f". The dashed line: {text}" if text else ""
+            self.header.setToolTip(self.spec.about + dashed)
+            self._mark()
+
+    def set_hint(self, text: str) -> None:
+        """Words in the middle of a plot that has nothing to show."""
+        if text != self._hint:
+            self._hint = text
+            self._mark()
+
+    def set_title(self, title: str, unit: str) -> None:
+        self.header.set_title(title, unit)
+
+    def set_x_axis(self, x_axis: XAxis) -> None:
+        """What the curves' x is, for the unit at the axis and in the readout."""
+        if x_axis != self._x_axis:
+            self._x_axis = x_axis
+            self._redraw()
+            self._show_values()
+
+    @property
+    def chosen_x_range(self) -> tuple[float, float] | None:
+        """The part of x that is shown; None where it follows the whole run."""
+        return self._chosen
+
+    def set_x_range(self, chosen: tuple[float, float] | None) -> None:
+        """Shows a part of x; None follows the whole run."""
+        self.header.set_follow(chosen is None)
+        if chosen != self._chosen:
+            self._chosen = chosen
+            self._mark()
+
+    def set_crosshair(self, place: float | None) -> None:
+        """Reads the values off at `place`; None reads the latest."""
+        self.canvas.set_crosshair(place)
+        self._show_values()
+
+    def refresh(self) -> None:
+        """Draws what changed since the last call; cheap where nothing did."""
+        if not self._stale:
+            return
+        self._stale = False
+        self._drop_gone()
+        x_range = self._x_range()
+        scale, smooth = self._scale(), smoothing().steps if self.spec.smooths else 0
+        for curve in self._curves:
+            shown = prepared(curve, scale, smooth, self._shown.get(curve.key))
+            if shown is not self._shown.get(curve.key) or x_range != self.canvas.frame.x_range:
+                self._shown[curve.key] = shown
+                self._draw(shown, x_range)
+        self.canvas.show_frame(self._frame(x_range), self._drawn())
+        self._show_values()
+
+    def showEvent(self, event: QShowEvent) -> None:
+        super().showEvent(event)
+        self.refresh()
+
+    def sizeHint(self) -> QSize:
+        # the canvas would like 480 px, and a page that scrolls gives what is liked and not what there is
+        return QSize(super().sizeHint().width(), LEAST_HEIGHT)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self.header.set_compact(event.size().height() < _COMPACT_BELOW)
+
+    def _mark(self) -> None:
+        self._stale = True
+
+    def _redraw(self) -> None:
+        self._shown.clear()
+        self._mark()
+        # no timer paints a run that is over
+        if self.isVisible():
+            self.refresh()
+
+    def _restyle(self) -> None:
+        for items in self._items.values():
+            items.restyle()
+        frame = self.canvas.frame
+        self.canvas.show_frame(replace(frame, skips=self._skips(frame.x_range)), self._drawn())
+        self.legend.update()
+
+    def _switch_follow(self, follow: bool) -> None:
+        self.x_range_chosen.emit(None if follow else self._x_range())
+
+    def _drop_gone(self) -> None:
+        keys = {curve.key for curve in self._curves}
+        for key in [key for key in self._items if key not in keys]:
+            self._items.pop(key).remove()
+            self._shown.pop(key, None)
+
+    def _scale(self) -> Scale:
+        if self.spec.powers_of_two:
+            return Scale.LOG2
+        return Scale.LOG10 if self.header.log.isChecked() else Scale.LINEAR
+
+    def _draw(self, shown: Shown, x_range: tuple[float, float]) -> None:
+        curve = shown.curve
+        if curve.key not in self._items:
+            item = self.canvas.getPlotItem()
+            self._items[curve.key] = CurveItems(item, curve.precision, curve.is_beneath)
+        rows = np.searchsorted(curve.x, x_range)
+        markers = marker_rows(len(curve.x), float(rows[1] - rows[0]), curve.precision)
+        self._items[curve.key].show(curve.x, shown.line, shown.dim, markers, self.spec.powers_of_two)
+
+    def _x_range(self) -> tuple[float, float]:
+        if self._chosen is not None:
+            return self._chosen
+        return whole_range((curve for curve in self._curves if not curve.is_beneath), self._total)
+
+    def _drawn(self) -> list[tuple[Values, Values]]:
+        return [
+            (shown.curve.x, values)
+            for shown in self._shown.values()
+            for values in (shown.line, shown.dim)
+            if values is not None
+        ]
+
+    def _frame(self, x_range: tuple[float, float]) -> Frame:
+        scale, area = self._scale(), self.canvas.area()
+        bounds = visible_extent(self._shown.values(), x_range)
+        y_range = scale.range_of(*bounds) if bounds else scale.range_of(0.0, 1.0)
+        y_range, capacity = with_capacity(y_range, scale, self._capacity)
+        shade = self._warmup if self.spec.shows_warmup and bounds else None
+        return Frame(
+            x_range=x_range,
+            y_range=y_range,
+            x_ticks=x_ticks(x_range, max(2, int(area.width() // 85)), self._x_axis),
+            y_ticks=scale.ticks(*y_range, max(2, int(area.height() // 26))) if bounds else (),
+            shade_until=shade,
+            shade_text="warm-up, not counted" if shade else "",
+            skips=self._skips(x_range),
+            capacity=capacity if bounds else None,
+            hint="" if bounds else self._hint,
+        )
+
+    def _skips(self, x_range: tuple[float, float]) -> tuple[tuple[float, str], ...]:
+        # thousands of them in one pixel are one tick
+        palette, columns = theme().palette, int(self.canvas.area().width())
+        return tuple(
+            (place, palette.look(curve.precision).color)
+            for curve in self._curves
+            for place in curve.skips_in(x_range, columns)
+        )
+
+    def _show_values(self) -> None:
+        place = self.canvas.crosshair()
+        drawn = [(curve, self._shown[curve.key]) for curve in self._curves if curve.key in self._shown]
+        rows = [(curve, shown, shown.row_at(place)) for curve, shown in drawn]
+        decimals = decimals_for(float(shown.values[row]) for _, shown, row in rows if row is not None)
+        entries = [
+            Entry(
+                curve.precision,
+                curve.name,
+                self._text(float(shown.values[row]) if row is not None else None, decimals),
+                _extra(shown.curve, row, decimals),
+                is_faint=curve.is_beneath,
+            )
+            for curve, shown, row in rows
+        ]
+        skipping = next((curve for curve in self._curves if len(curve.skips)), None)
+        ink = theme().palette.look(skipping.precision).color if skipping else None
+        self.legend.show_values(entries, self._place_text(place), ink)
+
+    def _text(self, value: float | None, decimals: int) -> str:
+        if self.spec.powers_of_two and value is not None and np.isfinite(value):
+            return f"{value:,.0f}" if value >= 1 else f"{value:g}"
+        return number(value, decimals)
+
+    def _place_text(self, place: float | None) -> str:
+        if not self._curves:
+            return ""
+        if place is None:
+            return "latest"
+        return f"step {max(1, round(place)):,}" if self._x_axis == "steps" else f"{place:,.1f} s"
+
+
+def _extra(curve: Curve, row: int | None, decimals: int) -> str:
+    if curve.shadow is None or row is None or not curve.shadow_name:
+        return ""
+    return f"({number(float(curve.shadow[row]), decimals)} {curve.shadow_name})"

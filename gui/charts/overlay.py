@@ -1,0 +1,214 @@
+"""Curves of saved runs laid over one another, by step, by seconds or by samples."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from PySide6.QtCore import QSize, QTimer
+from PySide6.QtGui import QHideEvent
+from PySide6.QtWidgets import QFrame, QVBoxLayout, QWidget
+
+from engine.words.numbers import decimals_for, number
+from gui.charts.canvas import PlotCanvas
+from gui.charts.frame import Frame, Note
+from gui.charts.header import OverlayHeader
+from gui.charts.legend import Entry, LegendRows
+from gui.charts.lines import (
+    MOST_WIDE,
+    Line,
+    LineItems,
+    Quantity,
+    Trace,
+    place_words,
+    rows_a_point,
+    smoothing_words,
+    x_ticks,
+    y_range,
+)
+from gui.charts.scales import linear_ticks
+from gui.charts.smoothing import smoothing
+from gui.theme.theme import theme
+
+_TITLES: Mapping[Quantity, str] = {"loss": "Training loss", "accuracy": "Validation accuracy"}
+_ENDED_ONE, _ENDED = "this run ended before its first step", "these runs ended before their first step"
+_MOST_NOTES = 6
+_CLOSEST = 1e-6
+_SETTLES_MS = 150
+_X_TICK, _Y_TICK = 90, 36
+
+
+class OverlayPlot(QFrame):
+    """Drag or scroll to look closer, double-click to see all again. The legend is the readout."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setProperty("surface", "panel")
+        self.setMinimumWidth(320)
+        self._lines: tuple[Line, ...] = ()
+        self._items: list[LineItems] = []
+        self._units: Mapping[Quantity, str] = {}
+        self._chosen: tuple[float, float] | None = None
+        self._rows = 1
+        self._settling = QTimer(self, singleShot=True, interval=_SETTLES_MS)
+        self._settling.timeout.connect(self._restyle)
+        self.header = OverlayHeader()
+        self.header.changed.connect(self._show_other)
+        self._legend = LegendRows()
+        self.canvas = PlotCanvas("Curves of the compared runs")
+        self.canvas.setToolTip(
+            "Drag, or turn the wheel (with Ctrl where the page scrolls), to look closer; double-click to see "
+            "all of it again"
+        )
+        self.canvas.hovered.connect(self._read_at)
+        self.canvas.resized.connect(self._draw)
+        self.canvas.x_range_chosen.connect(self.set_x_range)
+        self.canvas.whole_asked.connect(lambda: self.set_x_range(None))
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 4)
+        column.setSpacing(0)
+        column.addWidget(self.header)
+        column.addWidget(self._legend)
+        column.addWidget(self.canvas, 1)
+        theme().changed.connect(self._restyle)
+        smoothing().changed.connect(self._draw)
+
+    def set_lines(self, lines: Sequence[Line], units: Mapping[Quantity, str]) -> None:
+        """Shows these runs; `units` are of what is on the y axis."""
+        keys = [line.key for line in self._lines]
+        self._lines, self._units = tuple(lines), units
+        if [line.key for line in lines] != keys:
+            self._chosen = None
+        for item in self._items:
+            item.remove()
+        self._items = [LineItems(self.canvas.getPlotItem(), line) for line in lines]
+        for quantity in _TITLES:
+            is_known = any(line.traces[quantity].has_values for line in lines)
+            self.header.set_quantity_known(quantity, is_known or quantity == "loss")
+        if self.header.quantity == "accuracy" and not any(
+            line.traces["accuracy"].has_values for line in lines
+        ):
+            self.header.choose(quantity="loss")
+        self._restyle()
+
+    def lines(self) -> tuple[Line, ...]:
+        return self._lines
+
+    def set_x_range(self, chosen: tuple[float, float] | None) -> None:
+        """Looks at a part of x; None shows all."""
+        whole = self._whole()
+        if chosen is not None:
+            width = chosen[1] - chosen[0]
+            low = min(max(0.0, chosen[0]), whole - width)
+            chosen = (low, low + width) if _CLOSEST * whole < width < whole else None
+        self._chosen = chosen
+        was_moving = self._settling.isActive()
+        self._settling.start()
+        if not was_moving:
+            self._set_pens()
+        self._draw()
+
+    def hideEvent(self, event: QHideEvent) -> None:
+        super().hideEvent(event)
+        self._settling.stop()
+
+    def sizeHint(self) -> QSize:
+        return QSize(560, 260)
+
+    def entries(self) -> tuple[Entry, ...]:
+        """What the legend shows now."""
+        return self._legend.entries()
+
+    def _traces(self) -> list[Trace]:
+        return [line.traces[self.header.quantity] for line in self._lines]
+
+    def _whole(self) -> float:
+        return max((trace.end(self.header.by) for trace in self._traces()), default=0.0) * 1.02 or 1.0
+
+    def _show_other(self) -> None:
+        self._chosen = None
+        self.canvas.set_crosshair(None)
+        self._draw()
+
+    def _restyle(self) -> None:
+        self._set_pens()
+        self._draw()
+
+    def _set_pens(self) -> None:
+        """A wide pen costs half a frame, so there is none while the curves are moved."""
+        are_few = sum(not line.is_repeat for line in self._lines) <= MOST_WIDE
+        for items in self._items:
+            items.restyle(is_wide=are_few and not self._settling.isActive())
+
+    def _draw(self) -> None:
+        by, traces = self.header.by, self._traces()
+        x_range = self._chosen or (0.0, self._whole())
+        self._rows = rows_a_point(max((trace.rows_within(by, x_range) for trace in traces), default=0))
+        drawn: list[tuple[np.ndarray, np.ndarray]] = []
+        for trace, items in zip(traces, self._items, strict=True):
+            level = trace.level(self._rows, smoothing().steps)
+            # one point beyond each edge, so that the line goes on to it
+            first, last = np.searchsorted(level.x[by], x_range)
+            seen = slice(max(0, int(first) - 1), int(last) + 1)
+            items.show(level.x[by][seen], level.y[seen])
+            drawn.append((level.x[by][seen], level.y[seen]))
+        self._show_words()
+        self.canvas.show_frame(self._frame(x_range, [y for _, y in drawn]), drawn)
+        self._read_at(self.canvas.crosshair())
+
+    def _show_words(self) -> None:
+        quantity = self.header.quantity
+        unit = self._units.get(quantity, "")
+        smoothed = smoothing_words(self._rows, smoothing().steps) if quantity == "loss" else ""
+        self.header.smooth.setEnabled(quantity == "loss")
+        self.header.set_words(_TITLES[quantity], ", ".join(part for part in (unit, smoothed) if part))
+
+    def _frame(self, x_range: tuple[float, float], pieces: list[np.ndarray]) -> Frame:
+        bounds = y_range(pieces)
+        if bounds is None:
+            one = len(self._lines) == 1
+            return Frame(hint=f"No curve: {_ENDED_ONE if one else _ENDED}.")
+        area = self.canvas.area()
+        return Frame(
+            x_range=x_range,
+            y_range=bounds,
+            x_ticks=x_ticks(x_range, max(2, int(area.width() / _X_TICK)), self.header.by),
+            y_ticks=linear_ticks(*bounds, max(2, int(area.height() / _Y_TICK))),
+            notes=self._notes(),
+        )
+
+    def _notes(self) -> tuple[Note, ...]:
+        """How long each side took, at the end of its line."""
+        full = [line for line in self._lines if not line.is_repeat]
+        if self._chosen is not None or self.header.by != "seconds" or len(full) > _MOST_NOTES:
+            return ()
+        palette = theme().palette
+        notes = []
+        for line in full:
+            level = line.traces[self.header.quantity].level(self._rows, smoothing().steps)
+            known = np.flatnonzero(np.isfinite(level.y))
+            if len(known):
+                x, y = float(level.x["seconds"][known[-1]]), float(level.y[known[-1]])
+                words = f"{x:,.1f} s" + (f", {line.note}" if line.note else "")
+                notes.append(Note(x, y, words, palette.look(line.precision).color))
+        return tuple(notes)
+
+    def _read_at(self, place: float | None) -> None:
+        self.canvas.set_crosshair(place)
+        by, quantity = self.header.by, self.header.quantity
+        full = [line for line in self._lines if not line.is_repeat]
+        # with many there is room for one word each; the marker tells the precision
+        are_many = len(full) > MOST_WIDE
+        smooth = smoothing().steps
+        values = [line.traces[quantity].value_at(by, place, self._rows, smooth) for line in full]
+        decimals = 3 if quantity == "loss" else min(2, decimals_for(values))
+        entries = [
+            Entry(
+                line.precision,
+                line.note if are_many and line.note else line.name,
+                number(value, decimals),
+                fill=line.fill,
+            )
+            for line, value in zip(full, values, strict=True)
+        ]
+        self._legend.show_values(entries, place_words(place, by))

@@ -1,0 +1,97 @@
+"""The scale of a plot's y axis, linear, logarithmic or powers of two, and its ticks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from enum import StrEnum
+
+import numpy as np
+
+from engine.words.numbers import Tick, linear_ticks, nice_step, plain
+from gui.charts.smoothing import Values
+
+__all__ = ["Tick", "linear_ticks", "log2_ticks", "log10_ticks", "nice_step", "plain"]
+
+
+def log10_ticks(low: float, high: float, most: int) -> tuple[Tick, ...]:
+    """Ticks for a view whose coordinates are powers of ten; 1, 2, 5 in between where there is room."""
+    first, last = math.ceil(low), math.floor(high)
+    factors = (1, 2, 5) if (last - first + 1) * 3 <= 2 * most else (1,)
+    stride = max(1, -(-(last - first) // max(1, most)))
+    found = [
+        Tick(exponent + math.log10(factor), _power_text(factor, exponent))
+        for exponent in range(first - stride, last + 1, stride)
+        for factor in factors
+        if low <= exponent + math.log10(factor) <= high
+    ]
+    return tuple(found) if len(found) > 1 else _between(low, high, most)
+
+
+def _between(low: float, high: float, most: int) -> tuple[Tick, ...]:
+    # less than a decade in view: linear steps, placed at their logarithms
+    bottom, top = 10.0**low, 10.0**high
+    ticks = linear_ticks(bottom, top, most)
+    return tuple(Tick(math.log10(tick.position), tick.text) for tick in ticks if tick.position > 0)
+
+
+def log2_ticks(low: float, high: float, most: int) -> tuple[Tick, ...]:
+    """Ticks for a view whose coordinates are powers of two, labelled with the true numbers."""
+    first, last = math.ceil(low - 1e-9), math.floor(high + 1e-9)
+    stride = max(1, -(-(last - first) // max(1, most)))
+    return tuple(Tick(float(k), _power_of_two(k)) for k in range(first, last + 1, stride))
+
+
+def _power_text(factor: int, exponent: int) -> str:
+    if -4 <= exponent <= 6:
+        return plain(factor * 10.0**exponent, max(0, -exponent))
+    return f"{factor}e{exponent}"
+
+
+def _power_of_two(exponent: int) -> str:
+    if 0 <= exponent <= 26:
+        return f"{2**exponent:,}"
+    if -4 <= exponent < 0:
+        return f"{2.0**exponent:g}"
+    return f"2^{exponent}"
+
+
+class Scale(StrEnum):
+    LINEAR = "linear"
+    LOG10 = "log10"
+    LOG2 = "log2"
+
+    def to_view(self, values: Values) -> Values:
+        """Values in the view's coordinates; NaN where there is no place for them (infinity, log of 0)."""
+        if self is Scale.LINEAR:
+            return np.where(np.isfinite(values), values, np.nan)
+        usable = np.isfinite(values) & (values > 0)
+        logarithm = np.log10 if self is Scale.LOG10 else np.log2
+        result = np.full(len(values), np.nan)
+        logarithm(values, out=result, where=usable)
+        return result
+
+    def range_of(self, low: float, high: float) -> tuple[float, float]:
+        """The range of the view that shows values from `low` to `high` (in view coordinates) with room."""
+        if self is Scale.LINEAR:
+            bottom = low * 1.08 if low < 0 else 0.0
+            return bottom, high * 1.08 if high > 0 else max(0.0, bottom) + 1.0
+        if self is Scale.LOG2:
+            return float(np.floor(low)) - 1.2, float(np.ceil(high)) + 1.2
+        room = max(0.06 * (high - low), 0.05)
+        return low - room, high + room
+
+    def ticks(self, low: float, high: float, most: int) -> tuple[Tick, ...]:
+        if self is Scale.LINEAR:
+            return linear_ticks(low, high, most)
+        return log10_ticks(low, high, most) if self is Scale.LOG10 else log2_ticks(low, high, most)
+
+
+def extent(pieces: Iterable[Values]) -> tuple[float, float] | None:
+    """The least and the largest finite value of all pieces, or None where there is none."""
+    bounds: list[float] = []
+    for piece in pieces:
+        finite = piece[np.isfinite(piece)]
+        if len(finite):
+            bounds += (float(finite.min()), float(finite.max()))
+    return (min(bounds), max(bounds)) if bounds else None

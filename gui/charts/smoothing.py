@@ -1,0 +1,47 @@
+"""Smoothing of a noisy curve: over how many steps, chosen once for all plots, and the fit of a report."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QObject, Signal
+from PySide6.QtWidgets import QApplication
+
+from engine.drawing.smoothing import Values, extended, local_line
+
+__all__ = ["WINDOWS", "Smoothing", "Values", "extended", "local_line", "smoothing"]
+
+WINDOWS = (0, 5, 9, 15, 25, 45, 75, 101)
+"""What can be chosen, in steps; 0 shows the raw values. Odd, so that a window has a middle."""
+_USUAL = 15
+
+
+class Smoothing(QObject):
+    """Over how many steps every noisy curve is smoothed; `changed` when another window was chosen."""
+
+    changed = Signal()
+
+    def __init__(self, parent: QObject) -> None:
+        super().__init__(parent)
+        self._steps = _USUAL
+
+    @property
+    def steps(self) -> int:
+        return self._steps
+
+    def set_steps(self, steps: int) -> None:
+        """Chooses one of `WINDOWS`. Raises ValueError for anything else."""
+        if steps not in WINDOWS:
+            raise ValueError(f"Curves are not smoothed over {steps} steps: choose one of {WINDOWS}.")
+        if steps != self._steps:
+            self._steps = steps
+            self.changed.emit()
+
+    def words(self) -> str:
+        return f"Smooth {self._steps}" if self._steps else "Raw"
+
+
+def smoothing() -> Smoothing:
+    """The application's one smoothing. Raises RuntimeError without a QApplication."""
+    application = QApplication.instance()
+    if application is None:
+        raise RuntimeError("Smoothing needs a QApplication.")
+    return application.findChild(Smoothing) or Smoothing(application)

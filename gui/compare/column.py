@@ -1,0 +1,312 @@
+"""The side column of the workspace Compare: the baseline, the sides against it, settings and exports."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from PySide6.QtCore import QSize, Qt, Signal
+from PySide6.QtGui import QIcon, QResizeEvent
+from PySide6.QtWidgets import (
+    QButtonGroup,
+    QComboBox,
+    QFrame,
+    QHBoxLayout,
+    QRadioButton,
+    QScrollArea,
+    QVBoxLayout,
+    QWidget,
+)
+
+from engine.compare.comparison import Comparison
+from engine.compare.figures import SPEED
+from engine.compare.sides import Side
+from engine.drawing.looks import side_fills
+from engine.store.record import RunRecord
+from gui.compare.exports import ExportBlock
+from gui.compare.headline import Sign, is_named_fast
+from gui.compare.settings import CompareSettings
+from gui.theme.theme import theme
+from gui.train.details import side_runs
+from gui.widgets import (
+    Button,
+    ComboBox,
+    ElidedLabel,
+    Field,
+    IconButton,
+    Marker,
+    divider,
+    label,
+    marker_pixmap,
+    set_text,
+)
+from gui.widgets.labels import plain_tip
+from resources.looks import MarkFill
+
+_NONE = "Tick two runs or more in the table below, or drag them here."
+_ALONE = "Tick one more run in the table below, or drag it here."
+_GAP, _EDGES, _LEAST_NAME = 8, 39, 56
+"""Pixels between the parts of a row, of its margins and marker, and for a name that can still be read."""
+
+
+class OtherSides(QWidget):
+    """`chosen` says that a person chose another side for the headline."""
+
+    chosen = Signal()
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._chosen: str | None = None
+        self._radios = QButtonGroup(self)
+        self._rows: list[QWidget] = []
+        self._list = QVBoxLayout()
+        self._list.setSpacing(8)
+        self._hint = label(_NONE, "hint")
+        self._hint.setWordWrap(True)
+        self._list.addWidget(self._hint)
+        head = QHBoxLayout()
+        head.addWidget(label("Compared with", "label"))
+        head.addStretch(1)
+        head.addWidget(label("headline", "note"))
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(4)
+        column.addLayout(head)
+        column.addLayout(self._list)
+
+    def say_alone(self, is_alone: bool) -> None:
+        """Whether there is a baseline already, to which others are to be ticked."""
+        set_text(self._hint, _ALONE if is_alone else _NONE)
+
+    def show_sides(self, sides: Sequence[Side], fills: Mapping[str, MarkFill], otherwise: str | None) -> None:
+        """Offers these, with their marks filled as `fills` says.
+
+        What was chosen holds while it is among them, else the one of the id `otherwise` is chosen.
+        """
+        ids = [side.id for side in sides]
+        self._chosen = self._chosen if self._chosen in ids else otherwise
+        for row in self._rows:
+            row.hide()
+            row.deleteLater()
+        self._rows = [self._row(side, fills[side.id]) for side in sides]
+        for row in self._rows:
+            self._list.addWidget(row)
+        self._hint.setVisible(not sides)
+
+    def chosen_id(self) -> str | None:
+        """The id of the side that is chosen; None where there is none."""
+        return self._chosen
+
+    def choose(self, side_id: str) -> None:
+        """Chooses a side for when it is shown next."""
+        self._chosen = side_id
+
+    def _row(self, side: Side, fill: MarkFill) -> QWidget:
+        row = _SideRow(side, fill)
+        row.radio.setChecked(side.id == self._chosen)
+        row.radio.clicked.connect(lambda: self._choose(side.id))
+        self._radios.addButton(row.radio)
+        return row
+
+    def _choose(self, side_id: str) -> None:
+        self._chosen = side_id
+        self.chosen.emit()
+
+
+class _SideRow(QFrame):
+    """A side's mark, title and runs, which go first where there is no room for both, and its button."""
+
+    def __init__(self, side: Side, fill: MarkFill) -> None:
+        super().__init__()
+        names = ", ".join(side.names)
+        self.setProperty("surface", "field")
+        self.setFixedHeight(32)
+        self.setToolTip(plain_tip(f"{side.title}: {names}"))
+        self.radio = QRadioButton()
+        self.radio.setAccessibleName(f"Headline: {side.title}, {names}")
+        self.radio.setToolTip("Let the headline speak of this side")
+        self._title = ElidedLabel(side.title, "figureName")
+        self._runs = ElidedLabel(side_runs(side), "unit")
+        self._signs = [Sign("bolt")] if is_named_fast(side) else []
+        layout = QHBoxLayout(self)
+        layout.setContentsMargins(11, 0, 8, 0)
+        layout.setSpacing(_GAP)
+        for widget in (Marker(side.precision, fill=fill), self._title, *self._signs):
+            layout.addWidget(widget)
+        layout.addStretch(1)
+        layout.addWidget(self._runs)
+        layout.addWidget(self.radio)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        needed = self._runs.sizeHint().width()
+        beside = sum(one.sizeHint().width() + _GAP for one in (self._title, self.radio, *self._signs))
+        room = self.width() - _EDGES - beside
+        self._runs.setVisible(room >= min(needed, _LEAST_NAME))
+        self._runs.setFixedWidth(max(0, min(needed, room)))
+
+
+_LONGEST = 28
+_SHORTEST_NAME = 6
+
+
+class ComparisonColumn(QFrame):
+    """`baseline_chosen` and `headline_chosen` say that a person chose another side, `show_wanted` that the
+    headline's side is to be played against the baseline."""
+
+    baseline_chosen = Signal()
+    headline_chosen = Signal()
+    show_wanted = Signal()
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setProperty("surface", "side")
+        self._comparison: Comparison | None = None
+        self._own_baseline: str | None = None
+        self._baseline = ComboBox()
+        self._baseline.setToolTip("What the others are measured against")
+        self._baseline.setAccessibleName("Baseline")
+        self._baseline.setPlaceholderText("no run is ticked")
+        self._baseline.setIconSize(QSize(12, 12))
+        self._baseline.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
+        self._baseline.activated.connect(self._take_baseline)
+        self._swap = IconButton("swap", "Swap", "Measure the baseline against what the headline speaks of")
+        self._swap.clicked.connect(self.swap)
+        self.show_button = Button(" Show", "narrow", "Play both side by side, as a race (Ctrl+4)", "play")
+        self.show_button.setAccessibleName("Show")
+        self.show_button.clicked.connect(self.show_wanted)
+        self.others = OtherSides()
+        self.others.chosen.connect(self._take_headline)
+        self.settings = CompareSettings()
+        self.export = ExportBlock()
+        self._lay_out()
+        self.clear()
+        theme().changed.connect(self._recolor)
+
+    def show_comparison(self, comparison: Comparison) -> None:
+        """Offers its sides; the headline that was chosen holds where it still can."""
+        self._comparison = comparison
+        self._fill_baseline(comparison)
+        self.others.say_alone(True)
+        others = [side for side in comparison.sides if side is not comparison.baseline]
+        self.others.show_sides(others, side_fills(comparison.sides), _telling(comparison, others))
+        for button in (self._swap, self.show_button):
+            button.setEnabled(len(comparison.sides) > 1)
+        self.export.set_runs(sum(len(side.runs) for side in comparison.sides))
+        self._show_settings()
+
+    def clear(self) -> None:
+        """Offers nothing: no runs are ticked."""
+        self._comparison = None
+        self._baseline.clear()
+        self._baseline.setEnabled(False)
+        for button in (self._swap, self.show_button):
+            button.setEnabled(False)
+        self.others.say_alone(False)
+        self.others.show_sides([], {}, None)
+        self.settings.clear()
+        self.export.set_runs(0)
+
+    def own_baseline(self, runs: Sequence[RunRecord]) -> str | None:
+        """The id of the baseline that a person chose, forgotten once it is not among `runs`; None for any."""
+        if self._own_baseline not in [run.id for run in runs]:
+            self._own_baseline = None
+        return self._own_baseline
+
+    def baseline(self) -> str | None:
+        """The id of the side that is the baseline now."""
+        return self._comparison.baseline.id if self._comparison is not None else None
+
+    def headline(self) -> str | None:
+        """The id of the side that the headline speaks of; None where there is only one."""
+        return self.others.chosen_id()
+
+    def set_baseline(self, run_id: str) -> None:
+        """Chooses another baseline, as the box does."""
+        self._own_baseline = run_id
+        self.baseline_chosen.emit()
+
+    def swap(self) -> None:
+        """Makes a baseline of what the headline speaks of, and the other way round."""
+        headline, baseline = self.headline(), self.baseline()
+        if headline is not None and baseline is not None:
+            self.others.choose(baseline)
+            self.set_baseline(headline)
+
+    def _lay_out(self) -> None:
+        inner = QWidget()
+        column = QVBoxLayout(inner)
+        column.setContentsMargins(16, 16, 16, 16)
+        column.setSpacing(0)
+        head = QHBoxLayout()
+        head.addWidget(label("Comparison", "title"))
+        head.addStretch(1)
+        head.addWidget(self.show_button)
+        head.addSpacing(8)
+        head.addWidget(self._swap)
+        column.addLayout(head)
+        column.addSpacing(8)
+        column.addWidget(Field("Baseline", self._baseline))
+        column.addWidget(self.others)
+        column.addSpacing(16)
+        column.addWidget(divider())
+        column.addSpacing(8)
+        column.addWidget(self.settings)
+        column.addStretch(1)
+        scroll = QScrollArea()
+        scroll.setWidgetResizable(True)
+        scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        scroll.setWidget(inner)
+        outer = QVBoxLayout(self)
+        outer.setContentsMargins(0, 0, 1, 0)
+        outer.setSpacing(0)
+        outer.addWidget(scroll, 1)
+        outer.addWidget(self.export)
+
+    def _recolor(self) -> None:
+        if self._comparison is not None:
+            for index, icon in enumerate(self._icons(self._comparison.sides)):
+                self._baseline.setItemIcon(index, icon)
+
+    def _fill_baseline(self, comparison: Comparison) -> None:
+        self._baseline.clear()
+        sides = comparison.sides
+        for index, (side, icon) in enumerate(zip(sides, self._icons(sides), strict=True)):
+            self._baseline.addItem(icon, _item_text(side), side.id)
+            self._baseline.setItemData(index, plain_tip(", ".join(side.names)), Qt.ItemDataRole.ToolTipRole)
+        self._baseline.setCurrentIndex(comparison.sides.index(comparison.baseline))
+        self._baseline.setEnabled(True)
+
+    def _icons(self, sides: Sequence[Side]) -> list[QIcon]:
+        fills, ratio = side_fills(sides), self.devicePixelRatioF()
+        return [QIcon(marker_pixmap(one.precision, 8, fills[one.id], ratio)) for one in sides]
+
+    def _take_baseline(self, _index: int) -> None:
+        self.set_baseline(self._baseline.currentData())
+
+    def _take_headline(self) -> None:
+        self._show_settings()
+        self.headline_chosen.emit()
+
+    def _show_settings(self) -> None:
+        headline = self.headline()
+        if self._comparison is None or headline is None:
+            self.settings.clear()
+            return
+        self.settings.show_pair(self._comparison, self._comparison.report(headline).side)
+
+
+def _telling(comparison: Comparison, others: Sequence[Side]) -> str | None:
+    """The last side of which there is something to say; None where there is no other side at all."""
+    timed = [one for one in others if comparison.cells(one.id)[SPEED.name].ratio is not None]
+    return next((one.id for one in reversed(timed or list(others))), None)
+
+
+def _item_text(side: Side) -> str:
+    """A side and its runs, which go first where there is no room for both."""
+    room = _LONGEST - len(side.title)
+    return f"{side.title}   {_short(side_runs(side), room)}" if room >= _SHORTEST_NAME else side.title
+
+
+def _short(name: str, most: int) -> str:
+    return name if len(name) <= most else f"{name[: most - 1].rstrip()}…"

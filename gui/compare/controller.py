@@ -1,0 +1,304 @@
+"""Joins the workspace Compare to the window: runs are compared, exported and imported.
+
+The compared runs are read in a thread while the workspace is in sight.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from PySide6.QtCore import QObject, Signal
+from PySide6.QtWidgets import QWidget
+
+from engine.compare.sides import Side
+from engine.experiment.experiment import Experiment
+from engine.experiment.problem import Problem, ProblemError
+from engine.store.record import RunRecord, Status
+from engine.words.names import recipe_words
+from gui.compare.awaited import Awaited, AwaitedRuns
+from gui.compare.column import ComparisonColumn
+from gui.compare.panel import ComparePanel
+from gui.compare.reading import Compared, ReadRun, Wanted, read_and_compare
+from gui.runs import importing
+from gui.runs.exporting import Exporting, Order
+from gui.runs.importing import Importing
+from gui.runs.panel import RunsPanel
+from gui.session.background import Background
+from gui.session.experiments import Experiments
+from gui.session.saved_runs import SavedRuns
+from gui.widgets.notice import Notice
+
+
+class Comparing(QObject):
+    """`shown` when what is wanted is in sight; `problem` (Problem) where it could not be read."""
+
+    shown = Signal()
+    problem = Signal(object)
+
+    def __init__(
+        self,
+        store_path: Path,
+        runs: SavedRuns,
+        column: ComparisonColumn,
+        panel: ComparePanel,
+        background: Background,
+        parent: QObject | None = None,
+    ) -> None:
+        super().__init__(parent)
+        self._store_path, self._runs, self._background = store_path, runs, background
+        self._column, self._panel = column, panel
+        self._run_ids: tuple[str, ...] = ()
+        self._known: dict[str, ReadRun] = {}
+        self._is_in_sight = False
+        self._is_stale = True
+        self._is_reading = False
+        column.baseline_chosen.connect(self.refresh)
+        column.headline_chosen.connect(self._show_headline)
+        panel.target_chosen.connect(self.refresh)
+
+    def set_runs(self, run_ids: Iterable[str]) -> None:
+        """Compares these runs, in the order in which they were made."""
+        found = [run for run_id in run_ids if (run := self._runs.record(run_id)) is not None]
+        self._run_ids = tuple(run.id for run in sorted(found, key=lambda run: run.number))
+        self.refresh()
+
+    def run_ids(self) -> tuple[str, ...]:
+        """The runs that are compared, oldest first."""
+        return self._run_ids
+
+    def set_in_sight(self, is_in_sight: bool) -> None:
+        """Nothing is read before somebody looks: reading takes a core from what is measured."""
+        self._is_in_sight = is_in_sight
+        if is_in_sight and self._is_stale:
+            self.refresh()
+
+    def refresh(self) -> None:
+        """Reads anew what may have changed, and shows it."""
+        self._is_stale = True
+        if self._is_in_sight and not self._is_reading:
+            self._read()
+
+    def _read(self) -> None:
+        self._is_stale = False
+        runs = [run for run_id in self._run_ids if (run := self._runs.record(run_id)) is not None]
+        self._forget_but(runs)
+        if not runs:
+            self._column.clear()
+            self._panel.clear()
+            self.shown.emit()
+            return
+        wanted = Wanted(
+            tuple(run.id for run in runs), self._column.own_baseline(runs), self._panel.target_accuracy
+        )
+        self._panel.say_reading(len(runs))
+        self._is_reading = True
+        known, others, path = dict(self._known), self._runs.records(), self._store_path
+        self._background.do(
+            lambda: read_and_compare(path, wanted, runs, known, others), self._take, self._fail
+        )
+
+    def _forget_but(self, runs: list[RunRecord]) -> None:
+        """Keeps what was read of runs that are still compared, and that were over and are as they were."""
+        self._known = {
+            run.id: read
+            for run in runs
+            if (read := self._known.get(run.id)) is not None
+            and run.status.is_over
+            and read.evidence.run.ended == run.ended
+        }
+        for run in runs:
+            if run.id in self._known and self._known[run.id].evidence.run != run:
+                self._known[run.id] = self._known[run.id].about(run)
+
+    def _take(self, compared: Compared) -> None:
+        self._is_reading = False
+        self._known = dict(compared.runs)
+        if self._is_stale:
+            self._read_again()
+            return
+        self._column.show_comparison(compared.comparison)
+        self._panel.show_comparison(compared, self._column.headline())
+        self.shown.emit()
+
+    def _fail(self, problem: Problem) -> None:
+        self._is_reading = False
+        self.problem.emit(problem)
+        if self._is_stale:
+            self._read_again()
+
+    def _read_again(self) -> None:
+        if self._is_in_sight:
+            self._read()
+
+    def _show_headline(self) -> None:
+        self._panel.set_headline(self._column.headline())
+
+
+_TITLE, _AGAIN = "Where the gain comes from", "Measured again"
+
+
+class Comparisons(QObject):
+    """Joins the runs table, the workspace Compare and its column.
+
+    `workspace_wanted` says that the comparison should be brought to the front, `problem` (Problem) that
+    something could not be read or queued.
+    """
+
+    workspace_wanted = Signal()
+    problem = Signal(object)
+
+    def __init__(
+        self,
+        store_path: Path,
+        experiments: Experiments,
+        runs: RunsPanel,
+        column: ComparisonColumn,
+        panel: ComparePanel,
+        notice: Notice,
+        window: QWidget,
+    ) -> None:
+        super().__init__(window)
+        self._experiments, self._runs, self._column, self._notice = experiments, runs, column, notice
+        self._window = window
+        # a report that takes long must not keep a comparison from being shown
+        self._reading, self._writing = Background(self), Background(self)
+        saved = experiments.runs
+        self.comparing = Comparing(store_path, saved, column, panel, self._reading, self)
+        self.exporting = Exporting(store_path, saved, self._writing, notice, window)
+        self.importing = Importing(store_path, self._writing, notice, window)
+        self._awaited, self._panel = AwaitedRuns(saved, self), panel
+        self._titles: dict[frozenset[str], str] = {}
+        self._connect(panel)
+
+    def set_in_sight(self, is_in_sight: bool) -> None:
+        """Whether the workspace is looked at."""
+        self.comparing.set_in_sight(is_in_sight)
+
+    def show_ticked(self) -> None:
+        """Compares the runs that are ticked in the table."""
+        self.comparing.set_runs(self._runs.checked())
+
+    def export(self, form: str = "any") -> None:
+        """Exports what is compared, or the ticked runs, after asking where to."""
+        self.exporting.ask(form, self._order(form))
+
+    def stop(self) -> None:
+        """Waits for what is being read or written."""
+        self._reading.stop()
+        self._writing.stop()
+
+    def state(self) -> dict[str, Any]:
+        return self.exporting.state()
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        self.exporting.restore(state)
+
+    def _connect(self, panel: ComparePanel) -> None:
+        self.comparing.problem.connect(self.problem)
+        panel.missing_wanted.connect(self._queue_missing)
+        panel.again_wanted.connect(self.measure_again)
+        panel.newest_wanted.connect(self._tick_newest)
+        panel.runs_dropped.connect(lambda run_ids: self._tick((*self._runs.checked(), *run_ids)))
+        self._column.export.wanted.connect(self.export)
+        self._column.export.drag_wanted.connect(
+            lambda: self.exporting.drag_report(self._order("html"), self._column.export)
+        )
+        self._column.export.title_wanted.connect(self._ask_title)
+        self._column.export.import_wanted.connect(self.importing.ask)
+        self._runs.checked_changed.connect(lambda _run_ids: self.show_ticked())
+        self._runs.export_asked.connect(lambda run_ids: self.exporting.ask("any", Order(tuple(run_ids))))
+        self._experiments.runs.run_changed.connect(self._show_change)
+        self._experiments.runs.list_changed.connect(self._count)
+        self._awaited.changed.connect(lambda: panel.set_awaited(self._awaited.experiments()))
+        self._awaited.arrived.connect(self._take_in)
+        self.importing.imported.connect(self._experiments.runs.reload)
+        self.importing.compare_wanted.connect(self.compare)
+
+    def _order(self, form: str) -> Order:
+        run_ids, headline = self.comparing.run_ids(), self._column.headline()
+        baseline = self._column.baseline()
+        if form == "script":
+            # of one run: the one that the headline speaks of
+            chosen = headline or baseline
+            return Order((chosen,) if chosen in run_ids and chosen is not None else run_ids[:1])
+        against, leading = (run_id if run_id in run_ids else None for run_id in (baseline, headline))
+        return Order(run_ids, against, leading, self._titles.get(frozenset(run_ids), ""))
+
+    def _ask_title(self) -> None:
+        runs = frozenset(self.comparing.run_ids())
+        title = importing.ask_title(self._window, self._titles.get(runs, ""))
+        if title is not None:
+            self._titles[runs] = title
+
+    def _tick(self, run_ids: Iterable[str]) -> None:
+        self._runs.set_checked(tuple(dict.fromkeys(run_ids)))
+
+    def _count(self) -> None:
+        self._panel.set_saved(len(self._trained()))
+
+    def _trained(self) -> list[RunRecord]:
+        """The runs that have begun, newest first: one that waits has no figures."""
+        return [run for run in self._experiments.runs.records() if run.status is not Status.QUEUED]
+
+    def _tick_newest(self) -> None:
+        """Ticks the newest runs that were started to be compared, else the newest two."""
+        trained = self._trained()
+        groups = (self._experiments.runs.group(run.id) for run in trained if run.comparison is not None)
+        newest = next((group for group in groups if len(group) > 1), ())
+        self._tick(newest or [run.id for run in trained[:2]])
+
+    def compare(self, run_ids: tuple[str, ...]) -> None:
+        """Ticks these runs and no others, and brings their comparison to the front."""
+        self._tick(run_ids)
+        self.workspace_wanted.emit()
+
+    def _show_change(self, run_id: str) -> None:
+        self._count()
+        if run_id in self.comparing.run_ids():
+            self.comparing.refresh()
+
+    def _queue_missing(self, missing: Sequence[Experiment]) -> None:
+        sides = [(f"{one.precision.label}, {recipe_words(one.step.recipe)}", one) for one in missing]
+        beside = frozenset(self.comparing.run_ids())
+        added = self._queue(_TITLE, sides, 1, "joins this comparison", "join this comparison")
+        self._awaited.add(*(Awaited((run_id,), beside) for run_id in added))
+
+    def measure_again(self, sides: Sequence[Side]) -> None:
+        """Queues both sides anew, as often as they were trained; the first seed is the first run's.
+
+        Once they are trained they take their place in what is compared now. Nothing happens where they are
+        queued for that already.
+        """
+        if self._awaited.experiments() & {run.experiment for side in sides for run in side.runs}:
+            return
+        firsts = [min((run.experiment for run in side.runs), key=lambda one: one.seed) for side in sides]
+        repeats = max(len(side.runs) for side in sides)
+        old = frozenset(run.id for side in sides for run in side.runs)
+        labelled = [(side.runs[0].label or side.title, one) for side, one in zip(sides, firsts, strict=True)]
+        added = self._queue(_AGAIN, labelled, repeats, "takes this one's place", "take the place of these")
+        if added:
+            self._awaited.add(Awaited(added, frozenset(self.comparing.run_ids()), old))
+
+    def _queue(
+        self, title: str, sides: Sequence[tuple[str, Experiment]], repeats: int, one: str, more: str
+    ) -> tuple[str, ...]:
+        """Queues the sides and says so: what a single run does once it is trained, or what several do."""
+        try:
+            added = self._experiments.submit(title, sides, repeats=repeats)
+        except ProblemError as error:
+            self.problem.emit(error.problem)
+            return ()
+        is_one = len(added) == 1
+        self._notice.tell(
+            f"{len(added)} {'run' if is_one else 'runs'} queued: {'; '.join(label for label, _ in sides)}.",
+            f"{'It' if is_one else 'They'} {one if is_one else more} once trained.",
+        )
+        return added
+
+    def _take_in(self, awaited: Awaited) -> None:
+        """Compares runs that were queued for this comparison, unless something else is compared by now."""
+        if awaited.beside <= set(self.comparing.run_ids()):
+            kept = [run_id for run_id in self._runs.checked() if run_id not in awaited.instead]
+            self._tick((*kept, *awaited.run_ids))

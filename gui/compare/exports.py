@@ -1,0 +1,133 @@
+"""The foot of the column: every form in which a comparison can leave the program."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QPoint, Qt, Signal
+from PySide6.QtGui import QMouseEvent
+from PySide6.QtWidgets import QApplication, QFrame, QHBoxLayout, QMenu, QVBoxLayout, QWidget
+
+from gui.widgets import Button, label
+from gui.widgets.shortcuts import keys_of
+
+_QUICK = (
+    ("html", "HTML", "A report in one web page, which needs no network"),
+    ("pdf", "PDF", "The report to print or to send"),
+    ("csv", "CSV", "Every sample and the table of figures, for a notebook or a spreadsheet"),
+    ("png", "PNG", "The charts as a picture"),
+)
+MORE = (
+    ("svg", "Save the charts as SVG…"),
+    ("json", "Save everything as JSON…"),
+    ("markdown", "Copy the table as Markdown"),
+    ("latex", "Copy the table as LaTeX"),
+    ("tensorboard", "Write a folder for TensorBoard…"),
+    ("mlflow", "Send to MLflow…"),
+    ("archive", "Save the runs whole as .zip, to import elsewhere…"),
+)
+
+
+class ExportBlock(QFrame):
+    """`wanted` carries the name of a form, "any" for whichever is chosen in the dialog; `drag_wanted` says
+    that the report is being dragged out of the window, `title_wanted` that it is to be given a title, and
+    `import_wanted` that runs are to come in."""
+
+    wanted = Signal(str)
+    drag_wanted = Signal()
+    title_wanted = Signal()
+    import_wanted = Signal()
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setProperty("surface", "foot")
+        self._count = label("", "unit")
+        self.menu = QMenu(self)
+        self.menu.setAccessibleName("More forms to export")
+        for name, text in MORE:
+            self.menu.addAction(text).triggered.connect(lambda _=False, name=name: self.wanted.emit(name))
+        self.menu.addSeparator()
+        naming = self.menu.addAction("Title of the report…")
+        naming.triggered.connect(lambda: self.title_wanted.emit())
+        self._forms = self.menu.actions()
+        self.menu.addSeparator()
+        coming = self.menu.addAction(f"Import runs from a .zip…\t{keys_of('import')}")
+        coming.triggered.connect(lambda: self.import_wanted.emit())
+        self._buttons: list[Button] = []
+        self._lay_out()
+
+    def set_runs(self, count: int) -> None:
+        """How many runs would be exported."""
+        runs = "1 run" if count == 1 else f"{count:,} runs, this comparison"
+        self._count.setText(runs if count else "no run is ticked")
+        for button in self._buttons:
+            button.setEnabled(count > 0)
+        for form in self._forms:
+            form.setEnabled(count > 0)
+
+    def _lay_out(self) -> None:
+        head = QHBoxLayout()
+        head.addWidget(label("Export", "label"))
+        head.addStretch(1)
+        head.addWidget(self._count)
+        quick = QHBoxLayout()
+        quick.setSpacing(8)
+        for name, text, tip in _QUICK:
+            quick.addWidget(self._button(name, text, tip), 1)
+        second = QHBoxLayout()
+        second.setSpacing(8)
+        tip = "A program of its own that trains what the headline's run trained, to read and to change"
+        second.addWidget(self._button("script", "Python script", tip, "code"), 1)
+        more = Button(
+            " More", "narrow", "More forms to export, the clipboard, and runs to import", "chevron-up"
+        )
+        more.setFixedWidth(76)
+        more.setAccessibleName("More")
+        more.clicked.connect(lambda: self._open_menu(more))
+        second.addWidget(more)
+        report = DragButton("Export report", "Save the report, or drag it out of the window (Ctrl+E)")
+        report.clicked.connect(lambda: self.wanted.emit("any"))
+        report.dragged.connect(self.drag_wanted)
+        self._buttons.append(report)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(16, 12, 16, 16)
+        column.setSpacing(8)
+        column.addLayout(head)
+        column.addLayout(quick)
+        column.addLayout(second)
+        column.addWidget(report)
+
+    def _button(self, name: str, text: str, tip: str, icon: str | None = None) -> Button:
+        button = Button(f" {text}" if icon else text, "narrow", tip, icon)
+        button.setAccessibleName(text)
+        button.clicked.connect(lambda: self.wanted.emit(name))
+        self._buttons.append(button)
+        return button
+
+    def _open_menu(self, button: QWidget) -> None:
+        size = self.menu.sizeHint()
+        self.menu.popup(button.mapToGlobal(QPoint(button.width() - size.width(), -size.height())))
+
+
+class DragButton(Button):
+    """A button that can also be dragged: `dragged` once the pointer has left its place while pressed."""
+
+    dragged = Signal()
+
+    def __init__(self, text: str, tooltip: str) -> None:
+        super().__init__(f" {text}", "primary", tooltip, "download")
+        self.setAccessibleName(text)
+        self.setProperty("low", "true")
+        self._pressed_at: QPoint | None = None
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        super().mousePressEvent(event)
+        self._pressed_at = event.position().toPoint() if event.button() is Qt.MouseButton.LeftButton else None
+
+    def mouseMoveEvent(self, event: QMouseEvent) -> None:
+        if self._pressed_at is None:
+            return
+        way = event.position().toPoint() - self._pressed_at
+        if way.manhattanLength() >= QApplication.startDragDistance():
+            self._pressed_at = None
+            # what follows is no click
+            self.setDown(False)
+            self.dragged.emit()

@@ -1,0 +1,263 @@
+"""The workspace Compare: ticked runs against a baseline, in words, in figures, in bars and in curves."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QDragEnterEvent, QDropEvent
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
+
+from engine.compare.comparison import Comparison
+from engine.compare.figures import SPEED, FigureRow
+from engine.drawing.looks import side_fills
+from engine.experiment.experiment import Experiment
+from gui.charts.lines import Line, Quantity
+from gui.charts.overlay import OverlayPlot
+from gui.charts.painter import Bar, BarChart
+from gui.compare.headline import Headline, is_named_fast
+from gui.compare.reading import Compared
+from gui.compare.table import FigureTable
+from gui.runs.line import dropped_runs, has_runs
+from gui.widgets import Button, ElidedLabel, label
+
+
+class BarPanel(QFrame):
+    """The chart with its title, and what its whiskers are."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setProperty("surface", "panel")
+        self.chart = BarChart()
+        self._unit = ElidedLabel("", "unit")
+        head = QHBoxLayout()
+        head.setSpacing(8)
+        head.addWidget(label(SPEED.title, "panelTitle"))
+        head.addWidget(self._unit, 1)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(12, 14, 12, 8)
+        column.setSpacing(8)
+        column.addLayout(head)
+        column.addWidget(self.chart, 1)
+
+    def show_comparison(self, comparison: Comparison) -> None:
+        """Shows a bar a side."""
+        row = next(row for row in comparison.figures if row.figure.name == SPEED.name)
+        self._unit.set_whole_text(f"{row.figure.unit}{_whiskers(row)}")
+        fills, bars = side_fills(comparison.sides), []
+        for report, cell in zip(comparison.reports, row.cells, strict=True):
+            side = report.side
+            note = ", ".join(
+                part for part in (side.detail, "not clean" if report.is_disturbed else "") if part
+            )
+            bars.append(
+                Bar(
+                    side.precision,
+                    side.title.removesuffix(f", {side.detail}"),
+                    note,
+                    cell.value,
+                    cell.interval,
+                    fills[side.id],
+                    is_named_fast(side),
+                )
+            )
+        self.chart.set_bars(bars, _why_none(comparison))
+
+
+def _why_none(comparison: Comparison) -> str:
+    """What to say where no side has a speed: the reason that the runs themselves give, where they do."""
+    runs = [run for side in comparison.sides for run in side.runs]
+    reasons = dict.fromkeys(run.summary.speed_note for run in runs if run.summary is not None)
+    reason = next((one for one in reasons if one), "")
+    told = "None of these runs has a speed." if len(runs) > 1 else "This run has no speed."
+    if not reason:
+        return told
+    return f"{told} {reason[:1].upper()}{reason[1:].rstrip('.')}."
+
+
+def _whiskers(row: FigureRow) -> str:
+    kinds = {cell.interval_kind for cell in row.cells if cell.interval is not None}
+    if not kinds:
+        return ""
+    if kinds == {"repeats"}:
+        return ", 95 % over repeats"
+    if kinds == {"within run"}:
+        return ", 95 % within the run"
+    return ", 95 % over repeats or in a run"
+
+
+def lines_of(compared: Compared) -> tuple[Line, ...]:
+    """A line a run; the oldest run of a side stands for it, and the others are drawn behind it."""
+    sides = compared.comparison.sides
+    counts = Counter(side.precision for side in sides)
+    fills = side_fills(sides)
+    lines = []
+    for side in sides:
+        _precision, _comma, rest = side.title.partition(", ")
+        for repeat, run in enumerate(side.runs):
+            note = rest if counts[side.precision] > 1 else ""
+            traces = compared.runs[run.id].traces
+            lines.append(Line(run.id, side.precision, side.title, traces, note, repeat > 0, fills[side.id]))
+    return tuple(lines)
+
+
+def units_of(compared: Compared) -> dict[Quantity, str]:
+    """The units of the y axis; "" for the loss where the runs do not share one."""
+    units = {run.loss_unit for run in compared.runs.values()} - {""}
+    return {"loss": units.pop() if len(units) == 1 else "", "accuracy": "%"}
+
+
+_EMPTY = (
+    (
+        "There is nothing to compare yet.",
+        "Train one model in two precisions: both stand here, in words, in figures and in curves.",
+        "Run an experiment",
+        "Goes to the form in Train, where the precisions are ticked",
+    ),
+    (
+        "One run is saved. Train the same in another precision to compare the two.",
+        "Or tick the run in the table below, or drag it here, to see its figures alone.",
+        "Run an experiment",
+        "Goes to the form in Train, where the precisions are ticked",
+    ),
+    (
+        "Tick runs in the table below to compare them, or drag them here.",
+        "Their curves are laid over one another, and their figures stand beside the baseline's.",
+        "Compare the newest runs",
+        "Ticks the runs that were trained last to be compared",
+    ),
+)
+"""What is said and offered with no run saved, with one, and with more."""
+
+
+class ComparePanel(QScrollArea):
+    """Shows what it is given; which runs, and which of them is the baseline, is chosen beside it.
+
+    `target_chosen`: another accuracy to reach was asked for. `missing_wanted` carries the experiments (a
+    tuple) that would tell where a gain comes from, `again_wanted` the sides (a tuple) whose measurement was
+    disturbed, `runs_dropped` the ids of runs that were dragged here.
+    `newest_wanted` and `experiment_wanted` are what it offers where nothing is compared.
+    """
+
+    target_chosen = Signal()
+    missing_wanted = Signal(object)
+    again_wanted = Signal(object)
+    runs_dropped = Signal(object)
+    newest_wanted = Signal()
+    experiment_wanted = Signal()
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setWidgetResizable(True)
+        self.setAccessibleName("Comparison")
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setAcceptDrops(True)
+        self._comparison: Comparison | None = None
+        self._saved = 0
+        self.offer = Button("", "secondary", "")
+        self.offer.clicked.connect(self._take_offer)
+        self.headline = Headline()
+        self.headline.missing_wanted.connect(self.missing_wanted)
+        self.headline.again_wanted.connect(self.again_wanted)
+        self.table = FigureTable()
+        self.table.target_chosen.connect(self.target_chosen)
+        self.bars = BarPanel()
+        self.curves = OverlayPlot()
+        self._lay_out()
+        self.clear()
+
+    @property
+    def target_accuracy(self) -> float | None:
+        """The accuracy that the table tells the time to, a fraction; None for none."""
+        return self.table.target.accuracy()
+
+    def clear(self) -> None:
+        """Says what to do where no run is ticked."""
+        self._set_empty(True)
+        self._say_empty()
+
+    def set_saved(self, count: int) -> None:
+        """How many runs there are that could be compared: what it offers depends on it."""
+        if min(count, 2) != min(self._saved, 2):
+            self._saved = count
+            if self._comparison is None and not self.offer.isHidden():
+                self._say_empty()
+
+    def say_reading(self, count: int) -> None:
+        """Says that runs are being read, where there is nothing to look at meanwhile."""
+        if self._comparison is None:
+            self.offer.hide()
+            self.headline.show_hint(f"Reading {count:,} runs…" if count > 1 else "Reading the run…")
+
+    def show_comparison(self, compared: Compared, headline: str | None) -> None:
+        """Lays the runs over one another; the headline speaks of the side of that id, or of the only one."""
+        self._set_empty(False)
+        self._comparison = compared.comparison
+        self.curves.set_lines(lines_of(compared), units_of(compared))
+        self.bars.show_comparison(compared.comparison)
+        self.table.show_comparison(compared.comparison)
+        self.set_headline(headline)
+
+    def set_headline(self, side_id: str | None) -> None:
+        """Lets the headline speak of another side; None for the baseline, where it is alone."""
+        comparison = self._comparison
+        if comparison is None:
+            return
+        self.headline.show_side(comparison, side_id or comparison.baseline.id)
+        self.table.set_headline(side_id)
+
+    def set_awaited(self, experiments: frozenset[Experiment]) -> None:
+        """Which experiments are queued or train already, so that nobody queues them again."""
+        self.headline.set_awaited(experiments)
+
+    def dragEnterEvent(self, event: QDragEnterEvent) -> None:
+        if has_runs(event.mimeData()):
+            event.acceptProposedAction()
+        else:
+            event.ignore()
+
+    def dropEvent(self, event: QDropEvent) -> None:
+        run_ids = dropped_runs(event.mimeData())
+        if run_ids:
+            event.acceptProposedAction()
+            self.runs_dropped.emit(run_ids)
+
+    def _set_empty(self, is_empty: bool) -> None:
+        if is_empty:
+            self._comparison = None
+        self.offer.setVisible(is_empty)
+        self._rest.setVisible(is_empty)
+        self._charts.setVisible(not is_empty)
+        self.table.setVisible(not is_empty)
+
+    def _say_empty(self) -> None:
+        words, small, action, tip = _EMPTY[min(self._saved, 2)]
+        self.headline.show_hint(words, small)
+        self.offer.setText(action)
+        self.offer.setAccessibleName(action)
+        self.offer.setToolTip(tip)
+
+    def _take_offer(self) -> None:
+        (self.newest_wanted if self._saved > 1 else self.experiment_wanted).emit()
+
+    def _lay_out(self) -> None:
+        inner = QFrame()
+        inner.setProperty("surface", "page")
+        column = QVBoxLayout(inner)
+        column.setContentsMargins(16, 16, 16, 16)
+        column.setSpacing(8)
+        column.addWidget(self.headline)
+        column.addWidget(self.offer, alignment=Qt.AlignmentFlag.AlignLeft)
+        column.addWidget(self.table)
+        self._charts = QWidget()
+        charts = QHBoxLayout(self._charts)
+        charts.setContentsMargins(0, 0, 0, 0)
+        charts.setSpacing(8)
+        charts.addWidget(self.bars, 2)
+        charts.addWidget(self.curves, 3)
+        self._charts.setMinimumHeight(240)
+        column.addWidget(self._charts, 1)
+        # else what is offered would stand at the lower edge
+        self._rest = QWidget()
+        column.addWidget(self._rest, 1)
+        self.setWidget(inner)

@@ -1,0 +1,139 @@
+"""The settings of two sides of a comparison beside one another: what differs, or all of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QLabel, QSizePolicy, QVBoxLayout, QWidget
+
+from engine.compare.comparison import Comparison
+from engine.compare.sides import Side
+from engine.drawing.looks import side_fills
+from engine.experiment.experiment import Precision
+from engine.words.names import recipe_title
+from gui.setup.names import setting_name
+from gui.widgets import ElidedLabel, Marker, Segmented, label
+from gui.widgets.labels import plain_tip
+from resources.looks import MarkFill
+
+_ROW = 28
+_HINT = "What differs between two runs is listed here."
+
+
+class CompareSettings(QWidget):
+    """The baseline's at the left, those of the side that the headline speaks of at the right."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._shown: tuple[Comparison, Side] | None = None
+        self._which = Segmented(
+            (("differences", "Differences"), ("all", "All")), "Settings", "Which settings to list"
+        )
+        self._which.changed.connect(lambda _key: self._refresh())
+        self._grid = QGridLayout()
+        self._grid.setSpacing(0)
+        self._same = label("", "body")
+        self._same.setWordWrap(True)
+        head = QHBoxLayout()
+        head.addWidget(label("Settings", "label"))
+        head.addStretch(1)
+        head.addWidget(self._which)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(8)
+        column.addLayout(head)
+        column.addLayout(self._grid)
+        column.addWidget(self._same)
+
+    def show_pair(self, comparison: Comparison, side: Side) -> None:
+        """Lists the settings of the baseline and of `side`."""
+        self._shown = (comparison, side)
+        self._refresh()
+
+    def clear(self) -> None:
+        """Lists nothing."""
+        self._shown = None
+        self._refresh()
+
+    def texts(self) -> list[list[str]]:
+        """The rows as shown: name, then both values."""
+        cells = (
+            [self._grid.itemAtPosition(row, column) for column in range(3)]
+            for row in range(1, self._grid.rowCount())
+        )
+        widgets = [[cell.widget() for cell in row if cell is not None] for row in cells]
+        return [[one.accessibleName() for one in row if one is not None] for row in widgets if row]
+
+    def _refresh(self) -> None:
+        _clear(self._grid)
+        if self._shown is None:
+            self._same.setText(_HINT)
+            self._same.show()
+            return
+        comparison, side = self._shown
+        pair, fills = (comparison.baseline, side), side_fills(comparison.sides)
+        places = [comparison.sides.index(one) for one in pair]
+        rows = [(row.key, [row.values[place] for place in places]) for row in comparison.all_settings]
+        differing = [(key, values) for key, values in rows if values[0] != values[1]]
+        is_one_precision = pair[0].precision is pair[1].precision
+        for column, one in enumerate(pair, start=1):
+            precision, _comma, rest = one.title.partition(", ")
+            text = rest if is_one_precision and rest else precision
+            self._grid.addWidget(_heading(one, text, fills[one.id]), 0, column)
+        shown = differing if self._which.value() == "differences" else rows
+        for number, (key, values) in enumerate(shown, start=1):
+            texts = (setting_name(key), *(_shown(key, value) for value in values))
+            for column, text in enumerate(texts):
+                self._grid.addWidget(_cell(text, column), number, column)
+        for column, stretch in enumerate((4, 3, 3)):
+            self._grid.setColumnStretch(column, stretch)
+        same = len(rows) - len(differing)
+        words = "setting is" if same == 1 else "settings are"
+        self._same.setText(f"{same} other {words} identical")
+        self._same.setVisible(self._which.value() == "differences")
+
+
+def _heading(side: Side, text: str, fill: MarkFill) -> QWidget:
+    holder = QWidget()
+    holder.setFixedHeight(_ROW)
+    row = QHBoxLayout(holder)
+    row.setContentsMargins(0, 0, 0, 0)
+    row.setSpacing(6)
+    row.addWidget(Marker(side.precision, fill=fill))
+    name = ElidedLabel(text, "value")
+    name.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
+    row.addWidget(name, 1)
+    return holder
+
+
+def _cell(text: str, column: int) -> QLabel:
+    result = ElidedLabel(text, "strong" if column == 2 else "body")
+    result.setProperty("cell", "plain")
+    result.setIndent(0)
+    result.setFixedHeight(_ROW)
+    result.setToolTip(plain_tip(text))
+    result.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
+    return result
+
+
+def _shown(key: str, value: Any) -> str:
+    if value is None:
+        return "–"
+    if key == "precision":
+        return Precision(value).label
+    if key == "step.recipe":
+        return recipe_title(str(value))
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    if isinstance(value, list):
+        return ", ".join(map(str, value)) or "–"
+    return f"{value:,g}" if isinstance(value, int | float) else str(value)
+
+
+def _clear(grid: QGridLayout) -> None:
+    while grid.count():
+        item = grid.takeAt(0)
+        widget = item.widget() if item is not None else None
+        if widget is not None:
+            widget.hide()
+            widget.deleteLater()

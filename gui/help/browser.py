@@ -1,0 +1,264 @@
+"""The page of the guide that is being read, set in a column of text with pictures, tables and links.
+
+Markdown leaves sizes and distances to the viewer; they are set here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from PySide6.QtCore import QUrl, Signal
+from PySide6.QtGui import (
+    QColor,
+    QFont,
+    QResizeEvent,
+    QTextBlock,
+    QTextBlockFormat,
+    QTextCharFormat,
+    QTextCursor,
+    QTextDocument,
+    QTextFormat,
+    QTextFrame,
+    QTextFrameFormat,
+    QTextLength,
+    QTextTable,
+    QTextTableFormat,
+)
+from PySide6.QtWidgets import QFrame, QTextBrowser, QTextEdit, QWidget
+
+from gui.help.pages import GuidePage, picture, picture_bytes
+from gui.theme.fonts import font
+from gui.theme.stylesheet import Palette
+from gui.theme.theme import theme
+
+COLUMN_WIDTH = 520
+"""In pixels: some 75 characters of the text, and the width of the pictures."""
+
+TEXT_PX, SMALL_PX = 15, 13
+_HEADINGS = {1: (26, 600, 0, 12), 2: (18, 600, 26, 6), 3: (15, 600, 18, 4)}
+"""Size, weight, and the distances above and below, of each level."""
+
+_LINE_PERCENT = 142.0
+_SOURCES = "Sources:"
+
+
+def set_page(document: QTextDocument, palette: Palette) -> None:
+    """Sets a document that was read from markdown, in the colours of the theme."""
+    document.setDocumentMargin(0)
+    document.setIndentWidth(24)
+    for block in _blocks(document):
+        _set_block(block, palette)
+    for table in _tables(document.rootFrame()):
+        _set_table(table, palette)
+
+
+def _blocks(document: QTextDocument) -> Iterator[QTextBlock]:
+    block = document.begin()
+    while block.isValid():
+        yield block
+        block = block.next()
+
+
+def _set_block(block: QTextBlock, palette: Palette) -> None:
+    cursor = QTextCursor(block)
+    cell = cursor.currentTable() is not None
+    level = block.blockFormat().headingLevel()
+    is_code = block.blockFormat().hasProperty(QTextFormat.Property.BlockCodeLanguage)
+    is_small = cell or is_code or block.text().startswith(_SOURCES)
+    shape = QTextBlockFormat(block.blockFormat())
+    # a picture's line stretched would leave a gap under it
+    percent = 100.0 if _is_picture(block) else 120.0 if level else _LINE_PERCENT
+    shape.setLineHeight(percent, QTextBlockFormat.LineHeightTypes.ProportionalHeight.value)
+    if level:
+        _, _, above, below = _HEADINGS[min(level, 3)]
+        shape.setTopMargin(above)
+        shape.setBottomMargin(below)
+    elif not cell:
+        shape.setTopMargin(14 if block.text().startswith(_SOURCES) else 0)
+        shape.setBottomMargin(_below(block, is_code))
+    if is_code:
+        shape.setLeftMargin(16)
+    cursor.setBlockFormat(shape)
+    for start, end, format_ in _fragments(block):
+        cursor.setPosition(start)
+        cursor.setPosition(end, QTextCursor.MoveMode.KeepAnchor)
+        cursor.setCharFormat(_characters(format_, level, palette, is_small=is_small, is_code=is_code))
+
+
+def _is_picture(block: QTextBlock) -> bool:
+    return any(format_.isImageFormat() for _, _, format_ in _fragments(block))
+
+
+def _below(block: QTextBlock, is_code: bool) -> float:
+    after = block.next()
+    is_list = block.textList() is not None and after.isValid() and after.textList() is block.textList()
+    goes_on = is_code and after.blockFormat().hasProperty(QTextFormat.Property.BlockCodeLanguage)
+    return 0 if goes_on else 6 if is_list else 16 if is_code or _is_picture(block) else 12
+
+
+def _fragments(block: QTextBlock) -> list[tuple[int, int, QTextCharFormat]]:
+    # all of them first: to set one begins the iteration anew
+    found = []
+    place = block.begin()
+    while not place.atEnd():
+        fragment = place.fragment()
+        end = fragment.position() + fragment.length()
+        found.append((fragment.position(), end, QTextCharFormat(fragment.charFormat())))
+        place += 1
+    return found
+
+
+def _characters(
+    was: QTextCharFormat, level: int, palette: Palette, *, is_small: bool, is_code: bool
+) -> QTextCharFormat:
+    if was.isImageFormat():
+        return was
+    size, weight = (SMALL_PX if is_small else TEXT_PX), was.fontWeight()
+    color = palette.text2 if is_small and not is_code else palette.text
+    if level:
+        size, weight = _HEADINGS[min(level, 3)][:2]
+    is_mono = was.fontFixedPitch() or is_code
+    shown = font(
+        SMALL_PX if is_mono else size, 600 if weight > 400 else 400, display=bool(level), mono=is_mono
+    )
+    shown.setItalic(was.fontItalic())
+    result = QTextCharFormat()
+    result.setFont(shown)
+    result.setForeground(QColor(palette.text if was.fontWeight() > QFont.Weight.Normal else color))
+    if was.isAnchor():
+        result.setAnchor(True)
+        result.setAnchorHref(was.anchorHref())
+        result.setFontUnderline(True)
+        result.setForeground(QColor(palette.text))
+    return result
+
+
+def _tables(frame: QTextFrame) -> Iterator[QTextTable]:
+    for child in frame.childFrames():
+        if isinstance(child, QTextTable):
+            yield child
+        yield from _tables(child)
+
+
+def _set_table(table: QTextTable, palette: Palette) -> None:
+    shape = QTextTableFormat(table.format())
+    shape.setWidth(QTextLength(QTextLength.Type.FixedLength, COLUMN_WIDTH))
+    shape.setBorderStyle(QTextFrameFormat.BorderStyle.BorderStyle_None)
+    shape.setBorder(0)
+    shape.setCellSpacing(0)
+    shape.setCellPadding(0)
+    shape.setTopMargin(4)
+    shape.setBottomMargin(14)
+    shape.clearColumnWidthConstraints()
+    table.setFormat(shape)
+    for row in range(table.rows()):
+        for column in range(table.columns()):
+            _set_cell(table, row, column, palette)
+
+
+def _set_cell(table: QTextTable, row: int, column: int, palette: Palette) -> None:
+    cell = table.cellAt(row, column)
+    shape = cell.format().toTableCellFormat()
+    shape.setTopPadding(6)
+    shape.setBottomPadding(6)
+    shape.setLeftPadding(0)
+    shape.setRightPadding(16)
+    shape.setBottomBorder(1)
+    shape.setBottomBorderStyle(QTextFrameFormat.BorderStyle.BorderStyle_Solid)
+    shape.setBottomBorderBrush(QColor(palette.line2 if row == 0 else palette.line))
+    cell.setFormat(shape)
+
+
+_LEAST_MARGIN = 24
+
+
+class GuideBrowser(QTextBrowser):
+    """Shows one page; a link is told: `page_wanted` carries a page's name, `web_wanted` an address."""
+
+    page_wanted = Signal(str)
+    web_wanted = Signal(str)
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._page: GuidePage | None = None
+        self._words = ""
+        self.setOpenLinks(False)
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setAccessibleName("Page of the guide")
+        self.anchorClicked.connect(self._follow)
+        theme().changed.connect(self._set_anew)
+
+    def set_page(self, page: GuidePage) -> None:
+        """Shows a page from its top."""
+        self._page = page
+        self._set_anew()
+        self.verticalScrollBar().setValue(0)
+        self._bring_up_mark()
+
+    def mark(self, words: str) -> None:
+        """Marks each of the words in the page and brings the first into sight; none clears the marks."""
+        self._words = words
+        self._mark()
+        self._bring_up_mark()
+
+    def _mark(self) -> None:
+        found = []
+        for word in self._words.split():
+            cursor = self.document().find(word)
+            while not cursor.isNull():
+                found.append(self._marked(cursor))
+                cursor = self.document().find(word, cursor)
+        self.setExtraSelections(found)
+
+    def _bring_up_mark(self) -> None:
+        places = [self.cursorRect(one.cursor).top() for one in self.extraSelections()]
+        height = self.viewport().height()
+        if places and not 0 <= min(places) < height:
+            bar = self.verticalScrollBar()
+            bar.setValue(bar.value() + min(places) - height // 3)
+
+    def _marked(self, cursor: QTextCursor) -> QTextEdit.ExtraSelection:
+        selection = QTextEdit.ExtraSelection()
+        selection.cursor = cursor
+        selection.format.setBackground(QColor(theme().palette.bg3))
+        return selection
+
+    def _set_anew(self) -> None:
+        if self._page is None:
+            return
+        place = self.verticalScrollBar().value()
+        self.setMarkdown(self._page.text)
+        set_page(self.document(), theme().palette)
+        self._settle()
+        self._mark()
+        self.verticalScrollBar().setValue(place)
+
+    def _follow(self, url: QUrl) -> None:
+        if url.scheme() == "https":
+            self.web_wanted.emit(url.toString())
+        elif url.isRelative() and url.path().endswith(".md"):
+            self.page_wanted.emit(url.path().removesuffix(".md"))
+
+    def loadResource(self, kind: int, name: QUrl | str) -> object:
+        """The pictures of the guide in the theme's colours, and nothing else from anywhere."""
+        path = name.path() if isinstance(name, QUrl) else name
+        if kind == QTextDocument.ResourceType.ImageResource.value and path.startswith("pictures/"):
+            svg = picture_bytes(path.removeprefix("pictures/"))
+            if svg is not None:
+                return picture(svg, theme().palette, self.devicePixelRatioF())
+        return None
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._settle()
+
+    def _settle(self) -> None:
+        """Keeps the lines at a length that is easy to read, however wide the window is."""
+        frame = self.document().rootFrame()
+        shape = frame.frameFormat()
+        spare = self.viewport().width() - COLUMN_WIDTH
+        shape.setLeftMargin(_LEAST_MARGIN + 8)
+        shape.setRightMargin(max(_LEAST_MARGIN, spare - _LEAST_MARGIN - 8))
+        shape.setTopMargin(28)
+        shape.setBottomMargin(40)
+        frame.setFrameFormat(shape)

@@ -1,0 +1,195 @@
+"""The guide's window: the list of pages, and the page that is read.
+
+After the guide come pages of the keyboard shortcuts, this machine's folders and the version.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from PySide6.QtCore import QEvent, QObject, Qt, QUrl
+from PySide6.QtGui import QDesktopServices, QKeySequence, QShortcut
+from PySide6.QtWidgets import QDialog, QFrame, QHBoxLayout, QVBoxLayout, QWidget
+
+from engine import __version__
+from engine.experiment.paths import checkpoints_folder, config_folder, datasets_folder, store_path
+from gui.help.browser import GuideBrowser
+from gui.help.index import GuideList
+from gui.help.pages import GuidePage, guide_pages
+from gui.widgets.shortcuts import SHORTCUTS, keys_of
+
+_IN_THE_TABLE = (
+    ("F2", "Rename the highlighted run"),
+    ("Space", "Tick the highlighted runs"),
+    ("Ctrl+A", "Highlight all runs that are shown"),
+    ("Return", "Show the curves of the highlighted run"),
+    ("Delete", "Delete the highlighted runs"),
+)
+_IN_THE_GUIDE = (
+    ("Ctrl+F or /", "Find a page"),
+    ("Alt+Left", "The page before"),
+    ("Tab", "The next link of the page"),
+    ("Escape", "Close the guide"),
+)
+_SECTION = "This program"
+_PUNCTUATION = re.compile(r"[!-/:-@\[-`{-~]")
+
+
+def show_help(parent: QWidget, page: str | None = None) -> GuideDialog:
+    """Opens the guide beside the window, at a page such as "loss-scaling"; None is its first page.
+
+    There is one guide a window: an open one comes to the front. Raises KeyError for an unknown page.
+    """
+
+    dialog = parent.findChild(GuideDialog) or make_help(parent)
+    if page is not None:
+        dialog.show_page(page)
+    dialog.show()
+    dialog.activateWindow()
+    return dialog
+
+
+def make_help(parent: QWidget | None = None) -> GuideDialog:
+    """The guide with the program's own pages, not yet shown."""
+
+    return GuideDialog((*guide_pages(), _shortcuts(), _places()), parent)
+
+
+def _shortcuts() -> GuidePage:
+    everywhere = [(keys_of(shortcut.name), shortcut.about) for shortcut in SHORTCUTS]
+    text = "\n\n".join(
+        (
+            "# Shortcuts",
+            _table(("Key", "In the window"), everywhere),
+            _table(("Key", "In the table of runs"), _IN_THE_TABLE),
+            _table(("Key", "In this guide"), _IN_THE_GUIDE),
+        )
+    )
+    return GuidePage("shortcuts", _SECTION, "Shortcuts", text)
+
+
+def _places() -> GuidePage:
+    places = (
+        ("Runs", str(store_path())),
+        ("Settings, own presets", str(config_folder())),
+        ("Checkpoints", str(checkpoints_folder(store_path()))),
+        ("Downloaded datasets", str(datasets_folder())),
+    )
+    text = "\n\n".join(
+        (
+            "# Places and version",
+            f"This is Ammeter {__version__}.",
+            "## Where your data lives",
+            _table(("What", "Where"), places),
+            "Nothing is ever sent anywhere. The network is used only to download a dataset that you choose.",
+        )
+    )
+    return GuidePage("places", _SECTION, "Places and version", text)
+
+
+def _table(head: tuple[str, str], rows: Sequence[tuple[str, str]]) -> str:
+    lines = [head, ("---", "---"), *((_cell(name), _cell(text)) for name, text in rows)]
+    return "\n".join(f"| {name} | {text} |" for name, text in lines)
+
+
+def _cell(text: str) -> str:
+    """The text as it is, whatever of it means something in markdown: a folder may be called anything."""
+    return _PUNCTUATION.sub(r"\\\g<0>", text)
+
+
+_SIZE = (900, 640)
+_LEAST_SIZE = (640, 400)
+_LIST_WIDTH = 232
+
+
+class GuideDialog(QDialog):
+    """Shows the pages; not modal, and gone when it or its window is closed."""
+
+    def __init__(self, pages: Sequence[GuidePage], parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        # the program's name is added to it by Qt
+        self.setWindowTitle("Guide")
+        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        self._pages = {page.name: page for page in pages}
+        self._visited: list[str] = []
+        self.list = GuideList(pages)
+        self.page = GuideBrowser()
+        self._lay_out()
+        self.list.chosen.connect(self.show_page)
+        self.list.searched.connect(self.page.mark)
+        self.page.page_wanted.connect(self._follow)
+        self.page.web_wanted.connect(lambda address: QDesktopServices.openUrl(QUrl(address)))
+        self._install_keys()
+        if parent is not None:
+            parent.window().installEventFilter(self)
+        self.show_page(pages[0].name)
+        self.list.list.setFocus()
+
+    def _lay_out(self) -> None:
+        side = QFrame()
+        side.setProperty("surface", "side")
+        side.setFixedWidth(_LIST_WIDTH)
+        column = QVBoxLayout(side)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.addWidget(self.list)
+        row = QHBoxLayout(self)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.setSpacing(0)
+        row.addWidget(side)
+        row.addWidget(self.page, 1)
+        self.setMinimumSize(*_LEAST_SIZE)
+        self.resize(*_SIZE)
+
+    def _install_keys(self) -> None:
+        for keys, act in (
+            ("Ctrl+F", self._find),
+            ("/", self._find),
+            ("Alt+Left", self.go_back),
+            ("F1", self._show_first),
+        ):
+            shortcut = QShortcut(QKeySequence(keys), self)
+            shortcut.activated.connect(act)
+
+    @property
+    def current(self) -> str:
+        """The name of the page that is read."""
+        return self._visited[-1]
+
+    def show_page(self, name: str) -> None:
+        """Brings a page up. Raises KeyError for an unknown one."""
+        page = self._pages[name]
+        if not self._visited or name != self.current:
+            self._visited.append(name)
+            self.page.set_page(page)
+        self.list.set_current(name)
+
+    def go_back(self) -> None:
+        """To the page that was read before."""
+        if len(self._visited) > 1:
+            self._visited.pop()
+            self.show_page(self._visited.pop())
+
+    def _follow(self, name: str) -> None:
+        if name in self._pages:
+            self.show_page(name)
+
+    def _find(self) -> None:
+        self.list.field.setFocus(Qt.FocusReason.ShortcutFocusReason)
+        self.list.field.selectAll()
+
+    def _show_first(self) -> None:
+        self.show_page(next(iter(self._pages)))
+
+    def reject(self) -> None:
+        """Closes; Escape in a search ends the search first."""
+        if self.list.field.hasFocus() and self.list.field.text():
+            self.list.field.clear()
+        else:
+            super().reject()
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        """Closes with the window that it belongs to; a window that was only made small comes back."""
+        if event.type() == QEvent.Type.Hide and not event.spontaneous():
+            self.close()
+        return False

@@ -1,0 +1,117 @@
+"""The guide's pages and pictures, and the search among them.
+
+Pictures are drawn in the light theme's colours, which are exchanged for those of the window's theme.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+
+from PySide6.QtCore import QByteArray, QSizeF, Qt
+from PySide6.QtGui import QImage, QPainter
+from PySide6.QtSvg import QSvgRenderer
+
+from gui.theme.fonts import TEXT_FAMILIES
+from gui.theme.stylesheet import LIGHT, Palette
+
+_FAMILIES = re.compile(rb'font-family="[^"]*"')
+_COLOR = re.compile(rb"#[0-9A-F]{6}")
+_TOKENS = ("bg1", "bg2", "bg3", "line", "line2", "shade", "text", "text2", "text3")
+
+
+def recoloured(svg: bytes, palette: Palette) -> bytes:
+    """The picture, which is drawn in the light theme's tokens, in those of `palette`."""
+    exchanged = _exchanged(palette)
+    # Qt takes a list of families for the name of one
+    svg = _FAMILIES.sub(f'font-family="{TEXT_FAMILIES[0]}"'.encode(), svg)
+    return _COLOR.sub(lambda found: exchanged.get(found[0].decode(), found[0].decode()).encode(), svg)
+
+
+def picture(svg: bytes, palette: Palette, pixel_ratio: float) -> QImage:
+    """The picture drawn for a screen of that many device pixels to one of its own."""
+    renderer = QSvgRenderer(QByteArray(recoloured(svg, palette)))
+    size = QSizeF(renderer.defaultSize()) * pixel_ratio
+    image = QImage(size.toSize(), QImage.Format.Format_ARGB32_Premultiplied)
+    image.fill(Qt.GlobalColor.transparent)
+    painter = QPainter(image)
+    painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+    renderer.render(painter)
+    painter.end()
+    image.setDevicePixelRatio(pixel_ratio)
+    return image
+
+
+def _exchanged(palette: Palette) -> Mapping[str, str]:
+    """Every light colour that a picture may use, and what it becomes."""
+    pairs = {getattr(LIGHT, name): getattr(palette, name) for name in _TOKENS}
+    for name, look in LIGHT.precisions.items():
+        other = palette.look(name)
+        pairs |= {look.color: other.color, look.tint: other.tint, look.dim: other.dim}
+    return pairs
+
+
+FIRST_PAGE = "README"
+
+
+@dataclass(frozen=True)
+class GuidePage:
+    """One page; `name` is what links and callers know it by, `text` is markdown, its first line the title."""
+
+    name: str
+    section: str
+    title: str
+    text: str
+
+    def has(self, words: str) -> bool:
+        """Whether each of the words stands in the page, large or small, whole or as a beginning."""
+        text = self.text.casefold()
+        return all(word in text for word in words.casefold().split())
+
+
+_ORDER = (
+    ("", (FIRST_PAGE,)),
+    ("Number formats", ("fp32", "tf32", "fp16", "bf16")),
+    ("Mixed precision", ("autocast", "loss-scaling", "when-it-helps")),
+    (
+        "What the figures mean",
+        ("figures", "speed", "memory", "accuracy", "data-wait", "clean-comparison", "recipe"),
+    ),
+)
+
+
+@cache
+def guide_pages() -> tuple[GuidePage, ...]:
+    """The pages that come with the program, in the order of the list."""
+    return tuple(_read(name, section) for section, names in _ORDER for name in names)
+
+
+def _read(name: str, section: str) -> GuidePage:
+    text = (resources.files("resources") / "guide" / f"{name}.md").read_text(encoding="utf-8")
+    return GuidePage(name, section, text.partition("\n")[0].lstrip("# "), text)
+
+
+def picture_bytes(name: str) -> bytes | None:
+    """The SVG of that file name, in the light palette; None where there is none."""
+    entry = resources.files("resources") / "guide" / "pictures" / name
+    return entry.read_bytes() if name.endswith(".svg") and "/" not in name and entry.is_file() else None
+
+
+def matching(pages: Sequence[GuidePage], words: str) -> tuple[GuidePage, ...]:
+    """The pages that have all the words."""
+    return tuple(page for page in pages if page.has(words))
+
+
+def best_of(found: Sequence[GuidePage], words: str, current: str | None) -> str | None:
+    """The name of the page to show of those that a search found; None where it found none.
+
+    It is the first with the words in its title, or the one that is read, or the first.
+    """
+    titled = (
+        page.name for page in found if words.strip() and words.strip().casefold() in page.title.casefold()
+    )
+    names = [page.name for page in found]
+    return next(titled, current if current in names else next(iter(names), None))

@@ -1,0 +1,190 @@
+"""The choice of the memory limit to search for: a smaller card's, the device's own, or a size typed in."""
+
+from __future__ import annotations
+
+import math
+
+from PySide6.QtCore import Signal
+from PySide6.QtGui import QIcon
+from PySide6.QtWidgets import (
+    QAbstractButton,
+    QDialog,
+    QDialogButtonBox,
+    QHBoxLayout,
+    QLineEdit,
+    QVBoxLayout,
+    QWidget,
+)
+
+from engine.experiment.checks import DeviceEntry
+from gui.setup.check import offered_gib, usual_gib
+from gui.widgets import Field, Segmented, label, set_text
+
+_LEAST_GIB = 0.1
+_WIDTH = 340
+
+
+class OtherSize(QDialog):
+    """`agreed` carries the size in GiB. What is no size stays in the field, with the reason under it."""
+
+    agreed = Signal(float)
+
+    def __init__(self, title: str, size_gib: float, most_gib: float, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setWindowTitle(title)
+        self._most_gib = most_gib
+        self.edit = QLineEdit(f"{size_gib:g}")
+        self.edit.setAccessibleName(title)
+        self.edit.selectAll()
+        self.field = Field(f"GiB, {_range(most_gib)}", self.edit)
+        self.field.setMinimumWidth(_WIDTH)
+        kinds = QDialogButtonBox.StandardButton
+        buttons = QDialogButtonBox(kinds.Ok | kinds.Cancel)
+        for button in buttons.buttons():
+            # the style's own signs are coloured pictures that nothing else here has
+            button.setIcon(QIcon())
+        column = QVBoxLayout(self)
+        column.setContentsMargins(16, 16, 16, 16)
+        column.addWidget(self.field)
+        column.addWidget(buttons)
+        self.edit.textChanged.connect(lambda _text: self.field.set_problem(None))
+        buttons.accepted.connect(self.accept)
+        buttons.rejected.connect(self.reject)
+
+    def accept(self) -> None:
+        """Closes with a size; stays open with the reason where none was typed."""
+        size = typed_gib(self.edit.text(), self._most_gib)
+        if size is None:
+            wanted = f"a number {_range(self._most_gib)}"
+            typed = self.edit.text().strip()
+            self.field.set_problem(f"“{typed}” is not {wanted}." if typed else f"Type {wanted}.")
+            # a label that wraps asks for its height only when the window is laid out anew
+            self.adjustSize()
+            self.edit.selectAll()
+            self.edit.setFocus()
+            return
+        self.agreed.emit(size)
+        super().accept()
+
+
+def typed_gib(text: str, most_gib: float) -> float | None:
+    """The size that was typed, to the hundredth of a GiB; None where it is none, or out of range."""
+    try:
+        size = round(float(text.strip().replace(",", ".")), 2)
+    except ValueError:
+        return None
+    return size if _LEAST_GIB <= size <= _shown(most_gib) else None
+
+
+def _range(most_gib: float) -> str:
+    return f"from {_LEAST_GIB:g} to {_shown(most_gib):g}"
+
+
+def _shown(most_gib: float) -> float:
+    return math.floor(most_gib * 100) / 100
+
+
+WHOLE = ""
+OTHER = "other"
+_GPU_TIP = (
+    "Search with as much memory for tensors as a card of this size has in all. CUDA itself takes some "
+    "hundred MiB of a real one, so leave a margin. The rest of this card is left alone."
+)
+_CPU_TIP = "How much memory the batch may take: a CPU has no card whose memory could be the limit"
+
+
+class CardChooser(QWidget):
+    """`chosen` carries the size in GiB as the form's field has it; empty for the device's own memory."""
+
+    chosen = Signal(str)
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._label = label("", "label")
+        self._segments: Segmented | None = None
+        self._device: DeviceEntry | None = None
+        self._shown: tuple[tuple[str, str], ...] = ()
+        self._value = WHOLE
+        self._row = QHBoxLayout(self)
+        self._row.setContentsMargins(0, 0, 0, 0)
+        self._row.setSpacing(12)
+        self._row.addWidget(self._label)
+
+    def show_cards(self, device: DeviceEntry | None, cap: str) -> None:
+        """Offers what makes sense on `device`, with the form's `cap` chosen among it."""
+        self._device, self._value = device, _key(cap, device)
+        choices = _choices(device, self._value)
+        if choices != self._shown:
+            self._build(choices, device)
+        if self._segments is not None:
+            self._segments.set_value(self._value)
+
+    def choices(self) -> tuple[str, ...]:
+        """What is offered, as the buttons have it."""
+        return tuple(text for _, text in self._shown)
+
+    def value(self) -> str:
+        return self._value
+
+    def stops(self) -> list[QAbstractButton]:
+        """The buttons, in the order that Tab goes through them."""
+        return [] if self._segments is None else self._segments.findChildren(QAbstractButton)
+
+    def choose(self, key: str) -> None:
+        """Presses a segment, as a person would."""
+        if self._segments is not None:
+            self._segments.button(key).click()
+
+    def _build(self, choices: tuple[tuple[str, str], ...], device: DeviceEntry | None) -> None:
+        if self._segments is not None:
+            self._row.removeWidget(self._segments)
+            self._segments.hide()
+            self._segments.deleteLater()
+            self._segments = None
+        self._shown = choices
+        if device is None:
+            return
+        set_text(self._label, "Card size, GB" if device.is_gpu else "Limit, GiB")
+        tip = _GPU_TIP if device.is_gpu else _CPU_TIP
+        self._segments = Segmented(choices, self._label.text(), tip)
+        self._segments.button(OTHER).setToolTip("Type another size")
+        self._segments.changed.connect(self._take)
+        self._row.addWidget(self._segments)
+
+    def _take(self, key: str) -> None:
+        if key != OTHER:
+            self.chosen.emit(key)
+        elif self._segments is not None:
+            # nothing is chosen until a size has been typed
+            self._segments.set_value(self._value)
+            self._ask()
+
+    def _ask(self) -> None:
+        if self._device is None:
+            return
+        most = self._device.memory_mib / 1024
+        dialog = OtherSize(self._label.text(), float(self._value or most), most, self)
+        dialog.agreed.connect(lambda size: self.chosen.emit(f"{size:g}"))
+        dialog.finished.connect(dialog.deleteLater)
+        dialog.open()
+
+
+def _choices(device: DeviceEntry | None, value: str) -> tuple[tuple[str, str], ...]:
+    if device is None:
+        return ()
+    sizes = set(offered_gib(device)) | ({float(value)} if value else set())
+    numbers = [(f"{size:g}", f"{size:g}") for size in sorted(sizes)]
+    whole = [(WHOLE, "This GPU")] if device.is_gpu else []
+    return (*numbers, *whole, (OTHER, "Other…"))
+
+
+def _key(cap: str, device: DeviceEntry | None) -> str:
+    """The cap as the segments name it; for none, and for what is no size, the device's own or usual one."""
+    try:
+        size = float(cap)
+    except ValueError:
+        size = 0.0
+    if 0 < size < 100_000:
+        return f"{size:g}"
+    usual = usual_gib(device)
+    return WHOLE if usual is None else f"{usual:g}"

@@ -1,0 +1,162 @@
+"""What the chart of the memory limit shows of a search, as values, and the axis ranges. No Qt."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from engine.experiment.experiment import Precision
+from engine.protocol.memory_lines import MemoryLine, needed_mib
+from gui.limit.words import capacity
+from gui.session.searches import SearchView, SideView
+
+_MIB = 1024.0
+_HEADROOM = 1.28
+"""How far the axis reaches over the limit, for what does not fit."""
+_FURTHEST = 1.45
+"""A trial that failed at so many times the largest batch that passed is pinned to the edge: the rest of the
+chart would be squeezed for it."""
+_SOON = 4.0
+"""Where the forecast meets the limit is in view, unless that is so many times what has passed."""
+_LEAST_OVER = 0.045
+_PIECES = 48
+
+
+@dataclass(frozen=True)
+class MemorySide:
+    """One precision: trials that passed as (batch, GiB), those that failed as batches.
+
+    `lines` are memory by batch size in MiB, as forecast or through the trials; `answer` is the largest batch
+    once the search is over, `trying` the batch in trial.
+    """
+
+    precision: Precision
+    label: str
+    passed: tuple[tuple[int, float], ...] = ()
+    failed: tuple[int, ...] = ()
+    lines: tuple[MemoryLine, ...] = ()
+    answer: int | None = None
+    trying: int | None = None
+
+
+@dataclass(frozen=True)
+class MemoryContent:
+    """`capacity_gib` is the limit, with its words; `ratio` are the two sides' places and what stands between
+    them."""
+
+    sides: tuple[MemorySide, ...] = ()
+    capacity_gib: float | None = None
+    capacity_text: str = ""
+    ratio: tuple[int, int, str] | None = None
+    shows_forecast: bool = True
+
+
+@dataclass(frozen=True)
+class MemoryRange:
+    """How far the axes reach; both begin at zero."""
+
+    batches: float
+    gib: float
+
+
+def memory_range(content: MemoryContent) -> MemoryRange:
+    """The ranges in which all that matters is seen."""
+    highest = max((gib for side in content.sides for _, gib in side.passed), default=0.0)
+    reach = max((batch for side in content.sides for batch, _ in side.passed), default=0)
+    failed = [batch for side in content.sides for batch in side.failed]
+    # what goes on now is in view, wherever that is
+    tried = max((side.trying for side in content.sides if side.trying is not None), default=0)
+    if not reach:
+        furthest = min(failed, default=0)
+    else:
+        near = _FURTHEST * max(reach, tried)
+        furthest = max([reach, *(batch for batch in failed if batch <= near)])
+    batches: float = max(furthest, tried)
+    if content.shows_forecast and content.capacity_gib:
+        limits = [_limit(side, content.capacity_gib) for side in content.sides]
+        batches = max([batches, *(limit for limit in limits if not reach or limit <= _SOON * reach)])
+    top = max(highest * 1.1, (content.capacity_gib or highest) * _HEADROOM)
+    return MemoryRange(max(1.0, batches * 1.16), top or 1.0)
+
+
+def forecast_points(side: MemorySide, reach: MemoryRange) -> list[tuple[float, float]]:
+    """The forecast line as (batch, GiB) from zero until it leaves the chart."""
+    if not side.lines:
+        return []
+    points: list[tuple[float, float]] = []
+    for piece in range(_PIECES + 1):
+        batch = reach.batches * piece / _PIECES
+        gib = gib_at(side.lines, batch)
+        if gib > reach.gib:
+            if points:
+                points.append(_crossing(points[-1], (batch, gib), reach.gib))
+            break
+        points.append((batch, max(0.0, gib)))
+    return points
+
+
+def failed_place(batch: int, side: MemorySide, content: MemoryContent, reach: MemoryRange) -> float:
+    """Where a batch that did not fit stands, in GiB: by its line, but always over the limit and in view."""
+    least = (content.capacity_gib or 0.0) + _LEAST_OVER * reach.gib
+    wanted = gib_at(side.lines, batch) if side.lines else least
+    return min(max(wanted, least), reach.gib * 0.97)
+
+
+def gib_at(lines: Sequence[MemoryLine], batch: float) -> float:
+    """The lines' memory in GiB at any point of the axis."""
+    low = int(batch)
+    less, more = needed_mib(lines, low), needed_mib(lines, low + 1)
+    return (less + (more - less) * (batch - low)) / _MIB
+
+
+def _limit(side: MemorySide, capacity_gib: float) -> float:
+    if not side.lines:
+        return 0.0
+    rooms = [
+        (capacity_gib * _MIB - line.fixed_mib) / line.per_sample_mib
+        for line in side.lines
+        if line.per_sample_mib > 0
+    ]
+    return max(0.0, min(rooms, default=0.0))
+
+
+def _crossing(below: tuple[float, float], above: tuple[float, float], level: float) -> tuple[float, float]:
+    share = (level - below[1]) / (above[1] - below[1])
+    return below[0] + share * (above[0] - below[0]), level
+
+
+def content_of(view: SearchView | None, *, on_gpu: bool, shows_forecast: bool) -> MemoryContent:
+    """The chart's content; empty without a search."""
+    if view is None:
+        return MemoryContent()
+    limit = view.budget_mib or (None if view.cap_gib is None else view.cap_gib * _MIB)
+    return MemoryContent(
+        sides=tuple(_side(side) for side in view.sides),
+        capacity_gib=None if limit is None else limit / _MIB,
+        capacity_text=capacity(view, on_gpu),
+        ratio=_ratio(view),
+        shows_forecast=shows_forecast,
+    )
+
+
+def _side(side: SideView) -> MemorySide:
+    passed = sorted(
+        (trial.batch_size, trial.peak_mib / _MIB)
+        for trial in side.telling
+        if trial.fits and trial.peak_mib is not None
+    )
+    return MemorySide(
+        side.precision,
+        side.label,
+        tuple(passed),
+        tuple(trial.batch_size for trial in side.telling if not trial.fits),
+        side.lines(),
+        side.largest_batch if side.is_proven else None,
+        side.trying,
+    )
+
+
+def _ratio(view: SearchView) -> tuple[int, int, str] | None:
+    if view.ratio is None or view.best is None:
+        return None
+    return view.baseline.largest_batch, view.best.largest_batch, f"{view.ratio:.2f}× the batch"

@@ -1,0 +1,182 @@
+"""Joins the form, the workspace Memory limit and the engine's searches, and the form's line on memory."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QObject, Signal
+
+from engine.experiment.checks import DeviceEntry
+from engine.experiment.problem import ProblemError
+from gui.limit.panel import MemoryLimitPanel
+from gui.session.experiments import Experiments
+from gui.session.forecaster import Need
+from gui.setup.check import usual_gib
+from gui.setup.panel import Request, SetupPanel
+from gui.widgets.messages import may_delete_search
+
+_MIB = 1024.0
+
+
+class LimitSearch(QObject):
+    """`workspace_wanted` when the workspace should come to the front; `refused` carries why nothing began,
+    `told` what was done; `searching_changed` whether a search goes on."""
+
+    workspace_wanted = Signal()
+    refused = Signal(str)
+    told = Signal(str)
+    searching_changed = Signal(bool)
+    written = Signal(object)  # Path
+
+    def __init__(
+        self,
+        setup: SetupPanel,
+        panel: MemoryLimitPanel,
+        experiments: Experiments,
+        parent: QObject | None = None,
+    ) -> None:
+        super().__init__(parent)
+        self._setup, self._panel = setup, panel
+        self._experiments = experiments
+        self._searches, self._forecaster = experiments.searches, experiments.forecaster
+        self._shown: str | None = None
+        self._need: Need | None = None
+        panel.menu.set_source(self._searches.saved)
+        self._connect()
+
+    def refresh(self) -> None:
+        """Takes over what the form says now: device, cap, and what its runs will need."""
+        device = self._device()
+        limit = self._cpu_limit()
+        self._setup.set_cpu_limit(limit)
+        cap = self._setup.text("memory_cap_gib") or ("" if limit is None else f"{limit:g}")
+        self._panel.show_card(device, cap)
+        outcome = self._setup.outcome()
+        is_sound = self._experiments.catalog is not None and not outcome.problems
+        self._forecaster.want([one for _, one in outcome.experiments] if is_sound else ())
+        self._show_need()
+
+    def open_newest(self) -> None:
+        """Shows the newest saved search where nothing is shown yet."""
+        if self._shown is None and (newest := self._searches.newest()) is not None:
+            self._show(newest)
+
+    def submit(self, request: Request) -> None:
+        """Queues a search in each precision of the form, and shows it."""
+        try:
+            series = self._searches.submit(
+                request.experiments,
+                granularity=self._panel.granularity(),
+                margin_fraction=self._panel.result.margin_fraction(),
+            )
+        except ProblemError as error:
+            self.refused.emit(error.problem.message)
+            return
+        view = self._searches.view(series)
+        if view is not None:
+            for place, side in enumerate(view.sides):
+                self._searches.set_forecast(series, place, self._forecaster.lines(side.experiment))
+        self._show(series)
+        self.workspace_wanted.emit()
+
+    def _connect(self) -> None:
+        self._setup.limit_requested.connect(self.submit)
+        self._setup.limit_refused.connect(self._refuse)
+        self._setup.draft_changed.connect(self.refresh)
+        self._panel.card_chosen.connect(self._choose_card)
+        self._panel.use_requested.connect(self._setup.use_batch)
+        self._panel.stop_requested.connect(self._stop)
+        self._panel.find_wanted.connect(self._setup.find_limit)
+        self._panel.saved_opened.connect(self._show)
+        self._panel.delete_requested.connect(self._delete)
+        self._panel.export_failed.connect(self.refused)
+        self._panel.copied.connect(self.told)
+        self._panel.exported.connect(self.written)
+        self._searches.deleted.connect(self._drop)
+        self._searches.changed.connect(self._update)
+        self._searches.began.connect(self._begin)
+        self._searches.ended.connect(self._end)
+        self._forecaster.told.connect(self._take_need)
+        self._forecaster.refused.connect(self._setup.refuse)
+
+    def _choose_card(self, size: str) -> None:
+        device = self._device()
+        if device is None or device.name != "cpu" or self._setup.text("memory_cap_gib"):
+            self._setup.set_memory_cap(size)
+            return
+        # in the form it would cap the runs that train as well, and a capped run has no speed on a CPU
+        self._panel.cpu_limit_gib = float(size)
+        self.refresh()
+
+    def _show(self, series: str) -> None:
+        self._shown = series
+        self._panel.show_search(self._searches.view(series))
+
+    def _update(self, series: str) -> None:
+        if series == self._shown:
+            self._panel.show_search(self._searches.view(series))
+
+    def _begin(self, series: str) -> None:
+        was_pressed = self._setup.foot.run_button.hasFocus()
+        self._set_searching(True)
+        self._show(series)
+        if was_pressed:
+            # Qt would go on to "Add to queue", where the next press of Space would queue the same again
+            self._panel.stop.setFocus()
+
+    def _end(self, series: str) -> None:
+        self._set_searching(self._searches.running is not None)
+        if self._searches.view(series) is None:
+            # it was taken out of the queue, or nothing of it was worth keeping
+            self._drop(series)
+
+    def _delete(self, series: str) -> None:
+        if may_delete_search(self._panel):
+            self._searches.delete(series)
+
+    def _drop(self, series: str) -> None:
+        if series == self._shown:
+            self._shown = None
+            self._panel.show_search(None)
+            self.open_newest()
+
+    def _set_searching(self, is_searching: bool) -> None:
+        self._setup.set_searching(is_searching)
+        self.searching_changed.emit(is_searching)
+        self._forecaster.set_busy(is_searching or self._experiments.running is not None)
+
+    def _stop(self) -> None:
+        if self._shown is not None:
+            self._searches.stop(self._shown)
+
+    def _refuse(self, reason: str) -> None:
+        self.workspace_wanted.emit()
+        self.refused.emit(reason)
+
+    def _take_need(self, need: Need | None) -> None:
+        self._need = need
+        self._show_need()
+
+    def _show_need(self) -> None:
+        device = self._device()
+        device_mib = None if device is None else device.memory_mib
+        if not self._setup.finds_limit:
+            self._setup.foot.need.show_need(self._need, self._cap_mib() or device_mib)
+            return
+        usual = self._cpu_limit() or usual_gib(device)
+        usual_mib = device_mib if usual is None else usual * _MIB
+        self._setup.foot.need.show_search(self._cap_mib() or usual_mib, device_mib)
+
+    def _device(self) -> DeviceEntry | None:
+        catalog = self._experiments.catalog
+        return catalog.device(self._setup.text("device")) if catalog is not None else None
+
+    def _cpu_limit(self) -> float | None:
+        """What was chosen for searches on a CPU, if the form means one that has so much."""
+        device, limit = self._device(), self._panel.cpu_limit_gib
+        if device is None or device.name != "cpu" or limit is None:
+            return None
+        return limit if 0 < limit * _MIB <= device.memory_mib else None
+
+    def _cap_mib(self) -> float | None:
+        experiments = self._setup.outcome().experiments
+        cap = experiments[0][1].memory_cap_gib if experiments else None
+        return None if cap is None else cap * _MIB

@@ -1,0 +1,144 @@
+"""What can be taken away of a search: its trials on the clipboard or as CSV, and its chart as a picture."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+
+from PySide6.QtCore import QIODevice, QObject, QPoint, QRect, QSaveFile, QSize, Qt, Signal
+from PySide6.QtGui import QColor, QFontMetrics, QGuiApplication, QPainter, QPixmap
+from PySide6.QtWidgets import QFileDialog, QMenu, QWidget
+
+from engine.experiment.text import cell_text
+from gui.limit.chart import MemoryChart
+from gui.limit.trials import TrialModel
+from gui.theme.fonts import font
+from gui.theme.theme import theme
+
+_HEADINGS = (
+    "precision",
+    "batch_size",
+    "fits",
+    "cause",
+    "peak_mib",
+    "reserved_mib",
+    "budget_mib",
+    "seconds",
+    "steps",
+    "uncompiled",
+    "note",
+)
+_SCALE = 2.0
+"""Pixels of the picture for each of the screen's, so that it can be printed."""
+_MARGIN, _GAP = 16, 4
+_WRAPPED = Qt.TextFlag.TextWordWrap
+
+
+class LimitExport(QObject):
+    """`copied` says in a sentence what was, `written` carries a file's path, `failed` why it could not be."""
+
+    copied = Signal(str)
+    written = Signal(object)
+    failed = Signal(str)
+
+    def __init__(self, model: TrialModel, chart: MemoryChart, parent: QWidget) -> None:
+        super().__init__(parent)
+        self._window = parent
+        self._model, self._chart = model, chart
+        self._title, self._facts = "", ""
+        self.menu = QMenu(parent)
+        self.menu.setAccessibleName("Export the search")
+        self.menu.addAction("Copy table").triggered.connect(lambda: self.copy())
+        self.menu.addAction("Save as CSV…").triggered.connect(lambda: self._ask_csv())
+        self.menu.addAction("Save chart as PNG…").triggered.connect(lambda: self._ask_png())
+
+    def set_heading(self, title: str, facts: str) -> None:
+        """What stands above the chart in a picture: alone it would say of nothing what it is."""
+        self._title, self._facts = title, facts
+
+    def copy(self) -> None:
+        """Puts the table on the clipboard, to be pasted into a spreadsheet."""
+        text = "\n".join("\t".join(line) for line in self._model.lines())
+        QGuiApplication.clipboard().setText(text)
+        self.copied.emit("The table is on the clipboard.")
+
+    def save_csv(self, path: Path) -> None:
+        """Writes every trial with its figures in full, in MiB and seconds."""
+        text = io.StringIO(newline="")
+        writer = csv.writer(text)
+        writer.writerow(_HEADINGS)
+        for side, trial in self._model.trials():
+            figures = (trial.peak_mib, trial.reserved_mib, side.budget_mib, trial.seconds, trial.steps)
+            went = (trial.batch_size, trial.fits, trial.cause or "")
+            note = cell_text(trial.note or "")
+            writer.writerow((side.label, *went, *figures, trial.uncompiled, note))
+        file = QSaveFile(str(path))
+        if not file.open(QIODevice.OpenModeFlag.WriteOnly):
+            self.failed.emit(_why_not(path, file))
+            return
+        file.write(text.getvalue().encode())
+        self._finish(path, file)
+
+    def save_png(self, path: Path) -> None:
+        """Paints the chart anew under its heading, at twice the screen's resolution."""
+        picture = self._picture()
+        file = QSaveFile(str(path))
+        if not file.open(QIODevice.OpenModeFlag.WriteOnly):
+            self.failed.emit(_why_not(path, file))
+            return
+        picture.save(file, "PNG")
+        self._finish(path, file)
+
+    def _picture(self) -> QPixmap:
+        palette, chart = theme().palette, self._chart
+        room = QRect(_MARGIN, _MARGIN, chart.width(), chart.height())
+        words = (
+            (self._title, font(15, 600, display=True), palette.text),
+            (self._facts, font(12), palette.text2),
+        )
+        heights = [QFontMetrics(face).boundingRect(room, _WRAPPED, text).height() for text, face, _ in words]
+        above = sum(heights) + _GAP + _MARGIN
+        picture = QPixmap(QSize(chart.width() + 2 * _MARGIN, chart.height() + above + 2 * _MARGIN) * _SCALE)
+        picture.setDevicePixelRatio(_SCALE)
+        picture.fill(QColor(palette.bg1))
+        painter = QPainter(picture)
+        for (text, face, color), height in zip(words, heights, strict=True):
+            painter.setFont(face)
+            painter.setPen(QColor(color))
+            painter.drawText(room, _WRAPPED, text)
+            room.translate(0, height + _GAP)
+        painter.end()
+        chart.render(picture, QPoint(_MARGIN, _MARGIN + above), renderFlags=QWidget.RenderFlag.DrawChildren)
+        return picture
+
+    def _finish(self, path: Path, file: QSaveFile) -> None:
+        # written under a temporary name until now: a file of that name is whole, the old one or the new one
+        if file.commit():
+            self.written.emit(path)
+        else:
+            self.failed.emit(_why_not(path, file))
+
+    def _ask_csv(self) -> None:
+        path = self._asked("Save the trials", "trials.csv", "CSV (*.csv)")
+        if path is not None:
+            self.save_csv(path)
+
+    def _ask_png(self) -> None:
+        path = self._asked("Save the chart", "memory-limit.png", "PNG (*.png)")
+        if path is not None:
+            self.save_png(path)
+
+    def _asked(self, title: str, name: str, kind: str) -> Path | None:
+        dialog = QFileDialog(self._window, title, "", kind)
+        dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
+        dialog.setDefaultSuffix(Path(name).suffix)
+        dialog.selectFile(name)
+        try:
+            return Path(dialog.selectedFiles()[0]) if dialog.exec() else None
+        finally:
+            dialog.deleteLater()
+
+
+def _why_not(path: Path, file: QSaveFile) -> str:
+    return f"'{path.name}' could not be written there: {file.errorString()}."

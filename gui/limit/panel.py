@@ -1,0 +1,259 @@
+"""The workspace Memory limit: how large a batch fits, in each precision, on this card or a smaller one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import Any
+
+from PySide6.QtCore import Signal
+from PySide6.QtGui import QIntValidator, QResizeEvent
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QStackedLayout, QVBoxLayout, QWidget
+
+from engine.experiment.checks import DeviceEntry
+from gui.limit.cards import CardChooser
+from gui.limit.chart import MemoryChart
+from gui.limit.chart_content import content_of
+from gui.limit.export import LimitExport
+from gui.limit.result import ResultPanel, SavedMenu
+from gui.limit.trials import TrialTable
+from gui.limit.words import picture_heading, progress, sentence
+from gui.session.searches import SearchView
+from gui.setup.search import SearchBox
+from gui.widgets import Button, ElidedLabel, EmptyState, label
+
+_GRANULARITIES = (1, 8, 16, 32, 64)
+_WIDE, _SIDE, _NARROW_SIDE, _LEAST = 1000, 392, 360, 640
+_LOW = 620
+_BEFORE_BUTTONS = 3
+"""The place in the header after the title, its unit and the stretch."""
+_NOTHING_YET = (
+    "How large a batch fits into the memory, and how much larger in mixed precision?",
+    "Each trial trains at least three whole steps with the form's settings, until the largest batch is "
+    "proven: it passed, and the next one failed.",
+    "Find my memory limit",
+    "Searches in each precision that is ticked in the form (Ctrl+M)",
+)
+
+
+class MemoryLimitPanel(QFrame):
+    """Shows one search. `cpu_limit_gib` was chosen for searches on a CPU, None for the usual limit.
+
+    `card_chosen` carries a size in GiB as the form's field has it, `use_requested` a batch size for the form;
+    `find_wanted` when a first search is, `stop_requested` when Stop is pressed; `saved_opened` and
+    `delete_requested` carry the series of a saved search; `copied` says what was, `exported` carries the path
+    of a file that was written, `export_failed` why it could not be.
+    """
+
+    card_chosen = Signal(str)
+    use_requested = Signal(int)
+    stop_requested = Signal()
+    find_wanted = Signal()
+    saved_opened = Signal(str)
+    delete_requested = Signal(str)
+    copied = Signal(str)
+    exported = Signal(object)  # Path
+    export_failed = Signal(str)
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setProperty("surface", "page")
+        # the header asks for more until it is laid out for the width that there is
+        self.setMinimumWidth(_LEAST)
+        self.cpu_limit_gib: float | None = None
+        self._view: SearchView | None = None
+        self._device: DeviceEntry | None = None
+        self._told: tuple[object, ...] | None = None
+        self._note = ElidedLabel("", "legend")
+        self.granularity_box = _granularity_box()
+        self._title, self._unit = ElidedLabel("", "panelTitle"), label("GiB", "unit")
+        self._steps = label("Multiples of", "legend")
+        self.cards = CardChooser()
+        self.chart = MemoryChart()
+        self.empty = EmptyState(*_NOTHING_YET)
+        self.result = ResultPanel()
+        self.trials = TrialTable()
+        self.stop = Button("Stop", "strip", "End the search; what is known by then is kept", "stop")
+        self.export = LimitExport(self.trials.model, self.chart, self)
+        self.saved = Button("Saved", "strip", "Open a search that was made before, or delete it")
+        self.menu = SavedMenu(self.saved)
+        self.saved.setMenu(self.menu)
+        self.forecast = Button("Forecast", "toggle", "Show where memory is expected to go")
+        self.forecast.setChecked(True)
+        self._connect()
+        self._lay_out()
+        self.show_search(None)
+
+    def show_search(self, view: SearchView | None) -> None:
+        """Shows a search as far as it is; None for the empty state."""
+        self._view = view
+        self.menu.set_shown(None if view is None or view.is_live or view.is_waiting else view.series)
+        self._note.set_whole_text(progress(view) if view is not None else "")
+        self.stop.setVisible(view is not None and (view.is_live or view.is_waiting))
+        self._fit(self.width() >= _WIDE)
+        told = None if view is None else _told(view)
+        if told != self._told or told is None:
+            # what a worker is at changes often, and the rows below need not be made anew for it
+            self._told = told
+            self.result.show_view(view, on_gpu=self._on_gpu)
+            self.trials.show_view(view)
+            self._order_tabs()
+        self._show_chart()
+
+    def show_card(self, device: DeviceEntry | None, cap: str) -> None:
+        """Says which device the form means, and the memory cap in it."""
+        is_other = device != self._device
+        self._device = device
+        self.cards.show_cards(device, cap)
+        self._order_tabs()
+        if is_other:
+            self._told = None
+            self.show_search(self._view)
+
+    def view(self) -> SearchView | None:
+        return self._view
+
+    def granularity(self) -> int:
+        """The answer is to be a multiple of it."""
+        text = self.granularity_box.currentText().replace(",", "").strip()
+        return max(1, int(text)) if text.isdecimal() else 1
+
+    def state(self) -> dict[str, Any]:
+        """What survives a restart, as plain JSON values."""
+        return {
+            "granularity": self.granularity(),
+            "margin": self.result.margin_fraction(),
+            "forecast": self.forecast.isChecked(),
+            "cpu_limit_gib": self.cpu_limit_gib,
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Takes back what `state` gave. Raises KeyError, TypeError or ValueError for anything else."""
+        if state:
+            self.granularity_box.setEditText(f"{int(state['granularity'])}")
+            self.result.set_margin(float(state["margin"]))
+            self.forecast.setChecked(bool(state["forecast"]))
+            # a window of an earlier version did not keep it
+            limit = state.get("cpu_limit_gib")
+            self.cpu_limit_gib = None if limit is None else float(limit)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._fit(event.size().width() >= _WIDE)
+        self.result.set_dense(event.size().height() < _LOW)
+
+    def _fit(self, is_wide: bool) -> None:
+        self._column.setFixedWidth(_SIDE if is_wide else _NARROW_SIDE)
+        # a narrow header has no room for these beside the title and the buttons
+        row, place = (self._head, _BEFORE_BUTTONS) if is_wide else (self._second, 0)
+        if row.indexOf(self._choices) < 0:
+            row.insertWidget(place, self._choices)
+        self._title.set_whole_text("Peak memory by batch size" if is_wide else "Peak memory")
+        self._unit.setVisible(is_wide or self.stop.isHidden())
+
+    def _order_tabs(self) -> None:
+        """From the upper left to the lower right, wherever what was made anew would come by itself."""
+        head = (self.granularity_box, self.forecast, self.saved, self.stop)
+        stops = (*self.cards.stops(), *head, *self.result.stops(), self.trials.export, self.trials.view)
+        for one, other in pairwise(stops):
+            QWidget.setTabOrder(one, other)
+
+    @property
+    def _on_gpu(self) -> bool:
+        return self._device is None or self._device.is_gpu
+
+    def _show_chart(self) -> None:
+        self._pages.setCurrentWidget(self.empty if self._view is None else self.chart)
+        content = content_of(self._view, on_gpu=self._on_gpu, shows_forecast=self.forecast.isChecked())
+        self.chart.show_content(content, sentence(self._view) if self._view is not None else "")
+        self.export.set_heading(*(picture_heading(self._view, self._on_gpu) if self._view else ("", "")))
+
+    def _open_export(self) -> None:
+        button = self.trials.export
+        self.export.menu.popup(button.mapToGlobal(button.rect().bottomLeft()))
+
+    def _connect(self) -> None:
+        self.cards.chosen.connect(self.card_chosen)
+        self.granularity_box.currentTextChanged.connect(
+            lambda _text: self.result.set_multiple(self.granularity())
+        )
+        self.result.use_requested.connect(self.use_requested)
+        self.stop.clicked.connect(self.stop_requested)
+        self.empty.pressed.connect(self.find_wanted)
+        self.forecast.toggled.connect(lambda _on: self._show_chart())
+        self.menu.opened.connect(self.saved_opened)
+        self.menu.delete_asked.connect(self.delete_requested)
+        self.export.copied.connect(self.copied)
+        self.export.written.connect(self.exported)
+        self.export.failed.connect(self.export_failed)
+        self.trials.export.clicked.connect(self._open_export)
+
+    def _lay_out(self) -> None:
+        strip = QHBoxLayout()
+        strip.setSpacing(8)
+        strip.addWidget(label("Largest batch that fits", "title"))
+        strip.addSpacing(4)
+        strip.addWidget(self._note, 1)
+        strip.addWidget(self.cards)
+        self._column = QWidget()
+        right = QVBoxLayout(self._column)
+        right.setContentsMargins(0, 0, 0, 0)
+        right.setSpacing(8)
+        right.addWidget(self.result)
+        right.addWidget(self.trials, 1)
+        body = QHBoxLayout()
+        body.setSpacing(8)
+        body.addWidget(self._chart_panel(), 1)
+        body.addWidget(self._column)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(16, 16, 16, 16)
+        column.setSpacing(8)
+        column.addLayout(strip)
+        column.addLayout(body, 1)
+
+    def _chart_panel(self) -> QFrame:
+        panel = QFrame()
+        panel.setProperty("surface", "panel")
+        self._head = head = QHBoxLayout()
+        head.addWidget(self._title)
+        head.addWidget(self._unit)
+        head.addStretch(1)
+        self._steps.setBuddy(self.granularity_box)
+        self._choices = QWidget()
+        choices = QHBoxLayout(self._choices)
+        choices.setContentsMargins(0, 0, 0, 0)
+        choices.setSpacing(8)
+        for widget in (self._steps, self.granularity_box, self.forecast):
+            choices.addWidget(widget)
+        head.addWidget(self._choices)
+        for widget in (self.saved, self.stop):
+            head.addWidget(widget)
+        self._second = QHBoxLayout()
+        self._second.addStretch(1)
+        self._pages = QStackedLayout()
+        self._pages.addWidget(self.empty)
+        self._pages.addWidget(self.chart)
+        column = QVBoxLayout(panel)
+        column.setContentsMargins(12, 8, 12, 4)
+        column.setSpacing(8)
+        column.addLayout(head)
+        column.addLayout(self._second)
+        column.addLayout(self._pages, 1)
+        return panel
+
+
+def _granularity_box() -> SearchBox:
+    tip = "The answer is a multiple of this; 1 finds it exactly, 8 suits Tensor Cores"
+    box = SearchBox("Multiples of", tip)
+    box.setProperty("small", "true")
+    box.setFixedWidth(100)
+    box.setValidator(QIntValidator(1, 1_000_000, box))
+    box.set_groups([("", [(str(size), "") for size in _GRANULARITIES])])
+    box.set_value(str(_GRANULARITIES[0]))
+    return box
+
+
+def _told(view: SearchView) -> tuple[object, ...]:
+    """What of a search the result and the table show."""
+    sides = tuple((side.label, side.trials, side.result, side.problem) for side in view.sides)
+    return (view.series, view.cap_gib, sides)

@@ -1,0 +1,261 @@
+"""The result of a search in large type: the ratio, a bar for each precision, and what it rests on.
+
+Its menu opens and deletes saved searches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from PySide6.QtCore import QRectF, QSize, Qt, Signal
+from PySide6.QtGui import QColor, QPainter, QPaintEvent
+from PySide6.QtWidgets import QFrame, QGridLayout, QHBoxLayout, QMenu, QSizePolicy, QVBoxLayout, QWidget
+
+from engine.experiment.experiment import Precision
+from engine.limit.prober import DEFAULT_MARGIN
+from engine.limit.result import at_least
+from engine.words.numbers import NONE
+from gui.limit.words import card, menu_words, proof, recommendation, sentence, short_proof
+from gui.session.searches import SearchView, SideView
+from gui.theme.theme import theme
+from gui.widgets import Button, ComboBox, ElidedLabel, Marker, label, set_precision, set_text
+
+_NO_SAVED = "No search has been saved yet. Each one is kept here when it ends."
+
+
+class SavedMenu(QMenu):
+    """`opened` and `delete_asked` carry a series. It is filled anew whenever it is shown."""
+
+    opened = Signal(str)
+    delete_asked = Signal(str)
+
+    def __init__(self, parent: QWidget) -> None:
+        super().__init__(parent)
+        self.setAccessibleName("Saved searches")
+        self.setToolTipsVisible(True)
+        self._source: Callable[[], tuple[SearchView, ...]] = tuple
+        self._shown: str | None = None
+        self.aboutToShow.connect(self._fill)
+
+    def set_source(self, source: Callable[[], tuple[SearchView, ...]]) -> None:
+        """Says where the saved searches are to be had."""
+        self._source = source
+
+    def set_shown(self, series: str | None) -> None:
+        """Says which search is shown and could be deleted."""
+        self._shown = series
+
+    def _fill(self) -> None:
+        self.clear()
+        views = self._source()
+        for view in views:
+            self._add(view)
+        if not views:
+            self.addAction(_NO_SAVED).setEnabled(False)
+            return
+        self.addSeparator()
+        delete = self.addAction("Delete the search that is shown…")
+        delete.setEnabled(self._shown in [view.series for view in views])
+        delete.triggered.connect(lambda: self.delete_asked.emit(self._shown or ""))
+
+    def _add(self, view: SearchView) -> None:
+        action = self.addAction(menu_words(view))
+        action.setCheckable(True)
+        action.setChecked(view.series == self._shown)
+        action.setToolTip(f"{view.trial_count} trials, dataset {view.sides[0].experiment.dataset}")
+        action.triggered.connect(lambda: self.opened.emit(view.series))
+
+
+_MARGINS = (0, 5, 10, 15, 20, 30)
+_NOTHING_YET = "The largest batch of each precision will stand here, with the trials that prove it."
+
+
+class AnswerBar(QWidget):
+    """One side's batch against the largest of all."""
+
+    def __init__(self, precision: Precision, fraction: float) -> None:
+        super().__init__()
+        self._precision, self._fraction = precision, fraction
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        self.setFixedHeight(12)
+
+    def sizeHint(self) -> QSize:
+        return QSize(80, 12)
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.setPen(Qt.PenStyle.NoPen)
+        painter.setBrush(QColor(theme().palette.look(self._precision).color))
+        painter.drawRoundedRect(QRectF(0, 0, self.width() * self._fraction, self.height()), 2, 2)
+        painter.end()
+
+
+class ResultPanel(QFrame):
+    """`use_requested` carries the batch size that is to go into the form."""
+
+    use_requested = Signal(int)
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setProperty("surface", "panel")
+        self._view: SearchView | None = None
+        self._multiple = 1
+        self._on_gpu = True
+        self._title = label("Result", "panelTitle")
+        self.margin = ComboBox()
+        self.margin.setProperty("small", "true")
+        self.margin.setAccessibleName("Margin")
+        self.margin.setToolTip("How much of the memory the recommended batch leaves free")
+        for percent in _MARGINS:
+            self.margin.addItem(f"{percent} % margin" if percent else "no margin", percent / 100)
+        self.set_margin(DEFAULT_MARGIN)
+        self.margin.currentIndexChanged.connect(lambda _index: self._refresh())
+        self._ratio = label("", "answer")
+        self._what = label("", "strong")
+        self._against = label("", "legend")
+        self._words = label("", "body")
+        self._words.setWordWrap(True)
+        self._short = ElidedLabel("", "body")
+        self._is_dense = False
+        self._rows = QWidget()
+        self._lay_out()
+        self._refresh()
+
+    def show_view(self, view: SearchView | None, *, on_gpu: bool) -> None:
+        """Shows what a search found, or has found so far."""
+        self._view, self._on_gpu = view, on_gpu
+        self._refresh()
+
+    def set_dense(self, is_dense: bool) -> None:
+        """Where height is scarce the proof is told in one line, with the whole of it in its tooltip."""
+        if is_dense != self._is_dense:
+            self._is_dense = is_dense
+            self._refresh()
+
+    def set_multiple(self, multiple: int) -> None:
+        """What the batch that Use puts into the form is a multiple of."""
+        if multiple != self._multiple:
+            self._multiple = multiple
+            self._refresh()
+
+    def margin_fraction(self) -> float:
+        return float(self.margin.currentData())
+
+    def set_margin(self, fraction: float) -> None:
+        """Chooses the margin; one that is not offered changes nothing."""
+        row = self.margin.findData(fraction)
+        if row >= 0:
+            self.margin.setCurrentIndex(row)
+
+    def text(self) -> str:
+        """The answer and what it rests on, as sentences."""
+        return self._words.text()
+
+    def stops(self) -> list[QWidget]:
+        """What Tab goes through, in order."""
+        return [self.margin, *self._rows.findChildren(Button)]
+
+    def ratio_text(self) -> str:
+        return self._ratio.text() if not self._large.isHidden() else ""
+
+    def _refresh(self) -> None:
+        view = self._view
+        title = "Result" if view is None else f"Result on {card(view, self._on_gpu)}"
+        set_text(self._title, title)
+        has_trials = view is not None and view.trial_count > 0
+        self._large.setVisible(view is not None and view.ratio is not None)
+        if view is not None and view.ratio is not None and view.best is not None:
+            set_text(self._ratio, f"{view.ratio:.2f}×")
+            set_text(self._what, "the batch size")
+            set_text(self._against, f"{view.best.label} against {view.baseline.label}")
+        self._replace_rows(view if has_trials else None)
+        self.margin.setVisible(has_trials)
+        set_text(self._words, _told(view) or _NOTHING_YET)
+        short = short_proof(view) if self._is_dense and view is not None else ""
+        self._short.set_whole_text(short)
+        self._short.setToolTip(self._words.text())
+        self._short.setVisible(bool(short))
+        self._words.setVisible(not short)
+
+    def _replace_rows(self, view: SearchView | None) -> None:
+        old, self._rows = self._rows, QWidget()
+        self._column.replaceWidget(old, self._rows)
+        old.hide()
+        old.deleteLater()
+        self._rows.setVisible(view is not None)
+        if view is None:
+            return
+        grid = QGridLayout(self._rows)
+        grid.setContentsMargins(0, 0, 0, 0)
+        grid.setHorizontalSpacing(8)
+        grid.setVerticalSpacing(2)
+        grid.setColumnStretch(2, 1)
+        largest = max((side.largest_batch for side in view.sides), default=0) or 1
+        for place, side in enumerate(view.sides):
+            self._add_row(grid, 2 * place, side, side.largest_batch / largest)
+
+    def _add_row(self, grid: QGridLayout, row: int, side: SideView, fraction: float) -> None:
+        grid.addWidget(Marker(side.precision), row, 0)
+        grid.addWidget(label(side.label, "value"), row, 1)
+        grid.addWidget(AnswerBar(side.precision, fraction), row, 2)
+        # what is not proven yet may still grow
+        least = "≥ " if at_least(side) else ""
+        number = label(f"{least}{side.largest_batch:,}" if side.trials else NONE, "stat")
+        number.setToolTip(f"{side.label} fits {at_least(side)}{side.largest_batch:,}")
+        set_precision(number, side.precision)
+        grid.addWidget(number, row, 3, Qt.AlignmentFlag.AlignRight)
+        if not side.is_over or not side.largest_batch:
+            return
+        batch = side.recommended_batch(self.margin_fraction(), self._multiple)
+        words = recommendation(side, batch, self.margin_fraction(), self._multiple)
+        if batch:
+            button = Button(
+                f"Use {batch:,}", "inline", f"Put a batch size of {batch:,} into the form: {words}"
+            )
+            button.setAccessibleName(f"Use batch {batch:,}, {side.label}")
+            button.clicked.connect(lambda: self.use_requested.emit(batch))
+            grid.addWidget(button, row, 4)
+        if batch != side.largest_batch:
+            grid.addWidget(label(words, "legend"), row + 1, 2, 1, 3, _RIGHT)
+
+    def _lay_out(self) -> None:
+        head = QHBoxLayout()
+        head.addWidget(self._title, 1)
+        head.addWidget(self.margin)
+        self._large = QWidget()
+        large = QHBoxLayout(self._large)
+        large.setContentsMargins(0, 0, 0, 0)
+        large.setSpacing(14)
+        large.addWidget(self._ratio)
+        beside = QVBoxLayout()
+        beside.setSpacing(2)
+        beside.addStretch(1)
+        beside.addWidget(self._what)
+        beside.addWidget(self._against)
+        beside.addStretch(1)
+        large.addLayout(beside, 1)
+        self._column = QVBoxLayout(self)
+        self._column.setContentsMargins(12, 8, 12, 12)
+        self._column.setSpacing(8)
+        self._column.addLayout(head)
+        self._column.addWidget(self._large)
+        self._column.addWidget(self._rows)
+        self._column.addWidget(self._words)
+        self._column.addWidget(self._short)
+        self._title.setMinimumHeight(28)
+
+
+_RIGHT = Qt.AlignmentFlag.AlignRight
+
+
+def _told(view: SearchView | None) -> str:
+    if view is None:
+        return ""
+    proofs = [(side, proof(side)) for side in view.sides]
+    is_one = len({words for _, words in proofs}) == 1
+    told = [f"{side.label}: {words}" for side, words in proofs if words]
+    if is_one:
+        # a single side, or the same for all of them
+        told = [words for _, words in proofs[:1] if words]
+    return " ".join([part for part in (sentence(view), *told) if part])

@@ -1,0 +1,1 @@
+"""The table of saved runs; their export and import."""

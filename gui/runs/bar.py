@@ -1,0 +1,155 @@
+"""The bar above the runs table: count, filter and buttons; and the page of an empty table."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+
+from PySide6.QtCore import QRectF, QSize, Qt, Signal
+from PySide6.QtGui import QKeyEvent, QPainter, QPaintEvent
+from PySide6.QtWidgets import QHBoxLayout, QLineEdit, QStackedLayout, QWidget
+
+from engine.experiment.text import shortened
+from engine.store.record import RunRecord, Status
+from gui.runs.lines import TIP
+from gui.theme.icons import draw_icon
+from gui.theme.theme import theme
+from gui.widgets import Button, EmptyState, IconButton, label, set_text
+from gui.widgets.shortcuts import keys_of
+from gui.widgets.welcome import Welcome
+
+_NOT_FOUND = (
+    "Use other words, or look in one place alone, as in tag:paper or status:failed.",
+    "Show all runs",
+    "Empty the filter (Escape in it)",
+)
+_DELETED = "All runs are deleted."
+_UNTIL = "They can be brought back until Ammeter is closed."
+
+
+class NoRuns(QWidget):
+    """`all_wanted` when the filter is to be emptied, `undo_wanted` when a deletion is to be undone.
+
+    `welcome` stands here where nothing was trained yet.
+    """
+
+    all_wanted = Signal()
+    undo_wanted = Signal()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.welcome = Welcome(is_large=False)
+        self._not_found = EmptyState("", *_NOT_FOUND)
+        tip = f"Bring back the runs that were deleted last ({keys_of('undo')})"
+        self._deleted = EmptyState(_DELETED, _UNTIL, "Bring them back", tip)
+        self._not_found.pressed.connect(self.all_wanted)
+        self._deleted.pressed.connect(self.undo_wanted)
+        self._pages = QStackedLayout(self)
+        for page in (self.welcome, self._not_found, self._deleted):
+            self._pages.addWidget(page)
+
+    def tell_none(self) -> None:
+        """Says that there is nothing yet, and what to begin with."""
+        self._pages.setCurrentWidget(self.welcome)
+
+    def tell_not_found(self, looked_for: str) -> None:
+        """Says that the filter finds nothing."""
+        self._not_found.tell(f"No run matches “{shortened(looked_for)}”.", *_NOT_FOUND)
+        self._pages.setCurrentWidget(self._not_found)
+
+    def tell_deleted(self) -> None:
+        """Says that there were runs, and all of them have just been deleted."""
+        self._pages.setCurrentWidget(self._deleted)
+
+    def minimumSizeHint(self) -> QSize:
+        return QSize(0, 0)
+
+
+class FilterEdit(QLineEdit):
+    """A line edit with a magnifying glass at its left; Escape empties it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setProperty("small", "true")
+        self.setPlaceholderText("Filter runs")
+        self.setFixedHeight(28)
+        self.setMinimumWidth(120)
+        self.setMaximumWidth(240)
+        self.setTextMargins(18, 0, 0, 0)
+        self.setAccessibleName("Filter runs")
+        self.setToolTip(f"<p>{html.escape(TIP)}</p>")
+        theme().changed.connect(self.update)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        if event.key() == Qt.Key.Key_Escape and self.text():
+            self.clear()
+            return
+        super().keyPressEvent(event)
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        super().paintEvent(event)
+        painter = QPainter(self)
+        draw_icon(painter, QRectF(10, self.height() / 2 - 7, 14, 14), "search", theme().palette.text3)
+        painter.end()
+
+
+HEIGHT = 40
+
+
+class RunsBar(QWidget):
+    """Its controls are for the panel to connect."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setFixedHeight(HEIGHT)
+        self.filter = FilterEdit()
+        self.compare = Button("Compare", "strip", "Set the ticked runs side by side")
+        self.export = Button("Export…", "strip", "Save the ticked runs in another form (Ctrl+E)")
+        self.delete = IconButton("trash", "Delete the highlighted runs")
+        self.chevron = IconButton("chevron-down", "Close the runs", "Close the table of runs")
+        self._count, self._ticked = label("", "unit"), label("", "unit")
+        self._extras = QHBoxLayout()
+        self._extras.setSpacing(4)
+        row = QHBoxLayout(self)
+        row.setContentsMargins(16, 0, 16, 0)
+        row.setSpacing(8)
+        row.addWidget(label("Runs", "panelTitle"))
+        row.addWidget(self._count)
+        row.addSpacing(16)
+        row.addWidget(self.filter, 1)
+        row.addLayout(self._extras)
+        row.addStretch()
+        row.addWidget(self._ticked)
+        row.addSpacing(8)
+        for button in (self.compare, self.export, self.delete, self.chevron):
+            row.addWidget(button)
+
+    def add(self, widget: QWidget) -> None:
+        """Stands a control of the window's beside the filter."""
+        self._extras.addWidget(widget)
+
+    def set_open(self, is_open: bool) -> None:
+        """Says of the chevron what it does now."""
+        self.chevron.set_icon("chevron-down" if is_open else "chevron-up")
+        self.chevron.setAccessibleName("Close the runs" if is_open else "Open the runs")
+        self.chevron.setToolTip("Close the table of runs" if is_open else "Open the table of runs")
+
+    def set_counts(self, shown: int, total: int, queued: int, ticked: int) -> None:
+        """How many runs there are, those that the filter shows, that wait, and that are ticked."""
+        # those that wait stand at the end of the table, out of sight of who has just queued one
+        waiting = f" · {queued:,} queued" if queued else ""
+        found = f"{shown:,} of " if shown != total else ""
+        set_text(self._count, f"{found}{total:,}{waiting}")
+        set_text(self._ticked, f"{ticked:,} ticked" if ticked else "")
+        self.compare.setEnabled(ticked > 1)
+        tip = "Set the ticked runs side by side" if ticked > 1 else "Tick two or more runs to compare them"
+        self.compare.setToolTip(tip)
+        self.export.setEnabled(ticked > 0)
+
+    def set_highlighted(self, runs: Sequence[RunRecord]) -> None:
+        """Which runs the bin would delete."""
+        deletable = any(run.status is not Status.RUNNING for run in runs)
+        self.delete.setEnabled(deletable)
+        self.delete.setToolTip(
+            "Delete the highlighted runs" if deletable else "Click a run to highlight it, then delete it here"
+        )

@@ -1,0 +1,154 @@
+"""The cells of the runs table: their text, their tooltips, and what they are sorted by. No Qt."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable
+
+from engine.compare.evidence import about_machine
+from engine.compare.figures import ACCURACY, SPEED
+from engine.experiment.experiment import Precision
+from engine.store.record import RunRecord, Status
+from engine.words.names import left_out_words, recipe_title
+from engine.words.numbers import NONE, number, times
+from gui.runs.line import HEADINGS, STATUS_ORDER, Baselines, Column, Line, begun, dataset_words, status_words
+from gui.widgets.labels import plain_tip
+
+_LONGEST = 600
+_OF_TOKENS = frozenset({"synthetic-tokens", "python-source"})
+
+
+def cell_tip(line: Line, column: Column, baselines: Baselines) -> str | None:
+    """What there is to tell beyond the words of a cell; None for nothing."""
+    run = line.run
+    match column:
+        case Column.TICK:
+            return "This run has not begun yet" if run.status is Status.QUEUED else HEADINGS[column][1]
+        case Column.NAME:
+            return _whole(line)
+        case Column.TAGS:
+            return plain_tip("\n".join(run.tags)) or None
+        case Column.RECIPE:
+            return plain_tip(_recipe(line))
+        case Column.SPEED:
+            return _speed(line)
+        case Column.RATIO:
+            return _spoiled(line, baselines)
+        case Column.STATUS:
+            return plain_tip(f"{run.problem.message} {run.problem.remedy}") if run.problem else None
+    return None
+
+
+def _whole(line: Line) -> str:
+    run, seen = line.run, line.glance
+    settings = (
+        f"{seen.model} · {dataset_words(seen.dataset, seen.image_size)} · {seen.precision.label}"
+        f" · {recipe_title(seen.recipe)} · batch {seen.batch_size:,}"
+    )
+    tags = f"Tags: {', '.join(run.tags)}" if run.tags else ""
+    note = textwrap.shorten(run.note, _LONGEST, placeholder=" …") if len(run.note) > _LONGEST else run.note
+    return plain_tip("\n".join(part for part in (run.name, settings, tags, note) if part))
+
+
+def _recipe(line: Line) -> str:
+    summary = line.run.summary
+    left_out = left_out_words(summary.left_out) if summary else ""
+    in_force = f"\nIn force: {recipe_title(summary.recipe)}" if summary and summary.recipe else ""
+    is_whole = summary is None or summary.recipe in (None, line.glance.recipe)
+    told = recipe_title(line.glance.recipe) + ("" if is_whole else in_force)
+    return told + (f"\nLeft out:\n{left_out}" if left_out else "")
+
+
+def _speed(line: Line) -> str | None:
+    run, speed = line.run, line.glance.speed
+    if speed is None:
+        return plain_tip(run.summary.speed_note or "") if run.summary else None
+    unit = "img/s" if line.has_pictures else "samples/s"
+    return f"{SPEED.text(speed)} {unit}{_length(run)}"
+
+
+def _spoiled(line: Line, baselines: Baselines) -> str | None:
+    found = baselines.spoiled(line) if baselines.ratio(line) is not None else ()
+    told = [f"“{one.run.name}” {what}." for one in found for _, what in about_machine(one.run.summary)]
+    return plain_tip("\n".join(["Not clean: nothing follows from this ratio.", *told])) if told else None
+
+
+def _length(run: RunRecord) -> str:
+    settings = run.experiment
+    return f" of {settings.sequence_length:,} tokens each" if settings.dataset in _OF_TOKENS else ""
+
+
+_PRECISION_ORDER = {precision: place for place, precision in enumerate(Precision)}
+_STATUS_ORDER = {status: place for place, status in enumerate(STATUS_ORDER)}
+
+
+def cell_text(line: Line, column: Column, baselines: Baselines) -> str:
+    """The words of one cell that depend on the run alone."""
+    run, seen = line.run, line.glance
+    match column:
+        case Column.NAME:
+            return run.name
+        case Column.TAGS:
+            return ", ".join(run.tags)
+        case Column.MODEL:
+            return seen.model
+        case Column.DATASET:
+            return dataset_words(seen.dataset, seen.image_size)
+        case Column.PRECISION:
+            return seen.precision.label
+        case Column.RECIPE:
+            return recipe_title(seen.recipe)
+        case Column.BATCH:
+            return f"{seen.batch_size:,}"
+        case Column.SPEED:
+            return SPEED.text(seen.speed)
+        case Column.PEAK:
+            return number(_scaled(seen.peak_mib, 1 / 1024))
+        case Column.ACCURACY:
+            return number(_scaled(seen.accuracy, 100.0), ACCURACY.digits)
+        case Column.RATIO:
+            ratio = baselines.ratio(line)
+            return NONE if ratio is None else f"{times(ratio)}×"
+        case Column.STATUS:
+            return status_words(run)
+        case _:
+            return ""
+
+
+def sorter(column: Column, baselines: Baselines) -> Callable[[Line], object | None]:
+    """What a column is sorted by, of each line; None sorts last in either direction."""
+    if column is Column.RATIO:
+        return lambda line: _orderly(baselines.ratio(line))
+    return _SORTED_BY.get(column) or (lambda line: cell_text(line, column, baselines).casefold())
+
+
+def _when(line: Line) -> tuple[int, float]:
+    # what trains, then the queue with the next one on top, then what is over, the newest first
+    run = line.run
+    if run.status is Status.QUEUED:
+        return 1, -run.number
+    return (2 if run.status is Status.RUNNING else 0), begun(run).timestamp()
+
+
+def _orderly(value: float | None) -> float | None:
+    # NaN is neither less nor more than anything, and would leave the rest unsorted
+    return None if value != value else value
+
+
+def _scaled(value: float | None, factor: float) -> float | None:
+    return None if value is None else value * factor
+
+
+_SORTED_BY: dict[Column, Callable[[Line], object | None]] = {
+    Column.NAME: lambda line: line.run.name.casefold(),
+    Column.TAGS: lambda line: "\n".join(line.run.tags).casefold() or None,
+    Column.WHEN: _when,
+    Column.MODEL: lambda line: line.glance.model.casefold(),
+    Column.MARKER: lambda line: _PRECISION_ORDER[line.glance.precision],
+    Column.PRECISION: lambda line: _PRECISION_ORDER[line.glance.precision],
+    Column.BATCH: lambda line: line.glance.batch_size,
+    Column.SPEED: lambda line: _orderly(line.glance.speed),
+    Column.PEAK: lambda line: _orderly(line.glance.peak_mib),
+    Column.ACCURACY: lambda line: _orderly(line.glance.accuracy),
+    Column.STATUS: lambda line: _STATUS_ORDER[line.run.status],
+}

@@ -1,0 +1,179 @@
+"""What is done with saved runs: edits of names, tags and notes, deletions, and the window's own offers.
+
+The offers: to train runs left in the queue, to undo a deletion, to delete unreadable runs, and to retry a run
+that ran out of memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from PySide6.QtCore import QObject, Signal
+
+from engine.experiment.text import shortened
+from engine.store.record import UnreadableRun
+from gui.runs.panel import RunsPanel
+from gui.session.experiments import Experiments, Retry
+from gui.setup.names import spoken
+from gui.setup.panel import Request
+from gui.widgets.notice import Message, Notice
+
+
+@dataclass(frozen=True)
+class _Deletion:
+    run_ids: tuple[str, ...]
+    ticked: tuple[str, ...]
+
+
+class RunEdits(QObject):
+    """Does what the runs table asks for. A deletion is not asked about: it can be undone until the end."""
+
+    def __init__(self, table: RunsPanel, experiments: Experiments, notice: Notice, parent: QObject) -> None:
+        super().__init__(parent)
+        self._table, self._experiments, self._notice = table, experiments, notice
+        self._runs = experiments.runs
+        self._deletions: dict[_Deletion, Message] = {}
+        table.rename_requested.connect(lambda run, name: self._runs.rename(run.id, name))
+        table.tags_requested.connect(self._runs.set_tags)
+        table.note_requested.connect(self._runs.set_note)
+        table.delete_requested.connect(self.delete)
+        table.undo_wanted.connect(self.undo)
+
+    def delete(self, run_ids: tuple[str, ...]) -> None:
+        """Deletes runs, and offers to undo it."""
+        names = {run_id: self._runs.name(run_id) for run_id in run_ids if self._runs.is_there(run_id)}
+        ticked = set(self._table.checked())
+        deleted = self._experiments.delete(run_ids)
+        if not deleted:
+            return
+        deletion = _Deletion(deleted, tuple(one for one in deleted if one in ticked))
+        what = f"“{names[deleted[0]]}”" if len(deleted) == 1 else f"{len(deleted):,} runs"
+        undo = partial(self._undo, deletion)
+        self._deletions[deletion] = self._notice.tell(f"Deleted {what}.", action="Undo", do=undo, asks=False)
+        self._table.set_can_undo(True)
+
+    def offer(self, deleted: tuple[str, ...]) -> None:
+        """Offers to bring back what an earlier window deleted, and never came to delete for good."""
+        if not deleted:
+            return
+        last = _Deletion(deleted, ())
+        what = "1 deleted run" if len(deleted) == 1 else f"{len(deleted):,} deleted runs"
+        self._deletions[last] = self._notice.tell(
+            f"{what} can still be brought back.",
+            action="Undo",
+            do=partial(self._undo, last),
+            other=("Delete for good", partial(self._forget, last)),
+        )
+        self._table.set_can_undo(True)
+
+    def _forget(self, deletion: _Deletion) -> None:
+        self._take(deletion)
+        self._runs.purge(deletion.run_ids)
+
+    def undo(self) -> None:
+        """Brings the runs of the last deletion back; nothing happens where there is none."""
+        if self._deletions:
+            self._undo(next(reversed(self._deletions)))
+
+    def _undo(self, deletion: _Deletion) -> None:
+        self._take(deletion)
+        if self._runs.restore(deletion.run_ids):
+            self._table.set_checked((*self._table.checked(), *deletion.ticked))
+
+    def _take(self, deletion: _Deletion) -> None:
+        self._notice.take_back(self._deletions.pop(deletion))
+        self._table.set_can_undo(bool(self._deletions))
+
+
+_MOST_NAMED = 3
+
+
+class RunOffers(QObject):
+    """Speaks through the window's notice. `wanted` carries the Request of an offer that was taken."""
+
+    wanted = Signal(object)
+
+    def __init__(self, notice: Notice, experiments: Experiments, edits: RunEdits, parent: QObject) -> None:
+        super().__init__(parent)
+        self._notice, self._experiments, self._edits = notice, experiments, edits
+        self._from_last_time: list[Callable[[], None]] = []
+        self._stands: Message | None = None
+        notice.dismissed.connect(self._next)
+        experiments.runs.list_changed.connect(self._look_at_store)
+        experiments.runs.run_changed.connect(self._look_at_store)
+
+    def begin(self) -> None:
+        """Offers, one after the other, to begin what waits, to bring back what was deleted, to delete what
+        cannot be read."""
+        deleted = self._experiments.runs.deleted()
+        self._from_last_time = [self._waiting, partial(self._edits.offer, deleted), self._unreadable]
+        self._next()
+
+    def _look_at_store(self) -> None:
+        """Says as long as it holds that nothing can be saved."""
+        problem = self._experiments.runs.unwritable
+        if problem is None:
+            self._notice.take_back(self._stands)
+            self._stands = None
+        elif self._stands is None:
+            text, why = "Saved runs can be read, but not changed.", f"{problem.message} {problem.remedy}"
+            self._stands = self._notice.stand(text, why, "Try again", self._try_again)
+
+    def _try_again(self) -> None:
+        self._stands = None
+        self._experiments.runs.try_to_write()
+        self._look_at_store()
+
+    def _next(self) -> None:
+        while self._from_last_time and not self._notice.text():
+            self._from_last_time.pop(0)()
+
+    def _waiting(self) -> None:
+        left = self._experiments.left_waiting()
+        if not left:
+            return
+        text = "1 run is" if len(left) == 1 else f"{len(left)} runs are"
+        self._notice.tell(
+            f"{text} still in the queue from last time.",
+            action="Run now",
+            do=lambda: self._experiments.resume_waiting(left),
+        )
+
+    def _unreadable(self) -> None:
+        left = self._experiments.runs.unreadable()
+        if not left:
+            return
+        they = "it" if len(left) == 1 else "them"
+        self._notice.tell(
+            _left_out(left),
+            f"A newer Ammeter may have written {they}.",
+            action="Delete",
+            do=lambda: self._edits.delete(tuple(run.id for run in left)),
+        )
+
+    def retry(self, run_id: str) -> None:
+        """Offers what would fit, where a run ran out of memory and a forecast knows it."""
+        record = self._experiments.runs.record(run_id)
+        if record is None or record.problem is None:
+            return
+        offers = [(retry.words, partial(self._take, retry)) for retry in self._experiments.retries(run_id)]
+        if offers:
+            (words, do), other = offers[0], offers[1] if len(offers) > 1 else None
+            problem = record.problem
+            self._notice.tell(problem.message, spoken(problem.remedy), words, do, other=other)
+
+    def _take(self, retry: Retry) -> None:
+        label = retry.experiment.precision.label
+        self.wanted.emit(Request("", ((label, retry.experiment),), is_comparison=False))
+
+
+def _left_out(runs: Sequence[UnreadableRun]) -> str:
+    names = ", ".join(f"“{shortened(run.name)}”" for run in runs[:_MOST_NAMED])
+    if len(runs) == 1:
+        return f"The saved run {names} cannot be read and is left out."
+    more = len(runs) - _MOST_NAMED
+    return (
+        f"The saved runs {names}{f' and {more:,} more' if more > 0 else ''} cannot be read and are left out."
+    )

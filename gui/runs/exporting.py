@@ -1,0 +1,289 @@
+"""The export of saved runs: the question of where to, the writing in a thread, and the outcome."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+from PySide6.QtCore import QMimeData, QObject, Qt, QTemporaryDir, QUrl
+from PySide6.QtGui import QDrag, QGuiApplication
+from PySide6.QtWidgets import QApplication, QWidget
+
+from engine.drawing.looks import ThemeName
+from engine.experiment.problem import Problem
+from engine.export import formats
+from engine.export.content import Content, content_of
+from engine.export.files import TakenError
+from engine.export.formats import FORMATS, Format, format_named
+from engine.export.pictures.animation import race_writer
+from engine.export.trackers.mlflow_client import PREFIX
+from engine.store.record import RunRecord
+from engine.store.store import Store
+from gui.runs import importing
+from gui.session.background import Background
+from gui.session.saved_runs import SavedRuns
+from gui.theme.theme import theme
+from gui.widgets.notice import Notice
+
+
+@dataclass(frozen=True)
+class Order:
+    """Which runs are exported; `baseline` is the id of one of the side that the others are set against.
+
+    `side` is the id of one of the side that leads the report and races the baseline; None: as these choose.
+    `title` is what the report is called, "" for what it compares.
+    """
+
+    run_ids: tuple[str, ...]
+    baseline: str | None = None
+    side: str | None = None
+    title: str = ""
+
+    @property
+    def words(self) -> str:
+        return "1 run" if len(self.run_ids) == 1 else f"{len(self.run_ids):,} runs"
+
+
+@dataclass(frozen=True)
+class Written:
+    """Where the export is now; `is_taken` where something else is there, which may not be replaced.
+
+    `beside` are the other files that go with it.
+    """
+
+    path: Path
+    is_taken: bool = False
+    beside: tuple[Path, ...] = ()
+
+
+def write(
+    store_path: Path,
+    order: Order,
+    path: Path,
+    *,
+    force: bool,
+    is_folder: bool = False,
+    form: str | None = None,
+    theme: ThemeName = "dark",
+) -> Written:
+    """Writes runs in the form of that name, or of the path's ending, or into a folder for TensorBoard.
+
+    A race is written in the colours of `theme`. Raises ProblemError.
+    """
+    chosen = formats.format_named("tensorboard").write if is_folder else _writer(path, form, theme)
+    with Store(store_path) as store:
+        content = _content(store, order)
+        try:
+            written = formats.export(content, path, force=force, write=chosen)
+        except TakenError:
+            return Written(path, is_taken=True)
+    return Written(written, beside=formats.files_beside(written))
+
+
+def _writer(path: Path, form: str | None, theme: ThemeName) -> formats.Write:
+    chosen = formats.format_for(path) if form is None else formats.format_named(form)
+    return race_writer(chosen.suffix, theme) if chosen.is_race else chosen.write
+
+
+def _content(store: Store, order: Order) -> Content:
+    return content_of(store, order.run_ids, order.baseline, order.side, order.title)
+
+
+def table(store_path: Path, order: Order, form: Literal["markdown", "latex"]) -> str:
+    """The tables of a comparison as text. Raises ProblemError."""
+    with Store(store_path) as store:
+        content = _content(store, order)
+        if form == "markdown":
+            from engine.export.report.markdown import markdown
+
+            return markdown(content)
+        from engine.export.report.latex import latex
+
+        return latex(content)
+
+
+def send_to_mlflow(store_path: Path, order: Order, destination: str) -> tuple[str, ...]:
+    """Sends runs to a folder or a tracking server; what to say of it. Raises ProblemError."""
+    # its client takes a second to load
+    from engine.export.trackers.mlflow import log_runs
+
+    with Store(store_path) as store:
+        return log_runs(_content(store, order), PREFIX + destination).sentences
+
+
+def file_name(runs: Sequence[RunRecord]) -> str:
+    """What a file is called that nobody has named yet, without its ending: what is in it, and of which day.
+
+    One run gives its name; several their model, or how many there are, and their precisions.
+    """
+    if not runs:
+        return "runs"
+    models = dict.fromkeys(run.experiment.model for run in runs)
+    precisions = dict.fromkeys(run.experiment.precision.value for run in runs)
+    parts = [next(iter(models)) if len(models) == 1 else f"{len(models)} models", *precisions]
+    told = runs[0].name if len(runs) == 1 else " ".join(parts)
+    kept = "".join(letter if letter.isalnum() or letter in "-_ " else " " for letter in told)
+    name = "-".join(kept.split())[:60].strip("-") or "run"
+    return f"{name}-{max(run.created for run in runs).astimezone():%Y-%m-%d}"
+
+
+_FOLDER_FORMS = ("tensorboard",)
+
+
+class Exporting(QObject):
+    """Writes in a thread, one export after another, and tells the outcome in the window's notice."""
+
+    def __init__(
+        self, store_path: Path, runs: SavedRuns, background: Background, notice: Notice, window: QWidget
+    ) -> None:
+        super().__init__(window)
+        self._store_path, self._runs = store_path, runs
+        self._background, self._notice, self._window = background, notice, window
+        self._folder = Path.home()
+        self._mlflow = ""
+        self._dragged: QTemporaryDir | None = None
+
+    def ask(self, form: str, order: Order) -> None:
+        """Exports in the form of that name ("any": whichever is chosen), after asking for a place."""
+        if not order.run_ids:
+            self._notice.tell("There is no run to export.", "Tick one or more runs first.")
+        elif form == "markdown":
+            self.copy(order, "markdown")
+        elif form == "latex":
+            self.copy(order, "latex")
+        elif form == "mlflow":
+            self._ask_mlflow(order)
+        elif form in _FOLDER_FORMS:
+            self._ask_folder(order)
+        else:
+            self._ask_file(form, order)
+
+    def write(
+        self,
+        order: Order,
+        path: Path,
+        *,
+        force: bool = False,
+        is_folder: bool = False,
+        form: str | None = None,
+    ) -> None:
+        """Writes to a path in the form of that name; None: of the path's ending.
+
+        What is there is replaced only with `force`. A race is in the window's colours.
+        """
+        self._notice.tell(f"Writing {path.name}…")
+        again = partial(self.write, order, path, force=True, is_folder=is_folder, form=form)
+        work = partial(
+            write,
+            self._store_path,
+            order,
+            path,
+            force=force,
+            is_folder=is_folder,
+            form=form,
+            theme="dark" if theme().palette.is_dark else "light",
+        )
+        self._background.do(work, partial(self._tell_written, order, is_folder, again), self._fail)
+
+    def copy(self, order: Order, form: Literal["markdown", "latex"]) -> None:
+        """Puts the tables on the clipboard."""
+        name = {"markdown": "Markdown", "latex": "LaTeX"}[form]
+
+        def keep(text: str) -> None:
+            QGuiApplication.clipboard().setText(text)
+            self._notice.tell(f"The table is on the clipboard, as {name}.")
+
+        self._background.do(partial(table, self._store_path, order, form), keep, self._fail)
+
+    def send_to_mlflow(self, order: Order, destination: str) -> None:
+        """Sends runs to a folder of MLflow's, or to a tracking server."""
+        self._notice.tell(f"Sending {order.words} to MLflow…")
+        work = partial(send_to_mlflow, self._store_path, order, destination)
+        self._background.do(work, lambda said: self._notice.tell(said[0], " ".join(said[1:])), self._fail)
+
+    def drag_report(self, order: Order, source: QWidget) -> None:
+        """Writes the report where nobody sees it, and drags it if the button is still pressed then."""
+        self._dragged = QTemporaryDir()
+        path = Path(self._dragged.path()) / f"{self._name(order)}.html"
+        work = partial(write, self._store_path, order, path, force=True)
+        self._background.do(work, partial(self._drag, source), self._fail)
+
+    def state(self) -> dict[str, str]:
+        """What survives a restart: where was exported to last."""
+        return {"folder": str(self._folder), "mlflow": self._mlflow}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Takes back what `state` gave. Raises KeyError for anything else."""
+        self._folder, self._mlflow = Path(state["folder"]), str(state["mlflow"])
+
+    def _ask_file(self, form: str, order: Order) -> None:
+        formats = _offered(form, len(order.run_ids))
+        name = f"{self._name(order)}-race" if formats[0].is_race else self._name(order)
+        place = importing.ask_file(self._window, self._last_folder(), name, formats)
+        if place is not None:
+            self._folder = place.path.parent
+            self.write(order, place.path, force=place.may_replace, form=place.form)
+
+    def _ask_folder(self, order: Order) -> None:
+        title = "Where to make the folder for TensorBoard"
+        folder = importing.ask_folder(self._window, self._last_folder(), title)
+        if folder is not None:
+            self._folder = folder
+            self.write(order, folder / f"{self._name(order)}-tensorboard", is_folder=True)
+
+    def _ask_mlflow(self, order: Order) -> None:
+        destination = importing.ask_mlflow(self._window, self._mlflow)
+        if destination is not None:
+            self._mlflow = destination
+            self.send_to_mlflow(order, destination)
+
+    def _last_folder(self) -> Path:
+        return self._folder if self._folder.is_dir() else Path.home()
+
+    def _name(self, order: Order) -> str:
+        return file_name([run for run_id in order.run_ids if (run := self._run(run_id))])
+
+    def _run(self, run_id: str) -> RunRecord | None:
+        return self._runs.record(run_id)
+
+    def _tell_written(
+        self, order: Order, is_folder: bool, again: Callable[[], None], written: Written
+    ) -> None:
+        path = written.path
+        if written.is_taken:
+            text = f"{path.name}, or a file that goes with it, is already there."
+            self._notice.tell(text, "Nothing was written.", "Replace", again)
+            return
+        remedy = f"To see them: tensorboard --logdir {path}" if is_folder else ""
+        self._notice.tell_written(f"Wrote {order.words} to {path.name}{_and_beside(written)}.", path, remedy)
+
+    def _drag(self, source: QWidget, written: Written) -> None:
+        if not QApplication.mouseButtons() & Qt.MouseButton.LeftButton:
+            return
+        data = QMimeData()
+        data.setUrls([QUrl.fromLocalFile(str(written.path))])
+        drag = QDrag(source)
+        drag.setMimeData(data)
+        drag.exec(Qt.DropAction.CopyAction)
+
+    def _fail(self, problem: Problem) -> None:
+        self._notice.tell(problem.message, problem.remedy)
+
+
+def _offered(form: str, runs: int) -> list[Format]:
+    """The forms that a person may choose among."""
+    if form == "animation":
+        return [format_named("animation"), format_named("gif")]
+    if form != "any":
+        return [format_named(form)]
+    # a script is of one run, a race of two
+    files = [one for one in FORMATS if one.suffix != "/"]
+    return [one for one in files if not (one.is_race if runs == 1 else one.name == "script")]
+
+
+def _and_beside(written: Written) -> str:
+    names = " and ".join(file.name for file in written.beside)
+    return f", with {names} beside it" if names else ""

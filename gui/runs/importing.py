@@ -1,0 +1,183 @@
+"""The import of runs from a .zip, chosen or dragged onto the window, and the dialogs that ask for files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QEvent, QMimeData, QObject, Signal
+from PySide6.QtGui import QDropEvent
+from PySide6.QtWidgets import QFileDialog, QInputDialog, QLineEdit, QWidget
+
+from engine.experiment.problem import Problem
+from engine.export.formats import FORMATS, Format
+from engine.store.store import Store
+from gui.session.background import Background
+from gui.widgets.notice import Notice
+
+if TYPE_CHECKING:
+    from engine.export.archive.reader import Imported
+
+_ARCHIVE = "Runs exported by Ammeter (*.zip)"
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a person wants a file; `may_replace`: they were asked, if there is one of that name.
+
+    `form` is the name of the chosen form where the ending of the path would mean another.
+    """
+
+    path: Path
+    may_replace: bool
+    form: str | None = None
+
+
+def ask_file(window: QWidget, folder: Path, name: str, formats: Sequence[Format]) -> Place | None:
+    """Asks where to save, in one of `formats`; None if the person thought better of it."""
+    filters = {f"{one.title} (*{one.suffix})": one for one in formats}
+    first = formats[0]
+    chosen, used = QFileDialog.getSaveFileName(
+        window, "Export", str(folder / f"{name}{first.suffix}"), ";;".join(filters), next(iter(filters))
+    )
+    return place_of(chosen, filters.get(used, first)) if chosen else None
+
+
+def place_of(chosen: str, used: Format) -> Place:
+    """The path that was typed, with the ending of the form that was chosen where it has none."""
+    path = Path(chosen)
+    if path.suffix.lower() in {one.suffix for one in FORMATS}:
+        form = _told_form(used) if path.suffix.lower() == used.suffix else None
+        return Place(path, path.exists(), form)
+    # nobody was asked about the name with its ending
+    return Place(path.with_name(path.name + used.suffix), False, _told_form(used))
+
+
+def _told_form(used: Format) -> str | None:
+    """The form's name where another one comes first among those of its ending."""
+    return None if next(one for one in FORMATS if one.suffix == used.suffix) is used else used.name
+
+
+def ask_folder(window: QWidget, folder: Path, title: str) -> Path | None:
+    """Asks for a folder that is there; None if the person thought better of it."""
+    chosen = QFileDialog.getExistingDirectory(window, title, str(folder))
+    return Path(chosen) if chosen else None
+
+
+def ask_archive(window: QWidget, folder: Path) -> Path | None:
+    """Asks for a .zip to import; None if the person thought better of it."""
+    chosen, _ = QFileDialog.getOpenFileName(window, "Import runs", str(folder), _ARCHIVE)
+    return Path(chosen) if chosen else None
+
+
+def ask_title(window: QWidget, last: str) -> str | None:
+    """Asks what the report of this comparison is called; "" for what it compares, None if left as it is."""
+    question = "The report's title. Leave it empty for what is compared:"
+    text, agreed = QInputDialog.getText(
+        window, "Title of the report", question, QLineEdit.EchoMode.Normal, last
+    )
+    return text.strip() if agreed else None
+
+
+def ask_mlflow(window: QWidget, last: str) -> str | None:
+    """Asks where MLflow keeps runs; None if the person thought better of it."""
+    question = "A folder, or http://HOST:PORT of a tracking server:"
+    text, agreed = QInputDialog.getText(
+        window, "Send to MLflow", question, QLineEdit.EchoMode.Normal, last or str(Path.home() / "mlruns")
+    )
+    return text.strip() if agreed and text.strip() else None
+
+
+class Importing(QObject):
+    """Takes archives in a thread, and tells in the notice what came in, or why nothing did.
+
+    `imported` when runs were added; `compare_wanted` carries the ids of runs that came in together.
+    """
+
+    imported = Signal()
+    compare_wanted = Signal(object)
+
+    def __init__(self, store_path: Path, background: Background, notice: Notice, window: QWidget) -> None:
+        super().__init__(window)
+        self._store_path, self._background = store_path, background
+        self._notice, self._window = notice, window
+        self._folder = Path.home()
+        window.setAcceptDrops(True)
+        window.installEventFilter(self)
+
+    def ask(self) -> None:
+        """Asks for an archive, and imports it."""
+        path = ask_archive(self._window, self._folder)
+        if path is not None:
+            self._folder = path.parent
+            self.take(path)
+
+    def take(self, path: Path) -> None:
+        """Imports an archive: all of its runs, or none if anything is wrong with it."""
+        self._notice.tell(f"Importing {path.name}…")
+        store_path = self._store_path
+
+        def work() -> Imported:
+            # the checks of an archive are not needed for the window to start
+            from engine.export.archive.reader import import_archive
+
+            with Store(store_path) as store:
+                return import_archive(store, path)
+
+        self._background.do(work, self._tell, self._fail)
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        if event.type() in (QEvent.Type.DragEnter, QEvent.Type.DragMove) and isinstance(event, QDropEvent):
+            if archives_in(event.mimeData()):
+                event.acceptProposedAction()
+                return True
+        elif event.type() == QEvent.Type.Drop and isinstance(event, QDropEvent):
+            archives = archives_in(event.mimeData())
+            for path in archives:
+                self.take(path)
+            if archives:
+                event.acceptProposedAction()
+                return True
+        return super().eventFilter(watched, event)
+
+    def _tell(self, imported: Imported) -> None:
+        if imported.added:
+            self.imported.emit()
+        run_ids = tuple(run.id for run in (*imported.added, *imported.already_here))
+        compare: Callable[[], None] | None = None
+        if len(run_ids) > 1:
+
+            def compare() -> None:
+                self.compare_wanted.emit(run_ids)
+
+        self._notice.tell(import_words(imported), "", "Compare them" if compare else "", compare)
+
+    def _fail(self, problem: Problem) -> None:
+        self._notice.tell(problem.message, problem.remedy)
+
+
+def archives_in(data: QMimeData) -> tuple[Path, ...]:
+    """The .zip files in what is dragged."""
+    paths = [Path(url.toLocalFile()) for url in data.urls() if url.isLocalFile()]
+    return tuple(path for path in paths if path.suffix.lower() == ".zip")
+
+
+def import_words(imported: Imported) -> str:
+    """What came in, in a sentence or two."""
+    added, here, copies = len(imported.added), len(imported.already_here), len(imported.copies)
+    if not added and not here:
+        return "The archive holds no runs."
+    if not added:
+        return "The run was already here." if here == 1 else f"All {here:,} runs were already here."
+    said = f"Imported {_runs(added)}."
+    if here:
+        said += f" {_runs(here)} {'was' if here == 1 else 'were'} already here."
+    if copies:
+        said += f" {_runs(copies)} {'stands' if copies == 1 else 'stand'} beside what has the same id here."
+    return said
+
+
+def _runs(count: int) -> str:
+    return "1 run" if count == 1 else f"{count:,} runs"

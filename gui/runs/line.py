@@ -1,0 +1,224 @@
+"""A line of the runs table: its columns and words, its FP32 baseline, and dragging runs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from enum import IntEnum
+from functools import cached_property, lru_cache
+
+from PySide6.QtCore import QMimeData
+
+from engine.compare.glance import Glance, glance, settings_but_precision
+from engine.experiment.experiment import Precision
+from engine.experiment.problem import Kind
+from engine.store.record import RunRecord, Status
+from engine.words.names import recipe_title
+from gui.session.live_run import WITHOUT_PICTURES
+
+
+class Column(IntEnum):
+    """The columns of the table, left to right."""
+
+    TICK = 0
+    MARKER = 1
+    NAME = 2
+    TAGS = 3
+    WHEN = 4
+    MODEL = 5
+    DATASET = 6
+    PRECISION = 7
+    RECIPE = 8
+    BATCH = 9
+    SPEED = 10
+    PEAK = 11
+    ACCURACY = 12
+    RATIO = 13
+    STATUS = 14
+
+
+HEADINGS = {
+    Column.TICK: (
+        "",
+        "Tick runs to see and compare their curves; this box ticks all shown, or none",
+    ),
+    Column.MARKER: ("", "The marker of the run's precision"),
+    Column.NAME: ("Name", "What the run is called; F2 renames it"),
+    Column.TAGS: ("Tags", "What the run was tagged with; right-click a run to tag it"),
+    Column.WHEN: ("When", "When the run was started"),
+    Column.MODEL: ("Model", "The network that was trained"),
+    Column.DATASET: ("Dataset", "What it was trained on"),
+    Column.PRECISION: ("Precision", "The number format it was trained in"),
+    Column.RECIPE: ("Recipe", "How a step is made: plain, fast, or some parts of that"),
+    Column.BATCH: ("Batch", "Samples that go through the network at once"),
+    Column.SPEED: ("samples/s", "Samples trained in a second, warm-up not counted"),
+    Column.PEAK: ("Peak GiB", "The most memory that training took, warm-up not counted"),
+    Column.ACCURACY: ("Acc. %", "Validation accuracy at the end of the run"),
+    Column.RATIO: ("vs FP32", "Speed as a multiple of the newest clean FP32 run with the same settings"),
+    Column.STATUS: ("Status", "How the run stands"),
+}
+PICTURES_HEADING = ("img/s", "Pictures trained in a second, warm-up not counted")
+"""The heading of the speed where all runs train on pictures."""
+
+NUMBERS = (Column.BATCH, Column.SPEED, Column.PEAK, Column.ACCURACY, Column.RATIO)
+
+
+_STATUS_WORDS = {
+    Status.QUEUED: "Queued",
+    Status.RUNNING: "Running",
+    Status.FINISHED: "Finished",
+    Status.STOPPED: "Stopped",
+    Status.FAILED: "Failed",
+    Status.INTERRUPTED: "Interrupted",
+}
+STATUS_ORDER = tuple(_STATUS_WORDS)
+
+
+def status_words(run: RunRecord) -> str:
+    """How a run stands: "Finished", "Out of memory"."""
+    if run.status is Status.FAILED and run.problem is not None and run.problem.kind is Kind.OUT_OF_MEMORY:
+        return "Out of memory"
+    return _STATUS_WORDS[run.status]
+
+
+def dataset_words(dataset: str, image_size: int | None) -> str:
+    """The dataset, with the picture size where it is not the dataset's own affair."""
+    return f"{dataset} {image_size}" if dataset == "synthetic" and image_size is not None else dataset
+
+
+def when_words(run: RunRecord, now: datetime) -> str:
+    """When a run began, as short as it can be told: "now", "14:02", "19 Nov"."""
+    if run.status is Status.RUNNING:
+        return "now"
+    moment, today = begun(run).astimezone(now.tzinfo), now
+    if moment.date() == today.date():
+        return f"{moment:%H:%M}"
+    return f"{moment.day} {moment:%b}" if moment.year == today.year else f"{moment:%b} {moment.year}"
+
+
+def begun(run: RunRecord) -> datetime:
+    """When the run began, or was queued where it has not begun."""
+    return run.started or run.created
+
+
+RUNS_MIME_TYPE = "application/x-ammeter-runs"
+"""A JSON list of run ids."""
+
+
+def dragged_runs(runs: Sequence[tuple[str, str]]) -> QMimeData:
+    """What is dragged of runs given as (id, name): their ids for this window, their names for others."""
+    data = QMimeData()
+    data.setData(RUNS_MIME_TYPE, json.dumps([run_id for run_id, _ in runs]).encode())
+    data.setText("\n".join(name for _, name in runs))
+    return data
+
+
+def has_runs(data: QMimeData) -> bool:
+    """Whether there are runs in what is dragged."""
+    return data.hasFormat(RUNS_MIME_TYPE)
+
+
+def dropped_runs(data: QMimeData) -> tuple[str, ...]:
+    """The ids of the runs; none where it is something else."""
+    try:
+        found = json.loads(bytes(data.data(RUNS_MIME_TYPE).data()))
+    except (ValueError, RecursionError):
+        return ()
+    return tuple(found) if isinstance(found, list) and all(isinstance(one, str) for one in found) else ()
+
+
+class Line:
+    """A run with what the table says of it; what takes longer is worked out when it is asked for."""
+
+    def __init__(self, run: RunRecord) -> None:
+        self.run = run
+        self.glance: Glance = glance(run)
+
+    @property
+    def has_pictures(self) -> bool:
+        """Whether its samples are pictures, so that its speed is one of "img/s"."""
+        return self.glance.dataset not in WITHOUT_PICTURES
+
+    @cached_property
+    def settings_key(self) -> tuple[str, str]:
+        """The same for runs that differ in nothing but the precision, and were trained on alike devices."""
+        device = self.run.environment.device_name if self.run.environment else ""
+        return settings_but_precision(self.run), device
+
+    @cached_property
+    def words(self) -> str:
+        """All that a word of the filter may stand in, casefolded."""
+        run, seen = self.run, self.glance
+        own = "\n".join((run.name, *run.tags, run.note)).casefold()
+        shared = _shared_words(
+            seen.model,
+            seen.dataset,
+            seen.image_size,
+            seen.precision,
+            seen.recipe,
+            run.status,
+            status_words(run),
+        )
+        return f"{own}\n{shared}"
+
+
+@lru_cache(maxsize=4_096)
+def _shared_words(
+    model: str,
+    dataset: str,
+    image_size: int | None,
+    precision: Precision,
+    recipe: str,
+    status: Status,
+    how: str,
+) -> str:
+    # thousands of runs have the same
+    told = (
+        model,
+        dataset_words(dataset, image_size),
+        precision.value,
+        precision.label,
+        recipe_title(recipe),
+        status.value,
+        how,
+    )
+    return "\n".join(told).casefold()
+
+
+class Baselines:
+    """The FP32 run that each run is measured against: the newest finished one of the same settings.
+
+    One that was disturbed counts only where there is no other.
+    """
+
+    def __init__(self, lines: Iterable[Line] = ()) -> None:
+        self._newest: dict[tuple[str, str], Line] = {}
+        for line in filter(_is_baseline, lines):
+            known = self._newest.setdefault(line.settings_key, line)
+            if _rank(known) < _rank(line):
+                self._newest[line.settings_key] = line
+
+    def of(self, line: Line) -> Line | None:
+        """What the run is measured against; None without any."""
+        return line if _is_baseline(line) else self._newest.get(line.settings_key)
+
+    def ratio(self, line: Line) -> float | None:
+        """The run's speed as a multiple of its baseline's; None where either is missing."""
+        mine, baseline = line.glance.speed, self.of(line)
+        theirs = baseline.glance.speed if baseline is not None else None
+        return mine / theirs if mine is not None and theirs else None
+
+    def spoiled(self, line: Line) -> tuple[Line, ...]:
+        """The run and its baseline as far as they were disturbed: nothing follows from their ratio."""
+        baseline = self.of(line)
+        both = (line,) if baseline is None or baseline is line else (line, baseline)
+        return tuple(one for one in both if one.glance.is_spoiled)
+
+
+def _is_baseline(line: Line) -> bool:
+    return line.glance.precision is Precision.FP32 and line.run.status is Status.FINISHED
+
+
+def _rank(line: Line) -> tuple[bool, int]:
+    return not line.glance.is_spoiled, line.run.number

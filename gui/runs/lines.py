@@ -1,0 +1,167 @@
+"""The runs of the table: which the filter shows, and in what order. No Qt.
+
+The filter takes words, and words with a key such as `tag:paper`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from engine.experiment.experiment import Precision
+from engine.store.record import RunRecord, Status
+from engine.words.names import recipe_title
+from gui.runs.cells import sorter
+from gui.runs.line import Baselines, Column, Line, dataset_words, status_words
+
+
+def ordered(lines: Iterable[Line], column: Column, is_descending: bool, baselines: Baselines) -> list[Line]:
+    """The lines by what they say in a column; those that say nothing last, the newest first among equals."""
+    value_of, sign = sorter(column, baselines), 1 if is_descending else -1
+    valued: list[tuple[Any, int, Line]] = []
+    silent: list[Line] = []
+    for line in lines:
+        value = value_of(line)
+        if value is None:
+            silent.append(line)
+        else:
+            # no two runs have the same number, so that lines themselves are never compared
+            valued.append((value, sign * line.run.number, line))
+    valued.sort(reverse=is_descending)
+    silent.sort(key=lambda line: -line.run.number)
+    return [line for _, _, line in valued] + silent
+
+
+def comes_before(one: Line, other: Line, column: Column, is_descending: bool, baselines: Baselines) -> bool:
+    """Whether the first of two lines stands above the other in that order."""
+    first, _ = ordered((one, other), column, is_descending, baselines)
+    return first is one
+
+
+_PLACES: dict[str, Callable[[Line], str]] = {
+    "name": lambda line: line.run.name,
+    "tag": lambda line: "\n".join(line.run.tags),
+    "note": lambda line: line.run.note,
+    "model": lambda line: line.glance.model,
+    "dataset": lambda line: dataset_words(line.glance.dataset, line.glance.image_size),
+    "precision": lambda line: f"{line.glance.precision.value}\n{line.glance.precision.label}",
+    "recipe": lambda line: recipe_title(line.glance.recipe),
+    "batch": lambda line: str(line.glance.batch_size),
+    "status": lambda line: f"{line.run.status.value}\n{status_words(line.run)}",
+}
+TIP = (
+    "Shows the runs that have every word in their name, tags, note, model, dataset, precision, recipe or"
+    " status. A key looks in one place alone: tag:paper, model:resnet50, precision:fp16, status:failed,"
+    ' batch:64; quotes keep words together: tag:"figure 2".'
+)
+
+_TERM = re.compile(r'(?:(\w+):(?:"([^"]*)"?|(\S*)))|"([^"]*)"?|(\S+)')
+_WHOLE = {
+    "precision": frozenset(precision.value for precision in Precision),
+    "status": frozenset(status.value for status in Status),
+}
+
+
+class Search:
+    """A filter as it was typed; capitals make no difference, and an unknown key is a word like others."""
+
+    def __init__(self, text: str = "") -> None:
+        self._terms = tuple(_term(found) for found in _TERM.finditer(text.casefold()))
+
+    def __call__(self, line: Line) -> bool:
+        """Whether the run is one of those looked for."""
+        return all(fits(line) for fits in self._terms)
+
+
+def _term(found: re.Match[str]) -> Callable[[Line], bool]:
+    key, *values = found.groups()
+    value = next((part for part in values if part is not None), "")
+    place = _PLACES.get(key or "")
+    if place is None:
+        wanted = f"{key}:{value}" if key else value
+        return lambda line: wanted in line.words
+    if value and (key == "batch" or value in _WHOLE.get(key, ())):
+        # "fp16" is not to find what was trained unscaled, nor 64 what was trained with 640
+        return lambda line: value in place(line).casefold().split("\n")
+    return lambda line: bool(said := place(line)) and value in said.casefold()
+
+
+class RunsList:
+    """`lines` by the runs' ids; `shown` are those that pass the filter, in order.
+
+    `queue` holds the ids of the runs that wait, the next one first; `only_pictures`, whether all of them
+    train on pictures.
+    """
+
+    def __init__(self) -> None:
+        self.lines: dict[str, Line] = {}
+        self.shown: list[Line] = []
+        self.queue: list[str] = []
+        self.baselines = Baselines()
+        self.only_pictures = True
+        self._tags: Counter[str] = Counter()
+        self._search = Search()
+        self._in_order: list[Line] | None = None
+        self._column, self._is_descending = Column.WHEN, True
+
+    def find(self, text: str) -> None:
+        """Filters by `text`, as `Search` understands it."""
+        self._search = Search(text)
+        self.show()
+
+    def sort(self, column: Column, is_descending: bool) -> None:
+        """Puts what is shown in another order."""
+        self._column, self._is_descending = column, is_descending
+        self._in_order = None
+        self.show()
+
+    @property
+    def is_sorted_by_ratio(self) -> bool:
+        return self._column is Column.RATIO
+
+    def show(self) -> None:
+        """Finds anew what is shown."""
+        if self._in_order is None:
+            self._in_order = ordered(self.lines.values(), self._column, self._is_descending, self.baselines)
+        self.shown = [line for line in self._in_order if self._search(line)]
+
+    def derive(self) -> None:
+        """Works out anew what the runs say of each other, after some have changed."""
+        self._in_order = None
+        lines = self.lines.values()
+        queued = [line.run for line in lines if line.run.status is Status.QUEUED]
+        self.queue = [run.id for run in sorted(queued, key=lambda run: run.number)]
+        self.baselines = Baselines(lines)
+        self.only_pictures = all(line.has_pictures for line in lines)
+        self._tags = Counter(tag for line in lines for tag in line.run.tags)
+
+    def tags(self) -> tuple[str, ...]:
+        """The tags that runs have, those of the most runs first."""
+        return tuple(tag for tag, _ in self._tags.most_common())
+
+    def differs(self, run: RunRecord) -> bool:
+        """Whether the run is new, or not as it was."""
+        line = self.lines.get(run.id)
+        # the store hands out the same record of a run that has not changed
+        return line is None or (line.run is not run and line.run != run)
+
+    def row_of(self, run_id: str) -> int | None:
+        """Where a run is shown; None if the filter hides it."""
+        line = self.lines.get(run_id)
+        return next((row for row, shown in enumerate(self.shown) if shown is line), None)
+
+    def place_of(self, line: Line, row: int | None) -> int | None:
+        """Where a line belongs, with the one in `row` taken out; None if the filter hides it."""
+        if not self._search(line):
+            return None
+        low, high = 0, len(self.shown) - (row is not None)
+        while low < high:
+            middle = (low + high) // 2
+            other = self.shown[middle + 1 if row is not None and middle >= row else middle]
+            if comes_before(other, line, self._column, self._is_descending, self.baselines):
+                low = middle + 1
+            else:
+                high = middle
+        return low

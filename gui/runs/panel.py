@@ -1,0 +1,310 @@
+"""The runs panel: the table of saved runs, and the menu of what can be done with a run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from PySide6.QtCore import QPoint, Qt, Signal
+from PySide6.QtWidgets import QMenu, QStackedWidget, QVBoxLayout, QWidget
+
+from engine.store.record import RunRecord, Status
+from gui.runs.bar import NoRuns, RunsBar
+from gui.runs.line import Column
+from gui.runs.marks import MarksDialog, shared_tags, toggled
+from gui.runs.model import RunsModel
+from gui.runs.table import RunsTable
+
+_MOST_TAGS_OFFERED = 12
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One line of the menu: its words, what it does, and why it cannot be chosen (None where it can)."""
+
+    words: str
+    do: Callable[[], object]
+    against: str | None = None
+
+
+def add_entries(menu: QMenu, entries: Sequence[Entry]) -> None:
+    """Adds lines to a menu; one that cannot be chosen says why in its tip."""
+    menu.setToolTipsVisible(True)
+    for entry in entries:
+        action = menu.addAction(entry.words)
+        action.setToolTip(entry.against or entry.words)
+        action.setEnabled(entry.against is None)
+        action.triggered.connect(lambda _=False, do=entry.do: do())
+
+
+def add_tags(
+    menu: QMenu,
+    runs: Sequence[RunRecord],
+    known: Sequence[str],
+    toggle: Callable[[str], object],
+    others: Callable[[], object],
+) -> None:
+    """Adds a menu of the tags that are used most, checked where all of the runs have them."""
+    submenu = menu.addMenu("Tags")
+    submenu.setAccessibleName("Tags of the run")
+    shared = shared_tags(runs)
+    for tag in dict.fromkeys((*shared, *known[:_MOST_TAGS_OFFERED])):
+        action = submenu.addAction(tag.replace("&", "&&"))
+        action.setCheckable(True)
+        action.setChecked(tag in shared)
+        action.triggered.connect(lambda _=False, tag=tag: toggle(tag))
+    if submenu.actions():
+        submenu.addSeparator()
+    submenu.addAction("Other tags…").triggered.connect(lambda _=False: others())
+
+
+_NOT_RESUMED = "Runs cannot be resumed here."
+_NOT_BEGUN = "Runs cannot be begun here."
+
+
+class RunsPanel(QWidget):
+    """The dock's runs. It shows and asks; the main window does what is asked, and hands the runs in."""
+
+    checked_changed = Signal(object)  # tuple[str, ...]
+    compare_requested = Signal(object)  # tuple[str, ...]
+    race_requested = Signal(object)  # tuple[str, ...]: one of them means all that it was compared with
+    delete_requested = Signal(object)  # tuple[str, ...]
+    export_asked = Signal(object)  # tuple[str, ...]
+    use_settings_requested = Signal(object)  # RunRecord
+    rename_requested = Signal(object, str)  # RunRecord, the new name
+    tags_requested = Signal(object)  # Mapping[str, tuple[str, ...]]: the tags of each run by its id
+    note_requested = Signal(str, str)  # run id, the note
+    stop_requested = Signal()
+    take_out_requested = Signal(str)
+    begin_requested = Signal(str)
+    resume_requested = Signal(str)
+    open_requested = Signal(str)
+    details_requested = Signal(str)
+    open_changed = Signal(bool)
+    show_me_wanted = Signal()
+    experiment_wanted = Signal()
+    limit_wanted = Signal()
+    undo_wanted = Signal()
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.model = RunsModel(self)
+        self.table = RunsTable(self.model)
+        self.bar = RunsBar()
+        self.filter = self.bar.filter
+        self._is_open = True
+        self._can_undo = False
+        self._resume_obstacle: Callable[[RunRecord], str | None] = lambda _run: _NOT_RESUMED
+        self._begin_obstacle: Callable[[RunRecord], str | None] = lambda _run: _NOT_BEGUN
+        self._empty = NoRuns()
+        self.pages = QStackedWidget()
+        self.pages.addWidget(self.table)
+        self.pages.addWidget(self._empty)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(0)
+        layout.addWidget(self.bar)
+        layout.addWidget(self.pages, 1)
+        self._connect()
+        self._refresh()
+
+    def set_runs(self, runs: Sequence[RunRecord]) -> None:
+        """Shows these runs and no others; what is ticked and highlighted stays so."""
+        self.model.set_runs(runs)
+        self._refresh()
+
+    def update_run(self, run: RunRecord) -> None:
+        """Adds a run, or shows what has changed in one."""
+        self.model.update_run(run)
+        self._refresh()
+
+    def set_progress(self, run_id: str, fraction: float, is_paused: bool = False) -> None:
+        """How far a running run is, 0 to 1, and whether it waits."""
+        self.model.set_progress(run_id, fraction, is_paused)
+
+    def set_checked(self, ids: Iterable[str]) -> None:
+        """Ticks these runs and no others."""
+        self.model.set_checked(ids)
+
+    def checked(self) -> tuple[str, ...]:
+        """The ticked runs, the oldest first."""
+        return self.model.checked()
+
+    def is_open(self) -> bool:
+        return self._is_open
+
+    def set_open(self, is_open: bool) -> None:
+        """Shows the table, or the header alone; `open_changed` tells the window to make room."""
+        if is_open == self._is_open:
+            return
+        self._is_open = is_open
+        self.pages.setVisible(is_open)
+        self.bar.set_open(is_open)
+        self.open_changed.emit(is_open)
+
+    def add_header_widget(self, widget: QWidget) -> None:
+        """Stands a control of the window's, such as the switch to the log, beside the filter."""
+        self.bar.add(widget)
+
+    def set_can_undo(self, can_undo: bool) -> None:
+        """Whether runs that were deleted can be brought back, as an empty table then says."""
+        self._can_undo = can_undo
+        self._refresh()
+
+    def set_resume_obstacle(self, obstacle: Callable[[RunRecord], str | None]) -> None:
+        """How the panel learns why a run that is over cannot go on; None where it can."""
+        self._resume_obstacle = obstacle
+
+    def set_begin_obstacle(self, obstacle: Callable[[RunRecord], str | None]) -> None:
+        """How the panel learns why a queued run is not for this window to begin; None where it is."""
+        self._begin_obstacle = obstacle
+
+    def state(self) -> dict[str, Any]:
+        """What survives a restart: how the table is sorted."""
+        header = self.table.horizontalHeader()
+        descending = header.sortIndicatorOrder() is Qt.SortOrder.DescendingOrder
+        return {"column": header.sortIndicatorSection(), "descending": descending}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Takes back what `state` gave. Raises KeyError or ValueError for anything else."""
+        orders = Qt.SortOrder
+        order = orders.DescendingOrder if state["descending"] else orders.AscendingOrder
+        self.table.sortByColumn(Column(state["column"]), order)
+
+    def delete_highlighted(self) -> None:
+        """Asks for the highlighted runs to be deleted; one that waits is taken out of the queue instead."""
+        chosen = self.table.highlighted()
+        for run in chosen:
+            if run.status is Status.QUEUED:
+                self.take_out_requested.emit(run.id)
+        over = tuple(run.id for run in chosen if run.status.is_over)
+        if over:
+            self.delete_requested.emit(over)
+
+    def menu_for(self, run: RunRecord) -> QMenu:
+        """What can be done with a run, as the menu of its row."""
+        menu = QMenu(self)
+        menu.setAccessibleName(f"What to do with {run.name}")
+        marked = self._marked(run)
+        add_entries(menu, self._entries(run, marked))
+        add_tags(
+            menu,
+            marked,
+            self.model.tags(),
+            lambda tag: self.tags_requested.emit(toggled(marked, tag)),
+            lambda: self.edit_marks(marked).tags.setFocus(),
+        )
+        add_entries(menu, [Entry("Note…", lambda: self.edit_marks((run,)).note.setFocus())])
+        menu.addSeparator()
+        add_entries(menu, self._last_entries(run))
+        return menu
+
+    def edit_marks(self, runs: Sequence[RunRecord]) -> MarksDialog:
+        """Opens the dialog in which runs are tagged, and one of them is given a note."""
+        dialog = MarksDialog(runs, self)
+        dialog.tags_chosen.connect(self.tags_requested)
+        dialog.note_written.connect(self.note_requested)
+        dialog.open()
+        return dialog
+
+    def _entries(self, run: RunRecord, marked: Sequence[RunRecord]) -> list[Entry]:
+        unborn = "It has not begun yet." if run.status is Status.QUEUED else None
+        alone = None if len(self.checked()) > 1 else "Tick two or more runs to compare them."
+        ids = tuple(one.id for one in marked)
+        return [
+            Entry("Show its curves", lambda: self.open_requested.emit(run.id), unborn),
+            Entry("Details", lambda: self.details_requested.emit(run.id), unborn),
+            Entry("Use these settings", lambda: self.use_settings_requested.emit(run)),
+            Entry("Compare the ticked runs", self._compare, alone),
+            self._race_entry(run, unborn),
+            Entry("Export…", lambda: self.export_asked.emit(ids), unborn),
+            Entry("Rename", lambda: self.table.rename(run.id)),
+        ]
+
+    def _race_entry(self, run: RunRecord, unborn: str | None) -> Entry:
+        ticked = self.checked()
+        # one that is not ticked is meant by itself, and not those that are
+        run_ids = ticked if len(ticked) > 1 and run.id in ticked else (run.id,)
+        is_alone = len(run_ids) == 1 and run.comparison is None
+        alone = "Tick two or more runs to show them side by side." if is_alone else None
+        return Entry("Show side by side", lambda: self.race_requested.emit(run_ids), unborn or alone)
+
+    def _last_entries(self, run: RunRecord) -> list[Entry]:
+        if run.status is Status.RUNNING:
+            return [Entry("Stop", self.stop_requested.emit)]
+        if run.status is Status.QUEUED:
+            waits = self._begin_obstacle(run)
+            return [
+                Entry("Run", lambda: self.begin_requested.emit(run.id), waits),
+                Entry("Take out of the queue", self.delete_highlighted),
+            ]
+        obstacle = self._resume_obstacle(run)
+        return [
+            Entry("Resume", lambda: self.resume_requested.emit(run.id), obstacle),
+            Entry("Delete", self.delete_highlighted),
+        ]
+
+    def _marked(self, run: RunRecord) -> tuple[RunRecord, ...]:
+        """The highlighted runs where `run` is one of them, else it alone."""
+        marked = self.table.highlighted()
+        return marked if run.id in {one.id for one in marked} else (run,)
+
+    def _connect(self) -> None:
+        self.model.checked_changed.connect(self.checked_changed)
+        self.model.checked_changed.connect(self._refresh)
+        self.model.rename_requested.connect(self._rename)
+        self.table.selectionModel().selectionChanged.connect(self._refresh)
+        self.table.stop_requested.connect(self.stop_requested)
+        self.table.take_out_requested.connect(self.take_out_requested)
+        self.table.open_requested.connect(self.open_requested)
+        self.table.delete_pressed.connect(self.delete_highlighted)
+        self.table.note_pressed.connect(self._edit_note)
+        self.table.customContextMenuRequested.connect(self._show_menu)
+        self._empty.all_wanted.connect(self.filter.clear)
+        self._empty.undo_wanted.connect(self.undo_wanted)
+        welcome = self._empty.welcome
+        welcome.show_me_wanted.connect(self.show_me_wanted)
+        welcome.experiment_wanted.connect(self.experiment_wanted)
+        welcome.limit_wanted.connect(self.limit_wanted)
+        self.filter.textChanged.connect(self._filter)
+        self.bar.compare.clicked.connect(self._compare)
+        self.bar.export.clicked.connect(lambda: self.export_asked.emit(self.checked()))
+        self.bar.delete.clicked.connect(self.delete_highlighted)
+        self.bar.chevron.clicked.connect(lambda: self.set_open(not self._is_open))
+
+    def _filter(self, text: str) -> None:
+        self.model.set_filter(text)
+        self._refresh()
+
+    def _rename(self, run_id: str, name: str) -> None:
+        run = self.model.known(run_id)
+        if run is not None:
+            self.rename_requested.emit(run, name)
+
+    def _edit_note(self, run_id: str) -> None:
+        run = self.model.known(run_id)
+        if run is not None:
+            self.edit_marks((run,)).note.setFocus()
+
+    def _compare(self) -> None:
+        self.compare_requested.emit(self.checked())
+
+    def _show_menu(self, place: QPoint) -> None:
+        index = self.table.indexAt(place)
+        if index.isValid():
+            menu = self.menu_for(self.model.run(index.row()))
+            menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+            menu.popup(self.table.viewport().mapToGlobal(place))
+
+    def _refresh(self) -> None:
+        shown, total = self.model.rowCount(), self.model.total
+        self.bar.set_counts(shown, total, self.model.queued, len(self.checked()))
+        self.bar.set_highlighted(self.table.highlighted())
+        if total:
+            self._empty.tell_not_found(self.filter.text().strip())
+        elif self._can_undo:
+            self._empty.tell_deleted()
+        else:
+            self._empty.tell_none()
+        self.pages.setCurrentIndex(0 if shown else 1)

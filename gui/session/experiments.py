@@ -1,0 +1,330 @@
+"""The window's side of the engine: running and waiting experiments, retries, searches and forecasts.
+
+A run that did not fit into memory can be tried again with one press, in a batch that fits by the forecast.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from PySide6.QtCore import QCoreApplication, QObject, Signal
+
+from engine.experiment.checks import Catalog
+from engine.experiment.experiment import Experiment
+from engine.experiment.problem import Kind, Problem, ProblemError
+from engine.experiment.repeats import in_turns
+from engine.protocol.events import Event, Failed, Finished, Log, Phase, Started
+from engine.runner import fitting_batch, with_accumulation, with_smaller_batch
+from engine.store.checkpoints import obstacle
+from engine.store.forecasts import Forecasts
+from engine.store.record import RunRecord, Status
+from engine.store.store import Store
+from engine.worker.launcher import Launcher
+from gui.session.engine_thread import EngineThread
+from gui.session.forecaster import Forecaster
+from gui.session.log_lines import run_lines
+from gui.session.saved_runs import SavedRuns
+from gui.session.searches import Searches
+
+
+@dataclass(frozen=True)
+class Retry:
+    """What the button says, and the experiment that it runs."""
+
+    words: str
+    experiment: Experiment
+
+
+def retries(run: RunRecord, forecasts: Forecasts, device_mib: float | None) -> tuple[Retry, ...]:
+    """The retries of a run that ran out of memory; empty for any other, and where no forecast is known."""
+    if run.problem is None or run.problem.kind is not Kind.OUT_OF_MEMORY:
+        return ()
+    experiment = run.experiment
+    cap = experiment.memory_cap_gib
+    budget_mib = device_mib if cap is None else cap * 1024
+    forecast = forecasts.find(experiment)
+    if forecast is None or budget_mib is None:
+        return ()
+    size = fitting_batch(forecast.lines, budget_mib, experiment.batch_size)
+    if size is None:
+        return ()
+    found = [Retry(f"Try batch {size:,}", with_smaller_batch(experiment, size))]
+    accumulated = with_accumulation(experiment, size)
+    if accumulated is not None:
+        times = accumulated.step.gradient_accumulation
+        found.append(Retry(f"Accumulate {times:,} × {accumulated.batch_size:,}", accumulated))
+    return tuple(found)
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the form asks the window to run: labelled experiments, which a comparison then sets side by side.
+
+    Each is trained `repeats` times, in turns. `name` is what the user called the runs, or None where they are
+    to be numbered. `title` is for a comparison, or for a single run that has a name; it is empty for one that
+    is to be numbered.
+    """
+
+    title: str
+    experiments: tuple[tuple[str, Experiment], ...]
+    is_comparison: bool
+    name: str | None = None
+    repeats: int = 1
+
+
+class Experiments(QObject):
+    """Sends experiments to the engine, and keeps `runs` true to the store and to the worker's events.
+
+    Signals: `catalog_known` (Catalog); `began` and `ended` (run id); `logged` (level, message, run name or
+    None); `problem` (Problem), for what the user must be told; `event_taken` (run id, engine event), after
+    the run's curves have it; `pause_asked` (True to pause, False to go on, None for neither); `idle`, when
+    nothing runs.
+    """
+
+    catalog_known = Signal(object)
+    began = Signal(str)
+    ended = Signal(str)
+    logged = Signal(str, str, object)
+    problem = Signal(object)
+    event_taken = Signal(str, object)
+    pause_asked = Signal(object)
+    idle = Signal()
+
+    def __init__(self, store: Store, launcher: Launcher, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._store = store
+        self._running: str | None = None
+        self._wants_pause: bool | None = None
+        self._has_started = False
+        self.catalog: Catalog | None = None
+        self.blindness: Problem | None = None
+        """Why this machine could not be looked at, and there will be no catalog."""
+        self.runs = SavedRuns(store, self)
+        self.runs.problem.connect(self.problem)
+        self._thread = EngineThread(store.path, launcher, self)
+        self._thread.catalog_read.connect(self._take_catalog)
+        self._thread.run_began.connect(self._begin)
+        self._thread.told.connect(self._take)
+        self._thread.run_ended.connect(self._end)
+        self._thread.problem.connect(self._take_blindness)
+        self._thread.idle.connect(self.idle)
+        self.searches = Searches(store, self._thread, self)
+        self.searches.problem.connect(self._tell)
+        self.searches.logged.connect(self.logged)
+        self.forecaster = Forecaster(self._thread, self)
+
+    def load(self) -> None:
+        """Reads the saved runs; those that a killed program left running are marked as interrupted."""
+        for name in self.runs.recover():
+            self.logged.emit("warning", "It was interrupted; what it recorded is kept.", name)
+        for run in self.runs.unreadable():
+            self.logged.emit("warning", f"It is left out. {run.why}", run.name)
+
+    def start(self) -> None:
+        """Starts the engine's thread, which reads the catalog and then trains what is queued.
+
+        Once it has started, or was shut down, nothing happens.
+        """
+        if self._has_started:
+            return
+        self._has_started = True
+        self._thread.start()
+        self.runs.watch(True)
+
+    def shut_down(self) -> None:
+        """Stops the run in progress and waits for the worker to be gone; waiting runs stay queued."""
+        self._has_started = True
+        self.runs.watch(False)
+        self.forecaster.stop()
+        self._thread.shut_down()
+        self.runs.purge()
+        # what the thread said last is in the store; nobody looks at it here any more
+        for listener in (self, self.searches, self.forecaster):
+            QCoreApplication.removePostedEvents(listener)
+
+    @property
+    def running(self) -> str | None:
+        """The id of the run that trains now."""
+        return self._running
+
+    def progress(self) -> float:
+        """How far the run that trains is, 0 to 1."""
+        live = self.runs.opened(self._running or "")
+        return live.step / live.total_steps if live is not None and live.total_steps else 0.0
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether the run in progress waits to be continued."""
+        live = self.runs.opened(self._running or "")
+        return live is not None and live.is_paused
+
+    @property
+    def waiting(self) -> tuple[str, ...]:
+        """The ids of this window's queued runs, next first."""
+        return self._thread.waiting()
+
+    def submit(
+        self,
+        title: str,
+        experiments: Sequence[tuple[str, Experiment]],
+        name: str | None = None,
+        repeats: int = 1,
+        *,
+        goes_first: bool = False,
+    ) -> tuple[str, ...]:
+        """Queues experiments, each `repeats` times in turns, and returns the ids of their runs.
+
+        They wait behind all others, or with `goes_first` before them. Several runs are one comparison; those
+        of one `name` are told apart by their labels and repeats. Raises ProblemError where the store
+        refuses, or the repeats' seeds would grow too large.
+        """
+        turns = in_turns(experiments, repeats)
+        comparison = self._store.add_comparison(title) if len(turns) > 1 else None
+        added = [
+            self._store.add(
+                turn.experiment,
+                name=turn.name(name, is_alone=len(experiments) == 1),
+                comparison=comparison,
+                label=turn.label,
+            )
+            for turn in turns
+        ]
+        self.runs.reload()
+        run_ids = tuple(record.id for record in added)
+        self._thread.enqueue(run_ids, goes_first=goes_first)
+        return run_ids
+
+    def resume_waiting(self, run_ids: Iterable[str]) -> None:
+        """Queues runs that an earlier window left queued."""
+        claimed = []
+        for run_id in run_ids:
+            try:
+                claimed.append(self._store.claim(run_id).id)
+            except ProblemError as error:
+                # another window was quicker, or it was deleted meanwhile
+                self._tell(error.problem)
+        self._thread.enqueue(tuple(claimed))
+        self.runs.reload()
+
+    def left_waiting(self) -> tuple[str, ...]:
+        """Queued runs that an earlier window left, oldest first."""
+        line = self.waiting
+        return tuple(record.id for record in self._store.claimable() if record.id not in line)
+
+    def why_not_begun(self, run: RunRecord) -> str | None:
+        """Why a queued run cannot be begun here, in a sentence; None for one that an earlier window left."""
+        if run.id in self.waiting or run.id == self._running:
+            return "It waits for its turn."
+        return None if run.id in self.left_waiting() else "Another window or a command line will train it."
+
+    def stop(self) -> None:
+        """Asks the run in progress to end after the step in flight."""
+        self._thread.stop_run()
+
+    def toggle_pause(self) -> None:
+        """Asks the run in progress to wait after the step in flight, or the one that waits to go on."""
+        live = self.runs.opened(self._running or "")
+        if live is None:
+            return
+        is_held = live.is_paused if self._wants_pause is None else self._wants_pause
+        if is_held:
+            self._thread.continue_run()
+        else:
+            self._thread.pause_run()
+        self._wish_pause(not is_held)
+
+    def resume(self, run_id: str) -> None:
+        """Queues a run that was stopped, to go on from its last checkpoint."""
+        try:
+            self._store.requeue(run_id)
+        except ProblemError as error:
+            self._tell(error.problem)
+            return
+        if (live := self.runs.opened(run_id)) is not None:
+            live.set_status(Status.QUEUED.value)
+        self.runs.reload()
+        self._thread.enqueue((run_id,))
+
+    def why_not_resumed(self, run: RunRecord) -> str | None:
+        """Why a run cannot go on where it ended, in a sentence; None if it can."""
+        problem = obstacle(run, self._store.checkpoints_folder(run.id))
+        return None if problem is None else problem.message
+
+    def take_out(self, run_id: str) -> None:
+        """Takes a queued run out of the line: a new one is forgotten, a resumed one is as it was before."""
+        self._thread.take_out(run_id)
+        self.runs.withdraw(run_id)
+
+    def retries(self, run_id: str) -> tuple[Retry, ...]:
+        """How a run that ran out of memory can be tried again, by the forecast that is known for it."""
+        run = self.runs.record(run_id)
+        if run is None:
+            return ()
+        device = self.catalog.device(run.experiment.device) if self.catalog else None
+        device_mib = None if device is None else device.memory_mib
+        return retries(run, Forecasts(self._store.path.parent), device_mib)
+
+    def delete(self, run_ids: Iterable[str]) -> tuple[str, ...]:
+        """Deletes runs, except the one that trains, until they are restored; the ids of the deleted ones."""
+        found = (run_id for run_id in run_ids if self.runs.is_there(run_id) and run_id != self._running)
+        wanted = tuple(found)
+        for run_id in wanted:
+            self._thread.take_out(run_id)
+        return wanted if wanted and self.runs.delete(wanted) else ()
+
+    def _take_catalog(self, catalog: Catalog) -> None:
+        self.catalog = catalog
+        self.catalog_known.emit(catalog)
+
+    def _take_blindness(self, problem: Problem) -> None:
+        self.blindness = problem
+        self._tell(problem)
+
+    def _begin(self, run_id: str) -> None:
+        self._running = run_id
+        self._wish_pause(None)
+        self.runs.watch(False)
+        self.runs.live(run_id)
+        self.runs.refresh(run_id)
+        self.began.emit(run_id)
+
+    def _take(self, run_id: str, event: Event) -> None:
+        live = self.runs.opened(run_id)
+        if live is None:
+            return
+        live.take(event)
+        for level, message in run_lines(event):
+            self.logged.emit(level, message, self.runs.name(run_id))
+        if isinstance(event, Started):
+            self.runs.refresh(run_id)
+        if isinstance(event, Log) and event.level == "problem":
+            self.problem.emit(Problem(kind=Kind.STORE, message=event.message, remedy=""))
+            self.runs.reload()
+        if isinstance(event, Phase) and live.is_paused == self._wants_pause:
+            self._wish_pause(None)
+        self.event_taken.emit(run_id, event)
+
+    def _end(self, run_id: str, last: Finished | Failed | None) -> None:
+        self._running = None
+        self._wish_pause(None)
+        self.runs.watch(True)
+        if isinstance(last, Failed):
+            said = f"{last.problem.message} {last.problem.remedy}"
+            self.logged.emit("problem", said, self.runs.name(run_id))
+            self.problem.emit(last.problem)
+        try:
+            self.runs.refresh(run_id)
+        except ProblemError as error:
+            self._tell(error.problem)
+        self.ended.emit(run_id)
+
+    def _wish_pause(self, wish: bool | None) -> None:
+        """Remembers what was asked of the run in progress until it has come about."""
+        if wish != self._wants_pause:
+            self._wants_pause = wish
+            self.pause_asked.emit(wish)
+
+    def _tell(self, problem: Problem) -> None:
+        self.logged.emit("problem", f"{problem.message} {problem.remedy}", None)
+        self.problem.emit(problem)

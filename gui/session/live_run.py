@@ -1,0 +1,193 @@
+"""One run as the live panel knows it: events in, buffers and figures out. No Qt, no torch."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from engine.experiment.experiment import Experiment, Precision
+from engine.experiment.problem import Problem
+from engine.protocol.events import (
+    Environment,
+    Epoch,
+    Event,
+    Failed,
+    Finished,
+    Phase,
+    PhaseName,
+    Samples,
+    Skipped,
+    Started,
+    Summary,
+)
+
+Values = NDArray[np.float64]
+WITHOUT_PICTURES = frozenset({"synthetic-regression", "synthetic-tokens", "python-source"})
+
+
+class Series:
+    """Numbers that only grow. `values` is a view of what is there, not a copy."""
+
+    def __init__(self) -> None:
+        self._buffer = np.empty(1024)
+        self._count = 0
+
+    def extend(self, more: ArrayLike) -> None:
+        added = np.asarray(more, dtype=np.float64)
+        needed = self._count + len(added)
+        if needed > len(self._buffer):
+            grown = np.empty(max(needed, 2 * len(self._buffer)))
+            grown[: self._count] = self._buffer[: self._count]
+            self._buffer = grown
+        self._buffer[self._count : needed] = added
+        self._count = needed
+
+    def keep(self, count: int) -> None:
+        """Forgets all but the first `count` numbers."""
+        self._count = min(self._count, count)
+
+    @property
+    def values(self) -> Values:
+        return self._buffer[: self._count]
+
+    def __len__(self) -> int:
+        return self._count
+
+
+@dataclass
+class LiveRun:
+    """A run's settings, samples and state; `take` appends any event, live or replayed from the store.
+
+    `status` is the store's word (queued, running, finished, stopped, failed, interrupted); `revision`
+    grows with every change. `unit` is of the throughput: "img/s", or "samples/s" without pictures.
+    `batch_size` counts the samples of one optimizer step.
+    """
+
+    run_id: str
+    precision: Precision
+    label: str
+    unit: str = "img/s"
+    status: str = "queued"
+    batch_size: int = 1
+    block_steps: int = 10
+    warmup_steps: int = 10
+    total_steps: int | None = None
+    loss_name: str = ""
+    loss_unit: str = ""
+    phase: Phase | None = None
+    phase_began: float = 0.0
+    experiment: Experiment | None = None
+    columns: dict[str, Series] = field(default_factory=dict)
+    skipped: Series = field(default_factory=Series)
+    epochs: list[Epoch] = field(default_factory=list)
+    summary: Summary | None = None
+    environment: Environment | None = None
+    problem: Problem | None = None
+    revision: int = 0
+
+    @classmethod
+    def of(cls, run_id: str, experiment: Experiment, label: str | None = None) -> LiveRun:
+        """A queued run of `experiment`; it is named for its precision unless a label is given."""
+        run = cls(run_id, experiment.precision, label or experiment.precision.label)
+        run._take_settings(experiment)
+        return run
+
+    @property
+    def is_over(self) -> bool:
+        return self.status not in ("queued", "running")
+
+    @property
+    def is_paused(self) -> bool:
+        return self.status == "running" and self.phase is not None and self.phase.name is PhaseName.PAUSED
+
+    @property
+    def phase_seconds(self) -> float:
+        """How long the phase has lasted, by this machine's clock."""
+        return time.monotonic() - self.phase_began if self.phase is not None else 0.0
+
+    @property
+    def step(self) -> int:
+        """The last step whose sample is here; 0 before the first."""
+        steps = self.column("step")
+        return int(steps[-1]) if len(steps) else 0
+
+    def column(self, name: str) -> Values:
+        """The samples' column of that name, empty where there is none."""
+        series = self.columns.get(name)
+        return series.values if series is not None else np.empty(0)
+
+    def take(self, event: Event) -> None:
+        """Appends one event; those that say nothing of the run's figures are ignored."""
+        self.revision += 1
+        match event:
+            case Samples():
+                self.load(event.columns())
+            case Started():
+                self._start(event)
+            case Phase():
+                self._enter(event)
+            case Epoch():
+                self.epochs.append(event)
+            case Skipped():
+                self.skipped.extend(event.steps)
+            case Finished():
+                self.summary = event.summary
+                self._end("stopped" if event.stopped else "finished")
+            case Failed():
+                self.problem, self.summary = event.problem, event.summary or self.summary
+                self._end("failed")
+            case _:
+                self.revision -= 1
+
+    def take_all(self, events: Iterable[Event]) -> None:
+        for event in events:
+            self.take(event)
+
+    def load(self, columns: Mapping[str, ArrayLike]) -> None:
+        """Appends samples by column, as they come in an event or from the store."""
+        for name, values in columns.items():
+            self.columns.setdefault(name, Series()).extend(values)
+        self.revision += 1
+
+    def set_status(self, status: str, summary: Summary | None = None, problem: Problem | None = None) -> None:
+        """Stands as the store says, with what it has so far."""
+        self.status, self.phase, self.summary, self.problem = status, None, summary, problem
+        self.revision += 1
+
+    def _enter(self, phase: Phase) -> None:
+        # a fraction that grows is not another phase
+        if self.phase is None or self.phase.name is not phase.name:
+            self.phase_began = time.monotonic()
+        self.phase = phase
+        if self.status == "queued":
+            self.status = "running"
+
+    def _start(self, event: Started) -> None:
+        self._take_settings(event.experiment)
+        self.summary, self.problem = None, None
+        self._go_back_to(event.resumed_step or 0)
+        self.environment, self.total_steps = event.environment, event.total_steps
+        self.loss_name, self.loss_unit = event.loss_name, event.loss_unit
+        self.status = "running"
+
+    def _go_back_to(self, step: int) -> None:
+        """Forgets what came after `step`: a resumed run trains it again."""
+        rows = int(np.searchsorted(self.column("step"), step, side="right"))
+        for series in self.columns.values():
+            series.keep(rows)
+        self.skipped.keep(int(np.searchsorted(self.skipped.values, step, side="right")))
+        self.epochs = [epoch for epoch in self.epochs if epoch.step <= step]
+
+    def _take_settings(self, experiment: Experiment) -> None:
+        self.experiment = experiment
+        self.batch_size = experiment.step_samples
+        self.block_steps = experiment.measure.block_steps
+        self.warmup_steps = experiment.measure.warmup_steps
+        self.unit = "samples/s" if experiment.dataset in WITHOUT_PICTURES else "img/s"
+
+    def _end(self, status: str) -> None:
+        self.status, self.phase = status, None

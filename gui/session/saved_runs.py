@@ -1,0 +1,230 @@
+"""The runs in the store as the window reads them: their records, and their curves once somebody looks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
+
+from PySide6.QtCore import QObject, QTimer, Signal
+
+from engine.experiment.problem import Problem, ProblemError
+from engine.store.record import RunRecord, UnreadableRun
+from engine.store.store import Store
+from gui.session.live_run import LiveRun
+
+_WATCH_MS = 2_000
+_T = TypeVar("_T")
+
+
+class SavedRuns(QObject):
+    """`list_changed`, when runs came or went; `run_changed` (run id), when one run's figures or status did;
+    `problem` (Problem), when the store refuses."""
+
+    list_changed = Signal()
+    run_changed = Signal(str)
+    problem = Signal(object)
+
+    def __init__(self, store: Store, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._store = store
+        self._records: dict[str, RunRecord] = {}
+        self._unreadable: dict[str, UnreadableRun] = {}
+        self._live: dict[str, LiveRun] = {}
+        self._deleted: set[str] = set()
+        self._version = store.data_version()
+        self._failing: Problem | None = None
+        self._watch = QTimer(self, interval=_WATCH_MS)
+        self._watch.timeout.connect(self._look_for_others)
+
+    @property
+    def unwritable(self) -> Problem | None:
+        """Why nothing can be saved; None where it can."""
+        return self._store.unwritable
+
+    def try_to_write(self) -> None:
+        """Looks whether what kept the store from being written is gone, and reads it anew if it is."""
+        if self._does(self._store.check_writable):
+            self.recover()
+
+    def recover(self) -> tuple[str, ...]:
+        """Reads the saved runs, and marks those that a killed program left running; the names of these.
+
+        Raises ProblemError where they cannot be read.
+        """
+        recovered = self._store.recover()
+        self._store.listing()
+        self.reload()
+        return tuple(self.name(run_id) for run_id in recovered)
+
+    def watch(self, does_watch: bool) -> None:
+        """Looks every other second for what another window or a command line did to the store, or no more."""
+        if does_watch:
+            self._watch.start()
+        else:
+            self._watch.stop()
+
+    def records(self) -> tuple[RunRecord, ...]:
+        """All runs, newest first."""
+        return tuple(self._records.values())
+
+    def record(self, run_id: str) -> RunRecord | None:
+        return self._records.get(run_id)
+
+    def unreadable(self) -> tuple[UnreadableRun, ...]:
+        """The saved runs that are in no list, since another version wrote them or they are damaged."""
+        return tuple(self._unreadable.values())
+
+    def deleted(self) -> tuple[str, ...]:
+        """The ids of the runs that were deleted, here or by another window, and can still be restored."""
+        return self._store.deleted()
+
+    def is_there(self, run_id: str) -> bool:
+        """Whether the run is saved, be it readable or not."""
+        return run_id in self._records or run_id in self._unreadable
+
+    def name(self, run_id: str) -> str:
+        """What the run is called. Raises KeyError for one that is not there."""
+        found: RunRecord | UnreadableRun = self._records.get(run_id) or self._unreadable[run_id]
+        return found.name
+
+    def group(self, run_id: str) -> tuple[str, ...]:
+        """The run and those that were started with it to be compared, the baseline first.
+
+        Of repeats it is those of one round: the runs of one seed.
+        """
+        run = self._records[run_id]
+        return tuple(
+            mate.id
+            for side in self._sides(run).values()
+            for mate in side
+            if len(side) == 1 or mate.experiment.seed == run.experiment.seed
+        )
+
+    def repeat(self, run_id: str) -> tuple[int, int]:
+        """Which repeat the run is, and of how many; (1, 1) for a run that is not repeated."""
+        run = self._records[run_id]
+        side = self._sides(run)[run.label or run.id]
+        seeds = sorted(mate.experiment.seed for mate in side)
+        return seeds.index(run.experiment.seed) + 1, len(side)
+
+    def live(self, run_id: str) -> LiveRun:
+        """The run's curves: as they grow, or as they were stored. Raises ProblemError for damaged ones."""
+        if run_id not in self._live:
+            self._live[run_id] = self._replayed(run_id)
+        return self._live[run_id]
+
+    def opened(self, run_id: str) -> LiveRun | None:
+        """The run's curves, if anybody has looked at them yet."""
+        return self._live.get(run_id)
+
+    def rename(self, run_id: str, name: str) -> None:
+        """Gives a run another name."""
+        self._does(lambda: self._store.rename(run_id, name))
+        self.refresh(run_id)
+
+    def set_tags(self, tags: Mapping[str, Sequence[str]]) -> None:
+        """Gives runs, by their ids, these tags and no others."""
+        self._does(lambda: self._store.set_all_tags(tags))
+        self.reload()
+
+    def set_note(self, run_id: str, note: str) -> None:
+        """Gives a run a note; an empty one takes it away."""
+        self._does(lambda: self._store.set_note(run_id, note))
+        self.refresh(run_id)
+
+    def delete(self, run_ids: Sequence[str]) -> bool:
+        """Deletes runs with their curves, until they are restored or purged; whether it could be done."""
+        is_done = self._does(lambda: self._store.delete(run_ids))
+        if is_done:
+            self._deleted.update(run_ids)
+            for run_id in run_ids:
+                self._live.pop(run_id, None)
+        self.reload()
+        return is_done
+
+    def restore(self, run_ids: Sequence[str]) -> bool:
+        """Brings deleted runs back; whether it could be done."""
+        is_done = self._does(lambda: self._store.restore(run_ids))
+        if is_done:
+            self._deleted.difference_update(run_ids)
+        self.reload()
+        return is_done
+
+    def purge(self, run_ids: Sequence[str] | None = None) -> None:
+        """Takes deleted runs out of the store for good; without ids all those that were deleted here."""
+        gone = set(self._deleted if run_ids is None else run_ids)
+        if gone:
+            self._does(lambda: self._store.purge(gone))
+            self._deleted -= gone
+
+    def withdraw(self, run_id: str) -> None:
+        """Takes back a queued run: a new one is forgotten, a resumed one is as it was before."""
+        self._does(lambda: self._store.withdraw(run_id))
+        self.reload()
+        record, live = self._records.get(run_id), self._live.get(run_id)
+        if record is None:
+            self._live.pop(run_id, None)
+        elif live is not None:
+            live.set_status(record.status.value, record.summary, record.problem)
+
+    def refresh(self, run_id: str) -> None:
+        """Reads one run anew."""
+        try:
+            self._records[run_id] = self._store.run(run_id)
+        except ProblemError:
+            # refused before it began, and deleted by the runner; or there is no reading it
+            self.reload()
+            return
+        self.run_changed.emit(run_id)
+
+    def reload(self) -> None:
+        """Reads the whole list anew; as far as the store cannot be read, the list stays as it is."""
+        found = self._read(self._store.listing)
+        if found is None:
+            return
+        self._records = {record.id: record for record in found.runs}
+        self._unreadable = {run.id: run for run in found.unreadable}
+        self.list_changed.emit()
+
+    def _sides(self, run: RunRecord) -> dict[str, list[RunRecord]]:
+        """The run and those of its comparison by their labels, in the order in which they were queued."""
+        sides: dict[str, list[RunRecord]] = {}
+        for mate in reversed(self._records.values()):
+            if mate.id == run.id or (mate.comparison is not None and mate.comparison == run.comparison):
+                sides.setdefault(mate.label or mate.id, []).append(mate)
+        return sides
+
+    def _does(self, do: Callable[[], object]) -> bool:
+        """Does something to the store; whether it could be done."""
+        try:
+            do()
+        except ProblemError as error:
+            self.problem.emit(error.problem)
+            return False
+        return True
+
+    def _replayed(self, run_id: str) -> LiveRun:
+        record = self._records[run_id]
+        live = LiveRun.of(run_id, record.experiment, record.label)
+        live.take_all(self._store.events(run_id))
+        live.load(self._store.samples(run_id))
+        live.set_status(record.status.value, record.summary, record.problem)
+        return live
+
+    def _look_for_others(self) -> None:
+        version = self._read(self._store.data_version)
+        if version is not None and version != self._version:
+            self._version = version
+            self.reload()
+
+    def _read(self, read: Callable[[], _T]) -> _T | None:
+        """What is read of the store; None where that fails, which is told once until it works again."""
+        try:
+            found = read()
+        except ProblemError as error:
+            if error.problem != self._failing:
+                self._failing = error.problem
+                self.problem.emit(error.problem)
+            return None
+        self._failing = None
+        return found

@@ -1,0 +1,317 @@
+"""The window's searches for the largest batch: running, waiting and saved, side by side."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+from PySide6.QtCore import QObject, Signal
+
+from engine.experiment.experiment import Experiment, Precision
+from engine.experiment.problem import Problem, ProblemError
+from engine.limit.prober import ProbeEvent
+from engine.limit.result import telling, times_the_batch
+from engine.limit.search import Search
+from engine.protocol.events import Failed, Phase
+from engine.protocol.memory_lines import MemoryLine
+from engine.protocol.trials import ProbeEnded, ProbeResult, ProbeStarted, Trial, TrialBegun, TrialEnded
+from engine.store.searches import ProbeRecord
+from engine.store.store import Store
+from gui.session.engine_thread import EngineThread, SearchOrder
+from gui.session.log_lines import search_lines
+
+
+@dataclass(frozen=True)
+class SideView:
+    """One precision's search. `forecast` are lines in MiB, in the quantity of the trials; empty if unknown.
+
+    `trying` is the batch in trial, and `doing` what its worker is at.
+    """
+
+    label: str
+    experiment: Experiment
+    granularity: int = 1
+    trials: tuple[Trial, ...] = ()
+    budget_mib: float | None = None
+    trying: int | None = None
+    doing: str = ""
+    result: ProbeResult | None = None
+    problem: Problem | None = None
+    forecast: tuple[MemoryLine, ...] = ()
+
+    @property
+    def precision(self) -> Precision:
+        return self.experiment.precision
+
+    @property
+    def largest_batch(self) -> int:
+        """The largest batch that passed so far; 0 where none did."""
+        return max((trial.batch_size for trial in self.telling if trial.fits), default=0)
+
+    @property
+    def telling(self) -> tuple[Trial, ...]:
+        """The trials that the answer rests on; others came near it."""
+        return telling(self.trials)
+
+    @property
+    def is_over(self) -> bool:
+        return self.result is not None or self.problem is not None
+
+    @property
+    def is_proven(self) -> bool:
+        """Whether the largest batch is the answer, and not only as far as a search came that was stopped."""
+        return self.result is not None and self.result.verified
+
+    @property
+    def seconds(self) -> float:
+        """How long the search took, or its trials have taken so far."""
+        return self.result.seconds if self.result else sum(trial.seconds for trial in self.trials)
+
+    def lines(self) -> tuple[MemoryLine, ...]:
+        """Memory by batch size, in MiB: through the smallest and the largest trial that passed, else as
+        forecast; empty where neither is known."""
+        known = sorted(
+            (trial.batch_size, trial.peak_mib) for trial in self.telling if trial.fits and trial.peak_mib
+        )
+        if len(known) < 2 or known[0][0] == known[-1][0]:
+            return self.forecast
+        (low, less), (high, more) = known[0], known[-1]
+        slope = (more - less) / (high - low)
+        return (MemoryLine(fixed_mib=less - slope * low, per_sample_mib=slope),)
+
+    def recommended_batch(self, margin_fraction: float, multiple: int = 1) -> int:
+        """The largest multiple that leaves that fraction of the memory free; 0 where there is none."""
+        search = Search(granularity=self.granularity, budget_mib=self.budget_mib)
+        for trial in self.telling:
+            search.learn(trial, self.budget_mib)
+        return search.recommended_batch(margin_fraction) // multiple * multiple
+
+    def after(self, event: ProbeEvent) -> SideView:
+        """The side with what an event of its search says."""
+        match event:
+            case ProbeStarted():
+                return replace(self, experiment=event.experiment, budget_mib=event.budget_mib or None)
+            case TrialBegun(batch_size=size):
+                return replace(self, trying=size, doing="")
+            case Phase(name=name):
+                return replace(self, doing=name.value)
+            case TrialEnded(trial=trial, budget_mib=budget):
+                trials = (*self.trials, trial)
+                return replace(self, trials=trials, trying=None, doing="", budget_mib=budget or None)
+            case ProbeEnded(result=result):
+                return replace(self, result=result, trying=None, doing="")
+            case Failed(problem=problem):
+                return replace(self, problem=problem, trying=None, doing="")
+        return self
+
+
+@dataclass(frozen=True)
+class SearchView:
+    """A search in one precision or several. `is_live` while it goes on, `is_waiting` before its turn."""
+
+    series: str
+    sides: tuple[SideView, ...]
+    created: datetime
+    is_live: bool = False
+    is_waiting: bool = False
+
+    @classmethod
+    def of_order(cls, order: SearchOrder) -> SearchView:
+        """A search that was just asked for."""
+        sides = tuple(SideView(label, one, order.granularity) for label, one in order.sides)
+        return cls(order.series, sides, datetime.now(UTC), is_waiting=True)
+
+    @classmethod
+    def of_records(cls, records: Sequence[ProbeRecord]) -> SearchView:
+        """A saved search: the records of one series, in any order."""
+        ordered = sorted(records, key=lambda record: record.number)
+        labels = [record.experiment.precision.label for record in ordered]
+        return cls(
+            ordered[0].series,
+            tuple(_side(record, label) for record, label in zip(ordered, labels, strict=True)),
+            ordered[0].created,
+        )
+
+    def after(self, side: int, event: ProbeEvent) -> SearchView:
+        """The search with what an event of one of its sides says."""
+        sides = list(self.sides)
+        sides[side] = sides[side].after(event)
+        return replace(self, sides=tuple(sides), is_waiting=False, is_live=True)
+
+    @property
+    def trial_count(self) -> int:
+        return sum(len(side.trials) for side in self.sides)
+
+    @property
+    def seconds(self) -> float:
+        return sum(side.seconds for side in self.sides)
+
+    @property
+    def cap_gib(self) -> float | None:
+        """The card that it was searched for; None for the device's own memory."""
+        return self.sides[0].experiment.memory_cap_gib
+
+    @property
+    def budget_mib(self) -> float | None:
+        """What a trial may take, as the last side told it; the least where sides differ."""
+        return min((side.budget_mib for side in self.sides if side.budget_mib), default=None)
+
+    @property
+    def baseline(self) -> SideView:
+        """What the others are measured against: strict FP32 if it was searched, else the first."""
+        return next((side for side in self.sides if side.precision is Precision.FP32), self.sides[0])
+
+    @property
+    def best(self) -> SideView | None:
+        """The side with the largest batch beside the baseline; None where there is no other."""
+        others = [side for side in self.sides if side is not self.baseline]
+        return max(others, key=lambda side: side.largest_batch, default=None)
+
+    @property
+    def ratio(self) -> float | None:
+        """The best side's batch over the baseline's, where both are proven and bound by memory."""
+        best = self.best
+        return None if best is None else times_the_batch(self.baseline, best)
+
+
+def _side(record: ProbeRecord, label: str) -> SideView:
+    return SideView(
+        label,
+        record.experiment,
+        record.granularity,
+        record.trials,
+        record.budget_mib,
+        result=record.result,
+    )
+
+
+_MOST_SAVED = 60
+
+Sides = Sequence[tuple[str, Experiment]]
+
+
+class Searches(QObject):
+    """`changed` (series) when a search's view did; `began` and `ended` (series); `problem` (Problem);
+    `logged` (level, message, what it is about); `deleted` (series)."""
+
+    changed = Signal(str)
+    began = Signal(str)
+    ended = Signal(str)
+    problem = Signal(object)
+    logged = Signal(str, str, object)
+    deleted = Signal(str)
+
+    def __init__(self, store: Store, thread: EngineThread, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._store, self._thread = store, thread
+        self._views: dict[str, SearchView] = {}
+        self._running: str | None = None
+        thread.search_began.connect(self._begin)
+        thread.search_told.connect(self._take)
+        thread.search_ended.connect(self._end)
+
+    @property
+    def running(self) -> str | None:
+        """The series that is searched now."""
+        return self._running
+
+    def submit(self, sides: Sides, *, granularity: int, margin_fraction: float) -> str:
+        """Queues a search in each of the sides; its series. Raises ProblemError if it could not be saved."""
+        self._store.check_writable()
+        order = SearchOrder(secrets.token_hex(6), _distinct(sides), granularity, margin_fraction)
+        self._views[order.series] = SearchView.of_order(order)
+        self._thread.enqueue_search(order)
+        return order.series
+
+    def stop(self, series: str) -> None:
+        """Ends a search with what it knows; one that still waits is taken out of the queue."""
+        if self._thread.stop_search(series):
+            del self._views[series]
+            self.ended.emit(series)
+
+    def view(self, series: str) -> SearchView | None:
+        """A search of this session, or a saved one; None where there is none of that name."""
+        if series not in self._views:
+            found = [record for record in self._store.probes.newest() if record.series == series]
+            if any(record.trials for record in found):
+                self._views[series] = SearchView.of_records(found)
+        return self._views.get(series)
+
+    def set_forecast(self, series: str, side: int, lines: tuple[MemoryLine, ...]) -> None:
+        """Lays a forecast's lines under one side's trials."""
+        view = self._views.get(series)
+        if view is not None:
+            sides = list(view.sides)
+            sides[side] = replace(sides[side], forecast=lines)
+            self._views[series] = replace(view, sides=tuple(sides))
+
+    def saved(self) -> tuple[SearchView, ...]:
+        """The newest saved searches that tried anything, newest first, without the one that goes on."""
+        by_series: dict[str, list[ProbeRecord]] = {}
+        for record in self._store.probes.newest(_MOST_SAVED):
+            by_series.setdefault(record.series, []).append(record)
+        views = (SearchView.of_records(each) for key, each in by_series.items() if key != self._running)
+        return tuple(view for view in views if view.trial_count)
+
+    def newest(self) -> str | None:
+        """The series of the newest saved search."""
+        return next((view.series for view in self.saved()), None)
+
+    @property
+    def waiting(self) -> int:
+        """How many searches wait for their turn."""
+        return self._thread.waiting_searches()
+
+    def delete(self, series: str) -> None:
+        """Forgets a saved search, unless it goes on."""
+        if series == self._running:
+            return
+        try:
+            for record in self._store.probes.newest():
+                if record.series == series:
+                    self._store.probes.delete(record.id)
+        except ProblemError as error:
+            self.problem.emit(error.problem)
+        self._views.pop(series, None)
+        self.deleted.emit(series)
+
+    def _begin(self, series: str) -> None:
+        self._running = series
+        self._update(series, replace(self._views[series], is_waiting=False, is_live=True))
+        self.began.emit(series)
+
+    def _take(self, series: str, side: int, event: ProbeEvent) -> None:
+        view = self._views[series]
+        for level, message in search_lines(event):
+            self.logged.emit(level, message, f"Memory limit, {view.sides[side].label}")
+        self._update(series, view.after(side, event))
+
+    def _end(self, series: str, problem: Problem | None) -> None:
+        self._running = None
+        view = replace(self._views[series], is_waiting=False, is_live=False)
+        if view.trial_count or any(side.problem for side in view.sides):
+            self._update(series, view)
+        else:
+            del self._views[series]
+        if problem is not None:
+            self.problem.emit(problem)
+        self.ended.emit(series)
+
+    def _update(self, series: str, view: SearchView) -> None:
+        self._views[series] = view
+        self.changed.emit(series)
+
+
+def _distinct(sides: Sides) -> tuple[tuple[str, Experiment], ...]:
+    """The sides that differ in more than what a search does not look at: the batch and the length."""
+    found: dict[Experiment, str] = {}
+    for label, experiment in sides:
+        same = experiment.model_copy(update={"batch_size": 1, "epochs": None, "steps": 20})
+        found.setdefault(same, label)
+    precisions = [experiment.precision for experiment in found]
+    return tuple(
+        (one.precision.label if precisions.count(one.precision) == 1 else label, one)
+        for one, label in found.items()
+    )

@@ -1,0 +1,277 @@
+"""Whether a draft can be trained or searched for its largest batch: the plan, or the reasons against it.
+
+A search leaves batch and length out of account, and is offered for cards smaller than the device. No Qt.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+
+from pydantic import BaseModel, Field, ValidationError
+
+from engine.experiment.checks import Catalog, DeviceEntry, problems
+from engine.experiment.experiment import Experiment, experiment_from
+from engine.experiment.problem import Problem, ProblemError, problems_from_validation, request_problem
+from engine.experiment.repeats import check_seeds
+from gui.session.experiments import Request
+from gui.setup.draft import Draft, plain
+from gui.setup.fields import label_of
+
+_GPU_SIZES = (2.0, 4.0, 6.0, 8.0, 12.0, 16.0, 24.0, 48.0, 80.0)
+_CPU_SIZES = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
+"""A CPU has no card: these are limits for the worker, up to half the machine's memory."""
+_USUAL_CPU_GIB = 1.0
+_MOST = 6
+
+
+def offered_gib(device: DeviceEntry) -> tuple[float, ...]:
+    """The sizes in GiB that make sense on the device, smallest first."""
+    gib = device.memory_mib / 1024
+    if device.is_gpu:
+        return tuple(size for size in _GPU_SIZES if size < gib)[-_MOST:]
+    return tuple(size for size in _CPU_SIZES if size <= gib / 2)[:_MOST] or (round(gib / 2, 2),)
+
+
+def usual_gib(device: DeviceEntry | None) -> float | None:
+    """The limit where none was chosen; None for a device whose own memory is one."""
+    if device is None or device.name != "cpu":
+        return None
+    sizes = offered_gib(device)
+    return next((size for size in reversed(sizes) if size <= _USUAL_CPU_GIB), sizes[0])
+
+
+_LONGEST_REMEDY = 80
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The draft's experiments, how often each is trained, and the first problem of each setting by key."""
+
+    experiments: tuple[tuple[str, Experiment], ...]
+    problems: Mapping[str, Problem]
+    repeats: int = 1
+
+    @property
+    def reason(self) -> str | None:
+        """Why the draft cannot run, in one sentence; None if it can."""
+        return next((sentence(problem) for problem in self.problems.values()), None)
+
+
+def check(
+    draft: Draft, catalog: Catalog | None, refused: Mapping[Experiment, Problem] = MappingProxyType({})
+) -> Outcome:
+    """Validates every run of the draft; with no catalog yet, only what needs none.
+
+    `refused` is what the engine said against settings that were tried before.
+    """
+    found: dict[str, Problem] = {}
+    for problem in _blanks(draft):
+        found.setdefault(problem.key or "", problem)
+    experiments: list[tuple[str, Experiment]] = []
+    for label, settings in draft.variants(catalog):
+        try:
+            experiment = experiment_from(settings)
+        except ProblemError as error:
+            against: tuple[Problem, ...] = error.problems
+        else:
+            against = problems(experiment, catalog) if catalog else ()
+            known_refusal = refused.get(experiment)
+            if known_refusal is not None:
+                against = (*against, known_refusal)
+            if experiment not in (known for _, known in experiments):
+                experiments.append((label, experiment))
+        for problem in against:
+            found.setdefault(problem.key or "", problem)
+    repeats = 1
+    try:
+        repeats = _Repeats.model_validate({"repeat": plain("repeat", draft.repeats)}).repeat
+        check_seeds(experiments, repeats)
+    except ValidationError as wrong:
+        found.setdefault("repeat", problems_from_validation(wrong)[0])
+    except ProblemError as error:
+        found.setdefault("seed", error.problem)
+    return Outcome(tuple(experiments), found, repeats)
+
+
+class _Repeats(BaseModel):
+    # all of them are put into the queue at one press, in a slot of the window
+    repeat: int = Field(ge=1, le=100)
+
+
+def _blanks(draft: Draft) -> list[Problem]:
+    blank = []
+    # an empty length would be read as "one epoch", which nobody typed
+    if not plain(draft.length_key, draft.text(draft.length_key)):
+        blank.append(
+            request_problem("Length is empty.", "Type how long to train.", key=draft.length_key, value="")
+        )
+    if not draft.ticked:
+        blank.append(
+            request_problem("No precision is ticked.", "Tick one, or several to compare.", key="precision")
+        )
+    return blank
+
+
+def sentence(problem: Problem) -> str:
+    """The problem in the form's own words: the setting by its label, not its key."""
+    key = problem.key
+    if key is None:
+        return problem.message
+    text = re.sub(rf"^{re.escape(key)}\b", lambda _: label_of(key), problem.message)
+    return text.replace(" is '',", " is empty,").replace(" is None,", " is empty,")
+
+
+def explanation(problem: Problem) -> str:
+    """The sentence, and the remedy where it is short and says more than the sentence does."""
+    remedy, key = problem.remedy, problem.key or ""
+    if remedy.startswith(f"Set {key} to") or len(remedy) > _LONGEST_REMEDY:
+        return sentence(problem)
+    spoken = re.sub(rf"\b{re.escape(key)}\b", label_of(key).lower(), remedy) if key else remedy
+    return f"{sentence(problem)} {spoken}"
+
+
+def request(draft: Draft, outcome: Outcome) -> Request:
+    """The request that a sound draft makes."""
+    labels = [label for label, _ in outcome.experiments]
+    name = draft.name.strip() or None
+    title = name or _title(labels, outcome.repeats)
+    return Request(title, outcome.experiments, len(labels) > 1, name, outcome.repeats)
+
+
+def _title(labels: Sequence[str], repeats: int) -> str:
+    if len(labels) == 1:
+        return f"{labels[0]}, {repeats} times" if repeats > 1 else ""
+    return f"{labels[0]} against {labels[1]}" if len(labels) == 2 else ", ".join(labels)
+
+
+def button_words(draft: Draft, outcome: Outcome) -> str:
+    """What the primary button says: "Compare 2 precisions, 3 times each", "Train in FP32"."""
+    words, repeats = _deed(draft, outcome), outcome.repeats
+    if repeats == 1:
+        return words
+    return f"{words}, {repeats} times" + (" each" if len(outcome.experiments) > 1 else "")
+
+
+def _deed(draft: Draft, outcome: Outcome) -> str:
+    count = len(outcome.experiments)
+    ticked = draft.ticked
+    if count > len(ticked) or (count == 1 and not ticked):
+        return f"Compare {count} runs" if count > 1 else "Train"
+    if len(ticked) > 1:
+        return f"Compare {len(ticked)} precisions"
+    return f"Train in {ticked[0].label}" if ticked else "Train"
+
+
+def plan_words(outcome: Outcome, catalog: Catalog | None) -> str:
+    """What pressing the button will do ("2 runs, 940 steps each"), and if that is too short for a speed."""
+    count = len(outcome.experiments) * outcome.repeats
+    lengths = {_length(experiment, catalog) for _, experiment in outcome.experiments}
+    runs = f"{count:,} run" + ("s" if count != 1 else "")
+    if len(lengths) != 1:
+        return runs
+    plan = f"{runs}, {lengths.pop()}" + (" each" if count > 1 else "")
+    least = outcome.experiments[0][1].measure.least_steps
+    steps = _steps(outcome.experiments[0][1], catalog)
+    return f"{plan}; a speed needs {least:,}" if steps is not None and steps < least else plan
+
+
+def _length(experiment: Experiment, catalog: Catalog | None) -> str:
+    steps = _steps(experiment, catalog)
+    if steps is not None:
+        return f"{steps:,} step" + ("s" if steps != 1 else "")
+    return f"{experiment.epochs:,} epoch" + ("s" if experiment.epochs != 1 else "")
+
+
+def _steps(experiment: Experiment, catalog: Catalog | None) -> int | None:
+    """The length in steps; None while the dataset's size is unknown."""
+    per_epoch = steps_in_epoch(experiment, catalog)
+    if experiment.steps is None and per_epoch is not None and experiment.epochs is not None:
+        return experiment.epochs * per_epoch
+    return experiment.steps
+
+
+def steps_in_epoch(experiment: Experiment, catalog: Catalog | None) -> int | None:
+    """How many optimizer steps make one epoch; None while the dataset's size is unknown."""
+    dataset = catalog.dataset(experiment.dataset) if catalog else None
+    if dataset is None:
+        return None
+    if dataset.needs_path and dataset.train_samples is None:
+        return None
+    batches = -(-(dataset.train_samples or experiment.samples) // experiment.batch_size)
+    return -(-batches // experiment.step.gradient_accumulation)
+
+
+def converted_length(draft: Draft, outcome: Outcome, catalog: Catalog | None) -> tuple[str, str]:
+    """The draft's length in the other unit, as (key, text); the same number where it cannot be known."""
+    key = draft.length_key
+    other = "steps" if key == "epochs" else "epochs"
+    experiment = outcome.experiments[0][1] if outcome.experiments else None
+    per_epoch = steps_in_epoch(experiment, catalog) if experiment else None
+    length = getattr(experiment, key) if experiment else None
+    if per_epoch is None or length is None:
+        return other, draft.text(key)
+    return other, f"{length * per_epoch if key == 'epochs' else max(1, round(length / per_epoch)):,}"
+
+
+def unresolved(experiment: Experiment, catalog: Catalog) -> Experiment:
+    """A run's experiment with what this machine would choose anyway left open again."""
+    dataset = catalog.dataset(experiment.dataset)
+    update: dict[str, object] = {}
+    if experiment.device == catalog.devices[0].name:
+        update["device"] = "auto"
+    if dataset is not None and experiment.image_size == dataset.image_size:
+        update["image_size"] = None
+    if dataset is not None and experiment.num_classes == dataset.num_classes:
+        update["num_classes"] = None
+    return experiment.model_copy(update=update)
+
+
+_OF_NO_CONCERN = ("batch_size", "epochs", "steps", "repeat")
+
+
+def limit_reason(outcome: Outcome) -> str | None:
+    """Why the form cannot be searched, in a sentence; None if it can."""
+    grave = [problem for key, problem in outcome.problems.items() if key not in _OF_NO_CONCERN]
+    if grave:
+        return sentence(grave[0])
+    return None if outcome.experiments else outcome.reason
+
+
+def limit_request(
+    draft: Draft | None, outcome: Outcome, catalog: Catalog | None, cpu_limit_gib: float | None = None
+) -> Request | None:
+    """What pressing the button would search; None while something is wrong.
+
+    `cpu_limit_gib` holds on a CPU where the form has no memory cap, in place of the usual limit.
+    """
+    if draft is None or catalog is None or limit_reason(outcome) is not None:
+        return None
+    return request(draft, _limited(outcome, catalog, cpu_limit_gib))
+
+
+def limit_words(draft: Draft) -> str:
+    """What the button says: "Find limit for 2 precisions"."""
+    count = len(draft.ticked)
+    if count == 1:
+        return f"Find limit for {draft.ticked[0].label}"
+    return f"Find limit for {count} precisions" if count else "Find limit"
+
+
+def limit_plan(draft: Draft) -> str:
+    """What pressing the button will do."""
+    return "A few trials in each precision" if len(draft.ticked) > 1 else "A few trials"
+
+
+def _limited(outcome: Outcome, catalog: Catalog, cpu_limit_gib: float | None) -> Outcome:
+    """A CPU has no card whose memory could be the limit. What holds in its place is for the search alone: a
+    run under a cap has no speed on a CPU."""
+    pairs = []
+    for label, experiment in outcome.experiments:
+        usual = usual_gib(catalog.device(experiment.device))
+        if experiment.memory_cap_gib is None and usual is not None:
+            experiment = experiment.model_copy(update={"memory_cap_gib": cpu_limit_gib or usual})
+        pairs.append((label, experiment))
+    return replace(outcome, experiments=tuple(pairs))

@@ -1,0 +1,285 @@
+"""The setup form's draft: changes laid over a preset, and which settings apply. No Qt.
+
+A setting that means nothing beside the others is hidden and left at its default.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+from engine.experiment.checks import Catalog, DatasetEntry, DeviceEntry
+from engine.experiment.experiment import (
+    Experiment,
+    Precision,
+    experiment_from,
+    flattened,
+    from_dotted,
+    layered,
+)
+from engine.experiment.presets import Preset
+from gui.setup.fields import NUMBER_KEYS, OPTIONS, words_of
+
+Text = Callable[[str], str]
+"""What stands in the field of a key."""
+
+
+def applies(key: str, text: Text, ticked: Sequence[Precision], catalog: Catalog | None) -> bool:
+    """Whether the setting `key` means anything, given the text of the others and the ticked precisions."""
+    table = key.partition(".")[0]
+    if table == "schedule":
+        return _in_schedule(key, text("schedule.name"))
+    if key in ("step.fp32_modules", "step.autocast_tf32"):
+        return any(precision.is_autocast for precision in ticked)
+    if key == "optimizer.momentum":
+        return text("optimizer.name") == "sgd"
+    if table == "scaler" and key != "scaler.mode":
+        return _scales(text("scaler.mode"), ticked)
+    if key == "checkpoint.every":
+        return text("checkpoint.last") == "true"
+    if catalog is None:
+        return True
+    dataset = catalog.dataset(text("dataset"))
+    return dataset is None or _with_dataset(key, text, dataset, catalog.device(text("device")))
+
+
+def _scales(mode: str, ticked: Sequence[Precision]) -> bool:
+    """Whether any of the runs has a loss scaler, as `Experiment.uses_scaler` has it for one."""
+    return mode == "on" or (mode == "auto" and Precision.FP16 in ticked)
+
+
+def _in_schedule(key: str, schedule: str) -> bool:
+    shown = {
+        "schedule.warmup_steps": schedule != "one-cycle",
+        "schedule.final_fraction": schedule == "cosine",
+        "schedule.rise_fraction": schedule == "one-cycle",
+        "schedule.decay_epochs": schedule == "step",
+        "schedule.decay_factor": schedule == "step",
+    }
+    return shown.get(key, True)
+
+
+def _with_dataset(key: str, text: Text, dataset: DatasetEntry, device: DeviceEntry | None) -> bool:
+    validates = dataset.validation_samples is not None or dataset.needs_path
+    # loader processes serve a dataset that is not kept on the device
+    loads = dataset.loads and text("data.on_device") != "true"
+    shown = {
+        "path": dataset.needs_path,
+        "image_size": dataset.image_size is not None,
+        "num_classes": dataset.any_classes,
+        "samples": dataset.train_samples is None and not dataset.needs_path,
+        "sequence_length": dataset.task == "language",
+        "label_smoothing": dataset.task != "regression",
+        "data.augment": dataset.can_augment,
+        "data.skip_broken": dataset.needs_path,
+        "data.on_device": dataset.loads,
+        "data.workers": loads,
+        "data.prefetch": loads,
+        "data.pin_memory": loads and (device is None or device.is_gpu),
+        "data.persistent_workers": loads and text("data.workers").strip() != "0",
+        "checkpoint.best": validates and text("validation.every").strip() != "0",
+    }
+    return shown.get(key, True)
+
+
+_LENGTHS = ("epochs", "steps")
+# a comma after a leading zero is somebody's decimal comma, and is left for the validation to refuse
+_THOUSANDS = re.compile(r"[1-9]\d{0,2}([,\u00a0\u2009\u202f ]\d{3})+(\.\d*)?")
+_DATASET_OWN = {"image_size": None, "num_classes": None}
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A preset, and what was changed in it: the settings' text by dotted key, and the ticked precisions.
+
+    `precisions` of None are the preset's own. `repeats` is text too, of no key of the experiment. `has_gpu`
+    chooses between the preset's two sizes.
+    """
+
+    preset: Preset
+    changes: Mapping[str, str] = field(default_factory=dict)
+    precisions: tuple[Precision, ...] | None = None
+    name: str = ""
+    repeats: str = "1"
+    has_gpu: bool = False
+
+    @cached_property
+    def base(self) -> dict[str, Any]:
+        """The preset's settings by dotted key."""
+        return flattened(experiment_from(self.preset.base(self.has_gpu)))
+
+    def text(self, key: str) -> str:
+        """What stands in the field of `key`."""
+        if key in self.changes:
+            return self.changes[key]
+        if key in _DATASET_OWN and "dataset" in self.changes:
+            return ""
+        return words_of(key, self.base[key])
+
+    @property
+    def length_key(self) -> str:
+        """`epochs` or `steps`, whichever holds."""
+        changed = [key for key in _LENGTHS if key in self.changes]
+        if changed:
+            return changed[0]
+        return "steps" if self.base["steps"] is not None else "epochs"
+
+    @cached_property
+    def ticked(self) -> tuple[Precision, ...]:
+        """The precisions that would run, in the order of the chips."""
+        chosen = self.precisions
+        if chosen is None:
+            chosen = tuple(experiment.precision for _, experiment in self.preset.experiments(self.has_gpu))
+        return tuple(precision for precision in Precision if precision in chosen)
+
+    def is_changed(self, catalog: Catalog | None) -> bool:
+        """Whether it no longer says what its preset says; what is hidden is left out and changes nothing."""
+        return self.precisions is not None or any(self.applies(key, catalog) for key in self.changes)
+
+    @property
+    def changed_options(self) -> int:
+        """How many of the settings under "More options" differ from the preset."""
+        return sum(key in OPTIONS for key in self.changes) + bool(self.name)
+
+    def with_change(self, key: str, text: str) -> Draft:
+        """The draft with one field's text; text that says what the preset says is no change."""
+        rest = {name: value for name, value in self.changes.items() if name != key}
+        without = replace(self, changes=rest)
+        if _same(key, text, without.text(key)):
+            return without
+        return replace(self, changes={**rest, key: text})
+
+    def with_length(self, key: str, text: str) -> Draft:
+        """The draft with its length told in `epochs` or `steps`."""
+        rest = {name: value for name, value in self.changes.items() if name not in _LENGTHS}
+        without = replace(self, changes=rest)
+        if without.length_key == key and _same(key, text, without.text(key)):
+            return without
+        return replace(self, changes={**rest, key: text})
+
+    def with_precisions(self, precisions: Sequence[Precision]) -> Draft:
+        """The draft with these precisions ticked."""
+        chosen = tuple(precision for precision in Precision if precision in precisions)
+        own = replace(self, precisions=None)
+        return own if own.ticked == chosen else replace(self, precisions=chosen)
+
+    def with_experiment(self, experiment: Experiment) -> Draft:
+        """The draft that says what `experiment` says, as changes to the preset."""
+        draft = replace(self, changes={}, precisions=None)
+        values = flattened(experiment)
+        for key in ("model", "dataset", *(name for name in values if name not in _NOT_TEXT)):
+            draft = draft.with_change(key, words_of(key, values[key]))
+        length = "steps" if experiment.steps is not None else "epochs"
+        draft = draft.with_length(length, words_of(length, values[length]))
+        return draft.with_precisions([experiment.precision])
+
+    def with_name(self, name: str) -> Draft:
+        """The draft whose runs are called `name`."""
+        return replace(self, name=name)
+
+    def with_repeats(self, text: str) -> Draft:
+        """The draft each of whose runs is trained so many times."""
+        return replace(self, repeats=text)
+
+    def on_machine(self, has_gpu: bool) -> Draft:
+        """The draft over the preset's settings for such a machine."""
+        return replace(self, has_gpu=has_gpu)
+
+    def to_state(self) -> dict[str, Any]:
+        """The draft as plain JSON values; with every setting, in case its preset is gone one day."""
+        return {
+            "preset": self.preset.name,
+            "changes": dict(self.changes),
+            "precisions": None if self.precisions is None else [entry.value for entry in self.precisions],
+            "name": self.name,
+            "repeats": self.repeats,
+            "settings": {key: self.text(key) for key in self.base if key not in ("precision", *_LENGTHS)},
+            "length": [self.length_key, self.text(self.length_key)],
+            "ticked": [entry.value for entry in self.ticked],
+        }
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any], preset: Preset, *, has_gpu: bool) -> Draft:
+        """The draft that `to_state` told, over `preset`. Raises KeyError, TypeError or ValueError."""
+        repeats = str(state.get("repeats", "1"))
+        draft = cls(preset, name=str(state["name"]), repeats=repeats, has_gpu=has_gpu)
+        if preset.name == state["preset"]:
+            changes = {key: str(text) for key, text in dict(state["changes"]).items() if key in draft.base}
+            chosen = state["precisions"]
+            precisions = None if chosen is None else tuple(Precision(value) for value in chosen)
+            return replace(draft, changes=changes, precisions=precisions)
+        for key, text in dict(state["settings"]).items():
+            if key in draft.base:
+                draft = draft.with_change(key, str(text))
+        unit, length = state["length"]
+        draft = draft.with_length(unit if unit in _LENGTHS else "epochs", str(length))
+        return draft.with_precisions([Precision(value) for value in state["ticked"]])
+
+    def reset(self) -> Draft:
+        """The preset as it is."""
+        return Draft(self.preset, has_gpu=self.has_gpu)
+
+    def applies(self, key: str, catalog: Catalog | None) -> bool:
+        """Whether a setting means anything beside the others; one that does not is hidden and left out."""
+        return applies(key, self.text, self.ticked, catalog)
+
+    def variants(self, catalog: Catalog | None) -> Iterator[tuple[str, dict[str, Any]]]:
+        """The runs as (label, nested settings), one or more for each ticked precision; values may be text."""
+        base = layered(self.preset.base(self.has_gpu), _DATASET_OWN if "dataset" in self.changes else {})
+        changes = self._applying_changes(catalog)
+        own = self._own_variants()
+        for precision in self.ticked:
+            for label, overrides in own.get(precision) or [(precision.label, {})]:
+                kept = not overrides.keys() & self.changes.keys()
+                layers = [_nested(overrides)] if kept else []
+                settings = layered(base, *layers, changes, {"precision": precision.value})
+                yield (label if kept else precision.label), settings
+
+    def _applying_changes(self, catalog: Catalog | None) -> dict[str, Any]:
+        changes: dict[str, Any] = {
+            key: plain(key, text) for key, text in self.changes.items() if self.applies(key, catalog)
+        }
+        unused = {key: value for key, value in _DEFAULTS.items() if not self.applies(key, catalog)}
+        return _nested({**changes, **unused})
+
+    def _own_variants(self) -> dict[Precision, list[tuple[str, dict[str, Any]]]]:
+        base = self.base
+        found: dict[Precision, list[tuple[str, dict[str, Any]]]] = {}
+        for label, experiment in self.preset.experiments(self.has_gpu):
+            overrides = {
+                key: value
+                for key, value in flattened(experiment).items()
+                if key != "precision" and value != base[key]
+            }
+            found.setdefault(experiment.precision, []).append((label, overrides))
+        return found
+
+
+_NOT_TEXT = ("precision", "model", "dataset", *_LENGTHS)
+# what a setting that means nothing is set to: neither refused nor a difference between two runs
+_DEFAULTS = flattened(Experiment())
+
+
+def plain(key: str, text: str) -> str:
+    """A field's text as the experiment reads it: no thousands separators, no spaces around it."""
+    stripped = text.strip()
+    if key in NUMBER_KEYS and _THOUSANDS.fullmatch(stripped):
+        return re.sub(r"[^\d.]", "", stripped)
+    return stripped
+
+
+def _same(key: str, text: str, other: str) -> bool:
+    mine, theirs = plain(key, text), plain(key, other)
+    if mine == theirs:
+        return True
+    try:
+        return key in NUMBER_KEYS and float(mine) == float(theirs)
+    except ValueError:
+        return False
+
+
+def _nested(dotted: Mapping[str, Any]) -> dict[str, Any]:
+    return layered(*(from_dotted(key, value) for key, value in dotted.items()))

@@ -1,0 +1,97 @@
+"""The foot of the setup panel: what the button will do, the one big button, and the queue's."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QAction
+from PySide6.QtWidgets import QFrame, QVBoxLayout, QWidget
+
+from gui.setup.need import NeedLine
+from gui.widgets import Button, IconButton, label, set_text
+
+_WAITS = "Waits until this machine is quiet, then trains."
+_WAIT, _WAIT_TIP = "Train when it is quiet", "Trains as soon as other programs are done"
+
+
+class SetupFoot(QFrame):
+    """Two buttons that follow the panel's actions; a disabled one tells its reason in line and tip.
+
+    Over them stands what keeps the machine busy, with a button to wait until it is quiet (`wait_pressed`).
+    """
+
+    wait_pressed = Signal()
+
+    def __init__(self, run: QAction, queue: QAction, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setProperty("surface", "foot")
+        self._run, self._queue = run, queue
+        self._sentence, self._is_waiting, self._finds_limit = "", False, False
+        self.need = NeedLine()
+        self.line = label("", "label")
+        self.line.setWordWrap(True)
+        self.busy = label("", "label")
+        self.busy.setWordWrap(True)
+        self.busy.hide()
+        self.wait_button = Button(
+            "Train when it is quiet", "inline", "Trains as soon as other programs are done"
+        )
+        self.wait_button.hide()
+        self.wait_button.clicked.connect(self.wait_pressed)
+        self.run_button = Button("Train", "primary", "")
+        self.queue_button = Button("Add to queue", "secondary", "")
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(16, 16, 16, 16)
+        layout.setSpacing(8)
+        layout.addWidget(self.need)
+        layout.addWidget(self.line)
+        layout.addWidget(self.busy)
+        layout.addWidget(self.wait_button, 0, Qt.AlignmentFlag.AlignLeft)
+        layout.addSpacing(4)
+        layout.addWidget(self.run_button)
+        layout.addWidget(self.queue_button)
+        for button, action in ((self.run_button, run), (self.queue_button, queue)):
+            button.clicked.connect(action.trigger)
+            action.changed.connect(self._follow)
+        self._follow()
+
+    def show_line(self, text: str, *, finds_limit: bool = False) -> None:
+        """What pressing the button will do, or why it cannot be pressed; a search does not wait for quiet."""
+        set_text(self.line, text)
+        self._finds_limit = finds_limit
+        self._follow()
+
+    def show_busy(self, sentence: str, *, is_waiting: bool) -> None:
+        """What keeps the machine busy ("" for nothing), and whether a run waits until it is quiet."""
+        self._sentence, self._is_waiting = sentence, is_waiting
+        set_text(self.busy, f"{_WAITS} {sentence}".strip() if is_waiting else sentence)
+        self.busy.setVisible(bool(self.busy.text()))
+        text, tip = ("Do not wait", "Forgets the run that waits") if is_waiting else (_WAIT, _WAIT_TIP)
+        self.wait_button.setText(text)
+        self.wait_button.setAccessibleName(text)
+        self.wait_button.setToolTip(tip)
+        self._follow()
+
+    def _follow(self) -> None:
+        for button, action in ((self.run_button, self._run), (self.queue_button, self._queue)):
+            button.setText(action.text())
+            button.setAccessibleName(action.text())
+            button.setToolTip(action.toolTip())
+            button.setEnabled(action.isEnabled())
+        may_wait = bool(self._sentence) and self._run.isEnabled() and not self._finds_limit
+        self.wait_button.setVisible(self._is_waiting or may_wait)
+
+
+def button_for(action: QAction, icon: str, name: str, parent: QWidget) -> IconButton:
+    """An icon that triggers an action and follows it."""
+    # without a parent it would be shown as a window of its own for a moment
+    button = IconButton(icon, name, parent=parent)
+
+    def follow() -> None:
+        button.setEnabled(action.isEnabled())
+        button.setToolTip(action.toolTip())
+        button.setVisible(action.isVisible())
+
+    button.clicked.connect(action.trigger)
+    action.changed.connect(follow)
+    follow()
+    return button

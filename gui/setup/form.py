@@ -1,0 +1,326 @@
+"""The fields of the setup panel: they show a draft, and report what a person changes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import QCheckBox, QGridLayout, QHBoxLayout, QToolButton, QVBoxLayout, QWidget
+
+from engine.experiment.checks import Catalog
+from engine.experiment.experiment import Precision
+from engine.experiment.presets import Preset
+from engine.experiment.settings import FAST, PLAIN, RECIPE_PARTS, joined
+from gui.setup.check import Outcome, explanation
+from gui.setup.controls import ChoiceBox, InnerNote, LengthEdit, NumberEdit
+from gui.setup.draft import Draft, plain
+from gui.setup.fields import LABELS, TIPS
+from gui.setup.folder import FolderEdit
+from gui.setup.options import MoreOptions, dataset_words, model_groups, parameters_words, preset_caption
+from gui.setup.search import SearchBox
+from gui.widgets import Field, PrecisionChip, Segmented, divider, label, set_text
+from gui.widgets.labels import plain_tip
+
+_PARTS = "parts"
+_CHOICES = ((PLAIN, "Plain"), (FAST, "Fast"), (_PARTS, "Parts"))
+_CHOICE_TIPS = {
+    PLAIN: "The loop as every guide writes it, so that a gain is the precision's alone.",
+    FAST: "All of it: channels last, fused optimizer, compiled, captured in one graph. What a model or a "
+    "device cannot do is left out, and the run says so.",
+    _PARTS: "Choose which parts of the fast recipe to use, to see what each of them gives.",
+}
+_PART_WORDS = {
+    "channels_last": (
+        "Channels last",
+        "Lays pictures out as Tensor Cores want them: convolutions need no rearranging.",
+    ),
+    "fused": ("Fused optimizer", "One GPU program changes all the weights, and nothing waits for the host."),
+    "compile": (
+        "Compile",
+        "torch.compile joins small operations into few. The first step takes a minute or so.",
+    ),
+    "capture": (
+        "Capture",
+        "Records the whole step as one CUDA graph: the GPU no longer waits for Python to launch it.",
+    ),
+}
+
+
+class RecipeEdit(QWidget):
+    """Text in and text out, as the experiment has it; `edited` carries the recipe.
+
+    `parts` holds the ticks: it is for the form to lay out, below, where they have its whole width.
+    """
+
+    edited = Signal(str)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._value = PLAIN
+        self._chose_parts = False
+        self.choice = Segmented(_CHOICES, LABELS["step.recipe"], TIPS["step.recipe"])
+        for key, tip in _CHOICE_TIPS.items():
+            self.choice.button(key).setToolTip(tip)
+        self.choice.changed.connect(self._choose)
+        self.boxes = {part: self._make_box(part) for part in RECIPE_PARTS}
+        self.parts = QWidget()
+        grid = QGridLayout(self.parts)
+        grid.setContentsMargins(0, 0, 0, 12)
+        grid.setHorizontalSpacing(8)
+        grid.setVerticalSpacing(8)
+        for place, box in enumerate(self.boxes.values()):
+            grid.addWidget(box, place // 2, place % 2)
+            grid.setColumnStretch(place % 2, 1)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.addWidget(self.choice)
+        self.set_value(PLAIN)
+
+    def value(self) -> str:
+        return self._value
+
+    def set_value(self, recipe: str) -> None:
+        """Shows a recipe. The ticks stay in sight for as long as nobody else changes it."""
+        if recipe != self._value:
+            self._value, self._chose_parts = recipe, False
+        self._show()
+
+    def _show(self) -> None:
+        in_parts = self._chose_parts or self._value not in (PLAIN, FAST)
+        self.choice.set_value(_PARTS if in_parts else self._value)
+        self.parts.setVisible(in_parts)
+        chosen = RECIPE_PARTS if self._value == FAST else self._value.split("+")
+        for part, box in self.boxes.items():
+            box.setChecked(part in chosen)
+
+    def _choose(self, key: str) -> None:
+        self._chose_parts = key == _PARTS
+        if key == _PARTS:
+            self._show()
+        else:
+            self._tell(key)
+
+    def _tick(self) -> None:
+        self._tell(joined(part for part, box in self.boxes.items() if box.isChecked()))
+
+    def _tell(self, recipe: str) -> None:
+        self._value = recipe
+        self._show()
+        self.edited.emit(recipe)
+
+    def _make_box(self, part: str) -> QCheckBox:
+        words, tip = _PART_WORDS[part]
+        box = QCheckBox(words)
+        box.setAccessibleName(f"Recipe: {words}")
+        box.setToolTip(tip)
+        box.clicked.connect(self._tick)
+        return box
+
+
+_MARGIN = 16
+_REPEAT_WIDTH = 92
+_CHIP_ORDER = (
+    Precision.FP32,
+    Precision.TF32,
+    Precision.FP16,
+    Precision.BF16,
+    Precision.DEFAULT,
+    Precision.FP16_UNSCALED,
+)
+"""The formats that are compared most, and below them, smaller, two that show what AMP spares one."""
+
+
+class SetupForm(QWidget):
+    """Every signal comes from a person's hand; `show_draft` emits none."""
+
+    preset_chosen = Signal(str)
+    edited = Signal(str, str)  # dotted key, text
+    length_edited = Signal(str)
+    unit_toggled = Signal()
+    ticked = Signal(object)  # tuple[Precision, ...]
+    name_edited = Signal(str)
+    repeat_edited = Signal(str)
+    limit_asked = Signal()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.preset = ChoiceBox(LABELS["preset"], TIPS["preset"])
+        self.model = SearchBox(LABELS["model"], TIPS["model"])
+        self.dataset = ChoiceBox(LABELS["dataset"], TIPS["dataset"])
+        self.path = FolderEdit(LABELS["path"], TIPS["path"])
+        self.batch_size = NumberEdit(LABELS["batch_size"], TIPS["batch_size"])
+        self.find_max = _link("Find max", "Search for the largest batch that fits (Ctrl+M)")
+        self.batch_size.put_right(self.find_max)
+        self.length = LengthEdit("Length", TIPS["length"])
+        self.recipe = RecipeEdit()
+        self.repeat = NumberEdit(LABELS["repeat"], TIPS["repeat"])
+        self._times = InnerNote("times")
+        self.repeat.put_right(self._times)
+        self.chips = {precision: PrecisionChip(precision) for precision in Precision}
+        self.more = MoreOptions()
+        self._chip_note = label("", "hint")
+        self._fields = {
+            "model": Field(LABELS["model"], self.model),
+            "dataset": Field(LABELS["dataset"], self.dataset),
+            "path": Field(LABELS["path"], self.path),
+            "precision": Field(LABELS["precision"], self._make_chips()),
+            "batch_size": Field(LABELS["batch_size"], self.batch_size),
+            "length": Field("Length", self.length),
+            "step.recipe": Field(LABELS["step.recipe"], self.recipe),
+            "repeat": Field(LABELS["repeat"], self.repeat),
+        }
+        self.preset_field = Field(LABELS["preset"], self.preset)
+        self._lay_out()
+        self._connect()
+
+    def set_presets(self, presets: Sequence[Preset]) -> None:
+        """Offers these presets."""
+        self.preset.set_choices([(preset.name, preset.title) for preset in presets])
+
+    def show_draft(self, draft: Draft, catalog: Catalog | None) -> None:
+        """Shows what the draft says and what the catalog knows of it."""
+        self.preset.set_value(draft.preset.name)
+        self.preset.setToolTip(plain_tip(draft.preset.about_for(draft.has_gpu)) or TIPS["preset"])
+        self.preset.set_caption(preset_caption(draft, catalog))
+        smaller = None if catalog is None or draft.has_gpu else draft.preset.without_gpu_note
+        self.preset_field.set_hint(smaller or "")
+        if catalog is not None:
+            self.model.set_groups(model_groups(catalog.models))
+            self.dataset.set_choices([(entry.name, entry.title) for entry in catalog.datasets])
+        self.model.set_value(draft.text("model"))
+        self.dataset.set_value(draft.text("dataset"))
+        self.path.set_value(draft.text("path"))
+        self._fields["path"].setVisible(catalog is not None and draft.applies("path", catalog))
+        self.recipe.set_value(draft.text("step.recipe"))
+        self.batch_size.set_value(draft.text("batch_size"))
+        self.length.set_unit(draft.length_key)
+        self.length.set_value(draft.text(draft.length_key))
+        self.repeat.set_value(draft.repeats)
+        self._times.set_text("time" if plain("repeat", draft.repeats) == "1" else "times")
+        self._show_facts(draft, catalog)
+        self._show_chips(draft, catalog)
+        self.more.show_draft(draft, catalog)
+
+    def set_searching(self, is_searching: bool) -> None:
+        """Leaves out what means nothing in a search for the largest batch: how long, and how often."""
+        for key in ("length", "repeat"):
+            self._fields[key].setVisible(not is_searching)
+
+    def show_folder(self, words: str) -> None:
+        """Says beside the folder's label what it holds."""
+        self._fields["path"].set_note(words)
+
+    def show_outcome(self, outcome: Outcome) -> None:
+        """Puts each reason under the field that it is about."""
+        sentences = {key: explanation(problem) for key, problem in outcome.problems.items()}
+        length = sentences.get("epochs") or sentences.get("steps")
+        for key, field in self._fields.items():
+            field.set_problem(length if key == "length" else sentences.get(key))
+        self.more.show_problems(sentences)
+
+    def set_bar_width(self, pixels: int) -> None:
+        """Gives the scroll bar its room from the margin, so that the fields keep their width."""
+        self._column.setContentsMargins(_MARGIN, 0, max(_MARGIN - pixels, 4), 0)
+
+    def problem(self, key: str) -> str | None:
+        """The reason that stands under the field of a setting."""
+        field = self._fields.get("length" if key in ("epochs", "steps") else key)
+        return (field or self.more.form.fields[key]).problem()
+
+    def _show_facts(self, draft: Draft, catalog: Catalog | None) -> None:
+        model = catalog.model(draft.text("model")) if catalog else None
+        dataset = catalog.dataset(draft.text("dataset")) if catalog else None
+        self.model.set_info(parameters_words(model))
+        self.dataset.set_info(*dataset_words(dataset, draft))
+        comes_later = dataset is not None and dataset.needs_download
+        self._fields["dataset"].set_note("downloaded when first used" if comes_later else "")
+
+    def _show_chips(self, draft: Draft, catalog: Catalog | None) -> None:
+        device = catalog.device(draft.text("device")) if catalog else None
+        notes: dict[str, list[str]] = {}
+        for precision, chip in self.chips.items():
+            is_ticked = precision in draft.ticked
+            chip.setChecked(is_ticked)
+            entry = device.precision(precision) if device else None
+            available = entry is None or entry.available
+            chip.set_available(available, entry.reason if entry else None, entry.note if entry else None)
+            # one that is ticked though it cannot be used must at least come off again
+            chip.setEnabled(available or is_ticked)
+            if is_ticked and entry is not None and entry.available and entry.note:
+                notes.setdefault(entry.note, []).append(precision.label)
+        count = len(draft.ticked)
+        self._fields["precision"].set_note(f"{count} selected" if count else "none selected")
+        lines = (f"{' and '.join(labels)}: {note}" for note, labels in notes.items())
+        set_text(self._chip_note, "\n".join(lines))
+        self._chip_note.setVisible(bool(notes))
+
+    def _make_chips(self) -> QWidget:
+        holder = QWidget()
+        holder.setAccessibleName("Precision")
+        grid = QGridLayout(holder)
+        grid.setContentsMargins(0, 0, 0, 0)
+        grid.setSpacing(8)
+        for place, precision in enumerate(_CHIP_ORDER):
+            grid.addWidget(self.chips[precision], place // 2, place % 2)
+            self.chips[precision].clicked.connect(self._tick)
+        for precision in _CHIP_ORDER[4:]:
+            self.chips[precision].set_small()
+        self._chip_note.setWordWrap(True)
+        self._chip_note.hide()
+        grid.addWidget(self._chip_note, 3, 0, 1, 2)
+        return holder
+
+    def _tick(self) -> None:
+        self.ticked.emit(tuple(precision for precision, chip in self.chips.items() if chip.isChecked()))
+
+    def _lay_out(self) -> None:
+        self._column = layout = QVBoxLayout(self)
+        layout.setContentsMargins(_MARGIN, 0, _MARGIN, 0)
+        layout.setSpacing(0)
+        layout.addWidget(self.preset_field)
+        for key in ("model", "dataset", "path", "precision"):
+            layout.addWidget(self._fields[key])
+        layout.addLayout(self._side_by_side("batch_size", "length"))
+        layout.addLayout(self._side_by_side("step.recipe", "repeat"))
+        self._fields["repeat"].setFixedWidth(_REPEAT_WIDTH)
+        layout.addWidget(self.recipe.parts)
+        layout.addSpacing(4)
+        layout.addWidget(divider())
+        layout.addSpacing(12)
+        layout.addWidget(self.more)
+        layout.addStretch()
+
+    def _side_by_side(self, *keys: str) -> QHBoxLayout:
+        row = QHBoxLayout()
+        row.setSpacing(12)
+        for key in keys:
+            row.addWidget(self._fields[key], 1, Qt.AlignmentFlag.AlignTop)
+        return row
+
+    def _connect(self) -> None:
+        self.preset.edited.connect(self.preset_chosen)
+        texts: dict[str, NumberEdit | ChoiceBox | RecipeEdit] = {
+            "model": self.model,
+            "dataset": self.dataset,
+            "path": self.path,
+            "batch_size": self.batch_size,
+            "step.recipe": self.recipe,
+        }
+        for key, control in texts.items():
+            control.edited.connect(lambda text, key=key: self.edited.emit(key, text))
+        self.find_max.clicked.connect(self.limit_asked)
+        self.length.edited.connect(self.length_edited)
+        self.repeat.edited.connect(self.repeat_edited)
+        self.length.unit_toggled.connect(self.unit_toggled)
+        self.more.form.edited.connect(self.edited)
+        self.more.form.name_edited.connect(self.name_edited)
+
+
+def _link(words: str, tip: str) -> QToolButton:
+    button = QToolButton()
+    button.setText(words)
+    button.setProperty("kind", "link")
+    button.setCursor(Qt.CursorShape.PointingHandCursor)
+    button.setAccessibleName(words)
+    button.setToolTip(tip)
+    return button

@@ -1,0 +1,80 @@
+"""The line over the form's button: how much memory the runs will need, of how much there is."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QSize
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QVBoxLayout, QWidget
+
+from engine.words.numbers import gib
+from gui.session.forecaster import Need
+from gui.theme.icons import pixmap
+from gui.theme.theme import theme
+from gui.widgets import ProgressLine, label, set_text
+
+_ICON = 12
+
+
+class NeedLine(QWidget):
+    """Takes no room while there is nothing to say."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._words = label("", "label")
+        self._icon = QLabel()
+        self._icon.setFixedSize(QSize(_ICON, _ICON))
+        self._verdict = label("", "label")
+        self._bar = ProgressLine("Memory that is needed")
+        row = QHBoxLayout()
+        row.setSpacing(6)
+        row.addWidget(self._words, 1)
+        row.addWidget(self._icon)
+        row.addWidget(self._verdict)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 8)
+        column.setSpacing(6)
+        column.addLayout(row)
+        column.addWidget(self._bar)
+        self._fits: bool | None = None
+        theme().changed.connect(self._recolor)
+        self.hide()
+
+    def show_need(self, need: Need | None, budget_mib: float | None) -> None:
+        """Says what is needed of the budget, that it is being estimated, or nothing."""
+        if need is None or budget_mib is None:
+            self.hide()
+            return
+        if need.needed_mib is None:
+            self._say("Estimating the memory…", 0.0, None)
+            return
+        words = f"Needs about {gib(need.needed_mib)} GiB of {gib(budget_mib)} GiB"
+        self._say(words, need.needed_mib / budget_mib, need.needed_mib <= budget_mib)
+
+    def show_search(self, budget_mib: float | None, device_mib: float | None) -> None:
+        """Says how far a search for the largest batch may go."""
+        if budget_mib is None or device_mib is None:
+            self.hide()
+            return
+        words = f"Uses up to {gib(budget_mib)} GiB of {gib(device_mib)} GiB"
+        self._say(words, budget_mib / device_mib, None)
+
+    def text(self) -> str:
+        """All it says; empty while it is hidden."""
+        return "" if self.isHidden() else f"{self._words.text()} {self._verdict.text()}".strip()
+
+    def fraction(self) -> float:
+        return self._bar.fraction()
+
+    def _say(self, words: str, fraction: float, fits: bool | None) -> None:
+        set_text(self._words, words)
+        self._words.setToolTip(words)
+        set_text(self._verdict, {None: "", True: "fits", False: "does not fit"}[fits])
+        self._fits = fits
+        self._icon.setVisible(fits is not None)
+        self._bar.set_progress(min(1.0, fraction))
+        self.setAccessibleName(f"{words} {self._verdict.text()}".strip())
+        self._recolor()
+        self.show()
+
+    def _recolor(self) -> None:
+        name = "check" if self._fits else "cross-outline"
+        self._icon.setPixmap(pixmap(name, theme().palette.text, _ICON, self.devicePixelRatioF()))

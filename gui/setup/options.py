@@ -1,0 +1,290 @@
+"""The rarely changed settings under More options, and the facts beside the form's fields."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from PySide6.QtCore import QRectF, QSize, Qt, Signal
+from PySide6.QtGui import QColor, QFontMetrics, QPainter, QPaintEvent
+from PySide6.QtWidgets import (
+    QAbstractButton,
+    QGridLayout,
+    QHBoxLayout,
+    QLabel,
+    QSizePolicy,
+    QVBoxLayout,
+    QWidget,
+)
+
+from engine.experiment.checks import Catalog, DatasetEntry, ModelEntry
+from engine.experiment.picture_folders import Count
+from gui.setup.controls import ChoiceBox, NumberEdit
+from gui.setup.draft import Draft, plain
+from gui.setup.fields import GROUPS, OPTIONS, TIPS, Group, Option, Shape
+from gui.theme.fonts import font
+from gui.theme.icons import draw_icon
+from gui.theme.theme import theme
+from gui.widgets import Field, label, set_text
+
+_INDENT = 20
+
+
+class Expander(QAbstractButton):
+    """A chevron and a title; it takes a press anywhere in its row. Checked means open."""
+
+    def __init__(self, text: str, tooltip: str) -> None:
+        super().__init__()
+        self._font = font(13, 600)
+        self.setText(text)
+        self.setCheckable(True)
+        self.setAccessibleName(text)
+        self.setToolTip(tooltip)
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.setCursor(Qt.CursorShape.PointingHandCursor)
+        self.setSizePolicy(QSizePolicy.Policy.Minimum, QSizePolicy.Policy.Fixed)
+        theme().changed.connect(self.update)
+
+    def sizeHint(self) -> QSize:
+        return QSize(_INDENT + QFontMetrics(self._font).horizontalAdvance(self.text()) + 4, 24)
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        palette = theme().palette
+        painter = QPainter(self)
+        chevron = "chevron-down" if self.isChecked() else "chevron-right"
+        draw_icon(painter, QRectF(-2, self.height() / 2 - 8, 16, 16), chevron, palette.text2)
+        painter.setFont(self._font)
+        painter.setPen(QColor(palette.text))
+        painter.drawText(self.rect().adjusted(_INDENT, 0, 0, 0), Qt.AlignmentFlag.AlignVCenter, self.text())
+        painter.end()
+
+
+_SCALES = ((1_000_000_000, "B", ".1f"), (1_000_000, "M", ".1f"), (10_000, "k", ".0f"))
+
+
+def parameters_words(model: ModelEntry | None) -> str:
+    """A model's size as "25.6 M parameters"."""
+    return "" if model is None else f"{_size(model)} parameters"
+
+
+def model_groups(models: Sequence[ModelEntry]) -> list[tuple[str, list[tuple[str, str]]]]:
+    """The models by family, the smallest first, as ("ResNet", [("resnet18", "11.7 M"), ...])."""
+    families: dict[str, list[ModelEntry]] = {}
+    for model in models:
+        families.setdefault(model.family, []).append(model)
+    return [
+        (family, [(model.name, _size(model)) for model in sorted(members, key=lambda one: one.parameters)])
+        for family, members in families.items()
+    ]
+
+
+def _size(model: ModelEntry) -> str:
+    for scale, letter, form in _SCALES:
+        if model.parameters >= scale:
+            divisor = 1_000 if letter == "k" else scale
+            return f"{model.parameters / divisor:{form}} {letter}"
+    return f"{model.parameters:,}"
+
+
+def preset_caption(draft: Draft, catalog: Catalog | None) -> str:
+    """What stands for the preset's title where its settings no longer hold; empty where they do."""
+    return f"Changed from {draft.preset.title}" if draft.is_changed(catalog) else ""
+
+
+def dataset_words(dataset: DatasetEntry | None, draft: Draft) -> tuple[str, ...]:
+    """What the dataset's samples are, at the draft's size and classes: in full, then shorter."""
+    if dataset is None:
+        return ()
+    size = plain("image_size", draft.text("image_size")) or dataset.image_size
+    classes = plain("num_classes", draft.text("num_classes")) if dataset.any_classes else ""
+    classes = classes or str(dataset.num_classes or "")
+    if dataset.task == "language":
+        tokens = f"{draft.text('sequence_length')} tokens"
+        return (f"{tokens}, vocabulary {classes}", tokens) if classes else (tokens,)
+    if dataset.needs_path:
+        return (f"{size}×{size}",)
+    if dataset.image_size is None:
+        return ("no pictures",)
+    pictures = f"{size}×{size}"
+    if dataset.train_samples is not None:
+        pictures = f"{dataset.train_samples:,} of {pictures}"
+    return (f"{pictures}, {classes} classes", pictures) if classes else (pictures,)
+
+
+def folder_words(count: Count | None, is_counting: bool) -> str:
+    """What the chosen folder holds: "1,200 pictures, 3 classes"; empty while nothing is known."""
+    if count is None:
+        return "counting…" if is_counting else ""
+    total = count.train + count.validation
+    if not total:
+        return "no pictures in folders of classes"
+    pictures = f"{total:,} picture" + ("s" if total != 1 else "")
+    return f"{pictures}, {count.classes:,} class" + ("es" if count.classes != 1 else "")
+
+
+SUMMARY_LINES = 3
+
+
+def option_lines(draft: Draft) -> tuple[str, ...]:
+    """The settings under "More options" that matter most, in three short lines."""
+    names = {"adamw": "AdamW", "adam": "Adam", "sgd": "SGD"}
+    optimizer = names.get(draft.text("optimizer.name"), draft.text("optimizer.name"))
+    clip, cap = draft.text("step.clip_norm"), draft.text("memory_cap_gib")
+    accumulated = plain("step.gradient_accumulation", draft.text("step.gradient_accumulation"))
+    clipping = f"clip norm {clip}" if clip else "no clipping"
+    return (
+        f"{optimizer} · learning rate {draft.text('optimizer.learning_rate')} · {clipping}",
+        f"accumulation {accumulated} · scaler {draft.text('scaler.mode')} · seed {draft.text('seed')}",
+        f"device {draft.text('device')} · " + (f"memory cap {cap} GiB" if cap else "no memory cap"),
+    )
+
+
+class OptionsForm(QWidget):
+    """Two columns of fields in groups; those that mean nothing beside the others are left out."""
+
+    edited = Signal(str, str)  # dotted key, text
+    name_edited = Signal(str)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fields: dict[str, Field] = {}
+        self._grids: list[tuple[Group, QGridLayout]] = []
+        self._headings: dict[str, QLabel] = {}
+        self._shown: dict[str, list[Option]] = {}
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(0)
+        for group in GROUPS:
+            layout.addLayout(self._make_grid(group))
+        self.name = NumberEdit("Name", TIPS["name"], hint="numbered")
+        self.name.setMaxLength(200)
+        self.name.edited.connect(self.name_edited)
+        layout.addWidget(Field("Name", self.name))
+
+    def control(self, key: str) -> NumberEdit | ChoiceBox:
+        """The control of a setting."""
+        found = self.fields[key].control
+        assert isinstance(found, NumberEdit | ChoiceBox)
+        return found
+
+    def show_draft(self, draft: Draft, catalog: Catalog | None) -> None:
+        """Shows the draft's values, and the fields that apply to it."""
+        if catalog is not None:
+            devices = [("auto", "Auto"), *((entry.name, entry.name) for entry in catalog.devices)]
+            device = self.control("device")
+            assert isinstance(device, ChoiceBox)
+            device.set_choices(devices)
+        for key in self.fields:
+            self.control(key).set_value(draft.text(key))
+        self.name.set_value(draft.name)
+        for group, grid in self._grids:
+            self._arrange(group, grid, draft, catalog)
+
+    def _make_grid(self, group: Group) -> QGridLayout:
+        grid = QGridLayout()
+        grid.setContentsMargins(0, 0, 0, 8)
+        grid.setHorizontalSpacing(8)
+        grid.setVerticalSpacing(0)
+        grid.setColumnStretch(0, 1)
+        grid.setColumnStretch(1, 1)
+        heading = self._headings[group.title] = label(group.title, "value")
+        heading.setFixedHeight(28)
+        heading.setAlignment(Qt.AlignmentFlag.AlignTop)
+        grid.addWidget(heading, 0, 0, 1, 2)
+        for option in group.options:
+            field = Field(option.label, self._make_control(option), parent=self)
+            field.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Maximum)
+            self.fields[option.key] = field
+        self._grids.append((group, grid))
+        return grid
+
+    def _make_control(self, option: Option) -> NumberEdit | ChoiceBox:
+        control: NumberEdit | ChoiceBox
+        if option.shape is Shape.CHOICE:
+            control = ChoiceBox(option.label, option.tip, option.choices)
+        else:
+            control = NumberEdit(option.label, option.tip, unit=option.unit, hint=option.hint)
+        control.edited.connect(lambda text, key=option.key: self.edited.emit(key, text))
+        return control
+
+    def _arrange(self, group: Group, grid: QGridLayout, draft: Draft, catalog: Catalog | None) -> None:
+        wanted = [option for option in group.options if draft.applies(option.key, catalog)]
+        if wanted == self._shown.get(group.title):
+            return
+        self._shown[group.title] = wanted
+        for option in group.options:
+            grid.removeWidget(self.fields[option.key])
+        self._headings[group.title].setVisible(bool(wanted))
+        place = 2
+        for option in wanted:
+            # a wide one begins a row of its own and fills it
+            place += place % 2 if option.wide else 0
+            field, span = self.fields[option.key], 2 if option.wide else 1
+            grid.addWidget(field, place // 2, place % 2, 1, span, Qt.AlignmentFlag.AlignTop)
+            place += span
+        for option in group.options:
+            self.fields[option.key].setVisible(option in wanted)
+
+
+class MoreOptions(QWidget):
+    """A heading that folds the options in and out; folded, three lines say how they stand."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.form = OptionsForm()
+        self.form.hide()
+        self._known_problems: frozenset[str] = frozenset()
+        self._head = Expander(
+            "More options", "Show the optimizer, its schedule, the loss scaler, the data and everything else"
+        )
+        self._head.toggled.connect(self.set_open)
+        self._note = label("", "note")
+        self._summary = QWidget()
+        self._lines = [label("", "hint") for _ in range(SUMMARY_LINES)]
+        self._lay_out()
+
+    def is_open(self) -> bool:
+        return self._head.isChecked()
+
+    def note(self) -> str:
+        """How many options were changed, in words."""
+        return self._note.text()
+
+    def set_open(self, is_open: bool) -> None:
+        """Folds the options out, or in."""
+        self._head.setChecked(is_open)
+        self.form.setVisible(is_open)
+        self._summary.setVisible(not is_open)
+
+    def show_draft(self, draft: Draft, catalog: Catalog | None) -> None:
+        """Shows the draft's values and how many of them were changed."""
+        self.form.show_draft(draft, catalog)
+        changed = draft.changed_options
+        set_text(self._note, f"{changed} changed" if changed else "all default")
+        for line, text in zip(self._lines, option_lines(draft), strict=True):
+            set_text(line, text)
+
+    def show_problems(self, sentences: dict[str, str]) -> None:
+        """Puts each reason under its field; a new one in here folds the options out."""
+        for key, field in self.form.fields.items():
+            field.set_problem(sentences.get(key))
+        mine = frozenset(sentences.keys() & OPTIONS.keys())
+        if mine - self._known_problems:
+            self.set_open(True)
+        self._known_problems = mine
+
+    def _lay_out(self) -> None:
+        row = QHBoxLayout()
+        row.setContentsMargins(0, 0, 0, 0)
+        row.addWidget(self._head, 1)
+        row.addWidget(self._note)
+        lines = QVBoxLayout(self._summary)
+        lines.setContentsMargins(20, 0, 0, 0)
+        lines.setSpacing(4)
+        for line in self._lines:
+            lines.addWidget(line)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 12)
+        layout.setSpacing(8)
+        layout.addLayout(row)
+        layout.addWidget(self._summary)
+        layout.addWidget(self.form)

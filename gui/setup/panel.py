@@ -1,0 +1,369 @@
+"""The setup panel: an experiment is described here, checked while it is typed, and sent to be run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from PySide6.QtCore import QSize, Qt, Signal
+from PySide6.QtGui import QAction, QHideEvent, QShowEvent
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
+
+from engine.experiment.checks import Catalog
+from engine.experiment.experiment import Experiment, Precision
+from engine.experiment.presets import Preset
+from engine.experiment.problem import Problem
+from gui.session.experiments import Request
+from gui.setup.check import (
+    Outcome,
+    button_words,
+    check,
+    converted_length,
+    limit_plan,
+    limit_reason,
+    limit_request,
+    limit_words,
+    plan_words,
+    request,
+    unresolved,
+)
+from gui.setup.draft import Draft
+from gui.setup.folder import FolderCounter
+from gui.setup.foot import SetupFoot, button_for
+from gui.setup.form import SetupForm
+from gui.setup.options import folder_words
+from gui.setup.saving import OwnPresets
+from gui.widgets import label
+
+__all__ = ["Request", "SetupPanel"]
+
+WIDTH = 320
+_LOOKING = "Looking at this machine…"
+_BUSY = "A run is training; add this one to the queue."
+_SEARCHING = "A search is going on; add this to the queue."
+
+
+class SetupPanel(QFrame):
+    """Its truth is a `Draft`: changes laid over a preset. The fields show it and are read from nowhere else.
+
+    The main window hands in presets and the catalog, and gives the four actions their shortcuts.
+    """
+
+    run_requested = Signal(object)  # Request
+    queue_requested = Signal(object)  # Request
+    limit_requested = Signal(object)  # Request
+    limit_refused = Signal(str)
+    draft_changed = Signal()
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setProperty("surface", "side")
+        self._presets: tuple[Preset, ...] = ()
+        self._draft: Draft | None = None
+        self._catalog: Catalog | None = None
+        self._outcome = Outcome((), {})
+        self._refused: dict[Experiment, Problem] = {}
+        self._is_running = False
+        self._is_searching = False
+        self._on_limits = False
+        self._took_batch = False
+        self._cpu_limit_gib: float | None = None
+        self.own_presets = OwnPresets(self)
+        self.folder = FolderCounter(self)
+        self.run_action = self._action("Train", self._run)
+        self.queue_action = self._action("Add to queue", self._enqueue)
+        self.save_action = self._action("Save as a preset…", self.save_preset)
+        self.rename_action = self._action("Rename the preset…", self._rename_preset)
+        self.delete_action = self._action("Delete the preset", self._delete_preset)
+        self.reset_action = self._action("Reset the form", self.reset)
+        self.form = SetupForm()
+        self.foot = SetupFoot(self.run_action, self.queue_action)
+        self._lay_out()
+        self._connect()
+        self._refresh()
+
+    def set_presets(self, presets: Sequence[Preset]) -> None:
+        """Offers these presets; with none chosen yet the first is."""
+        self._presets = tuple(presets)
+        self.form.set_presets(presets)
+        if self._draft is None and presets:
+            self.choose_preset(presets[0].name)
+
+    def choose_preset(self, name: str) -> None:
+        """Begins anew from a preset. Raises KeyError for one that is not offered."""
+        preset = {found.name: found for found in self._presets}[name]
+        self._took_batch = False
+        self._put(Draft(preset, has_gpu=self._has_gpu))
+
+    def set_catalog(self, catalog: Catalog) -> None:
+        """Says what this machine can do; until then the button waits."""
+        self._catalog = catalog
+        if self._draft is not None:
+            self._draft = self._draft.on_machine(self._has_gpu)
+            self._refresh()
+
+    def refuse(self, experiment: Experiment, problem: Problem) -> None:
+        """Says at its field what the engine has against a setting, before anybody trains with it."""
+        # a folder may be mended without any change in the form, and is looked at again by the form itself
+        if problem.key != "path":
+            self._refused[experiment] = problem
+            self._refresh()
+            self.draft_changed.emit()
+
+    def set_running(self, is_running: bool) -> None:
+        """While a run trains, new ones can only be queued."""
+        if is_running != self._is_running:
+            self._is_running = is_running
+            self._refresh()
+
+    def set_searching(self, is_searching: bool) -> None:
+        """While a search for the largest batch goes on, all else can only be queued."""
+        if is_searching != self._is_searching:
+            self._is_searching = is_searching
+            self._refresh()
+
+    def set_on_limits(self, on_limits: bool) -> None:
+        """Beside the workspace Memory limit the button searches, whatever the preset is for."""
+        if on_limits != self._on_limits:
+            self._on_limits = on_limits
+            self._refresh()
+
+    @property
+    def finds_limit(self) -> bool:
+        """Whether the button searches for the largest batch in place of training."""
+        of_preset = self._draft is not None and self._draft.preset.kind == "probe"
+        return self._on_limits or (of_preset and not self._took_batch)
+
+    def use_batch(self, batch_size: int) -> None:
+        """Puts a batch size that a search has found into the form."""
+        self._took_batch = True
+        self._edit("batch_size", f"{batch_size:,}")
+
+    def set_memory_cap(self, text: str) -> None:
+        """Puts the memory of a smaller card into the form, in GiB; empty for the device's own."""
+        self._edit("memory_cap_gib", text)
+
+    def set_cpu_limit(self, size_gib: float | None) -> None:
+        """What a search on a CPU may take, where the form has no memory cap; None for the usual limit."""
+        self._cpu_limit_gib = size_gib
+
+    def text(self, key: str) -> str:
+        """What stands in a field of the form; empty while there is no form."""
+        return self._draft.text(key) if self._draft is not None else ""
+
+    def find_limit(self) -> None:
+        """Asks for a search of the form as it is, or tells why there can be none."""
+        wanted = limit_request(self._draft, self._outcome, self._catalog, self._cpu_limit_gib)
+        if wanted is not None:
+            self.limit_requested.emit(wanted)
+        else:
+            self.limit_refused.emit(limit_reason(self._outcome) or _LOOKING)
+
+    def use_settings(self, experiment: Experiment) -> None:
+        """Puts a run's settings into the form, as changes to the chosen preset."""
+        if self._draft is None:
+            return
+        if self._catalog is not None:
+            experiment = unresolved(experiment, self._catalog)
+        self._put(self._draft.with_experiment(experiment))
+
+    def reset(self) -> None:
+        """Takes back every change to the chosen preset."""
+        if self._draft is not None:
+            self._put(self._draft.reset())
+
+    def request(self) -> Request | None:
+        """What pressing the button would ask for; None while something is wrong."""
+        return request(self._draft, self._outcome) if self._draft and not self._outcome.problems else None
+
+    def outcome(self) -> Outcome:
+        """The experiments of the form, and what is wrong with them."""
+        return self._outcome
+
+    def state(self) -> dict[str, Any]:
+        """What survives a restart, as plain JSON values."""
+        if self._draft is None:
+            return {}
+        return {**self._draft.to_state(), "options_open": self.form.more.is_open()}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Takes back what `state` gave. A preset that is gone is replaced by its settings, told as changes.
+
+        Raises KeyError, TypeError or ValueError for anything else.
+        """
+        if self._draft is None or not state:
+            return
+        offered = {found.name: found for found in self._presets}
+        preset = offered.get(state["preset"], self._draft.preset)
+        self._put(Draft.from_state(state, preset, has_gpu=self._has_gpu))
+        self.form.more.set_open(bool(state.get("options_open", False)))
+
+    def save_preset(self) -> None:
+        """Asks for a title and saves the form as a preset of the user's own."""
+        self.own_presets.save(self._outcome.experiments, self._presets)
+
+    def _rename_preset(self) -> None:
+        if self._draft is not None:
+            self.own_presets.rename(self._draft)
+
+    def _delete_preset(self) -> None:
+        if self._draft is not None:
+            self.own_presets.delete(self._draft, self._presets[0])
+
+    def sizeHint(self) -> QSize:
+        return QSize(WIDTH, 848)
+
+    @property
+    def _has_gpu(self) -> bool:
+        return self._catalog is not None and self._catalog.has_gpu
+
+    def _put(self, draft: Draft) -> None:
+        self._draft = draft
+        self._refresh()
+        self.draft_changed.emit()
+
+    def _edit(self, key: str, text: str) -> None:
+        if self._draft is not None:
+            self._put(self._draft.with_change(key, text))
+
+    def _edit_length(self, text: str) -> None:
+        if self._draft is not None:
+            self._put(self._draft.with_length(self._draft.length_key, text))
+
+    def _toggle_unit(self) -> None:
+        if self._draft is not None:
+            key, text = converted_length(self._draft, self._outcome, self._catalog)
+            self._put(self._draft.with_length(key, text))
+
+    def _tick(self, precisions: tuple[Precision, ...]) -> None:
+        if self._draft is not None:
+            self._put(self._draft.with_precisions(precisions))
+
+    def _name(self, text: str) -> None:
+        if self._draft is not None:
+            self._put(self._draft.with_name(text))
+
+    def _repeat(self, text: str) -> None:
+        if self._draft is not None:
+            self._put(self._draft.with_repeats(text))
+
+    def _run(self) -> None:
+        if self.finds_limit:
+            self.find_limit()
+            return
+        wanted = self.request()
+        if wanted is not None:
+            self.run_requested.emit(wanted)
+
+    def _enqueue(self) -> None:
+        if self.finds_limit:
+            self.find_limit()
+            return
+        wanted = self.request()
+        if wanted is not None:
+            self.queue_requested.emit(wanted)
+
+    def _refresh(self) -> None:
+        draft = self._draft
+        if draft is not None:
+            self._outcome = check(draft, self._catalog, self._refused)
+            self.form.show_draft(draft, self._catalog)
+            self.form.show_outcome(self._outcome)
+            self.form.set_searching(self.finds_limit)
+            self._count_folder(draft)
+            words = limit_words(draft) if self.finds_limit else button_words(draft, self._outcome)
+            self.run_action.setText(words)
+        against = self._reason()
+        if against is None and self._catalog is None:
+            against = _LOOKING
+        self._enable(self.queue_action, against, "Runs this after everything that waits already")
+        busy = _SEARCHING if self._is_searching else _BUSY if self._is_running else None
+        against = against or busy
+        plan = plan_words(self._outcome, self._catalog)
+        if self.finds_limit and draft is not None:
+            plan = limit_plan(draft)
+        self._enable(self.run_action, against, plan)
+        self.foot.show_line(against or plan, finds_limit=self.finds_limit)
+        unsound = self._outcome.reason if draft is not None else against
+        self._enable(self.save_action, unsound, "Save these settings as a preset of your own")
+        for action in (self.rename_action, self.delete_action):
+            action.setVisible(draft is not None and draft.preset.is_own)
+        self._enable(self.reset_action, None if draft else against, "Back to the preset as it is")
+
+    def showEvent(self, event: QShowEvent) -> None:
+        super().showEvent(event)
+        if self._draft is not None:
+            self._count_folder(self._draft)
+
+    def hideEvent(self, event: QHideEvent) -> None:
+        super().hideEvent(event)
+        self.folder.stop()
+
+    def _count_folder(self, draft: Draft) -> None:
+        has_folder = self._catalog is not None and draft.applies("path", self._catalog)
+        self.folder.hold(self._is_running or self._is_searching)
+        self.folder.want(draft.text("path").strip() or None if has_folder else None)
+        self._show_folder()
+
+    def _show_folder(self) -> None:
+        self.form.show_folder(folder_words(self.folder.count(), self.folder.is_counting()))
+
+    def _reason(self) -> str | None:
+        if self._draft is None:
+            return "There is no preset to begin with."
+        return limit_reason(self._outcome) if self.finds_limit else self._outcome.reason
+
+    @staticmethod
+    def _enable(action: QAction, against: str | None, tip: str) -> None:
+        action.setEnabled(against is None)
+        action.setToolTip(against or tip)
+
+    def _action(self, text: str, slot: Any) -> QAction:
+        action = QAction(text, self)
+        action.triggered.connect(lambda: slot())
+        return action
+
+    def _connect(self) -> None:
+        self.folder.changed.connect(self._show_folder)
+        self.own_presets.listed.connect(self.set_presets)
+        self.own_presets.chosen.connect(lambda draft: self._put(draft.on_machine(self._has_gpu)))
+        self.form.preset_chosen.connect(self.choose_preset)
+        self.form.edited.connect(self._edit)
+        self.form.length_edited.connect(self._edit_length)
+        self.form.unit_toggled.connect(self._toggle_unit)
+        self.form.ticked.connect(self._tick)
+        self.form.name_edited.connect(self._name)
+        self.form.repeat_edited.connect(self._repeat)
+        self.form.limit_asked.connect(self.find_limit)
+
+    def _lay_out(self) -> None:
+        head = QHBoxLayout()
+        head.setContentsMargins(16, 12, 12, 8)
+        head.setSpacing(4)
+        head.addWidget(label("Experiment", "title"))
+        head.addStretch()
+        for icon, name, action in (
+            ("pencil", "Rename the preset", self.rename_action),
+            ("trash", "Delete the preset", self.delete_action),
+            ("save", "Save as a preset", self.save_action),
+            ("reset", "Reset the form", self.reset_action),
+        ):
+            head.addWidget(button_for(action, icon, name, self))
+        scroll = QScrollArea()
+        scroll.setWidget(self.form)
+        scroll.setWidgetResizable(True)
+        scroll.setFrameShape(QFrame.Shape.NoFrame)
+        scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        scroll.setAccessibleName("The experiment's settings")
+        bar = scroll.verticalScrollBar()
+        bar.rangeChanged.connect(
+            lambda _, high: self.form.set_bar_width(bar.sizeHint().width() if high else 0)
+        )
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(0)
+        layout.addLayout(head)
+        layout.addWidget(scroll, 1)
+        layout.addWidget(self.foot)
+        self.setMinimumWidth(288)

@@ -1,0 +1,205 @@
+"""Presets of the user's own: saving the form as one, renaming and deleting it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from PySide6.QtCore import QObject, Signal
+from PySide6.QtWidgets import QDialog, QHBoxLayout, QLineEdit, QVBoxLayout, QWidget
+
+from engine.experiment.experiment import Experiment, flattened, from_dotted, layered
+from engine.experiment.presets import (
+    Preset,
+    Variant,
+    all_presets,
+    delete_own,
+    rename_own,
+    restore_own,
+    save_own,
+)
+from engine.experiment.problem import Problem, ProblemError
+from gui.setup.draft import Draft
+from gui.widgets import Button, Field, label
+
+
+def save_preset(
+    title: str, experiments: Sequence[tuple[str, Experiment]], *, replace: bool = False
+) -> Preset:
+    """Saves labelled experiments as one preset of the user's own. Raises ProblemError."""
+    base = experiments[0][1]
+    variants = [Variant(name, _overrides(base, experiment)) for name, experiment in experiments]
+    return save_own(title, base, variants if len(variants) > 1 else (), replace=replace)
+
+
+def _overrides(base: Experiment, experiment: Experiment) -> dict[str, object]:
+    common = flattened(base)
+    different = {
+        # TOML has no null; the experiment reads the word
+        key: "none" if value is None else value
+        for key, value in flattened(experiment).items()
+        if (value != common[key] or key == "precision") and not (key in ("epochs", "steps") and value is None)
+    }
+    return layered(*(from_dotted(key, value) for key, value in different.items()))
+
+
+class OwnPresets(QObject):
+    """Saves, renames and deletes presets of the user's own.
+
+    `listed` carries the presets that there are after a change, and then `chosen` the draft that the form is
+    to show; `deleted` a sentence, and what takes the deletion back.
+    """
+
+    listed = Signal(object)  # tuple[Preset, ...]
+    chosen = Signal(object)  # Draft
+    deleted = Signal(str, object)  # Callable[[], None]
+    problem_raised = Signal(object)  # Problem
+
+    def __init__(self, parent: QWidget) -> None:
+        super().__init__(parent)
+        self._window = parent
+
+    def save(self, experiments: Sequence[tuple[str, Experiment]], presets: Sequence[Preset]) -> None:
+        """Asks for a title and saves labelled experiments under it."""
+        own = [preset.title for preset in presets if preset.is_own]
+        saved = self._answer(save_dialog(experiments, own, self._window))
+        if saved is not None:
+            self._show(Draft(saved))
+
+    def rename(self, draft: Draft) -> None:
+        """Asks for another title for the draft's preset."""
+        renamed = self._answer(rename_dialog(draft.preset, self._window))
+        if renamed is not None:
+            self._show(replace(draft, preset=renamed))
+
+    def delete(self, draft: Draft, other: Preset) -> None:
+        """Deletes the draft's preset. Its settings stay in the form, as changes to `other`."""
+        try:
+            text = delete_own(draft.preset)
+        except ProblemError as error:
+            self.problem_raised.emit(error.problem)
+            return
+        self._show(Draft.from_state(draft.to_state(), other, has_gpu=draft.has_gpu))
+        self.deleted.emit(
+            f"Deleted the preset “{draft.preset.title}”.", lambda: self._bring_back(draft, text)
+        )
+
+    def _bring_back(self, draft: Draft, text: str) -> None:
+        try:
+            restore_own(draft.preset, text)
+        except ProblemError as error:
+            self.problem_raised.emit(error.problem)
+            return
+        self._show(draft)
+
+    def _show(self, draft: Draft) -> None:
+        # a preset that is not listed any more must not be the chosen one, or it would be listed again
+        self.chosen.emit(draft)
+        self.listed.emit(all_presets())
+        self.chosen.emit(draft)
+
+    def _answer(self, dialog: TitleDialog) -> Preset | None:
+        try:
+            if dialog.exec() == QDialog.DialogCode.Accepted:
+                return dialog.saved
+            if dialog.problem is not None:
+                self.problem_raised.emit(dialog.problem)
+            return None
+        finally:
+            dialog.deleteLater()
+
+
+class TitleDialog(QDialog):
+    """Asks for a preset's title; `saved` is the preset, or `problem` what kept it from being written."""
+
+    def __init__(
+        self,
+        heading: str,
+        about: str,
+        save: Callable[[str], Preset],
+        parent: QWidget | None = None,
+        button: Callable[[str], str] = lambda _title: "Save",
+    ) -> None:
+        super().__init__(parent)
+        self.saved: Preset | None = None
+        self.problem: Problem | None = None
+        self._write, self._button_words = save, button
+        self.setWindowTitle(heading)
+        self.setAccessibleName(heading)
+        self.setMinimumWidth(360)
+        self.title = QLineEdit()
+        self.title.setMaxLength(100)
+        self.title.setToolTip("The preset's title in the list")
+        self.title.textChanged.connect(self._refresh)
+        self.field = Field("Title", self.title)
+        self.save_button = Button("Save", "primary", "Save under this title")
+        self.save_button.setDefault(True)
+        self.save_button.clicked.connect(self._save)
+        self._lay_out(heading, about)
+        self._refresh()
+
+    def _lay_out(self, heading: str, about: str) -> None:
+        hint = label(about, "hint")
+        hint.setWordWrap(True)
+        cancel = Button("Cancel", "secondary", "Change nothing")
+        cancel.clicked.connect(self.reject)
+        buttons = QHBoxLayout()
+        buttons.setSpacing(8)
+        buttons.addStretch()
+        buttons.addWidget(cancel)
+        buttons.addWidget(self.save_button)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(16, 16, 16, 16)
+        layout.setSpacing(8)
+        layout.addWidget(label(heading, "title"))
+        layout.addWidget(hint)
+        layout.addWidget(self.field)
+        layout.addLayout(buttons)
+
+    def _refresh(self) -> None:
+        title = self.title.text().strip()
+        self.field.set_problem(None)
+        self.save_button.setText(self._button_words(title))
+        self.save_button.setEnabled(bool(title))
+
+    def _save(self) -> None:
+        try:
+            self.saved = self._write(self.title.text())
+        except ProblemError as error:
+            if error.problem.key == "title":
+                self.field.set_problem(f"{error.problem.message} {error.problem.remedy}")
+                return
+            self.problem = error.problem
+            self.reject()
+            return
+        self.accept()
+
+
+def save_dialog(
+    experiments: Sequence[tuple[str, Experiment]], own_titles: Sequence[str], parent: QWidget | None = None
+) -> TitleDialog:
+    """Asks under what title the form is to be saved; one of the user's own titles is replaced."""
+    taken = {title.casefold() for title in own_titles}
+    names = ", ".join(name for name, _ in experiments)
+
+    def replaces(title: str) -> bool:
+        return title.strip().casefold() in taken
+
+    return TitleDialog(
+        "Save as a preset",
+        f"Keeps the form as it is now: {names}.",
+        lambda title: save_preset(title, experiments, replace=replaces(title)),
+        parent,
+        lambda title: "Replace" if replaces(title) else "Save",
+    )
+
+
+def rename_dialog(preset: Preset, parent: QWidget | None = None) -> TitleDialog:
+    """Asks for another title for a preset of the user's own."""
+    about = "The list and the command line will use the new name."
+    dialog = TitleDialog(
+        "Rename the preset", about, lambda title: rename_own(preset, title), parent, lambda _title: "Rename"
+    )
+    dialog.title.setText(preset.title)
+    dialog.title.selectAll()
+    return dialog

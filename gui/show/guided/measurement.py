@@ -1,0 +1,326 @@
+"""The sequence behind "Show me": two runs that suit this machine, measured one after the other."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from PySide6.QtCore import QObject, QTimer, Signal
+
+from engine.experiment.problem import Kind, Problem, ProblemError
+from engine.protocol.events import Event, Phase, Pictures, Samples, Started
+from engine.race.showcase import (
+    FIRST,
+    MOST_ATTEMPTS,
+    PATIENCE_SECONDS,
+    SECOND,
+    SHORTENED,
+    Showcase,
+    adapted,
+    busy,
+    is_hopeless,
+    showcase,
+)
+from engine.store.record import Status
+from gui.session.background import Background
+from gui.session.experiments import Experiments
+from gui.show.guided.pages import Progress, measuring
+from gui.show.guided.runs import ShownRuns
+from gui.show.panel import ShowPanel
+
+_RUN, _SEARCH, _QUEUE = (
+    "A run is training.",
+    "A search for the largest batch is going on.",
+    "Runs are waiting.",
+)
+_LOST = Problem(kind=Kind.INTERNAL, message="The run was lost.", remedy="The log says more. Try it again.")
+_LOOKING, _WAITING, _STOPPING = "looking at this machine", "waiting for its turn", "stopping"
+_Ending = Literal["", "anew", "given up"]
+
+
+class ShowMe(QObject):
+    """It measures through the ordinary queue, so that its runs are runs like all others.
+
+    `at_work` (bool) when it begins and ends; `measured` carries the ids of both runs, full precision first;
+    `given_up` when it was stopped; `refused` (Problem) when a run failed, or the machine cannot be looked at
+    or is too slow; `busy` says in a sentence what goes on that has to be asked about first.
+    """
+
+    at_work = Signal(bool)
+    measured = Signal(object)
+    given_up = Signal()
+    refused = Signal(object)
+    busy = Signal(str)
+
+    def __init__(
+        self,
+        experiments: Experiments,
+        panel: ShowPanel,
+        background: Background,
+        parent: QObject | None = None,
+    ) -> None:
+        super().__init__(parent)
+        self._experiments, self._panel, self._background = experiments, panel, background
+        self._pair = ShownRuns(experiments)
+        self._case: Showcase | None = None
+        self._is_at_work, self._attempts = False, 0
+        self._ending: _Ending = ""
+        self._lapses, self._is_held, self._is_shortened = 0, False, False
+        self._problem: Problem | None = None
+        self._refusal: Problem | None = None
+        self._tiles: NDArray[np.uint8] | None = None
+        self._patience = QTimer(self)
+        self._patience.setInterval(round(PATIENCE_SECONDS * 1e3))
+        self._patience.timeout.connect(self._lose_patience)
+        self._connect()
+
+    @property
+    def is_at_work(self) -> bool:
+        return self._is_at_work
+
+    @property
+    def case(self) -> Showcase | None:
+        """What it trains on this machine; None until that has been looked at."""
+        catalog = self._experiments.catalog
+        return self._case or (showcase(catalog) if catalog is not None else None)
+
+    @property
+    def is_measuring(self) -> bool:
+        """Whether the run that trains is one of its own."""
+        return self._is_at_work and self._pair.running is not None
+
+    def owns(self, run_id: str | None) -> bool:
+        """Whether a run is one of its own, or was since this window opened."""
+        return self._pair.owns(run_id)
+
+    def begin(self) -> None:
+        """Measures, or says `busy` where something else goes on; at work already, nothing happens."""
+        experiments, searches = self._experiments, self._experiments.searches
+        if self._is_at_work:
+            return
+        if experiments.running is not None:
+            self.busy.emit(_RUN)
+        elif searches.running is not None:
+            self.busy.emit(_SEARCH)
+        elif experiments.waiting or searches.waiting:
+            self.busy.emit(_QUEUE)
+        else:
+            self.begin_next()
+
+    def begin_next(self) -> None:
+        """Measures as soon as what goes on has ended, before what waits."""
+        if self._is_at_work:
+            return
+        self._pair.forget()
+        self._is_at_work, self._is_shortened, self._attempts, self._ending = True, False, 0, ""
+        self._case = self._problem = self._refusal = self._tiles = None
+        self.at_work.emit(True)
+        self.show()
+        if self._experiments.blindness is not None:
+            self._refuse(self._experiments.blindness)
+        else:
+            self._take_catalog()
+
+    def stop_and_begin(self) -> None:
+        """Stops what goes on, which keeps what it has, and measures."""
+        if self._is_at_work:
+            return
+        # what has ended by itself since the question was asked leaves nothing to stop but its own first run
+        goes_on = self._experiments.running is not None or self._experiments.searches.running is not None
+        self.begin_next()
+        if goes_on:
+            self._experiments.stop()
+
+    def stop(self) -> None:
+        """Gives up; a run that is not over leaves nothing behind."""
+        if not self._is_at_work:
+            return
+        self._pair.take_out_waiting()
+        if self._pair.running is not None:
+            self._end_run("given up")
+        elif self._pair.is_coming:
+            self._ending = "given up"
+            self.show()
+        else:
+            self._give_up()
+
+    def close(self) -> None:
+        """Waits for nothing any more: the window closes, and what trains is stopped with it."""
+        self._patience.stop()
+        if self._is_at_work:
+            self._is_at_work = False
+            self._pair.take_out_waiting()
+
+    def show(self) -> None:
+        """Shows in the panel where it stands; nothing happens where it is not at work."""
+        if self._is_at_work:
+            self._panel.show_measuring(measuring(self._progress()))
+
+    def refresh(self) -> None:
+        """The same where somebody looks, at the rate at which a run that trains may be painted."""
+        if self._panel.isVisible():
+            self.show()
+
+    def _connect(self) -> None:
+        experiments = self._experiments
+        experiments.catalog_known.connect(lambda _catalog: self._take_catalog())
+        experiments.began.connect(self._begin)
+        experiments.event_taken.connect(self._take)
+        experiments.problem.connect(self._take_problem)
+        experiments.ended.connect(self._end)
+        experiments.runs.list_changed.connect(self._look_for_deleted)
+
+    def _take_catalog(self) -> None:
+        if self._is_at_work and self._case is None and self._experiments.catalog is not None:
+            self._submit(showcase(self._experiments.catalog))
+
+    def _submit(self, case: Showcase) -> None:
+        self._case, self._attempts = case, self._attempts + 1
+        try:
+            self._pair.submit(case)
+        except ProblemError as error:
+            self._refuse(error.problem)
+        self.show()
+
+    def _begin(self, run_id: str) -> None:
+        if self._is_at_work and run_id in self._pair.ids:
+            self._pair.running, self._lapses, self._is_held = run_id, 0, False
+            if self._ending:
+                self._end_run(self._ending)
+            self.show()
+
+    def _take(self, run_id: str, event: Event) -> None:
+        if not self._is_at_work or run_id != self._pair.running:
+            return
+        if isinstance(event, Pictures):
+            self._background.do(lambda: _tiles_of(event), self._take_tiles, lambda _problem: None)
+        elif isinstance(event, Started):
+            self._patience.start()
+        elif isinstance(event, Phase):
+            self._hold(self._experiments.is_paused)
+        elif isinstance(event, Samples):
+            pace, done = self._pair.progress()
+            if pace is not None:
+                self._adapt(pace, done)
+
+    def _take_tiles(self, tiles: NDArray[np.uint8] | None) -> None:
+        self._tiles = tiles
+
+    def _hold(self, is_held: bool) -> None:
+        """A run that somebody paused tries nobody's patience: that begins anew with the run."""
+        if is_held:
+            self._patience.stop()
+        elif self._is_held:
+            self._patience.start()
+        self._is_held = is_held
+
+    def _lose_patience(self) -> None:
+        """A run that has taken so long is looked at as a whole, and from the second time on given up where it
+        has no end in sight."""
+        self._lapses += 1
+        pace, done = self._pair.progress()
+        if pace is None and done:
+            pace = done / (self._lapses * PATIENCE_SECONDS)
+        if self._adapt(pace, done) or self._case is None or self._ending:
+            return
+        experiment = self._case.sides[0][1]
+        if self._lapses > 1 and is_hopeless(experiment, pace, done):
+            self._refuse(busy(experiment, done))
+
+    def _adapt(self, pace: float | None, done: int) -> bool:
+        """Begins anew with what suits the machine at that pace, or says that it is busy; else it goes on."""
+        pair, case = self._pair, self._case
+        if case is None or self._ending or not pair.can_begin_anew:
+            return False
+        span = SECOND if pair.is_on_second else SHORTENED if self._is_shortened else FIRST
+        better = adapted(case, span, pace, done)
+        if isinstance(better, Problem):
+            self._refuse(better)
+        elif better is not None and self._attempts < MOST_ATTEMPTS:
+            self._case, self._is_shortened = better, span is SECOND
+            pair.take_out_waiting()
+            self._end_run("anew")
+        return bool(self._ending)
+
+    def _end_run(self, ending: _Ending) -> None:
+        """Asks the run that trains to end, and remembers why."""
+        if self._pair.running is not None:
+            self._ending = ending
+            self._experiments.stop()
+            self.show()
+
+    def _end(self, run_id: str) -> None:
+        if not self._is_at_work or run_id != self._pair.running:
+            return
+        self._patience.stop()
+        self._pair.running, ending, self._ending = None, self._ending, ""
+        run = self._experiments.runs.record(run_id)
+        if ending == "anew" and self._case is not None:
+            for old in self._pair.forget():
+                self._pair.discard(old, even_whole=True)
+            self._submit(self._case)
+        elif ending == "given up" or (run is not None and run.status is Status.STOPPED):
+            self._give_up()
+        elif run is None or run.status is not Status.FINISHED:
+            self._pair.leave(run_id)
+            self._refuse((run.problem if run is not None else None) or self._problem or _LOST)
+        elif run_id == self._pair.ids[-1]:
+            self._close_up()
+            self.measured.emit(self._pair.ids)
+        else:
+            self.show()
+
+    def _look_for_deleted(self) -> None:
+        if self._is_at_work and self._pair.is_one_gone:
+            self.stop()
+
+    def _take_problem(self, problem: Problem) -> None:
+        self._problem = problem
+        if self._is_at_work and self._experiments.blindness is not None:
+            self._refuse(problem)
+
+    def _refuse(self, problem: Problem) -> None:
+        self._refusal = problem
+        self.stop()
+
+    def _give_up(self) -> None:
+        run_ids, refusal = self._pair.forget(), self._refusal
+        self._close_up()
+        for run_id in run_ids:
+            self._pair.discard(run_id)
+        if refusal is None:
+            self.given_up.emit()
+        else:
+            self.refused.emit(refusal)
+
+    def _close_up(self) -> None:
+        self._patience.stop()
+        self._is_at_work, self._pair.running = False, None
+        self.at_work.emit(False)
+
+    def _progress(self) -> Progress:
+        return Progress(
+            showcase=self._case,
+            running="mixed" if self._pair.is_on_second else "full",
+            full=self._pair.live(0),
+            mixed=self._pair.live(1),
+            phase=self._phase(),
+            tiles=self._tiles,
+        )
+
+    def _phase(self) -> str:
+        if self._case is None:
+            return _LOOKING
+        if self._ending == "given up":
+            return _STOPPING
+        others = self._experiments.running or self._experiments.searches.running
+        return _WAITING if self._pair.running is None and others is not None else ""
+
+
+def _tiles_of(event: Pictures) -> NDArray[np.uint8] | None:
+    try:
+        return event.sheet.tiles()
+    except ValueError:
+        # without pictures there are patterns in their place
+        return None

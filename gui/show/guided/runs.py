@@ -1,0 +1,86 @@
+"""The two runs of "Show me" in the queue: brought in, taken out, looked at, and thrown away."""
+
+from __future__ import annotations
+
+from engine.race.showcase import TITLE, Showcase, pace_of
+from engine.store.record import RunRecord, Status
+from gui.session.experiments import Experiments
+from gui.session.live_run import LiveRun
+
+
+class ShownRuns:
+    """At most two runs, full precision first; `running` is the id of the one that trains."""
+
+    def __init__(self, experiments: Experiments) -> None:
+        self._experiments, self._runs = experiments, experiments.runs
+        self._submitted: set[str] = set()
+        self.ids: tuple[str, ...] = ()
+        self.running: str | None = None
+
+    def submit(self, case: Showcase) -> None:
+        """Queues both, before what waits. Raises ProblemError where the store refuses."""
+        self.ids = self._experiments.submit(case.title, case.sides, TITLE, goes_first=True)
+        self._submitted.update(self.ids)
+
+    def forget(self) -> tuple[str, ...]:
+        """Has no runs any longer; the ids of those that it had."""
+        run_ids, self.ids, self.running = self.ids, (), None
+        return run_ids
+
+    def leave(self, run_id: str) -> None:
+        """Has one run less, which stays as it is."""
+        self.ids = tuple(one for one in self.ids if one != run_id)
+
+    def owns(self, run_id: str | None) -> bool:
+        """Whether it ever queued that run."""
+        return run_id in self._submitted
+
+    def live(self, place: int) -> LiveRun | None:
+        """The curves of the first or the second run, once it has begun."""
+        return self._runs.opened(self.ids[place]) if place < len(self.ids) else None
+
+    @property
+    def is_on_second(self) -> bool:
+        """Whether the first one is measured."""
+        first = self.live(0)
+        return first is not None and first.is_over
+
+    @property
+    def is_coming(self) -> bool:
+        """Whether one of them has left the queue, and says in a moment that it begins."""
+        found = [run for run_id in self.ids if (run := self._runs.record(run_id)) is not None]
+        return self.running is None and any(not run.status.is_over for run in found)
+
+    @property
+    def is_one_gone(self) -> bool:
+        """Whether one of them was deleted. Of the one that trains that is known when it has ended."""
+        return any(self._runs.record(run_id) is None for run_id in self.ids if run_id != self.running)
+
+    @property
+    def can_begin_anew(self) -> bool:
+        """Whether the one that trains can be replaced: not once the other one has left the queue."""
+        ids = self.ids
+        if self.running is None or self.running not in ids:
+            return False
+        return self.running == ids[-1] or bool(set(ids[1:]) & set(self._experiments.waiting))
+
+    def progress(self) -> tuple[float | None, int]:
+        """Steps a second of the one that trains, None while too few say too little, and how many it made."""
+        live = self.live(int(self.is_on_second))
+        if live is None or live.experiment is None:
+            return None, 0
+        return pace_of(live.experiment, live.column("samples_per_second")), live.step
+
+    def take_out_waiting(self) -> None:
+        """Takes those out of the queue that have not begun."""
+        waiting = [run_id for run_id in self.ids if run_id in self._experiments.waiting]
+        self.ids = tuple(run_id for run_id in self.ids if run_id not in waiting)
+        for run_id in waiting:
+            self._experiments.take_out(run_id)
+
+    def discard(self, run_id: str, *, even_whole: bool = False) -> None:
+        """Deletes for good what was cut off before it had been measured; what is whole stays, if not told."""
+        run: RunRecord | None = self._runs.record(run_id)
+        is_wanted = run is not None and run.status is Status.FINISHED and not even_whole
+        if run is not None and run.status.is_over and not is_wanted and self._experiments.delete((run_id,)):
+            self._runs.purge((run_id,))

@@ -1,0 +1,219 @@
+"""The workspace Show: the speed-up for people who do not code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from PySide6.QtCore import QSize, Qt, Signal
+from PySide6.QtGui import QKeyEvent, QResizeEvent
+from PySide6.QtWidgets import QApplication, QFrame, QLayout, QStackedWidget, QVBoxLayout, QWidget
+
+from gui.show.scale import Scale, scale_for, sizes
+
+if TYPE_CHECKING:
+    from engine.race.race import Race
+    from gui.show.guided.pages import Measuring, MeasuringPage, RefusedPage
+    from gui.show.race_page import RacePage
+    from gui.widgets.welcome import Welcome
+
+Page = Literal["welcome", "measuring", "race", "refused"]
+SCRUB_SECONDS = 1.0
+_LEAST = QSize(640, 400)
+
+
+class ShowPanel(QFrame):
+    """One page at a time: a welcome, two runs being measured, their race, or why there is none.
+
+    Each is made when it is first asked for: the window's start does without all of them. `save_wanted` is
+    "animation" or "card". `present_toggled` asks for the full screen, or to leave it: whoever does that tells
+    `set_presenting`.
+    """
+
+    show_me_wanted = Signal()
+    experiment_wanted = Signal()
+    limit_wanted = Signal()
+    present_toggled = Signal()
+    save_wanted = Signal(str)
+    stop_wanted = Signal()
+    compare_wanted = Signal()
+    again_wanted = Signal()
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setProperty("surface", "page")
+        self.setAccessibleName("Show")
+        self._pages = QStackedWidget()
+        # a first page would be shown at once, before there is anything on it
+        self._pages.addWidget(QWidget())
+        self._page: Page | None = None
+        self._is_presenting = False
+        self._frame_ms: int | None = None
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        # what it needs goes by what it is given: asking for it would keep a window from being made smaller
+        column.setSizeConstraint(QLayout.SizeConstraint.SetNoConstraint)
+        column.addWidget(self._pages)
+        self._scale = Scale()
+        self._scaled: list[MeasuringPage | RacePage | RefusedPage] = []
+        self.setStyleSheet(sizes(self._scale))
+
+    @property
+    def page(self) -> Page | None:
+        """Which page is shown; None before there is one."""
+        return self._page
+
+    @cached_property
+    def welcome(self) -> Welcome:
+        from gui.widgets.welcome import Welcome
+
+        page = Welcome(is_large=True)
+        page.show_me_wanted.connect(self.show_me_wanted)
+        page.experiment_wanted.connect(self.experiment_wanted)
+        page.limit_wanted.connect(self.limit_wanted)
+        self._add(page)
+        return page
+
+    @cached_property
+    def measuring(self) -> MeasuringPage:
+        from gui.show.guided.pages import MeasuringPage
+
+        page = MeasuringPage()
+        page.stop_wanted.connect(self.stop_wanted)
+        self._add_scaled(page)
+        return page
+
+    @cached_property
+    def race(self) -> RacePage:
+        from gui.show.race_page import RacePage
+
+        page = RacePage()
+        page.save_wanted.connect(self.save_wanted)
+        page.present_toggled.connect(self.present_toggled)
+        page.compare_wanted.connect(self.compare_wanted)
+        page.show_me_wanted.connect(self.show_me_wanted)
+        page.again_wanted.connect(self.again_wanted)
+        page.transport.set_presenting(self._is_presenting)
+        page.clock.set_frame_ms(self._frame_ms)
+        self._add_scaled(page)
+        return page
+
+    @cached_property
+    def refused(self) -> RefusedPage:
+        from gui.show.guided.pages import RefusedPage
+
+        page = RefusedPage()
+        page.compare_wanted.connect(self.compare_wanted)
+        page.show_me_wanted.connect(self.show_me_wanted)
+        self._add_scaled(page)
+        return page
+
+    def show_race(self, race: Race, tiles: NDArray[np.uint8] | None) -> None:
+        """Stands at the start of a race. `tiles` are grey pictures, (count, side, side), or None."""
+        self.race.show_race(race, tiles)
+        self._turn_to("race", self.race)
+
+    def play(self) -> None:
+        """Plays the race from its beginning; where it is seen, its keys work at once."""
+        self.race.play()
+        self._take_keys()
+
+    def show_measuring(self, measuring: Measuring) -> None:
+        """Shows how far the measuring of a race is."""
+        self.measuring.show_measuring(measuring)
+        self._turn_to("measuring", self.measuring)
+
+    def show_refusal(self, sentence: str, remedy: str, *, was_measured: bool = False) -> None:
+        """Says why there is nothing to show, and what to do; what `was_measured` here can be tried again."""
+        self.refused.show_refusal(sentence, remedy, was_measured=was_measured)
+        self._turn_to("refused", self.refused)
+
+    def show_welcome(self) -> None:
+        """Says what Show is for, and offers to begin."""
+        self._turn_to("welcome", self.welcome)
+
+    def set_presenting(self, is_on: bool) -> None:
+        """Whether the panel has the whole screen."""
+        self._is_presenting = is_on
+        if self._has_race:
+            self.race.transport.set_presenting(is_on)
+            self._take_keys()
+
+    def set_frame_ms(self, frame_ms: int | None) -> None:
+        """How often a race is painted; None for as often as a screen shows anything new."""
+        self._frame_ms = frame_ms
+        if self._has_race:
+            self.race.clock.set_frame_ms(frame_ms)
+
+    @property
+    def _has_race(self) -> bool:
+        """Whether there was a race yet: to ask for its page would make it."""
+        return "race" in vars(self)
+
+    def _add(self, page: QWidget) -> None:
+        # no focus ring around all that there is
+        page.setProperty("surface", "page")
+        self._pages.addWidget(page)
+
+    def _add_scaled(self, page: MeasuringPage | RacePage | RefusedPage) -> None:
+        self._add(page)
+        self._scaled.append(page)
+        page.set_scale(self._scale)
+
+    def _turn_to(self, name: Page, page: QWidget) -> None:
+        if self._page == name:
+            return
+        if self._page == "race":
+            self.race.leave()
+        self._page = name
+        self._pages.setCurrentWidget(page)
+        # whoever gives the panel the focus means its page, which says to screen readers where it stands
+        self.setFocusProxy(page)
+
+    def _take_keys(self) -> None:
+        focused = QApplication.focusWidget()
+        if self.race.isVisible() and (focused is None or not self.isAncestorOf(focused)):
+            self.race.setFocus(Qt.FocusReason.OtherFocusReason)
+
+    def _set_scale(self, scale: Scale) -> None:
+        if scale == self._scale:
+            return
+        self._scale = scale
+        self.setStyleSheet(sizes(scale))
+        for page in self._scaled:
+            page.set_scale(scale)
+
+    def minimumSizeHint(self) -> QSize:
+        return _LEAST
+
+    def hasHeightForWidth(self) -> bool:
+        return False
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._set_scale(scale_for(event.size()))
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        act = self._actions().get(event.key()) if self._page == "race" else None
+        if act is None:
+            super().keyPressEvent(event)
+        else:
+            act()
+
+    def _actions(self) -> dict[int, Callable[[], object]]:
+        """What the keys of a keyboard and of a presenter's remote do to the race."""
+        race, clock = self.race, self.race.clock
+        return {
+            Qt.Key.Key_Space: clock.toggle,
+            Qt.Key.Key_Return: clock.toggle,
+            Qt.Key.Key_Enter: clock.toggle,
+            Qt.Key.Key_Left: lambda: race.go_by(-SCRUB_SECONDS),
+            Qt.Key.Key_Right: lambda: race.go_by(SCRUB_SECONDS),
+            Qt.Key.Key_Home: lambda: clock.seek(0.0),
+            Qt.Key.Key_PageUp: lambda: clock.seek(0.0),
+            Qt.Key.Key_End: lambda: clock.seek(clock.total),
+            Qt.Key.Key_PageDown: race.go_to_end,
+        }

@@ -1,0 +1,313 @@
+"""The race: two recorded runs replayed side by side at their true pace, and how sure their ratio is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from PySide6.QtCore import QPoint, QRect, Qt, Signal
+from PySide6.QtGui import QGuiApplication, QKeyEvent
+from PySide6.QtWidgets import QFrame, QGridLayout, QLabel, QVBoxLayout, QWidget
+
+from engine.protocol.pictures import patterns
+from engine.race import words as race_words
+from engine.race.headline import short_name
+from engine.race.race import LANES, Race
+from gui.show.race.clock import RaceClock
+from gui.show.scale import Scale, ShowButton, explained
+from gui.show.stage import LaneHead, ShowStage
+from gui.show.transport import ShowTransport
+from gui.theme.motion import reduces_motion, set_reduced_motion
+from gui.widgets import label, set_text
+from resources.looks import MarkFill
+
+_CLOSING = (Qt.Key.Key_Escape, Qt.Key.Key_Space, Qt.Key.Key_Return, Qt.Key.Key_Enter)
+_WIDTH = 420
+_MARGIN = 8
+
+
+class CertaintyPopover(QFrame):
+    """Closes at a click elsewhere, and at Escape, Space or Return, unless its one link has the focus.
+
+    `compare_wanted` when all the figures are asked for.
+    """
+
+    compare_wanted = Signal()
+
+    def __init__(self, parent: QWidget) -> None:
+        super().__init__(parent, Qt.WindowType.Popup)
+        self.setProperty("surface", "popover")
+        self.setAccessibleName("How sure the ratio is")
+        self._sure, self._doubts = _paragraph(), _Points()
+        self._doubts_title = label("What speaks against it", "showPopTitle")
+        self.compare = ShowButton("All figures in Compare", "showLink", "Open these runs in Compare")
+        self.compare.clicked.connect(self._leave)
+        self._column = QVBoxLayout(self)
+        self._title = label("", "showPopTitle")
+        self._column.addWidget(self._title)
+        for one in (self._sure, self._doubts_title, self._doubts):
+            self._column.addWidget(one)
+        self._column.addWidget(self.compare, 0, Qt.AlignmentFlag.AlignLeft)
+
+    def set_scale(self, scale: Scale) -> None:
+        side = max(scale.px(20), 14)
+        self._column.setContentsMargins(side, side, side, side)
+        self._column.setSpacing(max(scale.px(10), 7))
+        self.setFixedWidth(max(scale.px(_WIDTH), 340))
+        self.compare.set_scale(scale)
+
+    def show_words(self, title: str, certainty: str, doubts: Sequence[str]) -> None:
+        """The interval in words, and each doubt on a line of its own."""
+        set_text(self._title, title)
+        set_text(self._sure, certainty)
+        self._sure.setToolTip(explained(certainty))
+        self._doubts.set_points(doubts)
+        self._doubts_title.setVisible(bool(doubts))
+        self._doubts.setVisible(bool(doubts))
+        self.setAccessibleDescription(self.words())
+
+    def words(self) -> str:
+        """All it says."""
+        return "\n".join([self._sure.text(), *self._doubts.words()])
+
+    def open_at(self, corner: QPoint) -> None:
+        """Opens with its upper left corner there, or as near as the screen allows."""
+        self.ensurePolished()
+        width = self.width()
+        height = self._column.heightForWidth(width)
+        self.resize(width, height if height > 0 else self.sizeHint().height())
+        screen = QGuiApplication.screenAt(corner) or self.screen()
+        self.move(_kept_inside(QRect(corner, self.size()), screen.availableGeometry()))
+        self.show()
+        # not the link: the next press of a presenter's remote would leave Show by it
+        self.setFocus(Qt.FocusReason.PopupFocusReason)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        if event.key() in _CLOSING:
+            self.hide()
+        else:
+            super().keyPressEvent(event)
+
+    def _leave(self) -> None:
+        self.hide()
+        self.compare_wanted.emit()
+
+
+class _Points(QWidget):
+    """Sentences with a point before each, aside of which its lines stand."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._points: tuple[str, ...] = ()
+        self._rows = QGridLayout(self)
+        self._rows.setContentsMargins(0, 0, 0, 0)
+        self._rows.setColumnStretch(1, 1)
+
+    def set_points(self, points: Sequence[str]) -> None:
+        self._points = tuple(points)
+        while (item := self._rows.takeAt(0)) is not None:
+            if (shown := item.widget()) is not None:
+                shown.hide()
+                shown.deleteLater()
+        for row, point in enumerate(points):
+            text = _paragraph()
+            set_text(text, point)
+            self._rows.addWidget(label("•", "showPopText"), row, 0, Qt.AlignmentFlag.AlignTop)
+            self._rows.addWidget(text, row, 1)
+
+    def words(self) -> list[str]:
+        return [f"•  {point}" for point in self._points]
+
+
+def _kept_inside(rect: QRect, room: QRect) -> QPoint:
+    inner = room.adjusted(_MARGIN, _MARGIN, -_MARGIN, -_MARGIN)
+    x = max(inner.left(), min(rect.x(), inner.right() - rect.width()))
+    return QPoint(x, max(inner.top(), min(rect.y(), inner.bottom() - rect.height())))
+
+
+def _paragraph() -> QLabel:
+    result = label("", "showPopText")
+    result.setWordWrap(True)
+    return result
+
+
+_GAP = 6
+
+
+class RacePage(QWidget):
+    """`save_wanted` is "animation" or "card"."""
+
+    save_wanted = Signal(str)
+    present_toggled = Signal()
+    compare_wanted = Signal()
+    show_me_wanted = Signal()
+    again_wanted = Signal()
+
+    def __init__(self) -> None:
+        super().__init__()
+        # what a presenter's remote sends comes here, and on to the panel, unless a control has the focus
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.setAccessibleName("The race")
+        self.race: Race | None = None
+        self.stage, self.transport = ShowStage(), ShowTransport()
+        self.popover = CertaintyPopover(self)
+        self.clock = RaceClock(self)
+        self._plays_on, self._sure = False, ""
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(0)
+        column.addWidget(self.stage, 1)
+        column.addWidget(self.transport)
+        self._connect()
+
+    def set_scale(self, scale: Scale) -> None:
+        for part in (self.stage, self.transport, self.popover):
+            part.set_scale(scale)
+
+    def show_race(self, race: Race, tiles: NDArray[np.uint8] | None) -> None:
+        """Stands at the start of another race; patterns take the place of pictures that there are none of."""
+        self.race = race
+        self.popover.hide()
+        self._show_words(race)
+        shown = tiles if tiles is not None and len(tiles) else patterns(race.blocks)
+        fills: tuple[MarkFill, MarkFill] = ("full", "full")
+        if race.full.side.precision == race.mixed.side.precision:
+            fills = ("full", "hollow")
+        for which, fill in zip(LANES, fills, strict=True):
+            name, detail = race_words.lane_name(race, which), race_words.lane_detail(race, which)
+            head = LaneHead(race.lane(which).side.precision, fill, name, detail)
+            self.stage.lane(which).show_lane(head, shown, race.blocks)
+        self._show_memory(race, fills)
+        self.transport.show_race(_subject(race), race.seconds)
+        self.clock.set_race_seconds(race.seconds, race.lapse)
+        self._show_moment(0.0)
+        self._show_state()
+
+    def play(self) -> None:
+        """Plays from the beginning, or shows the end at once where motion is reduced."""
+        self.clock.begin()
+
+    def leave(self) -> None:
+        """Holds the race: another page takes its place."""
+        self.clock.pause()
+        self.popover.hide()
+
+    def go_by(self, seconds: float) -> None:
+        """Goes forward, or back, by so many seconds on screen."""
+        lapse = self.race.lapse if self.race is not None else 1.0
+        self.clock.seek(self.clock.seconds + lapse * seconds)
+
+    def go_to_end(self) -> None:
+        """To the end; from the end, it plays anew."""
+        if self.clock.is_at_end:
+            self.clock.replay()
+        else:
+            self.clock.seek(self.clock.total)
+
+    def words(self) -> str:
+        """All it says, without the transport."""
+        stage = self.stage
+        parts = (stage.headline, stage.full, stage.middle, stage.mixed)
+        return " ".join([*(part.words() for part in parts), *stage.memory.words()])
+
+    def _connect(self) -> None:
+        transport, clock = self.transport, self.clock
+        transport.play_toggled.connect(clock.toggle)
+        transport.speed_chosen.connect(clock.set_speed)
+        transport.sought.connect(clock.seek)
+        transport.held.connect(self._hold)
+        transport.save_wanted.connect(self.save_wanted)
+        transport.present_toggled.connect(self.present_toggled)
+        transport.compare_wanted.connect(self.compare_wanted)
+        transport.show_me_wanted.connect(self.show_me_wanted)
+        transport.stillness_chosen.connect(set_reduced_motion)
+        clock.ticked.connect(self._show_moment)
+        clock.state_changed.connect(self._show_state)
+        self.stage.middle.certainty_wanted.connect(lambda: self._open(self.stage.middle.sure))
+        self.stage.headline.again_wanted.connect(self.again_wanted)
+        self.stage.headline.doubts_wanted.connect(lambda: self._open(self.stage.headline.more))
+        self.popover.compare_wanted.connect(self.compare_wanted)
+
+    def _show_words(self, race: Race) -> None:
+        sentence, lapse = race_words.sentence(race), race_words.lapse_words(race)
+        if lapse:
+            sentence = f"{sentence} {lapse}"
+        doubts, self._sure = race_words.doubt_words(race), _question(race)
+        self.stage.headline.show_words(
+            race_words.title(race),
+            sentence,
+            doubts,
+            race_words.caution(race),
+            is_spoiled=bool(race.report.spoilers),
+        )
+        self.popover.show_words(self._sure, race_words.certainty(race), doubts)
+        final = race_words.counted_text(race, race.at(race.seconds))
+        self.stage.middle.set_room(
+            final, [race_words.caption(race, race.at(at)) for at in (race.seconds / 2, race.seconds)]
+        )
+
+    def _show_memory(self, race: Race, fills: tuple[MarkFill, MarkFill]) -> None:
+        memory = self.stage.memory
+        memory.setVisible(race.peaks_mib != (None, None))
+        names = short_name(race, "full"), short_name(race, "mixed")
+        memory.tanks.set_looks(race.full.side.precision, race.mixed.side.precision, fills, names)
+        memory.show_peaks(*race.peaks_mib)
+        memory.show_words(race_words.memory_words(race))
+
+    def _show_moment(self, seconds: float) -> None:
+        race = self.race
+        if race is None:
+            return
+        moment = race.at(seconds)
+        for which in LANES:
+            lane = moment.lane(which)
+            words = race_words.counter_words(race, which, moment)
+            self.stage.lane(which).set_count(lane.blocks, f"{lane.samples:,.0f}", words)
+        self.stage.middle.set_number(race_words.counted_text(race, moment))
+        self.stage.middle.show_words(*race_words.caption(race, moment), sure=self._sure)
+        self.stage.memory.set_fill(race.passed(seconds))
+        self.transport.set_seconds(seconds)
+        if not self.clock.is_playing:
+            self._show_state()
+
+    def _show_state(self) -> None:
+        clock = self.clock
+        self.transport.set_state("pause" if clock.is_playing else "replay" if clock.is_at_end else "play")
+        self.transport.set_speed(clock.speed)
+        self.transport.set_still(reduces_motion())
+        self._tell()
+
+    def _tell(self) -> None:
+        state = "playing" if self.clock.is_playing else "at the end" if self.clock.is_at_end else "paused"
+        self.setAccessibleDescription(f"{self.words()} The race is {state}.")
+        self.stage.set_told()
+        if self.race is not None:
+            self.stage.middle.number.setAccessibleName(
+                race_words.told(self.race, self.race.at(self.clock.seconds))
+            )
+
+    def _hold(self, is_held: bool) -> None:
+        if is_held:
+            self._plays_on = self.clock.is_playing
+            self.clock.pause()
+        elif self._plays_on and not self.clock.is_at_end:
+            self.clock.play()
+
+    def _open(self, below: QWidget) -> None:
+        self.popover.open_at(below.mapToGlobal(QPoint(0, below.height() + _GAP)))
+
+
+def _question(race: Race) -> str:
+    if race.claim is None:
+        return "Why is that?"
+    caution = race_words.caution(race)
+    return f"{caution}: how sure is that?" if caution else "How sure is that?"
+
+
+def _subject(race: Race) -> str:
+    """What was trained: the model and the batch, as far as both have them in common."""
+    mine, theirs = (race.lane(which).run.experiment for which in LANES)
+    model = mine.model if mine.model == theirs.model else f"{mine.model} and {theirs.model}"
+    is_alike = mine.batch_size == theirs.batch_size
+    return f"{model}, {mine.batch_size:,} {race.unit} at once" if is_alike else model

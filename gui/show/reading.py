@@ -1,0 +1,227 @@
+"""Which race Show plays: chosen, remembered, and read from the store in a thread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PySide6.QtCore import QObject, Signal
+
+from engine.compare.comparison import compare
+from engine.compare.evidence import evidence_from
+from engine.compare.split import MOST_OTHERS
+from engine.experiment.problem import Problem, ProblemError, request_problem
+from engine.store.record import RunRecord
+from engine.store.store import Store
+from gui.compare.reading import akin
+from gui.session.background import Background
+from gui.session.saved_runs import SavedRuns
+from gui.show.panel import ShowPanel
+
+if TYPE_CHECKING:
+    from engine.race.race import Race
+
+_MOST_TRIED = 5
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Which runs race; `baseline` is the id of any run of the full lane's side (None: as in Compare), and
+    `side` that of the mixed lane's side (None: the first under autocast)."""
+
+    run_ids: tuple[str, ...]
+    baseline: str | None = None
+    side: str | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Raced:
+    """A race and grey pictures, (count, side, side), of what was trained on; None where there are none."""
+
+    choice: Choice
+    race: Race
+    tiles: NDArray[np.uint8] | None
+
+
+def read_race(store_path: Path, choices: Sequence[Choice]) -> Raced:
+    """The first of the choices that can be raced. Raises ProblemError, of the first one, where none can."""
+    first: ProblemError | None = None
+    with Store(store_path) as store:
+        for choice in choices:
+            try:
+                return _raced(store, choice)
+            except ProblemError as error:
+                first = first or error
+    raise first or ProblemError(
+        request_problem("There are no two runs to show side by side.", "Train a comparison first.")
+    )
+
+
+def newest_choices(runs: Iterable[RunRecord]) -> tuple[Choice, ...]:
+    """The newest comparisons of which two runs are over, of `runs` from the newest to the oldest."""
+    groups: dict[str, list[RunRecord]] = {}
+    for run in runs:
+        if run.comparison is not None and run.status.is_over:
+            groups.setdefault(run.comparison, []).append(run)
+    found = [tuple(run.id for run in reversed(group)) for group in groups.values() if len(group) > 1]
+    return tuple(Choice(run_ids) for run_ids in found[:_MOST_TRIED])
+
+
+def _raced(store: Store, choice: Choice) -> Raced:
+    from engine.race.race import race_of  # the window's start does without it
+
+    runs = [store.run(run_id) for run_id in choice.run_ids]
+    curves = {run.id: store.samples(run.id) for run in runs}
+    evidence = [evidence_from(run, store.events(run.id), curves[run.id]) for run in runs]
+    # as in Compare: other saved runs may know how much of a gain is the recipe's
+    comparison = compare(evidence, choice.baseline, others=akin(store.runs(MOST_OTHERS), runs))
+    race = race_of(comparison, curves, choice.side)
+    sheet = store.pictures.of_any(race.pictured)
+    return Raced(choice, race, None if sheet is None else sheet.tiles())
+
+
+class Showing(QObject):
+    """`shown` when a race was read and stands in the panel; `refused` (Problem) where it could not be."""
+
+    shown = Signal()
+    refused = Signal(object)
+
+    def __init__(
+        self,
+        store_path: Path,
+        runs: SavedRuns,
+        panel: ShowPanel,
+        background: Background,
+        parent: QObject | None = None,
+    ) -> None:
+        super().__init__(parent)
+        self._store_path, self._runs, self._panel, self._background = store_path, runs, panel, background
+        self._choice: Choice | None = None
+        self._raced: Raced | None = None
+        self._refusal: Problem | None = None
+        self._is_in_sight = self._is_held = self._is_to_play = self._is_welcoming = False
+        self._reading = 0
+
+    @property
+    def raced(self) -> Raced | None:
+        """What the panel plays, or would play if it were not held."""
+        return self._raced
+
+    def show_comparison(
+        self, run_ids: Iterable[str], baseline: str | None = None, side_id: str | None = None
+    ) -> None:
+        """Plays a side of a comparison against its baseline, both as `Choice` has them."""
+        self._choice = Choice(tuple(run_ids), baseline, side_id)
+        self._raced = self._refusal = None
+        if self._is_in_sight:
+            self.open()
+
+    def set_in_sight(self, is_in_sight: bool) -> None:
+        """Nothing is read before somebody looks: reading takes a core from what is measured."""
+        if is_in_sight == self._is_in_sight and not self._is_welcoming:
+            return
+        self._is_in_sight = is_in_sight
+        if is_in_sight:
+            self.open()
+        else:
+            self._refusal = None
+
+    def welcome(self) -> None:
+        """Shows the welcome, whatever could be played, until somebody looks again."""
+        if not self._is_held:
+            self._is_welcoming = True
+            self._reading += 1
+            self._panel.show_welcome()
+
+    def hold(self, is_held: bool) -> None:
+        """Leaves the panel to something else for a while."""
+        self._is_held, self._refusal = is_held, None
+        self._reading += 1
+
+    def open(self) -> None:
+        """Shows what was chosen, else the newest comparison that can be raced, else the welcome."""
+        self._is_welcoming = False
+        if self._is_held:
+            return
+        if self._refusal is not None:
+            self.refuse(self._refusal)
+            return
+        if self._raced is not None and self._are_there(self._raced.choice):
+            self._play()
+            return
+        self._raced = None
+        if self._choice is not None and not self._are_there(self._choice):
+            self._choice = None
+        if self._choice is not None:
+            self._read((self._choice,), self._refuse)
+        elif newest := newest_choices(self._runs.records()):
+            self._read(newest, lambda _problem: self._panel.show_welcome())
+        else:
+            self._panel.show_welcome()
+
+    def refuse(self, problem: Problem) -> None:
+        """Says why nothing could be measured, now or when somebody looks next."""
+        self._refusal = problem
+        self._panel.show_refusal(problem.message, problem.remedy, was_measured=True)
+
+    def forget(self) -> None:
+        """Shows anew at the next `open`, whatever stands in the panel now."""
+        self._raced = None
+
+    def state(self) -> dict[str, Any]:
+        """What survives a restart: which race was shown last."""
+        choice = self._choice
+        if choice is None:
+            return {}
+        return {"runs": list(choice.run_ids), "baseline": choice.baseline, "side": choice.side}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Takes back what `state` gave. Raises ValueError for anything else."""
+        run_ids, *others = (state.get(key) for key in ("runs", "baseline", "side"))
+        if run_ids is None:
+            return
+        if not isinstance(run_ids, list) or not all(isinstance(one, str) for one in run_ids):
+            raise ValueError(run_ids)
+        if not all(one is None or isinstance(one, str) for one in others):
+            raise ValueError(others)
+        self._choice = Choice(tuple(run_ids), *others)
+
+    def _are_there(self, choice: Choice) -> bool:
+        return all(self._runs.record(run_id) is not None for run_id in choice.run_ids)
+
+    def _read(self, choices: tuple[Choice, ...], fail: Callable[[Problem], object]) -> None:
+        self._reading += 1
+        number, path = self._reading, self._store_path
+        self._background.do(
+            lambda: read_race(path, choices), partial(self._take, number), partial(self._fail, number, fail)
+        )
+
+    def _take(self, number: int, raced: Raced) -> None:
+        if number != self._reading:
+            # something else was asked for meanwhile
+            return
+        self._raced = raced
+        self._panel.show_race(raced.race, raced.tiles)
+        self._is_to_play = True
+        self._play()
+        self.shown.emit()
+
+    def _play(self) -> None:
+        """Plays once what was read while somebody looks, or when somebody does."""
+        if self._is_in_sight and self._is_to_play:
+            self._is_to_play = False
+            self._panel.play()
+
+    def _fail(self, number: int, fail: Callable[[Problem], object], problem: Problem) -> None:
+        if number == self._reading:
+            fail(problem)
+
+    def _refuse(self, problem: Problem) -> None:
+        self._choice = None
+        self._panel.show_refusal(problem.message, problem.remedy)
+        self.refused.emit(problem)

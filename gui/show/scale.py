@@ -1,0 +1,208 @@
+"""Sizes, text and buttons of Show, which grow and shrink with the panel.
+
+The buttons leave to the panel the keys that a presenter's remote sends.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from string import Template
+
+from PySide6.QtCore import QSize, Qt
+from PySide6.QtGui import QColor, QFont, QFontMetricsF, QKeyEvent
+from PySide6.QtWidgets import QPushButton, QWidget
+
+from engine.experiment.experiment import Precision
+from engine.race.words import GLOSSARY
+from gui.theme.fonts import font
+from gui.theme.icons import icon
+from gui.theme.theme import theme
+
+DESIGN = QSize(1440, 848)
+"""The panel for which sizes are given: a window of 1440 x 900 less its top bar."""
+
+SMALLEST_TEXT = 15
+"""Text that would become smaller than this stays at it, or at its own size where that is less."""
+
+COLUMN_GAP = 35
+"""Between what fills the page and the panel at its right."""
+
+_STEPS = 64
+_LEAST, _MOST = 0.5, 6.0
+
+
+@dataclass(frozen=True)
+class Scale:
+    """`factor` is 1.0 for a panel of the `DESIGN`'s size."""
+
+    factor: float = 1.0
+
+    def px(self, design: float) -> int:
+        """A length in pixels; at least 1 where the design has any."""
+        return max(round(design * self.factor), 1 if design > 0 else 0)
+
+    def text(self, design: int) -> int:
+        """The pixel size of text, which stays legible where all else shrinks."""
+        return max(round(design * self.factor), min(design, SMALLEST_TEXT))
+
+
+def scale_for(size: QSize) -> Scale:
+    """The scale at which everything fits into a panel of this size.
+
+    In steps, so that dragging the window's edge does not restyle every widget at each pixel.
+    """
+    factor = min(size.width() / DESIGN.width(), size.height() / DESIGN.height())
+    stepped = math.floor(factor * _STEPS) / _STEPS
+    return Scale(min(max(stepped, _LEAST), _MOST))
+
+
+def sizes(scale: Scale) -> str:
+    """The style sheet of the sizes of what Show does not paint itself: buttons, the slider, the popover.
+
+    Its colours are in `gui.stylesheet`.
+    """
+    values = {f"px{size}": scale.px(size) for size in (4, 5, 6, 8, 12, 14, 16, 28, 30, 32)}
+    values |= {f"text{size}": scale.text(size) for size in (13, 14, 15, 17, 20)}
+    values["button"] = max(scale.px(30), 26)
+    values["segment"] = max(scale.px(26), 22)
+    values["groove"], values["handle"] = _groove_px(scale), handle_px(scale)
+    values["over"] = (values["handle"] - values["groove"]) // 2
+    values["round"] = values["handle"] // 2
+    return Template(_SIZES).substitute(values)
+
+
+def handle_px(scale: Scale) -> int:
+    """How large the slider's handle is, in pixels: so that it stands evenly over its groove."""
+    handle = max(scale.px(14), 11)
+    return handle + (handle - _groove_px(scale)) % 2
+
+
+def _groove_px(scale: Scale) -> int:
+    return max(scale.px(4), 3)
+
+
+_SIZES = """
+QPushButton[kind="show"], QPushButton[kind="showPrimary"] {
+    min-height: ${button}px; padding: 0 ${px16}px; border-radius: ${px6}px; font-size: ${text13}px;
+}
+QPushButton[kind="showIcon"] {
+    min-height: ${button}px; min-width: ${button}px; padding: 0; border-radius: ${px6}px;
+}
+QPushButton[kind="showLink"] { font-size: ${text14}px; }
+QPushButton[kind="segment"] {
+    font-size: ${text13}px; min-height: ${segment}px; max-height: ${segment}px; padding: 0 ${px12}px;
+    border-radius: ${px4}px;
+}
+QSlider::groove:horizontal { height: ${groove}px; }
+QSlider::handle:horizontal {
+    width: ${handle}px; height: ${handle}px; margin: -${over}px 0; border-radius: ${round}px;
+}
+QLabel[role="showPopTitle"] { font-size: ${text17}px; }
+QLabel[role="showPopText"] { font-size: ${text15}px; }
+QFrame[surface="showPanel"] { border-radius: ${px12}px; }
+QMenu { font-size: ${text13}px; }
+QMenu::item { font-size: ${text13}px; padding: ${px6}px ${px28}px ${px6}px ${px12}px; }
+"""
+
+
+_ARROWS = (Qt.Key.Key_Left, Qt.Key.Key_Right, Qt.Key.Key_Up, Qt.Key.Key_Down)
+_ICON = 14
+
+
+class ShowButton(QPushButton):
+    """A button of `kind` show, showPrimary, showIcon or showLink.
+
+    Clicking it leaves the focus where it was, so that Space goes on playing and pausing; Tab reaches it.
+    """
+
+    def __init__(
+        self, text: str, kind: str, tooltip: str, icon_name: str = "", parent: QWidget | None = None
+    ) -> None:
+        super().__init__(text, parent)
+        self._kind, self._icon_name, self._scale = kind, icon_name, Scale()
+        self.setProperty("kind", kind)
+        self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+        self.setCursor(Qt.CursorShape.PointingHandCursor)
+        self.setAutoDefault(False)
+        self.tell(text.strip() or tooltip, tooltip)
+        theme().changed.connect(self._draw_icon)
+        self._draw_icon()
+
+    def tell(self, name: str, tooltip: str) -> None:
+        """Its name to screen readers, and what its tooltip says."""
+        self.setAccessibleName(name)
+        self.setToolTip(tooltip)
+
+    def set_icon_name(self, name: str) -> None:
+        """Shows another icon of gui.icons."""
+        if name != self._icon_name:
+            self._icon_name = name
+            self._draw_icon()
+
+    def set_scale(self, scale: Scale) -> None:
+        self._scale = scale
+        self._draw_icon()
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        if event.key() in _ARROWS:
+            # else Qt would move the focus with them, and the race would not
+            event.ignore()
+            return
+        super().keyPressEvent(event)
+
+    def _draw_icon(self) -> None:
+        if not self._icon_name:
+            return
+        palette, side = theme().palette, max(_ICON, self._scale.px(_ICON))
+        color = palette.prifg if self._kind == "showPrimary" else palette.text
+        self.setIconSize(QSize(side, side))
+        self.setIcon(icon(self._icon_name, color, side, palette.off))
+
+
+_DISPLAY_FROM = 18
+
+
+@dataclass(frozen=True)
+class Span:
+    """A piece of text: `size` as at scale 1, `ink` a token of the palette, `gap` the space before it."""
+
+    text: str
+    size: int
+    weight: int = 400
+    ink: str = "text"
+    precision: Precision | None = None
+    gap: int = 0
+
+    def face(self, scale: Scale) -> QFont:
+        return _face(scale.text(self.size), self.weight, self.size >= _DISPLAY_FROM)
+
+    def width(self, scale: Scale) -> int:
+        """The pixels that it takes, without the space before it."""
+        return math.ceil(QFontMetricsF(self.face(scale)).horizontalAdvance(self.text))
+
+    @property
+    def color(self) -> QColor:
+        palette = theme().palette
+        if self.precision is not None:
+            return QColor(palette.look(self.precision).color)
+        return QColor(str(getattr(palette, self.ink)))
+
+
+def explained(text: str) -> str:
+    """What the terms in `text` mean, a line each; "" where there are none."""
+    found: list[str] = []
+    for term in sorted(GLOSSARY, key=len, reverse=True):
+        pattern = rf"(?<![\w-]){re.escape(term)}(?![\w-])"
+        if re.search(pattern, text, re.IGNORECASE):
+            # so that "mixed precision" does not also explain "precision"
+            text = re.sub(pattern, " ", text, flags=re.IGNORECASE)
+            found.append(f"{term[:1].upper()}{term[1:]}: {GLOSSARY[term]}")
+    return "\n".join(reversed(found))
+
+
+@lru_cache(maxsize=64)
+def _face(size: int, weight: int, display: bool) -> QFont:
+    return font(size, weight, display=display)

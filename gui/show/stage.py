@@ -1,0 +1,348 @@
+"""The stage that the race and its measuring share: headline, two lanes, the ratio, and the memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QSizePolicy, QSpacerItem, QVBoxLayout, QWidget
+
+from engine.experiment.experiment import Precision
+from engine.race.race import Which
+from engine.words.numbers import memory_unit_text
+from gui.show.race.lanes import LaneView
+from gui.show.race.number import NumberView
+from gui.show.race.tank import TanksView
+from gui.show.scale import COLUMN_GAP, Scale, ShowButton, Span
+from gui.show.text import TextBlock, TextRow
+from gui.widgets import divider
+from resources.looks import MarkFill
+
+
+class ShowHeadline(QWidget):
+    """`doubts_wanted` when all that speaks against the figures is asked for, `again_wanted` when a disturbed
+    measurement is to be made anew."""
+
+    doubts_wanted = Signal()
+    again_wanted = Signal()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._title, self._sentence = TextRow(), TextBlock(17)
+        self._doubt = TextRow()
+        self.more = ShowButton("", "showLink", "Everything that speaks against these figures")
+        self.more.clicked.connect(self.doubts_wanted)
+        self.again = ShowButton("Measure again", "show", "Train both anew, one after the other")
+        self.again.clicked.connect(self.again_wanted)
+        self._caution = QWidget()
+        self._row = QHBoxLayout(self._caution)
+        self._row.setContentsMargins(0, 0, 0, 0)
+        self._doubt.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Fixed)
+        self._row.addWidget(self.again, 0, Qt.AlignmentFlag.AlignVCenter)
+        self._row.addWidget(self._doubt)
+        self._row.addWidget(self.more, 0, Qt.AlignmentFlag.AlignVCenter)
+        self._row.addStretch(1)
+        self._column = QVBoxLayout(self)
+        self._column.setContentsMargins(0, 0, 0, 0)
+        for one in (self._title, self._sentence, self._caution):
+            self._column.addWidget(one)
+        self._caution.hide()
+
+    def set_scale(self, scale: Scale) -> None:
+        for one in (self._title, self._sentence, self._doubt, self.again, self.more):
+            one.set_scale(scale)
+        self._column.setSpacing(scale.px(9))
+        self._column.setContentsMargins(0, scale.px(4), 0, 0)
+        self._row.setSpacing(scale.px(12))
+
+    def show_words(
+        self,
+        title: str,
+        sentence: str,
+        doubts: Sequence[str] = (),
+        caution: str = "",
+        *,
+        is_spoiled: bool = False,
+    ) -> None:
+        """The two lines, and after `caution` the first of the doubts on a third with a way to the others.
+
+        Of a measurement that is spoiled the lines say so: the third one offers to make it anew.
+        """
+        self._title.set_spans([Span(title, 30, 600)])
+        self._title.set_told(title)
+        self._sentence.set_words(sentence)
+        self._sentence.setVisible(bool(sentence))
+        self._caution.setVisible(bool(doubts))
+        if not doubts:
+            return
+        first, others = doubts[0], len(doubts) - 1
+        self.again.setVisible(is_spoiled)
+        spans = [Span(f"{caution}:", 15, 600), Span(first, 15, 400, "text2", gap=6)]
+        self._doubt.set_spans(spans[1:] if is_spoiled else spans)
+        self._doubt.set_told(self._doubt.words())
+        self.more.setText(f"and {others} more" if others else "More")
+        self.more.tell(self.more.text(), "Everything that speaks against these figures")
+
+    def words(self) -> str:
+        """All it says."""
+        parts = [self._title.words(), self._sentence.words()]
+        if not self._caution.isHidden():
+            parts.append(self._doubt.words())
+        return " ".join(part for part in parts if part)
+
+
+_LANE_HEIGHT = 127
+"""Five rows of 26 px less the last gap."""
+
+
+@dataclass(frozen=True)
+class LaneHead:
+    """What stands above the blocks."""
+
+    precision: Precision
+    fill: MarkFill
+    name: str
+    detail: str
+
+
+class ShowLane(QWidget):
+    """Its texts change many times a second without a new layout."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self._head: LaneHead | None = None
+        self._row, self.view = TextRow(), LaneView()
+        self.view.setAccessibleName(name)
+        self._column = QVBoxLayout(self)
+        self._column.setContentsMargins(0, 0, 0, 0)
+        self._column.addWidget(self._row)
+        self._column.addWidget(self.view)
+
+    def set_scale(self, scale: Scale) -> None:
+        self._row.set_scale(scale)
+        self._column.setSpacing(scale.px(14))
+        self.view.setFixedHeight(scale.px(_LANE_HEIGHT))
+
+    def show_lane(self, head: LaneHead, tiles: NDArray[np.uint8] | None, blocks: int) -> None:
+        """A lane of so many blocks, none of which is lit."""
+        self._head = head
+        self._row.set_marker(head.precision, head.fill)
+        self.view.set_look(head.precision, head.fill)
+        self.view.set_tiles(tiles)
+        self.view.set_blocks(blocks)
+        self.set_count(0, "0", "")
+
+    def set_count(self, lit: int, count: str, words: str) -> None:
+        """How many blocks are lit, the count of samples, and what it counts."""
+        self.view.set_lit(lit)
+        head = self._head
+        if head is None:
+            return
+        right = [
+            Span(count, 26, 600, precision=head.precision),
+            Span(words, 15, 500, "text2", gap=10),
+        ]
+        self._row.set_spans(
+            [Span(head.name, 26, 600), Span(head.detail, 15, 400, "text3", gap=14)], right if words else []
+        )
+
+    def set_told(self) -> None:
+        """Lets screen readers know what it shows now."""
+        self._row.set_told(self._row.words())
+
+    def words(self) -> str:
+        return self._row.words()
+
+
+_WIDTH, _LEAST_WIDTH = 272, 192
+
+
+def memory_width(scale: Scale) -> int:
+    """How wide this side is, in pixels."""
+    return max(scale.px(_WIDTH), _LEAST_WIDTH)
+
+
+class ShowMemory(QFrame):
+    """Peaks in MiB; None where one is not measured."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setProperty("surface", "showPanel")
+        self._title, self._below = TextRow(), TextBlock(14)
+        self._title.set_spans([Span("Memory used", 20, 600)])
+        self._title.set_told("Memory used at its highest point")
+        self.tanks = TanksView()
+        self.show_peaks(None, None)
+        self._line = divider()
+        self._strong, self._rest = TextBlock(20, 600, "text"), TextBlock(14)
+        self._column, self._head, self._foot = QVBoxLayout(self), QVBoxLayout(), QVBoxLayout()
+        for one, place in (
+            (self._title, self._head),
+            (self._below, self._head),
+            (self._strong, self._foot),
+            (self._rest, self._foot),
+        ):
+            place.addWidget(one)
+        self._column.addLayout(self._head)
+        self._column.addWidget(self.tanks, 1)
+        self._column.addWidget(self._line)
+        self._column.addLayout(self._foot)
+
+    def set_scale(self, scale: Scale) -> None:
+        self.setFixedWidth(memory_width(scale))
+        for one in (self._title, self._below, self._strong, self._rest):
+            one.set_scale(scale)
+        side, end = scale.px(28), scale.px(26)
+        self._column.setContentsMargins(side, end, side, end)
+        for place in (self._head, self._foot):
+            place.setSpacing(scale.px(5))
+        self._column.setSpacing(scale.px(16))
+
+    def show_peaks(self, full_mib: float | None, mixed_mib: float | None) -> None:
+        self.tanks.set_peaks(full_mib, mixed_mib)
+        # the second line keeps its place before there is an amount
+        self._below.set_words(f"at its highest point\n{memory_unit_text(full_mib, mixed_mib)}")
+
+    def show_words(self, words: tuple[str, str]) -> None:
+        """A strong line and the one below it; nothing where both are empty."""
+        self._strong.set_words(words[0])
+        self._rest.set_words(words[1])
+        self._strong.setVisible(bool(words[0]))
+        self._rest.setVisible(bool(words[1]))
+        self._line.setVisible(any(words))
+
+    def set_fill(self, fraction: float) -> None:
+        """How far the tanks are filled on their way to their peaks, 0 to 1."""
+        self.tanks.set_fill(fraction)
+
+    def words(self) -> tuple[str, str]:
+        return self._strong.words(), self._rest.words()
+
+
+_SIZE = 38
+_NUMBER = 208
+_MOST_WORDS = 520
+"""The room that the number leaves them, as at scale 1; a line that needs more wraps, in smaller type."""
+
+_TIP = "How sure this number is, and what speaks against it"
+
+
+class ShowMiddle(QWidget):
+    """`certainty_wanted` when the number or the link below its words is pressed."""
+
+    certainty_wanted = Signal()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._captions: tuple[tuple[str, str], ...] = ()
+        self._scale = Scale()
+        self.number = NumberView()
+        self.number.setToolTip(_TIP)
+        self.number.clicked.connect(self.certainty_wanted)
+        self._strong, self._rest, self._why = TextRow(), TextRow(), TextBlock(20)
+        self.sure = ShowButton("", "showLink", _TIP)
+        self.sure.clicked.connect(self.certainty_wanted)
+        self._words = QVBoxLayout()
+        self._words.addStretch(1)
+        self._words.addWidget(self._strong)
+        self._words.addWidget(self._rest)
+        self._words.addWidget(self._why)
+        self._words.addSpacing(0)
+        self._words.addWidget(self.sure, 0, Qt.AlignmentFlag.AlignLeft)
+        self._words.addStretch(1)
+        self._row = QHBoxLayout(self)
+        self._row.setContentsMargins(0, 0, 0, 0)
+        self._row.addWidget(self.number)
+        self._row.addLayout(self._words, 1)
+
+    def set_scale(self, scale: Scale) -> None:
+        for one in (self._strong, self._rest, self._why, self.sure):
+            one.set_scale(scale)
+        self._words.setSpacing(scale.px(5))
+        self._row.setSpacing(scale.px(30))
+        self.number.set_most_px(scale.px(_NUMBER))
+        self._scale = scale
+        self._keep_room()
+
+    def set_number(self, text: str | None) -> None:
+        """The number as it counts; None where there is none."""
+        self.number.set_text(text)
+        self.number.setVisible(text is not None)
+
+    def set_room(self, number: str | None, captions: Sequence[tuple[str, str]]) -> None:
+        """Keeps the room for the number that it counts up to, and for the widest of the lines beside it."""
+        self.number.set_room_for(number)
+        self._captions = tuple(captions)
+        self._keep_room()
+
+    def show_words(self, strong: str, rest: str, *, sure: str = "") -> None:
+        """The two lines at the number's right; `sure` names the link to more, "" where there is no more."""
+        self._strong.set_spans([Span(strong, _SIZE, 600)])
+        is_long = Span(rest, _SIZE).width(Scale()) > _MOST_WORDS
+        self._rest.setVisible(not is_long)
+        self._why.setVisible(is_long)
+        if is_long:
+            self._why.set_words(rest)
+        self._rest.set_spans([Span(rest, _SIZE, 400, "text2")])
+        self.sure.setVisible(bool(sure))
+        if sure != self.sure.text():
+            self.sure.setText(sure)
+            self.sure.tell(sure, _TIP)
+
+    def set_told(self) -> None:
+        """Lets screen readers know what it says now."""
+        for row in (self._strong, self._rest):
+            row.set_told(row.words())
+
+    def _keep_room(self) -> None:
+        wide = max((self._needed(caption) for caption in self._captions), default=0)
+        self._strong.setMinimumWidth(min(wide, self._scale.px(_MOST_WORDS)))
+
+    def _needed(self, caption: tuple[str, str]) -> int:
+        spans = [Span(text, _SIZE, weight) for text, weight in zip(caption, (600, 400), strict=True)]
+        return max(span.width(self._scale) for span in spans)
+
+    def words(self) -> str:
+        return f"{self._strong.words()} {self._rest.words()}".strip()
+
+
+class ShowStage(QWidget):
+    """Its parts are for its pages to fill; it lays them out and scales them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.headline = ShowHeadline()
+        self.full, self.mixed = ShowLane("Lane of full precision"), ShowLane("Lane of mixed precision")
+        self.middle = ShowMiddle()
+        self.memory = ShowMemory()
+        self._column = QVBoxLayout()
+        self._column.setSpacing(0)
+        self._column.addWidget(self.headline)
+        self._gap = QSpacerItem(0, 0)
+        self._column.addItem(self._gap)
+        self._column.addWidget(self.full)
+        self._column.addWidget(self.middle, 1)
+        self._column.addWidget(self.mixed)
+        self._row = QHBoxLayout(self)
+        self._row.addLayout(self._column, 1)
+        self._row.addWidget(self.memory)
+
+    def lane(self, which: Which) -> ShowLane:
+        return self.full if which == "full" else self.mixed
+
+    def set_scale(self, scale: Scale) -> None:
+        for part in (self.headline, self.full, self.mixed, self.middle, self.memory):
+            part.set_scale(scale)
+        side = scale.px(48)
+        self._row.setContentsMargins(side, scale.px(24), side, scale.px(33))
+        self._row.setSpacing(scale.px(COLUMN_GAP))
+        self._gap.changeSize(0, scale.px(32))
+        self._column.invalidate()
+
+    def set_told(self) -> None:
+        """Lets screen readers know what it shows now."""
+        for part in (self.full, self.mixed, self.middle):
+            part.set_told()

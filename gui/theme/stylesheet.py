@@ -1,0 +1,300 @@
+"""The style sheet of a theme, made from the design tokens, which reports and charts share.
+
+Widgets say what they are by dynamic properties: `role` for text, `kind` for buttons, `surface` for frames and
+`precision` for text in a precision's colour.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from string import Template
+
+from gui.theme.fonts import DISPLAY_FAMILIES, MONO_FAMILIES
+from resources.looks import DARK, LIGHT, Palette, PrecisionLook
+
+__all__ = ["DARK", "LIGHT", "Palette", "PrecisionLook"]
+
+
+def style_sheet(palette: Palette) -> str:
+    """The whole style sheet for `palette`."""
+    named = ((field.name, getattr(palette, field.name)) for field in fields(palette))
+    values = {name: color for name, color in named if isinstance(color, str)}
+    values["display"] = ", ".join(f'"{family}"' for family in DISPLAY_FAMILIES)
+    values["mono"] = ", ".join(f'"{family}"' for family in MONO_FAMILIES)
+    parts = (_SURFACES, _TEXT, _BUTTONS, _FIELDS, _VIEWS, _CELLS, _CHROME, _SHOW)
+    precisions = "\n".join(
+        f'*[precision="{precision}"] {{ color: {look.color}; }}'
+        for precision, look in palette.precisions.items()
+    )
+    return "\n".join(Template(part).substitute(values) for part in parts) + precisions
+
+
+_SURFACES = """
+QWidget { color: $text; }
+QMainWindow, QDialog, QMessageBox { background: $bg0; }
+QFrame[surface="page"] { background: $bg0; border: none; }
+QFrame[surface="panel"] { background: $bg1; border: 1px solid $line; border-radius: 8px; }
+QFrame[surface="side"] { background: $bg1; border: none; border-right: 1px solid $line; }
+QFrame[surface="bar"] { background: $bg1; border: none; border-bottom: 1px solid $line; }
+QFrame[surface="dock"] { background: $bg1; border: none; border-top: 1px solid $line; }
+QFrame[surface="foot"] { background: $bg1; border: none; border-top: 1px solid $line; }
+QFrame[surface="chip"] { background: $bg2; border: 1px solid $line; border-radius: 6px; }
+QFrame[surface="track"] { background: $bg2; border: 1px solid $line; border-radius: 6px; }
+QFrame[surface="field"] { background: $field; border: 1px solid $line2; border-radius: 6px; }
+QFrame[surface="divider"] { background: $line; border: none; min-height: 1px; max-height: 1px; }
+QFrame[surface="vdivider"] { background: $line2; border: none; min-width: 1px; max-width: 1px; }
+QDialog, QMessageBox { background: $bg1; }
+"""
+
+_TEXT = """
+QLabel { background: transparent; border: none; font-size: 13px; }
+QLabel[role="title"] { font-family: $display; font-size: 15px; font-weight: 600; }
+QLabel[role="answer"] { font-family: $display; font-size: 40px; font-weight: 600; letter-spacing: -0.6px; }
+QLabel[role="panelTitle"] { font-size: 13px; font-weight: 600; }
+QLabel[role="unit"], QLabel[role="hint"], QLabel[role="note"] { font-size: 12px; color: $text3; }
+QLabel[role="label"] { font-size: 12px; font-weight: 500; color: $text2; }
+QLabel[role="body"] { font-size: 13px; color: $text2; }
+QLabel[role="strong"] { font-size: 13px; font-weight: 600; color: $text; }
+QLabel[role="legend"] { font-size: 12px; color: $text2; }
+QLabel[role="value"] { font-size: 12px; font-weight: 600; }
+QLabel[role="ratio"] { font-size: 12px; font-weight: 600; color: $text; }
+QLabel[role="stat"] { font-family: $display; font-size: 18px; font-weight: 600; }
+QLabel[role="statSmall"] { font-family: $display; font-size: 15px; font-weight: 600; }
+QLabel[role="absent"] { font-size: 12px; color: $text3; }
+QLabel[role="axis"] { font-size: 11px; color: $text3; }
+QLabel[role="heading"] { font-size: 11px; font-weight: 500; color: $text3; }
+QLabel[role="problem"] { font-size: 12px; font-weight: 500; color: $text; }
+QLabel[role="empty"] { font-size: 13px; color: $text3; }
+QLabel[role="code"] { font-family: $mono; font-size: 12px; }
+QLabel:disabled { color: $off; }
+"""
+
+_BUTTONS = """
+QPushButton, QToolButton {
+    background: $field; color: $text; border: 1px solid $line2; border-radius: 6px;
+    padding: 0 14px; min-height: 30px; font-size: 13px; font-weight: 500;
+}
+QToolButton { padding: 0 8px; }
+QPushButton:hover, QToolButton:hover { background: $bg2; border-color: $text3; }
+QPushButton:pressed, QToolButton:pressed { background: $bg3; }
+QPushButton:disabled, QToolButton:disabled { color: $off; border-color: $line; background: $bg1; }
+QPushButton[kind="primary"], QPushButton:default {
+    background: $pri; color: $prifg; border: 1px solid $pri; font-weight: 600;
+}
+QPushButton[kind="primary"] { min-height: 42px; }
+QPushButton[kind="primary"][low="true"] { min-height: 34px; }
+QPushButton[kind="narrow"] { padding: 0 4px; }
+QPushButton[kind="primary"]:hover { background: $pri_hover; border-color: $pri_hover; }
+QPushButton[kind="primary"]:pressed { background: $pri_pressed; border-color: $pri_pressed; }
+QPushButton[kind="primary"]:disabled { background: $bg3; color: $off; border-color: $bg3; }
+QPushButton[kind="secondary"] { min-height: 34px; }
+QPushButton[kind="strip"] { min-height: 26px; padding: 0 14px; }
+QToolButton[kind="strip"] { min-height: 26px; padding: 0 10px; }
+QToolButton[kind="icon"], QPushButton[kind="icon"] {
+    background: transparent; border: 1px solid transparent; padding: 0;
+    min-width: 26px; max-width: 26px; min-height: 26px; max-height: 26px;
+}
+QToolButton[kind="icon"]:hover, QPushButton[kind="icon"]:hover { background: $bg2; border-color: $line2; }
+QToolButton[kind="icon"]:pressed { background: $bg3; }
+QToolButton[kind="icon"]:checked { background: $bg2; border-color: $line2; }
+QPushButton[kind="toggle"], QToolButton[kind="toggle"] {
+    background: transparent; border: 1px solid transparent; border-radius: 4px; color: $text2;
+    padding: 0 7px; min-height: 22px; max-height: 22px; font-size: 12px; font-weight: 500;
+}
+QPushButton[kind="toggle"]:hover, QToolButton[kind="toggle"]:hover { color: $text; border-color: $line2; }
+QPushButton[kind="toggle"]:checked, QToolButton[kind="toggle"]:checked {
+    background: $bg2; border-color: $line; color: $text;
+}
+QPushButton[kind="toggle"]:disabled, QToolButton[kind="toggle"]:disabled {
+    color: $off; background: transparent;
+}
+QPushButton[kind="inline"], QToolButton[kind="inline"] {
+    background: $bg3; border: none; border-radius: 4px; min-height: 24px; padding: 0 10px; font-size: 12px;
+}
+QPushButton[kind="link"], QToolButton[kind="link"] {
+    background: transparent; border: none; padding: 0; min-height: 16px; color: $text2;
+    font-size: 12px; font-weight: 500;
+}
+QPushButton[kind="link"]:hover, QToolButton[kind="link"]:hover { color: $text; }
+QPushButton[kind="link"]:disabled, QToolButton[kind="link"]:disabled { color: $off; }
+QPushButton[kind="segment"] {
+    background: transparent; border: 1px solid transparent; border-radius: 4px; color: $text2;
+    padding: 0 10px; min-height: 24px; font-size: 13px; font-weight: 500;
+}
+QPushButton[kind="segment"]:hover { color: $text; }
+QPushButton[kind="segment"]:checked { background: $selected; border-color: $selected_line; color: $text; }
+QPushButton[kind="segment"]:disabled { color: $off; }
+QPushButton[kind="app"] {
+    background: transparent; border: none; padding: 2px 0 0 0; text-align: left;
+    font-family: $display; font-size: 15px; font-weight: 600;
+}
+QPushButton[kind="tab"], QToolButton[kind="tab"] {
+    background: transparent; border: none; border-bottom: 2px solid transparent; border-radius: 0;
+    color: $text2; padding: 2px 0 0 0; min-height: 48px; font-size: 13px; font-weight: 500;
+}
+QPushButton[kind="tab"]:hover, QPushButton[kind="tab"]:checked { color: $text; }
+QPushButton[kind="tab"]:checked { border-bottom-color: $pri; font-weight: 600; }
+QPushButton[kind="tab"]:disabled { color: $off; }
+"""
+
+_FIELDS = """
+QLineEdit, QComboBox, QAbstractSpinBox {
+    background: $field; color: $text; border: 1px solid $line2; border-radius: 6px;
+    min-height: 30px; padding: 0 11px; font-size: 13px;
+    selection-background-color: $pri; selection-color: $prifg;
+}
+QLineEdit[small="true"], QComboBox[small="true"] { min-height: 26px; }
+QLineEdit:hover, QComboBox:hover, QAbstractSpinBox:hover { border-color: $text3; }
+QLineEdit:focus, QAbstractSpinBox:focus { border-color: $pri; }
+QLineEdit[problem="true"], QComboBox[problem="true"] { border: 1px dashed $text; }
+QLineEdit:disabled, QComboBox:disabled, QAbstractSpinBox:disabled {
+    color: $off; border-color: $line; background: $bg1;
+}
+/* a list below the box, not a menu over it: the same for all, whether one can type in them or not */
+QComboBox { combobox-popup: 0; }
+QComboBox[caption="true"] { color: $text2; }
+QComboBox::drop-down { border: none; width: 30px; }
+QComboBox::down-arrow { image: url("ammeter:chevron-$name.svg"); width: 14px; height: 14px; }
+QComboBox QLineEdit { background: transparent; border: none; min-height: 0; padding: 0; }
+QComboBox QAbstractItemView, QListView[kind="popup"] {
+    background: $bg1; border: 1px solid $line2; border-radius: 6px; padding: 4px; outline: none;
+    selection-background-color: $bg3; selection-color: $text;
+}
+QComboBox QAbstractItemView::item, QListView[kind="popup"]::item {
+    min-height: 28px; padding: 0 8px; border-radius: 4px;
+}
+QComboBox QAbstractItemView::item:hover, QComboBox QAbstractItemView::item:selected,
+QListView[kind="popup"]::item:hover, QListView[kind="popup"]::item:selected {
+    background: $bg3; color: $text;
+}
+QAbstractSpinBox::up-button, QAbstractSpinBox::down-button { width: 0; border: none; }
+QCheckBox, QRadioButton { background: transparent; spacing: 8px; font-size: 13px; }
+QCheckBox:disabled, QRadioButton:disabled { color: $off; }
+QCheckBox::indicator, QAbstractItemView::indicator {
+    width: 14px; height: 14px; border: 1px solid $line2; border-radius: 4px; background: $field;
+}
+QCheckBox::indicator:hover, QAbstractItemView::indicator:hover { border-color: $text3; }
+QCheckBox::indicator:checked, QAbstractItemView::indicator:checked {
+    background: $pri; border-color: $pri; image: url("ammeter:check-$name.svg");
+}
+QCheckBox::indicator:disabled { border-color: $line; background: $bg1; }
+QRadioButton::indicator {
+    width: 14px; height: 14px; border: 1px solid $line2; border-radius: 8px; background: $field;
+}
+QRadioButton::indicator:checked {
+    width: 8px; height: 8px; border: 4px solid $pri; background: $prifg; border-radius: 8px;
+}
+QPlainTextEdit, QTextEdit {
+    background: $bg1; border: none; font-size: 13px;
+    selection-background-color: $pri; selection-color: $prifg;
+}
+QFrame[surface="field"] > QPlainTextEdit { background: transparent; }
+QPlainTextEdit[role="code"], QTextEdit[role="code"] { font-family: $mono; font-size: 12px; }
+"""
+
+_VIEWS = """
+QTableView, QTreeView, QListView {
+    background: $bg1; border: none; outline: none; gridline-color: $line; font-size: 12px;
+    alternate-background-color: $bg1; selection-background-color: $bg2; selection-color: $text;
+}
+QTableView::item { border: none; border-bottom: 1px solid $line; padding: 0 8px; }
+QTableView::item:selected, QTreeView::item:selected, QListView::item:selected {
+    background: $bg2; color: $text;
+}
+QListView[kind="guide"]::item { padding: 0 10px; border-radius: 4px; }
+QListView[kind="guide"]::item:disabled { color: $text3; padding-bottom: 4px; }
+QTableView[kind="tight"]::item { padding: 0 4px; }
+QTableView[kind="tight"] QHeaderView::section { padding: 0 4px; }
+QHeaderView { background: $bg1; border: none; }
+QHeaderView::section {
+    background: $bg1; color: $text3; border: none; border-bottom: 1px solid $line;
+    padding: 0 8px; min-height: 27px; font-size: 11px; font-weight: 500;
+}
+QHeaderView::section:hover { color: $text; }
+QHeaderView::up-arrow { image: url("ammeter:up-$name.svg"); width: 10px; height: 10px; }
+QHeaderView::down-arrow { image: url("ammeter:chevron-$name.svg"); width: 10px; height: 10px; }
+QTableCornerButton::section { background: $bg1; border: none; }
+QTableView QLineEdit { min-height: 0; padding: 0 6px; border-radius: 4px; font-size: 12px; }
+"""
+
+_CELLS = """
+QFrame[cell] { background: transparent; border: none; border-bottom: 1px solid $line; }
+QFrame[cell="shaded"], QFrame[cell="shadedHeading"] { background: $bg2; }
+QFrame[cell="last"] { border-bottom: none; }
+QFrame[cell="shadedLast"] { background: $bg2; border-bottom: none; }
+QLabel[role="figure"] { font-size: 13px; font-weight: 600; padding-right: 12px; }
+QLabel[role="same"] { font-size: 13px; color: $text2; padding-right: 12px; }
+QLabel[role="figureName"] { font-size: 13px; font-weight: 500; }
+"""
+
+_CHROME = """
+QScrollArea { background: transparent; border: none; }
+QScrollArea > QWidget > QWidget { background: transparent; }
+QScrollBar:vertical { background: transparent; width: 10px; margin: 0; }
+QScrollBar:horizontal { background: transparent; height: 10px; margin: 0; }
+QScrollBar::handle { background: $line2; border-radius: 3px; margin: 2px; }
+QScrollBar::handle:vertical { min-height: 28px; }
+QScrollBar::handle:horizontal { min-width: 28px; }
+QScrollBar::handle:hover { background: $text3; }
+QScrollBar::add-line, QScrollBar::sub-line { width: 0; height: 0; }
+QScrollBar::add-page, QScrollBar::sub-page { background: transparent; }
+QAbstractScrollArea::corner { background: transparent; }
+QSplitter::handle { background: transparent; }
+QSplitter::handle:horizontal { width: 1px; }
+QSplitter::handle:vertical { height: 1px; }
+QSplitter::handle:hover { background: $line2; }
+QToolTip {
+    background: $bg2; color: $text; border: 1px solid $line2; padding: 5px 8px; font-size: 12px;
+}
+QMenu { background: $bg1; border: 1px solid $line2; border-radius: 6px; padding: 4px; }
+QMenu::item {
+    padding: 6px 28px 6px 10px; border-radius: 4px; background: transparent; font-size: 13px;
+}
+QMenu::item:selected { background: $bg3; }
+QMenu::item:disabled { color: $off; }
+QMenu::separator { height: 1px; background: $line; margin: 4px 6px; }
+QMenuBar, QStatusBar { background: $bg1; color: $text2; }
+QTabWidget::pane { border: none; }
+QTabBar { background: transparent; }
+QTabBar::tab {
+    background: transparent; color: $text2; border: none; border-bottom: 2px solid transparent;
+    padding: 6px 2px; margin-right: 22px; font-size: 13px; font-weight: 500;
+}
+QTabBar::tab:hover, QTabBar::tab:selected { color: $text; }
+QTabBar::tab:selected { border-bottom-color: $pri; }
+QProgressBar { background: $bg3; border: none; border-radius: 2px; max-height: 4px; }
+QProgressBar::chunk { background: $text2; border-radius: 2px; }
+QDialogButtonBox { dialogbuttonbox-buttons-have-icons: 0; }
+QDialogButtonBox QPushButton { min-width: 76px; }
+"""
+
+# sizes are in gui.show.scale: in Show all of them go by the panel's own
+_SHOW = """
+QFrame[surface="showPanel"] { background: $bg1; border: 1px solid $line; border-radius: 12px; }
+QFrame[surface="popover"] { background: $bg1; border: 1px solid $line2; border-radius: 8px; }
+QLabel[role="showPopTitle"] { font-family: $display; font-weight: 600; }
+QLabel[role="showPopText"] { color: $text2; }
+QPushButton[kind="showPrimary"] {
+    background: $pri; color: $prifg; border: 1px solid $pri; font-weight: 600;
+}
+QPushButton[kind="showPrimary"]:hover { background: $pri_hover; border-color: $pri_hover; }
+QPushButton[kind="showPrimary"]:pressed { background: $pri_pressed; border-color: $pri_pressed; }
+QPushButton[kind="showPrimary"]:disabled { background: $bg3; color: $off; border-color: $bg3; }
+QPushButton[kind="showIcon"] { background: $bg2; border: 1px solid $line2; }
+QPushButton[kind="showIcon"]:hover { background: $bg3; border-color: $text3; }
+QPushButton[kind="showLink"] {
+    background: transparent; border: none; padding: 0; min-height: 0; color: $text2;
+    font-weight: 500; text-decoration: underline; text-align: left;
+}
+QPushButton[kind="showLink"]:hover { color: $text; }
+QSlider[kind="plain"] { background: transparent; border: none; }
+QSlider[kind="plain"]::groove:horizontal { background: $bg3; border: none; border-radius: 2px; height: 4px; }
+QSlider[kind="plain"]::sub-page:horizontal { background: $text2; border-radius: 2px; }
+QSlider[kind="plain"]::handle:horizontal {
+    background: $pri; border: none; border-radius: 6px; width: 12px; margin: -4px 0;
+}
+QSlider[kind="show"] { background: transparent; border: none; }
+QSlider[kind="show"]::groove:horizontal { background: $bg3; border: none; border-radius: 1px; }
+QSlider[kind="show"]::sub-page:horizontal { background: $pri; border-radius: 1px; }
+QSlider[kind="show"]::handle:horizontal { background: $pri; border: none; }
+"""

@@ -1,0 +1,128 @@
+"""The application's theme: system, light or dark; one palette and one style sheet at a time."""
+
+from __future__ import annotations
+
+from importlib import resources
+from typing import Literal, cast, get_args
+
+import shiboken6
+from PySide6.QtCore import QDir, QObject, Qt, Signal
+from PySide6.QtGui import QColor, QPalette
+from PySide6.QtWidgets import QApplication, QToolTip
+
+from gui.theme.fonts import font, load_fonts
+from gui.theme.stylesheet import DARK, LIGHT, Palette, PrecisionLook, style_sheet
+
+__all__ = ["DARK", "LIGHT", "Mode", "Palette", "PrecisionLook", "Theme", "theme"]
+
+Mode = Literal["system", "light", "dark"]
+_SCHEMES = {
+    "system": Qt.ColorScheme.Unknown,
+    "light": Qt.ColorScheme.Light,
+    "dark": Qt.ColorScheme.Dark,
+}
+
+
+class Theme(QObject):
+    """The one theme of the application; `changed` is emitted after every widget has the new style sheet.
+
+    Widgets that paint themselves read `palette` while painting and call `update()` on `changed`.
+    """
+
+    changed = Signal()
+
+    def __init__(self, application: QApplication) -> None:
+        super().__init__(application)
+        self._application = application
+        self._mode: Mode = "system"
+        self._palette: Palette | None = None
+        load_fonts()
+        with resources.as_file(resources.files("resources") / "icons") as folder:
+            QDir.setSearchPaths("ammeter", [str(folder)])
+        application.setStyle("Fusion")
+        application.setFont(font(13))
+        QToolTip.setFont(font(12))
+        application.styleHints().colorSchemeChanged.connect(self._refresh)
+        self._refresh()
+
+    @property
+    def mode(self) -> Mode:
+        return self._mode
+
+    @property
+    def palette(self) -> Palette:
+        assert self._palette is not None  # set by the constructor
+        return self._palette
+
+    def set_mode(self, mode: str) -> None:
+        """Follows the system or holds one theme. Raises ValueError for an unknown mode."""
+        if mode not in get_args(Mode):
+            raise ValueError(f"There is no theme '{mode}': choose system, light or dark.")
+        self._mode = cast(Mode, mode)
+        self._application.styleHints().setColorScheme(_SCHEMES[mode])
+        self._refresh()
+
+    def toggle(self) -> None:
+        """Light where it is dark and dark where it is light."""
+        self.set_mode("light" if self.palette.is_dark else "dark")
+
+    def _refresh(self) -> None:
+        wanted = self._wanted()
+        if wanted is self._palette:
+            return
+        self._palette = wanted
+        self._application.setPalette(_qt_palette(wanted))
+        self._application.setStyleSheet(style_sheet(wanted))
+        self.changed.emit()
+
+    def _wanted(self) -> Palette:
+        # a platform that cannot switch (offscreen, some Linux desktops) keeps reporting its own scheme
+        if self._mode != "system":
+            return DARK if self._mode == "dark" else LIGHT
+        return DARK if self._application.styleHints().colorScheme() == Qt.ColorScheme.Dark else LIGHT
+
+
+_current: Theme | None = None
+
+
+def theme() -> Theme:
+    """The application's theme, made at the first call. Raises RuntimeError without a QApplication."""
+    global _current
+    application = QApplication.instance()
+    if not isinstance(application, QApplication):
+        raise RuntimeError("The theme needs a QApplication.")
+    if _current is None or not shiboken6.isValid(_current) or _current.parent() is not application:
+        _current = Theme(application)
+    return _current
+
+
+def _qt_palette(palette: Palette) -> QPalette:
+    roles = {
+        QPalette.ColorRole.Window: palette.bg0,
+        QPalette.ColorRole.WindowText: palette.text,
+        QPalette.ColorRole.Base: palette.field,
+        QPalette.ColorRole.AlternateBase: palette.bg2,
+        QPalette.ColorRole.Text: palette.text,
+        QPalette.ColorRole.PlaceholderText: palette.text3,
+        QPalette.ColorRole.Button: palette.field,
+        QPalette.ColorRole.ButtonText: palette.text,
+        QPalette.ColorRole.BrightText: palette.text,
+        QPalette.ColorRole.Highlight: palette.pri,
+        QPalette.ColorRole.HighlightedText: palette.prifg,
+        QPalette.ColorRole.Accent: palette.pri,
+        QPalette.ColorRole.ToolTipBase: palette.bg2,
+        QPalette.ColorRole.ToolTipText: palette.text,
+        QPalette.ColorRole.Link: palette.text,
+        QPalette.ColorRole.LinkVisited: palette.text2,
+        QPalette.ColorRole.Light: palette.bg3,
+        QPalette.ColorRole.Midlight: palette.bg2,
+        QPalette.ColorRole.Mid: palette.line2,
+        QPalette.ColorRole.Dark: palette.line,
+        QPalette.ColorRole.Shadow: palette.bg0,
+    }
+    result = QPalette()
+    for role, color in roles.items():
+        result.setColor(role, QColor(color))
+    for role in (QPalette.ColorRole.WindowText, QPalette.ColorRole.Text, QPalette.ColorRole.ButtonText):
+        result.setColor(QPalette.ColorGroup.Disabled, role, QColor(palette.off))
+    return result

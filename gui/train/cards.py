@@ -1,0 +1,235 @@
+"""The six stat cards: throughput, step time, peak memory, accuracy or loss, grad scale, skipped steps.
+
+Where no run has a loss scaler the last three are loss, accuracy, and waiting for data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from PySide6.QtCore import QSize
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import QGridLayout, QWidget
+
+from engine.compare.evidence import about_machine, is_spoiled
+from engine.compare.figures import ACCURACY, LOSS
+from engine.compare.sides import differing_work
+from engine.words.numbers import NONE, memory_unit, number, ratio
+from gui.session.live_run import LiveRun
+from gui.train import figures as figures
+from gui.train.details import data_wait_percent
+from gui.widgets import Button, StatCard, StatRow
+
+# six cards need this much for their titles, units and ratios; it is a window some 1,350 px wide
+_NARROW = 1024
+_NOT_USED = "not used"
+_ABOUT_ACCURACY = "On the validation samples, after the last epoch"
+
+
+class LiveCards(QWidget):
+    """Six cards in one row, or in two rows of three where the panel is narrow."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.throughput = StatCard("Throughput", "img/s", "Trained samples a second, warm-up left out")
+        self.step_time = StatCard("Step time", "ms", "Milliseconds of one optimizer step, warm-up left out")
+        self.memory = StatCard("Peak memory", "GiB", "The most memory that training took, warm-up left out")
+        self.quality = StatCard("Accuracy", "%", _ABOUT_ACCURACY)
+        self.scale = StatCard(
+            "Grad scale", "", "What the loss is multiplied by so that FP16 gradients survive"
+        )
+        self.skipped = StatCard("Skipped steps", "", "Steps left out because a gradient overflowed")
+        self.accuracy = StatCard("Accuracy", "%", _ABOUT_ACCURACY)
+        self.waiting = StatCard(
+            "Waiting for data", "%", "The share of the measured time in which the device had no batch"
+        )
+        self._shared = (self.throughput, self.step_time, self.memory, self.quality)
+        self._of_scaler, self._of_others = (self.scale, self.skipped), (self.accuracy, self.waiting)
+        self._has_scaler = True
+        self.loss_switch = Button("Loss", "link", "Show the training loss in place of the accuracy", "swap")
+        self.loss_switch.setAccessibleName("Show the loss in place of the accuracy")
+        self.loss_switch.clicked.connect(self._switch_quality)
+        self.quality.add_corner(self.loss_switch)
+        self._shows_loss = False
+        self._runs: Sequence[LiveRun] = ()
+        self._columns = 0
+        self._grid = QGridLayout(self)
+        self._grid.setContentsMargins(0, 0, 0, 0)
+        self._grid.setSpacing(8)
+        self._arrange(6)
+
+    @property
+    def cards(self) -> tuple[StatCard, ...]:
+        """The six that are shown, in their order."""
+        return (*self._shared, *(self._of_scaler if self._has_scaler else self._of_others))
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._arrange(3 if event.size().width() < _NARROW else 6)
+
+    def minimumSizeHint(self) -> QSize:
+        # as if in two rows: the layout's own hint would hold the panel as wide as one row of six
+        margin = 2 * self._grid.spacing()
+        return QSize(3 * self.throughput.minimumWidth() + margin, super().minimumSizeHint().height())
+
+    def set_compact(self, compact: bool) -> None:
+        """Stands closer, for a low window."""
+        for card in (*self._shared, *self._of_scaler, *self._of_others):
+            card.set_compact(compact)
+
+    def show_runs(self, runs: Sequence[LiveRun]) -> None:
+        """Fills the cards; ratios are against the first run."""
+        self._runs = runs
+        self._set_scaler(not runs or any(map(figures.uses_scaler, runs)))
+        self._show_speed(runs)
+        self._show_memory(runs)
+        self._show_quality(runs)
+        if self._has_scaler:
+            self._show_scaler(runs)
+        else:
+            self._show_accuracy(self.accuracy, runs)
+            self._show_waiting(runs)
+
+    def _set_scaler(self, has_scaler: bool) -> None:
+        """Gives what only a scaler has its place, or that to what every run has."""
+        if has_scaler != self._has_scaler:
+            self._has_scaler = has_scaler
+            self.loss_switch.setVisible(has_scaler)
+            self._place()
+
+    def _arrange(self, columns: int) -> None:
+        if columns != self._columns:
+            self._columns = columns
+            self._place()
+
+    def _place(self) -> None:
+        columns = self._columns
+        gone = self._of_others if self._has_scaler else self._of_scaler
+        for card in gone:
+            self._grid.removeWidget(card)
+            card.setParent(self)
+            card.hide()
+        for number_, card in enumerate(self.cards):
+            self._grid.addWidget(card, number_ // columns, number_ % columns)
+            card.show()
+        for column in range(6):
+            self._grid.setColumnStretch(column, 1 if column < columns else 0)
+
+    def _show_speed(self, runs: Sequence[LiveRun]) -> None:
+        rates = [figures.samples_per_second(run) for run in runs]
+        unit = runs[0].unit if runs else "img/s"
+        # the longer unit has no room beside a ratio; the plot below and the tip tell it whole
+        self.throughput.set_title("Throughput", "/s" if unit == "samples/s" else unit)
+        notes = [_notes(run) for run in runs]
+        _fill(self.throughput, runs, rates, notes)
+        _fill(self.step_time, runs, [figures.step_ms(run) for run in runs], notes)
+
+    def _show_memory(self, runs: Sequence[LiveRun]) -> None:
+        peaks = [figures.peak_memory_mib(run) for run in runs]
+        unit, scale = memory_unit(peaks)
+        on_cpu = any(figures.is_on_cpu(run) for run in runs)
+        # until a run has told its memory nobody knows whose it is
+        known = any(peak is not None for peak in peaks)
+        self.memory.set_title("Peak VRAM" if known and not on_cpu else "Peak memory", unit)
+        _fill(self.memory, runs, [None if peak is None else peak / scale for peak in peaks])
+
+    def _show_quality(self, runs: Sequence[LiveRun]) -> None:
+        if self._shows_loss or not self._has_scaler:
+            self.quality.set_title("Epoch loss", next((run.loss_unit for run in runs if run.loss_unit), ""))
+            losses = [figures.train_loss(run) for run in runs]
+            _fill(self.quality, runs, losses, digits=LOSS.digits, has_ratio=False)
+        else:
+            self.quality.set_title("Accuracy", "%")
+            self._show_accuracy(self.quality, runs)
+
+    def _show_accuracy(self, card: StatCard, runs: Sequence[LiveRun]) -> None:
+        shares = [figures.accuracy(run) for run in runs]
+        rows = [
+            _row(run, number(None if share is None else share * 100.0, ACCURACY.digits), share is None)
+            for run, share in zip(runs, shares, strict=True)
+        ]
+        card.set_rows(rows)
+
+    def _show_waiting(self, runs: Sequence[LiveRun]) -> None:
+        shares = [data_wait_percent(run) for run in runs]
+        self.waiting.set_rows(
+            [_row(run, number(share, 1), share is None) for run, share in zip(runs, shares, strict=True)]
+        )
+
+    def _show_scaler(self, runs: Sequence[LiveRun]) -> None:
+        scales = [figures.grad_scale(run) for run in runs]
+        self.scale.set_rows(
+            [_row(run, *_scale_text(run, scale)) for run, scale in zip(runs, scales, strict=True)]
+        )
+        rows = []
+        for run in runs:
+            count = figures.skipped_steps(run)
+            steps = run.summary.steps if run.summary is not None else run.step
+            text, absent = (
+                (NONE if _is_waiting(run) else _NOT_USED, True) if count is None else (f"{count:,}", False)
+            )
+            rows.append(_row(run, text, absent, "" if absent else f"of {steps:,}"))
+        self.skipped.set_rows(rows)
+
+    def _switch_quality(self) -> None:
+        self._shows_loss = not self._shows_loss
+        other, shown = ("Accuracy", "loss") if self._shows_loss else ("Loss", "accuracy")
+        self.loss_switch.setText(other)
+        self.loss_switch.setAccessibleName(f"Show the {other.lower()} in place of the {shown}")
+        self.loss_switch.setToolTip(f"Show the {other.lower()} in place of the {shown}")
+        self._show_quality(self._runs)
+
+
+def _fill(
+    card: StatCard,
+    runs: Sequence[LiveRun],
+    values: Sequence[float | None],
+    notes: Sequence[str] = (),
+    *,
+    digits: int | None = None,
+    has_ratio: bool = True,
+) -> None:
+    """Ratios of figures that come with `notes` are marked where the measurement was disturbed."""
+    against = [
+        ratio(value, values[0]) if has_ratio and _is_alike(run, runs[0]) else ""
+        for run, value in zip(runs, values, strict=True)
+    ]
+    is_disturbed = bool(notes) and any(is_spoiled(run.summary) for run in runs)
+    rows = []
+    for place, (run, value) in enumerate(zip(runs, values, strict=True)):
+        told = f"{against[place]} {runs[0].label}" if place and against[place] else ""
+        detail = ". ".join(part for part in (told, notes[place] if notes else "") if part)
+        rows.append(_row(run, number(value, digits), value is None, detail=detail))
+    card.set_rows(rows)
+    text = against[1] if len(runs) == 2 else ""
+    tip = f"{runs[1].label} over {runs[0].label}" if text else ""
+    if text and is_disturbed:
+        disturbed = "; ".join(note for note in dict.fromkeys(notes) if note)
+        text, tip = "not clean", f"Nothing follows from the ratio of {text} as measured: {disturbed}"
+    card.set_ratio(text, tip, is_sound=not is_disturbed)
+
+
+def _is_alike(run: LiveRun, other: LiveRun) -> bool:
+    mine, theirs = run.experiment, other.experiment
+    return mine is None or theirs is None or not differing_work(mine, theirs)
+
+
+def _notes(run: LiveRun) -> str:
+    if run.summary is None:
+        return ""
+    told = [what for _, what in about_machine(run.summary)]
+    return "; ".join(told) or run.summary.speed_note or ""
+
+
+def _row(run: LiveRun, text: str, absent: bool, after: str = "", detail: str = "") -> StatRow:
+    return StatRow(run.precision, run.label, text, after, absent, run.status == "queued", detail)
+
+
+def _scale_text(run: LiveRun, scale: float | None) -> tuple[str, bool]:
+    if scale is None:
+        return (NONE if _is_waiting(run) else _NOT_USED), True
+    return (f"{scale:,.0f}" if scale >= 1 else f"{scale:.3g}"), False
+
+
+def _is_waiting(run: LiveRun) -> bool:
+    return run.step == 0 and not run.is_over

@@ -1,0 +1,173 @@
+"""The runs that the live panel shows, and how often it is painted while one of them trains."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from PySide6.QtCore import QObject, QTimer, Signal
+
+from engine.compare.glance import settings_but_precision
+from engine.experiment.problem import ProblemError
+from engine.store.record import RunRecord, Status
+from gui.session.experiments import Experiments
+from gui.session.live_run import LiveRun
+from gui.train.panel import LivePanel
+
+GPU_REPAINT_HZ = 30
+CPU_REPAINT_HZ = 5
+"""Where the training shares the cores with the window: at 30 it would cost the training some 15 % of its
+speed."""
+
+
+_MOST_BENEATH = 4
+
+
+def runs_beneath(
+    records: Sequence[RunRecord], shown: Sequence[str], ticked: Sequence[str]
+) -> tuple[RunRecord, ...]:
+    """The finished runs whose curves lie under those that are `shown`, newest first.
+
+    The ticked ones, where there are any; else the newest of each other precision whose settings are the
+    same otherwise. `records` are newest first.
+    """
+    in_view = [record for record in records if record.id in shown]
+    over = [record for record in records if record.status.is_over and record.id not in shown]
+    chosen = [record for record in over if record.id in ticked]
+    if not chosen:
+        settings = {settings_but_precision(record) for record in in_view}
+        precisions = {record.experiment.precision for record in in_view}
+        for record in over:
+            is_new = record.status is Status.FINISHED and record.experiment.precision not in precisions
+            if is_new and settings_but_precision(record) in settings:
+                precisions.add(record.experiment.precision)
+                chosen.append(record)
+    return tuple(chosen[:_MOST_BENEATH])
+
+
+class FollowedRuns(QObject):
+    """`progressed` (run id, 0 to 1, whether it is paused) each time the window is painted for a run.
+
+    It paints at `repaint_hz`, or as the device that trains allows.
+    """
+
+    progressed = Signal(str, float, bool)
+
+    def __init__(
+        self, live: LivePanel, experiments: Experiments, repaint_hz: int | None, parent: QObject
+    ) -> None:
+        super().__init__(parent)
+        self._live, self._experiments, self._repaint_hz = live, experiments, repaint_hz
+        self._runs = experiments.runs
+        self._shown: tuple[str, ...] = ()
+        self._ticked: tuple[str, ...] = ()
+        self.timer = QTimer(self)
+        self.timer.timeout.connect(self._repaint)
+        live.newest_wanted.connect(self._show_newest)
+        self._runs.list_changed.connect(self._count)
+        self._runs.run_changed.connect(self._take_change)
+
+    def show(self, run_ids: tuple[str, ...]) -> None:
+        """Puts runs into the live panel; what is wrong with one that cannot be read is told."""
+        found = {run_id: live for run_id in run_ids if (live := self._read(run_id)) is not None}
+        self._shown = tuple(found)
+        records = [self._runs.record(run_id) for run_id in self._shown]
+        self._live.set_title(self._title([record for record in records if record]))
+        self._live.set_beneath(self._beneath())
+        self._live.set_runs(list(found.values()))
+        self._live.refresh()
+
+    def set_ticked(self, run_ids: tuple[str, ...]) -> None:
+        """Takes the runs that are ticked: those that are over lie under the curves of one that trains."""
+        self._ticked = run_ids
+        self._lay_beneath()
+
+    def show_group(self, run_id: str) -> None:
+        """Shows a run beside those it is compared with."""
+        self.show(self._runs.group(run_id))
+
+    def drop_deleted(self) -> None:
+        """Takes runs that are gone out of the panel."""
+        left = tuple(run_id for run_id in self._shown if self._runs.record(run_id))
+        if left != self._shown:
+            self.show(left)
+
+    def begin(self, run_id: str) -> None:
+        """Shows the run that began, and paints it from now on."""
+        self.show_group(run_id)
+        record = self._runs.record(run_id)
+        on_cpu = record is not None and self._trains_on_cpu(record.experiment.device)
+        rate = self._repaint_hz or (CPU_REPAINT_HZ if on_cpu else GPU_REPAINT_HZ)
+        self.timer.start(1000 // rate)
+
+    def end(self) -> None:
+        """Paints the run that ended for the last time."""
+        self.timer.stop()
+        self._live.refresh()
+
+    def stop(self) -> None:
+        """Paints no more."""
+        self.timer.stop()
+
+    def _count(self) -> None:
+        self._live.set_has_saved(self._newest() is not None)
+
+    def _newest(self) -> str | None:
+        """The newest run that has begun: one that waits has nothing to show."""
+        return next((run.id for run in self._runs.records() if run.status is not Status.QUEUED), None)
+
+    def _show_newest(self) -> None:
+        newest = self._newest()
+        if newest is not None:
+            self.show_group(newest)
+
+    def _read(self, run_id: str) -> LiveRun | None:
+        if self._runs.record(run_id) is None:
+            return None
+        try:
+            return self._runs.live(run_id)
+        except ProblemError as error:
+            self._runs.problem.emit(error.problem)
+            return None
+
+    def _lay_beneath(self) -> None:
+        # what lies there when a run ends stays
+        if self._is_training():
+            self._live.set_beneath(self._beneath())
+            self._live.refresh()
+
+    def _take_change(self, run_id: str) -> None:
+        # only once it has begun are its settings those of this machine, as a finished run's are
+        if run_id in self._shown:
+            self._lay_beneath()
+
+    def _is_training(self) -> bool:
+        records = (self._runs.record(run_id) for run_id in self._shown)
+        return any(record is not None and not record.status.is_over for record in records)
+
+    def _beneath(self) -> list[tuple[LiveRun, str]]:
+        if not self._is_training():
+            return []
+        chosen = runs_beneath(self._runs.records(), self._shown, self._ticked)
+        return [(live, run.name) for run in chosen if (live := self._read(run.id)) is not None]
+
+    def _title(self, records: list[RunRecord]) -> str:
+        if not records:
+            return ""
+        words = " against ".join(record.label or record.experiment.precision.label for record in records)
+        repeat, repeats = self._runs.repeat(records[0].id)
+        if repeats > 1:
+            return f"{words}, repeat {repeat} of {repeats}"
+        return words if len(records) > 1 else records[0].name
+
+    def _trains_on_cpu(self, device: str) -> bool:
+        catalog = self._experiments.catalog
+        entry = catalog.device(device) if catalog else None
+        return entry is None or not entry.is_gpu
+
+    def _repaint(self) -> None:
+        """All that moves while a run trains, and none of it more often than this."""
+        if self._live.isVisible():
+            self._live.refresh()
+        running = self._experiments.running
+        if running is not None:
+            self.progressed.emit(running, self._experiments.progress(), self._experiments.is_paused)

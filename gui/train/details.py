@@ -1,0 +1,301 @@
+"""The details of the live runs: a table with a column for each run, and a line of gauges.
+
+The table tells recipe, warm-up, memory and the card; the gauges tell how busy and warm the card is, and what
+the run waits for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QFrame, QGridLayout, QHBoxLayout, QSizePolicy, QWidget
+
+from engine.compare.sides import Side
+from engine.experiment.experiment import Experiment
+from engine.protocol.events import Summary
+from engine.words.names import left_out_words, recipe_title
+from engine.words.numbers import memory_unit, number
+from gui.session.live_run import LiveRun, Values
+from gui.setup.names import spoken
+from gui.train.strip import current_run
+from gui.widgets import ElidedLabel, Marker, Share, ShareBar, label
+
+_RECENT = 50
+
+
+class LiveGauges(QWidget):
+    """20 px high; gone where the device tells nothing of itself, as a CPU does not."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setFixedHeight(20)
+        self._has_room = True
+        self._marker: Marker | None = None
+        self.words = ElidedLabel("", "legend")
+        self._row = QHBoxLayout(self)
+        self._row.setContentsMargins(4, 0, 4, 0)
+        self._row.setSpacing(8)
+        self._row.addWidget(self.words, 1)
+        self.hide()
+
+    def set_room(self, has_room: bool) -> None:
+        """Gives way in a low window, where the plots need the height."""
+        self._has_room = has_room
+        self.setVisible(has_room and bool(self.words.whole_text()))
+
+    def show_runs(self, runs: Sequence[LiveRun]) -> None:
+        """Tells of the run that trains, or of the last one."""
+        run = current_run([run for run in runs if run.status != "queued"])
+        words = gauge_words(run) if run is not None else ""
+        self.setVisible(self._has_room and bool(words))
+        if run is None or not words:
+            self.words.set_whole_text("")
+            return
+        if self._marker is None:
+            self._marker = Marker(run.precision)
+            self._row.insertWidget(0, self._marker)
+        self._marker.set_precision(run.precision)
+        self.words.set_whole_text(f"{run.label}   {words}")
+
+
+def gauge_words(run: LiveRun) -> str:
+    """How busy and warm the card is, and how long it waits for data; empty on a CPU."""
+    busy, power = _gauge(run, "gpu_utilization_percent"), _gauge(run, "power_watts")
+    heat, clock = _gauge(run, "temperature_celsius"), _gauge(run, "clock_mhz")
+    if all(value is None for value in (busy, power, heat, clock)):
+        return ""
+    others, wait = _gauge(run, "other_programs_mib"), data_wait_percent(run)
+    parts = [
+        f"GPU busy {busy:.0f} %" if busy is not None else "",
+        f"{number(power, 0)} W" if power is not None else "",
+        f"{heat:.0f} °C" if heat is not None else "",
+        f"{number(clock, 0)} MHz" if clock is not None else "",
+        f"waiting for data {wait:.0f} %" if wait is not None else "",
+        f"other programs {others / 1024:.1f} GiB" if others else "",
+    ]
+    return "  ·  ".join(part for part in parts if part)
+
+
+def data_wait_percent(run: LiveRun) -> float | None:
+    """The share of the steps' time in which the device had nothing to work on; None where nobody measured."""
+    if run.summary is not None:
+        share = run.summary.data_wait_fraction
+        return None if share is None else share * 100.0
+    waits, rates = run.column("data_wait_ms")[-_RECENT:], run.column("samples_per_second")[-_RECENT:]
+    usable = np.isfinite(waits) & np.isfinite(rates) & (rates > 0) if len(waits) == len(rates) else None
+    if usable is None or not usable.any():
+        return None
+    milliseconds = run.batch_size / rates[usable] * 1000.0
+    return float(min(waits[usable].sum() / milliseconds.sum(), 1.0) * 100.0)
+
+
+def waiting_percent(run: LiveRun) -> Values:
+    """The share of each step's time in which the device had nothing to do; empty where nobody measured."""
+    waits, rates = run.column("data_wait_ms"), run.column("samples_per_second")
+    count = min(len(waits), len(rates))
+    if not np.isfinite(waits[:count]).any():
+        return np.empty(0)
+    # NaN before the first speed is known
+    with np.errstate(invalid="ignore", divide="ignore"):
+        share: Values = waits[:count] * rates[:count] / (10.0 * run.batch_size)
+    return np.minimum(share, 100.0)
+
+
+def _gauge(run: LiveRun, name: str) -> float | None:
+    """The latest value of the column, or what the summary says of the whole run."""
+    if run.summary is not None:
+        figure = getattr(run.summary, name)
+        return None if figure is None else float(figure)
+    values = run.column(name)
+    known = values[np.isfinite(values)][-1:] if len(values) else values
+    return float(known[0]) if len(known) else None
+
+
+_FLOAT32 = {
+    "strict": "strict, TF32 off",
+    "tf32": "in TF32",
+    "default": "as PyTorch comes: convolutions in TF32",
+}
+_MEMORY_PARTS = (
+    ("parameters_mib", "parameters"),
+    ("gradients_mib", "gradients"),
+    ("optimizer_state_mib", "optimizer state"),
+    ("activations_mib", "activations"),
+    ("other_mib", "other"),
+)
+
+
+def side_runs(side: Side) -> str:
+    """Which runs a side consists of, in a few words: "Run 12", or "3 repeats"."""
+    return side.names[0] if len(side.names) == 1 else f"{len(side.names)} repeats"
+
+
+def detail_lines(experiment: Experiment | None, summary: Summary | None) -> dict[str, str]:
+    """What is known of a run, by name; before it has ended only what was asked for."""
+    if summary is None:
+        return {} if experiment is None else {"Recipe asked for": recipe_title(experiment.step.recipe)}
+    lines = {
+        "Recipe in force": recipe_title(summary.recipe) if summary.recipe else "",
+        "Left out": left_out_words(summary.left_out),
+        "Products in FP32": _FLOAT32.get(summary.float32_mode or "", ""),
+        "Warm-up, not counted": _warmup(summary),
+        "Waiting for data": _percent(summary.data_wait_fraction),
+        "The card": _card(summary),
+        "First NaN": f"at step {summary.first_nan_step:,}" if summary.first_nan_step is not None else "",
+        "Best epoch": f"{summary.best_epoch:,}" if summary.best_epoch is not None else "",
+        "Paused": _seconds(summary.paused_seconds) if summary.paused_seconds else "",
+    }
+    return {name: words for name, words in lines.items() if words}
+
+
+def memory_parts(summary: Summary | None) -> tuple[tuple[str, float], ...]:
+    """The breakdown of the memory of one step as (name, MiB); empty where nobody measured."""
+    if summary is None:
+        return ()
+    found = ((words, getattr(summary, name)) for name, words in _MEMORY_PARTS)
+    return tuple((words, float(size)) for words, size in found if size is not None)
+
+
+def _warmup(summary: Summary) -> str:
+    if summary.warmup_seconds is None:
+        return ""
+    within = [
+        f"{name} {_seconds(seconds)}"
+        for name, seconds in (("compiling", summary.compile_seconds), ("capturing", summary.capture_seconds))
+        if seconds
+    ]
+    of_it = f", of it {' and '.join(within)}" if within else ""
+    return f"{_seconds(summary.warmup_seconds)}{of_it}"
+
+
+def _card(summary: Summary) -> str:
+    busy, power = summary.gpu_utilization_percent, summary.power_watts
+    heat, clock, others = summary.temperature_celsius, summary.clock_mhz, summary.other_programs_mib
+    parts = (
+        f"{busy:.0f} % busy" if busy is not None else "",
+        f"{number(power, 0)} W" if power is not None else "",
+        f"{number(clock, 0)} MHz" if clock is not None else "",
+        f"up to {heat:.0f} °C" if heat is not None else "",
+        f"other programs up to {others / 1024:.1f} GiB" if others else "",
+    )
+    return ", ".join(part for part in parts if part)
+
+
+def _percent(fraction: float | None) -> str:
+    return "" if fraction is None else f"{fraction * 100:.1f} % of the time"
+
+
+def _seconds(seconds: float) -> str:
+    return f"{seconds:,.1f} s"
+
+
+_MEMORY = "Memory of one step"
+_LATER = "The rest is known when the run has ended."
+_NOTHING = "Nothing more was recorded of this run."
+
+
+class LiveDetails(QFrame):
+    """Filled anew only where what it says has changed: a table is slow to lay out."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setProperty("surface", "panel")
+        self.setAccessibleName("Details of the runs")
+        self._said: object = None
+        self._grid = QGridLayout(self)
+        self._grid.setContentsMargins(12, 8, 12, 10)
+        self._grid.setHorizontalSpacing(20)
+        self._grid.setVerticalSpacing(4)
+        self._cells: list[QWidget] = []
+
+    def show_runs(self, runs: Sequence[LiveRun]) -> None:
+        """Tells of these runs."""
+        lines = [{**_trouble(run), **detail_lines(run.experiment, run.summary)} for run in runs]
+        memory = [memory_parts(run.summary) for run in runs]
+        heads = [(run.precision, run.label, run.is_over) for run in runs]
+        if (heads, lines, memory) == self._said:
+            return
+        self._said = (heads, lines, memory)
+        self._clear()
+        for column, run in enumerate(runs, start=1):
+            self._put(_head(run), 0, column)
+            self._grid.setColumnStretch(column, 1)
+        names = list(dict.fromkeys(name for one in lines for name in one))
+        for row, name in enumerate(names, start=1):
+            self._put(_words(name, "hint"), row, 0)
+            for column, one in enumerate(lines, start=1):
+                self._put(_words(one.get(name, "–"), "legend"), row, column)
+        self._put_memory(runs, memory, len(names) + 1)
+        is_over = all(run.is_over for run in runs)
+        if not is_over or not (names or any(memory)):
+            self._put(_words(_NOTHING if is_over else _LATER, "hint"), len(names) + 2, 1, max(1, len(runs)))
+
+    def texts(self) -> tuple[str, ...]:
+        """What stands in the table, row by row, for tests."""
+        return tuple(cell.accessibleName() for cell in self._cells)
+
+    def _put_memory(
+        self, runs: Sequence[LiveRun], memory: Sequence[Sequence[tuple[str, float]]], row: int
+    ) -> None:
+        if not any(memory):
+            return
+        self._put(_words(_MEMORY, "hint"), row, 0)
+        unit, scale = memory_unit([size for parts in memory for _, size in parts])
+        decimals = 2 if unit == "GiB" else 1
+        for column, (run, parts) in enumerate(zip(runs, memory, strict=True), start=1):
+            if not parts:
+                self._put(_words("–", "legend"), row, column)
+                continue
+            bar = ShareBar(run.precision)
+            bar.set_shares(
+                [Share(size, f"{name} {size / scale:,.{decimals}f} {unit}") for name, size in parts]
+            )
+            self._put(bar, row, column)
+
+    def _put(self, cell: QWidget, row: int, column: int, span: int = 1) -> None:
+        self._cells.append(cell)
+        # a bar is as wide as its column, words stand at its top
+        if isinstance(cell, ShareBar):
+            self._grid.addWidget(cell, row, column)
+        else:
+            self._grid.addWidget(cell, row, column, 1, span, Qt.AlignmentFlag.AlignTop)
+
+    def _clear(self) -> None:
+        for cell in self._cells:
+            self._grid.removeWidget(cell)
+            cell.hide()
+            cell.deleteLater()
+        self._cells.clear()
+        for column in range(1, self._grid.columnCount()):
+            self._grid.setColumnStretch(column, 0)
+
+
+def _trouble(run: LiveRun) -> dict[str, str]:
+    """Why a run failed and what to do about it, in the form's words."""
+    if run.problem is None:
+        return {}
+    return {"Failed": spoken(run.problem.message), "What to do": spoken(run.problem.remedy)}
+
+
+def _head(run: LiveRun) -> QWidget:
+    holder = QWidget()
+    holder.setAccessibleName(run.label)
+    row = QHBoxLayout(holder)
+    row.setContentsMargins(0, 0, 0, 2)
+    row.setSpacing(6)
+    row.addWidget(Marker(run.precision))
+    row.addWidget(label(run.label, "value"))
+    row.addStretch(1)
+    return holder
+
+
+def _words(text: str, role: str) -> QWidget:
+    result = label(text, role)
+    result.setAccessibleName(text)
+    if role == "legend":
+        result.setWordWrap(True)
+        result.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Minimum)
+        result.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+    return result

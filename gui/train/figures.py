@@ -1,0 +1,113 @@
+"""The figures of a run on the stat cards: from its summary when that is there, else from its samples."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.protocol.events import Epoch
+from gui.session.live_run import LiveRun
+
+_LAST_BLOCKS = 50
+
+
+def samples_per_second(run: LiveRun) -> float | None:
+    """The median over the last blocks after warm-up, as the summary has it for all of them."""
+    if run.summary is not None:
+        return run.summary.samples_per_second
+    rates = run.column("samples_per_second")[run.warmup_steps :]
+    usable = rates[np.isfinite(rates) & (rates > 0)]
+    blocks = len(usable) // run.block_steps
+    if blocks < 1:
+        return _median(usable) if len(usable) else None
+    used = usable[: blocks * run.block_steps].reshape(blocks, run.block_steps)[-_LAST_BLOCKS:]
+    # steps of equal size: a block's rate is the harmonic mean of theirs
+    return _median(1.0 / (1.0 / used).mean(axis=1))
+
+
+def _median(values: NDArray[Any]) -> float:
+    """As NumPy's, which first loads its masked arrays: for a window, as a run's first steps are measured."""
+    ordered, middle = np.sort(values), len(values) // 2
+    return float(ordered[middle] + ordered[-1 - middle]) / 2
+
+
+def step_ms(run: LiveRun) -> float | None:
+    if run.summary is not None:
+        return run.summary.step_ms
+    rate = samples_per_second(run)
+    return run.batch_size / rate * 1000.0 if rate else None
+
+
+def memory_column(run: LiveRun) -> str:
+    """The column that memory is told in: allocated on an accelerator, resident on a CPU."""
+    return "allocated_mib" if len(run.column("allocated_mib")) else "resident_mib"
+
+
+def is_on_cpu(run: LiveRun) -> bool:
+    return bool(len(run.column("resident_mib"))) and not len(run.column("allocated_mib"))
+
+
+def peak_memory_mib(run: LiveRun) -> float | None:
+    """The peak over training without warm-up."""
+    if run.summary is not None:
+        allocated = run.summary.peak_allocated_mib
+        return allocated if allocated is not None else run.summary.peak_resident_mib
+    column = run.column(memory_column(run))
+    values = column[run.warmup_steps :] if len(column) > run.warmup_steps else column
+    finite = values[np.isfinite(values)]
+    return float(finite.max()) if len(finite) else None
+
+
+def accuracy(run: LiveRun) -> float | None:
+    """The last validation's accuracy, 0 to 1."""
+    if run.summary is not None:
+        return run.summary.final_validation_accuracy
+    seen = accuracies(run)
+    return seen[-1].validation_accuracy if seen else None
+
+
+def train_loss(run: LiveRun) -> float | None:
+    """The mean over the last epoch, or while it trains over the part of it that there is."""
+    if run.summary is not None:
+        return run.summary.final_train_loss
+    begun = run.epochs[-1].step if run.epochs else 0
+    losses = run.column("loss")[int(np.searchsorted(run.column("step"), begun, side="right")) :]
+    return float(losses.mean()) if len(losses) else run.epochs[-1].train_loss if run.epochs else None
+
+
+def grad_scale(run: LiveRun) -> float | None:
+    """The loss scale now; None where the run uses none."""
+    if run.summary is not None:
+        return run.summary.final_grad_scale
+    scales = run.column("grad_scale")
+    return float(scales[-1]) if len(scales) else None
+
+
+def uses_scaler(run: LiveRun) -> bool:
+    """Whether the run's loss is scaled, by its settings or, where these are not known, by what it sent."""
+    settings = run.experiment
+    return bool(len(run.column("grad_scale"))) if settings is None else settings.uses_scaler
+
+
+def accuracies(run: LiveRun) -> list[Epoch]:
+    """The epochs after which the accuracy was measured."""
+    return [epoch for epoch in run.epochs if epoch.validation_accuracy is not None]
+
+
+def skipped_steps(run: LiveRun) -> int | None:
+    """How many steps the scaler skipped; None where the run uses no scaler."""
+    if run.summary is not None:
+        return run.summary.skipped_steps
+    return len(run.skipped) if len(run.column("grad_scale")) else None
+
+
+def seconds_left(run: LiveRun) -> float | None:
+    """A guess from the pace of the last steps; None before there is one."""
+    seconds, steps = run.column("seconds"), run.column("step")
+    if run.total_steps is None or len(steps) < 3:
+        return None
+    back = min(len(steps) - 1, 200)
+    span, done = float(seconds[-1] - seconds[-1 - back]), float(steps[-1] - steps[-1 - back])
+    return max(0.0, run.total_steps - float(steps[-1])) * span / done if done > 0 and span > 0 else None

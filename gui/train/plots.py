@@ -1,0 +1,287 @@
+"""The four linked plots: training loss, grad scale, memory, throughput; one crosshair, one x range.
+
+Where no run has a loss scaler, validation accuracy stands in the place of the grad scale, or waiting for data
+where there is no accuracy either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+from PySide6.QtWidgets import QGridLayout, QWidget
+
+from engine.words.numbers import memory_unit
+from gui.charts import Curve, LivePlot, PlotSpec
+from gui.charts.live_plot import MOST_HEIGHT, XAxis
+from gui.session.live_run import LiveRun, Values
+from gui.train import figures as figures
+from gui.train.details import waiting_percent
+
+_LOSS = PlotSpec("Training loss", "", "The loss of each step on its own batch", smooths=True)
+_SCALE = PlotSpec(
+    "Grad scale",
+    "log2 axis",
+    "What the loss is multiplied by so that small FP16 gradients survive; halved when a step overflows. "
+    "A tick at the bottom marks a step that was skipped for it",
+    powers_of_two=True,
+)
+_ACCURACY = PlotSpec(
+    "Validation accuracy", "%", "Right answers on the validation samples, after each epoch", can_log=False
+)
+_WAITING = PlotSpec(
+    "Waiting for data",
+    "% of the time",
+    "The share of each step's time in which the device had no batch",
+    smooths=True,
+    can_log=False,
+)
+_MEMORY = PlotSpec("Memory", "GiB", "Memory that training takes, step by step")
+_ABOUT_SPEED = "Samples a second of each step; the shaded steps are warm-up, which is not counted"
+_SPEED = PlotSpec("Throughput", "img/s", _ABOUT_SPEED, smooths=True, shows_warmup=True)
+
+
+class LivePlots(QWidget):
+    """Two by two plots that share x in steps or seconds."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.loss, self.scale = LivePlot(_LOSS), LivePlot(_SCALE)
+        self.memory, self.speed = LivePlot(_MEMORY), LivePlot(_SPEED)
+        self.accuracy, self.waiting = LivePlot(_ACCURACY), LivePlot(_WAITING)
+        self._second = self.scale
+        self._x_axis: XAxis = "steps"
+        self._unit_mib = 1024.0
+        self._beneath: tuple[tuple[LiveRun, str], ...] = ()
+        grid = QGridLayout(self)
+        grid.setContentsMargins(0, 0, 0, 0)
+        grid.setSpacing(8)
+        self.setMaximumHeight(2 * MOST_HEIGHT + grid.spacing())
+        for number in range(2):
+            grid.setRowStretch(number, 1)
+            grid.setColumnStretch(number, 1)
+        for plot, row, column in self._grid_places():
+            grid.addWidget(plot, row, column)
+            plot.setVisible(plot in self.plots)
+            plot.hovered.connect(self.set_crosshair)
+            plot.x_range_chosen.connect(self.set_x_range)
+
+    @property
+    def plots(self) -> tuple[LivePlot, ...]:
+        """The four that are shown, in their order."""
+        return (self.loss, self._second, self.memory, self.speed)
+
+    def _grid_places(self) -> tuple[tuple[LivePlot, int, int], ...]:
+        seconds = tuple((plot, 0, 1) for plot in (self.scale, self.accuracy, self.waiting))
+        return ((self.loss, 0, 0), *seconds, (self.memory, 1, 0), (self.speed, 1, 1))
+
+    def set_crosshair(self, place: float | None) -> None:
+        """Reads all four plots off at `place` in x units; None reads the latest values."""
+        for plot in self.plots:
+            plot.set_crosshair(place)
+
+    def set_x_range(self, chosen: tuple[float, float] | None) -> None:
+        """Shows a part of x in all four plots; None follows the whole run."""
+        for plot in self.plots:
+            plot.set_x_range(chosen)
+            plot.refresh()
+
+    def set_x_axis(self, x_axis: XAxis) -> None:
+        """x in steps or in seconds since each run's first step."""
+        self._x_axis = x_axis
+        for plot, *_ in self._grid_places():
+            plot.set_crosshair(None)
+            plot.set_x_range(None)
+            plot.set_x_axis(x_axis)
+
+    def set_beneath(self, runs: Sequence[tuple[LiveRun, str]]) -> None:
+        """Lays finished runs, by their names, faintly under what `show_runs` shows next."""
+        self._beneath = tuple(runs)
+
+    def show_runs(self, runs: Sequence[LiveRun]) -> None:
+        """Hands the runs' buffers to the plots; `refresh()` draws them."""
+        self._show_loss(runs)
+        self._show_second(runs)
+        self._show_memory(runs)
+        self._show_speed(runs)
+        total = self._total(runs)
+        for plot in self.plots:
+            plot.set_total(total)
+
+    def refresh(self) -> None:
+        """Draws what changed."""
+        for plot in self.plots:
+            plot.refresh()
+
+    def _total(self, runs: Sequence[LiveRun]) -> float | None:
+        if self._x_axis == "seconds":
+            ends = [float(run.column("seconds")[-1]) for run in runs if len(run.column("seconds"))]
+            return max(ends, default=None)
+        totals = [run.total_steps for run in runs if run.total_steps is not None and not run.is_over]
+        seen = [run.step for run in runs]
+        return float(max([*totals, *seen], default=0)) or None
+
+    def _curve(self, run: LiveRun, y: Values, *, shadow: Values | None = None, key: str = "") -> Curve:
+        x = run.column("step" if self._x_axis == "steps" else "seconds")
+        count = min(len(x), len(y))
+        skips = self._places(run) if key == "scale" else np.empty(0)
+        return Curve(
+            key=f"{run.run_id}:{self._x_axis}:{key}",
+            precision=run.precision,
+            name=run.label,
+            x=x[:count],
+            y=y[:count],
+            shadow=shadow[:count] if shadow is not None else None,
+            shadow_name="reserved" if shadow is not None else "",
+            skips=skips,
+        )
+
+    def _fill(
+        self,
+        plot: LivePlot,
+        runs: Sequence[LiveRun],
+        beneath: Sequence[tuple[LiveRun, str]],
+        curve_of: Callable[[LiveRun], Curve],
+    ) -> None:
+        faint = [
+            replace(
+                curve,
+                key=f"{curve.key}:beneath",
+                name=name,
+                shadow=None,
+                skips=np.empty(0),
+                is_beneath=True,
+            )
+            for curve, name in ((curve_of(run), name) for run, name in beneath)
+            if len(curve.x)
+        ]
+        plot.set_curves([*map(curve_of, runs), *faint])
+
+    def _like(
+        self, runs: Sequence[LiveRun], quantity: Callable[[LiveRun], object]
+    ) -> Sequence[tuple[LiveRun, str]]:
+        """Those beneath whose values count the same thing as those of `runs`."""
+        known = {quantity(run) for run in runs}
+        return [one for one in self._beneath if quantity(one[0]) in known]
+
+    def _places(self, run: LiveRun) -> Values:
+        """Where on the x axis the run's skipped steps are."""
+        steps, seconds = run.skipped.values, run.column("seconds")
+        if self._x_axis == "steps":
+            return steps
+        rows = np.searchsorted(run.column("step"), steps)
+        return seconds[rows[rows < len(seconds)]]
+
+    def _show_loss(self, runs: Sequence[LiveRun]) -> None:
+        words = next((f"{run.loss_name}, {run.loss_unit}" for run in runs if run.loss_name), "")
+        self.loss.set_title("Training loss", words.removesuffix(", "))
+        alike = self._like(runs, lambda run: (run.loss_name, run.loss_unit))
+        self._fill(self.loss, runs, alike, lambda run: self._curve(run, run.column("loss")))
+        self.loss.set_hint(_why_empty(runs, "The loss of each step appears here."))
+
+    def _show_second(self, runs: Sequence[LiveRun]) -> None:
+        """What is told in the second place, which is the grad scale's where there is one."""
+        if not runs or any(map(figures.uses_scaler, runs)):
+            plot, show = self.scale, self._show_scale
+        elif any(map(_may_have_accuracy, runs)):
+            plot, show = self.accuracy, self._show_accuracy
+        else:
+            plot, show = self.waiting, self._show_waiting
+        show(runs)
+        if plot is not self._second:
+            plot.set_crosshair(self._second.canvas.crosshair())
+            plot.set_x_range(self._second.chosen_x_range)
+            self._second = plot
+        for one in (self.scale, self.accuracy, self.waiting):
+            one.setVisible(one is plot)
+
+    def _show_scale(self, runs: Sequence[LiveRun]) -> None:
+        using = [run for run in runs if len(run.column("grad_scale"))]
+        beneath = [one for one in self._beneath if len(one[0].column("grad_scale"))]
+        self._fill(
+            self.scale, using, beneath, lambda run: self._curve(run, run.column("grad_scale"), key="scale")
+        )
+        self.scale.set_hint(_why_empty(runs, "The loss scale appears here."))
+
+    def _show_accuracy(self, runs: Sequence[LiveRun]) -> None:
+        self._fill(self.accuracy, runs, self._beneath, self._accuracy_curve)
+        self.accuracy.set_hint(_why_empty(runs, "The accuracy appears here after each epoch."))
+
+    def _accuracy_curve(self, run: LiveRun) -> Curve:
+        epochs = figures.accuracies(run)
+        by_step = self._x_axis == "steps"
+        return Curve(
+            key=f"{run.run_id}:{self._x_axis}:accuracy",
+            precision=run.precision,
+            name=run.label,
+            x=np.array([float(epoch.step) if by_step else epoch.seconds for epoch in epochs]),
+            y=np.array([100.0 * (epoch.validation_accuracy or 0.0) for epoch in epochs]),
+        )
+
+    def _show_waiting(self, runs: Sequence[LiveRun]) -> None:
+        self._fill(
+            self.waiting,
+            runs,
+            self._beneath,
+            lambda run: self._curve(run, waiting_percent(run), key="waiting"),
+        )
+        self.waiting.set_hint(_why_empty(runs, "The share of the time spent waiting appears here."))
+
+    def _show_memory(self, runs: Sequence[LiveRun]) -> None:
+        columns = [run.column(figures.memory_column(run)) for run in runs]
+        peaks = [float(np.nanmax(column)) for column in columns if np.isfinite(column).any()]
+        unit, self._unit_mib = memory_unit(peaks)
+        on_cpu = any(figures.is_on_cpu(run) for run in runs)
+        self.memory.set_title("Memory" if on_cpu or not peaks else "VRAM", unit)
+        self.memory.set_hint(_why_empty(runs, "Memory in use appears here."))
+        alike = self._like(runs, figures.memory_column)
+        self._fill(self.memory, runs, alike, lambda run: self._memory_curve(run, unit))
+        self._show_capacity(runs, unit, on_cpu)
+
+    def _memory_curve(self, run: LiveRun, unit: str) -> Curve:
+        column, around = run.column(figures.memory_column(run)), run.column("reserved_mib")
+        shadow = around / self._unit_mib if len(around) >= len(column) > 0 else None
+        return self._curve(run, column / self._unit_mib, shadow=shadow, key=unit)
+
+    def _show_capacity(self, runs: Sequence[LiveRun], unit: str, on_cpu: bool) -> None:
+        sizes = [run.environment.device_memory_mib for run in runs if run.environment is not None]
+        if not sizes or max(sizes) <= 0:
+            self.memory.set_capacity(None)
+            return
+        whose = "machine's memory" if on_cpu else "card capacity"
+        self.memory.set_capacity(max(sizes) / self._unit_mib, f"{whose} {max(sizes) / 1024.0:,.1f} GiB")
+
+    def _show_speed(self, runs: Sequence[LiveRun]) -> None:
+        self.speed.set_title("Throughput", runs[0].unit if runs else "img/s")
+        alike = self._like(runs, lambda run: run.unit)
+        self._fill(self.speed, runs, alike, lambda run: self._curve(run, run.column("samples_per_second")))
+        self.speed.set_hint(_why_empty(runs, "Samples a second appear here."))
+        warmups = [run.warmup_steps for run in runs]
+        if self._x_axis == "seconds":
+            seconds = [run.column("seconds") for run in runs]
+            reached = [
+                column[min(end, len(column)) - 1]
+                for column, end in zip(seconds, warmups, strict=True)
+                if len(column) and end
+            ]
+            self.speed.set_warmup(float(max(reached)) if reached else None)
+            return
+        self.speed.set_warmup(float(max(warmups, default=0)) or None)
+
+
+def _why_empty(runs: Sequence[LiveRun], usual: str) -> str:
+    """What an empty plot says: what it waits for, or that nothing will come any more."""
+    if not runs or not all(run.is_over for run in runs):
+        return usual
+    if any(len(run.column("step")) for run in runs):
+        return "Nothing of this was recorded."
+    return "No curve: it ended before its first step." if len(runs) == 1 else _NO_STEPS
+
+
+def _may_have_accuracy(run: LiveRun) -> bool:
+    """Whether there is an accuracy, or may be one after the first epoch."""
+    return bool(figures.accuracies(run)) or not (run.epochs or run.is_over)
+
+
+_NO_STEPS = "No curves: these runs ended before their first step."

@@ -1,0 +1,236 @@
+"""The strip above the plots: the current run, its phase and progress, the time left, Pause and Stop."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from PySide6.QtCore import Signal
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import QHBoxLayout, QWidget
+
+from engine.protocol.events import PhaseName
+from engine.words.numbers import duration
+from gui.session.live_run import LiveRun
+from gui.train import figures as figures
+from gui.widgets import Button, ElidedLabel, IconButton, Marker, ProgressLine, Segmented, label, set_text
+from gui.widgets.shortcuts import keys_of
+
+_STILL = (
+    PhaseName.DOWNLOADING,
+    PhaseName.CHECKING,
+    PhaseName.BUILDING,
+    PhaseName.COMPILING,
+    PhaseName.CAPTURING,
+)
+_BETWEEN = (PhaseName.VALIDATING, PhaseName.SAVING)
+_MORE = {
+    PhaseName.CHECKING: " the pictures",
+    PhaseName.COMPILING: ", this can take a minute",
+    PhaseName.CAPTURING: " the step as one graph",
+    PhaseName.SAVING: " a checkpoint",
+}
+_SILENT_SECONDS = 2
+
+
+def phase_words(run: LiveRun, *, brief: bool = False) -> str:
+    """What the run is busy with, and for how long if it seems to stand still; empty while it is measured."""
+    phase = run.phase
+    if run.status != "running" or phase is None:
+        return ""
+    if phase.name not in (*_STILL, *_BETWEEN, PhaseName.WARMING_UP):
+        return ""
+    words = phase.name.value
+    if not brief:
+        words += _MORE.get(phase.name) or f" {phase.detail}".rstrip()
+    seconds = still_seconds(run)
+    return f"{words} · {duration(seconds)}" if seconds >= _SILENT_SECONDS else words
+
+
+def still_seconds(run: LiveRun) -> int:
+    """Whole seconds that a phase without steps has lasted: what shows that the run does not hang."""
+    if run.phase is None or run.phase.name not in (*_STILL, *_BETWEEN) or phase_fraction(run) is not None:
+        return 0
+    return int(run.phase_seconds)
+
+
+def stands_still(run: LiveRun) -> bool:
+    """Whether the run makes no steps for now, and nobody knows how far it is."""
+    return run.phase is not None and run.phase.name in _STILL and run.phase.fraction is None
+
+
+def phase_fraction(run: LiveRun) -> float | None:
+    """How far such a phase is, where that is known."""
+    if run.phase is None or run.phase.name not in (*_STILL, *_BETWEEN):
+        return None
+    return run.phase.fraction
+
+
+_NARROW, _TIGHT = 940, 800
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What was asked of the run that trains and has not come about yet: to pause or go on, and to stop."""
+
+    stop: bool = False
+    pause: bool | None = None
+
+
+class LiveStrip(QWidget):
+    """32 px high.
+
+    `stop_requested` and `pause_toggled` when a button is pressed, `x_axis_chosen` with "steps" or "seconds",
+    `details_toggled` with whether the details are to be seen.
+    """
+
+    stop_requested = Signal()
+    pause_toggled = Signal()
+    details_toggled = Signal(bool)
+    x_axis_chosen = Signal(str)
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.title = ElidedLabel("", "title")
+        self._marker: Marker | None = None
+        self.status = ElidedLabel("", "legend")
+        self.step = label("", "legend")
+        self.progress = ProgressLine("Progress")
+        self.progress.setFixedWidth(120)
+        self.left = label("", "legend")
+        self.x_axis = Segmented(
+            (("steps", "Steps"), ("seconds", "Time")), "Horizontal axis", "Plot against steps or against time"
+        )
+        self.x_axis.changed.connect(self.x_axis_chosen)
+        self.stop = Button(
+            "Stop", "strip", "Stop this run and keep what it trained; the next in the queue begins", "stop"
+        )
+        self.stop.clicked.connect(self.stop_requested)
+        self.pause = Button("Pause", "strip", "Wait after the step in flight", "pause")
+        self.pause.clicked.connect(self.pause_toggled)
+        self.details = IconButton(
+            "info", "Details", "Show what the runs consist of: recipe, memory, waiting, the card"
+        )
+        self.details.setCheckable(True)
+        self.details.toggled.connect(self.details_toggled)
+        self._row = QHBoxLayout(self)
+        self._row.setContentsMargins(0, 0, 0, 0)
+        self._row.setSpacing(10)
+        self._row.addWidget(self.title)
+        self._row.addSpacing(4)
+        self._row.addWidget(self.status, 1)
+        for part in (self.step, self.progress, self.left, self.x_axis, self.details, self.pause, self.stop):
+            self._row.addWidget(part)
+        self.setFixedHeight(32)
+        self._narrow = self._tight = self._is_counting = False
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._narrow, self._tight = event.size().width() < _NARROW, event.size().width() < _TIGHT
+        self.progress.setFixedWidth(40 if self._narrow else 120)
+        self._row.setSpacing(6 if self._narrow else 10)
+        for button in (self.pause, self.stop):
+            _say(button, button.accessibleName(), self._tight)
+        self._show_parts()
+
+    def _show_parts(self) -> None:
+        self.step.setVisible(self._is_counting)
+        self.progress.setVisible(self._is_counting)
+        self.left.setVisible(self._is_counting and not self._tight)
+
+    def show_runs(self, title: str, runs: Sequence[LiveRun], wishes: Wishes) -> None:
+        """Says how far the runs are."""
+        current = current_run(runs)
+        if current is None:
+            return
+        self.title.set_whole_text(title or _usual_title(runs))
+        busy = current.status == "running"
+        self.pause.setVisible(busy)
+        self._is_counting = busy and not stands_still(current)
+        self._show_parts()
+        self.stop.setVisible(any(run.status in ("running", "queued") for run in runs))
+        self.stop.setEnabled(busy and not wishes.stop)
+        self._show_pause(current, wishes)
+        self._show_status(current, runs, wishes)
+        if busy:
+            self._show_progress(current)
+
+    def _show_pause(self, run: LiveRun, wishes: Wishes) -> None:
+        held = run.is_paused if wishes.pause is None else wishes.pause
+        words = "Continue" if held else "Pause"
+        if self.pause.accessibleName() != words:
+            self.pause.set_icon("play" if held else "pause")
+        _say(self.pause, words, self._tight)
+        about = "Go on training" if held else "Wait after the step in flight; a pause is in no speed"
+        self.pause.setToolTip(f"{about} ({keys_of('pause')})")
+        self.pause.setEnabled(not wishes.stop)
+
+    def _show_status(self, current: LiveRun, runs: Sequence[LiveRun], wishes: Wishes) -> None:
+        if self._marker is None:
+            self._marker = Marker(current.precision)
+            self._row.insertWidget(2, self._marker)
+        self._marker.set_precision(current.precision, current.status == "queued")
+        place = f", {runs.index(current) + 1} of {len(runs)}" if len(runs) > 1 else ""
+        over = all(run.is_over for run in runs)
+        if over and len(runs) > 1 and {run.status for run in runs} == {"finished"}:
+            self.status.set_whole_text(f"all {len(runs)} finished")
+            self._marker.hide()
+            return
+        self._marker.show()
+        word = _state(current, wishes)
+        busy_with, brief = phase_words(current), phase_words(current, brief=True)
+        phase = f" · {busy_with}" if busy_with else ""
+        reason = f": {current.problem.message}" if current.problem is not None else ""
+        # what it does says more than that it runs, where there is no room for both
+        state = brief if brief and word == "running" else word
+        brief_forms = (f"{current.label} {state}{place}", f"{current.label} {state}")
+        briefly = brief_forms if current.status == "running" else ()
+        self.status.set_whole_text(f"{current.label} {word}{place}{phase}{reason}", *briefly)
+
+    def _show_progress(self, run: LiveRun) -> None:
+        fraction = phase_fraction(run)
+        if fraction is not None:
+            set_text(self.step, f"{fraction:.0%}".replace("%", " %"))
+            set_text(self.left, "")
+            self.progress.set_progress(fraction, run.precision)
+            return
+        total = run.total_steps
+        word = "" if self._narrow else "step "
+        set_text(self.step, f"{word}{run.step:,} of {total:,}" if total else f"step {run.step:,}")
+        self.progress.set_progress(run.step / total if total else 0.0, run.precision)
+        seconds = None if run.is_paused else figures.seconds_left(run)
+        set_text(self.left, f"{duration(seconds)} left" if seconds is not None else "")
+
+
+def _say(button: Button, words: str, tight: bool) -> None:
+    """The button's words, or its icon alone where there is no room."""
+    button.setAccessibleName(words)
+    shown = "" if tight else words
+    if button.text() != shown:
+        button.setText(shown)
+
+
+def _state(run: LiveRun, wishes: Wishes) -> str:
+    if run.status != "running":
+        return run.status
+    if wishes.stop:
+        return "stopping"
+    if run.is_paused:
+        return "paused" if wishes.pause is not False else "going on"
+    return "pausing" if wishes.pause else run.status
+
+
+def _usual_title(runs: Sequence[LiveRun]) -> str:
+    first, *others = [run.label for run in runs]
+    if not others:
+        return first
+    return f"{first} against {', '.join(others[:-1])}{' and ' if others[1:] else ''}{others[-1]}"
+
+
+def current_run(runs: Sequence[LiveRun]) -> LiveRun | None:
+    """The run that trains, else the next one queued, else the last."""
+    for status in ("running", "queued"):
+        found = next((run for run in runs if run.status == status), None)
+        if found is not None:
+            return found
+    return runs[-1] if runs else None

@@ -1,0 +1,131 @@
+"""Messages: the empty state of a page, and questions before what cannot be undone."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QSize, Qt, Signal
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QMessageBox, QVBoxLayout, QWidget
+
+from gui.widgets.buttons import Button
+from gui.widgets.labels import label, set_text
+
+
+def ask(parent: QWidget, text: str, do: str, leave: str) -> bool:
+    """Asks; True if the button `do` was pressed. The safe one, `leave`, is the default."""
+    box = QMessageBox(QMessageBox.Icon.NoIcon, "Ammeter", text, parent=parent)
+    box.setTextFormat(Qt.TextFormat.PlainText)
+    doing = box.addButton(do, QMessageBox.ButtonRole.AcceptRole)
+    box.setDefaultButton(box.addButton(leave, QMessageBox.ButtonRole.RejectRole))
+    box.exec()
+    box.deleteLater()
+    return box.clickedButton() is doing
+
+
+def may_stop(parent: QWidget, waiting: int, searches: int = 0) -> bool:
+    """Whether the window may close while a run trains; `waiting` more runs and `searches` are queued."""
+    text = f"A run is training. Closing stops it; what it recorded so far is kept.{_line(waiting, searches)}"
+    return ask(parent, text, "Stop and close", "Keep training")
+
+
+def may_stop_search(parent: QWidget, waiting: int, searches: int = 0) -> bool:
+    """The same while a search for the largest batch goes on."""
+    text = (
+        "A search for the largest batch is going on. Closing stops it; the trials made so far are kept."
+        f"{_line(waiting, searches)}"
+    )
+    return ask(parent, text, "Stop and close", "Keep searching")
+
+
+def may_delete_search(parent: QWidget) -> bool:
+    """Whether a saved search may be deleted."""
+    return ask(parent, "Delete this search with its trials? This cannot be undone.", "Delete", "Keep")
+
+
+def _line(waiting: int, searches: int) -> str:
+    """What becomes of that which waits."""
+    text = ""
+    if waiting:
+        stays = "1 run stays" if waiting == 1 else f"{waiting} runs stay"
+        text += f" {stays} in the queue for the next start."
+    if searches:
+        which = "A search that waits is" if searches == 1 else f"{searches} searches that wait are"
+        text += f" {which} given up."
+    return text
+
+
+_LOW = 76
+"""Pixels of height below which the second sentence is left out."""
+_WIDEST_TEXT = 560
+
+
+class EmptyState(QWidget):
+    """Two sentences and at most one button, in the middle. `pressed` when the button was.
+
+    It asks for no room, so that nothing grows because it has nothing to show.
+    """
+
+    pressed = Signal()
+
+    def __init__(
+        self,
+        text: str,
+        hint: str = "",
+        action: str = "",
+        tooltip: str = "",
+        parent: QWidget | None = None,
+    ) -> None:
+        super().__init__(parent)
+        self._text, self._hint = _middle("empty"), _middle("hint")
+        self._hint.setMaximumWidth(_WIDEST_TEXT)
+        self.button = Button(action, "strip", tooltip)
+        self.button.clicked.connect(self.pressed)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(16, 0, 16, 0)
+        column.setSpacing(4)
+        column.addStretch()
+        column.addWidget(self._text)
+        column.addLayout(_centred(self._hint, 8))
+        column.addSpacing(4)
+        column.addLayout(_centred(self.button, 0))
+        column.addStretch()
+        self.tell(text, hint, action, tooltip)
+
+    def tell(self, text: str, hint: str = "", action: str = "", tooltip: str = "") -> None:
+        """Says what is so and what to do; without an `action` there is no button."""
+        set_text(self._text, text)
+        set_text(self._hint, hint)
+        self.button.setText(action)
+        self.button.setAccessibleName(action)
+        self.button.setToolTip(tooltip or action)
+        self.button.setVisible(bool(action))
+        self.setAccessibleName(self.words())
+        self._fit()
+
+    def words(self) -> str:
+        """Both sentences."""
+        return f"{self._text.text()} {self._hint.text()}".strip()
+
+    def minimumSizeHint(self) -> QSize:
+        return QSize(0, 0)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._fit()
+
+    def _fit(self) -> None:
+        self._hint.setVisible(bool(self._hint.text()) and self.height() >= _LOW)
+
+
+def _middle(role: str) -> QLabel:
+    result = label("", role)
+    result.setAlignment(Qt.AlignmentFlag.AlignCenter)
+    result.setWordWrap(True)
+    return result
+
+
+def _centred(widget: QWidget, stretch: int) -> QHBoxLayout:
+    row = QHBoxLayout()
+    row.addStretch(1)
+    row.addWidget(widget, stretch)
+    row.addStretch(1)
+    return row

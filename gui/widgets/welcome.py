@@ -1,0 +1,148 @@
+"""What a fresh start shows: what Ammeter is for, and the three things to begin with."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QSize, Qt, Signal
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QVBoxLayout, QWidget
+
+from gui.theme.fonts import DISPLAY_FAMILIES
+from gui.widgets import Button, label, put_in_the_middle, set_property
+
+TITLE = "See what mixed precision is worth on this machine"
+MEANING = "Mixed precision computes in 16-bit numbers where that is safe, and in 32-bit ones where it is not."
+SENTENCE = (
+    "Ammeter trains the same model in full and in mixed precision, and measures how fast each trains, "
+    "how much memory it takes and how well it learns."
+)
+_SHOW_ME = "Train one model both ways, in about a minute, and see them side by side."
+_EXPERIMENT = "Choose what to train in which precisions, and watch it with live curves."
+_LIMIT = "Find the largest batch that fits into memory, in each precision."
+_FULL_SIZE, _LEAST_SCALE, _LARGEST_SCALE = QSize(1040, 600), 0.9, 4.0
+"""The page as which it is drawn in the sizes below, and how far it shrinks and grows with its own."""
+_WIDTH, _GAP = 860, 32
+_LOW, _VERY_LOW = 104, 64
+"""Pixels of height below which the compact one leaves out its title, and then its sentence too."""
+
+
+class Welcome(QWidget):
+    """Compact in place of an empty table; large as a page of its own, which grows with its room.
+
+    `show_me_wanted`, `experiment_wanted` and `limit_wanted` when those buttons are pressed.
+    """
+
+    show_me_wanted = Signal()
+    experiment_wanted = Signal()
+    limit_wanted = Signal()
+
+    def __init__(self, is_large: bool, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._is_large = is_large
+        self._scale = 0.0
+        self.setAccessibleName("Welcome")
+        self._title = _centred(TITLE, "strong", "title")
+        self._meaning = _centred(MEANING, "strong", "meaning")
+        self._sentence = _centred(SENTENCE, "body", "sentence")
+        kind = "secondary" if is_large else "strip"
+        # beside the form, whose own button is the one solid block of the view, it is one of three
+        self.show_me = Button(" Show me", "primary" if is_large else kind, _SHOW_ME, "play")
+        self.show_me.setAccessibleName("Show me")
+        self.experiment = Button("Run an experiment", kind, _EXPERIMENT)
+        self.limit = Button("Find my memory limit", kind, _LIMIT)
+        self.show_me.clicked.connect(self.show_me_wanted)
+        self.experiment.clicked.connect(self.experiment_wanted)
+        self.limit.clicked.connect(self.limit_wanted)
+        self._about_show_me = _centred(_SHOW_ME, "hint", "about")
+        if is_large:
+            self._lay_out_large()
+        else:
+            self._lay_out_compact()
+
+    def minimumSizeHint(self) -> QSize:
+        # what has no room is left out: it must never make a dock or a window larger
+        return QSize(0, 0)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        if self._is_large:
+            self._grow()
+        else:
+            self._title.setVisible(self.height() >= _LOW)
+            self._sentence.setVisible(self.height() >= _VERY_LOW)
+
+    def _lay_out_compact(self) -> None:
+        set_property(self.show_me, "low", "true")
+        self._about_show_me.hide()
+        self._meaning.hide()
+        row = QHBoxLayout()
+        row.setSpacing(8)
+        row.addStretch()
+        for button in (self.show_me, self.experiment, self.limit):
+            button.setFixedHeight(_COMPACT_BUTTON)
+            row.addWidget(button)
+        row.addStretch()
+        column = QVBoxLayout(self)
+        column.setContentsMargins(16, 0, 16, 0)
+        column.setSpacing(4)
+        column.addStretch()
+        column.addWidget(self._title)
+        column.addWidget(self._sentence)
+        column.addSpacing(4)
+        column.addLayout(row)
+        column.addStretch()
+
+    def _lay_out_large(self) -> None:
+        self._offers = QHBoxLayout()
+        told = ((self.show_me, self._about_show_me), (self.experiment, None), (self.limit, None))
+        for (button, about), words in zip(told, (_SHOW_ME, _EXPERIMENT, _LIMIT), strict=True):
+            offer = QVBoxLayout()
+            offer.addWidget(button)
+            offer.addWidget(about or _centred(words, "hint", "about"))
+            offer.addStretch()
+            self._offers.addLayout(offer, 1)
+        self._inner = QWidget()
+        self._column = QVBoxLayout(self._inner)
+        self._column.setContentsMargins(0, 0, 0, 0)
+        self._column.addWidget(self._title)
+        self._column.addWidget(self._meaning)
+        self._column.addWidget(self._sentence)
+        self._column.addLayout(self._offers)
+        put_in_the_middle(self, self._inner)
+
+    def _grow(self) -> None:
+        fits = min(self.width() / _FULL_SIZE.width(), self.height() / _FULL_SIZE.height())
+        # in steps, so that dragging an edge does not restyle it at each pixel
+        scale = round(20 * min(_LARGEST_SCALE, max(_LEAST_SCALE, fits))) / 20
+        if scale == self._scale:
+            return
+        self._scale = scale
+        self.setStyleSheet(_sizes(scale))
+        self._inner.setFixedWidth(round(_WIDTH * scale))
+        self._column.setSpacing(round(_GAP * scale / 2))
+        self._offers.setSpacing(round(_GAP * scale / 2))
+        self._offers.setContentsMargins(0, round(_GAP * scale / 2), 0, 0)
+        self.show_me.set_icon_side(round(16 * scale))
+
+
+_COMPACT_BUTTON = 36
+
+
+def _centred(text: str, role: str, part: str) -> QLabel:
+    result = label(text, role)
+    result.setProperty("welcome", part)
+    result.setAlignment(Qt.AlignmentFlag.AlignHCenter | Qt.AlignmentFlag.AlignTop)
+    result.setWordWrap(True)
+    return result
+
+
+def _sizes(scale: float) -> str:
+    """The sizes of the large page; its colours are the window's."""
+    title, sentence, about, button, height = (round(size * scale) for size in (32, 17, 13, 15, 46))
+    families = ", ".join(f'"{family}"' for family in DISPLAY_FAMILIES)
+    return (
+        f'QLabel[welcome="title"] {{ font-family: {families}; font-size: {title}px }}'
+        f'QLabel[welcome="meaning"] {{ font-size: {sentence}px; font-weight: 500 }}'
+        f'QLabel[welcome="sentence"] {{ font-size: {sentence}px }}'
+        f'QLabel[welcome="about"] {{ font-size: {about}px }}'
+        f"QPushButton {{ font-size: {button}px; min-height: {height}px }}"
+    )

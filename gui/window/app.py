@@ -1,0 +1,85 @@
+"""Starts the window: application, theme and store, and the event loop.
+
+A store that cannot be opened is reported. Benchmarks and screenshots drive the event loop from a script.
+"""
+
+from __future__ import annotations
+
+import gc
+import signal
+import sys
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+
+from PySide6.QtCore import QEventLoop, Qt, QTimer
+from PySide6.QtGui import QIcon
+from PySide6.QtWidgets import QApplication, QMessageBox
+
+from engine import __version__
+from engine.experiment.problem import ProblemError
+from engine.store.store import Store
+from engine.worker.launcher import Launcher
+from gui.theme.icons import pixmap
+from gui.theme.theme import theme
+from gui.window.main_window import MainWindow
+from gui.window.remembered import Key, Settings
+
+
+def run_until(
+    is_true: Callable[[], bool], asked_every_ms: int = 20, *, within_seconds: float | None = None
+) -> None:
+    """Runs the event loop, idle as the program is, until `is_true`.
+
+    Raises TimeoutError where that is not within so many seconds.
+    """
+    until = None if within_seconds is None else time.monotonic() + within_seconds
+    loop, timer = QEventLoop(), QTimer(interval=asked_every_ms)
+
+    def is_over() -> bool:
+        return is_true() or (until is not None and time.monotonic() > until)
+
+    timer.timeout.connect(lambda: loop.quit() if is_over() else None)
+    timer.start()
+    loop.exec()
+    timer.stop()
+    if until is not None and not is_true():
+        raise TimeoutError(f"What was waited for did not come in {within_seconds:,.0f} s.")
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Opens the window and returns its exit status when it is closed."""
+    application = make_application(arguments)
+    settings = Settings.load()
+    settings.restore(Key.THEME, theme().set_mode)
+    with ExitStack() as stack:
+        try:
+            store = stack.enter_context(Store())
+            # a store of which only the beginning is sound is found to be damaged when the window reads it
+            window = MainWindow(store, Launcher(), settings)
+        except ProblemError as error:
+            text = f"{error.problem.message}\n\n{error.problem.remedy}"
+            box = QMessageBox(QMessageBox.Icon.Critical, "Ammeter", text)
+            # a folder may be named <b>
+            box.setTextFormat(Qt.TextFormat.PlainText)
+            box.exec()
+            return 1
+        window.show()
+        gc.freeze()
+        gc.enable()
+        # Python's own handler would only print a traceback from whatever slot runs next
+        signal.signal(signal.SIGINT, lambda *_: window.close_without_asking())
+        return application.exec()
+
+
+def make_application(arguments: Sequence[str] | None = None) -> QApplication:
+    """The application with its name, icon and theme; the one that is there, where there is one."""
+    there = QApplication.instance()
+    given = list(arguments if arguments is not None else sys.argv[:1])
+    application = there if isinstance(there, QApplication) else QApplication(given)
+    application.setApplicationName("Ammeter")
+    application.setApplicationDisplayName("Ammeter")
+    application.setApplicationVersion(__version__)
+    application.setDesktopFileName("ammeter")
+    application.setWindowIcon(QIcon(pixmap("logo", theme().palette.text, 64, 1.0)))
+    return application

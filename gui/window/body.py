@@ -1,0 +1,230 @@
+"""The window below its top bar: a side column, the workspaces, and the dock with the runs or the log."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QSplitter, QStackedWidget, QVBoxLayout, QWidget
+
+from gui.runs.panel import RunsPanel
+from gui.widgets import IconButton, label
+from gui.widgets.notice import Notice
+from gui.window.log import LogPanel
+from gui.window.top_bar import SIDE_WIDTH
+
+OPEN_HEIGHT = 208
+LOW_HEIGHT = 148
+"""In a low window, where the plots above need the room more."""
+CLOSED_HEIGHT = 40
+_LOW_WINDOW = 800
+
+
+class Dock(QFrame):
+    """Holds the runs table and the log, one at a time; `opened` says whether it was unfolded or folded."""
+
+    opened = Signal(bool)
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setProperty("surface", "dock")
+        self.runs = RunsPanel()
+        self.log = LogPanel()
+        to_log = IconButton("log", "Show the log", "Show the log of this session (Ctrl+L)")
+        to_log.clicked.connect(lambda: self.show_page("log"))
+        self.runs.add_header_widget(to_log)
+        self.runs.open_changed.connect(self._fold)
+        self._pages = QStackedWidget()
+        self._pages.addWidget(self.runs)
+        self._pages.addWidget(self._log_page())
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.addWidget(self._pages)
+        self._fold(True)
+
+    @property
+    def page(self) -> str:
+        return "log" if self._pages.currentIndex() else "runs"
+
+    def show_page(self, page: str) -> None:
+        """Shows "runs" or "log"; the dock is unfolded for the log."""
+        self._pages.setCurrentIndex(1 if page == "log" else 0)
+        if page == "log":
+            self.runs.set_open(True)
+
+    def toggle_log(self) -> None:
+        self.show_page("runs" if self.page == "log" else "log")
+
+    def _log_page(self) -> QWidget:
+        page = QWidget()
+        header = QHBoxLayout()
+        header.setContentsMargins(16, 0, 16, 0)
+        header.addWidget(label("Log", "panelTitle"))
+        header.addStretch(1)
+        header.addWidget(self.log.action_row)
+        back = IconButton("table", "Show the runs", "Back to the runs (Ctrl+L)")
+        back.clicked.connect(lambda: self.show_page("runs"))
+        header.addWidget(back)
+        column = QVBoxLayout(page)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(0)
+        column.addLayout(header)
+        column.addWidget(self.log, 1)
+        return page
+
+    def usual_height(self, window_height: int) -> int:
+        """The height it takes by itself, folded or open, in a window of this height."""
+        if not self.runs.is_open():
+            return CLOSED_HEIGHT
+        return OPEN_HEIGHT if window_height >= _LOW_WINDOW else LOW_HEIGHT
+
+    def settle(self) -> None:
+        """Takes the height that fits its state, whatever a splitter gave it."""
+        self._fold(self.runs.is_open())
+
+    def _fold(self, is_open: bool) -> None:
+        self.log.setVisible(is_open)
+        if is_open:
+            self.setMinimumHeight(LOW_HEIGHT)
+            self.setMaximumHeight(16_777_215)
+        else:
+            self.setFixedHeight(CLOSED_HEIGHT)
+        self.opened.emit(is_open)
+
+
+_LEAST_ABOVE = 200
+
+
+class DockRoom(QSplitter):
+    """The dock's height is its own, and what a person drags it to; all the rest goes to what is above."""
+
+    def __init__(self, dock: Dock) -> None:
+        super().__init__(Qt.Orientation.Vertical)
+        self._dock = dock
+        self._was_open = True
+        self._chosen: int | None = None
+        self.setChildrenCollapsible(False)
+        self.splitterMoved.connect(lambda: self._choose(self._dock.height()))
+
+    def fill(self, above: QWidget) -> None:
+        """Puts `above` and the dock in their places."""
+        above.setMinimumHeight(_LEAST_ABOVE)
+        self.addWidget(above)
+        self.addWidget(self._dock)
+        self.setStretchFactor(0, 1)
+
+    @property
+    def chosen_height(self) -> int | None:
+        """The height of the open dock that a person dragged it to; None for the usual one."""
+        return self._chosen
+
+    def restore_height(self, chosen: int | None) -> None:
+        """Takes back what `chosen_height` gave. Raises ValueError for anything else."""
+        if chosen is not None and (type(chosen) is not int or chosen < LOW_HEIGHT):
+            raise ValueError(chosen)
+        self._chosen = chosen
+
+    def settle(self, window_height: int) -> None:
+        """Gives the dock the chosen height, or what is usual in a window of this height, folded or open."""
+        height, dock = self.height(), self._dock.usual_height(window_height)
+        if self._chosen is not None and self._dock.runs.is_open():
+            dock = min(self._chosen, max(LOW_HEIGHT, height - _LEAST_ABOVE))
+        self.setSizes([max(1, height - dock), dock])
+
+    def window_resized(self, old_height: int, new_height: int) -> None:
+        """A window that became low gives the plots the room, and one that became high the runs."""
+        usual = self._dock.usual_height
+        if self._chosen is not None or usual(old_height) != usual(new_height):
+            self.settle(new_height)
+
+    def make_room(self, is_training: bool, is_crowded: bool) -> None:
+        """Folds the dock where the height is needed above it, and unfolds it again for training.
+
+        `is_training` says whether the workspace that is left is Train, where a person's choice counts.
+        """
+        if is_training:
+            self._was_open = self._dock.runs.is_open()
+        self._dock.runs.set_open(self._was_open and not is_crowded)
+
+    def is_open(self, is_training: bool) -> bool:
+        """Whether the dock is open, or will be again when the workspace that folded it is left."""
+        return self._dock.runs.is_open() if is_training else self._was_open
+
+    def _choose(self, height: int) -> None:
+        if self._dock.runs.is_open():
+            self._chosen = height
+
+
+_LEAST_SIDE, _WIDEST_SIDE = 300, 440
+_CONTROLS = 64
+"""The height of the controls at the lower edge of a workspace that has no side column for them."""
+
+
+class Body(QSplitter):
+    """One workspace at a time, each by its key with the side column beside it; None: it has all the room."""
+
+    def __init__(
+        self, workspaces: Mapping[str, tuple[QWidget, QWidget | None]], notice: Notice, dock: Dock
+    ) -> None:
+        super().__init__(Qt.Orientation.Horizontal)
+        self._workspaces, self._notice, self._dock = dict(workspaces), notice, dock
+        self._keys = tuple(workspaces)
+        self._side, self._pages = QStackedWidget(), QStackedWidget()
+        self._side.setMinimumWidth(_LEAST_SIDE)
+        self._side.setMaximumWidth(_WIDEST_SIDE)
+        self.middle = DockRoom(dock)
+        self.setChildrenCollapsible(False)
+        self.addWidget(self._side)
+        self.addWidget(self.middle)
+        self.setStretchFactor(1, 1)
+        self.setSizes([SIDE_WIDTH, 1120])
+
+    def fill(self) -> None:
+        """Takes in what it shows, once it stands in its window.
+
+        Each change of a parent sets the style of all that is below it anew: done before, each panel would be
+        styled once for every level above it.
+        """
+        holder = QWidget()
+        self.middle.fill(holder)
+        column = QVBoxLayout(holder)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.addWidget(self._pages)
+        self._notice.float_over(holder)
+        for page, side in self._workspaces.values():
+            self._pages.addWidget(page)
+            if side is not None and self._side.indexOf(side) < 0:
+                self._side.addWidget(side)
+
+    @property
+    def workspace(self) -> str:
+        return self._keys[self._pages.currentIndex()]
+
+    def show_workspace(self, key: str, ticked: int) -> None:
+        """Brings a workspace to the front; with `ticked` runs, Compare may take the room of the dock.
+
+        Raises ValueError for a key that there is not.
+        """
+        index, side = self._keys.index(key), self._workspaces[key][1]
+        if key != self.workspace:
+            self._make_room(key, ticked)
+        self._pages.setCurrentIndex(index)
+        if side is not None:
+            self._side.setCurrentWidget(side)
+        self._side.setVisible(side is not None)
+        self._notice.keep_free(_CONTROLS if side is None else 0)
+        self._dock.setVisible(side is not None)
+
+    def _make_room(self, key: str, ticked: int) -> None:
+        is_low = self._dock.usual_height(self.window().height()) < OPEN_HEIGHT
+        is_crowded = {"compare": ticked > 1, "memory": is_low}
+        self.middle.make_room(self.workspace == "train", is_crowded.get(key, False))
+
+
+def stack(holder: QWidget, above: QWidget, below: QWidget) -> None:
+    """Puts the one above the other, which has all the room that is left."""
+    column = QVBoxLayout(holder)
+    column.setContentsMargins(0, 0, 0, 0)
+    column.setSpacing(0)
+    column.addWidget(above)
+    column.addWidget(below, 1)

@@ -1,0 +1,173 @@
+"""Whether a window can be opened here, asked before Qt is: where it cannot, Qt aborts the process."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import os
+import re
+import socket
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from engine.experiment.problem import Kind, Problem
+
+_PLUGINS = "PySide6/Qt/plugins/platforms"
+_ANSWER_SECONDS = 2.0
+_PACKAGES = {
+    "libxcb-cursor": ("libxcb-cursor0", "xcb-util-cursor"),
+    "libxcb-icccm": ("libxcb-icccm4", "xcb-util-wm"),
+    "libxcb-image": ("libxcb-image0", "xcb-util-image"),
+    "libxcb-keysyms": ("libxcb-keysyms1", "xcb-util-keysyms"),
+    "libxcb-render-util": ("libxcb-render-util0", "xcb-util-renderutil"),
+    "libxcb-util": ("libxcb-util1", "xcb-util"),
+    "libxkbcommon-x11": ("libxkbcommon-x11-0", "libxkbcommon-x11"),
+    "libxkbcommon": ("libxkbcommon0", "libxkbcommon"),
+    "libX11-xcb": ("libx11-xcb1", "libX11-xcb"),
+    "libEGL": ("libegl1", "libglvnd-egl"),
+    "libGL": ("libgl1", "libglvnd-glx"),
+    "libOpenGL": ("libopengl0", "libglvnd-opengl"),
+    "libfontconfig": ("libfontconfig1", "fontconfig"),
+    "libfreetype": ("libfreetype6", "freetype"),
+    "libdbus-1": ("libdbus-1-3", "dbus-libs"),
+    "libglib-2.0": ("libglib2.0-0", "glib2"),
+    "libwayland-client": ("libwayland-client0", "libwayland-client"),
+    "libwayland-cursor": ("libwayland-cursor0", "libwayland-cursor"),
+    "libwayland-egl": ("libwayland-egl1", "libwayland-egl"),
+}
+"""The packages of Debian and Ubuntu, and of Fedora, by the start of a library's file name."""
+
+
+def display_problem(environment: Mapping[str, str] | None = None) -> Problem | None:
+    """Why no window can be opened here, in words; None if one can. Only Linux desktops are asked."""
+    if not sys.platform.startswith("linux"):
+        return None
+    environment = os.environ if environment is None else environment
+    platforms = _platforms(environment)
+    if not platforms:
+        return Problem(
+            kind=Kind.REQUEST,
+            message="There is no display here to open a window on.",
+            remedy="Use a verb instead: ammeter run, compare, runs, show, delete, presets, catalog or doctor "
+            "(`ammeter run --help` explains one).",
+            key="display",
+        )
+    failed = _library_problem("PySide6/QtWidgets.abi3.so")
+    if failed is not None:
+        return failed
+    problems = [_platform_problem(name, environment) for name in platforms]
+    return None if None in problems else problems[-1]
+
+
+def _platforms(environment: Mapping[str, str]) -> list[str]:
+    chosen = environment.get("QT_QPA_PLATFORM", "")
+    if chosen:
+        return [name.partition(":")[0] for name in chosen.split(";")]
+    by_display = {"WAYLAND_DISPLAY": "wayland", "DISPLAY": "xcb"}
+    return [name for variable, name in by_display.items() if environment.get(variable)]
+
+
+def _platform_problem(name: str, environment: Mapping[str, str]) -> Problem | None:
+    # one library serves wayland-egl and wayland-brcm as well
+    plugin = "wayland" if name.startswith("wayland") else name
+    unknown = _unknown_platform(plugin)
+    if unknown is not None:
+        return unknown
+    failed = _library_problem(f"{_PLUGINS}/libq{plugin}.so")
+    if failed is not None:
+        return failed
+    if plugin == "xcb" and not _x_server_answers(environment.get("DISPLAY", "")):
+        return _silent(environment, "DISPLAY")
+    if plugin == "wayland" and not _wayland_answers(environment):
+        return _silent(environment, "WAYLAND_DISPLAY")
+    return None
+
+
+def _silent(environment: Mapping[str, str], variable: str) -> Problem:
+    display = environment.get(variable)
+    return Problem(
+        kind=Kind.REQUEST,
+        message=f"The display '{display}' does not answer." if display else f"{variable} names no display.",
+        remedy=f"Check {variable}, or use a verb, such as `ammeter run`.",
+        key="display",
+    )
+
+
+def _unknown_platform(plugin: str) -> Problem | None:
+    """What to say of a platform that this Qt does not have; None if it has, or if that cannot be known."""
+    folder = _in_pyside(_PLUGINS)
+    known = [path.stem.removeprefix("libq") for path in folder.glob("libq*.so")] if folder else []
+    if not known or plugin in known or "QT_QPA_PLATFORM_PLUGIN_PATH" in os.environ:
+        return None
+    return Problem(
+        kind=Kind.REQUEST,
+        message=f"Qt has no platform '{plugin}', which QT_QPA_PLATFORM asks for.",
+        remedy=f"Unset QT_QPA_PLATFORM, or choose one of {', '.join(sorted(known))}.",
+        key="display",
+    )
+
+
+def _in_pyside(path: str) -> Path | None:
+    """A file or folder beside the installed PySide6; None if it is not there, as in a system's package."""
+    spec = importlib.util.find_spec("PySide6")
+    if spec is None or spec.origin is None:
+        return None
+    found = Path(spec.origin).parent.parent / path
+    return found if found.exists() else None
+
+
+def _library_problem(path: str) -> Problem | None:
+    """What the system lacks to load a library of PySide6; None if it loads, or is not there to be tried."""
+    library = _in_pyside(path)
+    if library is None:
+        return None
+    try:
+        ctypes.CDLL(str(library), mode=os.RTLD_LAZY | os.RTLD_LOCAL)
+    except OSError as error:
+        return _missing(str(error))
+    return None
+
+
+def _missing(error: str) -> Problem:
+    """The loader's sentence ("libfoo.so.0: cannot open shared object file") as ours, with its remedy."""
+    found = re.search(r"(lib[\w.+-]+?)\.so", error)
+    name = found.group(1) if found else ""
+    packages = _PACKAGES.get(name)
+    remedy = "Install the system package that holds it, then start Ammeter again."
+    if packages is not None:
+        debian, fedora = packages
+        remedy = (
+            f"Install it (Debian, Ubuntu: sudo apt install {debian}; Fedora: sudo dnf install {fedora}), "
+            "then start Ammeter again."
+        )
+    what = f"the system library {name}" if name else f"a system library ({error})"
+    return Problem(
+        kind=Kind.INTERNAL, message=f"The window cannot be opened: Qt needs {what}.", remedy=remedy
+    )
+
+
+def _wayland_answers(environment: Mapping[str, str]) -> bool:
+    if "WAYLAND_SOCKET" in environment:  # a connection that was handed down
+        return True
+    display = environment.get("WAYLAND_DISPLAY") or "wayland-0"
+    address = Path(environment.get("XDG_RUNTIME_DIR", "")) / display
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(_ANSWER_SECONDS)
+        try:
+            connection.connect(str(address))
+        except OSError:
+            return False
+    return True
+
+
+def _x_server_answers(display: str) -> bool:
+    xcb = ctypes.CDLL("libxcb.so.1")
+    xcb.xcb_connect.restype = ctypes.c_void_p
+    xcb.xcb_connect.argtypes = [ctypes.c_char_p, ctypes.c_void_p]
+    xcb.xcb_connection_has_error.argtypes = [ctypes.c_void_p]
+    xcb.xcb_disconnect.argtypes = [ctypes.c_void_p]
+    connection = xcb.xcb_connect(display.encode(), None)
+    refused = bool(xcb.xcb_connection_has_error(connection))
+    xcb.xcb_disconnect(connection)
+    return not refused

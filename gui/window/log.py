@@ -1,0 +1,138 @@
+"""The log panel: what the runs and the program said, newest last."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from PySide6.QtGui import QColor, QFont, QGuiApplication, QSyntaxHighlighter, QTextCharFormat, QTextCursor
+from PySide6.QtWidgets import QHBoxLayout, QPlainTextEdit, QPushButton, QVBoxLayout, QWidget
+
+from gui.theme.fonts import font
+from gui.theme.theme import theme
+
+MOST_LINES = 5_000
+_TIME_WIDTH = len("14:02:31")
+_LEVEL_WIDTH = len("warning")
+
+
+class LogPanel(QWidget):
+    """A line each: time, level, the run's name, message. `action_row` is the row of its small buttons.
+
+    It follows the end only while the end is in sight, so that reading further up is not disturbed.
+    """
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.view = QPlainTextEdit()
+        self.view.setReadOnly(True)
+        self.view.setProperty("role", "code")
+        self.view.setFont(font(12, mono=True))
+        self.view.setMaximumBlockCount(MOST_LINES)
+        self.view.setLineWrapMode(QPlainTextEdit.LineWrapMode.NoWrap)
+        self.view.setPlaceholderText(
+            "Nothing has been said yet. Warnings and messages of the runs appear here."
+        )
+        self.view.setAccessibleName("Log")
+        self.view.setToolTip("What the runs and the program said, newest at the bottom")
+        self.view.document().setDocumentMargin(12)
+        self._ink = _Ink(self)
+        theme().changed.connect(self._ink.refresh)
+        self.action_row = self._make_actions()
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(0)
+        layout.addWidget(self.action_row)
+        layout.addWidget(self.view, 1)
+        self.view.textChanged.connect(self._fit)
+        self._fit()
+
+    def append(self, level: str, message: str, run_name: str | None = None) -> None:
+        """Adds a message; the further lines of a long one are indented under its first."""
+        bar = self.view.verticalScrollBar()
+        at_end = bar.value() >= bar.maximum()
+        head = f"{datetime.now():%H:%M:%S}  {level:<{_LEVEL_WIDTH}}  "
+        lines = message.rstrip().splitlines() or [""]
+        lines[0] = f"{run_name}: {lines[0]}" if run_name else lines[0]
+        indent = "\n" + " " * len(head)
+        self.view.appendPlainText(head + indent.join(lines))
+        if at_end:
+            bar.setValue(bar.maximum())
+
+    def text(self) -> str:
+        """The whole log."""
+        return self.view.toPlainText()
+
+    def copy(self) -> None:
+        """Puts the selected text on the clipboard, or the whole log if nothing is selected."""
+        cursor: QTextCursor = self.view.textCursor()
+        selected = cursor.selectedText().replace("\u2029", "\n")
+        QGuiApplication.clipboard().setText(selected or self.text())
+
+    def clear(self) -> None:
+        """Empties the log on the screen."""
+        self.view.clear()
+
+    def set_wrapped(self, wrapped: bool) -> None:
+        """Breaks long lines at the panel's edge, or lets them run on."""
+        modes = QPlainTextEdit.LineWrapMode
+        self.view.setLineWrapMode(modes.WidgetWidth if wrapped else modes.NoWrap)
+        self._wrap.setChecked(wrapped)
+
+    def _make_actions(self) -> QWidget:
+        row = QWidget()
+        layout = QHBoxLayout(row)
+        layout.setContentsMargins(16, 6, 12, 6)
+        layout.setSpacing(4)
+        self._wrap = _button("Wrap", "Break long lines at the panel's edge")
+        self._wrap.setCheckable(True)
+        self._wrap.toggled.connect(self.set_wrapped)
+        copy = _button("Copy", "Copy the selected lines, or all of them if none are selected")
+        copy.clicked.connect(self.copy)
+        clear = _button("Clear", "Empty this view. Nothing that was saved with a run is lost")
+        clear.clicked.connect(self.clear)
+        self._needing_text = (copy, clear)
+        layout.addStretch()
+        for button in (self._wrap, copy, clear):
+            layout.addWidget(button)
+        return row
+
+    def _fit(self) -> None:
+        """Nothing can be done with an empty log."""
+        has_text = not self.view.document().isEmpty()
+        for button in self._needing_text:
+            button.setEnabled(has_text)
+
+
+class _Ink(QSyntaxHighlighter):
+    """Time in the quietest ink, a warning's level in the strongest."""
+
+    def __init__(self, panel: LogPanel) -> None:
+        super().__init__(panel.view.document())
+        self._formats()
+
+    def refresh(self) -> None:
+        self._formats()
+        self.rehighlight()
+
+    def _formats(self) -> None:
+        palette = theme().palette
+        self._time, self._quiet, self._loud = QTextCharFormat(), QTextCharFormat(), QTextCharFormat()
+        self._time.setForeground(QColor(palette.text3))
+        self._quiet.setForeground(QColor(palette.text2))
+        self._loud.setForeground(QColor(palette.text))
+        self._loud.setFontWeight(QFont.Weight.Bold)
+
+    def highlightBlock(self, text: str) -> None:
+        if text[:1].isspace():
+            return
+        level = text[_TIME_WIDTH + 2 :].split(" ", 1)[0]
+        self.setFormat(0, _TIME_WIDTH, self._time)
+        self.setFormat(_TIME_WIDTH + 2, _LEVEL_WIDTH, self._quiet if level == "info" else self._loud)
+
+
+def _button(text: str, tip: str) -> QPushButton:
+    button = QPushButton(text)
+    button.setProperty("kind", "toggle")
+    button.setAccessibleName(f"{text} the log")
+    button.setToolTip(tip)
+    return button

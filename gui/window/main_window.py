@@ -1,0 +1,365 @@
+"""The window: panels side by side, and the signals between them."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QSize, Qt, QTimer
+from PySide6.QtGui import QCloseEvent, QResizeEvent, QShowEvent
+from PySide6.QtWidgets import QMainWindow, QWidget
+
+from engine.experiment.checks import Catalog
+from engine.experiment.presets import all_presets, broken_presets
+from engine.experiment.problem import Problem, ProblemError
+from engine.store.record import RunRecord
+from engine.store.store import Store
+from engine.worker.launcher import Launcher
+from gui.compare.column import ComparisonColumn
+from gui.compare.controller import Comparisons
+from gui.compare.panel import ComparePanel
+from gui.help.dialog import show_help
+from gui.limit.controller import LimitSearch
+from gui.limit.panel import MemoryLimitPanel
+from gui.runs.controller import RunEdits, RunOffers
+from gui.session.experiments import Experiments
+from gui.setup.check import sentence
+from gui.setup.names import spoken
+from gui.setup.panel import Request, SetupPanel
+from gui.show.controller import Shows
+from gui.show.panel import ShowPanel
+from gui.theme.theme import theme
+from gui.train.controller import FollowedRuns
+from gui.train.panel import LivePanel
+from gui.widgets import FocusRing
+from gui.widgets.messages import may_stop, may_stop_search
+from gui.widgets.notice import Notice
+from gui.widgets.shortcuts import install
+from gui.window.body import Body, Dock, stack
+from gui.window.quiet import Quiet
+from gui.window.remembered import Settings, kept_parts, remember, restore
+from gui.window.top_bar import DeviceMemory, TopBar
+
+WORKSPACES = (
+    ("train", "Train", "Train, and watch the curves live (Ctrl+1)"),
+    ("memory", "Memory limit", "Find the largest batch that fits, on this card or a smaller one (Ctrl+2)"),
+    ("compare", "Compare", "Lay runs over one another and read their ratios (Ctrl+3)"),
+    ("show", "Show", "Play two runs side by side, for people who do not code (Ctrl+4)"),
+)
+FIRST_PRESET = "fashion"
+FULL_SIZE = QSize(1440, 900)
+WINDOW_FRAME = QSize(8, 40)
+"""What a window manager puts around a window, about: nobody knows it before the window is shown."""
+
+
+class MainWindow(QMainWindow):
+    """Owns the panels and `experiments`. It repaints at `repaint_hz`, or as the device that trains allows."""
+
+    def __init__(
+        self,
+        store: Store,
+        launcher: Launcher,
+        settings: Settings | None = None,
+        repaint_hz: int | None = None,
+    ) -> None:
+        super().__init__()
+        self.setWindowTitle("Ammeter")
+        # with its frame no higher than the lowest screens, of 1024 by 600
+        self.setMinimumSize(960, 560)
+        room = self.screen().availableSize() - WINDOW_FRAME
+        self.resize(room.boundedTo(FULL_SIZE).expandedTo(self.minimumSize()))
+        self._settings = settings or Settings.load()
+        self._asks_before_closing = True
+        self.experiments = Experiments(store, launcher, self)
+        self._make_panels()
+        self._followed = FollowedRuns(self.live, self.experiments, repaint_hz, self)
+        self._edits = RunEdits(self.runs, self.experiments, self.notice, self)
+        self._offers = RunOffers(self.notice, self.experiments, self._edits, self)
+        self.comparisons = Comparisons(
+            store.path, self.experiments, self.runs, self.column, self.compare, self.notice, self
+        )
+        self._lay_out()
+        self.shows = Shows(
+            store.path,
+            self.experiments,
+            self.show_panel,
+            self.comparisons,
+            self.notice,
+            self,
+            (self.top_bar, self.notice),
+        )
+        self._connect()
+        self._install_shortcuts()
+        self.experiments.load()
+        self._restore()
+        self._log_what_is_broken(store)
+        self._offers.begin()
+
+    def _log_what_is_broken(self, store: Store) -> None:
+        problems = (f"{problem.message} {problem.remedy}" for problem in broken_presets())
+        for words in (*store.notes, *problems):
+            self.dock.log.append("warning", words)
+
+    def _make_panels(self) -> None:
+        self.top_bar = TopBar(WORKSPACES)
+        self.setup = SetupPanel()
+        self.column = ComparisonColumn()
+        self.live = LivePanel()
+        self.memory_limit = MemoryLimitPanel()
+        self.compare = ComparePanel()
+        self.show_panel = ShowPanel()
+        self.dock = Dock()
+        self.runs = self.dock.runs
+        self.notice = Notice()
+        self._memory = DeviceMemory(self)
+        self._focus_ring = FocusRing(self)
+        self._quiet = Quiet(self.setup, self._may_look_around, self)
+
+    def _lay_out(self) -> None:
+        workspaces = {
+            "train": (self.live, self.setup),
+            "memory": (self.memory_limit, self.setup),
+            "compare": (self.compare, self.column),
+            "show": (self.show_panel, None),
+        }
+        self._body = Body(workspaces, self.notice, self.dock)
+        self._middle = self._body.middle
+        holder = QWidget()
+        self.setCentralWidget(holder)
+        stack(holder, self.top_bar, self._body)
+        self._body.fill()
+        self._middle.settle(self.height())
+
+    def _connect(self) -> None:
+        self.top_bar.workspace_chosen.connect(self.show_workspace)
+        self.top_bar.theme_toggled.connect(theme().toggle)
+        self.top_bar.help_requested.connect(lambda: show_help(self))
+        self.setup.run_requested.connect(self._submit)
+        self.setup.queue_requested.connect(self._submit)
+        self.setup.own_presets.problem_raised.connect(self._tell)
+        self.setup.own_presets.deleted.connect(
+            lambda text, undo: self.notice.tell(text, action="Undo", do=undo, asks=False)
+        )
+        self.live.stop_requested.connect(self.experiments.stop)
+        self.live.pause_toggled.connect(self.experiments.toggle_pause)
+        self.dock.opened.connect(lambda _is_open: self._middle.settle(self.height()))
+        self._memory.read.connect(self.top_bar.device.set_usage)
+        self._quiet.ready.connect(self._submit)
+        self._connect_runs()
+        self._connect_experiments()
+        self._connect_limits()
+        self.comparisons.workspace_wanted.connect(lambda: self.show_workspace("compare"))
+        self.comparisons.problem.connect(self._tell)
+        self._connect_wishes()
+
+    def _connect_wishes(self) -> None:
+        self.shows.offer(self.runs, self.column)
+        self.top_bar.welcome_requested.connect(self.shows.welcome)
+        self.shows.show_me.at_work.connect(lambda is_on: self.top_bar.set_busy("show", is_on))
+        self.shows.workspace_wanted.connect(self.show_workspace)
+        self.shows.experiment_wanted.connect(self._go_to_form)
+        self.compare.experiment_wanted.connect(self._go_to_form)
+        self.live.experiment_wanted.connect(self.setup.run_action.trigger)
+
+    def _connect_limits(self) -> None:
+        self._limits = LimitSearch(self.setup, self.memory_limit, self.experiments, self)
+        self._limits.searching_changed.connect(lambda is_on: self.top_bar.set_busy("memory", is_on))
+        self._limits.workspace_wanted.connect(lambda: self.show_workspace("memory"))
+        self._limits.refused.connect(self.notice.tell)
+        self._limits.told.connect(self.notice.tell)
+        self._limits.written.connect(lambda path: self.notice.tell_written(f"Wrote {path.name}.", path))
+
+    def _connect_runs(self) -> None:
+        self.runs.compare_requested.connect(lambda _run_ids: self.show_workspace("compare"))
+        self.runs.checked_changed.connect(self._followed.set_ticked)
+        self.runs.stop_requested.connect(self.experiments.stop)
+        self.runs.take_out_requested.connect(self.experiments.take_out)
+        self.runs.begin_requested.connect(lambda run_id: self.experiments.resume_waiting((run_id,)))
+        self.runs.set_begin_obstacle(self.experiments.why_not_begun)
+        self.runs.resume_requested.connect(self._resume)
+        self.runs.set_resume_obstacle(self.experiments.why_not_resumed)
+        self.runs.open_requested.connect(self._open_run)
+        self.runs.details_requested.connect(self._open_details)
+        self.runs.use_settings_requested.connect(self._use_settings)
+
+    def _connect_experiments(self) -> None:
+        self.experiments.catalog_known.connect(self._take_catalog)
+        self.experiments.runs.list_changed.connect(self._show_list)
+        self.experiments.runs.run_changed.connect(self._show_run)
+        self.experiments.began.connect(self._begin)
+        self.experiments.ended.connect(self._end)
+        self.experiments.pause_asked.connect(self.live.set_pause_asked)
+        self.experiments.logged.connect(self.dock.log.append)
+        self.experiments.problem.connect(self._tell_of_run)
+        self._followed.progressed.connect(self.runs.set_progress)
+        self._followed.progressed.connect(lambda *_: self.shows.refresh())
+        self._offers.wanted.connect(self._submit)
+
+    def _install_shortcuts(self) -> None:
+        install(
+            self,
+            {
+                "run": self.setup.run_action,
+                "queue": self.setup.queue_action,
+                "save": self.setup.save_action,
+                "reset": self.setup.reset_action,
+                "pause": self.experiments.toggle_pause,
+                "stop": self.experiments.stop,
+                "train": lambda: self.show_workspace("train"),
+                "memory": lambda: self.show_workspace("memory"),
+                "compare": lambda: self.show_workspace("compare"),
+                "show": lambda: self.show_workspace("show"),
+                "present": self.shows.present,
+                "limit": self.setup.find_limit,
+                "undo": self._edits.undo,
+                "filter": self._go_to_filter,
+                "export": self.comparisons.export,
+                "import": self.comparisons.importing.ask,
+                "fold": lambda: self.runs.set_open(not self.runs.is_open()),
+                "log": self.dock.toggle_log,
+                "theme": theme().toggle,
+                "help": lambda: show_help(self),
+                "quit": self.close,
+            },
+        )
+
+    def show_workspace(self, key: str) -> None:
+        """Brings "train", "memory", "compare" or "show" to the front, with what stands beside it."""
+        self._body.show_workspace(key, len(self.runs.checked()))
+        self.setup.set_on_limits(key == "memory")
+        self.comparisons.set_in_sight(key == "compare")
+        self.shows.set_in_sight(key == "show")
+        self._limits.refresh()
+        if key == "memory":
+            self._limits.open_newest()
+        self.top_bar.set_workspace(key)
+
+    @property
+    def workspace(self) -> str:
+        return self._body.workspace
+
+    def close_without_asking(self) -> None:
+        """Closes even while a run trains; the run is stopped and keeps what it recorded."""
+        self._asks_before_closing = False
+        self.close()
+
+    def showEvent(self, event: QShowEvent) -> None:
+        super().showEvent(event)
+        # after the first paint: the worker that it starts would take a core from it
+        QTimer.singleShot(0, self.experiments.start)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._middle.window_resized(event.oldSize().height(), event.size().height())
+
+    def closeEvent(self, event: QCloseEvent) -> None:
+        if self._asks_before_closing and not self._may_close():
+            event.ignore()
+            return
+        self.hide()
+        self._followed.stop()
+        self.comparisons.stop()
+        self.shows.stop()
+        self._memory.stop()
+        self._quiet.stop()
+        remember(self._settings, kept_parts(self, self._body))
+        self.experiments.shut_down()
+        super().closeEvent(event)
+
+    def _may_close(self) -> bool:
+        # Show's own are taken out of the queue
+        waiting = sum(not self.shows.tells_of(run_id) for run_id in self.experiments.waiting)
+        searches = self.experiments.searches
+        if self.experiments.running is not None:
+            return may_stop(self, waiting, searches.waiting)
+        return searches.running is None or may_stop_search(self, waiting, searches.waiting)
+
+    def _take_catalog(self, catalog: Catalog) -> None:
+        self.setup.set_catalog(catalog)
+        device = catalog.devices[0]
+        self.top_bar.set_device(device)
+        self._memory.start(device)
+        self._quiet.start()
+        self._limits.refresh()
+
+    def _may_look_around(self) -> bool:
+        if self.experiments.running is not None or self.experiments.searches.running is not None:
+            return False
+        return self._quiet.is_waiting or self.setup.isVisible()
+
+    def _submit(self, request: Request) -> None:
+        try:
+            run_ids = self.experiments.submit(
+                request.title, request.experiments, request.name, request.repeats
+            )
+        except ProblemError as error:
+            self._tell(error.problem)
+            return
+        self.notice.drop()
+        if self.experiments.running is None:
+            self._followed.show_group(run_ids[0])
+        self.show_workspace("train")
+
+    def _begin(self, run_id: str) -> None:
+        self._followed.begin(run_id)
+        self.shows.set_frame_ms(self._followed.timer.interval())
+        self.setup.set_running(True)
+        self.experiments.forecaster.set_busy(True)
+
+    def _end(self, run_id: str) -> None:
+        self._followed.end()
+        self.shows.set_frame_ms(None)
+        self.setup.set_running(False)
+        self.experiments.forecaster.set_busy(False)
+        if not self.shows.tells_of(run_id):
+            self._offers.retry(run_id)
+
+    def _show_list(self) -> None:
+        self.runs.set_runs(self.experiments.runs.records())
+        self._followed.drop_deleted()
+        self.comparisons.show_ticked()
+
+    def _show_run(self, run_id: str) -> None:
+        record = self.experiments.runs.record(run_id)
+        if record is not None:
+            self.runs.update_run(record)
+
+    def _open_run(self, run_id: str) -> None:
+        self._followed.show_group(run_id)
+        self.show_workspace("train")
+
+    def _open_details(self, run_id: str) -> None:
+        self._open_run(run_id)
+        self.live.open_details()
+
+    def _resume(self, run_id: str) -> None:
+        self.experiments.resume(run_id)
+        if self.experiments.running is None:
+            self._open_run(run_id)
+
+    def _use_settings(self, run: RunRecord) -> None:
+        self.setup.use_settings(run.experiment)
+        self.show_workspace("train")
+
+    def _go_to_form(self) -> None:
+        self.show_workspace("train")
+        self.setup.foot.run_button.setFocus()
+
+    def _go_to_filter(self) -> None:
+        if self.workspace == "show":  # which hides the runs: they would be filtered unseen
+            self.show_workspace("train")
+        self.runs.filter.setFocus(Qt.FocusReason.ShortcutFocusReason)
+
+    def _tell_of_run(self, problem: Problem) -> None:
+        # how a run of Show's own ended stands on its page, and need not stand above it as well
+        if self.experiments.running is not None or not self.shows.is_measuring:
+            self._tell(problem)
+
+    def _tell(self, problem: Problem) -> None:
+        self.notice.tell(sentence(problem), spoken(problem.remedy))
+
+    def _restore(self) -> None:
+        """Starts from the first preset, and lays over it what the last window left."""
+        self.setup.set_presets(all_presets())
+        self.setup.choose_preset(FIRST_PRESET)
+        if self._settings.is_new and not self.experiments.runs.records():
+            self.shows.welcome()
+        restore(self._settings, kept_parts(self, self._body))
+        self.dock.settle()

@@ -1,0 +1,212 @@
+"""What the window remembers between two starts: form, tables, splitters, view and theme.
+
+The settings are one JSON file, written whole, with a backup beside it. Each part is read and restored on its
+own.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import logging
+import os
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from PySide6.QtCore import QByteArray
+
+from engine.experiment.paths import config_folder
+from gui.charts.smoothing import smoothing
+from gui.theme.motion import reduced_motion_choice, set_reduced_motion
+from gui.theme.theme import theme
+from gui.window.body import Body
+
+if TYPE_CHECKING:
+    from gui.window.main_window import MainWindow
+
+_log = logging.getLogger(__name__)
+_T = TypeVar("_T")
+
+
+class Key(StrEnum):
+    """Everything that survives a restart."""
+
+    GEOMETRY = "geometry"
+    SIDE_SPLITTER = "side_splitter"
+    DOCK_HEIGHT = "dock_height"
+    DOCK_OPEN = "dock_open"
+    DOCK_PAGE = "dock_page"
+    THEME = "theme"
+    FORM = "form"
+    TICKED_RUNS = "ticked_runs"
+    RUNS_TABLE = "runs_table"
+    WORKSPACE = "workspace"
+    MEMORY_LIMIT = "memory_limit"
+    EXPORT = "export"
+    SHOW = "show"
+    REDUCED_MOTION = "reduced_motion"
+    SMOOTHING = "smoothing"
+
+
+class Settings:
+    """Remembered values by name. Only plain JSON values go in."""
+
+    def __init__(self, path: Path, values: dict[str, Any] | None = None) -> None:
+        self._path = path
+        self._values = dict(values or {})
+
+    @classmethod
+    def load(cls, path: Path | None = None) -> Settings:
+        """Reads the settings file, its backup if the file is broken, and else starts empty. Never raises."""
+        file = path or config_folder() / "window.json"
+        for candidate in (file, _backup(file)):
+            values = _read(candidate)
+            if values is not None:
+                return cls(file, values)
+        return cls(file)
+
+    @property
+    def is_new(self) -> bool:
+        """Whether nothing was ever remembered."""
+        return not self._values
+
+    def get(self, key: str, default: _T) -> _T:
+        """The remembered value, or `default` where there is none or it is of another type."""
+        value = self._values.get(key, default)
+        return value if isinstance(value, type(default)) else default
+
+    def set(self, key: str, value: Any) -> None:
+        """Remembers a JSON value until `save`."""
+        self._values[key] = value
+
+    def restore(self, key: str, apply: Callable[[Any], object]) -> bool:
+        """Hands the remembered value to `apply`; says whether that worked.
+
+        A value that `apply` cannot take is logged and forgotten, so that one broken part never keeps the
+        others, or the window, from coming back.
+        """
+        if key not in self._values:
+            return False
+        try:
+            apply(self._values[key])
+        except Exception:  # noqa: BLE001 - whatever is wrong with one value, the window must open
+            _log.warning("The remembered %s could not be restored.", key, exc_info=True)
+            del self._values[key]
+            return False
+        return True
+
+    def save(self) -> bool:
+        """Writes the file in one move, keeping the one before as the backup; False where it cannot."""
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            # only a file that still reads is worth keeping: a broken one must not replace a good backup
+            if _read(self._path) is not None:
+                _write_whole(_backup(self._path), self._path.read_bytes())
+            text = json.dumps(self._values, indent=1, sort_keys=True, ensure_ascii=False)
+            _write_whole(self._path, text.encode())
+        except (OSError, TypeError, ValueError, RecursionError):
+            _log.warning("The window's settings could not be saved in %s.", self._path, exc_info=True)
+            return False
+        return True
+
+
+def _backup(path: Path) -> Path:
+    return path.with_name(path.name + ".bak")
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, RecursionError) as error:
+        _log.warning("%s could not be read and was left out: %s", path, error)
+        return None
+    if not isinstance(values, dict):
+        _log.warning("%s holds no table of settings and was left out.", path)
+        return None
+    return values
+
+
+def _write_whole(path: Path, content: bytes) -> None:
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=path.name)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+        Path(name).replace(path)
+    except OSError:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+@dataclass(frozen=True)
+class Kept:
+    """One part: `read` gives its state as plain JSON values, `write` brings that back or raises."""
+
+    key: Key
+    read: Callable[[], Any]
+    write: Callable[[Any], object]
+
+
+def kept_bytes(key: Key, read: Callable[[], QByteArray], write: Callable[[QByteArray], bool]) -> Kept:
+    """A part whose state is one of Qt's byte arrays, such as a splitter's."""
+
+    def read_text() -> str:
+        return base64.b64encode(read().data()).decode("ascii")
+
+    def write_text(text: str) -> None:
+        if not write(QByteArray(base64.b64decode(text, validate=True))):
+            raise ValueError(f"Qt does not take this {key}.")
+
+    return Kept(key, read_text, write_text)
+
+
+def restore(settings: Settings, parts: Sequence[Kept]) -> None:
+    """Brings back what is remembered; a part that cannot be is logged and keeps its default."""
+    for part in parts:
+        settings.restore(part.key, part.write)
+
+
+def remember(settings: Settings, parts: Sequence[Kept]) -> None:
+    """Reads every part and saves the settings."""
+    for part in parts:
+        settings.set(part.key, part.read())
+    settings.save()
+
+
+def kept_parts(window: MainWindow, body: Body) -> tuple[Kept, ...]:
+    """The parts in the order in which they are brought back: the workspace after what it shows."""
+    runs, middle = window.runs, body.middle
+    return (
+        Kept(Key.FORM, window.setup.state, window.setup.restore),
+        Kept(Key.RUNS_TABLE, runs.state, runs.restore),
+        Kept(Key.TICKED_RUNS, lambda: list(runs.checked()), runs.set_checked),
+        Kept(Key.DOCK_OPEN, lambda: middle.is_open(body.workspace == "train"), runs.set_open),
+        Kept(Key.DOCK_PAGE, lambda: window.dock.page, window.dock.show_page),
+        kept_bytes(Key.GEOMETRY, window.saveGeometry, lambda value: _restore_geometry(window, value)),
+        kept_bytes(Key.SIDE_SPLITTER, body.saveState, body.restoreState),
+        Kept(Key.DOCK_HEIGHT, lambda: middle.chosen_height, middle.restore_height),
+        Kept(Key.MEMORY_LIMIT, window.memory_limit.state, window.memory_limit.restore),
+        Kept(Key.EXPORT, window.comparisons.state, window.comparisons.restore),
+        Kept(Key.SHOW, window.shows.state, window.shows.restore),
+        Kept(Key.REDUCED_MOTION, reduced_motion_choice, _restore_motion),
+        Kept(Key.SMOOTHING, lambda: smoothing().steps, lambda steps: smoothing().set_steps(steps)),
+        Kept(Key.WORKSPACE, lambda: body.workspace, window.show_workspace),
+        Kept(Key.THEME, lambda: theme().mode, theme().set_mode),
+    )
+
+
+def _restore_geometry(window: MainWindow, value: QByteArray) -> bool:
+    # Qt passes over that of a much smaller or larger screen, which is no fault of what is remembered
+    window.restoreGeometry(value)
+    return True
+
+
+def _restore_motion(choice: object) -> None:
+    if choice is not None and not isinstance(choice, bool):
+        raise ValueError(choice)
+    set_reduced_motion(choice)

@@ -1,0 +1,255 @@
+"""The top bar: the program's name, the workspaces, the device with its memory in use, theme and help.
+
+The memory in use counts all programs and is read every other second, without torch.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+import psutil
+from PySide6.QtCore import QObject, QSize, Qt, QTimer, Signal
+from PySide6.QtGui import QIcon, QPixmap, QResizeEvent
+from PySide6.QtWidgets import QButtonGroup, QFrame, QHBoxLayout, QLabel, QPushButton, QWidget
+
+from engine.experiment.checks import DeviceEntry
+from engine.experiment.experiment import Precision
+from gui.theme.icons import icon, pixmap
+from gui.theme.theme import theme
+from gui.widgets import IconButton
+from gui.widgets.bars import ProgressLine
+from gui.widgets.labels import ElidedLabel, divider, label, plain_tip, set_text
+
+_log = logging.getLogger(__name__)
+_EVERY_MS = 2_000
+_BYTES_PER_GIB = 1024**3
+
+
+class DeviceMemory(QObject):
+    """`read` carries the fraction in use (0 to 1; None where it is unknown) and the words for it.
+
+    A GPU is asked through NVML, a CPU's memory through the system.
+    """
+
+    read = Signal(object, str)
+
+    def __init__(self, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._device: DeviceEntry | None = None
+        self._timer = QTimer(self, interval=_EVERY_MS)
+        self._timer.timeout.connect(self._read)
+
+    def start(self, device: DeviceEntry) -> None:
+        """Watches this device from now on."""
+        self._device = device
+        self._read()
+        self._timer.start()
+
+    def stop(self) -> None:
+        self._timer.stop()
+
+    def _read(self) -> None:
+        assert self._device is not None
+        used = _gpu_used_bytes(self._device.name) if self._device.is_gpu else _system_used_bytes()
+        if used is None:
+            self._timer.stop()
+            self.read.emit(None, "")
+            return
+        fraction = used / (self._device.memory_mib * 1024**2)
+        self.read.emit(min(fraction, 1.0), f"{used / _BYTES_PER_GIB:.1f} GiB in use")
+
+
+def _system_used_bytes() -> int:
+    memory = psutil.virtual_memory()
+    return int(memory.total - memory.available)
+
+
+def _gpu_used_bytes(name: str) -> int | None:
+    kind, _, number = name.partition(":")
+    if kind != "cuda":
+        return None
+    # imported where there is a card to ask: it would be a twentieth of the window's start
+    import pynvml
+
+    try:
+        pynvml.nvmlInit()
+        handle = pynvml.nvmlDeviceGetHandleByIndex(int(number or 0))
+        return int(pynvml.nvmlDeviceGetMemoryInfo(handle).used)
+    except pynvml.NVMLError as error:
+        _log.info("The driver does not say how much memory is in use: %s", error)
+        return None
+
+
+_NAME = 112
+"""Pixels that the device's name keeps where there is little room."""
+
+
+class DeviceChip(QFrame):
+    """Device title in bold, facts separated by dots, and a usage bar where the usage is known."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setProperty("surface", "chip")
+        self.setFixedHeight(32)
+        self._icon = QLabel()
+        self._title = ElidedLabel("", "strong")
+        self._facts = ElidedLabel("", "body")
+        self._divider = divider(vertical=True)
+        self._bar = ProgressLine("Memory in use")
+        self._bar.setFixedWidth(48)
+        self._usage = label("", "body")
+        self._has_facts_room = self._has_bar_room = True
+        row = QHBoxLayout(self)
+        row.setContentsMargins(11, 0, 11, 0)
+        row.setSpacing(8)
+        for part in (self._icon, self._title, self._facts, self._divider, self._bar, self._usage):
+            row.addWidget(part)
+        self._divider.setFixedHeight(16)
+        self.set_device("Looking at this machine", ())
+        self.set_usage(None, "")
+        theme().changed.connect(self._recolor)
+        self._recolor()
+
+    def set_device(self, title: str, facts: Sequence[str], tooltip: str = "") -> None:
+        """Names the device, such as "NVIDIA H200" with ("139.8 GiB", "Tensor Cores", "BF16")."""
+        self._title.set_whole_text(title)
+        # the facts give way first
+        self._title.setMinimumWidth(min(_NAME, self._title.sizeHint().width()))
+        self._facts.set_whole_text("".join(f"·  {fact}  " for fact in facts).rstrip())
+        self._facts.setVisible(self._has_facts_room and bool(facts))
+        spoken = ", ".join((title, *facts))
+        self.setAccessibleName(f"Device: {spoken}")
+        self.setToolTip(tooltip or plain_tip(f"Where experiments train: {spoken}."))
+
+    def set_usage(self, fraction: float | None, text: str) -> None:
+        """How full the device's memory is (0 to 1) and in words, such as "4.1 GiB in use"; None hides it."""
+        known = fraction is not None
+        for part in (self._divider, self._usage):
+            part.setVisible(known)
+        self._bar.setVisible(known and self._has_bar_room)
+        if fraction is not None:
+            self._bar.set_progress(fraction)
+            set_text(self._usage, text)
+
+    def set_room(self, *, for_facts: bool, for_bar: bool) -> None:
+        """Leaves the facts out, or the bar whose words stand beside it, so that the name has room."""
+        self._has_facts_room, self._has_bar_room = for_facts, for_bar
+        self._facts.setVisible(for_facts and bool(self._facts.whole_text()))
+        self._bar.setVisible(for_bar and not self._usage.isHidden())
+
+    def _recolor(self) -> None:
+        picture: QPixmap = pixmap("chip", theme().palette.text2, 16, self.devicePixelRatioF())
+        self._icon.setPixmap(picture)
+
+
+SIDE_WIDTH = 320
+_ROOM_FOR_FACTS, _ROOM_FOR_BAR = 1_080, 1_200
+_AT_WORK = ", at work"
+
+
+class TopBar(QFrame):
+    """`workspace_chosen` carries the key of a workspace; the other signals are the buttons'."""
+
+    workspace_chosen = Signal(str)
+    welcome_requested = Signal()
+    theme_toggled = Signal()
+    help_requested = Signal()
+
+    def __init__(self, workspaces: Sequence[tuple[str, str, str]], parent: QWidget | None = None) -> None:
+        """`workspaces` are triples of key, name and tooltip; the first is chosen."""
+        super().__init__(parent)
+        self.setProperty("surface", "bar")
+        self.setFixedHeight(52)
+        self._tabs: dict[str, QPushButton] = {}
+        self._busy: set[str] = set()
+        self.device = DeviceChip()
+        self._theme_button = IconButton("moon", "Theme", "Switch between dark and light (Ctrl+T)")
+        self._theme_button.clicked.connect(self.theme_toggled)
+        help_button = IconButton("help", "Help", "Shortcuts, and where your data lives (F1)")
+        help_button.clicked.connect(self.help_requested)
+        row = QHBoxLayout(self)
+        row.setContentsMargins(16, 0, 16, 0)
+        row.setSpacing(0)
+        row.addWidget(self._name())
+        row.addLayout(self._make_tabs(workspaces))
+        row.addSpacing(24)
+        row.addStretch(1)
+        row.addWidget(self.device)
+        row.addSpacing(16)
+        row.addWidget(self._theme_button)
+        row.addSpacing(4)
+        row.addWidget(help_button)
+        theme().changed.connect(self._recolor)
+        self._recolor()
+
+    def set_workspace(self, key: str) -> None:
+        """Shows a workspace's tab as the current one, without emitting `workspace_chosen`."""
+        self._tabs[key].setChecked(True)
+
+    def set_busy(self, key: str, is_busy: bool) -> None:
+        """Marks a workspace's tab while something goes on in it."""
+        tab = self._tabs[key]
+        self._busy = self._busy | {key} if is_busy else self._busy - {key}
+        self._show_busy()
+        name = tab.accessibleName().removesuffix(_AT_WORK)
+        tab.setAccessibleName(name + _AT_WORK if is_busy else name)
+
+    def set_device(self, device: DeviceEntry) -> None:
+        """Shows the device that experiments train on."""
+        facts = [f"{device.memory_mib / 1024:.1f} GiB"]
+        if device.tensor_cores:
+            facts.append("Tensor Cores")
+        bf16 = device.precision(Precision.BF16)
+        if bf16.available and bf16.note is None:
+            facts.append("BF16")
+        self.device.set_device(device.title, facts)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        width = event.size().width()
+        self.device.set_room(for_facts=width >= _ROOM_FOR_FACTS, for_bar=width >= _ROOM_FOR_BAR)
+
+    def _name(self) -> QWidget:
+        self._logo = QPushButton(" Ammeter")
+        self._logo.setProperty("kind", "app")
+        self._logo.setAccessibleName("Welcome")
+        self._logo.setToolTip("Welcome: what Ammeter does, and three ways to begin")
+        self._logo.setIconSize(QSize(24, 24))
+        self._logo.setCursor(Qt.CursorShape.PointingHandCursor)
+        self._logo.clicked.connect(self.welcome_requested)
+        holder = QWidget()
+        holder.setFixedWidth(SIDE_WIDTH)
+        row = QHBoxLayout(holder)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.addWidget(self._logo)
+        row.addStretch(1)
+        return holder
+
+    def _make_tabs(self, workspaces: Sequence[tuple[str, str, str]]) -> QHBoxLayout:
+        group = QButtonGroup(self)
+        row = QHBoxLayout()
+        row.setSpacing(32)
+        for key, name, tooltip in workspaces:
+            tab = QPushButton(name)
+            tab.setProperty("kind", "tab")
+            tab.setCheckable(True)
+            tab.setToolTip(tooltip)
+            tab.setAccessibleName(f"Workspace {name}")
+            tab.setCursor(Qt.CursorShape.PointingHandCursor)
+            tab.clicked.connect(lambda _checked=False, key=key: self.workspace_chosen.emit(key))
+            group.addButton(tab)
+            row.addWidget(tab)
+            self._tabs[key] = tab
+        self._tabs[workspaces[0][0]].setChecked(True)
+        return row
+
+    def _show_busy(self) -> None:
+        for key, tab in self._tabs.items():
+            tab.setIcon(icon("ring", theme().palette.text, 12) if key in self._busy else QIcon())
+
+    def _recolor(self) -> None:
+        palette = theme().palette
+        self._show_busy()
+        self._theme_button.set_icon("moon" if palette.is_dark else "sun")
+        self._logo.setIcon(icon("logo", palette.text, 24))
