@@ -15,7 +15,7 @@ from gui.window.display import display_problem
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux desktops are asked")
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 NO_SUCH_DISPLAY = ":4242"
 WHAT_IS_LOADED = """
 import sys

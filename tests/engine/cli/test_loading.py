@@ -12,7 +12,7 @@ import pytest
 
 from engine.__main__ import quiet_interrupt
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 # the interrupt comes when the first large module is looked for, so nothing large is loaded
 INTERRUPTED_IN = """
 import runpy, signal, sys

@@ -22,7 +22,7 @@ from engine.experiment.problem import Kind, Problem
 from engine.protocol.events import Environment, Failed, Finished, Samples, Started, Summary
 from engine.store.store import Store
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 ERROR_KEYS = {"kind", "message", "remedy", "key", "value", "allowed"}
 
 Capture = pytest.CaptureFixture[str]

@@ -20,7 +20,7 @@ from engine.training.measuring.memory_cap import check_cap, memory_cap
 from engine.training.precision import other_accelerator_precisions
 from engine.training.steps.plain import PlainStep
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[4]
 CPU = torch.device("cpu")
 on_linux = pytest.mark.skipif(sys.platform != "linux", reason="caps a CPU's memory only on Linux")
 

@@ -27,7 +27,7 @@ from engine.runner import Runner
 from engine.store.record import Status
 from engine.store.store import Store
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 ON_CPU = ["--device", "cpu"]
 IN_A_THREAD = ["--target", "thread"]
 

@@ -21,7 +21,7 @@ from gui.help.pages import GuidePage, guide_pages, matching, picture, picture_by
 from gui.theme.stylesheet import DARK, LIGHT
 from gui.theme.theme import theme
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 PAGES = {page.name: page for page in guide_pages()}
 _LINK = re.compile(r"(!?)\[[^\]]*\]\(([^)]+)\)")
 
