@@ -11,8 +11,8 @@ from weakref import ReferenceType, ref
 
 import pytest
 import shiboken6
-from PySide6.QtCore import QObject, QThread, QTimer
-from PySide6.QtWidgets import QApplication, QMessageBox
+from PySide6.QtCore import QObject, Qt, QThread, QTimer
+from PySide6.QtWidgets import QApplication, QLineEdit, QMessageBox
 from pytestqt.qtbot import QtBot
 
 from engine.experiment.experiment import Experiment
@@ -153,6 +153,19 @@ def seen_before() -> Callable[[Path], Settings]:
         return Settings.load(path) if path.exists() else Settings(path, {Key.WORKSPACE: "train"})
 
     return settings
+
+
+@pytest.fixture
+def type_into(qtbot: QtBot) -> Callable[[QLineEdit, str], None]:
+    """Types a text in the place of what stands in a field."""
+
+    def type_text(edit: QLineEdit, text: str) -> None:
+        edit.setFocus()
+        edit.selectAll()
+        qtbot.keyClick(edit, Qt.Key.Key_Delete)
+        qtbot.keyClicks(edit, text)
+
+    return type_text
 
 
 @pytest.fixture

@@ -1,0 +1,176 @@
+"""The options under the form: each is shown where it means something, and left out elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PySide6.QtWidgets import QFileDialog, QLabel, QLineEdit
+from pytestqt.qtbot import QtBot
+
+from engine.experiment.experiment import Precision
+from gui.setup.panel import SetupPanel
+
+# the offscreen platform says so whenever a window or a popup is shown
+pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")
+
+FP32, FP16, BF16 = Precision.FP32, Precision.FP16, Precision.BF16
+
+TypeInto = Callable[[QLineEdit, str], None]
+
+
+def test_changed_options_are_counted(panel: SetupPanel, type_into: TypeInto, user: Any) -> None:
+    rate = user.option("optimizer.learning_rate")
+    for text, note in (("0.5", "1 changed"), ("0.001", "all default"), ("1e-3", "all default")):
+        type_into(rate, text)
+        assert panel.form.more.note() == note
+
+
+def test_options_that_mean_nothing_are_hidden_and_left_out(
+    panel: SetupPanel, type_into: TypeInto, user: Any
+) -> None:
+    panel.choose_preset("hello-amp")
+    panel.form.more.set_open(True)
+    momentum = user.option("optimizer.momentum")
+    assert momentum.isVisible()
+    type_into(momentum, "0.9")
+    name = panel.form.more.form.control("optimizer.name")
+    name.edited.emit("adamw")
+    assert not momentum.isVisible()
+    assert panel.outcome().problems == {}
+    assert user.experiments()[0].optimizer.momentum == 0
+
+
+@pytest.mark.parametrize(
+    ("schedule", "fields"),
+    [
+        ("constant", {"warmup_steps"}),
+        ("cosine", {"warmup_steps", "final_fraction"}),
+        ("one-cycle", {"rise_fraction"}),
+        ("step", {"warmup_steps", "decay_epochs", "decay_factor"}),
+    ],
+)
+def test_a_schedule_shows_its_own_fields(
+    panel: SetupPanel, schedule: str, fields: set[str], user: Any
+) -> None:
+    panel.form.more.set_open(True)
+    user.choose("schedule.warmup_steps", "5")
+    user.choose("schedule.name", schedule)
+    of_schedule = {key for key in user.shown() if key.startswith("schedule.")}
+    assert of_schedule == {"schedule.name"} | {f"schedule.{field}" for field in fields}
+    # what is hidden is left out, so that one-cycle is not refused for a warm-up nobody sees
+    assert panel.outcome().problems == {}
+    assert user.experiments()[0].schedule.name == schedule
+
+
+def test_what_belongs_to_autocast_is_shown_where_it_is_used(panel: SetupPanel, user: Any) -> None:
+    panel.form.more.set_open(True)
+    user.choose("step.fp32_modules", "fc, layer4.*")
+    assert user.experiments()[1].step.fp32_modules == ("fc", "layer4.*")
+    panel.form.ticked.emit((FP32,))
+    assert not user.shown() & {"step.fp32_modules", "step.autocast_tf32"}
+    assert user.experiments()[0].step.fp32_modules == ()
+
+
+def test_a_scalers_settings_are_shown_where_a_run_has_one(panel: SetupPanel, user: Any) -> None:
+    panel.form.more.set_open(True)
+    panel.form.ticked.emit((FP32, BF16))
+    assert "scaler.init_scale" not in user.shown()
+    user.choose("scaler.mode", "on")
+    assert "scaler.init_scale" in user.shown()
+    user.choose("scaler.mode", "auto")
+    panel.form.ticked.emit((FP32, FP16))
+    assert "scaler.init_scale" in user.shown()
+
+
+def test_a_three_way_switch_is_auto_on_or_off(panel: SetupPanel, user: Any) -> None:
+    found = []
+    for value in ("true", "false", ""):
+        user.choose("optimizer.fused", value)
+        assert panel.form.more.form.control("optimizer.fused").currentData() == value
+        found.append(user.experiments()[0].optimizer.fused)
+    assert found == [True, False, None]
+    assert panel.form.more.note() == "all default"
+
+
+def test_the_recipe_is_plain_fast_or_some_parts(panel: SetupPanel, qtbot: QtBot, user: Any) -> None:
+    recipe = panel.form.recipe
+    assert recipe.choice.value() == "plain" and not recipe.boxes["fused"].isVisible()
+    recipe.choice.button("fast").click()
+    assert {experiment.step.recipe for experiment in user.experiments()} == {"fast"}
+    recipe.choice.button("parts").click()
+    assert all(box.isVisible() and box.isChecked() for box in recipe.boxes.values())
+    recipe.boxes["compile"].click()
+    assert {experiment.step.recipe for experiment in user.experiments()} == {"channels_last+fused+capture"}
+    recipe.boxes["compile"].click()
+    # all of them are fast, and the ticks stay under the hand that sets them
+    assert user.experiments()[0].step.recipe == "fast" and recipe.choice.value() == "parts"
+    panel.reset_action.trigger()
+    assert recipe.choice.value() == "plain" and not recipe.boxes["fused"].isVisible()
+
+
+def test_checkpoints_are_counted_where_there_are_any(panel: SetupPanel, user: Any) -> None:
+    panel.form.more.set_open(True)
+    assert "checkpoint.every" not in user.shown()
+    user.choose("checkpoint.last", "true")
+    assert "checkpoint.every" in user.shown()
+    user.choose("validation.every", "0")
+    assert "checkpoint.best" not in user.shown()
+
+
+def test_text_has_a_sequence_length_and_no_pictures(panel: SetupPanel, user: Any) -> None:
+    panel.form.more.set_open(True)
+    panel.form.edited.emit("dataset", "synthetic-tokens")
+    panel.form.edited.emit("model", "gpt")
+    assert "sequence_length" in user.shown() and "image_size" not in user.shown()
+    user.choose("sequence_length", "2,048")
+    assert "at most 1,024" in (panel.form.problem("sequence_length") or "")
+
+
+def make_classes(folder: Path, *names: str) -> None:
+    for name in names:
+        (folder / name).mkdir()
+        (folder / name / "1.png").write_bytes(b"")
+
+
+def test_loader_settings_are_for_a_dataset_that_is_loaded(
+    panel: SetupPanel, tmp_path: Path, user: Any
+) -> None:
+    make_classes(tmp_path, "cats", "dogs")
+    panel.form.more.set_open(True)
+    loading = {"data.on_device", "data.workers", "data.prefetch"}
+    assert not user.shown() & loading
+    panel.form.edited.emit("model", "resnet50")
+    panel.form.edited.emit("dataset", "image-folder")
+    panel.form.edited.emit("path", str(tmp_path))
+    assert loading < user.shown() and "data.persistent_workers" not in user.shown()
+    user.choose("data.workers", "2")
+    assert "data.persistent_workers" in user.shown()
+    assert {experiment.data.workers for experiment in user.experiments()} == {2}
+    panel.form.edited.emit("dataset", "fashion")
+    panel.form.edited.emit("model", "small-cnn")
+    assert {experiment.data.workers for experiment in user.experiments()} == {0}
+
+
+def test_a_folder_is_asked_for_where_the_dataset_is_one(
+    panel: SetupPanel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, qtbot: QtBot, user: Any
+) -> None:
+    assert not panel.form.path.isVisible()
+    panel.form.edited.emit("model", "resnet50")
+    panel.form.edited.emit("dataset", "image-folder")
+    assert panel.form.path.isVisible()
+    assert "Folder is empty" in (panel.form.problem("path") or "")
+    monkeypatch.setattr(QFileDialog, "getExistingDirectory", lambda *_: str(tmp_path))
+    panel.form.path.button.click()
+    assert panel.form.path.text() == str(tmp_path)
+    assert "has no folders with pictures" in (panel.form.problem("path") or "")
+    assert not panel.run_action.isEnabled()
+    make_classes(tmp_path, "cats", "dogs")
+    panel.form.path.button.click()
+    assert panel.form.problem("path") is None
+    assert {experiment.path for experiment in user.experiments()} == {str(tmp_path)}
+    qtbot.waitUntil(
+        lambda: "2 pictures, 2 classes" in [label.text() for label in panel.form.findChildren(QLabel)]
+    )

@@ -1,0 +1,134 @@
+"""What the button asks for: how many runs, how long, how often, and under which name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from PySide6.QtWidgets import QLineEdit
+from pytestqt.qtbot import QtBot
+
+from engine.experiment.experiment import Precision
+from gui.setup.panel import Request, SetupPanel
+
+# the offscreen platform says so whenever a window or a popup is shown
+pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")
+
+FP32, BF16 = Precision.FP32, Precision.BF16
+
+TypeInto = Callable[[QLineEdit, str], None]
+
+
+def test_the_request_holds_what_the_form_says(panel: SetupPanel, qtbot: QtBot, type_into: TypeInto) -> None:
+    type_into(panel.form.length, "2")
+    with qtbot.waitSignal(panel.run_requested) as signal:
+        panel.foot.run_button.click()
+    request = signal.args[0]
+    assert isinstance(request, Request)
+    assert request.title == "FP32 against BF16 AMP"
+    assert request.is_comparison
+    assert request.name is None
+    labels = [(label, experiment.precision, experiment.epochs) for label, experiment in request.experiments]
+    assert labels == [("FP32", FP32, 2), ("BF16 AMP", BF16, 2)]
+
+
+def test_a_name_goes_into_the_request(panel: SetupPanel, type_into: TypeInto) -> None:
+    panel.form.more.set_open(True)
+    type_into(panel.form.more.form.name, "Before the change")
+    request = panel.request()
+    assert request is not None
+    assert (request.title, request.name) == ("Before the change", "Before the change")
+
+
+def test_repeats_are_told_by_the_button_and_go_into_the_request(
+    panel: SetupPanel, type_into: TypeInto
+) -> None:
+    type_into(panel.form.repeat, "3")
+    assert panel.foot.run_button.text() == "Compare 2 precisions, 3 times each"
+    assert panel.foot.line.text() == "6 runs, 752 steps each"
+    request = panel.request()
+    assert request is not None and request.repeats == 3
+    assert len(request.experiments) == 2
+    panel.form.ticked.emit((FP32,))
+    request = panel.request()
+    assert panel.foot.run_button.text() == "Train in FP32, 3 times"
+    assert request is not None and request.title == "FP32, 3 times"
+    panel.reset_action.trigger()
+    assert panel.form.repeat.text() == "1" and panel.foot.line.text() == "2 runs, 752 steps each"
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("", "Repeat is empty, but it must be a whole number."),
+        ("0", "Repeat is '0', but it must be 1 or more."),
+        ("2.5", "Repeat is '2.5', but it must be a whole number."),
+        ("101", "Repeat is '101', but it must be at most 100."),
+    ],
+)
+def test_a_number_of_repeats_that_cannot_be_is_told_under_its_field(
+    panel: SetupPanel, text: str, reason: str, type_into: TypeInto
+) -> None:
+    type_into(panel.form.repeat, text)
+    assert panel.form.problem("repeat") == reason == panel.foot.line.text()
+    assert panel.request() is None
+    # the largest batch is searched once, however often its runs are to be repeated
+    panel.set_on_limits(True)
+    assert panel.run_action.isEnabled()
+
+
+def test_repeats_beyond_the_largest_seed_are_told_at_the_seed(
+    panel: SetupPanel, type_into: TypeInto, user: Any
+) -> None:
+    user.choose("seed", str(2**63 - 2))
+    type_into(panel.form.repeat, "2")
+    assert panel.request() is not None
+    type_into(panel.form.repeat, "3")
+    assert "3 repeats would need seeds beyond" in (panel.form.problem("seed") or "")
+
+
+def test_while_a_run_trains_the_form_only_queues(panel: SetupPanel, qtbot: QtBot) -> None:
+    panel.set_running(True)
+    assert not panel.run_action.isEnabled()
+    assert panel.foot.line.text() == "A run is training; add this one to the queue."
+    with qtbot.waitSignal(panel.queue_requested):
+        panel.foot.queue_button.click()
+    panel.set_running(False)
+    assert panel.run_action.isEnabled()
+
+
+def test_a_length_that_gives_no_speed_is_told_beforehand(panel: SetupPanel, type_into: TypeInto) -> None:
+    panel.form.length.unit_button.click()
+    type_into(panel.form.length, "59")
+    assert panel.foot.line.text() == "2 runs, 59 steps each; a speed needs 60"
+    type_into(panel.form.length, "60")
+    assert panel.foot.line.text() == "2 runs, 60 steps each"
+
+
+def test_length_is_told_in_epochs_or_in_steps(panel: SetupPanel, type_into: TypeInto, user: Any) -> None:
+    panel.form.length.unit_button.click()
+    assert panel.form.length.text() == "752"
+    assert {(run.steps, run.epochs) for run in user.experiments()} == {(752, None)}
+    type_into(panel.form.length, "")
+    assert panel.form.problem("steps") == "Length is empty. Type how long to train."
+    type_into(panel.form.length, "752")
+    panel.form.length.unit_button.click()
+    assert panel.form.length.text() == "8"
+
+
+def test_accumulation_makes_fewer_steps(panel: SetupPanel, user: Any) -> None:
+    user.choose("step.gradient_accumulation", "4")
+    assert panel.foot.line.text() == "2 runs, 192 steps each"
+
+
+def test_a_search_asks_neither_how_long_nor_how_often(panel: SetupPanel) -> None:
+    form = panel.form
+    panel.set_on_limits(True)
+    assert not form.length.isVisible() and not form.repeat.isVisible() and form.batch_size.isVisible()
+    panel.set_on_limits(False)
+    assert form.length.isVisible() and form.repeat.isVisible()
+    panel.choose_preset("batch-limit")
+    assert not form.length.isVisible()
+    panel.use_batch(64)
+    assert form.length.isVisible()
