@@ -1,0 +1,130 @@
+"""The runs table with eight runs, of every state, and a mouse."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from PySide6.QtCore import QPoint, QRect, Qt
+from pytestqt.qtbot import QtBot
+
+from engine.experiment.experiment import Experiment, Precision
+from engine.experiment.problem import Kind, Problem
+from engine.protocol.events import Environment, Summary
+from engine.store.record import RunRecord, Status
+from gui.runs.line import Column
+from gui.runs.panel import RunsPanel
+from gui.theme.theme import theme
+
+NOON = datetime.now().astimezone().replace(hour=12, minute=0, second=0, microsecond=0).astimezone(UTC)
+ENVIRONMENT = Environment(
+    device_name="A card", device_memory_mib=24_576, torch="2.11", python="3.12", os="Linux", ammeter="0.1"
+)
+
+
+def run(
+    number: int,
+    precision: Precision = Precision.FP32,
+    status: Status = Status.FINISHED,
+    *,
+    speed: float | None = None,
+    peak_mib: float | None = None,
+    accuracy: float | None = None,
+    batch_size: int = 64,
+    problem: Problem | None = None,
+) -> RunRecord:
+    begun = NOON + timedelta(minutes=number)
+    summary = Summary(
+        samples_per_second=speed, peak_allocated_mib=peak_mib, final_validation_accuracy=accuracy
+    )
+    return RunRecord(
+        id=f"{number:012x}",
+        number=number,
+        name=f"Run {number}",
+        status=status,
+        created=begun,
+        started=None if status is Status.QUEUED else begun,
+        ended=None,
+        experiment=Experiment(precision=precision, batch_size=batch_size),
+        environment=ENVIRONMENT,
+        summary=summary if status.is_over else None,
+        problem=problem,
+        detail="",
+        comparison=None,
+        label=None,
+        total_steps=200,
+    )
+
+
+FAULT = Problem(kind=Kind.OUT_OF_MEMORY, message="The card is full.", remedy="Take a smaller batch.")
+RUNS = (
+    run(1, Precision.FP32, speed=880.4, peak_mib=10_240, accuracy=0.613),
+    run(2, Precision.FP16, speed=1_663.9, peak_mib=3_174, accuracy=0.6),
+    run(3, Precision.TF32, Status.STOPPED, speed=1_755.0),
+    run(4, Precision.BF16, Status.FAILED, problem=FAULT, batch_size=1_024),
+    run(5, Precision.FP16, Status.INTERRUPTED),
+    run(6, Precision.FP32, Status.RUNNING),
+    run(7, Precision.FP16, Status.QUEUED),
+    run(8, Precision.BF16, Status.QUEUED),
+)
+
+
+@pytest.fixture
+def record() -> Callable[..., RunRecord]:
+    """Makes a run of a number, a precision and a status."""
+    return run
+
+
+@pytest.fixture
+def panel(qtbot: QtBot) -> RunsPanel:
+    theme()
+    panel = RunsPanel()
+    qtbot.addWidget(panel)
+    panel.set_runs(RUNS)
+    panel.resize(1_120, 320)
+    with qtbot.waitExposed(panel):
+        panel.show()
+    return panel
+
+
+class Rows:
+    """The rows of the panel, by the numbers of their runs."""
+
+    def __init__(self, qtbot: QtBot, panel: RunsPanel) -> None:
+        self._qtbot, self._panel, self._table = qtbot, panel, panel.table
+        self.runs = {run.number: run for run in RUNS}
+
+    def numbers(self) -> list[int]:
+        model = self._panel.model
+        return [model.run(row).number for row in range(model.rowCount())]
+
+    def column(self, column: Column) -> list[str]:
+        model = self._panel.model
+        return [model.text(row, column) for row in range(model.rowCount())]
+
+    def place(self, number: int) -> int:
+        row = self._panel.model.row_of(self.runs[number].id)
+        assert row is not None
+        return row
+
+    def text(self, number: int, column: Column) -> str:
+        return self._panel.model.text(self.place(number), column)
+
+    def rect(self, number: int, column: Column) -> QRect:
+        return self._table.visualRect(self._panel.model.index(self.place(number), column))
+
+    def cell(self, number: int, column: Column) -> QPoint:
+        return self.rect(number, column).center()
+
+    def button(self, number: int) -> QPoint:
+        rect = self.rect(number, Column.STATUS)
+        return QPoint(rect.right() - 20, rect.center().y())
+
+    def click(self, place: QPoint) -> None:
+        self._qtbot.mouseClick(self._table.viewport(), Qt.MouseButton.LeftButton, pos=place)
+
+
+@pytest.fixture
+def rows(qtbot: QtBot, panel: RunsPanel) -> Rows:
+    return Rows(qtbot, panel)

@@ -1,0 +1,155 @@
+"""What a hand does in the runs table: ticks, keys, buttons, the menu, dragging."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QAction
+from PySide6.QtWidgets import QAbstractButton, QLineEdit
+from pytestqt.qtbot import QtBot
+
+from engine.store.record import RunRecord, Status
+from gui.runs.line import Column, dropped_runs
+from gui.runs.panel import RunsPanel
+from gui.runs.table import drag_pixmap
+
+# the offscreen platform says so whenever a window or a popup is shown
+pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")
+
+
+def test_a_click_ticks_and_two_ticks_can_be_compared(panel: RunsPanel, qtbot: QtBot, rows: Any) -> None:
+    compare = next(button for button in panel.findChildren(QAbstractButton) if button.text() == "Compare")
+    assert not compare.isEnabled()
+    for number in (2, 1):
+        rows.click(rows.cell(number, Column.TICK))
+    assert compare.isEnabled()
+    with qtbot.waitSignal(panel.compare_requested) as signal:
+        compare.click()
+    assert signal.args == [(rows.runs[1].id, rows.runs[2].id)]
+
+
+def test_a_run_that_waits_cannot_be_ticked(panel: RunsPanel, rows: Any) -> None:
+    rows.click(rows.cell(7, Column.TICK))
+    assert panel.checked() == ()
+
+
+def test_space_ticks_the_highlighted_rows(panel: RunsPanel, qtbot: QtBot, rows: Any) -> None:
+    for number in (1, 2):
+        panel.table.selectRow(rows.place(number))
+        qtbot.keyClick(panel.table, Qt.Key.Key_Space)
+    assert panel.checked() == (rows.runs[1].id, rows.runs[2].id)
+    panel.table.selectRow(rows.place(7))
+    qtbot.keyClick(panel.table, Qt.Key.Key_Space)
+    assert rows.runs[7].id not in panel.checked()
+
+
+def test_the_running_row_stops_and_a_queued_row_is_taken_out(
+    panel: RunsPanel, qtbot: QtBot, rows: Any
+) -> None:
+    with qtbot.waitSignal(panel.stop_requested):
+        rows.click(rows.button(6))
+    with qtbot.waitSignal(panel.take_out_requested) as signal:
+        rows.click(rows.button(8))
+    assert signal.args == [rows.runs[8].id]
+
+
+def test_delete_asks_for_what_is_over_and_takes_out_what_waits(
+    panel: RunsPanel, qtbot: QtBot, rows: Any
+) -> None:
+    panel.table.selectAll()
+    taken_out: list[str] = []
+    panel.take_out_requested.connect(taken_out.append)
+    with qtbot.waitSignal(panel.delete_requested) as signal:
+        qtbot.keyClick(panel.table, Qt.Key.Key_Delete)
+    assert set(signal.args[0]) == {rows.runs[number].id for number in (1, 2, 3, 4, 5)}
+    assert taken_out == [rows.runs[7].id, rows.runs[8].id]
+
+
+def test_a_name_is_edited_in_its_cell(panel: RunsPanel, qtbot: QtBot, rows: Any) -> None:
+    panel.table.selectRow(rows.place(2))
+    qtbot.keyClick(panel.table, Qt.Key.Key_F2)
+    editor = panel.table.viewport().findChild(QLineEdit)
+    assert editor is not None
+    assert editor.accessibleName() == "Name of the run"
+    editor.setText("Best so far")
+    opened: list[str] = []
+    panel.open_requested.connect(opened.append)
+    with qtbot.waitSignal(panel.rename_requested) as signal:
+        qtbot.keyClick(editor, Qt.Key.Key_Return)
+    assert signal.args == [rows.runs[2], "Best so far"]
+    assert not opened, "the Return that ends the editing is not one that opens the run"
+
+
+def test_a_double_click_shows_the_curves(panel: RunsPanel, qtbot: QtBot, rows: Any) -> None:
+    place = rows.cell(3, Column.MODEL)
+    rows.click(place)
+    with qtbot.waitSignal(panel.open_requested) as signal:
+        qtbot.mouseDClick(panel.table.viewport(), Qt.MouseButton.LeftButton, pos=place)
+    assert signal.args == [rows.runs[3].id]
+
+
+@pytest.mark.parametrize("number", range(1, 9))
+def test_the_menu_offers_what_the_run_allows(panel: RunsPanel, qtbot: QtBot, number: int, rows: Any) -> None:
+    run = rows.runs[number]
+    panel.table.selectRow(rows.place(number))
+    actions = {action.text(): action for action in panel.menu_for(run).actions()}
+    last = {Status.RUNNING: "Stop", Status.QUEUED: "Take out of the queue"}.get(run.status, "Delete")
+    assert list(actions)[-1] == last
+    with qtbot.waitSignal(panel.use_settings_requested) as signal:
+        actions["Use these settings"].trigger()
+    assert signal.args == [run]
+    wanted = {
+        "Stop": panel.stop_requested,
+        "Delete": panel.delete_requested,
+        "Take out of the queue": panel.take_out_requested,
+    }[last]
+    with qtbot.waitSignal(wanted):
+        actions[last].trigger()
+
+
+def action_of(panel: RunsPanel, run: RunRecord, words: str) -> QAction:
+    return next(action for action in panel.menu_for(run).actions() if action.text() == words)
+
+
+def test_a_run_that_cannot_be_resumed_says_why(panel: RunsPanel, rows: Any) -> None:
+    panel.set_resume_obstacle(lambda run: "It has no checkpoint." if run.number == 3 else None)
+    refused = action_of(panel, rows.runs[3], "Resume")
+    assert not refused.isEnabled() and refused.toolTip() == "It has no checkpoint."
+    assert action_of(panel, rows.runs[5], "Resume").isEnabled()
+
+
+def test_a_run_is_resumed_from_its_menu(panel: RunsPanel, qtbot: QtBot, rows: Any) -> None:
+    panel.set_resume_obstacle(lambda _run: None)
+    with qtbot.waitSignal(panel.resume_requested) as signal:
+        action_of(panel, rows.runs[5], "Resume").trigger()
+    assert signal.args == [rows.runs[5].id]
+
+
+def test_a_run_that_waits_since_the_last_start_is_begun_from_its_menu(
+    panel: RunsPanel, qtbot: QtBot, rows: Any
+) -> None:
+    waiting = next(run for run in rows.runs.values() if run.status is Status.QUEUED)
+    assert not action_of(panel, waiting, "Run").isEnabled()
+    panel.set_begin_obstacle(lambda _run: None)
+    with qtbot.waitSignal(panel.begin_requested) as signal:
+        action_of(panel, waiting, "Run").trigger()
+    assert signal.args == [waiting.id]
+
+
+def test_highlighted_runs_are_dragged_as_ids_and_as_names(panel: RunsPanel) -> None:
+    panel.table.selectAll()
+    assert panel.table.dragEnabled()
+    data = panel.model.mimeData(panel.table.selectionModel().selectedRows())
+    assert dropped_runs(data) == tuple(run.id for run in panel.table.highlighted())
+    assert data.text().split("\n") == [run.name for run in panel.table.highlighted()]
+    assert not drag_pixmap(panel.table.highlighted()).isNull()
+
+
+def test_the_ticked_runs_are_exported(panel: RunsPanel, qtbot: QtBot, rows: Any) -> None:
+    assert not panel.bar.export.isEnabled()
+    panel.set_checked([rows.runs[2].id, rows.runs[1].id])
+    with qtbot.waitSignal(panel.export_asked) as signal:
+        panel.bar.export.click()
+    assert signal.args == [(rows.runs[1].id, rows.runs[2].id)]
