@@ -239,7 +239,7 @@ def _reports(
     others: Sequence[RunRecord],
 ) -> tuple[SideReport, ...]:
     by_id = {one.run.id: one for one in evidence}
-    speeds = next(row for row in rows if row.figure is SPEED)
+    speeds = next(row for row in rows if row.figure.name == SPEED.name)
     ratios = {side.id: cell.ratio for side, cell in zip(sides, speeds.cells, strict=True)}
     corners = Corners(baseline, sides, ratios, others)
     base_cells = {row.figure.name: row.cells[sides.index(baseline)] for row in rows}

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from engine.busyness import TOLERATED_MIB
 from engine.compare.sides import Side, differing_work, is_in_turns, is_work, unlike_settings
+from engine.experiment.catalog import task_of
 from engine.experiment.experiment import LEAST_BLOCKS, Experiment, Precision
 from engine.experiment.text import shortened
 from engine.protocol.events import Epoch, Event, Started, Summary
@@ -337,7 +338,7 @@ def _of_sizes(run: RunRecord) -> Iterator[str]:
 
 def _sizes(experiment: Experiment) -> Iterator[tuple[str, int | None]]:
     yield "batch", experiment.batch_size
-    if experiment.model.startswith("causal-lm"):
+    if task_of(experiment.dataset) == "language":
         yield "vocabulary", experiment.num_classes
         yield "sequence length", experiment.sequence_length
 

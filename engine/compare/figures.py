@@ -16,9 +16,11 @@ from numpy.typing import NDArray
 
 from engine import statistics as intervals
 from engine.compare.sides import Side, is_in_turns
+from engine.experiment.catalog import task_of
 from engine.protocol.events import Summary
 from engine.statistics import Interval, steadiness
 from engine.store.record import RunRecord
+from engine.words.names import speed_unit
 from engine.words.numbers import number
 
 MIB_PER_GIB = 1024.0
@@ -48,7 +50,7 @@ class Figure:
     @property
     def is_of_time(self) -> bool:
         """Whether it says how long something took, which a drift of the machine and other programs change."""
-        return self.unit in ("samples/s", "ms", "s")
+        return self.name in ("samples_per_second", "step_ms", "seconds")
 
     def text(self, value: float | None) -> str:
         """The value as shown, without its unit; what diverged is shown as NaN, ∞ or a power of ten."""
@@ -60,12 +62,15 @@ class Figure:
 
 
 def figures(runs: Sequence[RunRecord]) -> tuple[Figure, ...]:
-    """The lines of the comparison, in the order shown; memory is in MiB where all of it is below 1 GiB."""
+    """The lines of the comparison, in the order shown, in the units that these runs call for.
+
+    Samples are images where all runs train on them; memory is in MiB where all of it is below 1 GiB.
+    """
     peaks = [peak[1] for run in runs if (peak := training_peak(run)) is not None]
-    if not peaks or max(peaks) >= MIB_PER_GIB:
-        return FIGURES
-    in_mib = replace(PEAK_MEMORY, unit="MiB", value=_peak_mib)
-    return tuple(in_mib if figure is PEAK_MEMORY else figure for figure in FIGURES)
+    fitting = {SPEED: replace(SPEED, unit=speed_unit(run.experiment.dataset for run in runs))}
+    if peaks and max(peaks) < MIB_PER_GIB:
+        fitting[PEAK_MEMORY] = replace(PEAK_MEMORY, unit="MiB", value=_peak_mib)
+    return tuple(fitting.get(figure, figure) for figure in FIGURES)
 
 
 def training_peak(run: RunRecord) -> tuple[MemoryQuantity, float] | None:
@@ -136,8 +141,7 @@ def is_alike(figure: Figure, side: Side, baseline: Side) -> bool:
 def _sample(run: RunRecord) -> object:
     """What one sample is: a picture or a row, or a text of so many tokens."""
     experiment = run.experiment
-    is_text = experiment.model.startswith("causal-lm")
-    return experiment.sequence_length if is_text else None
+    return experiment.sequence_length if task_of(experiment.dataset) == "language" else None
 
 
 def _step(run: RunRecord) -> object:

@@ -12,6 +12,22 @@ from engine.experiment.value import MOST_ENTRIES, Mib, Positive, Whole
 
 Task = Literal["classification", "regression", "language"]
 
+SYNTHETIC_REGRESSION, SYNTHETIC_TOKENS, PYTHON_SOURCE = (
+    "synthetic-regression",
+    "synthetic-tokens",
+    "python-source",
+)
+_NO_PICTURES: dict[str, Task] = {
+    SYNTHETIC_REGRESSION: "regression",
+    SYNTHETIC_TOKENS: "language",
+    PYTHON_SOURCE: "language",
+}
+
+
+def task_of(dataset: str) -> Task:
+    """What is learned from a dataset; all but a few hold pictures to tell apart."""
+    return _NO_PICTURES.get(dataset, "classification")
+
 
 class _Entry(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)

@@ -176,7 +176,7 @@ _CAUTIONS: Mapping[Unlike, str] = {
 def why_no_ratio(race: Race) -> str:
     """Why the two have no speeds that can be set against each other, as a main clause."""
     if not is_alike(SPEED, race.mixed.side, race.full.side):
-        is_text = all(lane.run.experiment.model.startswith("causal-lm") for lane in (race.full, race.mixed))
+        is_text = race.unit == "sequences"
         kinds = "texts of different lengths" if is_text else "different kinds of things"
         return f"The two learn from {kinds}"
     for kind, words in _NO_SPEED.items():

@@ -10,6 +10,7 @@ from typing import Literal
 from engine.compare.comparison import MIB_PER_GIB, Comparison, Doubt, SideReport
 from engine.compare.figures import ACCURACY, PEAK_MEMORY, SPEED, Cell, is_alike
 from engine.compare.sides import Side, differing_work
+from engine.experiment.catalog import Task, task_of
 from engine.race.lanes import (
     LONGEST_SECONDS,
     MOST_BLOCKS,
@@ -41,6 +42,7 @@ __all__ = [
 Which = Literal["full", "mixed"]
 LANES: tuple[Which, Which] = ("full", "mixed")
 Unit = Literal["images", "sequences", "samples"]
+_UNITS: dict[Task, Unit] = {"classification": "images", "language": "sequences", "regression": "samples"}
 LaneState = Literal["waiting", "running", "over", "stopped"]
 
 
@@ -336,9 +338,7 @@ def _unit(*runs: RunRecord) -> Unit:
 
 
 def _unit_of(run: RunRecord) -> Unit:
-    if run.experiment.model.startswith("causal-lm"):
-        return "sequences"
-    return "samples" if "regression" in run.experiment.dataset else "images"
+    return _UNITS[task_of(run.experiment.dataset)]
 
 
 def _is_on_cpu(run: RunRecord) -> bool:

@@ -16,6 +16,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from engine import __version__
+from engine.experiment.catalog import SYNTHETIC_REGRESSION
 from engine.experiment.experiment import Experiment, flattened
 from engine.experiment.value import Mib, Positive
 from engine.protocol.events import ForecastMade, Summary
@@ -93,7 +94,6 @@ def _slimmed(lines: Sequence[MemoryLine], batch_size: float, peak_mib: float) ->
 
 FILE_NAME = "forecasts.json"
 _MOST_FORECASTS, _MOST_PEAKS = 200, 16
-_REGRESSION = "synthetic-regression"
 _NO_MATTER = frozenset(
     [
         "batch_size",
@@ -205,7 +205,7 @@ def forecast_key(experiment: Experiment) -> str:
     }
     settings["has_momentum"] = experiment.optimizer.momentum > 0
     settings["is_smoothed"] = experiment.label_smoothing > 0
-    settings["samples"] = experiment.samples if experiment.dataset == _REGRESSION else None
+    settings["samples"] = experiment.samples if experiment.dataset == SYNTHETIC_REGRESSION else None
     settings["where"] = (platform.node(), __version__, _torch_version())
     return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:24]
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
+
+from engine.experiment.catalog import task_of
 
 _PART_WORDS = {
     "channels_last": "channels last",
@@ -16,6 +18,11 @@ _PART_WORDS = {
 def recipe_words(recipe: str) -> str:
     """A recipe as it stands in a sentence: "fast", or "channels last + compiled"."""
     return " + ".join(_PART_WORDS.get(part, part) for part in recipe.split("+"))
+
+
+def speed_unit(datasets: Iterable[str]) -> str:
+    """The unit of samples a second: "img/s" where every dataset holds pictures."""
+    return "img/s" if all(task_of(dataset) == "classification" for dataset in datasets) else "samples/s"
 
 
 _AMBIGUOUS = ("name", "mode", "every", "limit")

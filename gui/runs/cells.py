@@ -7,15 +7,15 @@ from collections.abc import Callable
 
 from engine.compare.evidence import about_machine
 from engine.compare.figures import ACCURACY, SPEED
+from engine.experiment.catalog import task_of
 from engine.experiment.experiment import Precision
-from engine.store.record import RunRecord, Status
-from engine.words.names import left_out_words, recipe_title
+from engine.store.record import Status
+from engine.words.names import left_out_words, recipe_title, speed_unit
 from engine.words.numbers import NONE, number, times
 from gui.runs.line import HEADINGS, STATUS_ORDER, Baselines, Column, Line, begun, dataset_words, status_words
 from gui.widgets.labels import plain_tip
 
 _LONGEST = 600
-_OF_TOKENS = frozenset({"synthetic-tokens", "python-source"})
 
 
 def cell_tip(line: Line, column: Column, baselines: Baselines) -> str | None:
@@ -63,19 +63,17 @@ def _speed(line: Line) -> str | None:
     run, speed = line.run, line.glance.speed
     if speed is None:
         return plain_tip(run.summary.speed_note or "") if run.summary else None
-    unit = "img/s" if line.has_pictures else "samples/s"
-    return f"{SPEED.text(speed)} {unit}{_length(run)}"
+    told = f"{SPEED.text(speed)} {speed_unit([line.glance.dataset])}"
+    if task_of(line.glance.dataset) != "language":
+        return told
+    length = run.experiment.sequence_length
+    return f"{told} of {length:,} tokens each: {SPEED.text(speed * length)} tokens/s"
 
 
 def _spoiled(line: Line, baselines: Baselines) -> str | None:
     found = baselines.spoiled(line) if baselines.ratio(line) is not None else ()
     told = [f"“{one.run.name}” {what}." for one in found for _, what in about_machine(one.run.summary)]
     return plain_tip("\n".join(["Not clean: nothing follows from this ratio.", *told])) if told else None
-
-
-def _length(run: RunRecord) -> str:
-    settings = run.experiment
-    return f" of {settings.sequence_length:,} tokens each" if settings.dataset in _OF_TOKENS else ""
 
 
 _PRECISION_ORDER = {precision: place for place, precision in enumerate(Precision)}

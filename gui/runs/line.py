@@ -11,11 +11,11 @@ from functools import cached_property, lru_cache
 from PySide6.QtCore import QMimeData
 
 from engine.compare.glance import Glance, glance, settings_but_precision
+from engine.experiment.catalog import task_of
 from engine.experiment.experiment import Precision
 from engine.experiment.problem import Kind
 from engine.store.record import RunRecord, Status
 from engine.words.names import recipe_title
-from gui.session.live_run import WITHOUT_PICTURES
 
 
 class Column(IntEnum):
@@ -138,7 +138,7 @@ class Line:
     @property
     def has_pictures(self) -> bool:
         """Whether its samples are pictures, so that its speed is one of "img/s"."""
-        return self.glance.dataset not in WITHOUT_PICTURES
+        return task_of(self.glance.dataset) == "classification"
 
     @cached_property
     def settings_key(self) -> tuple[str, str]:

@@ -24,9 +24,9 @@ from engine.protocol.events import (
     Started,
     Summary,
 )
+from engine.words.names import speed_unit
 
 Values = NDArray[np.float64]
-WITHOUT_PICTURES = frozenset({"synthetic-regression", "synthetic-tokens", "python-source"})
 
 
 class Series:
@@ -187,7 +187,7 @@ class LiveRun:
         self.batch_size = experiment.step_samples
         self.block_steps = experiment.measure.block_steps
         self.warmup_steps = experiment.measure.warmup_steps
-        self.unit = "samples/s" if experiment.dataset in WITHOUT_PICTURES else "img/s"
+        self.unit = speed_unit([experiment.dataset])
 
     def _end(self, status: str) -> None:
         self.status, self.phase = status, None

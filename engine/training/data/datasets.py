@@ -11,6 +11,7 @@ from itertools import cycle, islice
 
 import torch
 
+from engine.experiment.catalog import SYNTHETIC_REGRESSION, SYNTHETIC_TOKENS, task_of
 from engine.experiment.checks import DatasetEntry, ModelEntry
 from engine.experiment.experiment import Experiment
 from engine.training.data import image_folder
@@ -21,10 +22,10 @@ from engine.training.data.image_folder import IMAGE_FOLDER, check_image_folder, 
 from engine.training.data.picture_sets import download_set, set_entries
 from engine.training.data.picture_sources import FASHION, check_room, is_kept, load_pictures
 from engine.training.data.pictures import FAKEDATA
-from engine.training.data.text import SYNTHETIC_TOKENS, is_text, load_text, text_entries
+from engine.training.data.text import load_text, text_entries
 from engine.training.models.build import REGRESSION_FEATURES, input_channels
 
-SYNTHETIC, SYNTHETIC_REGRESSION = "synthetic", "synthetic-regression"
+SYNTHETIC = "synthetic"
 _NOISE = 0.1
 
 
@@ -138,7 +139,7 @@ def load_source(
 
     The source is to be closed: it may have started processes.
     """
-    if is_text(experiment.dataset):
+    if task_of(experiment.dataset) == "language":
         return load_text(experiment, device)
     if experiment.dataset == SYNTHETIC:
         return _synthetic(experiment, channels, device, memory_format)
@@ -218,7 +219,7 @@ def _other_bytes(experiment: Experiment, dataset: DatasetEntry, facts: DatasetFa
     """Bytes beside the batches: of the dataset as a whole, and for each sample of a batch."""
     if experiment.dataset == SYNTHETIC_REGRESSION:
         return facts.train_samples * (REGRESSION_FEATURES + 1) * 4, 0
-    if is_text(experiment.dataset):
+    if task_of(experiment.dataset) == "language":
         return _SOURCE_BYTES, (experiment.sequence_length + 1) * _LABEL_BYTES
     is_folder = experiment.dataset == IMAGE_FOLDER
     side = facts.image_size if is_folder else dataset.image_size or facts.image_size

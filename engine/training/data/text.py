@@ -9,13 +9,13 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from engine.experiment.catalog import PYTHON_SOURCE, SYNTHETIC_TOKENS
 from engine.experiment.checks import DatasetEntry
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import ProblemError, request_problem
 from engine.training.data.batches import Batch, Source, Turns, drawn_samples, seed_of
 from engine.training.models.language import USUAL_VOCABULARY
 
-SYNTHETIC_TOKENS, PYTHON_SOURCE = "synthetic-tokens", "python-source"
 BYTES = 256
 VALIDATION_SEQUENCES = 256
 _HELD_OUT = 10  # each tenth file is kept for validation
@@ -96,10 +96,6 @@ def text_entries() -> tuple[DatasetEntry, ...]:
             validation_samples=VALIDATION_SEQUENCES,
         ),
     )
-
-
-def is_text(name: str) -> bool:
-    return name in (SYNTHETIC_TOKENS, PYTHON_SOURCE)
 
 
 def load_text(experiment: Experiment, device: torch.device) -> Source:

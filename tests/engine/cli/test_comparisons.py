@@ -64,7 +64,7 @@ def test_a_person_reads_values_ratios_intervals_and_verdicts(capsys: pytest.Capt
     assert shown[start + 1].split() == ["FP32", "BF16", "AMP"]
     assert shown[start + 2].split() == [
         "Throughput,",
-        "samples/s",
+        "img/s",
         "910",
         "1,520",
         "(1.67×,",

@@ -257,7 +257,11 @@ def test_sides_one_after_the_other_have_no_interval_of_what_takes_time(record: R
         ({}, {"steps": 50}, {"seconds"}),
         ({"label_smoothing": 0.1}, {}, {"final_train_loss"}),
         ({"dataset": "cifar10"}, {}, {"accuracy", "final_train_loss"}),
-        ({"model": "causal-lm-tiny"}, {}, {"samples_per_second", "step_ms", "seconds"}),
+        (
+            {"model": "causal-lm-tiny", "dataset": "synthetic-tokens"},
+            {},
+            {"samples_per_second", "step_ms", "seconds", "accuracy", "final_train_loss"},
+        ),
     ],
 )
 def test_like_is_set_against_like(

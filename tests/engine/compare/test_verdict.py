@@ -137,7 +137,12 @@ def test_without_a_speed_there_is_no_speed_up(record: Record) -> None:
         ({}, {"batch_size": 63}, "the batch of 63 is not a multiple of 8, which Tensor Cores need"),
         (
             {},
-            {"model": "causal-lm-tiny", "num_classes": 32_001, "sequence_length": 500},
+            {
+                "model": "causal-lm-tiny",
+                "dataset": "synthetic-tokens",
+                "num_classes": 32_001,
+                "sequence_length": 500,
+            },
             "the vocabulary of 32,001 and the sequence length of 500 are not multiples of 8",
         ),
     ],
@@ -257,7 +262,7 @@ def test_where_no_difference_is_shown_amp_is_not_called_slower(record: Record) -
 
 def test_pictures_and_texts_have_no_common_speed(record: Record) -> None:
     picture = record(1, Experiment(), samples_per_second=1_000.0)
-    text = record(2, Experiment(model="causal-lm-tiny"), samples_per_second=100.0)
+    text = record(2, Experiment(model="causal-lm-tiny", dataset="synthetic-tokens"), samples_per_second=100.0)
     found = compare([Evidence(run, np.ones(9), ()) for run in (picture, text)], picture.id).report(text.id)
     assert found.verdict.speedup is None
     assert "cannot be compared. A sample means something different to each." in found.verdict.sentence

@@ -36,7 +36,7 @@ def test_a_pair_is_told_with_ratios_and_no_interval_of_them(pair: Content) -> No
     assert report.subject == "small-cnn · fashion · batch 64 · 100 steps · warm-up excluded"
     assert "2.50 times as fast" in report.answers[0].text
     speed = report.figures[0]
-    assert (speed.title, speed.unit) == ("Throughput", "samples/s")
+    assert (speed.title, speed.unit) == ("Throughput", "img/s")
     assert [(cell.value, cell.beside, cell.interval) for cell in speed.cells] == [
         ("1,000", "", ""),
         ("2,500", "2.50×", ""),

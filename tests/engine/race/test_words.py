@@ -263,7 +263,7 @@ def test_runs_of_other_length_are_still_the_same_training(racers: Any) -> None:
 
 
 def test_texts_of_other_lengths_have_no_ratio(racers: Any) -> None:
-    text = {"model": "causal-lm", "dataset": "shakespeare", "sequence_length": 128}
+    text = {"model": "causal-lm", "dataset": "python-source", "sequence_length": 128}
     race = racers.of_two(1_000, 2_000, **text, mine={"sequence_length": 256})
     assert words.sentence(race).startswith("The two learn from texts of different lengths, so there is no")
 

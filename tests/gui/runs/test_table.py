@@ -269,6 +269,8 @@ def test_the_unit_of_the_speed_is_true_of_every_row(panel: RunsPanel, rows: Any)
     panel.update_run(text)
     assert heading() == "samples/s"
     cell = panel.model.index(rows.place(2), Column.SPEED)
-    assert panel.model.data(cell, Qt.ItemDataRole.ToolTipRole) == "1,664 samples/s of 512 tokens each"
+    assert panel.model.data(cell, Qt.ItemDataRole.ToolTipRole) == (
+        "1,664 samples/s of 512 tokens each: 851,917 tokens/s"
+    )
     panel.set_runs(rows.runs.values())
     assert heading() == "img/s"

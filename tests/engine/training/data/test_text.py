@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 import torch
 
+from engine.experiment.catalog import task_of
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import ProblemError
 from engine.training.data.batches import Batch
-from engine.training.data.text import Corpus, is_text, load_text, python_source, text_entries
+from engine.training.data.text import Corpus, load_text, python_source, text_entries
 
 CPU = torch.device("cpu")
 TRAIN, HELD_OUT = bytes(range(101)), bytes(range(200, 231))
@@ -123,5 +124,5 @@ def test_the_entries_are_text_for_language_models() -> None:
         "synthetic-tokens": 32_000,
         "python-source": 256,
     }
-    assert all(entry.task == "language" and is_text(entry.name) for entry in text_entries())
-    assert not is_text("fashion")
+    assert all(entry.task == "language" and task_of(entry.name) == "language" for entry in text_entries())
+    assert task_of("fashion") == "classification"
