@@ -1,43 +1,33 @@
-"""Drawings as bitmaps: PNG files by matplotlib's Agg, and frames of an animation by Pillow.
+"""Drawings as bitmaps, painted by Pillow: PNG files, and frames of an animation.
 
-A PNG has two pixels for each of the drawing's, for sharp screens. Pillow is quick enough to draw every frame.
+A PNG has two pixels for each of the drawing's, for sharp screens.
 """
 
 from __future__ import annotations
 
 import math
-import warnings
+from collections.abc import Sequence
 from functools import lru_cache
-from importlib import resources
+from itertools import pairwise
 from pathlib import Path
-from typing import Any, Literal
 
 import numpy as np
-from matplotlib.artist import Artist
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
-from matplotlib.font_manager import FontProperties, fontManager, get_font
-from matplotlib.lines import Line2D
-from matplotlib.patches import Circle, Patch, Polygon, Rectangle
-from matplotlib.text import Text
-from matplotlib.transforms import Affine2D, Transform
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont, ImageOps
 from PIL.PngImagePlugin import PngInfo
 
 from engine.drawing.blocks import UNLIT, Blocks
+from engine.drawing.fonts import parts, sized
 from engine.drawing.shapes import (
     Anchor,
     Box,
     Dot,
     Drawing,
-    Fill,
     Point,
     Shape,
     Stroke,
     Words,
     colour,
-    font_file,
     text_width,
 )
 from engine.experiment.text import printable
@@ -45,110 +35,14 @@ from engine.protocol.pictures import shades
 from resources.looks import Palette
 
 SCALE = 2
-_PX_PER_INCH = 96.0
-_POINT = 72.0 / _PX_PER_INCH
+_DOTS_PER_INCH = 96 * SCALE
 
 
 def write_bitmap(drawing: Drawing, palette: Palette, path: Path, facts: dict[str, str]) -> None:
     """Writes a PNG on the palette's panel colour; `facts` go into it as text."""
-    size = (drawing.width / _PX_PER_INCH, drawing.height / _PX_PER_INCH)
-    figure = Figure(figsize=size, dpi=SCALE * _PX_PER_INCH, facecolor=palette.bg1)
-    # matplotlib says nothing of the types here
-    canvas: Any = FigureCanvasAgg(figure)
-    pixels = Affine2D().scale(1 / _PX_PER_INCH, -1 / _PX_PER_INCH).translate(0, size[1])
-    for order, shape in enumerate(drawing.shapes):
-        artist = _artist(shape, palette, pixels + figure.dpi_scale_trans)
-        artist.set_zorder(order)
-        figure.add_artist(artist)
-    with warnings.catch_warnings():
-        # a name may hold letters that no font here has: they are drawn as boxes
-        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
-        canvas.draw()
-    _save(Image.fromarray(np.asarray(canvas.buffer_rgba())), path, facts)
-
-
-def _save(image: Image.Image, path: Path, facts: dict[str, str]) -> None:
-    told = PngInfo()
-    for name, text in facts.items():
-        told.add_itxt(name, text)
-    density = round(SCALE * _PX_PER_INCH)
-    image.convert("RGB").save(path, format="png", pnginfo=told, dpi=(density, density))
-
-
-def _artist(shape: Shape, palette: Palette, place: Transform) -> Artist:
-    if isinstance(shape, Stroke):
-        return _line(shape, palette, place)
-    if isinstance(shape, Words):
-        return _text(shape, palette, place)
-    if isinstance(shape, Box):
-        corner, ink = (shape.x, shape.y), colour(palette, shape.ink)
-        return Rectangle(corner, shape.width, shape.height, facecolor=ink, linewidth=0, transform=place)
-    return _filled(shape, palette, place)
-
-
-def _line(shape: Stroke, palette: Palette, place: Transform) -> Line2D:
-    across, down = zip(*shape.points, strict=True)
-    width, ink = shape.width * _POINT, colour(palette, shape.ink)
-    line = Line2D(across, down, color=ink, linewidth=width, transform=place, solid_capstyle="butt")
-    if shape.dash:
-        # matplotlib counts them in line widths
-        line.set_dashes([length / shape.width for length in shape.dash])
-    return line
-
-
-def _filled(shape: Fill | Dot, palette: Palette, place: Transform) -> Patch:
-    ink = colour(palette, shape.ink)
-    edge = "none" if shape.edge is None else colour(palette, shape.edge)
-    width = 0.0 if shape.edge is None else 1.5 * _POINT
-    patch: Patch
-    if isinstance(shape, Dot):
-        patch = Circle((shape.x, shape.y), shape.radius)
-    else:
-        patch = Polygon(shape.points)
-        patch.set_alpha(shape.opacity if shape.opacity < 1 else None)
-    patch.set(facecolor=ink, edgecolor=edge, linewidth=width, transform=place)
-    return patch
-
-
-def _text(shape: Words, palette: Palette, place: Transform) -> Text:
-    text = Text(
-        shape.x,
-        shape.y,
-        shape.text,
-        color=colour(palette, shape.ink),
-        fontproperties=_font_properties(shape.text, shape.weight),
-        fontsize=shape.size * _POINT,
-        horizontalalignment=_ALIGNED[shape.anchor],
-        verticalalignment="baseline",
-        # a dollar sign in a name begins no formula
-        parse_math=False,
-    )
-    text.set_transform(place)
-    return text
-
-
-_ALIGNED: dict[Anchor, Literal["left", "center", "right"]] = {
-    "start": "left",
-    "middle": "center",
-    "end": "right",
-}
-
-
-def _font_properties(text: str, weight: int) -> FontProperties:
-    """The program's own font; beside it the one that matplotlib brings, for letters that ours lacks."""
-    file = _file(weight)
-    if all(ord(letter) in get_font(file).get_charmap() for letter in text):
-        return FontProperties(fname=file)
-    # the other font is there in these two weights
-    both = 400 if weight < 600 else 700
-    fontManager.addfont(_file(both))
-    return FontProperties(family=[get_font(_file(both)).family_name, "DejaVu Sans"], weight=both)
-
-
-@lru_cache(maxsize=8)
-def _file(weight: int) -> str:
-    with resources.as_file(resources.files("resources") / "fonts" / font_file(weight)) as file:
-        return str(file)
+    painter = Painter.blank(drawing, "bg1", palette, SCALE)
+    painter.paint(drawing)
+    painter.save(path, facts)
 
 
 _FINER = 4
@@ -174,6 +68,13 @@ class Painter:
     def copy(self) -> Painter:
         """Another on a copy of the bitmap."""
         return Painter(self.image.copy(), self._palette, self._scale)
+
+    def save(self, path: Path, facts: dict[str, str]) -> None:
+        """Writes a PNG; `facts` go into it as text."""
+        info = PngInfo()
+        for name, text in facts.items():
+            info.add_itxt(name, text)
+        self.image.save(path, format="png", pnginfo=info, dpi=(_DOTS_PER_INCH, _DOTS_PER_INCH))
 
     def paint(self, drawing: Drawing) -> None:
         """Puts the drawing's shapes on the bitmap, the first of them undermost."""
@@ -206,92 +107,89 @@ class Painter:
             if box[2] > box[0] and box[3] > box[1]:
                 self.image.paste(ink, (box[0], box[1], box[2], box[3]))
         elif isinstance(shape, Stroke):
-            for piece in _dashes(shape):
-                self._area(_thick(piece, shape.width), ink)
+            self._lines(_dashes(shape), ink, shape.width)
         else:
-            self._fill(shape, ink)
+            outline = _circle(shape) if isinstance(shape, Dot) else shape.points
+            self._area(outline, ink, 1.0 if isinstance(shape, Dot) else shape.opacity)
+            if shape.edge is not None:
+                # once round and a side more, so that the first corner is joined as the others are
+                self._lines([(*outline, *outline[:2])], colour(self._palette, shape.edge), _EDGE)
 
     def _write(self, words: Words, ink: str) -> None:
-        font = _font(words.weight, max(1, round(words.size * self._scale)))
         text = printable(words.text)
         share = _BEFORE[words.anchor]
-        begin = words.x - (share * text_width(text, words.size, words.weight) if share else 0.0)
-        draw = ImageDraw.Draw(self.image)
-        # by itself each letter would take whole pixels, and a long line grow out of its room
-        for letter, before in zip(text, _begins(text, words.weight), strict=True):
-            if letter != " ":
-                place = ((begin + before * words.size) * self._scale, words.y * self._scale)
-                draw.text(place, letter, fill=ink, font=font, anchor="ls")
+        x = words.x - (share * text_width(text, words.size, words.weight) if share else 0.0)
+        draw, size = ImageDraw.Draw(self.image), max(1, round(words.size * self._scale))
+        # all at once each letter would take whole pixels, and a long line grow out of its room
+        for part, file, width in parts(text, words.weight):
+            if not part.isspace():
+                place, font = (x * self._scale, words.y * self._scale), sized(file, size)
+                # else words right to left would put all that is between them right to left too
+                direction = "ltr" if font.layout_engine == ImageFont.Layout.RAQM else None
+                draw.text(place, part, fill=ink, font=font, anchor="ls", direction=direction)
+            x += width * words.size
 
-    def _fill(self, shape: Fill | Dot, ink: str) -> None:
-        outline = _circle(shape) if isinstance(shape, Dot) else shape.points
-        if shape.edge is not None:
-            self._area(_moved_out(outline, _EDGE / 2), colour(self._palette, shape.edge))
-            outline = _moved_out(outline, -_EDGE / 2)
-        self._area(outline, ink)
+    def _area(self, points: Sequence[Point], ink: str, opacity: float = 1.0) -> None:
+        stencil = _Stencil(points, 0.0, self._scale)
+        stencil.draw.polygon(stencil.places(points), fill=round(255 * opacity))
+        self.image.paste(ink, stencil.corner, stencil.mask())
 
-    def _area(self, points: tuple[Point, ...], ink: str) -> None:
-        """Fills a polygon with smooth edges."""
-        across = [x * self._scale for x, _ in points]
-        down = [y * self._scale for _, y in points]
-        left, top = math.floor(min(across)), math.floor(min(down))
-        width, height = math.ceil(max(across)) - left + 1, math.ceil(max(down)) - top + 1
-        mask = Image.new("L", (width * _FINER, height * _FINER))
-        fine = [((x - left) * _FINER, (y - top) * _FINER) for x, y in zip(across, down, strict=True)]
-        ImageDraw.Draw(mask).polygon(fine, fill=255)
-        self.image.paste(ink, (left, top), mask.reduce(_FINER))
+    def _lines(self, lines: Sequence[Sequence[Point]], ink: str, width: float) -> None:
+        stencil = _Stencil([point for line in lines for point in line], width / 2, self._scale)
+        thick = max(1, round(width * self._scale * _FINER))
+        for line in lines:
+            # from its middle such a line reaches a pixel further to the right and down
+            places = [(x - 1, y - 1) for x, y in stencil.places(line)]
+            stencil.draw.line(places, fill=255, width=thick, joint="curve")
+        self.image.paste(ink, stencil.corner, stencil.mask())
 
 
-def _moved_out(points: tuple[Point, ...], by: float) -> tuple[Point, ...]:
-    """The outline grown from its middle: exact for circles, and near enough for what is drawn here."""
-    xs, ys = [x for x, _ in points], [y for _, y in points]
-    middle_x, middle_y = (min(xs) + max(xs)) / 2, (min(ys) + max(ys)) / 2
-    half_width, half_height = (max(xs) - min(xs)) / 2, (max(ys) - min(ys)) / 2
-    wider = 1 + by / half_width if half_width > abs(by) else 1.0
-    higher = 1 + by / half_height if half_height > abs(by) else 1.0
-    return tuple((middle_x + (x - middle_x) * wider, middle_y + (y - middle_y) * higher) for x, y in points)
+class _Stencil:
+    """What a shape covers, which reaches `around` beyond its points; drawn larger, for smooth edges."""
+
+    def __init__(self, points: Sequence[Point], around: float, scale: float) -> None:
+        across, down = zip(*points, strict=True)
+        self._fine = scale * _FINER
+        self.corner = math.floor((min(across) - around) * scale), math.floor((min(down) - around) * scale)
+        end = math.ceil((max(across) + around) * scale), math.ceil((max(down) + around) * scale)
+        size = [(last - first + 1) * _FINER for first, last in zip(self.corner, end, strict=True)]
+        self._large = Image.new("L", (size[0], size[1]))
+        self.draw = ImageDraw.Draw(self._large)
+
+    def places(self, points: Sequence[Point]) -> list[tuple[int, int]]:
+        left, top = (edge * _FINER for edge in self.corner)
+        return [(round(x * self._fine - left), round(y * self._fine - top)) for x, y in points]
+
+    def mask(self) -> Image.Image:
+        return self._large.reduce(_FINER)
 
 
 def _circle(dot: Dot) -> tuple[Point, ...]:
     turns = [2 * math.pi * part / 48 for part in range(48)]
-    return tuple((dot.x + dot.radius * math.cos(one), dot.y + dot.radius * math.sin(one)) for one in turns)
+    return tuple((dot.x + dot.radius * math.cos(turn), dot.y + dot.radius * math.sin(turn)) for turn in turns)
 
 
-def _dashes(stroke: Stroke) -> list[tuple[Point, Point]]:
-    """The straight pieces of a line, cut into its dashes."""
-    pieces = list(zip(stroke.points, stroke.points[1:], strict=False))
+def _dashes(stroke: Stroke) -> list[list[Point]]:
+    """The line cut into its dashes, which go round its corners."""
     if not stroke.dash:
-        return pieces
-    on, period = stroke.dash[0], sum(stroke.dash)
-    cut = []
-    for start, end in pieces:
-        length = math.dist(start, end)
-        for number in range(math.ceil(length / period)):
-            begins, ends = number * period, min(length, number * period + on)
-            cut.append((_along(start, end, begins / length), _along(start, end, ends / length)))
-    return cut
+        return [list(stroke.points)]
+    dashes: list[list[Point]] = []
+    number, rest, piece = 0, stroke.dash[0], [stroke.points[0]]
+    for start, end in pairwise(stroke.points):
+        length, done = math.dist(start, end), 0.0
+        while done + rest < length:
+            done += rest
+            piece.append(_along(start, end, done / length))
+            dashes.append(piece)
+            number += 1
+            rest, piece = stroke.dash[number % len(stroke.dash)], [piece[-1]]
+        rest -= length - done
+        piece.append(end)
+    return [*dashes, piece][::2]
 
 
 def _along(start: Point, end: Point, part: float) -> Point:
     return start[0] + part * (end[0] - start[0]), start[1] + part * (end[1] - start[1])
-
-
-def _thick(piece: tuple[Point, Point], width: float) -> tuple[Point, ...]:
-    (x, y), (end_x, end_y) = piece
-    length = math.dist(*piece) or 1.0
-    over, down = -(end_y - y) / length * width / 2, (end_x - x) / length * width / 2
-    return (
-        (x + over, y + down),
-        (end_x + over, end_y + down),
-        (end_x - over, end_y - down),
-        (x - over, y - down),
-    )
-
-
-@lru_cache(maxsize=256)
-def _begins(text: str, weight: int) -> tuple[float, ...]:
-    """Where each letter begins, in sizes of type."""
-    return tuple(text_width(text[:count], 1.0, weight) for count in range(len(text)))
 
 
 def _tinted(tile: NDArray[np.uint8], table: NDArray[np.uint8], size: tuple[int, int]) -> Image.Image:
@@ -308,9 +206,3 @@ def _rounded_mask(width: int, height: int, radius: int) -> Image.Image:
     edges = (0, 0, width * _FINER - 1, height * _FINER - 1)
     ImageDraw.Draw(mask).rounded_rectangle(edges, radius * _FINER, fill=255)
     return mask.reduce(_FINER)
-
-
-@lru_cache(maxsize=64)
-def _font(weight: int, size: int) -> ImageFont.FreeTypeFont:
-    with resources.as_file(resources.files("resources") / "fonts" / font_file(weight)) as file:
-        return ImageFont.truetype(str(file), size, layout_engine=ImageFont.Layout.BASIC)

@@ -6,10 +6,8 @@ of the same letters are read everywhere. A letter that no font has is replaced b
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Iterable
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 
 from fontTools.pens.cu2quPen import Cu2QuPen
@@ -19,6 +17,7 @@ from fpdf import FPDF
 from fpdf.drawing import PaintedPath
 from fpdf.enums import StrokeCapStyle, StrokeJoinStyle
 
+from engine.drawing.fonts import fallback_file, font_file
 from engine.drawing.shapes import (
     Box,
     Dot,
@@ -29,7 +28,6 @@ from engine.drawing.shapes import (
     Stroke,
     Words,
     colour,
-    font_file,
     text_width,
 )
 from engine.experiment.text import printable
@@ -44,12 +42,6 @@ def write_fonts(weights: Iterable[int], folder: Path) -> dict[int, Path]:
     return {weight: _write_font(weight, folder / f"{weight}.ttf") for weight in weights}
 
 
-def known_letters() -> set[str]:
-    """The letters that the program's own font has."""
-    with resources.as_file(resources.files("resources") / "fonts" / font_file(400)) as file:
-        return letters_of(file)
-
-
 def letters_of(file: Path) -> set[str]:
     """The letters that a font has."""
     with TTFont(file, lazy=True) as font:
@@ -57,8 +49,7 @@ def letters_of(file: Path) -> set[str]:
 
 
 def _write_font(weight: int, path: Path) -> Path:
-    source = resources.files("resources") / "fonts" / font_file(weight)
-    with resources.as_file(source) as file, TTFont(file) as font:
+    with TTFont(font_file(weight)) as font:
         _use_tabular_figures(font)
         _to_quadratic(font)
         font.save(path)
@@ -134,13 +125,12 @@ class Letters:
     """Which letters can be shown; what cannot be is replaced, so that a reader sees that it is not there."""
 
     def __init__(self) -> None:
-        self._own = known_letters()
-        self._other = letters_of(_other_file())
+        self._known = letters_of(font_file(400)) | letters_of(fallback_file(400))
 
     def shown(self, text: str) -> str:
         """The text with a box for every letter that no font has; line ends become spaces."""
         kept = printable(text).translate(_SPACES)
-        return "".join(one if one in self._own or one in self._other else _BOX for one in kept)
+        return "".join(one if one in self._known else _BOX for one in kept)
 
 
 _SPACES = str.maketrans({"\n": " ", "\r": " ", "\t": " "})
@@ -150,7 +140,7 @@ def use_fonts(pdf: FPDF, folder: Path) -> None:
     """Makes the fonts known to the document; they are read from `folder` until it is written."""
     for weight, file in write_fonts(_STYLES, folder).items():
         pdf.add_font(_FAMILY, _STYLES[weight], file)
-    pdf.add_font(_OTHER, "", _other_file())
+    pdf.add_font(_OTHER, "", fallback_file(400))
     pdf.set_fallback_fonts([_OTHER], exact_match=False)
 
 
@@ -159,13 +149,6 @@ def set_face(pdf: FPDF, weight: int, size: float, colour: str) -> None:
     nearest = min(_STYLES, key=lambda one: abs(one - weight))
     pdf.set_font(_FAMILY, _STYLES[nearest], size)
     pdf.set_text_color(colour)
-
-
-def _other_file() -> Path:
-    # found without loading matplotlib, which takes a second
-    found = importlib.util.find_spec("matplotlib")
-    assert found is not None and found.origin is not None
-    return Path(found.origin).parent / "mpl-data" / "fonts" / "ttf" / "DejaVuSans.ttf"
 
 
 SCALE = 0.75

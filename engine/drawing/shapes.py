@@ -10,14 +10,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from functools import lru_cache
-from importlib import resources
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
+from engine.drawing.fonts import parts
 from resources.looks import MarkFill, Palette
-
-if TYPE_CHECKING:
-    from PIL import ImageFont
 
 Point = tuple[float, float]
 Anchor = Literal["start", "middle", "end"]
@@ -173,8 +169,8 @@ def rounded(
 
 
 def text_width(text: str, size: float, weight: int = 400) -> float:
-    """How wide the text is in the program's font, in pixels."""
-    return _length(text, weight) * size / _MEASURED_AT
+    """How wide the text is in the program's fonts, in pixels."""
+    return size * sum(width for _part, _file, width in parts(text, weight))
 
 
 def shortened(text: str, room: float, size: float, weight: int = 400) -> str:
@@ -219,29 +215,3 @@ def wrapped_evenly(text: str, room: float, size: float, weight: int = 400, most:
 
 
 _PARTS = 40
-_MEASURED_AT = 64
-
-
-# an animation asks for the same few words at each of its frames
-@lru_cache(maxsize=4096)
-def _length(text: str, weight: int) -> float:
-    return float(_font(weight).getlength(text))
-
-
-@lru_cache(maxsize=8)
-def _font(weight: int) -> ImageFont.FreeTypeFont:
-    from PIL import ImageFont  # the window takes markers from here, and no words
-
-    with resources.as_file(resources.files("resources") / "fonts" / font_file(weight)) as file:
-        return ImageFont.truetype(str(file), _MEASURED_AT, layout_engine=ImageFont.Layout.BASIC)
-
-
-def font_file(weight: int) -> str:
-    """The file in resources/fonts of the weight nearest to `weight`."""
-    names = {
-        400: "Inter-Regular.otf",
-        500: "Inter-Medium.otf",
-        600: "Inter-SemiBold.otf",
-        700: "Inter-Bold.otf",
-    }
-    return names[min(names, key=lambda one: math.fabs(one - weight))]

@@ -131,6 +131,7 @@ def test_every_font_file_has_its_licence_beside_it() -> None:
     folder = resources.files("resources") / "fonts"
     for name in ("LICENSE-Inter.txt", "LICENSE-JetBrainsMono.txt"):
         assert "SIL OPEN FONT LICENSE Version 1.1" in (folder / name).read_text()
+    assert "Bitstream Vera" in (folder / "LICENSE-DejaVu.txt").read_text()
 
 
 @pytest.mark.parametrize("name", icon_names())

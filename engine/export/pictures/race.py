@@ -15,9 +15,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageOps
-from PIL.PngImagePlugin import PngInfo
 
-from engine.drawing.bitmap import Painter
+from engine.drawing.bitmap import SCALE, Painter
 from engine.drawing.blocks import UNLIT, Blocks
 from engine.drawing.shapes import colour
 from engine.drawing.svg import svg
@@ -148,9 +147,6 @@ def mosaic(blocks: Blocks) -> bytes:
     return packed.getvalue()
 
 
-SCALE = 2
-
-
 def write_card_png(content: Content, path: Path, *, palette: Palette = DARK) -> None:
     """Writes the card as PNG, 2,560 by 1,440, with settings and environment in its text fields.
 
@@ -158,10 +154,7 @@ def write_card_png(content: Content, path: Path, *, palette: Palette = DARK) -> 
     """
     card = card_of(content)
     painter = paint_card(card, card.race.at(card.race.seconds), palette, SCALE)
-    told = PngInfo()
-    for name, text in facts_of(report_of(content)).items():
-        told.add_itxt(name, text)
-    painter.image.save(path, format="png", pnginfo=told, dpi=(96 * SCALE, 96 * SCALE))
+    painter.save(path, facts_of(report_of(content)))
 
 
 def write_card_svg(content: Content, path: Path, *, palette: Palette = DARK) -> None:

@@ -6,11 +6,11 @@ A PNG has two pixels for each of the page's; an SVG keeps its text as text.
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Sequence
 from pathlib import Path
 
 from engine.compare.sides import Side
+from engine.drawing.bitmap import write_bitmap
 from engine.drawing.looks import By, ChartName
 from engine.drawing.shapes import Drawing, Shape, Stroke, Words, colour, moved, shortened, text_width
 from engine.drawing.svg import svg
@@ -138,10 +138,6 @@ def write_png(
     palette: Palette = LIGHT,
 ) -> None:
     """Writes the picture as PNG, with settings and environment in its text fields."""
-    # it would tell of its fonts on a terminal; and it takes a second, which who writes SVG does not pay
-    logging.getLogger("matplotlib").setLevel(logging.ERROR)
-    from engine.drawing.bitmap import write_bitmap
-
     write_bitmap(picture(content, charts, by), palette, path, facts_of(report_of(content)))
 
 

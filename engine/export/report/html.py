@@ -23,8 +23,9 @@ from markupsafe import Markup
 from engine.compare.sides import Side
 from engine.compare.verdict import Pieces
 from engine.drawing.curve_chart import Curve, furthest
+from engine.drawing.fonts import font_file
 from engine.drawing.looks import BYS, By, ChartName
-from engine.drawing.shapes import Drawing, colour, font_file
+from engine.drawing.shapes import Drawing, colour
 from engine.drawing.svg import svg
 from engine.experiment.text import printable
 from engine.export.content import Content
@@ -45,9 +46,8 @@ def font_faces() -> str:
 
 
 def _font_face(weight: int) -> str:
-    source = resources.files("resources") / "fonts" / font_file(weight)
     packed = io.BytesIO()
-    with resources.as_file(source) as file, TTFont(file, lazy=True) as font:
+    with TTFont(font_file(weight), lazy=True) as font:
         font.flavor = "woff"
         font.save(packed, reorderTables=None)
     data = base64.b64encode(packed.getvalue()).decode()
