@@ -1,0 +1,173 @@
+"""What is compared: the runs, the baseline, and the side that the headline is of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from PySide6.QtCore import QPointF, Qt
+from PySide6.QtGui import QDragEnterEvent, QDropEvent
+from PySide6.QtWidgets import QComboBox, QLabel
+from pytestqt.qtbot import QtBot
+
+from engine.experiment.experiment import Experiment
+from engine.store.record import RunRecord
+from engine.store.store import Store
+from gui.runs.line import dragged_runs
+from gui.widgets import Segmented
+
+Trained = Callable[..., RunRecord]
+
+
+class TestChoices:
+    def test_strict_fp32_is_the_first_baseline_wherever_it_stands(
+        self, workspace: Any, trained: Trained
+    ) -> None:
+        workspace.show(trained("fp16", 1_663.0), trained("bf16", 1_600.0), trained("fp32", 880.0))
+        assert "BF16 AMP trained 1.82 times as fast as FP32" in workspace.words
+
+    def test_another_baseline_turns_the_ratios_round(self, workspace: Any, trained: Trained) -> None:
+        full, half = trained("fp32", 880.0), trained("fp16", 1_760.0)
+        workspace.show(full, half)
+        assert workspace.row("Throughput") == ["880", "1,760", "2.00×"]
+        workspace.measure_against(half)
+        assert workspace.row("Throughput") == ["880", "0.50×", "1,760"]
+        assert "FP32 trained 0.50 times as fast as FP16 AMP" in workspace.words
+
+    def test_baseline_and_headline_can_be_swapped(
+        self, qtbot: QtBot, workspace: Any, trained: Trained
+    ) -> None:
+        workspace.show(trained("fp32", 880.0), trained("tf32", 1_000.0), trained("fp16", 1_760.0))
+        with qtbot.waitSignal(workspace.comparing.shown):
+            workspace.press("Swap")
+        assert "FP32 trained 0.50 times as fast as FP16 AMP" in workspace.words
+
+    def test_the_headline_speaks_of_the_side_that_is_chosen(self, workspace: Any, trained: Trained) -> None:
+        workspace.show(trained("fp32", 880.0), trained("tf32", 1_755.0), trained("fp16", 1_663.0))
+        assert "FP16 AMP trained" in workspace.words
+        workspace.choose("TF32")
+        assert "TF32 trained 1.99 times as fast as FP32" in workspace.words
+
+    def test_choices_hold_while_their_runs_are_there(self, workspace: Any, trained: Trained) -> None:
+        runs = [trained("fp32", 880.0), trained("tf32", 1_755.0), trained("fp16", 1_663.0)]
+        workspace.show(*runs)
+        workspace.measure_against(runs[1])
+        workspace.choose("FP32")
+        workspace.show(*runs, trained("bf16", 1_600.0))
+        assert "FP32 trained 0.50 times as fast as TF32" in workspace.words
+        workspace.show(runs[0], runs[2])
+        assert "FP16 AMP trained 1.89 times as fast as FP32" in workspace.words
+        workspace.show(*runs)
+        assert workspace.column.baseline() == runs[0].id
+
+    def test_only_the_settings_that_differ_are_listed_until_all_are_asked_for(
+        self, workspace: Any, trained: Trained
+    ) -> None:
+        workspace.show(trained("fp32", 880.0), trained("fp16", 1_663.0, settings={"batch_size": 128}))
+        settings = workspace.column.settings
+        assert settings.texts() == [["Precision", "FP32", "FP16 AMP"], ["Batch size", "64", "128"]]
+        everything = workspace.column.findChild(Segmented).button("all")
+        everything.click()
+        names = [row[0] for row in settings.texts()]
+        assert {"Model", "Optimizer", "Loss scaler", "Trained on", "Steps"} < set(names)
+        assert len(set(names)) == len(names)
+        same = [one.text() for one in workspace.column.findChildren(QLabel) if "identical" in one.text()]
+        assert same == [f"{len(names) - 2} other settings are identical"]
+
+    def test_where_all_have_one_recipe_none_is_named(self, workspace: Any, trained: Trained) -> None:
+        workspace.show(trained("fp32", 1_000.0), trained("bf16", 1_500.0))
+        assert "plain" not in workspace.words
+
+
+class TestFewRuns:
+    def test_none_says_what_to_do_at_the_top(self, qtbot: QtBot, workspace: Any) -> None:
+        assert workspace.words.startswith("There is nothing to compare yet.")
+        workspace.panel.set_saved(2)
+        assert workspace.words.startswith("Tick runs in the table below")
+        assert not workspace.panel.table.isVisible()
+        assert not workspace.button("HTML").isEnabled() and workspace.button("More").isEnabled()
+        large, small = (one for one in workspace.panel.headline.findChildren(QLabel) if one.isVisible())
+        qtbot.waitUntil(lambda: small.geometry().bottom() < 120)
+        assert small.geometry().top() - large.geometry().bottom() < 20
+
+    def test_with_no_run_or_one_it_offers_an_experiment_and_with_more_the_newest(
+        self, qtbot: QtBot, workspace: Any, trained: Trained
+    ) -> None:
+        panel = workspace.panel
+        for saved, words, wanted in (
+            (0, "There is nothing to compare yet.", panel.experiment_wanted),
+            (1, "One run is saved.", panel.experiment_wanted),
+            (2, "Tick runs in the table below", panel.newest_wanted),
+        ):
+            panel.set_saved(saved)
+            assert workspace.words.startswith(words)
+            with qtbot.waitSignal(wanted):
+                panel.offer.click()
+        workspace.show(trained("fp32", 880.0))
+        assert not panel.offer.isVisible()
+        panel.set_saved(1)
+        assert not workspace.words.startswith("One run is saved.")
+
+    def test_the_column_asks_for_two_and_then_for_one_more(self, workspace: Any, trained: Trained) -> None:
+        def told() -> set[str]:
+            return {one.text() for one in workspace.column.findChildren(QLabel) if one.isVisible()}
+
+        assert {"Tick two runs or more in the table below, or drag them here.", "no run is ticked"} <= told()
+        workspace.show(trained("fp32", 880.0))
+        assert "Tick one more run in the table below, or drag it here." in told()
+
+    def test_one_asks_for_another_and_shows_its_figures(self, workspace: Any, trained: Trained) -> None:
+        workspace.show(trained("fp32", 880.0))
+        assert "Tick another run to compare with this one" in workspace.words
+        assert workspace.row("Throughput") == ["880"]
+        assert workspace.button("HTML").isEnabled()
+
+    def test_it_can_go_from_many_to_none_and_back(self, workspace: Any, trained: Trained) -> None:
+        runs = [trained("fp32", 880.0), trained("fp16", 1_663.0)]
+        workspace.show(*runs)
+        workspace.show()
+        assert workspace.column.settings.texts() == []
+        assert not workspace.column.findChild(QComboBox).isEnabled()
+        workspace.show(*runs)
+        assert workspace.panel.table.isVisible()
+        assert "1.89 times" in workspace.words
+
+    def test_runs_that_are_dropped_on_it_are_asked_for(self, qtbot: QtBot, workspace: Any) -> None:
+        data = dragged_runs([("abc", "Run 1"), ("def", "Run 2")])
+        copy, left, none = Qt.DropAction.CopyAction, Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier
+        enter = QDragEnterEvent(QPointF(9, 9).toPoint(), copy, data, left, none)
+        workspace.panel.dragEnterEvent(enter)
+        assert enter.isAccepted()
+        with qtbot.waitSignal(workspace.panel.runs_dropped) as dropped:
+            workspace.panel.dropEvent(QDropEvent(QPointF(9, 9), copy, data, left, none))
+        assert dropped.args == [("abc", "def")]
+
+
+class TestReading:
+    def test_nothing_is_read_while_nobody_looks(self, workspace: Any, trained: Trained) -> None:
+        runs = [trained("fp32", 880.0), trained("fp16", 1_663.0)]
+        workspace.runs.reload()
+        workspace.comparing.set_in_sight(False)
+        workspace.comparing.set_runs(run.id for run in runs)
+        assert workspace.panel.table.texts() == []
+        with workspace.qtbot.waitSignal(workspace.comparing.shown):
+            workspace.comparing.set_in_sight(True)
+        assert workspace.row("Throughput")[0] == "880"
+
+    def test_what_is_asked_for_last_is_what_is_shown(self, workspace: Any, trained: Trained) -> None:
+        first, second, third = trained("fp32", 880.0), trained("fp16", 1_663.0), trained("bf16", 1_000.0)
+        workspace.runs.reload()
+        with workspace.qtbot.waitSignal(workspace.comparing.shown):
+            workspace.comparing.set_runs([first.id, second.id])
+            workspace.comparing.set_runs([first.id, third.id])
+        assert workspace.row("Throughput") == ["880", "1,000", "1.14×"]
+
+    def test_a_run_that_goes_on_is_read_again(self, workspace: Any, trained: Trained, saved: Store) -> None:
+        waiting = saved.add(Experiment.model_validate({"precision": "bf16"}))
+        workspace.show(trained("fp32", 880.0), waiting)
+        assert "has not run yet" in workspace.words
+        saved.begin(waiting.id)
+        with workspace.qtbot.waitSignal(workspace.comparing.shown):
+            workspace.runs.refresh(waiting.id)
+            workspace.comparing.refresh()
+        assert "is still running" in workspace.words

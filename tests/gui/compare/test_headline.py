@@ -1,0 +1,196 @@
+"""The headline of a comparison: how many times as fast, why, from what, and with which doubts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import combinations
+from typing import Any
+
+from PySide6.QtCore import QPoint, QRect
+from PySide6.QtWidgets import QAbstractButton, QLabel
+from pytestqt.qtbot import QtBot
+
+from engine.experiment.experiment import Experiment
+from engine.experiment.problem import Kind, Problem
+from engine.protocol.events import Failed
+from engine.store.record import RunRecord
+from engine.store.store import Store
+
+Trained = Callable[..., RunRecord]
+
+
+CLIPPED = {"step": {"clip_norm": 1.0}}
+
+
+class TestHeadline:
+    def test_it_says_how_many_times_as_fast_and_in_how_much_memory(
+        self, workspace: Any, trained: Trained
+    ) -> None:
+        workspace.show(
+            trained("fp32", 880.0, peak_allocated_mib=10_000.0, final_validation_accuracy=0.613),
+            trained("fp16", 1_663.0, peak_allocated_mib=3_100.0, final_validation_accuracy=0.6),
+        )
+        assert workspace.words == (
+            "FP16 AMP trained 1.89 times as fast as FP32 (one run each, so no interval)"
+            " in 31 % of the memory, with 60.0 % against 61.3 % accuracy (no spread known)"
+        )
+
+    def test_repeats_give_an_interval_and_a_spread(
+        self, workspace: Any, trained: Trained, saved: Store
+    ) -> None:
+        group = saved.add_comparison("repeats")
+        runs = [
+            trained(precision, speed, comparison=group, settings={"seed": seed}, accuracies=(accuracy,))
+            for precision, speed, seed, accuracy in (
+                ("fp32", 1_000.0, 0, 0.60),
+                ("fp16", 1_900.0, 0, 0.61),
+                ("fp32", 1_010.0, 1, 0.62),
+                ("fp16", 1_890.0, 1, 0.60),
+            )
+        ]
+        workspace.show(*runs)
+        assert "95 % interval" in workspace.words
+        assert "with the same accuracy (60.5 % against 61.0 %, within spread)" in workspace.words
+        assert workspace.row("Accuracy") == ["61.0", "60.5", "same"]
+        assert [line.is_repeat for line in workspace.panel.curves.lines()] == [False, True] * 2
+
+    def test_what_is_slower_is_said_as_plainly(self, workspace: Any, trained: Trained) -> None:
+        workspace.show(trained("fp32", 880.0), trained("fp16", 625.0, data_wait_fraction=0.5))
+        assert "FP16 AMP trained 0.71 times as fast as FP32" in workspace.words
+        assert "It was slower here, likely since" in workspace.words
+
+    def test_without_a_speed_it_gives_the_reason(self, workspace: Any, trained: Trained) -> None:
+        workspace.show(
+            trained("fp32", 880.0), trained("fp16", None, losses=[2.0], speed_note=workspace.NO_SPEED)
+        )
+        assert workspace.words.startswith(
+            "The speeds of FP16 AMP and FP32 cannot be compared “Run 2” (FP16 AMP)"
+        )
+        assert "only 2 whole blocks, and a speed needs 5." in workspace.words
+
+    def test_a_run_that_waits_has_no_speed_yet(self, workspace: Any, trained: Trained, saved: Store) -> None:
+        workspace.show(trained("fp32", 880.0), saved.add(Experiment.model_validate({"precision": "bf16"})))
+        assert "“Run 2” (BF16 AMP) has not run yet." in workspace.words
+
+    def test_a_run_that_failed_has_none_either(self, workspace: Any, trained: Trained, saved: Store) -> None:
+        broken = saved.add(Experiment.model_validate({"precision": "fp16"})).id
+        saved.begin(broken)
+        problem = Problem(kind=Kind.OUT_OF_MEMORY, message="The card is full.", remedy="Take less.")
+        saved.record(broken, [Failed(problem=problem)])
+        workspace.show(trained("fp32", 880.0), saved.run(broken))
+        assert "“Run 1” (FP16 AMP) failed: The card is full." in workspace.words
+        assert [entry.value for entry in workspace.panel.curves.entries()] == ["–", "0.025"]
+
+    def test_what_speaks_against_the_figures_is_one_line_until_more_is_asked_for(
+        self, workspace: Any, trained: Trained
+    ) -> None:
+        other = {"batch_size": 64, "optimizer": {"name": "sgd"}}
+        elsewhere = trained("fp32", 1.0).environment
+        assert elsewhere is not None
+        machine = elsewhere.model_copy(update={"device_name": "Another card"})
+        workspace.show(trained("fp32", 880.0), trained("fp16", 900.0, settings=other, machine=machine))
+        assert "Unlike the baseline in optimizer name: sgd against adamw." in workspace.words
+        assert "Another card" in workspace.words
+        labels = [one for one in workspace.panel.findChildren(QLabel) if "optimizer name" in one.text()]
+        assert not any(one.isVisible() for one in labels)
+        more = next(
+            one for one in workspace.panel.findChildren(QAbstractButton) if one.text().startswith("and ")
+        )
+        more.click()
+        assert any(one.isVisible() for one in labels)
+
+    def test_the_precision_alone_raises_no_caution(self, workspace: Any, trained: Trained) -> None:
+        workspace.show(trained("fp32", 880.0), trained("fp16", 1_663.0))
+        assert "With caution" not in workspace.words
+
+    def test_memory_of_different_kinds_is_not_compared(self, workspace: Any, trained: Trained) -> None:
+        workspace.show(
+            trained("fp32", 880.0, peak_resident_mib=900.0), trained("fp16", 1_663.0, peak_allocated_mib=90.0)
+        )
+        assert "memory" not in workspace.words
+
+
+class TestWhereItComesFrom:
+    def test_the_gain_is_split_between_precision_and_recipe(self, workspace: Any, trained: Trained) -> None:
+        workspace.show(
+            trained("fp32", 1_000.0),
+            trained("bf16", 1_500.0),
+            trained("bf16", 4_500.0, settings=workspace.FAST),
+        )
+        assert "BF16 AMP (fast) trained 4.50 times as fast as FP32 (plain)" in workspace.words
+        assert "1.50× precision alone times 3.00× fast recipe on top gives 4.50×" in workspace.words
+
+    def test_runs_that_are_missing_for_it_can_be_queued(
+        self, qtbot: QtBot, workspace: Any, trained: Trained
+    ) -> None:
+        workspace.show(trained("fp32", 1_000.0), trained("bf16", 4_500.0, settings=workspace.FAST))
+        assert "not known yet" in workspace.words
+        with qtbot.waitSignal(workspace.panel.missing_wanted) as asked:
+            workspace.press("Queue the 2 missing runs")
+        (missing,) = asked.args or ()
+        found = [(one.precision.value, one.step.recipe) for one in missing]
+        assert found == [("bf16", "plain"), ("fp32", "fast")]
+
+    def test_what_is_queued_already_is_not_offered_again(
+        self, qtbot: QtBot, workspace: Any, trained: Trained
+    ) -> None:
+        workspace.show(trained("fp32", 1_000.0), trained("bf16", 4_500.0, settings=workspace.FAST))
+        with qtbot.waitSignal(workspace.panel.missing_wanted) as asked:
+            workspace.press("Queue the 2 missing runs")
+        (missing,) = asked.args or ()
+        workspace.panel.set_awaited(frozenset(missing[:1]))
+        with qtbot.waitSignal(workspace.panel.missing_wanted) as asked:
+            workspace.press("Queue the missing run")
+        assert asked.args == [missing[1:]]
+        workspace.panel.set_awaited(frozenset(missing))
+        assert not workspace.button("Queued").isEnabled()
+
+    def test_what_fills_the_gap_is_found_among_all_saved_runs(self, workspace: Any, trained: Trained) -> None:
+        trained("bf16", 1_500.0)
+        workspace.show(trained("fp32", 1_000.0), trained("bf16", 4_500.0, settings=workspace.FAST))
+        assert "1.50× precision alone" in workspace.words
+
+
+class TestWhatWasTrained:
+    @staticmethod
+    def lines(workspace: Any) -> list[QLabel]:
+        labels = workspace.panel.headline.findChildren(QLabel)
+        return [one for one in labels if one.isVisible() and "warm-up excluded" in one.text()]
+
+    def test_it_stands_beside_a_short_doubt_or_begins_a_row_where_the_headline_does(
+        self, workspace: Any, trained: Trained
+    ) -> None:
+        workspace.window.resize(1_600, 700)
+        workspace.show(trained("fp32", 880.0), trained("fp16", 900.0))
+        (alone,) = self.lines(workspace)
+        assert alone.mapTo(workspace.panel.headline, QPoint()).x() == 0
+        workspace.show(trained("fp32", 880.0), trained("fp16", 900.0, settings=CLIPPED))
+        (beside,) = self.lines(workspace)
+        doubt = next(
+            one for one in workspace.panel.findChildren(QLabel) if one.text().startswith("With caution")
+        )
+        places = [one.mapTo(workspace.panel.headline, QPoint()) for one in (doubt, beside)]
+        assert places[0].y() == places[1].y() and places[0].x() < places[1].x()
+
+    def test_no_line_lies_on_another_when_the_room_changes_with_the_words(
+        self, qtbot: QtBot, workspace: Any, trained: Trained
+    ) -> None:
+        fast = trained("bf16", 4_500.0, settings=workspace.FAST, first_nan_step=3)
+        workspace.show(trained("fp32", 1_000.0, first_nan_step=3), fast)
+        with qtbot.waitSignal(workspace.panel.missing_wanted) as asked:
+            workspace.press("Queue the 2 missing runs")
+        (missing,) = asked.args or ()
+        headline = workspace.panel.headline
+
+        def is_readable() -> bool:
+            lines = [one for one in headline.findChildren(QLabel) if one.isVisible() and one.text()]
+            places = [QRect(one.mapTo(headline, QPoint()), one.size()) for one in lines]
+            return not any(one.intersects(other) for one, other in combinations(places, 2))
+
+        for width in range(1_320, 1_400, 10):
+            workspace.window.resize(width, 700)
+            qtbot.waitUntil(is_readable)
+            for awaited in ((), missing):
+                workspace.panel.set_awaited(frozenset(awaited))
+            workspace.window.resize(width - 10, 700)
+            qtbot.waitUntil(is_readable)

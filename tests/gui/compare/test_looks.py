@@ -1,0 +1,105 @@
+"""The workspace Compare in both themes and in every size: nothing is cut off."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from PySide6.QtWidgets import QAbstractButton, QComboBox, QLabel, QLineEdit, QStackedWidget, QWidget
+from pytestqt.qtbot import QtBot
+
+from engine.store.record import RunRecord
+from gui.theme.theme import theme
+
+Trained = Callable[..., RunRecord]
+
+
+LONG_NAME = "The run from Tuesday night with everything switched on"
+
+
+def cut_off(window: QWidget) -> list[str]:
+    """The texts that have less room than they need, and do not say so by an ellipsis."""
+    found = []
+    for one in window.findChildren(QLabel):
+        if not one.isVisible() or not one.text() or one.text().endswith("…"):
+            continue
+        needed = one.heightForWidth(one.width()) if one.wordWrap() else one.minimumSizeHint().height()
+        wide = 0 if one.wordWrap() else one.fontMetrics().horizontalAdvance(one.text())
+        if one.height() < needed or one.width() < wide:
+            found.append(f"{one.text()}: {one.width()} of {wide}, {one.height()} of {needed}")
+    return found
+
+
+class TestLooks:
+    @pytest.fixture
+    def four(self, workspace: Any, trained: Trained) -> Any:
+        workspace.show(
+            trained("fp32", 12_880.0, name=LONG_NAME, peak_allocated_mib=10_400.0),
+            trained("tf32", 21_755.0, peak_allocated_mib=10_400.0),
+            trained("fp16", 31_663.0, name=LONG_NAME, peak_allocated_mib=3_170.0),
+            trained("bf16", 31_600.0, peak_allocated_mib=3_170.0),
+        )
+        return workspace
+
+    def test_the_other_theme_recolours_words_icons_and_curves(self, four: Any) -> None:
+        box = four.column.findChild(QComboBox)
+
+        def colours() -> tuple[object, ...]:
+            icon = box.itemIcon(0).pixmap(12, 12).toImage()
+            plot, words = four.panel.curves.canvas.grab().toImage(), four.panel.headline.grab().toImage()
+            return icon.pixelColor(icon.rect().center()).name(), plot, words
+
+        dark = colours()
+        theme().set_mode("light")
+        light = colours()
+        theme().set_mode("dark")
+        assert all(one != other for one, other in zip(dark, light, strict=True))
+        assert colours() == dark
+
+    @pytest.mark.parametrize("size", [(1_440, 800), (1_100, 700), (960, 560)])
+    def test_no_text_is_cut_off(self, qtbot: QtBot, four: Any, size: tuple[int, int]) -> None:
+        window = four.window
+        window.resize(*size)
+        qtbot.waitUntil(lambda: (window.width(), window.height()) == size)
+        # laying text out anew may take another turn of the event loop
+        qtbot.waitUntil(lambda: not cut_off(window), timeout=2_000)
+        last = four.panel.table.texts()[-1][0]
+        title = next(one for one in four.panel.table.findChildren(QLabel) if one.text() == last)
+        four.panel.ensureWidgetVisible(title)
+        qtbot.waitUntil(lambda: title.visibleRegion().boundingRect().height() == title.height() > 0)
+
+    def test_every_control_says_what_it_is(self, four: Any) -> None:
+        window = four.window
+        controls = [
+            one
+            for one in window.findChildren(QWidget)
+            if isinstance(one, QAbstractButton | QComboBox | QLineEdit)
+        ]
+        assert len(controls) >= 16
+        for control in controls:
+            assert control.accessibleName(), control
+            assert control.toolTip(), control.accessibleName()
+        panel = four.panel
+        for named in (panel, panel.table, panel.bars.chart, panel.curves.canvas):
+            assert named.accessibleName(), named
+
+
+def test_the_last_line_of_the_table_is_seen_whole_also_if_it_was_made_out_of_sight(
+    qtbot: QtBot, workspace: Any, trained: Trained
+) -> None:
+    pages, panel = QStackedWidget(), workspace.panel
+    qtbot.addWidget(pages)
+    pages.addWidget(QWidget())
+    pages.addWidget(panel)
+    pages.resize(1_100, 740)
+    pages.show()
+    workspace.show(*(trained(precision, 1_000.0) for precision in ("fp32", "bf16", "tf32", "fp16")))
+    pages.setCurrentWidget(panel)
+    last = next(one for one in panel.table.findChildren(QLabel) if one.text() == "Skipped steps")
+
+    def is_whole() -> bool:
+        bottom = last.mapTo(panel.table, last.rect().bottomLeft()).y()
+        return 200 < bottom < panel.table.height()
+
+    qtbot.waitUntil(is_whole)

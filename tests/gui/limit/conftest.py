@@ -1,0 +1,109 @@
+"""The panel of the workspace Memory limit, and searches to show in it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import ClassVar
+
+import pytest
+from pytestqt.qtbot import QtBot
+
+from engine.experiment.checks import DeviceEntry, PrecisionEntry
+from engine.experiment.experiment import Experiment, Precision, experiment_from
+from engine.protocol.trials import (
+    Bound,
+    Cause,
+    ProbeEnded,
+    ProbeResult,
+    ProbeStarted,
+    Trial,
+    TrialBegun,
+    TrialEnded,
+)
+from gui.limit.panel import MemoryLimitPanel
+from gui.session.engine_thread import SearchOrder
+from gui.session.searches import SearchView
+
+
+class Searches:
+    """Makes what a search tells, of a model that grows by so much memory a sample."""
+
+    BUDGET_MIB = 24 * 1024.0
+    PLANS: ClassVar = {
+        Precision.FP32: (64, 256, 320, 290, 289),
+        Precision.FP16: (64, 256, 512, 640, 562, 561),
+    }
+    LINES: ClassVar = {Precision.FP32: (6_100.0, 63.9), Precision.FP16: (380.0, 43.1)}
+
+    def experiment(self, precision: Precision) -> Experiment:
+        return experiment_from({"precision": precision.value, "memory_cap_gib": 24.0, "device": "cuda:0"})
+
+    def trial(self, precision: Precision, batch: int, cause: Cause = "memory") -> Trial:
+        fixed, slope = self.LINES[precision]
+        needed = fixed + slope * batch
+        if needed > self.BUDGET_MIB:
+            return Trial(batch_size=batch, fits=False, seconds=1.2, steps=0, cause=cause)
+        return Trial(batch_size=batch, fits=True, peak_mib=needed, seconds=2.5, steps=3)
+
+    def begun(self, *precisions: Precision) -> SearchView:
+        order = SearchOrder("abc", tuple((one.label, self.experiment(one)) for one in precisions))
+        return SearchView.of_order(order)
+
+    def searched(self, view: SearchView, side: int, count: int | None = None) -> SearchView:
+        """The view after `count` trials of one side; after all of them and the result for None."""
+        precision = view.sides[side].precision
+        view = view.after(
+            side,
+            ProbeStarted(
+                probe_id="p",
+                experiment=self.experiment(precision),
+                precision=precision,
+                granularity=1,
+                budget_mib=self.BUDGET_MIB,
+            ),
+        )
+        for batch in self.PLANS[precision][:count]:
+            view = view.after(side, TrialBegun(batch_size=batch))
+            view = view.after(
+                side, TrialEnded(trial=self.trial(precision, batch), budget_mib=self.BUDGET_MIB)
+            )
+        return view if count is not None else view.after(side, self.ended(precision))
+
+    def ended(self, precision: Precision, bound: Bound = "memory", note: str | None = None) -> ProbeEnded:
+        trials = tuple(self.trial(precision, batch) for batch in self.PLANS[precision])
+        passed = [one.batch_size for one in trials if one.fits]
+        result = ProbeResult(
+            precision=precision,
+            largest_batch=max(passed),
+            verified=bound in ("memory", "data"),
+            first_failure=min(one.batch_size for one in trials if not one.fits),
+            bound_by=bound,
+            trials=trials,
+            seconds=13.4,
+            note=note,
+        )
+        return ProbeEnded(probe_id="p", result=result)
+
+    def both(self) -> SearchView:
+        view = self.searched(self.searched(self.begun(Precision.FP32, Precision.FP16), 0), 1)
+        return replace(view, is_live=False)
+
+    def card(self, memory_gib: float = 139.8, name: str = "cuda:0") -> DeviceEntry:
+        entries = tuple(PrecisionEntry(precision=one, available=True) for one in Precision)
+        return DeviceEntry(name=name, title="A device", memory_mib=memory_gib * 1024, precisions=entries)
+
+
+@pytest.fixture
+def searches() -> Searches:
+    return Searches()
+
+
+@pytest.fixture
+def panel(qtbot: QtBot, searches: Searches) -> MemoryLimitPanel:
+    panel = MemoryLimitPanel()
+    qtbot.addWidget(panel)
+    panel.resize(1100, 600)
+    panel.show_card(searches.card(), "24")
+    with qtbot.waitExposed(panel):
+        panel.show()
+    return panel
