@@ -1,9 +1,6 @@
-"""The language of experiments: JSON and TOML both ways, and an answer to every wrong value."""
+"""The language of experiments: JSON, TOML and texts, both ways, and layers of settings."""
 
 from __future__ import annotations
-
-from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -24,17 +21,25 @@ from engine.experiment.experiment import (
     flattened,
     from_dotted,
     layered,
-    read_toml,
     setting_names,
 )
-from engine.experiment.problem import Kind, ProblemError
 from engine.experiment.settings import RECIPE_PARTS, joined
 
 names = st.text(min_size=1, max_size=40)
+
+
 counts = st.integers(1, 1_000_000_000)
+
+
 maybe = st.none() | st.booleans()
+
+
 recipes = st.sets(st.sampled_from(RECIPE_PARTS)).map(joined)
+
+
 patterns = st.lists(st.sampled_from(["fc", "layer4.*", "*.bn1", "lm_head"]), max_size=3).map(tuple)
+
+
 # a text that means "empty" on a command line cannot be told from it there
 paths = st.none() | names.filter(lambda text: text.strip().lower() not in ("", "none", "null"))
 
@@ -208,140 +213,6 @@ def test_names_of_modules_are_a_list_or_apart_by_commas() -> None:
     for written in ("fc, layer4.*", ["fc", "layer4.*"]):
         assert experiment_from({"step": {"fp32_modules": written}}).step.fp32_modules == ("fc", "layer4.*")
     assert experiment_from({"step": {"fp32_modules": ""}}).step.fp32_modules == ()
-
-
-WRONG = [
-    ("precision", "fp8", "fp32, tf32, default, fp16, bf16 or fp16-unscaled"),
-    ("batch_size", "0", "1 or more"),
-    ("batch_size", "many", "a whole number"),
-    ("batch_size", "2.5", "a whole number"),
-    ("batch_size", 10_000_000_000, "at most 1,000,000,000"),
-    ("epochs", "0", "1 or more"),
-    ("steps", "-3", "1 or more"),
-    ("samples", "none", "a whole number"),
-    ("image_size", "0", "1 or more"),
-    ("num_classes", "1", "2 or more"),
-    ("seed", "-1", "0 or more"),
-    ("memory_cap_gib", "0", "more than 0"),
-    ("memory_cap_gib", "inf", "a finite number"),
-    ("device", "gpu", "auto, cpu, cuda:0 or another device of `ammeter catalog`"),
-    ("model", "", "at least 1 characters"),
-    ("on_nan", "panic", "continue, stop or fail"),
-    ("measure.warmup_steps", "-1", "0 or more"),
-    ("measure.block_steps", "0", "1 or more"),
-    ("sequence_length", "1", "2 or more"),
-    ("label_smoothing", "1", "less than 1"),
-    ("label_smoothing", "-0.1", "0 or more"),
-    ("optimizer.name", "lion", "adamw, adam or sgd"),
-    ("optimizer.fused", "perhaps", "true or false"),
-    ("optimizer.learning_rate", "0", "more than 0"),
-    ("optimizer.learning_rate", "nan", "a finite number"),
-    ("optimizer.learning_rate", "fast", "a number"),
-    ("optimizer.momentum", "1", "less than 1"),
-    ("optimizer", "adamw", "a table of settings"),
-    ("scaler.mode", "maybe", "auto, on or off"),
-    ("scaler.growth_factor", "1", "more than 1"),
-    ("scaler.backoff_factor", "1", "less than 1"),
-    ("schedule.name", "linear", "constant, cosine, one-cycle or step"),
-    ("schedule.warmup_steps", "-1", "0 or more"),
-    ("schedule.final_fraction", "1.5", "at most 1"),
-    ("schedule.rise_fraction", "0", "more than 0"),
-    ("schedule.decay_epochs", "0", "1 or more"),
-    ("schedule.decay_factor", "0", "more than 0"),
-    ("step.recipe", "turbo", "plain, fast, or some of channels_last, fused, compile, capture"),
-    ("step.recipe", "fused+turbo", "plain, fast, or some of channels_last, fused, compile, capture"),
-    ("step.gradient_accumulation", "0", "1 or more"),
-    ("step.activation_checkpointing", "some", "true or false"),
-    ("step.clip_norm", "0", "more than 0"),
-    ("data.workers", "-1", "0 or more"),
-    ("data.workers", "257", "at most 256"),
-    ("data.prefetch", "0", "1 or more"),
-    ("data.on_device", "maybe", "true or false"),
-    ("checkpoint.best", "2", "true or false"),
-    ("checkpoint.every", "0", "1 or more"),
-    ("validation.every", "-1", "0 or more"),
-    ("validation.limit", "0", "1 or more"),
-]
-
-
-@pytest.mark.parametrize(("key", "value", "allowed"), WRONG)
-def test_a_wrong_value_is_answered_with_key_value_and_what_is_allowed(
-    key: str, value: Any, allowed: str
-) -> None:
-    with pytest.raises(ProblemError) as caught:
-        experiment_from(from_dotted(key, value))
-    problem = caught.value.problem
-    assert (problem.kind, problem.key, problem.value, problem.allowed) == (
-        Kind.REQUEST,
-        key,
-        str(value),
-        allowed,
-    )
-    assert key in problem.message and str(value) in problem.message and allowed in problem.message
-    assert problem.message.endswith(".") and problem.remedy.endswith(".")
-
-
-def test_an_unknown_key_is_answered_with_the_nearest_one() -> None:
-    with pytest.raises(ProblemError) as caught:
-        experiment_from({"batchsize": 4})
-    assert caught.value.problem.message == "There is no setting named 'batchsize'."
-    assert caught.value.problem.remedy == "Did you mean batch_size?"
-
-
-def test_several_wrong_values_are_all_named() -> None:
-    with pytest.raises(ProblemError) as caught:
-        experiment_from({"batch_size": 0, "precision": "fp8"})
-    assert {problem.key for problem in caught.value.problems} == {"batch_size", "precision"}
-
-
-@pytest.mark.parametrize(
-    ("settings", "key", "words"),
-    [
-        ({"epochs": 1, "steps": 2}, "steps", "epochs and steps are both given"),
-        ({"optimizer": {"name": "adamw", "momentum": 0.9}}, "optimizer.momentum", "momentum is for sgd"),
-        ({"optimizer": {"name": "adam", "momentum": 0.9}}, "optimizer.momentum", "momentum is for sgd"),
-        (
-            {"schedule": {"name": "one-cycle", "warmup_steps": 5}},
-            "schedule.warmup_steps",
-            "one-cycle warms up by itself",
-        ),
-        (
-            {"precision": "fp16-unscaled", "scaler": {"mode": "on"}},
-            "scaler.mode",
-            "trains without a scaler",
-        ),
-    ],
-)
-def test_settings_that_contradict_one_another_are_answered(
-    settings: dict[str, Any], key: str, words: str
-) -> None:
-    with pytest.raises(ProblemError) as caught:
-        experiment_from(settings)
-    assert caught.value.problem.key == key
-    assert words in caught.value.problem.message
-
-
-@pytest.mark.parametrize("text", ["not json", "[]", '{"batch_size": }', "3"])
-def test_json_that_is_no_experiment_is_answered(text: str) -> None:
-    with pytest.raises(ProblemError):
-        Experiment.from_json(text)
-
-
-def test_a_toml_file_that_does_not_parse_is_answered_with_its_place(tmp_path: Path) -> None:
-    path = tmp_path / "mine.toml"
-    path.write_text("batch_size = = 3\n", encoding="utf-8")
-    with pytest.raises(ProblemError) as caught:
-        read_toml(path)
-    assert str(path) in caught.value.problem.message
-    assert "line 1" in caught.value.problem.message
-
-
-def test_a_toml_file_that_is_not_there_or_not_text_is_answered(tmp_path: Path) -> None:
-    (tmp_path / "binary.toml").write_bytes(b"\xff\xfe\x00")
-    for name in ("absent.toml", "binary.toml"):
-        with pytest.raises(ProblemError) as caught:
-            read_toml(tmp_path / name)
-        assert name in caught.value.problem.message
 
 
 def test_the_later_layer_holds_and_tables_are_merged() -> None:

@@ -1,22 +1,18 @@
-"""Live plots: smoothing, ticks, what is drawn and what is read off."""
+"""Live plots: what is drawn and what is read off."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from PySide6.QtCore import QPoint, QPointF, Qt
 from PySide6.QtGui import QColor
 from pytestqt.qtbot import QtBot
 
 from engine.experiment.experiment import Precision
-from engine.words.numbers import decimals_for, duration, number, ratio
 from gui.charts import Curve, LivePlot, PlotSpec
 from gui.charts.curves import marker_rows, staircase
 from gui.charts.live_plot import x_ticks
-from gui.charts.scales import Scale, linear_ticks, log2_ticks, log10_ticks
-from gui.charts.smoothing import extended, local_line, smoothing
+from gui.charts.smoothing import smoothing
 from gui.theme.theme import theme
 
 LOSS = PlotSpec("Training loss", "nats", "The loss of each step", smooths=True)
@@ -53,93 +49,6 @@ def colors_in(plot: LivePlot) -> set[str]:
 
 def readout(plot: LivePlot) -> list[str]:
     return [entry.value for entry in plot.legend.entries()]
-
-
-class TestSmoothing:
-    def test_a_straight_line_stays_as_it_is_also_at_its_ends(self) -> None:
-        line = np.linspace(7, -3, 200)
-        np.testing.assert_allclose(local_line(line, 15), line, atol=1e-9)
-
-    def test_it_is_the_line_numpy_fits_to_each_window(self) -> None:
-        noisy = np.random.default_rng(0).normal(size=60)
-        smoothed = local_line(noisy, 15)
-        for row in range(60):
-            window = np.arange(max(0, row - 7), min(60, row + 8))
-            fit = np.polyfit(window - row, noisy[window], 1)
-            assert smoothed[row] == pytest.approx(fit[1], abs=1e-9)
-
-    def test_gaps_stay_gaps_and_do_not_spoil_their_neighbours(self) -> None:
-        line = np.linspace(0, 10, 101)
-        line[[0, 40, 41, 100]] = np.nan
-        line[60] = np.inf
-        smoothed = local_line(line, 15)
-        whole = np.isfinite(line)
-        np.testing.assert_allclose(smoothed[whole], line[whole], atol=1e-9)
-        assert not np.isfinite(smoothed[~whole]).any()
-
-    @given(st.lists(st.floats(-1e6, 1e6) | st.just(float("nan")), max_size=120), st.integers(0, 120))
-    def test_extending_gives_what_smoothing_all_at_once_gives(self, values: list[float], cut: int) -> None:
-        whole = np.array(values, dtype=np.float64)
-        before = local_line(whole[:cut], 15)
-        np.testing.assert_allclose(
-            extended(before, whole, 15), local_line(whole, 15), rtol=1e-6, atol=1e-4, equal_nan=True
-        )
-
-
-class TestTicks:
-    @pytest.mark.parametrize(
-        ("low", "high", "most", "texts"),
-        [
-            (0, 213, 5, ["0", "50", "100", "150", "200"]),
-            (0, 7.3, 4, ["0", "2", "4", "6"]),
-            (0, 0.73, 4, ["0.0", "0.2", "0.4", "0.6"]),
-            (0, 2100, 5, ["0", "500", "1,000", "1,500", "2,000"]),
-            (-1, 1, 2, ["−1", "0", "1"]),
-        ],
-    )
-    def test_linear(self, low: float, high: float, most: int, texts: list[str]) -> None:
-        assert [tick.text for tick in linear_ticks(low, high, most)] == texts
-
-    def test_powers_of_two_carry_their_true_numbers(self) -> None:
-        assert [tick.text for tick in log2_ticks(12.8, 17.2, 5)] == [
-            "8,192",
-            "16,384",
-            "32,768",
-            "65,536",
-            "131,072",
-        ]
-
-    def test_decades_and_what_lies_between(self) -> None:
-        assert [tick.text for tick in log10_ticks(-2.1, 1.1, 4)] == ["0.01", "0.1", "1", "10"]
-        assert [tick.text for tick in log10_ticks(0.1, 0.9, 4)] == ["2", "5"]
-
-    @given(st.floats(-1e12, 1e12), st.floats(1e-9, 1e12), st.integers(1, 12), st.sampled_from(list(Scale)))
-    def test_any_range_has_a_few_ticks_inside_of_it(
-        self, low: float, span: float, most: int, scale: Scale
-    ) -> None:
-        if scale is not Scale.LINEAR:
-            low, span = max(-300.0, min(low, 300.0)), min(span, 300.0)
-        ticks = scale.ticks(low, low + span, most)
-        assert len(ticks) <= 3 * most + 3
-        assert all(tick.text for tick in ticks)
-
-
-class TestNumbers:
-    def test_three_figures_of_the_largest_for_all_of_a_quantity(self) -> None:
-        assert decimals_for([10.2, 3.1]) == 1
-        assert decimals_for([880, 1663]) == 0
-        assert decimals_for([0.352, None, float("nan")]) == 3
-        assert number(1663.4, 0) == "1,663"
-        assert number(None, 1) == "–" and number(float("nan"), 1) == "NaN" and number(-1, 0) == "−1"
-        assert number(float("-inf"), 0) == "−∞"
-
-    def test_ratios_only_where_they_make_sense(self) -> None:
-        assert ratio(1663, 880) == "1.89×" and ratio(83_488, 17.0846) == "4,887×"
-        assert ratio(None, 880) == "" and ratio(1, 0) == "" and ratio(float("inf"), 1) == ""
-
-    def test_durations_in_words(self) -> None:
-        shown = [duration(seconds) for seconds in (-1, 2.1, 60, 125, 3000, 3900, 7200)]
-        assert shown == ["0 s", "3 s", "1 min", "2 min 5 s", "50 min", "1 h 5 min", "2 h"]
 
 
 class TestCurves:
@@ -345,15 +254,3 @@ class TestLivePlot:
         items = plot.canvas.getPlotItem().listDataItems()
         drawn = [len(item.getData()[0]) for item in items if item.getData()[0] is not None]
         assert drawn and max(drawn) < 3000
-
-
-@given(st.lists(st.floats(-1e3, 1e3), min_size=1, max_size=60), st.sampled_from([9, 15]))
-def test_a_smoothed_curve_never_leaves_its_data(values: list[float], window: int) -> None:
-    smooth = local_line(np.array(values), window)
-    room = 1e-6 * (1 + max(abs(value) for value in values))
-    assert smooth.min() >= min(values) - room and smooth.max() <= max(values) + room
-
-
-def test_a_loss_that_falls_steeply_to_zero_is_not_drawn_below_it() -> None:
-    falling = np.array([7.0, 4.0, 1.0, 0.1, 0.02, 0.01, *[0.0] * 9])
-    assert local_line(falling, 15).min() >= 0.0
