@@ -15,7 +15,7 @@ from PySide6.QtCore import QObject, Qt, QThread, QTimer
 from PySide6.QtWidgets import QApplication, QLineEdit, QMessageBox
 from pytestqt.qtbot import QtBot
 
-from engine.experiment.experiment import Experiment
+from engine.experiment.experiment import Experiment, experiment_from
 from engine.experiment.presets import preset
 from engine.protocol.events import Environment, Epoch, Finished, Samples, Started, Summary
 from engine.runner import Runner
@@ -166,6 +166,29 @@ def type_into(qtbot: QtBot) -> Callable[[QLineEdit, str], None]:
         qtbot.keyClicks(edit, text)
 
     return type_text
+
+
+@pytest.fixture
+def tiny() -> Experiment:
+    """Trained in a moment."""
+    return experiment_from(
+        {
+            "model": "linear",
+            "dataset": "synthetic-regression",
+            "samples": 20,
+            "batch_size": 10,
+            "steps": 40,
+            "device": "cpu",
+            "measure": {"warmup_steps": 1, "block_steps": 2},
+            "optimizer": {"name": "sgd", "learning_rate": 0.01},
+        }
+    )
+
+
+@pytest.fixture
+def endless(tiny: Experiment) -> Experiment:
+    """Trains until it is stopped."""
+    return tiny.model_copy(update={"steps": 100_000_000})
 
 
 @pytest.fixture

@@ -18,7 +18,6 @@ from engine.store.store import Store
 
 Trained = Callable[..., RunRecord]
 
-
 CLIPPED = {"step": {"clip_norm": 1.0}}
 
 

@@ -14,7 +14,6 @@ from gui.theme.theme import theme
 
 Trained = Callable[..., RunRecord]
 
-
 LONG_NAME = "The run from Tuesday night with everything switched on"
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from pytestqt.qtbot import QtBot
 
-from engine.experiment.experiment import Experiment, Measure, Precision, experiment_from
+from engine.experiment.experiment import Experiment, Measure, Precision
 from engine.experiment.problem import Kind, Problem
 from engine.race.showcase import PATIENCE_SECONDS, SECOND, Showcase, Span, busy, showcase
 from engine.store.record import Status
@@ -23,19 +23,6 @@ from gui.show.guided.measurement import ShowMe
 from gui.show.panel import ShowPanel
 
 WAIT_MS = 60_000
-TINY = experiment_from(
-    {
-        "model": "linear",
-        "dataset": "synthetic-regression",
-        "samples": 20,
-        "batch_size": 10,
-        "steps": 40,
-        "device": "cpu",
-        "measure": {"warmup_steps": 1, "block_steps": 2},
-        "optimizer": {"name": "sgd", "learning_rate": 0.01},
-    }
-)
-ENDLESS = experiment_from({**TINY.model_dump(), "steps": 100_000_000})
 
 
 def shown(experiment: Experiment, **mixed: object) -> Showcase:
@@ -55,7 +42,10 @@ class Workspace:
     told: list[object] = field(default_factory=list)
 
     def until(self, is_so: Callable[[], bool]) -> None:
-        self.qtbot.waitUntil(is_so, timeout=WAIT_MS)
+        def holds() -> None:
+            assert is_so(), f"on the page {self.panel.page}, told {self.told}, runs {self.statuses()}"
+
+        self.qtbot.waitUntil(holds, timeout=WAIT_MS)
 
     def until_training(self, name: str = "Show me, FP32") -> None:
         def trains() -> bool:
@@ -85,9 +75,9 @@ class Workspace:
 
 @pytest.fixture
 def workspace(
-    qtbot: QtBot, launcher: Launcher, home: Path, monkeypatch: pytest.MonkeyPatch
+    qtbot: QtBot, launcher: Launcher, home: Path, monkeypatch: pytest.MonkeyPatch, tiny: Experiment
 ) -> Iterator[Workspace]:
-    monkeypatch.setattr("gui.show.guided.measurement.showcase", lambda _catalog: shown(TINY))
+    monkeypatch.setattr("gui.show.guided.measurement.showcase", lambda _catalog: shown(tiny))
     with Store(home / "ammeter.sqlite") as store:
         experiments, panel, background = Experiments(store, launcher), ShowPanel(), Background()
         qtbot.addWidget(panel)
@@ -122,11 +112,13 @@ def test_pressed_before_the_machine_is_known_and_twice_it_measures_one_pair(work
     assert not workspace.show_me.is_at_work and workspace.show_me.owns(full)
 
 
-def test_a_run_that_trains_is_asked_about_and_what_waits_waits_longer(workspace: Workspace) -> None:
+def test_a_run_that_trains_is_asked_about_and_what_waits_waits_longer(
+    workspace: Workspace, tiny: Experiment, endless: Experiment
+) -> None:
     asked: list[str] = []
     workspace.show_me.busy.connect(asked.append)
-    (running,) = workspace.experiments.submit("x", [("x", ENDLESS)], name="before")
-    (waiting,) = workspace.experiments.submit("y", [("y", TINY)], name="after")
+    (running,) = workspace.experiments.submit("x", [("x", endless)], name="before")
+    (waiting,) = workspace.experiments.submit("y", [("y", tiny)], name="after")
     workspace.until_training("before")
     workspace.show_me.begin()
     assert asked == ["A run is training."] and not workspace.show_me.is_at_work
@@ -165,9 +157,9 @@ def test_a_machine_that_cannot_be_looked_at_is_told_on_the_page_each_time(
 
 
 def test_what_is_being_stopped_when_the_time_is_over_is_given_up_all_the_same(
-    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch, endless: Experiment
 ) -> None:
-    choose(monkeypatch, shown(ENDLESS))
+    choose(monkeypatch, shown(endless))
     monkeypatch.setattr("gui.show.guided.measurement.adapted", lambda *_: None)
     workspace.show_me.begin()
     workspace.until_training()
@@ -179,8 +171,10 @@ def test_what_is_being_stopped_when_the_time_is_over_is_given_up_all_the_same(
     workspace.assert_nothing_left()
 
 
-def test_begun_next_it_waits_for_the_run_and_can_be_stopped_while_it_waits(workspace: Workspace) -> None:
-    workspace.experiments.submit("x", [("x", ENDLESS)], name="before")
+def test_begun_next_it_waits_for_the_run_and_can_be_stopped_while_it_waits(
+    workspace: Workspace, endless: Experiment
+) -> None:
+    workspace.experiments.submit("x", [("x", endless)], name="before")
     workspace.until_training("before")
     workspace.show_me.begin_next()
     assert "waiting for its turn" in workspace.panel.measuring.words()
@@ -191,9 +185,9 @@ def test_begun_next_it_waits_for_the_run_and_can_be_stopped_while_it_waits(works
 
 @pytest.mark.parametrize("by", ["its button", "the run's", "a deletion"])
 def test_stopped_it_leaves_nothing_behind(
-    workspace: Workspace, monkeypatch: pytest.MonkeyPatch, by: str
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch, by: str, endless: Experiment
 ) -> None:
-    choose(monkeypatch, shown(ENDLESS))
+    choose(monkeypatch, shown(endless))
     monkeypatch.setattr("gui.show.guided.measurement.adapted", lambda *_: None)
     workspace.show_me.begin()
     workspace.until_training()
@@ -211,9 +205,9 @@ def test_stopped_it_leaves_nothing_behind(
 
 
 def test_stopped_on_the_second_run_it_keeps_the_whole_first_one(
-    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch, tiny: Experiment
 ) -> None:
-    choose(monkeypatch, shown(TINY, steps=100_000_000))
+    choose(monkeypatch, shown(tiny, steps=100_000_000))
     workspace.show_me.begin()
     workspace.until_training("Show me, BF16 AMP")
     assert "Measuring mixed precision" in workspace.panel.measuring.words()
@@ -224,10 +218,10 @@ def test_stopped_on_the_second_run_it_keeps_the_whole_first_one(
 
 
 def test_a_run_that_is_refused_is_told_on_the_page(
-    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch, tiny: Experiment
 ) -> None:
-    step = TINY.step.model_copy(update={"fp32_modules": ("layer9.*",)})
-    choose(monkeypatch, shown(TINY, step=step))
+    step = tiny.step.model_copy(update={"fp32_modules": ("layer9.*",)})
+    choose(monkeypatch, shown(tiny, step=step))
     workspace.show_me.begin()
     workspace.until(lambda: workspace.panel.page == "refused")
     assert "layer9" in workspace.panel.refused.words()
@@ -236,10 +230,10 @@ def test_a_run_that_is_refused_is_told_on_the_page(
 
 
 def test_the_first_run_failing_takes_the_second_one_with_it(
-    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch, tiny: Experiment
 ) -> None:
-    optimizer = TINY.optimizer.model_copy(update={"learning_rate": 1_000.0})
-    unstable = TINY.model_copy(update={"optimizer": optimizer, "on_nan": "fail", "steps": 2_000})
+    optimizer = tiny.optimizer.model_copy(update={"learning_rate": 1_000.0})
+    unstable = tiny.model_copy(update={"optimizer": optimizer, "on_nan": "fail", "steps": 2_000})
     choose(monkeypatch, shown(unstable))
     workspace.show_me.begin()
     workspace.until(lambda: workspace.panel.page == "refused")
@@ -263,11 +257,11 @@ def test_a_store_that_refuses_is_told_on_the_page_and_nothing_is_half_written(
 
 
 def test_a_machine_that_is_slower_than_thought_begins_anew_once_with_less(
-    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch, tiny: Experiment, endless: Experiment
 ) -> None:
-    choose(monkeypatch, shown(ENDLESS))
+    choose(monkeypatch, shown(endless))
     monkeypatch.setattr("engine.race.showcase._LEAST_SECONDS", 0.0)
-    shorter = TINY.model_copy(update={"steps": 50})
+    shorter = tiny.model_copy(update={"steps": 50})
     monkeypatch.setattr(
         "gui.show.guided.measurement.adapted", lambda case, *_: once(case.of_length(shorter), case)
     )
@@ -285,12 +279,12 @@ def once(better: Showcase, case: Showcase) -> Showcase | None:
 
 
 def test_mixed_precision_that_is_far_slower_begins_both_anew_and_leaves_nothing_else(
-    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch, tiny: Experiment
 ) -> None:
     def adapted(case: Showcase, span: Span, *_: object) -> Showcase | None:
-        return once(case.of_length(TINY.model_copy(update={"steps": 30})), case) if span is SECOND else None
+        return once(case.of_length(tiny.model_copy(update={"steps": 30})), case) if span is SECOND else None
 
-    choose(monkeypatch, shown(TINY, steps=100_000_000))
+    choose(monkeypatch, shown(tiny, steps=100_000_000))
     monkeypatch.setattr("engine.race.showcase._LEAST_SECONDS", 0.0)
     monkeypatch.setattr("gui.show.guided.measurement.adapted", adapted)
     workspace.show_me.begin()
@@ -302,11 +296,11 @@ def test_mixed_precision_that_is_far_slower_begins_both_anew_and_leaves_nothing_
 
 @pytest.mark.parametrize("by", ["its pace", "patience"])
 def test_a_machine_that_is_too_slow_is_called_busy_and_can_be_tried_again(
-    workspace: Workspace, monkeypatch: pytest.MonkeyPatch, by: str
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch, by: str, tiny: Experiment, endless: Experiment
 ) -> None:
-    problem = busy(TINY, 3) if by == "its pace" else None
+    problem = busy(tiny, 3) if by == "its pace" else None
     # it never has enough steps for a speed
-    choose(monkeypatch, shown(ENDLESS.model_copy(update={"measure": Measure(block_steps=100_000)})))
+    choose(monkeypatch, shown(endless.model_copy(update={"measure": Measure(block_steps=100_000)})))
     monkeypatch.setattr("engine.race.showcase._LEAST_SECONDS", 0.0)
     monkeypatch.setattr("gui.show.guided.measurement.adapted", lambda *_: problem)
     workspace.show_me.begin()
@@ -329,9 +323,9 @@ def test_a_machine_that_is_too_slow_is_called_busy_and_can_be_tried_again(
 
 
 def test_a_window_that_closes_meanwhile_leaves_no_run_in_the_queue(
-    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch, endless: Experiment
 ) -> None:
-    choose(monkeypatch, shown(ENDLESS))
+    choose(monkeypatch, shown(endless))
     monkeypatch.setattr("gui.show.guided.measurement.adapted", lambda *_: None)
     workspace.show_me.begin()
     workspace.until_training()

@@ -1,0 +1,205 @@
+"""The window whole, with the real engine: choose, press, watch, compare, open again."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QAbstractButton, QLineEdit, QWidget
+from pytestqt.qtbot import QtBot
+
+from engine.experiment.experiment import Experiment, Precision, experiment_from
+from engine.protocol.events import Ready
+from engine.store.record import Status
+from engine.store.store import Store
+from engine.worker.launcher import Launcher, Target
+from gui.window.body import LOW_HEIGHT, OPEN_HEIGHT
+from gui.window.main_window import MainWindow
+
+Open = Callable[[], MainWindow]
+
+WAIT_MS = 60_000
+
+in_a_process = pytest.mark.parametrize("launcher", [Target.PROCESS], indirect=True)
+
+
+def press_run(qtbot: QtBot, window: MainWindow) -> None:
+    button = window.setup.foot.run_button
+    assert button.isEnabled() and button.property("kind") == "primary"
+    qtbot.mouseClick(button, Qt.MouseButton.LeftButton)
+
+
+@in_a_process
+def test_from_the_preset_to_two_runs_with_a_ratio_and_back_after_a_restart(
+    qtbot: QtBot,
+    window: MainWindow,
+    open_window: Open,
+    training: Any,
+    type_into: Callable[[QLineEdit, str], None],
+) -> None:
+    form = window.setup.form
+    assert form.preset.value() == "fashion"
+    assert form.chips[Precision.FP32].isChecked() and form.chips[Precision.BF16].isChecked()
+    form.length.unit_button.click()
+    type_into(form.length, "70")
+    type_into(form.batch_size, "16")
+
+    with qtbot.waitSignal(window.experiments.began, timeout=WAIT_MS):
+        press_run(qtbot, window)
+    qtbot.waitUntil(lambda: len(window.live.runs()) == 2, timeout=WAIT_MS)
+    qtbot.waitUntil(lambda: window.live.runs()[0].step > 5, timeout=WAIT_MS)
+    assert not window.setup.run_action.isEnabled()
+    training.wait_for_end(window, 2)
+
+    fp32, bf16 = window.live.runs()
+    for run in (fp32, bf16):
+        assert list(run.column("step")) == list(range(1, 71))
+        assert run.column("loss")[-10:].mean() < run.column("loss")[:10].mean()
+        assert run.summary is not None and run.summary.samples_per_second
+    newest, oldest = window.experiments.runs.records()
+    assert (oldest.label, newest.label) == ("FP32", "BF16 AMP")
+    assert oldest.comparison == newest.comparison is not None
+    assert "×" in row_text(window, newest.id) and "Finished" in row_text(window, newest.id)
+    assert window.setup.run_action.isEnabled()
+
+    again = open_window()
+    assert {record.id for record in again.experiments.runs.records()} == {oldest.id, newest.id}
+    assert "×" in row_text(again, newest.id)
+    again.runs.open_requested.emit(newest.id)
+    assert [list(run.column("loss")) for run in again.live.runs()] == [
+        list(fp32.column("loss")),
+        list(bf16.column("loss")),
+    ]
+    assert again.setup.form.length.text() == "70"
+
+
+def row_text(window: MainWindow, run_id: str) -> str:
+    model = window.runs.table.model()
+    for row in range(model.rowCount()):
+        cells = [str(model.index(row, column).data() or "") for column in range(model.columnCount())]
+        if window.runs.model.run(row).id == run_id:
+            return " | ".join(cells)
+    raise AssertionError(f"{run_id} is not in the table")
+
+
+@in_a_process
+def test_a_killed_worker_is_told_in_words_and_the_next_run_works(
+    window: MainWindow, launcher: Launcher, training: Any, tiny: Experiment, endless: Experiment
+) -> None:
+    (first,) = training.submit(window, endless)
+    training.wait_for_steps(window, first)
+    for child in psutil.Process().children():
+        if child.pid not in launcher.idle_worker_pids:
+            child.kill()
+    training.wait_for_end(window, 1)
+    assert window.experiments.runs.record(first).status is Status.FAILED
+    assert "SIGKILL" in window.notice.text() and "SIGKILL" in window.dock.log.text()
+    (second,) = training.submit(window, tiny)
+    training.wait_for_end(window, 2)
+    assert window.experiments.runs.record(second).status is Status.FINISHED
+
+
+@in_a_process
+def test_the_worker_never_runs_in_the_windows_process(
+    window: MainWindow, training: Any, tiny: Experiment
+) -> None:
+    pids: list[int] = []
+    window.experiments.event_taken.connect(
+        lambda _id, event: pids.append(event.pid) if isinstance(event, Ready) else None
+    )
+    training.submit(window, tiny)
+    training.wait_for_end(window, 1)
+    assert len(pids) == 1 and os.getpid() not in pids
+
+
+def test_a_run_of_another_program_appears_by_itself(
+    qtbot: QtBot, window: MainWindow, home: Path, tiny: Experiment
+) -> None:
+    with Store(home / "ammeter.sqlite") as other:
+        record = other.add(tiny, name="from elsewhere")
+    qtbot.waitUntil(lambda: window.experiments.runs.record(record.id) is not None, timeout=WAIT_MS)
+    assert "from elsewhere" in row_text(window, record.id)
+
+
+def test_a_refused_setting_is_told_by_the_name_that_its_field_has(
+    qtbot: QtBot, window: MainWindow, training: Any, tiny: Experiment
+) -> None:
+    experiment = experiment_from(
+        {**tiny.model_dump(), "precision": Precision.BF16, "step": {"fp32_modules": ["layer9.*"]}}
+    )
+    training.submit(window, experiment)
+    qtbot.waitUntil(lambda: "layer9" in window.notice.text(), timeout=WAIT_MS)
+    assert window.notice.text().startswith("Keep in FP32 has")
+
+
+def test_the_window_repaints_slowly_beside_a_cpu_run(
+    window: MainWindow, training: Any, endless: Experiment
+) -> None:
+    (run_id,) = training.submit(window, endless)
+    training.wait_for_steps(window, run_id)
+    assert window._followed.timer.isActive() and window._followed.timer.interval() == 200
+    window.experiments.stop()
+    training.wait_for_end(window, 1)
+    assert not window._followed.timer.isActive()
+
+
+def test_ticked_runs_are_compared_and_the_dock_makes_room(
+    qtbot: QtBot, window: MainWindow, training: Any, tiny: Experiment
+) -> None:
+    ids = training.submit(window, tiny, experiment_from({**tiny.model_dump(), "precision": "bf16"}))
+    training.wait_for_end(window, 2)
+    window.runs.set_checked(ids)
+    with qtbot.waitSignal(window.comparisons.comparing.shown):
+        window.runs.compare_requested.emit(window.runs.checked())
+    assert window.workspace == "compare" and not window.runs.is_open()
+    assert [line.key for line in window.compare.curves.lines()] == list(ids)
+    assert "BF16 AMP" in window.compare.headline.text()
+    window.show_workspace("train")
+    assert window.runs.is_open()
+
+
+def test_what_a_comparison_lacks_is_queued_and_can_be_dragged_into_it(
+    qtbot: QtBot, window: MainWindow, training: Any, tiny: Experiment
+) -> None:
+    (first,) = training.submit(window, tiny)
+    training.wait_for_end(window, 1)
+    window.runs.set_checked([first])
+    with qtbot.waitSignal(window.comparisons.comparing.shown):
+        window.show_workspace("compare")
+    window.compare.missing_wanted.emit((experiment_from({**tiny.model_dump(), "precision": "bf16"}),))
+    assert "1 run queued: BF16 AMP, plain." in window.notice.text()
+    training.wait_for_end(window, 2)
+    second = window.experiments.runs.records()[0].id
+    curves = window.compare.curves
+    # it joins what it was queued for without being asked to
+    qtbot.waitUntil(lambda: [line.name for line in curves.lines()] == ["FP32", "BF16 AMP"])
+    assert window.runs.checked() == (first, second)
+    window.runs.set_checked([first])
+    with qtbot.waitSignal(window.comparisons.comparing.shown):
+        window.compare.runs_dropped.emit((second,))
+    assert window.runs.checked() == (first, second)
+
+
+def test_every_control_says_what_it_is(window: MainWindow) -> None:
+    silent = [
+        control
+        for control in window.findChildren(QWidget)
+        if isinstance(control, QAbstractButton | QLineEdit)
+        and control.objectName() != "qt_spinbox_lineedit"
+        and not (control.accessibleName() and (control.toolTip() or isinstance(control.parent(), QLineEdit)))
+    ]
+    assert not silent, [(control, control.parent(), control.accessibleName()) for control in silent]
+
+
+def test_a_window_that_becomes_low_takes_the_height_from_the_runs(window: MainWindow) -> None:
+    window.resize(1_440, 900)
+    assert window.dock.height() == OPEN_HEIGHT
+    window.resize(1_100, 700)
+    assert window.dock.height() == LOW_HEIGHT
+    window.resize(1_440, 900)
+    assert window.dock.height() == OPEN_HEIGHT
