@@ -17,13 +17,13 @@ import pytest
 
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Kind, ProblemError
-from engine.protocol.events import Event, Failed, Finished, Heartbeat, Log
+from engine.protocol.events import Event, Failed, Finished, Heartbeat, Log, PhaseName, Started
 from engine.protocol.jobs import Train
 from engine.worker.launcher import Launcher, Session, iterate
 from engine.worker.process import WorkerProcess
 from engine.worker.supervision import Limits, ProcessSession, _Watch
 
-QUICK = Limits(ready=10.0, silence=1.2, stop=0.3, terminate=0.3)
+USUAL = Limits()
 
 PRELUDE = """
 import json, os, signal, subprocess, sys, time
@@ -42,7 +42,7 @@ say(event="ready", pid=os.getpid(), python="3", torch="0", ammeter="0")
 def launch(tmp_path: Path) -> Iterator[object]:
     launchers: list[Launcher] = []
 
-    def start(body: str, limits: Limits = QUICK) -> Session:
+    def start(body: str, limits: Limits = USUAL) -> Session:
         script = tmp_path / f"worker_{len(launchers)}.py"
         script.write_text(PRELUDE + textwrap.dedent(body))
         launcher = Launcher(limits=limits, command=(sys.executable, str(script)))
@@ -58,13 +58,24 @@ def events_of(session: Session) -> list[Event]:
     return [event for event in iterate(session) if event is not None]
 
 
+def events_until(session: Session, kind: type[Event]) -> list[Event]:
+    """The events up to the first of a kind."""
+    seen: list[Event] = []
+    for event in iterate(session):
+        if event is not None:
+            seen.append(event)
+        if isinstance(event, kind):
+            return seen
+    raise AssertionError(f"it ended without {kind.__name__}: {seen}")
+
+
 def failure_of(session: Session) -> Failed:
     last = events_of(session)[-1]
     assert isinstance(last, Failed)
     return last
 
 
-def has_ended(pid: int, timeout_seconds: float = 5.0) -> bool:
+def has_ended(pid: int, timeout_seconds: float = 60.0) -> bool:
     """Whether the process goes away in time; an orphan may stay a zombie where nobody reaps it."""
     deadline = time.monotonic() + timeout_seconds
     while time.monotonic() < deadline:
@@ -100,16 +111,17 @@ def test_garbage_on_stdout_ends_the_run(launch, line):
 
 
 def test_silence_past_the_heartbeat_ends_the_run(launch):
-    session = launch("started(); time.sleep(60)")
-    failed = failure_of(session)
+    failed = failure_of(launch("started(); time.sleep(600)", Limits(silence=1.2)))
     assert failed.problem.kind is Kind.HANG
     assert "silent" in failed.problem.message
 
 
 def test_a_standstill_behind_a_living_heartbeat_ends_the_run(launch):
-    limits = Limits(ready=10.0, silence=5.0, standstill=dict.fromkeys(Limits().standstill, 0.5))
+    limits = Limits(standstill={**USUAL.standstill, PhaseName.MEASURING: 0.5})
     body = """
     started()
+    say(event="heartbeat", step=7)
+    say(event="phase", name="measuring")
     while True:
         say(event="heartbeat", step=7)
         time.sleep(0.05)
@@ -132,7 +144,7 @@ def test_stop_asks_first(launch):
     assert json.loads(sys.stdin.readline()) == {"job": "stop"}
     say(event="finished", summary={"steps": 5}, stopped=True)
     """)
-    session.next_event(10.0), session.next_event(10.0)
+    events_until(session, Started)
     session.stop()
     last = events_of(session)[-1]
     assert isinstance(last, Finished) and last.stopped and last.summary.steps == 5
@@ -140,7 +152,7 @@ def test_stop_asks_first(launch):
 
 @pytest.mark.parametrize("deaf", ["pass", "signal.signal(signal.SIGTERM, signal.SIG_IGN)"])
 def test_stop_terminates_and_then_kills_the_whole_tree(launch, deaf):
-    session = launch(f"""
+    body = f"""
     {deaf}
     child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
     started()
@@ -150,12 +162,9 @@ def test_stop_terminates_and_then_kills_the_whole_tree(launch, deaf):
     while True:
         say(event="heartbeat", step=1)
         time.sleep(0.05)
-    """)
-    seen: list[Event] = []
-    while not any(getattr(event, "event", "") == "log" for event in seen):
-        event = session.next_event(5.0)
-        seen += [event] if event else []
-    child_pid = int(next(event.message for event in seen if event.event == "log"))
+    """
+    session = launch(body, Limits(stop=0.3, terminate=0.3))
+    child_pid = int(events_until(session, Log)[-1].message)
     session.stop()
     last = events_of(session)[-1]
     assert isinstance(last, Finished) and last.stopped
@@ -190,7 +199,7 @@ def test_a_dead_worker_takes_its_orphans_along(launch):
 def test_closing_a_session_ends_its_worker(launch):
     session = launch("started(); time.sleep(600)")
     assert isinstance(session, ProcessSession)
-    session.next_event(10.0)
+    events_until(session, Started)
     session.close()
     assert session.is_over and session.next_event(0.0) is None
     assert not psutil.pid_exists(session.worker_pid)
@@ -239,11 +248,19 @@ def test_a_process_that_left_the_tree_does_not_hold_up_the_end(launch):
     assert isinstance(events[-1], Failed) and events[-1].problem.kind is Kind.WORKER_DIED
 
 
+@pytest.fixture
+def patient(monkeypatch):
+    """The end of stdout waits for that of stderr, however late the system runs the thread that reads it."""
+    monkeypatch.setattr("engine.worker.process._LAST_WORDS_SECONDS", 60.0)
+
+
+@pytest.mark.usefixtures("patient")
 def test_of_a_progress_bar_the_last_state_is_told(launch):
     events = events_of(launch("started(); sys.stderr.write('10 %\\r99 %\\r100 %\\n'); sys.exit(3)"))
     assert [event.message for event in events if isinstance(event, Log)] == ["100 %"]
 
 
+@pytest.mark.usefixtures("patient")
 def test_what_a_dying_worker_wrote_last_comes_before_its_end(launch):
     events = events_of(launch("started(); sys.stderr.write('no\\n' * 1900 + 'last\\n'); os._exit(3)"))
     assert [event.message for event in events if isinstance(event, Log)][-1:] == ["last"]

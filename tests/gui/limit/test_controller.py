@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from threading import Event
 
 import pytest
 from PySide6.QtCore import Qt
@@ -24,7 +25,7 @@ from gui.setup.need import NeedLine
 from gui.window.main_window import MainWindow
 from gui.window.remembered import Settings
 
-WAIT_MS = 120_000
+WAIT_MS = 60_000
 LINEAR = experiment_from(
     {
         "model": "linear",
@@ -54,11 +55,26 @@ def window(
     store = Store(home / "ammeter.sqlite")
     window = MainWindow(store, launcher, seen_before(home))
     window.show()
-    qtbot.waitUntil(window.setup.run_action.isEnabled, timeout=WAIT_MS)
+
+    def knows_the_machine() -> None:
+        assert window.setup.run_action.isEnabled(), window.setup.foot.line.text()
+
+    qtbot.waitUntil(knows_the_machine, timeout=WAIT_MS)
     yield window
     window.close_without_asking()
     store.close()
     window.deleteLater()
+
+
+@pytest.fixture
+def search_goes_on(window: MainWindow) -> Iterator[Event]:
+    """A search has begun, and tries nothing until this is set: however fast it is, it can be looked at."""
+    goes_on = Event()
+    window.experiments._thread.search_began.connect(
+        lambda _series: goes_on.wait(), Qt.ConnectionType.DirectConnection
+    )
+    yield goes_on
+    goes_on.set()
 
 
 def known_forecast(experiment: Experiment, fixed: float, slope: float) -> ForecastMade:
@@ -80,7 +96,7 @@ def known_forecast(experiment: Experiment, fixed: float, slope: float) -> Foreca
 
 
 def test_a_search_runs_in_the_window_is_opened_again_and_deleted(
-    qtbot: QtBot, window: MainWindow, monkeypatch: pytest.MonkeyPatch
+    qtbot: QtBot, window: MainWindow, search_goes_on: Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[str] = []
 
@@ -95,14 +111,18 @@ def test_a_search_runs_in_the_window_is_opened_again_and_deleted(
     assert window.workspace == "memory"
     assert window.setup.run_action.text() == "Find limit for FP32"
     searches = window.experiments.searches
-    qtbot.waitUntil(lambda: searches.running is not None, timeout=WAIT_MS)
+
+    def is_running() -> None:
+        assert searches.running is not None, f"{searches.waiting} wait, a run is {window.experiments.running}"
+
+    qtbot.waitUntil(is_running, timeout=WAIT_MS)
     focused = window.focusWidget()
     assert focused is window.memory_limit.stop, "the next press of Space must not queue the same again"
     assert "at work" in window.top_bar._tabs["memory"].accessibleName()
     assert not window.setup.run_action.isEnabled() and window.setup.queue_action.isEnabled()
     assert not window.close() and asked == ["stop"], "closing asks while a search goes on"
     with qtbot.waitSignal(searches.ended, timeout=WAIT_MS):
-        pass
+        search_goes_on.set()
 
     assert "FP32 fits at least 20." in window.memory_limit.result.text()
     assert "20 samples" in window.memory_limit.result.text()
@@ -195,8 +215,11 @@ def test_the_foot_says_what_the_run_needs_and_follows_the_batch_at_once(
 def test_a_forecast_is_made_by_the_engine_while_it_is_idle(qtbot: QtBot, window: MainWindow) -> None:
     window.setup.use_settings(LINEAR)
     need = window.setup.foot.need
-    qtbot.waitUntil(lambda: not need.text() or need.text().startswith("Needs about"), timeout=WAIT_MS)
-    assert need.text().startswith("Needs about")
+
+    def is_forecast() -> None:
+        assert need.text().startswith("Needs about"), need.text()
+
+    qtbot.waitUntil(is_forecast, timeout=WAIT_MS)
 
 
 def test_nothing_is_estimated_beside_a_run(qtbot: QtBot, window: MainWindow) -> None:
