@@ -129,15 +129,6 @@ def test_each_dataset_that_can_be_loaded_has_a_size_and_colours() -> None:
     assert [entry.name for entry in loading if not entry.can_augment] == ["mnist"]
 
 
-@pytest.fixture
-def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing listens at the discard port."""
-    for name in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"):
-        monkeypatch.setenv(name, "http://127.0.0.1:9")
-    for name in ("no_proxy", "NO_PROXY"):
-        monkeypatch.delenv(name, raising=False)
-
-
 @pytest.mark.usefixtures("no_network")
 def test_a_run_that_cannot_download_says_so(fashion: Any) -> None:
     with pytest.raises(ProblemError) as raised:

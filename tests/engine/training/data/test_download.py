@@ -183,15 +183,6 @@ def test_an_archive_that_is_none_is_refused(tmp_path: Path, monkeypatch: pytest.
     assert raised.value.problem.kind is Kind.DOWNLOAD and there() == []
 
 
-@pytest.fixture
-def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing listens at the discard port."""
-    for name in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"):
-        monkeypatch.setenv(name, "http://127.0.0.1:9")
-    for name in ("no_proxy", "NO_PROXY"):
-        monkeypatch.delenv(name, raising=False)
-
-
 @pytest.mark.usefixtures("no_network")
 @pytest.mark.parametrize("name", sorted(SETS))
 def test_a_download_without_network_says_so_and_leaves_nothing_behind(name: str) -> None:
