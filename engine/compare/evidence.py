@@ -105,11 +105,15 @@ _STEADY_CLOCKS = 0.95
 
 @dataclass(frozen=True)
 class Doubt:
-    """One reason to trust a figure less, a sentence; `side_id` is None where it is not of one side."""
+    """One reason to trust a figure less, a sentence; `side_id` is None where it is not of one side.
+
+    `difference` is how a setting differs from the baseline's, where that is the reason.
+    """
 
     side_id: str | None
     kind: DoubtKind
     sentence: str
+    difference: str = ""
 
     @property
     def spoils(self) -> bool:
@@ -220,10 +224,9 @@ def _between(side: Side, baseline: Side) -> Iterator[Doubt]:
     for key, value, other in unlike_settings(mine.experiment, theirs.experiment):
         if is_work(key):
             continue
-        told = [setting_value(value), setting_value(other)]
-        what = _within(setting_words(key))
+        difference = f"{_within(setting_words(key))}: {setting_value(value)} against {setting_value(other)}."
         # alike for all sides of which it is so: a report tells it once
-        yield Doubt(side.id, "setting", f"Unlike the baseline in {what}: {told[0]} against {told[1]}.")
+        yield Doubt(side.id, "setting", f"Unlike the baseline in {difference}", difference)
     recipes = [run.summary.recipe if run.summary else None for run in (mine, theirs)]
     asked = [run.experiment.step.recipe for run in (mine, theirs)]
     if asked[0] == asked[1] and None not in recipes and recipes[0] != recipes[1]:

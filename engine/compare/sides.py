@@ -12,7 +12,16 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from engine.experiment.experiment import Experiment, Precision, flattened
-from engine.experiment.settings import PLAIN, Checkpoint, Measure, Optimizer, Scaler, Schedule, Validation
+from engine.experiment.settings import (
+    FAST,
+    PLAIN,
+    Checkpoint,
+    Measure,
+    Optimizer,
+    Scaler,
+    Schedule,
+    Validation,
+)
 from engine.experiment.text import shortened
 from engine.store.record import RunRecord
 from engine.words.names import recipe_words, setting_value
@@ -152,12 +161,24 @@ _ABSENT = object()
 class Side:
     """Repeats of one experiment: runs whose settings differ in nothing but the seed, name aside.
 
-    They were made on devices of one name by one version of torch. `runs` has at least one, oldest first;
-    `title` is unique among the sides of a comparison: "FP32", or "FP16 AMP, fast" where recipes differ.
+    They were made on devices of one name by one version of torch. `runs` has at least one, oldest first.
+    `label` is the precision, and `note` what else tells the sides of a comparison apart: "fast", "batch 64".
     """
 
     runs: tuple[RunRecord, ...]
-    title: str
+    label: str
+    note: str = ""
+    recipes_differ: bool = False
+
+    @property
+    def title(self) -> str:
+        """The label and the note, unique among the sides of a comparison: "FP32", "FP16 AMP, fast"."""
+        return ", ".join(filter(None, (self.label, self.note)))
+
+    @property
+    def is_named_fast(self) -> bool:
+        """Whether its note says that it has the fast recipe, as it does where the sides differ in that."""
+        return self.recipes_differ and self.runs[0].experiment.step.recipe == FAST
 
     @property
     def id(self) -> str:
@@ -172,11 +193,6 @@ class Side:
     def recipe(self) -> str:
         """The recipe that was asked for, in words: "plain", "fast", or the parts of it."""
         return recipe_words(self.runs[0].experiment.step.recipe)
-
-    @property
-    def detail(self) -> str:
-        """What its title says beside the precision; "" where that is all of it."""
-        return self.title.partition(", ")[2]
 
     def holds(self, run_id: str | None) -> bool:
         """Whether the run of that id is one of its repeats."""
@@ -200,8 +216,10 @@ def sides_of(runs: Sequence[RunRecord]) -> tuple[Side, ...]:
             group.settings = settings
         group.runs.append(run)
     ordered = [tuple(sorted(group.runs, key=lambda run: run.number)) for group in groups]
-    titles = _titles([group[0] for group in ordered])
-    return tuple(Side(group, title) for group, title in zip(ordered, titles, strict=True))
+    firsts = [group[0] for group in ordered]
+    differ = len({run.experiment.step.recipe for run in firsts}) > 1
+    names = zip(ordered, _names(firsts), strict=True)
+    return tuple(Side(group, label, note, differ) for group, (label, note) in names)
 
 
 _IN_TURNS = 0.5
@@ -243,27 +261,32 @@ def _agree(mine: dict[str, Any], theirs: dict[str, Any]) -> bool:
     return all(mine[key] == theirs[key] for key in mine.keys() & theirs.keys())
 
 
-def _titles(firsts: Sequence[RunRecord]) -> list[str]:
-    """A title for the first run of each side: as short as tells them apart."""
-    titles = [run.experiment.precision.label for run in firsts]
+_Name = tuple[str, str]
+
+
+def _names(firsts: Sequence[RunRecord]) -> list[_Name]:
+    """The label and the note for the first run of each side: as short as tells them apart."""
+    names = [(run.experiment.precision.label, "") for run in firsts]
     for word in (_model, _dataset, _recipe, _batch):
-        titles = _extended(titles, [word(run) for run in firsts], everywhere=True)
+        names = _extended(names, [word(run) for run in firsts], everywhere=True)
     for word in (_device, _torch, _learning_rate, _name):
-        titles = _extended(titles, [word(run) for run in firsts], everywhere=False)
-    seen: dict[str, int] = {}
-    for place, title in enumerate(titles):
-        seen[title] = seen.get(title, 0) + 1
-        if seen[title] > 1:
-            titles[place] = f"{title} ({seen[title]})"
-    return titles
+        names = _extended(names, [word(run) for run in firsts], everywhere=False)
+    seen: dict[_Name, int] = {}
+    for place, (label, note) in enumerate(names):
+        count = seen[label, note] = seen.get((label, note), 0) + 1
+        if count > 1:
+            names[place] = (label, f"{note} ({count})") if note else (f"{label} ({count})", note)
+    return names
 
 
-def _extended(titles: list[str], words: list[str], *, everywhere: bool) -> list[str]:
-    """The titles with their words where these differ: among all sides, or among those of one title."""
+def _extended(names: list[_Name], words: list[str], *, everywhere: bool) -> list[_Name]:
+    """The names with their words where these differ: among all sides, or among those of one name."""
     extended = []
-    for title, word in zip(titles, words, strict=True):
-        among = {other for one, other in zip(titles, words, strict=True) if everywhere or one == title}
-        extended.append(f"{title}, {word}" if word and len(among) > 1 else title)
+    for (label, note), word in zip(names, words, strict=True):
+        name = (label, note)
+        among = {other for one, other in zip(names, words, strict=True) if everywhere or one == name}
+        is_telling = word and len(among) > 1
+        extended.append((label, f"{note}, {word}" if note else word) if is_telling else name)
     return extended
 
 

@@ -223,8 +223,8 @@ _NOT_CLEAN: Pieces = (Piece("Not a clean measurement", "strong"),)
 
 
 def _title(side: Side) -> Pieces:
-    name = Piece(side.title.removesuffix(f", {side.detail}"), "title", side)
-    return (name, Piece(f" ({side.detail})")) if side.detail else (name,)
+    name = Piece(side.label, "title", side)
+    return (name, Piece(f" ({side.note})")) if side.note else (name,)
 
 
 def _without_speed(doubts: Sequence[Doubt]) -> tuple[Doubt, ...]:

@@ -8,6 +8,7 @@ from typing import Protocol
 from engine.experiment.experiment import Experiment, Precision
 from engine.limit.search import Search
 from engine.protocol.trials import Bound, ProbeResult, Trial, Tried
+from engine.words.numbers import times
 
 _OUTCOMES = {
     "memory": "out of memory",
@@ -39,7 +40,7 @@ def sentence(sides: Sequence[Side]) -> str:
         return ""
     told = ", ".join(f"{side.label} {_fits(side)}" for side in sides)
     ratio = times_the_batch(*_base_first(sides)) if len(sides) == 2 else None
-    return f"{told}." if ratio is None else f"{told}: {ratio:.2f} times the batch."
+    return f"{told}." if ratio is None else f"{told}: {times(ratio)} times the batch."
 
 
 def at_least(side: Side) -> str:

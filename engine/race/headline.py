@@ -18,17 +18,20 @@ def lane_name(race: Race, which: Which) -> str:
     """The name above a lane: "Full precision", "Mixed precision", or its side's title beside its like."""
     if not is_one_of_each(race):
         return race.lane(which).side.title
-    return "Mixed precision" if is_mixed(race.lane(which)) else "Full precision"
+    return f"{_amp(race, which)} precision"
+
+
+def _amp(race: Race, which: Which) -> str:
+    return "Mixed" if is_mixed(race.lane(which)) else "Full"
 
 
 def short_name(race: Race, which: Which) -> str:
     """The least that tells the lane from the other: "Mixed"; "fast" for "FP16 AMP, fast" against plain."""
     if is_one_of_each(race):
-        return lane_name(race, which).partition(" ")[0]
-    names = {one: lane_name(race, one) for one in LANES}
-    heads = {name.partition(", ")[0] for name in names.values()}
-    _, _, rest = names[which].partition(", ")
-    return rest if rest and len(heads) == 1 else names[which]
+        return _amp(race, which)
+    side = race.lane(which).side
+    is_alike = len({race.lane(one).side.label for one in LANES}) == 1
+    return side.note if side.note and is_alike else side.title
 
 
 def called(race: Race, which: Which) -> str:
@@ -36,7 +39,7 @@ def called(race: Race, which: Which) -> str:
     name = lane_name(race, which)
     if is_one_of_each(race):
         return name.lower()
-    return f"“{name}”" if "," in name else name
+    return f"“{name}”" if race.lane(which).side.note else name
 
 
 def is_mixed(lane: Lane) -> bool:

@@ -135,7 +135,7 @@ def lane_heading(race: Race, which: Which, sizes: Sizes, x: float, top: float) -
     )
 
     def counter(moment: Moment) -> tuple[Shape, ...]:
-        words = _counter_words(race, which, moment, is_brief=is_brief)
+        words = race_words.counter_words(race, which, moment, is_brief=is_brief)
         right = x + sizes.lanes
         before = right - text_width(words, sizes.detail) - _APART * sizes.name
         count = _count(moment, which)
@@ -164,14 +164,9 @@ def _count(moment: Moment, which: Which) -> str:
     return f"{moment.lane(which).samples:,}"
 
 
-def _counter_words(race: Race, which: Which, moment: Moment, *, is_brief: bool) -> str:
-    words = race_words.counter_words(race, which, moment)
-    return words.partition(",")[0] if is_brief else words
-
-
 def _widest_counter(race: Race, which: Which, sizes: Sizes, *, is_brief: bool = False) -> float:
     return max(
-        text_width(_counter_words(race, which, one, is_brief=is_brief), sizes.detail)
+        text_width(race_words.counter_words(race, which, one, is_brief=is_brief), sizes.detail)
         + _APART * sizes.name
         + text_width(_count(one, which), sizes.name, 600)
         for one in telling_moments(race)

@@ -116,8 +116,7 @@ def _told(race: Race, doubt: Doubt) -> str:
         return "The two were not trained on the same machine."
     if doubt.kind == "version":
         return "The two were not trained with the same version of the software."
-    differing = doubt.sentence.removeprefix("Unlike the baseline in ")
-    return doubt.sentence if differing == doubt.sentence else f"The two differ in {differing}"
+    return f"The two differ in {doubt.difference}" if doubt.difference else doubt.sentence
 
 
 def _subject(race: Race, side_id: str | None) -> str:
@@ -226,13 +225,13 @@ def sure_words(race: Race) -> str:
     return f"{lead}: {continued(certainty(race))}" if lead else certainty(race)
 
 
-def counter_words(race: Race, which: Which, moment: Moment) -> str:
-    """What stands after a lane's count of samples: "images so far"."""
+def counter_words(race: Race, which: Which, moment: Moment, *, is_brief: bool = False) -> str:
+    """What stands after a lane's count of samples: "images so far"; in brief not how it ended too soon."""
     ending = {
         "waiting": "",
         "running": " so far",
         "over": f" in {seconds_short(race.seconds)}",
-        "stopped": f", then it {race.lane(which).stopped}",
+        "stopped": "" if is_brief else f", then it {race.lane(which).stopped}",
     }
     return f"{race.unit}{ending[moment.lane(which).state]}"
 

@@ -23,7 +23,7 @@ from engine.compare.sides import Side
 from engine.drawing.looks import side_fills
 from engine.store.record import RunRecord
 from gui.compare.exports import ExportBlock
-from gui.compare.headline import Sign, is_named_fast
+from gui.compare.headline import Sign
 from gui.compare.settings import CompareSettings
 from gui.theme.theme import theme
 from gui.train.details import side_runs
@@ -126,7 +126,7 @@ class _SideRow(QFrame):
         self.radio.setToolTip("Let the headline speak of this side")
         self._title = ElidedLabel(side.title, "figureName")
         self._runs = ElidedLabel(side_runs(side), "unit")
-        self._signs = [Sign("bolt")] if is_named_fast(side) else []
+        self._signs = [Sign("bolt")] if side.is_named_fast else []
         layout = QHBoxLayout(self)
         layout.setContentsMargins(11, 0, 8, 0)
         layout.setSpacing(_GAP)

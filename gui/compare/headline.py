@@ -101,11 +101,6 @@ class Sign(QLabel):
         self.setPixmap(pixmap(self._icon, ink, 14, self.devicePixelRatioF()))
 
 
-def is_named_fast(side: Side) -> bool:
-    """Whether its title says that it has the fast recipe, as it does where the sides differ in that."""
-    return "fast" in side.title.split(", ")
-
-
 _SIZES = ((36, 20), (33, 19), (30, 18), (27, 17), (24, 16))
 """Pixels of the facts and of the asides, largest first."""
 _HINT_SIZE = 22

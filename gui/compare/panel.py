@@ -15,7 +15,7 @@ from engine.experiment.experiment import Experiment
 from gui.charts.lines import Line, Quantity
 from gui.charts.overlay import OverlayPlot
 from gui.charts.painter import Bar, BarChart
-from gui.compare.headline import Headline, is_named_fast
+from gui.compare.headline import Headline
 from gui.compare.reading import Compared
 from gui.compare.table import FigureTable
 from gui.runs.line import dropped_runs, has_runs
@@ -47,18 +47,16 @@ class BarPanel(QFrame):
         fills, bars = side_fills(comparison.sides), []
         for report, cell in zip(comparison.reports, row.cells, strict=True):
             side = report.side
-            note = ", ".join(
-                part for part in (side.detail, "not clean" if report.is_disturbed else "") if part
-            )
+            note = ", ".join(part for part in (side.note, "not clean" if report.is_disturbed else "") if part)
             bars.append(
                 Bar(
                     side.precision,
-                    side.title.removesuffix(f", {side.detail}"),
+                    side.label,
                     note,
                     cell.value,
                     cell.interval,
                     fills[side.id],
-                    is_named_fast(side),
+                    side.is_named_fast,
                 )
             )
         self.chart.set_bars(bars, _why_none(comparison))
@@ -93,9 +91,8 @@ def lines_of(compared: Compared) -> tuple[Line, ...]:
     fills = side_fills(sides)
     lines = []
     for side in sides:
-        _precision, _comma, rest = side.title.partition(", ")
         for repeat, run in enumerate(side.runs):
-            note = rest if counts[side.precision] > 1 else ""
+            note = side.note if counts[side.precision] > 1 else ""
             traces = compared.runs[run.id].traces
             lines.append(Line(run.id, side.precision, side.title, traces, note, repeat > 0, fills[side.id]))
     return tuple(lines)

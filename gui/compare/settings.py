@@ -77,8 +77,7 @@ class CompareSettings(QWidget):
         differing = [(key, values) for key, values in rows if values[0] != values[1]]
         is_one_precision = pair[0].precision is pair[1].precision
         for column, one in enumerate(pair, start=1):
-            precision, _comma, rest = one.title.partition(", ")
-            text = rest if is_one_precision and rest else precision
+            text = one.note if is_one_precision and one.note else one.label
             self._grid.addWidget(_heading(one, text, fills[one.id]), 0, column)
         shown = differing if self._which.value() == "differences" else rows
         for number, (key, values) in enumerate(shown, start=1):

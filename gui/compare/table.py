@@ -23,7 +23,7 @@ from engine.compare.figures import Cell, Figure, FigureRow
 from engine.drawing.looks import side_fills
 from engine.export.report.tables import FigureText, figure_text
 from engine.words.numbers import times
-from gui.compare.headline import Sign, is_named_fast
+from gui.compare.headline import Sign
 from gui.widgets import ElidedLabel, Marker, label, set_property
 from gui.widgets.labels import plain_tip
 from resources.looks import MarkFill
@@ -68,13 +68,12 @@ def side_heading(report: SideReport, fill: MarkFill) -> QWidget:
     if report.doubts:
         row.addWidget(Sign("info"))
     row.addWidget(Marker(side.precision, fill=fill))
-    title, _comma, rest = side.title.partition(", ")
-    row.addWidget(label(title, "strong"))
-    if rest:
-        more = ElidedLabel(rest, "unit")
+    row.addWidget(label(side.label, "strong"))
+    if side.note:
+        more = ElidedLabel(side.note, "unit")
         more.setFixedWidth(min(_MOST_WORDS, more.sizeHint().width()))
         row.addWidget(more)
-    if is_named_fast(side):
+    if side.is_named_fast:
         row.addWidget(Sign("bolt"))
     return holder
 

@@ -174,8 +174,8 @@ class LivePlots(QWidget):
         return seconds[rows[rows < len(seconds)]]
 
     def _show_loss(self, runs: Sequence[LiveRun]) -> None:
-        words = next((f"{run.loss_name}, {run.loss_unit}" for run in runs if run.loss_name), "")
-        self.loss.set_title("Training loss", words.removesuffix(", "))
+        words = next(((run.loss_name, run.loss_unit) for run in runs if run.loss_name), ())
+        self.loss.set_title("Training loss", ", ".join(filter(None, words)))
         alike = self._like(runs, lambda run: (run.loss_name, run.loss_unit))
         self._fill(self.loss, runs, alike, lambda run: self._curve(run, run.column("loss")))
         self.loss.set_hint(_why_empty(runs, "The loss of each step appears here."))

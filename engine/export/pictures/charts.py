@@ -156,11 +156,10 @@ class Charts:
 
     def _bar(self, report: SideReport, cell: Cell, figure: Figure) -> Bar:
         side, is_disturbed = report.side, report.is_disturbed and figure.is_of_time
-        title = side.title.removesuffix(f", {side.detail}")
-        note = ", ".join(part for part in (side.detail, "not clean" if is_disturbed else "") if part)
+        note = ", ".join(part for part in (side.note, "not clean" if is_disturbed else "") if part)
         missing = "no speed" if figure.name == "samples_per_second" else "not measured"
         text = missing if cell.value is None else figure.text(cell.value)
-        return Bar(self.looks[side.id], title, note, cell.value, text, cell.interval)
+        return Bar(self.looks[side.id], side.label, note, cell.value, text, cell.interval)
 
 
 _AGAINST: dict[By, str] = {"step": "by step", "seconds": "against time", "samples": "by samples"}

@@ -102,6 +102,16 @@ def test_recipes_and_batches_stand_in_the_titles_where_they_differ(record: Recor
     assert titles(record(1, FP32), record(2, large)) == ["FP32, batch 64", "FP16 AMP, batch 128"]
 
 
+def test_a_run_named_fast_has_not_the_fast_recipe(record: Record) -> None:
+    recipes = [Step(recipe="plain", clip_norm=1.0), Step(recipe="plain"), Step(recipe="fast")]
+    alike, other, fast = (record(n, Experiment(step=step)) for n, step in enumerate(recipes))
+    named = [dataclasses.replace(alike, name="x, fast"), other]
+    for runs in (named, [*named, fast]):
+        sides = sides_of(runs)
+        assert sides[0].note.endswith("x, fast")
+        assert [side.is_named_fast for side in sides] == [False, False, True][: len(runs)]
+
+
 def test_models_and_datasets_stand_in_the_titles_where_they_differ(record: Record) -> None:
     other = FP16.model_copy(update={"model": "resnet18", "step": Step(recipe="fast")})
     assert titles(record(1, FP32), record(2, other)) == ["FP32, small-cnn, plain", "FP16 AMP, resnet18, fast"]
