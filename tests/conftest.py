@@ -17,9 +17,9 @@ from engine.worker.launcher import Launcher
 
 # before anything imports Qt: tests need no display
 os.environ["QT_QPA_PLATFORM"] = "offscreen"
-# before anything imports torch: threads of tests that run side by side would wait for each other
-if workers := int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "0")):
-    os.environ["OMP_NUM_THREADS"] = str(max(1, (os.cpu_count() or 1) // workers))
+# before anything imports torch: models of this size gain nothing by threads, which wait for each other where
+# other programs run too, and whose number would change the last bits
+os.environ["OMP_NUM_THREADS"] = "1"
 # every worker imports torch anew, which takes several times as long where nothing compiled is kept
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False

@@ -23,11 +23,7 @@ def answer(capsys: Capture, *arguments: str) -> tuple[int, dict[str, Any]]:
 
 @pytest.mark.timeout(300)
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux caps a CPU's memory")
-def test_each_precision_has_its_largest_batch_and_its_trials(
-    capsys: Capture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # threads gain nothing on trials so small, and wait for each other
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+def test_each_precision_has_its_largest_batch_and_its_trials(capsys: Capture) -> None:
     sides = ["--precision", "fp32", "--precision", "bf16"]
     status, found = answer(capsys, *SMALL, *sides, "--memory-gib", "0.05", "--granularity", "64")
     assert status == 0

@@ -12,13 +12,12 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
-import torch
 
 from engine.cli import main
 from engine.experiment.checks import Catalog
@@ -104,22 +103,13 @@ def test_a_run_that_fails_is_saved_and_exits_1(capsys: Capture) -> None:
     assert run.problem.message == found["error"]["message"]
 
 
-@pytest.fixture
-def one_thread() -> Iterator[None]:
-    """For training within this process: threads gain nothing on steps so small, and wait for each other."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 def start(*arguments: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-P", "-m", "engine", *arguments, "--json"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
     )
 
 
@@ -138,7 +128,7 @@ def test_ctrl_c_stops_the_run_and_saves_what_was_trained() -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGINT to send to one process")
-def test_a_run_that_ctrl_c_stopped_is_resumed_to_its_end(capsys: Capture, one_thread: None) -> None:
+def test_a_run_that_ctrl_c_stopped_is_resumed_to_its_end(capsys: Capture) -> None:
     # saved when it is stopped alone: each save waits for the disk
     long = ["--steps", "5000", "--set", "checkpoint.last=true", "--set", "checkpoint.every=1000000"]
     process = start("run", "--preset", "hello-amp", *ON_CPU, *long)

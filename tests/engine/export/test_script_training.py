@@ -9,7 +9,6 @@ import pickle
 import re
 import struct
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,7 +16,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from PIL import Image
 from torchvision.datasets import CIFAR100
 
@@ -63,15 +61,6 @@ class Course:
 
     losses: list[float]
     validations: list[tuple[float, float]]
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """The number of threads would change the last bits."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def trained_here(settings: dict[str, Any]) -> tuple[RunRecord, int, Course]:

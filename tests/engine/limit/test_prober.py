@@ -48,9 +48,7 @@ def catalog(store: Store, launcher: Launcher) -> Catalog:
 
 
 @pytest.fixture
-def prober(store: Store, launcher: Launcher, catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> Prober:
-    # threads gain nothing on trials so small, and wait for each other
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+def prober(store: Store, launcher: Launcher, catalog: Catalog) -> Prober:
     return Prober(store, launcher, catalog)
 
 

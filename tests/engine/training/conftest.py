@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
-import torch
 
 from engine.experiment.experiment import Experiment, layered
 from engine.protocol.events import Epoch, Event, Finished, Samples, Skipped, Started, Summary
@@ -71,15 +70,6 @@ class Trained:
     @property
     def skipped_steps(self) -> list[int]:
         return [step for event in self.events if isinstance(event, Skipped) for step in event.steps]
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """Threads gain nothing on models of this size, and their number would change the last bits."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture
