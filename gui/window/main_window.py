@@ -34,7 +34,7 @@ from gui.widgets.notice import Notice
 from gui.widgets.shortcuts import install
 from gui.window.body import Body, Dock, stack
 from gui.window.quiet import Quiet
-from gui.window.remembered import Settings, kept_parts, remember, restore
+from gui.window.remembered import HasState, Kept, Key, Settings, kept_parts, remember, restore
 from gui.window.top_bar import DeviceMemory, TopBar
 
 WORKSPACES = (
@@ -259,7 +259,7 @@ class MainWindow(QMainWindow):
         self.shows.stop()
         self._memory.stop()
         self._quiet.stop()
-        remember(self._settings, kept_parts(self, self._body))
+        remember(self._settings, self._kept_parts())
         self.experiments.shut_down()
         super().closeEvent(event)
 
@@ -361,5 +361,14 @@ class MainWindow(QMainWindow):
         self.setup.choose_preset(FIRST_PRESET)
         if self._settings.is_new and not self.experiments.runs.records():
             self.shows.welcome()
-        restore(self._settings, kept_parts(self, self._body))
+        restore(self._settings, self._kept_parts())
         self.dock.settle()
+
+    def _kept_parts(self) -> tuple[Kept, ...]:
+        others: dict[Key, HasState] = {
+            Key.FORM: self.setup,
+            Key.MEMORY_LIMIT: self.memory_limit,
+            Key.EXPORT: self.comparisons,
+            Key.SHOW: self.shows,
+        }
+        return kept_parts(self, self._body, self.dock, others, self.show_workspace)

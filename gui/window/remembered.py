@@ -11,22 +11,20 @@ import json
 import logging
 import os
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from PySide6.QtCore import QByteArray
+from PySide6.QtWidgets import QMainWindow
 
 from engine.experiment.paths import config_folder
 from gui.charts.smoothing import smoothing
 from gui.theme.motion import reduced_motion_choice, set_reduced_motion
 from gui.theme.theme import theme
-from gui.window.body import Body
-
-if TYPE_CHECKING:
-    from gui.window.main_window import MainWindow
+from gui.window.body import Body, Dock
 
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
@@ -178,29 +176,40 @@ def remember(settings: Settings, parts: Sequence[Kept]) -> None:
     settings.save()
 
 
-def kept_parts(window: MainWindow, body: Body) -> tuple[Kept, ...]:
+class HasState(Protocol):
+    """A panel or controller that keeps a state of its own, as plain JSON values."""
+
+    def state(self) -> Mapping[str, Any]: ...
+
+    def restore(self, state: Any, /) -> object: ...
+
+
+def kept_parts(
+    window: QMainWindow,
+    body: Body,
+    dock: Dock,
+    others: Mapping[Key, HasState],
+    show_workspace: Callable[[str], object],
+) -> tuple[Kept, ...]:
     """The parts in the order in which they are brought back: the workspace after what it shows."""
-    runs, middle = window.runs, body.middle
+    runs, middle = dock.runs, body.middle
     return (
-        Kept(Key.FORM, window.setup.state, window.setup.restore),
         Kept(Key.RUNS_TABLE, runs.state, runs.restore),
         Kept(Key.TICKED_RUNS, lambda: list(runs.checked()), runs.set_checked),
         Kept(Key.DOCK_OPEN, lambda: middle.is_open(body.workspace == "train"), runs.set_open),
-        Kept(Key.DOCK_PAGE, lambda: window.dock.page, window.dock.show_page),
+        Kept(Key.DOCK_PAGE, lambda: dock.page, dock.show_page),
         kept_bytes(Key.GEOMETRY, window.saveGeometry, lambda value: _restore_geometry(window, value)),
         kept_bytes(Key.SIDE_SPLITTER, body.saveState, body.restoreState),
         Kept(Key.DOCK_HEIGHT, lambda: middle.chosen_height, middle.restore_height),
-        Kept(Key.MEMORY_LIMIT, window.memory_limit.state, window.memory_limit.restore),
-        Kept(Key.EXPORT, window.comparisons.state, window.comparisons.restore),
-        Kept(Key.SHOW, window.shows.state, window.shows.restore),
+        *(Kept(key, part.state, part.restore) for key, part in others.items()),
         Kept(Key.REDUCED_MOTION, reduced_motion_choice, _restore_motion),
         Kept(Key.SMOOTHING, lambda: smoothing().steps, lambda steps: smoothing().set_steps(steps)),
-        Kept(Key.WORKSPACE, lambda: body.workspace, window.show_workspace),
+        Kept(Key.WORKSPACE, lambda: body.workspace, show_workspace),
         Kept(Key.THEME, lambda: theme().mode, theme().set_mode),
     )
 
 
-def _restore_geometry(window: MainWindow, value: QByteArray) -> bool:
+def _restore_geometry(window: QMainWindow, value: QByteArray) -> bool:
     # Qt passes over that of a much smaller or larger screen, which is no fault of what is remembered
     window.restoreGeometry(value)
     return True
