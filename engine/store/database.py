@@ -117,8 +117,9 @@ def _bring_up_to_date(connection: sqlite3.Connection, path: Path) -> None:
     connection.execute("PRAGMA foreign_keys = ON")
     _migrate(connection, path)
     there = {row[0] for row in connection.execute("SELECT name FROM sqlite_master")}
-    lacking = [name for name in re.findall(r"CREATE TABLE (\w+)", "".join(MIGRATIONS)) if name not in there]
-    if lacking:
+    scripts = "".join(MIGRATIONS)
+    made, dropped = (set(re.findall(rf"{verb} TABLE (\w+)", scripts)) for verb in ("CREATE", "DROP"))
+    if not made - dropped <= there:
         raise damaged(path)
 
 

@@ -153,7 +153,7 @@ def _whole(connection: sqlite3.Connection, run_id: str, event: Finished) -> Summ
     return recorded.model_copy(update=note) if told.steps < recorded.steps else told
 
 
-_PARTS = ("samples", "events", "trials")
+_PARTS = ("samples", "events")
 
 
 class Twin:

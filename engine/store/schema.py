@@ -92,7 +92,10 @@ ALTER TABLE runs ADD COLUMN pictures TEXT REFERENCES pictures (hash) ON DELETE S
 CREATE INDEX runs_by_pictures ON runs (pictures) WHERE pictures IS NOT NULL
 """
 
-MIGRATIONS = (_FIRST, _PROBES, _MARKS, _PICTURES)
+# nothing was ever written to it: the trials of a search are in probe_trials
+_NO_TRIALS_OF_RUNS = "DROP TABLE trials"
+
+MIGRATIONS = (_FIRST, _PROBES, _MARKS, _PICTURES, _NO_TRIALS_OF_RUNS)
 """The script at index n makes version n + 1 of version n; statements are parted by semicolons."""
 
 VERSION = len(MIGRATIONS)

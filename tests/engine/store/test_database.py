@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -122,3 +123,15 @@ def test_a_store_that_another_program_just_makes_is_not_taken_for_a_strange_file
     )
     with Store(path) as store:
         assert store.runs() == ()
+
+
+@pytest.mark.parametrize("version", range(1, VERSION))
+def test_an_older_store_keeps_its_runs_and_loses_the_table_that_nothing_used(
+    path: Path, older: Callable[[int], None], version: int
+) -> None:
+    older(version)
+    with Store(path) as store:
+        assert [run.name for run in store.runs()] == ["Old"]
+        tables = {row[0] for row in store._connection.read("SELECT name FROM sqlite_master")}
+        assert "trials" not in tables and {"samples", "events", "probe_trials"} <= tables
+        assert store._connection.read("PRAGMA user_version")[0][0] == VERSION
