@@ -91,27 +91,18 @@ class DataFacts:
     known: KnownDataset
 
     @property
-    def reader(self) -> Reader:
-        return self.known.reader
-
-    @property
     def form(self) -> Form:
         """How batches are made: from `memory` that holds it all, by a loader, in turns, or from text."""
-        return _FORMS.get(self.reader, "memory")
-
-    @property
-    def seeds(self) -> bool:
-        """Whether the order of an epoch is drawn from a seed of its own."""
-        return self.form != "turns"
+        return _FORMS.get(self.known.reader, "memory")
 
     @property
     def samples(self) -> int | None:
         """Of an epoch; None where only the folder of pictures says it."""
-        return None if self.reader == "folder" else self.known.train_samples or self.experiment.samples
+        return None if self.known.reader == "folder" else self.known.train_samples or self.experiment.samples
 
     @property
     def validates(self) -> bool:
-        has_some = self.known.validation_samples > 0 or self.reader == "folder"
+        has_some = self.known.validation_samples > 0 or self.known.reader == "folder"
         return has_some and self.experiment.validation.every > 0
 
     @property
@@ -127,7 +118,7 @@ class DataFacts:
     @property
     def resize_to(self) -> int | None:
         """The size that batches are brought to; pictures that are made or decoded have theirs already."""
-        is_made = self.reader in ("fake", "folder")
+        is_made = self.known.reader in ("fake", "folder")
         return None if is_made or self.size == self.known.image_size else self.size
 
     @property
@@ -136,30 +127,9 @@ class DataFacts:
         return round(_RESIZED * self.size)
 
     @property
-    def channels(self) -> int:
-        return self.known.channels
-
-    @property
-    def is_grey(self) -> bool:
-        return self.known.channels == 1
-
-    @property
-    def repeats_grey(self) -> bool:
-        return self.is_grey and self.experiment.model != "small-cnn"
-
-    @property
-    def colours(self) -> Colours | None:
-        return self.known.colours
-
-    @property
     def classes(self) -> int:
         """Of text: the vocabulary."""
         return self.experiment.num_classes or self.known.classes
-
-    @property
-    def length(self) -> int:
-        """Of a sequence, in tokens."""
-        return self.experiment.sequence_length
 
     @property
     def augments(self) -> bool:
@@ -170,7 +140,7 @@ class DataFacts:
     def loader_augments(self) -> bool:
         """Whether pictures are varied as they are decoded."""
         data = self.experiment.data
-        return data.augment and self.reader == "folder" and not data.on_device
+        return data.augment and self.known.reader == "folder" and not data.on_device
 
     @property
     def loader(self) -> str:
@@ -179,7 +149,7 @@ class DataFacts:
         settings = {"num_workers": str(data.workers)}
         if data.pin_memory and self.experiment.device.startswith(("cuda", "xpu")):
             settings["pin_memory"] = "True"
-        decode = "made" if self.reader == "fake" else "decoded"
+        decode = "made" if self.known.reader == "fake" else "decoded"
         named = {"batch_size": "None", "collate_fn": decode, **settings, "generator": "torch.Generator()"}
         return call(LINE - len("    loader = "), "DataLoader", "draws", **named)
 
@@ -189,7 +159,7 @@ def data_facts(experiment: Experiment) -> DataFacts:
     if experiment.dataset not in KNOWN:
         raise ProblemError(unknown_name("dataset", experiment.dataset, KNOWN, "dataset"))
     data = DataFacts(experiment, KNOWN[experiment.dataset])
-    if data.reader == "folder" and not data.classes:
+    if data.known.reader == "folder" and not data.classes:
         message = "num_classes is not known yet: the run has not read its folder of pictures."
         raise ProblemError(request_problem(message, "Train it first.", key="num_classes"))
     return data
@@ -202,17 +172,17 @@ _FAKE = (2_000, 500)  # pictures to train on, and to validate on
 
 def data_argument(data: DataFacts) -> str | None:
     """What `--data` is declared with; None where the script needs none."""
-    if data.reader == "npz":
+    if data.known.reader == "npz":
         return 'default=Path(__file__).with_suffix(".npz")'
-    if data.reader in _DOWNLOADED:
+    if data.known.reader in _DOWNLOADED:
         return 'default="data"'
-    return "required=True" if data.reader == "folder" else None
+    return "required=True" if data.known.reader == "folder" else None
 
 
 def loading_lines(data: DataFacts) -> tuple[str, ...]:
     """Statements that give `train` and, where it validates, `validation`."""
     both = f"train, {'validation' if data.validates else '_'}"
-    match data.reader:
+    match data.known.reader:
         case "regression" | "pictures" | "tokens":
             return ("train = load_data()",)
         case "text":

@@ -35,17 +35,13 @@ _CONFIG_KEYS = (
 
 @dataclass(frozen=True)
 class ModelFacts:
-    """A model in a script. `settings` are its constructor's, and `classes` of text is the vocabulary.
-
-    `recomputes` says that activations are made again in the backward pass.
-    """
+    """A model in a script. `settings` are its constructor's, and `classes` of text is the vocabulary."""
 
     kind: ModelKind
     name: str
     channels: int
     classes: int
     settings: Mapping[str, Any]
-    recomputes: bool
     float32_modules: tuple[str, ...]
 
     @property
@@ -88,7 +84,6 @@ def model_facts(experiment: Experiment, *, channels: int, classes: int, image_si
         channels=channels if kind == "small-cnn" else 3,
         classes=classes,
         settings=_settings(experiment.model, image_size),
-        recomputes=experiment.step.activation_checkpointing,
         float32_modules=experiment.step.fp32_modules if experiment.precision.is_autocast else (),
     )
 

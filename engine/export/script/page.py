@@ -10,10 +10,10 @@ import re
 import textwrap
 import zipfile
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
+from typing import Literal, get_args
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 
@@ -25,7 +25,7 @@ from engine.export.content import Content
 from engine.export.script.data import data_argument, data_facts, loading_lines
 from engine.export.script.model import model_facts
 from engine.export.script.text import imports_of, literal, sentence_of
-from engine.export.script.training import STYLES, TrainingFacts, parts_in_force
+from engine.export.script.training import TrainingFacts, parts_in_force
 from engine.store.record import RunRecord
 
 _WIDTH = 100
@@ -50,7 +50,7 @@ def _told(run: RunRecord, training: TrainingFacts, imports: str, left_out: tuple
     yield from _on_data(training)
     yield from _on_recipe(training)
     is_the_runs = run.environment is not None and "losses differ" not in " ".join(left_out)
-    if is_the_runs and training.on_cpu and not training.parts:
+    if is_the_runs and training.experiment.device == "cpu" and not training.parts:
         yield "On that processor, with as many threads, its losses are the run's to the last bit."
     if left_out:
         yield f"Left out for want of room: {', '.join(left_out)}."
@@ -63,7 +63,7 @@ def _libraries(imports: str) -> str:
 
 
 def _on_data(training: TrainingFacts) -> Iterator[str]:
-    match training.data.reader:
+    match training.data.known.reader:
         case "npz":
             yield "--data is its pictures, the .npz file that was saved with it."
         case "MNIST" | "FashionMNIST" | "CIFAR10" | "CIFAR100":
@@ -74,7 +74,7 @@ def _on_data(training: TrainingFacts) -> Iterator[str]:
         case "text":
             yield "It trains on the source of the Python that runs it; another version has another text."
     wanted = training.experiment.data
-    if training.data.form == "memory" and training.data.colours and wanted.on_device is False:
+    if training.data.form == "memory" and training.data.known.colours and wanted.on_device is False:
         yield "The run loaded its pictures batch by batch; here they lie on the device, in the same order."
     if training.data.form == "loaded" and wanted.on_device:
         yield "The run kept its pictures on the device; here they are made anew for each epoch."
@@ -144,6 +144,9 @@ _WAYS: tuple[tuple[Callable[[Experiment], Experiment], str], ...] = (
 
 
 MOST_LINES = 119
+Style = Literal["airy", "dense", "terse"]
+"""What there is room for: blank lines and docstrings, docstrings, neither."""
+_STYLES: tuple[Style, ...] = get_args(Style)
 _DOCSTRINGS = re.compile(r'^ +""".*"""\n\n?', re.MULTILINE)
 _COMMENTS = re.compile(r"^ +#.*\n", re.MULTILINE)
 
@@ -157,8 +160,8 @@ def script_of(run: RunRecord, steps_per_epoch: int | None = None) -> str:
     """
     for experiment, left_out in ((run.experiment, ()), *shortened(run.experiment)):
         facts = _facts(experiment, parts_in_force(run), steps_per_epoch)
-        for style in STYLES:
-            text = _rendered(run, replace(facts, style=style), left_out)
+        for style in _STYLES:
+            text = _rendered(run, facts, style, left_out)
             if text.count("\n") <= MOST_LINES:
                 return text
     # so many parts at once are hardly ever seen: the code has to speak for itself
@@ -169,21 +172,24 @@ def _facts(
     experiment: Experiment, parts: tuple[RecipePart, ...], steps_per_epoch: int | None
 ) -> TrainingFacts:
     data = data_facts(experiment)
-    model = model_facts(experiment, channels=data.channels, classes=data.classes, image_size=data.size)
+    model = model_facts(experiment, channels=data.known.channels, classes=data.classes, image_size=data.size)
     return TrainingFacts(experiment, model, data, parts, steps_per_epoch)
 
 
-def _rendered(run: RunRecord, facts: TrainingFacts, left_out: tuple[str, ...]) -> str:
+def _rendered(run: RunRecord, facts: TrainingFacts, style: Style, left_out: tuple[str, ...]) -> str:
     template = _templates().get_template("script.jinja")
     body = template.render(
+        experiment=facts.experiment,
+        parts=facts.parts,
         model=facts.model,
         data=facts.data,
         training=facts,
+        style=style,
         argument=data_argument(facts.data),
         loading=loading_lines(facts.data),
         unpacked="*" if facts.data.form in ("memory", "turns") else "",
     )
-    if facts.style == "terse":
+    if style == "terse":
         body = _DOCSTRINGS.sub("", body)
     imports = imports_of(body)
     return f"{head_of(run, facts, imports, left_out)}\n\n{imports}\n\n{body.rstrip()}\n"
