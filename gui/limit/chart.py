@@ -9,8 +9,9 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 from gui.charts.frame import dashed
 from gui.charts.scales import linear_ticks
 from gui.charts.text_places import TextPlaces
-from gui.limit.chart_content import MemoryContent, MemorySide, failed_place, forecast_points, memory_range
+from gui.limit.chart_content import MemoryContent, failed_place, forecast_points, memory_range
 from gui.limit.chart_labels import MemoryLabels
+from gui.session.searches import SideView
 from gui.theme.fonts import font
 from gui.theme.icons import draw_icon
 from gui.theme.stylesheet import Palette
@@ -113,7 +114,7 @@ class MemoryPainter:
         self._painter.drawLine(*ends)
         self._places.cross_not(ends)
 
-    def _paint_lines(self, side: MemorySide) -> None:
+    def _paint_lines(self, side: SideView) -> None:
         painter = self._painter
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         color = QColor(self._palette.look(side.precision).color)
@@ -135,9 +136,9 @@ class MemoryPainter:
         self._painter.drawPolyline(QPolygonF(places))
         self._places.cross_not(places)
 
-    def crosses(self) -> list[tuple[MemorySide, int, QPointF]]:
+    def crosses(self) -> list[tuple[SideView, int, QPointF]]:
         """Where the trials that failed stand; one that would hide another stands over it."""
-        found: list[tuple[MemorySide, int, QPointF]] = []
+        found: list[tuple[SideView, int, QPointF]] = []
         for side in self._content.sides:
             for batch in sorted(set(side.failed)):
                 level = failed_place(batch, side, self._content, self._reach)
@@ -147,7 +148,7 @@ class MemoryPainter:
                 found.append((side, batch, center))
         return found
 
-    def _paint_passed(self, side: MemorySide) -> None:
+    def _paint_passed(self, side: SideView) -> None:
         painter = self._painter
         for batch, gib in side.passed:
             center = self.place(batch, gib)
@@ -159,7 +160,7 @@ class MemoryPainter:
             painter.setPen(dashed(self._palette.look(side.precision).color, (2, 3)))
             painter.drawLine(QPointF(place, self._area.top()), QPointF(place, self._area.bottom()))
 
-    def _paint_cross(self, side: MemorySide, batch: int, center: QPointF) -> None:
+    def _paint_cross(self, side: SideView, batch: int, center: QPointF) -> None:
         painter, color = self._painter, self._palette.look(side.precision).color
         square = QRectF(center.x() - _CROSS / 2, center.y() - _CROSS / 2, _CROSS, _CROSS)
         painter.fillRect(square.adjusted(3, 3, -3, -3), QColor(self._palette.bg1))

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from engine.experiment.experiment import Precision
 from engine.protocol.memory_lines import MemoryLine, needed_mib
 from gui.limit.words import capacity
 from gui.session.searches import SearchView, SideView
@@ -23,28 +22,11 @@ _PIECES = 48
 
 
 @dataclass(frozen=True)
-class MemorySide:
-    """One precision: trials that passed as (batch, GiB), those that failed as batches.
-
-    `lines` are memory by batch size in MiB, as forecast or through the trials; `answer` is the largest batch
-    once the search is over, `trying` the batch in trial.
-    """
-
-    precision: Precision
-    label: str
-    passed: tuple[tuple[int, float], ...] = ()
-    failed: tuple[int, ...] = ()
-    lines: tuple[MemoryLine, ...] = ()
-    answer: int | None = None
-    trying: int | None = None
-
-
-@dataclass(frozen=True)
 class MemoryContent:
     """`capacity_gib` is the limit, with its words; `ratio` are the two sides' places and what stands between
     them."""
 
-    sides: tuple[MemorySide, ...] = ()
+    sides: tuple[SideView, ...] = ()
     capacity_gib: float | None = None
     capacity_text: str = ""
     ratio: tuple[int, int, str] | None = None
@@ -79,7 +61,7 @@ def memory_range(content: MemoryContent) -> MemoryRange:
     return MemoryRange(max(1.0, batches * 1.16), top or 1.0)
 
 
-def forecast_points(side: MemorySide, reach: MemoryRange) -> list[tuple[float, float]]:
+def forecast_points(side: SideView, reach: MemoryRange) -> list[tuple[float, float]]:
     """The forecast line as (batch, GiB) from zero until it leaves the chart."""
     if not side.lines:
         return []
@@ -95,7 +77,7 @@ def forecast_points(side: MemorySide, reach: MemoryRange) -> list[tuple[float, f
     return points
 
 
-def failed_place(batch: int, side: MemorySide, content: MemoryContent, reach: MemoryRange) -> float:
+def failed_place(batch: int, side: SideView, content: MemoryContent, reach: MemoryRange) -> float:
     """Where a batch that did not fit stands, in GiB: by its line, but always over the limit and in view."""
     least = (content.capacity_gib or 0.0) + _LEAST_OVER * reach.gib
     wanted = gib_at(side.lines, batch) if side.lines else least
@@ -109,7 +91,7 @@ def gib_at(lines: Sequence[MemoryLine], batch: float) -> float:
     return (less + (more - less) * (batch - low)) / _MIB
 
 
-def _limit(side: MemorySide, capacity_gib: float) -> float:
+def _limit(side: SideView, capacity_gib: float) -> float:
     if not side.lines:
         return 0.0
     rooms = [
@@ -131,28 +113,12 @@ def content_of(view: SearchView | None, *, on_gpu: bool, shows_forecast: bool) -
         return MemoryContent()
     limit = view.budget_mib or (None if view.cap_gib is None else view.cap_gib * _MIB)
     return MemoryContent(
-        sides=tuple(_side(side) for side in view.sides),
+        # what a worker is at changes often, and nothing is painted of it
+        sides=tuple(replace(side, doing="") for side in view.sides),
         capacity_gib=None if limit is None else limit / _MIB,
         capacity_text=capacity(view, on_gpu),
         ratio=_ratio(view),
         shows_forecast=shows_forecast,
-    )
-
-
-def _side(side: SideView) -> MemorySide:
-    passed = sorted(
-        (trial.batch_size, trial.peak_mib / _MIB)
-        for trial in side.telling
-        if trial.fits and trial.peak_mib is not None
-    )
-    return MemorySide(
-        side.precision,
-        side.label,
-        tuple(passed),
-        tuple(trial.batch_size for trial in side.telling if not trial.fits),
-        side.lines(),
-        side.largest_batch if side.is_proven else None,
-        side.trying,
     )
 
 

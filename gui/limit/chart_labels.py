@@ -9,7 +9,8 @@ from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPainterPath, QPen
 
 from gui.charts.frame import dashed
 from gui.charts.text_places import TextPlaces
-from gui.limit.chart_content import MemoryContent, MemorySide
+from gui.limit.chart_content import MemoryContent
+from gui.session.searches import SideView
 from gui.theme.fonts import font
 from gui.theme.stylesheet import Palette
 
@@ -48,7 +49,7 @@ class MemoryLabels:
         for side in self._content.sides:
             self._paint_name(side)
 
-    def _paint_answer(self, side: MemorySide, answer: int) -> None:
+    def _paint_answer(self, side: SideView, answer: int) -> None:
         level = next((gib for batch, gib in side.passed if batch == answer), 0.0)
         top = self._place(answer, level)
         place = round(top.x()) + 0.5
@@ -88,12 +89,12 @@ class MemoryLabels:
             if self._write(said, wanted, 12, 600, stays=said == short):
                 return
 
-    def _paint_name(self, side: MemorySide) -> None:
+    def _paint_name(self, side: SideView) -> None:
         """The precision's name beside its line, which colour alone must not tell; the legend has it too."""
         if len(side.passed) > 1:
             self._write(side.label, list(self._beside(side)), 12, 600, side)
 
-    def _beside(self, side: MemorySide) -> Iterator[QPointF]:
+    def _beside(self, side: SideView) -> Iterator[QPointF]:
         (low, less), (high, more) = side.passed[0], side.passed[-1]
         width = _width(side.label, 12)
         for share in _NAME_SHARES:
@@ -107,7 +108,7 @@ class MemoryLabels:
         wanted: list[QPointF],
         size: int,
         weight: int,
-        side: MemorySide | None = None,
+        side: SideView | None = None,
         *,
         stays: bool = False,
     ) -> bool:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Callable
 from pathlib import Path
 
-from PySide6.QtCore import QIODevice, QObject, QPoint, QRect, QSaveFile, QSize, Qt, Signal
+from PySide6.QtCore import QBuffer, QObject, QPoint, QRect, QSize, Qt, Signal
 from PySide6.QtGui import QColor, QFontMetrics, QGuiApplication, QPainter, QPixmap
 from PySide6.QtWidgets import QFileDialog, QMenu, QWidget
 
+from engine.experiment.problem import ProblemError
 from engine.experiment.text import cell_text
+from engine.export.files import place
 from gui.limit.chart import MemoryChart
 from gui.limit.trials import TrialModel
 from gui.theme.fonts import font
@@ -50,8 +53,12 @@ class LimitExport(QObject):
         self.menu = QMenu(parent)
         self.menu.setAccessibleName("Export the search")
         self.menu.addAction("Copy table").triggered.connect(lambda: self.copy())
-        self.menu.addAction("Save as CSV…").triggered.connect(lambda: self._ask_csv())
-        self.menu.addAction("Save chart as PNG…").triggered.connect(lambda: self._ask_png())
+        self.menu.addAction("Save as CSV…").triggered.connect(
+            lambda: self._ask("Save the trials", "trials.csv", "CSV (*.csv)", self.save_csv)
+        )
+        self.menu.addAction("Save chart as PNG…").triggered.connect(
+            lambda: self._ask("Save the chart", "memory-limit.png", "PNG (*.png)", self.save_png)
+        )
 
     def set_heading(self, title: str, facts: str) -> None:
         """What stands above the chart in a picture: alone it would say of nothing what it is."""
@@ -73,22 +80,13 @@ class LimitExport(QObject):
             went = (trial.batch_size, trial.fits, trial.cause or "")
             note = cell_text(trial.note or "")
             writer.writerow((side.label, *went, *figures, trial.uncompiled, note))
-        file = QSaveFile(str(path))
-        if not file.open(QIODevice.OpenModeFlag.WriteOnly):
-            self.failed.emit(_why_not(path, file))
-            return
-        file.write(text.getvalue().encode())
-        self._finish(path, file)
+        self._write(path, text.getvalue().encode())
 
     def save_png(self, path: Path) -> None:
         """Paints the chart anew under its heading, at twice the screen's resolution."""
-        picture = self._picture()
-        file = QSaveFile(str(path))
-        if not file.open(QIODevice.OpenModeFlag.WriteOnly):
-            self.failed.emit(_why_not(path, file))
-            return
-        picture.save(file, "PNG")
-        self._finish(path, file)
+        buffer = QBuffer()
+        self._picture().save(buffer, "PNG")
+        self._write(path, bytes(buffer.data().data()))
 
     def _picture(self) -> QPixmap:
         palette, chart = theme().palette, self._chart
@@ -112,33 +110,21 @@ class LimitExport(QObject):
         chart.render(picture, QPoint(_MARGIN, _MARGIN + above), renderFlags=QWidget.RenderFlag.DrawChildren)
         return picture
 
-    def _finish(self, path: Path, file: QSaveFile) -> None:
-        # written under a temporary name until now: a file of that name is whole, the old one or the new one
-        if file.commit():
-            self.written.emit(path)
+    def _write(self, path: Path, content: bytes) -> None:
+        try:
+            # the dialog has asked whether a file of that name may be replaced
+            with place(path, force=True) as file:
+                file.write_bytes(content)
+        except ProblemError as error:
+            self.failed.emit(f"{error.problem.message} {error.problem.remedy}")
         else:
-            self.failed.emit(_why_not(path, file))
+            self.written.emit(path)
 
-    def _ask_csv(self) -> None:
-        path = self._asked("Save the trials", "trials.csv", "CSV (*.csv)")
-        if path is not None:
-            self.save_csv(path)
-
-    def _ask_png(self) -> None:
-        path = self._asked("Save the chart", "memory-limit.png", "PNG (*.png)")
-        if path is not None:
-            self.save_png(path)
-
-    def _asked(self, title: str, name: str, kind: str) -> Path | None:
+    def _ask(self, title: str, name: str, kind: str, save: Callable[[Path], None]) -> None:
         dialog = QFileDialog(self._window, title, "", kind)
         dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
         dialog.setDefaultSuffix(Path(name).suffix)
         dialog.selectFile(name)
-        try:
-            return Path(dialog.selectedFiles()[0]) if dialog.exec() else None
-        finally:
-            dialog.deleteLater()
-
-
-def _why_not(path: Path, file: QSaveFile) -> str:
-    return f"'{path.name}' could not be written there: {file.errorString()}."
+        if dialog.exec():
+            save(Path(dialog.selectedFiles()[0]))
+        dialog.deleteLater()

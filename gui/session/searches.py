@@ -6,6 +6,7 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import cached_property
 
 from PySide6.QtCore import QObject, Signal
 
@@ -21,6 +22,8 @@ from engine.store.searches import ProbeRecord
 from engine.store.store import Store
 from gui.session.engine_thread import EngineThread, SearchOrder
 from gui.session.log_lines import search_lines
+
+_MIB = 1024.0
 
 
 @dataclass(frozen=True)
@@ -69,17 +72,32 @@ class SideView:
         """How long the search took, or its trials have taken so far."""
         return self.result.seconds if self.result else sum(trial.seconds for trial in self.trials)
 
+    @cached_property
+    def passed(self) -> tuple[tuple[int, float], ...]:
+        """The trials that passed and whose peak is known, as (batch, GiB), the smallest first."""
+        told = ((trial.batch_size, trial.peak_mib) for trial in self.telling if trial.fits)
+        return tuple(sorted((batch, mib / _MIB) for batch, mib in told if mib is not None))
+
+    @property
+    def failed(self) -> tuple[int, ...]:
+        """The batches that did not fit."""
+        return tuple(trial.batch_size for trial in self.telling if not trial.fits)
+
+    @property
+    def answer(self) -> int | None:
+        """The largest batch, once it is proven."""
+        return self.largest_batch if self.is_proven else None
+
+    @cached_property
     def lines(self) -> tuple[MemoryLine, ...]:
         """Memory by batch size, in MiB: through the smallest and the largest trial that passed, else as
         forecast; empty where neither is known."""
-        known = sorted(
-            (trial.batch_size, trial.peak_mib) for trial in self.telling if trial.fits and trial.peak_mib
-        )
+        known = [point for point in self.passed if point[1]]
         if len(known) < 2 or known[0][0] == known[-1][0]:
             return self.forecast
         (low, less), (high, more) = known[0], known[-1]
-        slope = (more - less) / (high - low)
-        return (MemoryLine(fixed_mib=less - slope * low, per_sample_mib=slope),)
+        slope = (more - less) * _MIB / (high - low)
+        return (MemoryLine(fixed_mib=less * _MIB - slope * low, per_sample_mib=slope),)
 
     def recommended_batch(self, margin_fraction: float, multiple: int = 1) -> int:
         """The largest multiple that leaves that fraction of the memory free; 0 where there is none."""

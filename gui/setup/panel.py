@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from PySide6.QtCore import QSize, Qt, Signal
+from PySide6.QtCore import QSize, Qt, Signal, SignalInstance
 from PySide6.QtGui import QAction, QHideEvent, QShowEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
 
@@ -70,8 +70,8 @@ class SetupPanel(QFrame):
         self._cpu_limit_gib: float | None = None
         self.own_presets = OwnPresets(self)
         self.folder = FolderCounter(self)
-        self.run_action = self._action("Train", self._run)
-        self.queue_action = self._action("Add to queue", self._enqueue)
+        self.run_action = self._action("Train", lambda: self._ask(self.run_requested))
+        self.queue_action = self._action("Add to queue", lambda: self._ask(self.queue_requested))
         self.save_action = self._action("Save as a preset…", self.save_preset)
         self.rename_action = self._action("Rename the preset…", self._rename_preset)
         self.delete_action = self._action("Delete the preset", self._delete_preset)
@@ -247,21 +247,11 @@ class SetupPanel(QFrame):
         if self._draft is not None:
             self._put(self._draft.with_repeats(text))
 
-    def _run(self) -> None:
+    def _ask(self, requested: SignalInstance) -> None:
         if self.finds_limit:
             self.find_limit()
-            return
-        wanted = self.request()
-        if wanted is not None:
-            self.run_requested.emit(wanted)
-
-    def _enqueue(self) -> None:
-        if self.finds_limit:
-            self.find_limit()
-            return
-        wanted = self.request()
-        if wanted is not None:
-            self.queue_requested.emit(wanted)
+        elif (wanted := self.request()) is not None:
+            requested.emit(wanted)
 
     def _refresh(self) -> None:
         draft = self._draft

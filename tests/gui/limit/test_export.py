@@ -73,5 +73,5 @@ def test_a_file_that_cannot_be_written_is_told_and_leaves_nothing(
     for save in (panel.export.save_csv, panel.export.save_png):
         with qtbot.waitSignal(panel.export_failed) as failed:
             save(tmp_path / "no such folder" / "file")
-        assert failed.args[0].startswith("'file' could not be written there")
+        assert failed.args[0].startswith(f"There is no folder {tmp_path / 'no such folder'}. ")
     assert list(tmp_path.glob("no*")) == []

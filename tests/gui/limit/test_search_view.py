@@ -37,13 +37,13 @@ THEN = tuple(trial(batch, uncompiled=False, most=98) for batch in (110, 90, 98, 
 
 def test_until_a_trial_was_compiled_the_uncompiled_ones_tell_how_far_it_is() -> None:
     (side,) = searched(*FIRST).sides
-    assert side.largest_batch == 110 and side.lines()[0].per_sample_mib == pytest.approx(9.0)
+    assert side.largest_batch == 110 and side.lines[0].per_sample_mib == pytest.approx(9.0)
 
 
 def test_then_the_compiled_ones_do_on_the_chart_too() -> None:
     view = searched(*FIRST, *THEN)
     (side,) = view.sides
-    assert side.largest_batch == 98 and side.lines()[0].per_sample_mib == pytest.approx(10.0)
+    assert side.largest_batch == 98 and side.lines[0].per_sample_mib == pytest.approx(10.0)
     assert side.recommended_batch(0.1) == 89
     (shown,) = content_of(view, on_gpu=True, shows_forecast=False).sides
     assert [batch for batch, _ in shown.passed] == [90, 98] and shown.failed == (110, 99)

@@ -58,13 +58,13 @@ def test_nothing_that_fits_is_told_with_what_the_model_needs(searches: Any) -> N
 def test_trials_replace_the_forecast_once_there_are_two(searches: Any) -> None:
     forecast = (MemoryLine(fixed_mib=1.0, per_sample_mib=1.0),)
     side = SideView("FP32", searches.experiment(Precision.FP32), forecast=forecast)
-    assert side.lines() == forecast
+    assert side.lines == forecast
     for batch in (64, 256):
         side = side.after(
             TrialEnded(trial=searches.trial(Precision.FP32, batch), budget_mib=searches.BUDGET_MIB)
         )
-    assert side.lines()[0].per_sample_mib == pytest.approx(63.9)
-    assert side.lines()[0].fixed_mib == pytest.approx(6_100.0)
+    assert side.lines[0].per_sample_mib == pytest.approx(63.9)
+    assert side.lines[0].fixed_mib == pytest.approx(6_100.0)
 
 
 def test_what_a_searchs_worker_says_reaches_the_log(searches: Any) -> None:
