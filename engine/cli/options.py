@@ -1,18 +1,20 @@
-"""The experiment options that `run` and `compare` share, and the layers of settings they stand for.
+"""The options that `run`, `compare` and `probe` share, and the layers of settings they stand for.
 
 Flags are text until the experiment validates them, so that every wrong value is answered in one form.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import functools
+import inspect
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_origin
 
 import typer
 
-from engine.experiment.experiment import from_dotted, layered, read_toml
+from engine.experiment.experiment import Precision, from_dotted, layered, read_toml
 from engine.experiment.presets import Preset, preset
 from engine.experiment.problem import ProblemError, request_problem
 from engine.experiment.text import shortened
@@ -25,49 +27,72 @@ def flag(name: str, text: str, metavar: str) -> Any:
     return typer.Option(name, help=text, metavar=metavar, rich_help_panel=_PANEL)
 
 
-PresetName = Annotated[
-    str | None, flag("--preset", "Start from a preset; `ammeter presets` lists them.", "NAME")
-]
-ConfigFile = Annotated[str | None, flag("--config", "Settings from a TOML file, over the preset.", "FILE")]
-Sets = Annotated[
-    list[str] | None,
-    flag("--set", "Any setting, dotted, over everything else; repeatable.", "KEY=VALUE"),
-]
-Model = Annotated[str | None, flag("--model", "The model; `ammeter catalog` lists them.", "NAME")]
-Dataset = Annotated[str | None, flag("--dataset", "The dataset; `ammeter catalog` lists them.", "NAME")]
-ImageSize = Annotated[str | None, flag("--image-size", "Pixels a side; pictures are resized.", "PIXELS")]
-BatchSize = Annotated[str | None, flag("--batch-size", "Samples of one forward pass.", "N")]
-Epochs = Annotated[str | None, flag("--epochs", "Length of the run in epochs.", "N")]
-Steps = Annotated[str | None, flag("--steps", "Length of the run in steps, in place of epochs.", "N")]
-OptimizerName = Annotated[str | None, flag("--optimizer", "adamw, adam or sgd.", "NAME")]
-LearningRate = Annotated[str | None, flag("--lr", "The learning rate.", "RATE")]
-Device = Annotated[str | None, flag("--device", "auto, cpu, cuda:0 or another device.", "NAME")]
-Seed = Annotated[str | None, flag("--seed", "Seeds the weights and the order of the samples.", "N")]
-Recipe = Annotated[
-    str | None, flag("--recipe", "plain, fast, or parts of it: channels_last+fused+compile+capture.", "NAME")
-]
-MemoryGib = Annotated[
-    str | None, flag("--memory-gib", "Limits the memory of tensors as a smaller card would, in GiB.", "GIB")
-]
-Name = Annotated[str | None, flag("--name", "What the run is called.", "TEXT")]
 AsJson = Annotated[
     bool, typer.Option("--json", help="Print one JSON object on stdout at the end, and nothing else there.")
 ]
 
-_KEYS = {
-    "model": "model",
-    "dataset": "dataset",
-    "image_size": "image_size",
-    "batch_size": "batch_size",
-    "epochs": "epochs",
-    "steps": "steps",
-    "optimizer": "optimizer.name",
-    "lr": "optimizer.learning_rate",
-    "device": "device",
-    "seed": "seed",
-    "recipe": "step.recipe",
-    "memory_gib": "memory_cap_gib",
+_PRECISIONS = f"{', '.join(list(Precision)[:-1])} or {list(Precision)[-1]}."
+_FLAGS = {
+    "preset": (None, "Start from a preset; `ammeter presets` lists them.", "NAME"),
+    "config": (None, "Settings from a TOML file, over the preset.", "FILE"),
+    "model": ("model", "The model; `ammeter catalog` lists them.", "NAME"),
+    "dataset": ("dataset", "The dataset; `ammeter catalog` lists them.", "NAME"),
+    "image_size": ("image_size", "Pixels a side; pictures are resized.", "PIXELS"),
+    "precision": ("precision", _PRECISIONS, "NAME"),
+    "batch_size": ("batch_size", "Samples of one forward pass.", "N"),
+    "epochs": ("epochs", "Length of the run in epochs.", "N"),
+    "steps": ("steps", "Length of the run in steps, in place of epochs.", "N"),
+    "optimizer": ("optimizer.name", "adamw, adam or sgd.", "NAME"),
+    "lr": ("optimizer.learning_rate", "The learning rate.", "RATE"),
+    "device": ("device", "auto, cpu, cuda:0 or another device.", "NAME"),
+    "seed": ("seed", "Seeds the weights and the order of the samples.", "N"),
+    "recipe": ("step.recipe", "plain, fast, or parts of it: channels_last+fused+compile+capture.", "NAME"),
+    "memory_gib": (
+        "memory_cap_gib",
+        "Limits the memory of tensors as a smaller card would, in GiB.",
+        "GIB",
+    ),
+    "name": (None, "What the run is called.", "TEXT"),
 }
+"""Of each flag the setting that it stands for, if any, its help, and what stands for its value there."""
+_SET = flag("--set", "Any setting, dotted, over everything else; repeatable.", "KEY=VALUE")
+
+
+def takes_settings(*without: str) -> Callable[[Callable[..., int]], Callable[..., int]]:
+    """Gives a verb the flags of an experiment but for some; it reads them by `asked(ctx.params)`.
+
+    A parameter of the verb's own that has the name of a flag stands in its place; it is annotated where it
+    has another help or type.
+    """
+
+    def give(verb: Callable[..., int]) -> Callable[..., int]:
+        context, *own = inspect.signature(verb, eval_str=True).parameters.values()
+        found = {
+            name: context.replace(
+                name=name,
+                default=None,
+                annotation=Annotated[str | None, flag(f"--{name.replace('_', '-')}", text, metavar)],
+            )
+            for name, (_, text, metavar) in _FLAGS.items()
+            if name not in without
+        }
+        found["set_"] = context.replace(
+            name="set_", default=None, annotation=Annotated[list[str] | None, _SET]
+        )
+        found |= {
+            one.name: one for one in own if one.name not in found or get_origin(one.annotation) is Annotated
+        }
+        passed = {context.name, *(one.name for one in own)}
+
+        @functools.wraps(verb)
+        def called(**options: Any) -> int:
+            return verb(**{name: value for name, value in options.items() if name in passed})
+
+        signature = inspect.Signature([context, *found.values()], return_annotation=int)
+        called.__signature__ = signature  # type: ignore[attr-defined]
+        return called
+
+    return give
 
 
 @dataclass(frozen=True)
@@ -90,12 +115,9 @@ class Asked:
 
 def asked(parameters: Mapping[str, Any]) -> Asked:
     """Reads the options of one call, by typer's names. Raises ProblemError."""
-    precision = parameters.get("precision")
-    # compare's own --precision is a list: it names the sides of the comparison, not a setting of them all
-    flags = [from_dotted("precision", precision)] if isinstance(precision, str) else []
-    flags += [
-        from_dotted(key, parameters[name]) for name, key in _KEYS.items() if parameters.get(name) is not None
-    ]
+    # what is a list, as compare's own --precision, names the sides of a comparison: no setting of them all
+    given = {key: parameters.get(name) for name, (key, _, _) in _FLAGS.items() if key is not None}
+    flags = [from_dotted(key, value) for key, value in given.items() if isinstance(value, str)]
     config, name = parameters.get("config"), parameters.get("preset")
     return Asked(
         preset=preset(name) if name is not None else None,

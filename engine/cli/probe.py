@@ -27,13 +27,9 @@ from engine.worker.launcher import Launcher
 Side = tuple[str, Experiment]
 
 
+@options.takes_settings("batch_size", "epochs", "steps", "lr", "name")
 def probe(
     ctx: typer.Context,
-    preset: options.PresetName = None,
-    config: options.ConfigFile = None,
-    model: options.Model = None,
-    dataset: options.Dataset = None,
-    image_size: options.ImageSize = None,
     precision: Annotated[
         list[str] | None, options.flag("--precision", "A precision to search in; repeatable.", "NAME")
     ] = None,
@@ -49,12 +45,6 @@ def probe(
             help="Fraction of memory that the recommended batch leaves free.",
         ),
     ] = DEFAULT_MARGIN,
-    optimizer: options.OptimizerName = None,
-    device: options.Device = None,
-    seed: options.Seed = None,
-    recipe: options.Recipe = None,
-    memory_gib: options.MemoryGib = None,
-    set_: options.Sets = None,
     as_json: options.AsJson = False,
 ) -> int:
     """Find the largest batch that fits, in each precision."""

@@ -36,28 +36,11 @@ from engine.store.record import RunRecord
 from engine.store.store import Store
 from engine.worker.launcher import Target
 
-_PRECISIONS = f"{', '.join(list(Precision)[:-1])} or {list(Precision)[-1]}."
 
-
+@options.takes_settings()
 def run(
     ctx: typer.Context,
-    preset: options.PresetName = None,
-    config: options.ConfigFile = None,
-    model: options.Model = None,
-    dataset: options.Dataset = None,
-    image_size: options.ImageSize = None,
-    precision: Annotated[str | None, options.flag("--precision", _PRECISIONS, "NAME")] = None,
-    batch_size: options.BatchSize = None,
-    epochs: options.Epochs = None,
-    steps: options.Steps = None,
-    optimizer: options.OptimizerName = None,
-    lr: options.LearningRate = None,
-    device: options.Device = None,
-    seed: options.Seed = None,
-    recipe: options.Recipe = None,
-    memory_gib: options.MemoryGib = None,
-    name: options.Name = None,
-    set_: options.Sets = None,
+    name: str | None = None,
     as_json: options.AsJson = False,
     target: TargetOption = Target.PROCESS,
 ) -> int:
@@ -100,13 +83,9 @@ def _print_outcome(last: Event, done: RunRecord, interrupted: bool, as_json: boo
     return INTERRUPTED if interrupted else DONE
 
 
+@options.takes_settings()
 def compare(
     ctx: typer.Context,
-    preset: options.PresetName = None,
-    config: options.ConfigFile = None,
-    model: options.Model = None,
-    dataset: options.Dataset = None,
-    image_size: options.ImageSize = None,
     precision: Annotated[
         list[str] | None,
         options.flag("--precision", "A side of the comparison; the first is the baseline.", "NAME"),
@@ -120,17 +99,7 @@ def compare(
             help="Runs of each side, in alternating order, each with the next seed.",
         ),
     ] = 1,
-    batch_size: options.BatchSize = None,
-    epochs: options.Epochs = None,
-    steps: options.Steps = None,
-    optimizer: options.OptimizerName = None,
-    lr: options.LearningRate = None,
-    device: options.Device = None,
-    seed: options.Seed = None,
-    recipe: options.Recipe = None,
-    memory_gib: options.MemoryGib = None,
-    name: options.Name = None,
-    set_: options.Sets = None,
+    name: str | None = None,
     as_json: options.AsJson = False,
     target: TargetOption = Target.PROCESS,
 ) -> int:
