@@ -180,11 +180,6 @@ class Comparison:
     reports: tuple[SideReport, ...]
 
     @property
-    def same_settings(self) -> int:
-        """How many settings all sides share."""
-        return len(self.all_settings) - len(self.settings)
-
-    @property
     def clean(self) -> bool:
         """Whether nothing speaks against any of its figures."""
         return not any(report.doubts for report in self.reports)

@@ -5,7 +5,7 @@ Two speeds can be compared only where the settings that bear on speed are the sa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
@@ -288,9 +288,6 @@ def _extended(names: list[_Name], words: list[str], *, everywhere: bool) -> list
         is_telling = word and len(among) > 1
         extended.append((label, f"{note}, {word}" if note else word) if is_telling else name)
     return extended
-
-
-Word = Callable[[RunRecord], str]
 
 
 def _recipe(run: RunRecord) -> str:

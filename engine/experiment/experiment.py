@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-import tomli_w
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from engine.experiment.problem import ProblemError, problems_from_validation, request_problem, setting_error
@@ -131,10 +130,6 @@ class Experiment(Part):
     def to_json(self) -> str:
         return self.model_dump_json()
 
-    def to_toml(self) -> str:
-        """The experiment as TOML; settings that are None are left out, which reads back as None."""
-        return tomli_w.dumps(self.model_dump(mode="json", exclude_none=True))
-
     @classmethod
     def from_json(cls, text: str) -> Experiment:
         """Reads what `to_json` wrote. Raises ProblemError."""
@@ -142,11 +137,6 @@ class Experiment(Part):
             return cls.model_validate_json(text)
         except ValidationError as error:
             raise ProblemError(*problems_from_validation(error, setting_names())) from None
-
-    @classmethod
-    def from_toml(cls, text: str, origin: str = "the TOML text") -> Experiment:
-        """Reads TOML; `origin` is named when it does not parse. Raises ProblemError."""
-        return experiment_from(parse_toml(text, origin))
 
 
 def experiment_from(settings: Mapping[str, Any]) -> Experiment:

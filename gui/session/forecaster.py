@@ -18,10 +18,9 @@ _TYPING_MS = 600
 
 @dataclass(frozen=True)
 class Need:
-    """The most that one of the experiments needs, in MiB; `is_estimating` while that is not known yet."""
+    """The most that one of the experiments needs, in MiB; None while that is not known yet."""
 
     needed_mib: float | None
-    is_estimating: bool = False
 
 
 class Forecaster(QObject):
@@ -88,7 +87,7 @@ class Forecaster(QObject):
         if not known:
             self.told.emit(None)
         elif self._missing():
-            self.told.emit(None if self._is_busy else Need(None, is_estimating=True))
+            self.told.emit(None if self._is_busy else Need(None))
         elif any(each is None for each in known):
             self.told.emit(None)
         else:

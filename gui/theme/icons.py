@@ -59,11 +59,6 @@ _SHAPES = {
 }
 
 
-def icon_names() -> tuple[str, ...]:
-    """Every icon there is."""
-    return tuple(_SHAPES)
-
-
 def svg(name: str, color: str, width: float = 1.4) -> str:
     """The icon as SVG text, stroked in `color`. Raises KeyError for an unknown name."""
     body = _SHAPES[name].replace("{color}", color)

@@ -163,9 +163,6 @@ class Field(QWidget):
         if not control.accessibleName():
             control.setAccessibleName(text)
 
-    def set_label(self, text: str) -> None:
-        set_text(self._label, text)
-
     def set_note(self, text: str) -> None:
         """The small text at the right of the label."""
         set_text(self._note, text)

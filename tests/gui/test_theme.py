@@ -11,7 +11,7 @@ from pytestqt.qtbot import QtBot
 
 from engine.experiment.experiment import Precision
 from gui.theme.fonts import font
-from gui.theme.icons import icon, icon_names, pixmap, svg
+from gui.theme.icons import _SHAPES, icon, pixmap, svg
 from gui.theme.stylesheet import style_sheet
 from gui.theme.theme import DARK, LIGHT, Palette, theme
 
@@ -134,7 +134,7 @@ def test_every_font_file_has_its_licence_beside_it() -> None:
     assert "Bitstream Vera" in (folder / "LICENSE-DejaVu.txt").read_text()
 
 
-@pytest.mark.parametrize("name", icon_names())
+@pytest.mark.parametrize("name", _SHAPES)
 def test_every_icon_draws_something_in_the_colour_asked_for(qapp: QApplication, name: str) -> None:
     assert "{" not in svg(name, "#123456")
     image = pixmap(name, "#FF0000", 16, 2.0).toImage()
