@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QDragEnterEvent, QDropEvent
@@ -13,13 +15,16 @@ from engine.compare.figures import SPEED, FigureRow
 from engine.drawing.looks import side_fills
 from engine.experiment.experiment import Experiment
 from gui.charts.lines import Line, Quantity
-from gui.charts.overlay import OverlayPlot
 from gui.charts.painter import Bar, BarChart
 from gui.compare.headline import Headline
 from gui.compare.reading import Compared
 from gui.compare.table import FigureTable
 from gui.runs.line import dropped_runs, has_runs
 from gui.widgets import Button, ElidedLabel, label
+from gui.widgets.shortcuts import tab_after
+
+if TYPE_CHECKING:
+    from gui.charts.overlay import OverlayPlot
 
 
 class BarPanel(QFrame):
@@ -159,9 +164,19 @@ class ComparePanel(QScrollArea):
         self.table = FigureTable()
         self.table.target_chosen.connect(self.target_chosen)
         self.bars = BarPanel()
-        self.curves = OverlayPlot()
         self._lay_out()
         self.clear()
+
+    @cached_property
+    def curves(self) -> OverlayPlot:
+        """Made when runs are first compared: the window's start does without it."""
+        from gui.charts.overlay import OverlayPlot
+
+        curves = OverlayPlot(self._charts)
+        self._charts_row.addWidget(curves, 3)
+        tab_after(self.table, curves)
+        curves.show()
+        return curves
 
     @property
     def target_accuracy(self) -> float | None:
@@ -247,11 +262,10 @@ class ComparePanel(QScrollArea):
         column.addWidget(self.offer, alignment=Qt.AlignmentFlag.AlignLeft)
         column.addWidget(self.table)
         self._charts = QWidget()
-        charts = QHBoxLayout(self._charts)
+        self._charts_row = charts = QHBoxLayout(self._charts)
         charts.setContentsMargins(0, 0, 0, 0)
         charts.setSpacing(8)
         charts.addWidget(self.bars, 2)
-        charts.addWidget(self.curves, 3)
         self._charts.setMinimumHeight(240)
         column.addWidget(self._charts, 1)
         # else what is offered would stand at the lower edge

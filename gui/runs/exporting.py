@@ -18,7 +18,6 @@ from engine.export import formats
 from engine.export.content import Content, content_of
 from engine.export.files import TakenError
 from engine.export.formats import FORMATS, Format, format_named
-from engine.export.pictures.animation import race_writer
 from engine.export.trackers.mlflow_client import PREFIX
 from engine.store.record import RunRecord
 from engine.store.store import Store
@@ -85,7 +84,12 @@ def write(
 
 def _writer(path: Path, form: str | None, theme: ThemeName) -> formats.Write:
     chosen = formats.format_for(path) if form is None else formats.format_named(form)
-    return race_writer(chosen.suffix, theme) if chosen.is_race else chosen.write
+    if not chosen.is_race:
+        return chosen.write
+    # it brings matplotlib, which takes a second to load
+    from engine.export.pictures.animation import race_writer
+
+    return race_writer(chosen.suffix, theme)
 
 
 def _content(store: Store, order: Order) -> Content:

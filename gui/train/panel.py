@@ -1,21 +1,27 @@
-"""The live workspace: title strip, stat cards, gauges and four linked plots of the runs in view."""
+"""The workspace Train: the runs in view on a page of their own, or what to do while there is none."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING
 
-from PySide6.QtCore import Qt, Signal
+from PySide6.QtCore import Signal
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QFrame, QScrollArea, QStackedLayout, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QStackedLayout, QWidget
 
-from gui.charts.live_plot import XAxis
 from gui.session.live_run import LiveRun
-from gui.train.cards import LiveCards
-from gui.train.details import LiveDetails, LiveGauges
-from gui.train.plots import LivePlots
 from gui.train.strip import LiveStrip, Wishes, still_seconds
 from gui.widgets import EmptyState
+from gui.widgets.shortcuts import tab_after
+
+if TYPE_CHECKING:
+    from gui.charts.live_plot import XAxis
+    from gui.train.cards import LiveCards
+    from gui.train.details import LiveDetails, LiveGauges
+    from gui.train.page import RunsPage
+    from gui.train.plots import LivePlots
 
 __all__ = ["LivePanel", "LiveRun"]
 
@@ -31,12 +37,12 @@ NONE_OPEN = (
     "Open the newest run",
     "Shows the newest run beside those it was started with",
 )
-_COMPACT_BELOW = 560
 
 
 class LivePanel(QFrame):
     """Shows up to four runs. Events go into the `LiveRun`s; `refresh()`, called by one timer, draws them.
 
+    Their page is made when it is first asked for: the window's start does without its plots.
     `stop_requested` and `pause_toggled` are emitted when those buttons are pressed; `newest_wanted` and
     `experiment_wanted` when, with no run in view, the newest one is to be opened or the first one trained.
     """
@@ -54,57 +60,71 @@ class LivePanel(QFrame):
         self._title = ""
         self._wishes = Wishes()
         self._seen: object = None
-        self.strip, self.cards, self.plots = LiveStrip(), LiveCards(), LivePlots()
-        self.gauges, self.details = LiveGauges(), LiveDetails()
-        self.details.hide()
-        self.strip.stop_requested.connect(self._stop)
-        self.strip.pause_toggled.connect(self.pause_toggled)
-        self.strip.details_toggled.connect(self._show_details)
-        self.strip.x_axis_chosen.connect(self.set_x_axis)
+        self._beneath: tuple[tuple[LiveRun, str], ...] = ()
         self._has_saved = False
         self.empty = EmptyState(*NOTHING_YET)
         self.empty.pressed.connect(self._offer)
         self._stack = QStackedLayout(self)
         self._stack.addWidget(self.empty)
-        self._stack.addWidget(self._workspace())
 
-    def _workspace(self) -> QWidget:
-        page = QWidget()
-        self._column = column = QVBoxLayout(page)
-        column.setSpacing(8)
-        column.addWidget(self.strip)
-        column.addWidget(self.cards)
-        column.addWidget(self.gauges)
-        column.addWidget(self.details)
-        column.addWidget(self.plots, 1)
-        column.addStretch()
-        scroller = QScrollArea()
-        scroller.setWidgetResizable(True)
-        scroller.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        scroller.setWidget(page)
-        return scroller
+    @cached_property
+    def page(self) -> RunsPage:
+        """What runs are shown on."""
+        from gui.train.page import RunsPage
+
+        page = RunsPage(self)
+        page.strip.stop_requested.connect(self._stop)
+        page.strip.pause_toggled.connect(self.pause_toggled)
+        page.strip.details_toggled.connect(self._show_details)
+        page.strip.x_axis_chosen.connect(self.set_x_axis)
+        page.fit(self.height())
+        self._stack.addWidget(page)
+        tab_after(self.empty, page)
+        return page
+
+    @property
+    def strip(self) -> LiveStrip:
+        return self.page.strip
+
+    @property
+    def cards(self) -> LiveCards:
+        return self.page.cards
+
+    @property
+    def gauges(self) -> LiveGauges:
+        return self.page.gauges
+
+    @property
+    def details(self) -> LiveDetails:
+        return self.page.details
+
+    @property
+    def plots(self) -> LivePlots:
+        return self.page.plots
+
+    @property
+    def _has_page(self) -> bool:
+        return "page" in vars(self)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
-        low = event.size().height() < _COMPACT_BELOW
-        margin = 8 if low else 16
-        self._column.setContentsMargins(16, margin, 16, margin)
-        self.cards.set_compact(low)
-        self.gauges.set_room(not low)
+        if self._has_page:
+            self.page.fit(event.size().height())
 
     def set_runs(self, runs: Sequence[LiveRun]) -> None:
         """Shows these runs; the first is the baseline of the ratios."""
         self._runs = tuple(runs)
         self._wishes = replace(self._wishes, stop=False)
         self._seen = None
-        self.plots.set_crosshair(None)
-        self.plots.set_x_range(None)
-        self._stack.setCurrentIndex(1 if self._runs else 0)
+        if self._runs or self._has_page:
+            self.plots.set_crosshair(None)
+            self.plots.set_x_range(None)
+        self._stack.setCurrentWidget(self.page if self._runs else self.empty)
         self.refresh()
 
     def set_beneath(self, runs: Sequence[tuple[LiveRun, str]]) -> None:
         """Lays finished runs, by their names, faintly under the curves."""
-        self.plots.set_beneath(runs)
+        self._beneath = tuple(runs)
         self._seen = None
 
     def runs(self) -> tuple[LiveRun, ...]:
@@ -150,6 +170,7 @@ class LivePanel(QFrame):
             self.gauges.show_runs(self._runs)
             if self.strip.details.isChecked():
                 self.details.show_runs(self._runs)
+            self.plots.set_beneath(self._beneath)
             self.plots.show_runs(self._runs)
         if self._runs:
             self.plots.refresh()

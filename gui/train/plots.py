@@ -13,8 +13,8 @@ import numpy as np
 from PySide6.QtWidgets import QGridLayout, QWidget
 
 from engine.words.numbers import memory_unit
-from gui.charts import Curve, LivePlot, PlotSpec
-from gui.charts.live_plot import MOST_HEIGHT, XAxis
+from gui.charts.curves import Curve
+from gui.charts.live_plot import MOST_HEIGHT, LivePlot, PlotSpec, XAxis
 from gui.session.live_run import LiveRun, Values
 from gui.train import figures as figures
 from gui.train.details import waiting_percent

@@ -1,10 +1,12 @@
-"""The window's keyboard shortcuts: one table for the window, for its tooltips and for the help."""
+"""The keyboard: one table of shortcuts for the window, its tooltips and the help, and the order of Tab."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 
+from PySide6.QtCore import Qt
 from PySide6.QtGui import QAction, QKeySequence
 from PySide6.QtWidgets import QWidget
 
@@ -61,3 +63,20 @@ def install(window: QWidget, actions: Mapping[str, QAction | Callable[[], object
             action.triggered.connect(lambda _checked=False, target=target: target())
         action.setShortcut(QKeySequence(shortcut.keys))
         window.addAction(action)
+
+
+def tab_after(before: QWidget, made: QWidget) -> None:
+    """Lets Tab go on from `before` to what is in `made`, which came into the window late."""
+    for one, other in pairwise((*_tab_stops(before)[-1:], *_tab_stops(made))):
+        QWidget.setTabOrder(one, other)
+
+
+def _tab_stops(widget: QWidget) -> list[QWidget]:
+    """Who takes the focus, of a widget and all that is in it, in their order."""
+    # not by nextInFocusChain, which makes PySide forget objects that live on
+    inside = (widget, *widget.findChildren(QWidget))
+    return [
+        stop
+        for stop in inside
+        if stop.focusPolicy() != Qt.FocusPolicy.NoFocus and stop.window() is widget.window()
+    ]

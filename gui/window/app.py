@@ -65,11 +65,22 @@ def run(arguments: Sequence[str] | None = None) -> int:
             box.exec()
             return 1
         window.show()
-        gc.freeze()
-        gc.enable()
+        QTimer.singleShot(_FIRST_PAINT_MS, window, lambda: _make_rest(window))
         # Python's own handler would only print a traceback from whatever slot runs next
         signal.signal(signal.SIGINT, lambda *_: window.close_without_asking())
         return application.exec()
+
+
+_FIRST_PAINT_MS = 300
+"""After so long the window has been painted, and nobody has pressed anything yet."""
+
+
+def _make_rest(window: MainWindow) -> None:
+    """Makes what the first view does without, so that nobody waits for it later."""
+    for made in (window.live.page, window.compare.curves):
+        made.ensurePolished()
+    gc.freeze()
+    gc.enable()
 
 
 def make_application(arguments: Sequence[str] | None = None) -> QApplication:

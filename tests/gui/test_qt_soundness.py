@@ -17,7 +17,8 @@ from PySide6.QtCore import QObject, Signal
 from PySide6.QtWidgets import QApplication
 
 from engine.experiment.experiment import Precision
-from gui.charts import Curve, LivePlot, PlotSpec
+from gui.charts.curves import Curve
+from gui.charts.live_plot import LivePlot, PlotSpec
 
 SIGNALS = 10_000
 FRAMES = 1_000

@@ -9,9 +9,8 @@ from PySide6.QtGui import QColor
 from pytestqt.qtbot import QtBot
 
 from engine.experiment.experiment import Precision
-from gui.charts import Curve, LivePlot, PlotSpec
-from gui.charts.curves import marker_rows, staircase
-from gui.charts.live_plot import x_ticks
+from gui.charts.curves import Curve, marker_rows, staircase
+from gui.charts.live_plot import LivePlot, PlotSpec, x_ticks
 from gui.charts.smoothing import smoothing
 from gui.theme.theme import theme
 

@@ -1,0 +1,42 @@
+"""The runs in view: title strip, stat cards, gauges and four linked plots, on a page that scrolls."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QScrollArea, QVBoxLayout, QWidget
+
+from gui.train.cards import LiveCards
+from gui.train.details import LiveDetails, LiveGauges
+from gui.train.plots import LivePlots
+from gui.train.strip import LiveStrip
+
+_COMPACT_BELOW = 560
+
+
+class RunsPage(QScrollArea):
+    """Lays its parts out for the height that there is; the panel fills them."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setWidgetResizable(True)
+        self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        page = QWidget(self)
+        self.strip, self.cards = LiveStrip(page), LiveCards(page)
+        self.gauges, self.details = LiveGauges(page), LiveDetails(page)
+        self.plots = LivePlots(page)
+        self.details.hide()
+        self._column = QVBoxLayout(page)
+        self._column.setSpacing(8)
+        for part in (self.strip, self.cards, self.gauges, self.details):
+            self._column.addWidget(part)
+        self._column.addWidget(self.plots, 1)
+        self._column.addStretch()
+        self.setWidget(page)
+
+    def fit(self, height: int) -> None:
+        """Leaves out in a low panel what the plots need the room of more."""
+        is_low = height < _COMPACT_BELOW
+        margin = 8 if is_low else 16
+        self._column.setContentsMargins(16, margin, 16, margin)
+        self.cards.set_compact(is_low)
+        self.gauges.set_room(not is_low)
