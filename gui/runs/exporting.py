@@ -86,7 +86,7 @@ def _writer(path: Path, form: str | None, theme: ThemeName) -> formats.Write:
     chosen = formats.format_for(path) if form is None else formats.format_named(form)
     if not chosen.is_race:
         return chosen.write
-    # it brings matplotlib, which takes a second to load
+    # drawing takes libraries that the window's start does without
     from engine.export.pictures.animation import race_writer
 
     return race_writer(chosen.suffix, theme)

@@ -142,8 +142,8 @@ class SetupForm(QWidget):
     repeat_edited = Signal(str)
     limit_asked = Signal()
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
         self.preset = ChoiceBox(LABELS["preset"], TIPS["preset"])
         self.model = SearchBox(LABELS["model"], TIPS["model"])
         self.dataset = ChoiceBox(LABELS["dataset"], TIPS["dataset"])
@@ -312,8 +312,8 @@ class SetupForm(QWidget):
         self.length.edited.connect(self.length_edited)
         self.repeat.edited.connect(self.repeat_edited)
         self.length.unit_toggled.connect(self.unit_toggled)
-        self.more.form.edited.connect(self.edited)
-        self.more.form.name_edited.connect(self.name_edited)
+        self.more.edited.connect(self.edited)
+        self.more.name_edited.connect(self.name_edited)
 
 
 def _link(words: str, tip: str) -> QToolButton:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import cached_property
 
 from PySide6.QtCore import QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QColor, QFontMetrics, QPainter, QPaintEvent
@@ -25,6 +26,7 @@ from gui.theme.fonts import font
 from gui.theme.icons import draw_icon
 from gui.theme.theme import theme
 from gui.widgets import Field, label, set_text
+from gui.widgets.shortcuts import tab_after
 
 _INDENT = 20
 
@@ -144,8 +146,8 @@ class OptionsForm(QWidget):
     edited = Signal(str, str)  # dotted key, text
     name_edited = Signal(str)
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
         self.fields: dict[str, Field] = {}
         self._grids: list[tuple[Group, QGridLayout]] = []
         self._headings: dict[str, QLabel] = {}
@@ -178,6 +180,11 @@ class OptionsForm(QWidget):
         self.name.set_value(draft.name)
         for group, grid in self._grids:
             self._arrange(group, grid, draft, catalog)
+
+    def show_problems(self, sentences: Mapping[str, str]) -> None:
+        """Puts each reason under its field."""
+        for key, field in self.fields.items():
+            field.set_problem(sentences.get(key))
 
     def _make_grid(self, group: Group) -> QGridLayout:
         grid = QGridLayout()
@@ -228,11 +235,13 @@ class OptionsForm(QWidget):
 class MoreOptions(QWidget):
     """A heading that folds the options in and out; folded, three lines say how they stand."""
 
+    edited = Signal(str, str)  # dotted key, text
+    name_edited = Signal(str)
+
     def __init__(self) -> None:
         super().__init__()
-        self.form = OptionsForm()
-        self.form.hide()
-        self._known_problems: frozenset[str] = frozenset()
+        self._shown: tuple[Draft, Catalog | None] | None = None
+        self._sentences: Mapping[str, str] = {}
         self._head = Expander(
             "More options", "Show the optimizer, its schedule, the loss scaler, the data and everything else"
         )
@@ -241,6 +250,24 @@ class MoreOptions(QWidget):
         self._summary = QWidget()
         self._lines = [label("", "hint") for _ in range(SUMMARY_LINES)]
         self._lay_out()
+
+    @cached_property
+    def form(self) -> OptionsForm:
+        """Made when the options are first folded out: the window's start does without its fifty fields."""
+        form = OptionsForm(self)
+        form.hide()
+        form.edited.connect(self.edited)
+        form.name_edited.connect(self.name_edited)
+        if self._shown is not None:
+            form.show_draft(*self._shown)
+        form.show_problems(self._sentences)
+        self._column.addWidget(form)
+        tab_after(self._head, form)
+        return form
+
+    @property
+    def _has_form(self) -> bool:
+        return "form" in vars(self)
 
     def is_open(self) -> bool:
         return self._head.isChecked()
@@ -252,25 +279,28 @@ class MoreOptions(QWidget):
     def set_open(self, is_open: bool) -> None:
         """Folds the options out, or in."""
         self._head.setChecked(is_open)
-        self.form.setVisible(is_open)
+        if is_open or self._has_form:
+            self.form.setVisible(is_open)
         self._summary.setVisible(not is_open)
 
     def show_draft(self, draft: Draft, catalog: Catalog | None) -> None:
         """Shows the draft's values and how many of them were changed."""
-        self.form.show_draft(draft, catalog)
+        self._shown = (draft, catalog)
+        if self._has_form:
+            self.form.show_draft(draft, catalog)
         changed = draft.changed_options
         set_text(self._note, f"{changed} changed" if changed else "all default")
         for line, text in zip(self._lines, option_lines(draft), strict=True):
             set_text(line, text)
 
-    def show_problems(self, sentences: dict[str, str]) -> None:
+    def show_problems(self, sentences: Mapping[str, str]) -> None:
         """Puts each reason under its field; a new one in here folds the options out."""
-        for key, field in self.form.fields.items():
-            field.set_problem(sentences.get(key))
-        mine = frozenset(sentences.keys() & OPTIONS.keys())
-        if mine - self._known_problems:
+        known = self._sentences.keys() & OPTIONS.keys()
+        self._sentences = dict(sentences)
+        if self._has_form:
+            self.form.show_problems(sentences)
+        if (sentences.keys() & OPTIONS.keys()) - known:
             self.set_open(True)
-        self._known_problems = mine
 
     def _lay_out(self) -> None:
         row = QHBoxLayout()
@@ -282,9 +312,8 @@ class MoreOptions(QWidget):
         lines.setSpacing(4)
         for line in self._lines:
             lines.addWidget(line)
-        layout = QVBoxLayout(self)
+        self._column = layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 12)
         layout.setSpacing(8)
         layout.addLayout(row)
         layout.addWidget(self._summary)
-        layout.addWidget(self.form)

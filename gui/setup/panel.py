@@ -76,8 +76,6 @@ class SetupPanel(QFrame):
         self.rename_action = self._action("Rename the preset…", self._rename_preset)
         self.delete_action = self._action("Delete the preset", self._delete_preset)
         self.reset_action = self._action("Reset the form", self.reset)
-        self.form = SetupForm()
-        self.foot = SetupFoot(self.run_action, self.queue_action)
         self._lay_out()
         self._connect()
         self._refresh()
@@ -339,7 +337,9 @@ class SetupPanel(QFrame):
             ("reset", "Reset the form", self.reset_action),
         ):
             head.addWidget(button_for(action, icon, name, self))
-        scroll = QScrollArea()
+        # made in its place: whatever changes its parent is styled anew with all that is in it
+        scroll = QScrollArea(self)
+        self.form = SetupForm(scroll.viewport())
         scroll.setWidget(self.form)
         scroll.setWidgetResizable(True)
         scroll.setFrameShape(QFrame.Shape.NoFrame)
@@ -355,5 +355,6 @@ class SetupPanel(QFrame):
         layout.setSpacing(0)
         layout.addLayout(head)
         layout.addWidget(scroll, 1)
+        self.foot = SetupFoot(self.run_action, self.queue_action)
         layout.addWidget(self.foot)
         self.setMinimumWidth(288)

@@ -77,7 +77,7 @@ _FIRST_PAINT_MS = 300
 
 def _make_rest(window: MainWindow) -> None:
     """Makes what the first view does without, so that nobody waits for it later."""
-    for made in (window.live.page, window.compare.curves):
+    for made in (window.live.page, window.setup.form.more.form, window.compare.curves):
         made.ensurePolished()
     gc.freeze()
     gc.enable()

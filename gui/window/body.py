@@ -161,44 +161,45 @@ _CONTROLS = 64
 
 
 class Body(QSplitter):
-    """One workspace at a time, each by its key with the side column beside it; None: it has all the room."""
+    """One workspace at a time, each by its key with the side column beside it; None: it has all the room.
 
-    def __init__(
-        self, workspaces: Mapping[str, tuple[QWidget, QWidget | None]], notice: Notice, dock: Dock
-    ) -> None:
+    Each change of a parent sets the style of all that is below it anew, so panels are made as children of
+    `pages` and `side`, once the body stands in its window.
+    """
+
+    def __init__(self, notice: Notice, dock: Dock) -> None:
         super().__init__(Qt.Orientation.Horizontal)
-        self._workspaces, self._notice, self._dock = dict(workspaces), notice, dock
-        self._keys = tuple(workspaces)
-        self._side, self._pages = QStackedWidget(), QStackedWidget()
-        self._side.setMinimumWidth(_LEAST_SIDE)
-        self._side.setMaximumWidth(_WIDEST_SIDE)
+        self._notice, self._dock = notice, dock
+        self._workspaces: dict[str, tuple[QWidget, QWidget | None]] = {}
+        self._keys: tuple[str, ...] = ()
+        self.side, self.pages = QStackedWidget(), QStackedWidget()
+        self.side.setMinimumWidth(_LEAST_SIDE)
+        self.side.setMaximumWidth(_WIDEST_SIDE)
         self.middle = DockRoom(dock)
         self.setChildrenCollapsible(False)
-        self.addWidget(self._side)
+        self.addWidget(self.side)
         self.addWidget(self.middle)
         self.setStretchFactor(1, 1)
         self.setSizes([SIDE_WIDTH, 1120])
 
-    def fill(self) -> None:
-        """Takes in what it shows, once it stands in its window.
-
-        Each change of a parent sets the style of all that is below it anew: done before, each panel would be
-        styled once for every level above it.
-        """
         holder = QWidget()
         self.middle.fill(holder)
         column = QVBoxLayout(holder)
         column.setContentsMargins(0, 0, 0, 0)
-        column.addWidget(self._pages)
-        self._notice.float_over(holder)
-        for page, side in self._workspaces.values():
-            self._pages.addWidget(page)
-            if side is not None and self._side.indexOf(side) < 0:
-                self._side.addWidget(side)
+        column.addWidget(self.pages)
+        notice.float_over(holder)
+
+    def fill(self, workspaces: Mapping[str, tuple[QWidget, QWidget | None]]) -> None:
+        """Takes in what it shows, which was made in `pages` and `side`."""
+        self._workspaces, self._keys = dict(workspaces), tuple(workspaces)
+        for page, side in workspaces.values():
+            self.pages.addWidget(page)
+            if side is not None and self.side.indexOf(side) < 0:
+                self.side.addWidget(side)
 
     @property
     def workspace(self) -> str:
-        return self._keys[self._pages.currentIndex()]
+        return self._keys[self.pages.currentIndex()]
 
     def show_workspace(self, key: str, ticked: int) -> None:
         """Brings a workspace to the front; with `ticked` runs, Compare may take the room of the dock.
@@ -208,10 +209,10 @@ class Body(QSplitter):
         index, side = self._keys.index(key), self._workspaces[key][1]
         if key != self.workspace:
             self._make_room(key, ticked)
-        self._pages.setCurrentIndex(index)
+        self.pages.setCurrentIndex(index)
         if side is not None:
-            self._side.setCurrentWidget(side)
-        self._side.setVisible(side is not None)
+            self.side.setCurrentWidget(side)
+        self.side.setVisible(side is not None)
         self._notice.keep_free(_CONTROLS if side is None else 0)
         self._dock.setVisible(side is not None)
 

@@ -75,7 +75,6 @@ class MainWindow(QMainWindow):
         self.comparisons = Comparisons(
             store.path, self.experiments, self.runs, self.column, self.compare, self.notice, self
         )
-        self._lay_out()
         self.shows = Shows(
             store.path,
             self.experiments,
@@ -99,33 +98,33 @@ class MainWindow(QMainWindow):
 
     def _make_panels(self) -> None:
         self.top_bar = TopBar(WORKSPACES)
-        self.setup = SetupPanel()
-        self.column = ComparisonColumn()
-        self.live = LivePanel()
-        self.memory_limit = MemoryLimitPanel()
-        self.compare = ComparePanel()
-        self.show_panel = ShowPanel()
         self.dock = Dock()
         self.runs = self.dock.runs
         self.notice = Notice()
-        self._memory = DeviceMemory(self)
-        self._focus_ring = FocusRing(self)
-        self._quiet = Quiet(self.setup, self._may_look_around, self)
-
-    def _lay_out(self) -> None:
+        holder = QWidget()
+        self.setCentralWidget(holder)
+        self._body = Body(self.notice, self.dock)
+        self._middle = self._body.middle
+        stack(holder, self.top_bar, self._body)
+        pages, side = self._body.pages, self._body.side
+        # the order of Tab is that in which they are made
+        self.live = LivePanel(pages)
+        self.setup = SetupPanel(side)
+        self.memory_limit = MemoryLimitPanel(pages)
+        self.compare = ComparePanel(pages)
+        self.column = ComparisonColumn(side)
+        self.show_panel = ShowPanel(pages)
         workspaces = {
             "train": (self.live, self.setup),
             "memory": (self.memory_limit, self.setup),
             "compare": (self.compare, self.column),
             "show": (self.show_panel, None),
         }
-        self._body = Body(workspaces, self.notice, self.dock)
-        self._middle = self._body.middle
-        holder = QWidget()
-        self.setCentralWidget(holder)
-        stack(holder, self.top_bar, self._body)
-        self._body.fill()
+        self._body.fill(workspaces)
         self._middle.settle(self.height())
+        self._memory = DeviceMemory(self)
+        self._focus_ring = FocusRing(self)
+        self._quiet = Quiet(self.setup, self._may_look_around, self)
 
     def _connect(self) -> None:
         self.top_bar.workspace_chosen.connect(self.show_workspace)
