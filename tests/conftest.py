@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import os
 import sys
 import threading
@@ -34,6 +35,17 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
         return 0
     room = psutil.virtual_memory().available // 2**20 // _MIB_SIDE_BY_SIDE
     return max(1, min(os.cpu_count() or 1, room))
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """What collecting has loaded stays: looking through it for garbage, again and again, would take minutes."""
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_unconfigure() -> None:
+    """Libraries that end with the process count what they take for leaks."""
+    gc.unfreeze()
 
 
 @pytest.fixture(autouse=True)
