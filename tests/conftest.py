@@ -38,7 +38,7 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """What collecting has loaded stays: looking through it for garbage, again and again, would take minutes."""
+    """What collecting has loaded stays: looking through it for garbage again and again takes minutes."""
     gc.collect()
     gc.freeze()
 

@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from engine.compare.comparison import Comparison, SideReport
+from engine.compare.evidence import about_machine, is_spoiled
 from engine.compare.figures import MIB_PER_GIB, SPEED, Cell, Figure, FigureRow, figures, training_peak
 from engine.compare.sides import Side
 from engine.experiment.problem import Problem
@@ -42,6 +43,8 @@ def summary_groups(run: RunRecord) -> list[tuple[str, list[Pair]]]:
 
 def _outcome(run: RunRecord, summary: Summary) -> Iterator[Pair]:
     yield "Speed", _speed(summary)
+    for _, what in about_machine(summary):
+        yield "Not clean", f"the run {what}"
     for figure in figures([run])[1:]:
         value = figure.value(run)
         if value is not None:
@@ -300,12 +303,17 @@ def runs_table(runs: Sequence[RunRecord]) -> None:
             run.experiment.precision.label,
             run.experiment.step.recipe,
             f"{run.experiment.batch_size:,}",
-            *(figure.text(figure.value(run)) for figure in shown),
+            *(_in_list(figure, run) for figure in shown),
             *([", ".join(run.tags)] if has_tags else []),
         ]
         for run in runs
     ]
     table([*headings, *(["Tags"] if has_tags else [])], rows, ["Batch", *numbers])
+
+
+def _in_list(figure: Figure, run: RunRecord) -> str:
+    text = figure.text(figure.value(run))
+    return f"{text}, not clean" if figure is SPEED and is_spoiled(run.summary) else text
 
 
 _IN_LIST = ("samples_per_second", "peak_memory", "accuracy")

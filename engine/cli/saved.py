@@ -204,7 +204,7 @@ def _send(content: Content, to: str) -> tuple[str, ...]:
 def _write(content: Content, to: str, picture: formats.Write | None, force: bool) -> tuple[str, ...]:
     path = formats.export(content, to, force=force, write=picture)
     count = "1 run" if len(content.runs) == 1 else f"{len(content.runs):,} runs"
-    return (f"Wrote {count} to {path}.",)
+    return (f"Wrote {count} to {path}{formats.and_beside(formats.files_beside(path))}.",)
 
 
 def _picture(to: str, plot: str | None, by: str | None, theme: str | None) -> formats.Write | None:

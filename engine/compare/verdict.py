@@ -100,7 +100,7 @@ def verdict_of(
     if reason is not None and own is not None:
         which = "It" if own == speed.ratio else "The precision by itself"
         is_slower = own < 1 and (own != speed.ratio or outcome != "open")
-        notes += (f"{which} {'was slower' if is_slower else 'gained little'} here, likely since {reason}.",)
+        notes += (f"{which} {'was slower' if is_slower else 'gained little'} here, likely because {reason}.",)
     return Verdict(
         outcome, lines, notes, told, speed.ratio, speed.ratio_interval, memory.ratio, plain(quality), reason
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -119,6 +119,12 @@ def files_beside(path: Path) -> tuple[Path, ...]:
     """The other files of what was written to `path`, as far as they are there."""
     ends = next((one.beside for one in FORMATS if one.suffix == path.suffix.lower()), ())
     return tuple(file for end in ends if (file := path.with_name(path.stem + end)).is_file())
+
+
+def and_beside(files: Sequence[Path]) -> str:
+    """The other files of an export as a clause; empty where it has none."""
+    names = " and ".join(file.name for file in files)
+    return f", with {names} beside it" if names else ""
 
 
 def endings() -> tuple[str, ...]:

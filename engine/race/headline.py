@@ -118,11 +118,11 @@ def title(race: Race) -> str:
 DISTURBED: Mapping[DoubtKind, tuple[str, str]] = {
     "other-program": (
         "Other programs disturbed this measurement",
-        "The counts are as they went, with part of the {place} taken. Measure again when nothing else runs.",
+        "Each count is what that run did meanwhile. Measure again when nothing else runs.",
     ),
     "throttled": (
         "The {place} slowed down during this measurement",
-        "The counts are as they went, but not at full speed. Measure again once it has cooled down.",
+        "Each count is what that run did meanwhile. Measure again once it has cooled down.",
     ),
 }
 """Of what spoils a measurement: what happened, and what to make of it."""

@@ -187,7 +187,7 @@ def _why(device: DeviceEntry, mixed: Precision) -> str:
         return "This card has no Tensor Cores: mixed precision saves memory here, and likely little time."
     if note is None:
         return "This processor computes with half-length numbers, so mixed precision should gain here too."
-    return f"Mixed precision {note}: it will likely not gain, and the race shows what it costs."
+    return f"Mixed precision {note}: it will likely be no faster; the race shows how much slower."
 
 
 _COMMON: dict[str, Any] = {

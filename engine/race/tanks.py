@@ -72,7 +72,8 @@ def tanks(race: Race, sizes: Sizes, x: float, top: float, height: float) -> Part
     if words[0]:
         shapes.append(Stroke(((x + pad, rule), (x + sizes.panel - pad, rule)), "line"))
         first = rule + 0.6 * pad + size
-        shapes.append(Words(x + pad, first, words[0], "text", size, 600))
+        strong = _fitted(words[0], size, sizes.panel - 2 * pad)
+        shapes.append(Words(x + pad, first, words[0], "text", strong, 600))
         shapes += [
             Words(x + pad, first + 1.4 * (sizes.detail - 1) * (1 + place), line, "text2", sizes.detail - 1)
             for place, line in enumerate(words[1])
@@ -194,7 +195,7 @@ def _fitted(text: str, size: float, room: float) -> float:
 def _memory_lines(race: Race, sizes: Sizes, room: float) -> tuple[str, tuple[str, ...]]:
     strong, plain = race_words.memory_words(race)
     return (
-        shortened(strong, room, sizes.detail + 1, 600) if strong else "",
+        strong,
         wrapped_evenly(plain, room, sizes.detail - 1, most=3) if plain else (),
     )
 

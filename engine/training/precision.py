@@ -181,7 +181,7 @@ def other_accelerator_precisions() -> tuple[PrecisionEntry, ...]:
 def cpu_precisions(processor: Processor) -> tuple[PrecisionEntry, ...]:
     """What a CPU can do: all but TF32, though not all of it quickly."""
     fp16 = None if processor.computes_fp16 else "slow here, since most CPUs do not compute in FP16"
-    bf16 = None if processor.computes_bf16 else "saves no time here, since it needs AVX512-BF16 or AMX"
+    bf16 = None if processor.computes_bf16 else "saves no time on a CPU without AVX512-BF16 and AMX"
     if processor.computes_bf16 is None:
         bf16 = "saves time only where the CPU computes in BF16"
     return (

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +18,7 @@ from gui.theme.stylesheet import Palette
 
 _SKIP_WIDTH, _SKIP_HEIGHT = 2.0, 10.0
 _LEAST_HEIGHT_FOR_WORDS = 60.0
+_BETWEEN_TEXTS = 6.0
 
 
 @dataclass(frozen=True)
@@ -158,10 +160,8 @@ class FramePainter:
 
     def _paint_x_texts(self) -> None:
         baseline = self._area.bottom() + 15
-        for tick in self._frame.x_ticks:
-            width = self._metrics.horizontalAdvance(tick.text)
-            left = min(self.x(tick.position) - width / 2, self._area.right() - width)
-            self._painter.drawText(QPointF(left, baseline), tick.text)
+        for text, left in x_texts(self._frame.x_ticks, self.x, self._area.right(), self._metrics):
+            self._painter.drawText(QPointF(left, baseline), text)
 
     def _paint_notes(self) -> None:
         """Below the point, a little beside it where another or a curve is there, or above."""
@@ -237,3 +237,21 @@ def _passes(trace: Trace, edges: NDArray[np.float64], bottom: float, top: float)
     seen = np.append(y[first:last], np.interp(edges, x, y, left=np.nan, right=np.nan))
     seen = seen[np.isfinite(seen)]
     return bool(len(seen)) and bool(seen.min() <= top) and bool(seen.max() >= bottom)
+
+
+def x_texts(
+    ticks: Sequence[Tick], place: Callable[[float], float], right: float, metrics: QFontMetricsF
+) -> list[tuple[str, float]]:
+    """The texts under an x axis that ends at `right`, each with its left edge in pixels.
+
+    The last tick, which carries the unit, is always among them; a tick that it would cover is left out.
+    """
+    texts: list[tuple[str, float]] = []
+    free = math.inf
+    for tick in reversed(ticks):
+        width = metrics.horizontalAdvance(tick.text)
+        left = min(place(tick.position) - width / 2, right - width)
+        if left + width + _BETWEEN_TEXTS <= free:
+            texts.append((tick.text, left))
+            free = left
+    return texts

@@ -262,7 +262,8 @@ class Exporting(QObject):
             self._notice.tell(text, "Nothing was written.", "Replace", again)
             return
         remedy = f"To see them: tensorboard --logdir {path}" if is_folder else ""
-        self._notice.tell_written(f"Wrote {order.words} to {path.name}{_and_beside(written)}.", path, remedy)
+        beside = formats.and_beside(written.beside)
+        self._notice.tell_written(f"Wrote {order.words} to {path.name}{beside}.", path, remedy)
 
     def _drag(self, source: QWidget, written: Written) -> None:
         if not QApplication.mouseButtons() & Qt.MouseButton.LeftButton:
@@ -286,8 +287,3 @@ def _offered(form: str, runs: int) -> list[Format]:
     # a script is of one run, a race of two
     files = [one for one in FORMATS if one.suffix != "/"]
     return [one for one in files if not (one.is_race if runs == 1 else one.name == "script")]
-
-
-def _and_beside(written: Written) -> str:
-    names = " and ".join(file.name for file in written.beside)
-    return f", with {names} beside it" if names else ""

@@ -78,8 +78,11 @@ class FollowedRuns(QObject):
 
     def set_ticked(self, run_ids: tuple[str, ...]) -> None:
         """Takes the runs that are ticked: those that are over lie under the curves of one that trains."""
+        if run_ids == self._ticked:
+            return
         self._ticked = run_ids
-        self._lay_beneath()
+        self._live.set_beneath(self._beneath())
+        self._live.refresh()
 
     def show_group(self, run_id: str) -> None:
         """Shows a run beside those it is compared with."""

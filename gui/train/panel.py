@@ -28,7 +28,7 @@ __all__ = ["LivePanel", "LiveRun"]
 NOTHING_YET = (
     "Nothing was trained yet.",
     "Loss, speed and memory appear here step by step while a run trains.",
-    "Run an experiment",
+    "Train now",
     "Trains what the form at the left says",
 )
 NONE_OPEN = (

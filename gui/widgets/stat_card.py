@@ -114,6 +114,7 @@ class StatCard(QFrame):
         if narrow != self._narrow:
             self._narrow = narrow
             self._apply_size()
+        self._fit_head()
         self._make_room()
 
     def _apply_size(self) -> None:
@@ -133,12 +134,14 @@ class StatCard(QFrame):
     def set_title(self, title: str, unit: str) -> None:
         set_text(self._title, title)
         set_text(self._unit, unit)
+        self._fit_head()
 
     def set_ratio(self, text: str, tooltip: str = "", *, is_sound: bool = True) -> None:
         """The second run's figure over the first's, such as "1.89×"; pale where nothing follows from it."""
         set_text(self._ratio, text)
         set_property(self._ratio, "role", "ratio" if is_sound else "note")
         self._ratio.setToolTip(tooltip)
+        self._fit_head()
 
     def ratio(self) -> str:
         return self._ratio.text()
@@ -164,6 +167,18 @@ class StatCard(QFrame):
     @property
     def _is_small(self) -> bool:
         return self._compact or self._narrow or self._crowded
+
+    def _fit_head(self) -> None:
+        """Leaves the unit out where the title would be cut short otherwise."""
+        margins = self._column.contentsMargins()
+        room = self.width() - margins.left() - margins.right()
+        parts = [item.widget() for place in range(self._head.count()) if (item := self._head.itemAt(place))]
+        widths = [
+            part.sizeHint().width() + self._head.spacing()
+            for part in parts
+            if part is not None and (part is self._unit or not part.isHidden())
+        ]
+        self._unit.setVisible(bool(self._unit.text()) and sum(widths) <= room)
 
     def _make_room(self) -> None:
         """Sets the figures smaller where they would cut a run's name short."""

@@ -44,6 +44,19 @@ def finished(number: int, label: str, precision: Precision, **figures: Any) -> R
     )
 
 
+def test_a_disturbed_run_says_so_beside_its_speed(capsys: pytest.CaptureFixture[str]) -> None:
+    note = "other programs took 51 % of the processor meanwhile"
+    quiet = finished(1, "FP32", Precision.FP32, samples_per_second=487.0)
+    busy = finished(2, "FP32", Precision.FP32, samples_per_second=102.0, speed_note=note)
+    output.run_summary(quiet)
+    assert "Not clean" not in capsys.readouterr().out
+    output.run_summary(busy)
+    assert f"the run suffered: {note}" in " ".join(capsys.readouterr().out.split())
+    output.runs_table([quiet, busy])
+    shown = capsys.readouterr().out
+    assert shown.count("not clean") == 1 and "102, not clean" in shown
+
+
 def test_a_summary_names_each_figure_that_applies_with_its_unit(capsys: pytest.CaptureFixture[str]) -> None:
     run = finished(
         1,
@@ -103,6 +116,7 @@ def test_the_other_figures_stand_in_groups(capsys: pytest.CaptureFixture[str]) -
     assert capsys.readouterr().out.splitlines() == [
         "Run 1: small-cnn on fashion, FP16 AMP",
         "Speed          none",
+        "Not clean      the run shared the GPU: other programs held 2.0 GiB of its memory",
         "Training time  0 s",
         "Accuracy       50.0 % (best 61.2 % after epoch 2)",
         "NaN loss       since step 1,200",

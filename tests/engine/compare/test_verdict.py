@@ -153,7 +153,7 @@ def test_a_slower_side_has_its_likely_reason_from_its_own_figures(
     other = verdicts(record, [figures(1_000)], [figures(710, **more)], **settings)[1]
     assert other.reason is not None and words in other.reason
     assert other.sentence.startswith("FP16 AMP trained 0.71 times as fast as FP32")
-    assert other.sentence.endswith(f" It was slower here, likely since {other.reason}.")
+    assert other.sentence.endswith(f" It was slower here, likely because {other.reason}.")
 
 
 @pytest.mark.parametrize(
@@ -179,7 +179,7 @@ def test_little_gain_over_tf32_is_no_wonder(record: Record) -> None:
     tf32 = Precision.TF32
     other = verdicts(record, [figures(1_000)], [figures(1_050)], base_precision=tf32)[1]
     assert other.reason == "TF32 computes on Tensor Cores too"
-    assert other.sentence.endswith("It gained little here, likely since TF32 computes on Tensor Cores too.")
+    assert other.sentence.endswith("It gained little here, likely because TF32 computes on Tensor Cores too.")
 
 
 def test_a_good_gain_needs_no_reason(record: Record) -> None:

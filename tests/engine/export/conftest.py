@@ -65,6 +65,7 @@ def trained(exports_store: Store) -> Callable[..., str]:
         ends: bool = True,
         environment: Environment = CARD,
         speed_note: str | None = None,
+        peak_mib: float = 2_048.0,
         **settings: Any,
     ) -> str:
         experiment = experiment_from({"precision": precision, "steps": steps, "device": "cuda:0", **settings})
@@ -93,7 +94,7 @@ def trained(exports_store: Store) -> Callable[..., str]:
             samples_per_second=speed,
             speed_note=speed_note,
             step_ms=1_000.0 * experiment.step_samples / speed,
-            peak_allocated_mib=2_048.0,
+            peak_allocated_mib=peak_mib,
             final_train_loss=float(loss[-1]),
             final_validation_accuracy=0.5,
             seconds=float(seconds[-1]),

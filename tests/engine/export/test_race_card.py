@@ -84,6 +84,15 @@ def test_nothing_runs_over_the_edge_or_into_its_neighbour(raced: Content) -> Non
                     assert not is_one_line or left[1] <= right[0] + 1, (one.text, other.text)
 
 
+def test_how_much_memory_it_took_is_never_cut_short(exports_store: Store, trained: Trained) -> None:
+    ids = [trained("fp32", peak_mib=82.4), trained("bf16", peak_mib=61.7)]
+    for card in _cards(content_of(exports_store, ids)):
+        words = [
+            one.text for one in card.drawing(card.race.at(card.race.seconds)).shapes if isinstance(one, Words)
+        ]
+        assert any("Less than three quarters" in text for text in words), words
+
+
 def test_blocks_keep_clear_of_words(raced: Content) -> None:
     for card in _cards(raced):
         moment = card.race.at(card.race.seconds)

@@ -56,7 +56,7 @@ class TestHeadline:
     def test_what_is_slower_is_said_as_plainly(self, workspace: Any, trained: Trained) -> None:
         workspace.show(trained("fp32", 880.0), trained("fp16", 625.0, data_wait_fraction=0.5))
         assert "FP16 AMP trained 0.71 times as fast as FP32" in workspace.words
-        assert "It was slower here, likely since" in workspace.words
+        assert "It was slower here, likely because" in workspace.words
 
     def test_without_a_speed_it_gives_the_reason(self, workspace: Any, trained: Trained) -> None:
         workspace.show(

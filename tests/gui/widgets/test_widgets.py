@@ -112,6 +112,22 @@ def test_a_stat_card_gives_up_height_in_a_low_window(qtbot: QtBot) -> None:
     assert card.sizeHint().height() < usual
 
 
+def test_a_stat_card_leaves_its_unit_out_rather_than_cut_its_title_short(qtbot: QtBot) -> None:
+    card = StatCard("Throughput", "img/s")
+    qtbot.addWidget(card)
+    card.resize(174, 96)
+    card.show()
+
+    def texts() -> list[str]:
+        return [one.text() for one in card.findChildren(QLabel) if one.isVisible() and one.text()]
+
+    assert texts() == ["Throughput", "img/s"]
+    card.set_ratio("not clean", is_sound=False)
+    assert texts() == ["Throughput", "not clean"]
+    card.resize(300, 96)
+    assert texts() == ["Throughput", "img/s", "not clean"]
+
+
 def test_a_stat_card_sets_long_figures_smaller_rather_than_cut_a_name_short(qtbot: QtBot) -> None:
     card = StatCard("Throughput", "img/s")
     qtbot.addWidget(card)
