@@ -17,6 +17,7 @@ from pathlib import Path
 from engine.experiment.checks import Catalog
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Kind, Problem, ProblemError, request_problem
+from engine.experiment.titles import named
 from engine.protocol import jobs
 from engine.protocol.events import CatalogRead, Diagnosis, Event, Failed, Finished, ForecastMade, Started
 from engine.protocol.memory_lines import MemoryLine, largest_batch
@@ -60,11 +61,11 @@ def with_accumulation(experiment: Experiment, batch_size: int) -> Experiment | N
 def with_remedy(problem: Problem, experiment: Experiment, batch_size: int) -> Problem:
     """The out-of-memory problem with a remedy that names the batch which fits by the forecast."""
     accumulated = with_accumulation(experiment, batch_size)
-    remedy = f"By the forecast a batch of {batch_size:,} fits: set batch_size to it"
+    remedy = f"By the forecast a batch of {batch_size:,} fits: set {named('batch_size')} to it"
     if accumulated is not None:
         times = accumulated.step.gradient_accumulation
         remedy += (
-            f", or to {accumulated.batch_size:,} with step.gradient_accumulation {times:,}, "
+            f", or to {accumulated.batch_size:,} with {named('step.gradient_accumulation')} {times:,}, "
             f"which trains on {experiment.step_samples:,} samples a step as before"
         )
     return problem.model_copy(

@@ -18,6 +18,7 @@ from engine.experiment.experiment import Precision, from_dotted, layered, read_t
 from engine.experiment.presets import Preset, preset
 from engine.experiment.problem import ProblemError, request_problem
 from engine.experiment.text import shortened
+from engine.experiment.titles import setting_help, setting_title
 
 _PANEL = "Experiment"
 
@@ -35,27 +36,28 @@ _PRECISIONS = f"{', '.join(list(Precision)[:-1])} or {list(Precision)[-1]}."
 _FLAGS = {
     "preset": (None, "Start from a preset; `ammeter presets` lists them.", "NAME"),
     "config": (None, "Settings from a TOML file, over the preset.", "FILE"),
-    "model": ("model", "The model; `ammeter catalog` lists them.", "NAME"),
-    "dataset": ("dataset", "The dataset; `ammeter catalog` lists them.", "NAME"),
-    "image_size": ("image_size", "Pixels a side; pictures are resized.", "PIXELS"),
+    "model": ("model", "`ammeter catalog` lists them.", "NAME"),
+    "dataset": ("dataset", "`ammeter catalog` lists them.", "NAME"),
+    "image_size": ("image_size", "", "PIXELS"),
     "precision": ("precision", _PRECISIONS, "NAME"),
-    "batch_size": ("batch_size", "Samples of one forward pass.", "N"),
-    "epochs": ("epochs", "Length of the run in epochs.", "N"),
-    "steps": ("steps", "Length of the run in steps, in place of epochs.", "N"),
+    "batch_size": ("batch_size", "", "N"),
+    "epochs": ("epochs", "", "N"),
+    "steps": ("steps", "", "N"),
     "optimizer": ("optimizer.name", "adamw, adam or sgd.", "NAME"),
-    "lr": ("optimizer.learning_rate", "The learning rate.", "RATE"),
+    "lr": ("optimizer.learning_rate", "", "RATE"),
     "device": ("device", "auto, cpu, cuda:0 or another device.", "NAME"),
-    "seed": ("seed", "Seeds the weights and the order of the samples.", "N"),
+    "seed": ("seed", "", "N"),
     "recipe": ("step.recipe", "plain, fast, or parts of it: channels_last+fused+compile+capture.", "NAME"),
-    "memory_gib": (
-        "memory_cap_gib",
-        "Limits the memory of tensors as a smaller card would, in GiB.",
-        "GIB",
-    ),
+    "memory_gib": ("memory_cap_gib", "", "GIB"),
     "name": (None, "What the run is called.", "TEXT"),
 }
-"""Of each flag the setting that it stands for, if any, its help, and what stands for its value there."""
+"""Of each flag the setting that it stands for, if any, its help or what may be given beside the setting's own
+help, and what stands for its value there."""
 _SET = flag("--set", "Any setting, dotted, over everything else; repeatable.", "KEY=VALUE")
+
+
+def _help(key: str | None, text: str) -> str:
+    return text if key is None else f"{setting_title(key)}. {setting_help(key)} {text}".rstrip()
 
 
 def takes_settings(*without: str) -> Callable[[Callable[..., int]], Callable[..., int]]:
@@ -71,9 +73,11 @@ def takes_settings(*without: str) -> Callable[[Callable[..., int]], Callable[...
             name: context.replace(
                 name=name,
                 default=None,
-                annotation=Annotated[str | None, flag(f"--{name.replace('_', '-')}", text, metavar)],
+                annotation=Annotated[
+                    str | None, flag(f"--{name.replace('_', '-')}", _help(key, text), metavar)
+                ],
             )
-            for name, (_, text, metavar) in _FLAGS.items()
+            for name, (key, text, metavar) in _FLAGS.items()
             if name not in without
         }
         found["set_"] = context.replace(

@@ -18,6 +18,7 @@ from engine.compare.comparison import Comparison, SideReport
 from engine.compare.evidence import about_machine, is_spoiled
 from engine.compare.figures import MIB_PER_GIB, SPEED, Cell, Figure, FigureRow, figures, training_peak
 from engine.compare.sides import Side
+from engine.experiment.experiment import setting_fields
 from engine.experiment.problem import Problem
 from engine.experiment.text import printable, shortened
 from engine.protocol.events import Summary
@@ -143,7 +144,9 @@ def error(problem: Problem, as_json: bool, **beside: Any) -> None:
         json_object({"error": problem.model_dump(mode="json"), **beside})
     else:
         console = _console(sys.stderr)
-        console.print(f"ammeter: {printable(problem.message)}", soft_wrap=True)
+        # who types settings needs their keys
+        key = f" ({problem.key})" if problem.key in setting_fields() else ""
+        console.print(f"ammeter: {printable(problem.message)}{key}", soft_wrap=True)
         console.print(f"         {printable(problem.remedy)}", soft_wrap=True)
 
 

@@ -17,12 +17,13 @@ from engine.busyness import TOLERATED_MIB
 from engine.compare.sides import Side, differing_work, is_in_turns, is_work, unlike_settings
 from engine.experiment.catalog import task_of
 from engine.experiment.experiment import LEAST_BLOCKS, Experiment, Precision
-from engine.experiment.text import shortened
+from engine.experiment.text import in_sentence, shortened
+from engine.experiment.titles import named
 from engine.protocol.events import Epoch, Event, Started, Summary
 from engine.statistics import drift
 from engine.store.record import RunRecord, Status
 from engine.store.store import Store
-from engine.words.names import setting_value, setting_words
+from engine.words.names import setting_value
 
 
 @dataclass(frozen=True)
@@ -162,7 +163,7 @@ def _about_end(run: RunRecord, evidence: Evidence | None) -> Iterator[tuple[Doub
         yield "unfinished", f"{_ENDINGS[run.status]}{reason}"
     elif summary is None or summary.samples_per_second is None:
         blocks = 0 if evidence is None else len(evidence.block_speeds)
-        note = f": {_within(summary.speed_note)}" if summary and summary.speed_note else ""
+        note = f": {in_sentence(summary.speed_note)}" if summary and summary.speed_note else ""
         yield "too-short" if blocks < LEAST_BLOCKS else "no-speed", f"has no speed{note}"
     if summary is not None and _has_nan(summary):
         since = f" since step {summary.first_nan_step:,}" if summary.first_nan_step is not None else ""
@@ -224,7 +225,7 @@ def _between(side: Side, baseline: Side) -> Iterator[Doubt]:
     for key, value, other in unlike_settings(mine.experiment, theirs.experiment):
         if is_work(key):
             continue
-        difference = f"{_within(setting_words(key))}: {setting_value(value)} against {setting_value(other)}."
+        difference = f"{named(key)}: {setting_value(value)} against {setting_value(other)}."
         # alike for all sides of which it is so: a report tells it once
         yield Doubt(side.id, "setting", f"Unlike the baseline in {difference}", difference)
     recipes = [run.summary.recipe if run.summary else None for run in (mine, theirs)]
@@ -240,11 +241,6 @@ def _between(side: Side, baseline: Side) -> Iterator[Doubt]:
 def first_begun(side: Side) -> RunRecord:
     """Its first run that has a machine, which one that never began has not."""
     return next((run for run in side.runs if run.environment is not None), side.runs[0])
-
-
-def _within(words: str) -> str:
-    """Words that begin a sentence, as they stand within one; an abbreviation stays as it is."""
-    return words if words[1:2].isupper() else words[:1].lower() + words[1:]
 
 
 def _has_nan(summary: Summary) -> bool:

@@ -16,6 +16,7 @@ from engine.experiment.experiment import Experiment
 from engine.experiment.picture_folders import folders, is_picture, parts
 from engine.experiment.problem import Problem, ProblemError, request_problem, unknown_name
 from engine.experiment.text import shortened
+from engine.experiment.titles import named, setting_problem
 
 _LOOKED_AT = 2_000
 """Files and folders that a check looks at, which is made at each key that is pressed in a form."""
@@ -39,11 +40,11 @@ def fit_problems(
     """Why the model cannot take the dataset."""
     if model.task != dataset.task:
         fitting = [entry.name for entry in catalog.datasets if entry.task == model.task]
-        yield request_problem(
-            f"dataset is '{dataset.name}', which {model.name} cannot take: "
+        yield setting_problem(
+            "dataset",
+            f"is '{dataset.name}', which {model.name} cannot take: "
             f"it is for {dataset.task}, and the model does {model.task}.",
             f"With {model.name} choose one of: {', '.join(fitting)}.",
-            key="dataset",
             value=dataset.name,
             allowed=", ".join(fitting),
         )
@@ -51,10 +52,10 @@ def fit_problems(
     yield from _picture_problems(experiment, model, dataset)
     longest = model.max_sequence_length
     if longest is not None and experiment.sequence_length > longest:
-        yield request_problem(
-            f"sequence_length is {experiment.sequence_length:,}, but {model.name} takes at most {longest:,}.",
-            f"Set sequence_length to at most {longest:,}.",
-            key="sequence_length",
+        yield setting_problem(
+            "sequence_length",
+            f"is {experiment.sequence_length:,}, but {model.name} takes at most {longest:,}.",
+            f"Set it to at most {longest:,}.",
             value=experiment.sequence_length,
             allowed=f"2 to {longest:,}",
         )
@@ -64,10 +65,10 @@ def accumulation_problem(experiment: Experiment, batches: int) -> Problem:
     """More is to be accumulated than the batches that an epoch has."""
     accumulated = experiment.step.gradient_accumulation
     many = f"{batches:,} batches of {experiment.batch_size:,}" if batches > 1 else "a single batch"
-    return request_problem(
-        f"step.gradient_accumulation is {accumulated:,}, but an epoch of {experiment.dataset} is {many}.",
-        f"Set step.gradient_accumulation to at most {batches:,}, or make the batches smaller.",
-        key="step.gradient_accumulation",
+    return setting_problem(
+        "step.gradient_accumulation",
+        f"is {accumulated:,}, but an epoch of {experiment.dataset} is {many}.",
+        f"Set it to at most {batches:,}, or make the batches smaller.",
         value=accumulated,
         allowed=f"1 to {batches:,}",
     )
@@ -78,10 +79,10 @@ def _size_problems(experiment: Experiment, dataset: DatasetEntry) -> Iterator[Pr
         return  # only the folder itself says how much it holds
     available, size = dataset.train_samples or experiment.samples, experiment.batch_size
     if size > available:
-        yield request_problem(
-            f"batch_size is {size:,}, but {dataset.name} has {available:,} samples.",
-            f"Set batch_size to at most {available:,}.",
-            key="batch_size",
+        yield setting_problem(
+            "batch_size",
+            f"is {size:,}, but {dataset.name} has {available:,} samples.",
+            f"Set it to at most {available:,}.",
             value=size,
             allowed=f"1 to {available:,}",
         )
@@ -98,18 +99,18 @@ def _shape_problems(experiment: Experiment, dataset: DatasetEntry) -> Iterator[P
     if classes is not None and is_known and classes != dataset.num_classes:
         own = dataset.num_classes
         has = f"{own:,}" if own else "no classes"
-        yield request_problem(
-            f"num_classes is {classes:,}, but {dataset.name} has {has}.",
-            "Leave num_classes empty.",
-            key="num_classes",
+        yield setting_problem(
+            "num_classes",
+            f"is {classes:,}, but {dataset.name} has {has}.",
+            "Leave it empty.",
             value=classes,
             allowed=str(own) if own is not None else None,
         )
     if experiment.image_size is not None and dataset.image_size is None:
-        yield request_problem(
-            f"image_size is {experiment.image_size}, but {dataset.name} has no pictures.",
-            "Leave image_size empty.",
-            key="image_size",
+        yield setting_problem(
+            "image_size",
+            f"is {experiment.image_size}, but {dataset.name} has no pictures.",
+            "Leave it empty.",
             value=experiment.image_size,
         )
 
@@ -117,20 +118,20 @@ def _shape_problems(experiment: Experiment, dataset: DatasetEntry) -> Iterator[P
 def _path_problems(experiment: Experiment, dataset: DatasetEntry) -> Iterator[Problem]:
     path = experiment.path
     if dataset.needs_path and path is None:
-        message = f"path is empty, but {dataset.name} needs a folder of pictures."
-        yield request_problem(
-            message, "Set path to a folder that has one folder of pictures for each class.", key="path"
+        message = f"is empty, but {dataset.name} needs a folder of pictures."
+        yield setting_problem(
+            "path", message, "Set it to a folder that has one folder of pictures for each class."
         )
     elif dataset.needs_path and path is not None and not _is_folder(path):
-        message = f"path is '{_shown(path)}', but there is no folder of that name that can be read."
-        yield request_problem(message, "Check the spelling, and whose folder it is.", key="path", value=path)
+        message = f"is '{_shown(path)}', but there is no folder of that name that can be read."
+        yield setting_problem("path", message, "Check the spelling, and whose folder it is.", value=path)
     elif dataset.needs_path and path is not None:
         wrong = _folder_problem(path)
         if wrong is not None:
             yield wrong
     elif path is not None:
-        message = f"path is '{_shown(path)}', but {dataset.name} does not come from a folder of yours."
-        yield request_problem(message, "Leave path empty, or choose image-folder.", key="path", value=path)
+        message = f"is '{_shown(path)}', but {dataset.name} does not come from a folder of yours."
+        yield setting_problem("path", message, "Leave it empty, or choose image-folder.", value=path)
 
 
 def classes_problem(root: Path, classes: Sequence[str]) -> Problem | None:
@@ -177,38 +178,38 @@ def _is_folder(path: str) -> bool:
 
 def _handling_problems(experiment: Experiment, dataset: DatasetEntry) -> Iterator[Problem]:
     if experiment.label_smoothing and dataset.task == "regression":
-        yield request_problem(
-            f"label_smoothing is {experiment.label_smoothing:g}, but {dataset.name} has no labels to smooth.",
-            "Set label_smoothing to 0.",
-            key="label_smoothing",
+        yield setting_problem(
+            "label_smoothing",
+            f"is {experiment.label_smoothing:g}, but {dataset.name} has no labels to smooth.",
+            "Set it to 0.",
             value=experiment.label_smoothing,
         )
     if experiment.data.augment and not dataset.can_augment:
-        yield request_problem(
-            f"data.augment is on, but samples of {dataset.name} cannot be shifted and flipped.",
-            "Switch data.augment off.",
-            key="data.augment",
+        yield setting_problem(
+            "data.augment",
+            f"is on, but samples of {dataset.name} cannot be shifted and flipped.",
+            "Switch it off.",
             value="true",
         )
     if experiment.data.on_device and not dataset.fits_device:
-        yield request_problem(
-            f"data.on_device is on, but {dataset.name} is too large to be kept on the device.",
-            "Leave data.on_device empty, or switch it off.",
-            key="data.on_device",
+        yield setting_problem(
+            "data.on_device",
+            f"is on, but {dataset.name} is too large to be kept on the device.",
+            "Leave it empty, or switch it off.",
             value="true",
         )
     if experiment.checkpoint.best and (reason := _no_validation(experiment, dataset)):
-        yield request_problem(
-            f"checkpoint.best is on, but {reason}: no accuracy says which state is the best.",
-            "Switch checkpoint.best off, or let the run validate.",
-            key="checkpoint.best",
+        yield setting_problem(
+            "checkpoint.best",
+            f"is on, but {reason}: no accuracy says which state is the best.",
+            "Switch it off, or let the run validate.",
             value="true",
         )
 
 
 def _no_validation(experiment: Experiment, dataset: DatasetEntry) -> str | None:
     if not experiment.validation.every:
-        return "validation.every is 0"
+        return f"{named('validation.every')} is 0"
     if dataset.validation_samples is None and not dataset.needs_path:
         return f"{dataset.name} has nothing to validate on"
     return None
@@ -221,10 +222,10 @@ def _picture_problems(experiment: Experiment, model: ModelEntry, dataset: Datase
         return
     allowed = f"{least} or more" + (f", in multiples of {multiple}" if multiple > 1 else "")
     nearest = max(least, -(-size // multiple) * multiple)
-    yield request_problem(
-        f"image_size is {size}, but {model.name} needs pictures of {allowed} pixels a side.",
-        f"Set image_size to {nearest}; the pictures are then resized.",
-        key="image_size",
+    yield setting_problem(
+        "image_size",
+        f"is {size}, but {model.name} needs pictures of {allowed} pixels a side.",
+        f"Set it to {nearest}; the pictures are then resized.",
         value=size,
         allowed=allowed,
     )
@@ -287,20 +288,20 @@ def _device_problems(experiment: Experiment, catalog: Catalog) -> Iterator[Probl
     entry = device.precision(experiment.precision)
     if not entry.available:
         able = [other.precision.value for other in device.precisions if other.available]
-        yield request_problem(
-            f"precision is '{experiment.precision.value}', but {device.title} cannot do it: {entry.reason}.",
+        yield setting_problem(
+            "precision",
+            f"is '{experiment.precision.value}', but {device.title} cannot do it: {entry.reason}.",
             f"Choose one of: {', '.join(able)}.",
-            key="precision",
             value=experiment.precision.value,
             allowed=", ".join(able),
         )
     cap = experiment.memory_cap_gib
     if cap is not None and cap * 1024 > device.memory_mib:
         most = f"{device.memory_mib / 1024:.1f}"
-        yield request_problem(
-            f"memory_cap_gib is {cap:g}, but {device.title} has {most} GiB.",
-            f"Set memory_cap_gib to at most {most}, or leave it empty.",
-            key="memory_cap_gib",
+        yield setting_problem(
+            "memory_cap_gib",
+            f"is {cap:g}, but {device.title} has {most} GiB.",
+            f"Set it to at most {most}, or leave it empty.",
             value=cap,
             allowed=f"at most {most}",
         )
@@ -310,10 +311,10 @@ def _pattern_problems(experiment: Experiment) -> Iterator[Problem]:
     """Patterns that no name can match; whether a part of the model does, only the model knows."""
     for pattern in experiment.step.fp32_modules:
         if "[" in _CLOSED_BRACKETS.sub("", pattern):
-            yield request_problem(
-                f"step.fp32_modules has '{pattern}', whose bracket is not closed.",
+            yield setting_problem(
+                "step.fp32_modules",
+                f"has '{pattern}', whose bracket is not closed.",
                 "Close it, as in layer[34].*, or use a star.",
-                key="step.fp32_modules",
                 value=pattern,
             )
 
@@ -323,10 +324,10 @@ def _data_problems(experiment: Experiment, catalog: Catalog) -> Iterator[Problem
     if model is None:
         yield unknown_name("model", experiment.model, [entry.name for entry in catalog.models], "model")
     elif model.reason is not None:
-        yield request_problem(
-            f"model is '{model.name}', but it cannot be had: {model.reason}.",
+        yield setting_problem(
+            "model",
+            f"is '{model.name}', but it cannot be had: {model.reason}.",
             "Install what is missing, or choose another model.",
-            key="model",
             value=model.name,
         )
     if dataset is None:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, Field, ValidationError, model_validator
+from pydantic.fields import FieldInfo
 
 from engine.experiment.problem import ProblemError, problems_from_validation, request_problem, setting_error
 from engine.experiment.settings import (
@@ -46,38 +49,100 @@ __all__ = [
     "layered",
     "parse_toml",
     "read_toml",
-    "setting_names",
+    "setting_fields",
 ]
 
 
 class Experiment(Part):
     """Everything that decides what a run trains and how.
 
-    `path` is a folder of pictures, for the dataset that is one. `image_size` and `num_classes` of None mean
-    the dataset's own (for text the number of classes is the vocabulary); `samples` is the length of a
-    synthetic epoch, `sequence_length` that of one sample of text, in tokens. `batch_size` is that of one
-    forward pass; an optimizer step takes `step.gradient_accumulation` of them. `memory_cap_gib` limits the
-    worker as a smaller card would; on a GPU it counts what tensors take, not the context and the libraries
-    that a real card also has to hold. Of `epochs` and `steps` exactly one holds; with neither given it is one
-    epoch.
+    `batch_size` is that of one forward pass; an optimizer step takes `step.gradient_accumulation` of them.
+    Of `epochs` and `steps` exactly one holds; with neither given it is one epoch.
     """
 
-    model: str = Field("small-cnn", min_length=1, max_length=200)
-    dataset: str = Field("fashion", min_length=1, max_length=200)
-    path: Annotated[str | None, Field(max_length=4_096), NoneFromText] = None
-    image_size: Annotated[int | None, Field(ge=1, le=8_192), NoneFromText] = None
-    num_classes: Annotated[int | None, Field(ge=2, le=1_000_000), NoneFromText] = None
-    samples: Count = 12_800
-    sequence_length: int = Field(512, ge=2, le=1_000_000)
-    precision: Precision = Precision.FP32
-    batch_size: Count = 64
-    epochs: Annotated[Count | None, NoneFromText] = None
-    steps: Annotated[Count | None, NoneFromText] = None
-    device: str = Field("auto", pattern=r"^(auto|cpu|mps|(cuda|xpu)(:\d{1,3})?)$")
-    seed: int = Field(0, ge=0, lt=2**63)
-    memory_cap_gib: Annotated[float | None, Field(gt=0, le=100_000), NoneFromText] = None
-    label_smoothing: float = Field(0.0, ge=0, lt=1)
-    on_nan: Literal["continue", "stop", "fail"] = "continue"
+    model: str = Field(
+        "small-cnn", min_length=1, max_length=200, title="Model", description="The network that is trained."
+    )
+    dataset: str = Field(
+        "fashion",
+        min_length=1,
+        max_length=200,
+        title="Dataset",
+        description="The pictures, text or numbers it is trained on.",
+    )
+    path: Annotated[str | None, Field(max_length=4_096), NoneFromText] = Field(
+        None,
+        title="Folder of pictures",
+        description="A folder of your own pictures, with one folder in it for each class.",
+    )
+    image_size: Annotated[int | None, Field(ge=1, le=8_192), NoneFromText] = Field(
+        None,
+        title="Image size",
+        json_schema_extra={"unit": "px"},
+        description="Pixels a side; pictures are resized to it. Empty: the dataset's own.",
+    )
+    num_classes: Annotated[int | None, Field(ge=2, le=1_000_000), NoneFromText] = Field(
+        None,
+        title="Classes",
+        description="How many classes, or words in the vocabulary, synthetic samples have. Empty: the usual "
+        "number.",
+    )
+    samples: Count = Field(
+        12_800, title="Samples per epoch", description="How many synthetic samples make one epoch."
+    )
+    sequence_length: int = Field(
+        512,
+        ge=2,
+        le=1_000_000,
+        title="Sequence length",
+        json_schema_extra={"unit": "tokens"},
+        description="How many tokens make one sample of text.",
+    )
+    precision: Precision = Field(
+        Precision.FP32,
+        title="Precision",
+        description="The number format, or mix of formats, that is trained in.",
+    )
+    batch_size: Count = Field(
+        64, title="Batch size", description="How many samples go through the network at once."
+    )
+    epochs: Annotated[Count | None, NoneFromText] = Field(
+        None, title="Epochs", description="Length of the run in epochs."
+    )
+    steps: Annotated[Count | None, NoneFromText] = Field(
+        None, title="Steps", description="Length of the run in optimizer steps, in place of epochs."
+    )
+    device: str = Field(
+        "auto",
+        pattern=r"^(auto|cpu|mps|(cuda|xpu)(:\d{1,3})?)$",
+        title="Device",
+        description="Where the run trains. Auto: the first GPU, or else the CPU.",
+    )
+    seed: int = Field(
+        0,
+        ge=0,
+        lt=2**63,
+        title="Seed",
+        description="Where the random numbers begin; the same seed repeats a run.",
+    )
+    memory_cap_gib: Annotated[float | None, Field(gt=0, le=100_000), NoneFromText] = Field(
+        None,
+        title="Memory cap",
+        json_schema_extra={"unit": "GiB"},
+        description="Trains as if the card had only this much memory for tensors: CUDA itself takes some "
+        "hundred MiB more of a real one. Empty: all of it.",
+    )
+    label_smoothing: float = Field(
+        0.0,
+        ge=0,
+        lt=1,
+        title="Label smoothing",
+        description="How much of each label is spread over the other classes, so that the model is less sure "
+        "of itself; 0 is none.",
+    )
+    on_nan: Literal["continue", "stop", "fail"] = Field(
+        "continue", title="On NaN", description="What to do when the loss is no longer a number."
+    )
     measure: Measure = Measure()
     optimizer: Optimizer = Optimizer()
     schedule: Schedule = Schedule()
@@ -100,7 +165,7 @@ class Experiment(Part):
     def _one_length(self) -> Self:
         if self.epochs is not None and self.steps is not None:
             raise setting_error(
-                "steps", "epochs and steps are both given.", "Give a run's length as one of them.", self.steps
+                "steps", "and epochs are both given.", "Give a run's length as one of them.", self.steps
             )
         return self
 
@@ -109,8 +174,8 @@ class Experiment(Part):
         if self.precision is Precision.FP16_UNSCALED and self.scaler.mode == "on":
             raise setting_error(
                 "scaler.mode",
-                "scaler.mode is 'on', but fp16-unscaled is the precision that trains without a scaler.",
-                "Choose the precision fp16, or set scaler.mode to auto.",
+                "is 'on', but fp16-unscaled is the precision that trains without a scaler.",
+                "Choose the precision fp16, or set it to auto.",
                 self.scaler.mode,
             )
         return self
@@ -136,7 +201,7 @@ class Experiment(Part):
         try:
             return cls.model_validate_json(text)
         except ValidationError as error:
-            raise ProblemError(*problems_from_validation(error, setting_names())) from None
+            raise ProblemError(*problems_from_validation(error, _titles())) from None
 
 
 def experiment_from(settings: Mapping[str, Any]) -> Experiment:
@@ -144,7 +209,7 @@ def experiment_from(settings: Mapping[str, Any]) -> Experiment:
     try:
         return Experiment.model_validate(settings)
     except ValidationError as error:
-        raise ProblemError(*problems_from_validation(error, setting_names())) from None
+        raise ProblemError(*problems_from_validation(error, _titles())) from None
 
 
 def layered(*layers: Mapping[str, Any]) -> dict[str, Any]:
@@ -177,9 +242,14 @@ def from_dotted(key: str, value: Any) -> dict[str, Any]:
     return dict(nested)
 
 
-def setting_names() -> tuple[str, ...]:
-    """Every key of an experiment, dotted."""
-    return tuple(_dotted_names(Experiment, ""))
+@cache
+def setting_fields() -> Mapping[str, FieldInfo]:
+    """Every setting's field, which has its title, unit, help and bounds, by its dotted key."""
+    return MappingProxyType(dict(_dotted_fields(Experiment, "")))
+
+
+def _titles() -> dict[str, str]:
+    return {key: field.title or key for key, field in setting_fields().items()}
 
 
 def flattened(experiment: Experiment) -> dict[str, Any]:
@@ -229,13 +299,13 @@ def read_toml(path: Path) -> dict[str, Any]:
 MOST_TOML_BYTES = 2**20
 
 
-def _dotted_names(model: type[BaseModel], prefix: str) -> Iterator[str]:
+def _dotted_fields(model: type[BaseModel], prefix: str) -> Iterator[tuple[str, FieldInfo]]:
     for name, field in model.model_fields.items():
         part = field.annotation
         if isinstance(part, type) and issubclass(part, Part):
-            yield from _dotted_names(part, f"{prefix}{name}.")
+            yield from _dotted_fields(part, f"{prefix}{name}.")
         else:
-            yield prefix + name
+            yield prefix + name, field
 
 
 def _flat(tree: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:

@@ -253,7 +253,9 @@ def _preset_from(table: Mapping[str, Any], path: Path, *, is_own: bool) -> Prese
     try:
         parsed = _File.model_validate(table)
     except ValidationError as error:
-        raise ProblemError(*problems_from_validation(error, _File.model_fields)) from None
+        raise ProblemError(
+            *problems_from_validation(error, {key: key for key in _File.model_fields})
+        ) from None
     found = Preset(
         name=path.stem,
         title=parsed.title,

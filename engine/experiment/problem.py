@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -81,7 +82,7 @@ def unknown_name(key: str, value: str, choices: Iterable[str], noun: str) -> Pro
     near = difflib.get_close_matches(value, names, n=3, cutoff=0.5)
     remedy = f"Did you mean {_or(near)}?" if near else f"Choose one of: {', '.join(names)}."
     return request_problem(
-        f"{key} is '{value}', but there is no {noun} of that name.",
+        f"There is no {noun} named '{value}'.",
         remedy,
         key=key,
         value=value,
@@ -90,45 +91,49 @@ def unknown_name(key: str, value: str, choices: Iterable[str], noun: str) -> Pro
 
 
 def setting_error(key: str, message: str, remedy: str, value: object) -> PydanticCustomError:
-    """What a validator raises when settings contradict one another; `key` is relative to its part."""
+    """What a validator raises when settings contradict one another; `key` is relative to its part.
+
+    The setting's title begins the sentence that `message` goes on with.
+    """
     context = {"key": key, "remedy": remedy, "value": shortened(value)}
     return PydanticCustomError("setting", "{message}", {"message": message, **context})
 
 
-def problems_from_validation(error: ValidationError, known_keys: Iterable[str] = ()) -> tuple[Problem, ...]:
-    """pydantic's errors as problems: each names the key, the value and what is allowed."""
+def problems_from_validation(
+    error: ValidationError, titles: Mapping[str, str] = MappingProxyType({})
+) -> tuple[Problem, ...]:
+    """pydantic's errors as problems; `titles` says by key what there is, and what a sentence calls it."""
     details = error.errors(include_url=False)[:_MOST_PROBLEMS]
-    return tuple(_from_detail(dict(detail), tuple(known_keys)) for detail in details)
+    return tuple(_from_detail(dict(detail), titles) for detail in details)
 
 
-def _from_detail(detail: dict[str, Any], known_keys: tuple[str, ...]) -> Problem:
+def _from_detail(detail: dict[str, Any], titles: Mapping[str, str]) -> Problem:
     key = shortened(".".join(str(part) for part in detail["loc"])) or None
     value, context = detail.get("input"), detail.get("ctx") or {}
-    shown = shortened(value)
-    kind = str(detail["type"])
+    kind, name = str(detail["type"]), titles.get(key or "", key or "The settings")
     if kind == "extra_forbidden" and key:
-        return unknown_name_of_key(key, known_keys)
+        return unknown_name_of_key(key, titles)
     if kind == "setting":
         full = f"{key}.{context['key']}" if key else context["key"]
-        return request_problem(
-            context["message"], context["remedy"], key=full, value=context["value"], allowed=None
-        )
+        message = f"{titles.get(full, full)} {context['message']}"
+        return request_problem(message, context["remedy"], key=full, value=context["value"])
     if kind == "missing" and key:
-        return request_problem(f"{key} is missing.", f"Give {key} a value.", key=key)
+        return request_problem(f"{name} is missing.", "Give it a value.", key=key)
     allowed = _allowed(kind, context)
     if allowed is None:
         sentence = str(detail["msg"]).removeprefix("Value error, ")
         return request_problem(
-            f"{key or 'The settings'}: {sentence}.",
-            f"Change {key or 'them'}.",
+            f"{name}: {sentence}.",
+            f"Change {'it' if key else 'them'}.",
             key=key,
             value=shortened(value),
         )
     shown = shortened(value)
-    quoted = f"'{shown}'" if isinstance(value, str) else shown
+    is_text = isinstance(value, str) and value
+    quoted = f"'{shown}'" if is_text else "empty" if value in (None, "") else shown
     return request_problem(
-        f"{key} is {quoted}, but it must be {allowed}.",
-        f"Set {key} to {allowed}.",
+        f"{name} is {quoted}, but it must be {allowed}.",
+        f"Set it to {allowed}.",
         key=key,
         value=shown,
         allowed=allowed,

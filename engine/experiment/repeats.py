@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from engine.experiment.experiment import Experiment
-from engine.experiment.problem import ProblemError, request_problem
+from engine.experiment.problem import ProblemError
+from engine.experiment.titles import setting_problem
 
 MOST_REPEATS = 1_000
 
@@ -56,5 +57,5 @@ def check_seeds(sides: Sequence[tuple[str, Experiment]], repeats: int) -> None:
     """Raises ProblemError where the seeds of so many repeats would grow too large."""
     seed = max((experiment.seed for _, experiment in sides), default=0)
     if seed + repeats - 1 > _LARGEST_SEED:
-        message = f"seed is {seed}, but {repeats:,} repeats would need seeds beyond {_LARGEST_SEED}."
-        raise ProblemError(request_problem(message, "Give a smaller seed.", key="seed", value=seed))
+        message = f"is {seed}, but {repeats:,} repeats would need seeds beyond {_LARGEST_SEED}."
+        raise ProblemError(setting_problem("seed", message, "Give a smaller seed.", value=seed))

@@ -66,10 +66,24 @@ LEAST_BLOCKS = 5
 
 
 class Measure(Part):
-    """How speed is measured: `warmup_steps` are trained but not counted; blocks of `block_steps` are."""
+    """How speed is measured."""
 
-    warmup_steps: int = Field(10, ge=0, le=1_000_000)
-    block_steps: int = Field(10, ge=1, le=1_000_000)
+    warmup_steps: int = Field(
+        10,
+        ge=0,
+        le=1_000_000,
+        title="Warm-up before measuring",
+        json_schema_extra={"unit": "steps"},
+        description="The first steps are trained but not counted in the speed.",
+    )
+    block_steps: int = Field(
+        10,
+        ge=1,
+        le=1_000_000,
+        title="Measured block",
+        json_schema_extra={"unit": "steps"},
+        description="Speed is the median over blocks of this many steps.",
+    )
 
     @property
     def least_steps(self) -> int:
@@ -83,19 +97,36 @@ class Optimizer(Part):
     `fused` of None leaves the choice between the fused form and PyTorch's default one to the recipe.
     """
 
-    name: Literal["adamw", "adam", "sgd"] = "adamw"
-    learning_rate: float = Field(1e-3, gt=0, le=1_000)
-    weight_decay: float = Field(0.0, ge=0, le=1_000)
-    momentum: float = Field(0.0, ge=0, lt=1)
-    fused: Annotated[bool | None, NoneFromText] = None
+    name: Literal["adamw", "adam", "sgd"] = Field(
+        "adamw", title="Optimizer", description="How the weights are changed from the gradients."
+    )
+    learning_rate: float = Field(
+        1e-3, gt=0, le=1_000, title="Learning rate", description="How far each step moves the weights."
+    )
+    weight_decay: float = Field(
+        0.0,
+        ge=0,
+        le=1_000,
+        title="Weight decay",
+        description="How strongly the weights are pulled towards zero.",
+    )
+    momentum: float = Field(
+        0.0, ge=0, lt=1, title="Momentum", description="How much of the last step SGD carries into the next."
+    )
+    fused: Annotated[bool | None, NoneFromText] = Field(
+        None,
+        title="Fused optimizer",
+        description="One GPU program changes all the weights at once, and the scaler needs not wait. Auto: "
+        "as the speed recipe has it.",
+    )
 
     @model_validator(mode="after")
     def _momentum_is_for_sgd(self) -> Self:
         if self.momentum and self.name != "sgd":
             raise setting_error(
                 "momentum",
-                f"momentum is for sgd; {self.name} has its own.",
-                "Set momentum to 0.",
+                f"is for sgd; {self.name} has its own.",
+                "Set it to 0.",
                 self.momentum,
             )
         return self
@@ -104,25 +135,66 @@ class Optimizer(Part):
 class Schedule(Part):
     """How the learning rate goes over the run's optimizer steps; `optimizer.learning_rate` is its peak.
 
-    The first `warmup_steps` rise in a straight line. `cosine` then falls to `final_fraction` of the peak at
-    the run's last step; `one-cycle` rises over `rise_fraction` of the steps first (it warms up by itself);
-    `step` multiplies by `decay_factor` after each `decay_epochs` epochs.
+    `cosine` falls to `final_fraction` of the peak; `one-cycle` rises over `rise_fraction` of the steps first
+    (it warms up by itself); `step` multiplies by `decay_factor` after each `decay_epochs` epochs.
     """
 
-    name: Literal["constant", "cosine", "one-cycle", "step"] = "constant"
-    warmup_steps: int = Field(0, ge=0, le=1_000_000_000)
-    final_fraction: float = Field(0.0, ge=0, le=1)
-    rise_fraction: float = Field(0.3, gt=0, lt=1)
-    decay_epochs: int = Field(30, ge=1, le=1_000_000)
-    decay_factor: float = Field(0.1, gt=0, le=1)
+    name: Literal["constant", "cosine", "one-cycle", "step"] = Field(
+        "constant",
+        title="Learning rate schedule",
+        description="How the learning rate goes over the run. Its peak is the learning rate.",
+    )
+    warmup_steps: int = Field(
+        0,
+        ge=0,
+        le=1_000_000_000,
+        title="Learning rate warm-up",
+        json_schema_extra={"unit": "steps"},
+        description="Over so many steps at the start the learning rate rises in a straight line; 0 is not at "
+        "all.",
+    )
+    final_fraction: float = Field(
+        0.0,
+        ge=0,
+        le=1,
+        title="Final learning rate",
+        json_schema_extra={"unit": "of peak"},
+        description="What is left of the learning rate at the last step, as a part of the peak: 0.1 is a "
+        "tenth.",
+    )
+    rise_fraction: float = Field(
+        0.3,
+        gt=0,
+        lt=1,
+        title="One-cycle rise",
+        json_schema_extra={"unit": "of run"},
+        description="The part of the run over which the learning rate rises to its peak; it falls for the "
+        "rest.",
+    )
+    decay_epochs: int = Field(
+        30,
+        ge=1,
+        le=1_000_000,
+        title="Decay interval",
+        json_schema_extra={"unit": "epochs"},
+        description="After each so many epochs the learning rate falls.",
+    )
+    decay_factor: float = Field(
+        0.1,
+        gt=0,
+        le=1,
+        title="Decay factor",
+        json_schema_extra={"unit": "×"},
+        description="What the learning rate is multiplied by when it falls.",
+    )
 
     @model_validator(mode="after")
     def _one_cycle_has_its_own_rise(self) -> Self:
         if self.name == "one-cycle" and self.warmup_steps:
             raise setting_error(
                 "warmup_steps",
-                f"warmup_steps is {self.warmup_steps:,}, but one-cycle warms up by itself.",
-                "Set warmup_steps to 0, and the rise with rise_fraction.",
+                f"is {self.warmup_steps:,}, but one-cycle warms up by itself.",
+                f"Set it to 0. {Schedule.model_fields['rise_fraction'].title} says for how long.",
                 self.warmup_steps,
             )
         return self
@@ -131,11 +203,40 @@ class Schedule(Part):
 class Scaler(Part):
     """`torch.amp.GradScaler`. Mode `auto` uses one for fp16 and none otherwise."""
 
-    mode: Literal["auto", "on", "off"] = "auto"
-    init_scale: float = Field(65_536.0, gt=0, le=2.0**127)
-    growth_factor: float = Field(2.0, gt=1, le=1_024)
-    backoff_factor: float = Field(0.5, gt=0, lt=1)
-    growth_interval: int = Field(2_000, ge=1, le=1_000_000_000)
+    mode: Literal["auto", "on", "off"] = Field(
+        "auto",
+        title="Loss scaler",
+        description="Scales the loss up so that small FP16 gradients do not vanish. Auto: for FP16 AMP only.",
+    )
+    init_scale: float = Field(
+        65_536.0,
+        gt=0,
+        le=2.0**127,
+        title="Initial loss scale",
+        description="The scale that the run begins with.",
+    )
+    growth_factor: float = Field(
+        2.0,
+        gt=1,
+        le=1_024,
+        title="Scale growth factor",
+        description="The scale is multiplied by this after enough clean steps.",
+    )
+    backoff_factor: float = Field(
+        0.5,
+        gt=0,
+        lt=1,
+        title="Scale backoff factor",
+        description="The scale is multiplied by this after an overflow.",
+    )
+    growth_interval: int = Field(
+        2_000,
+        ge=1,
+        le=1_000_000_000,
+        title="Scale growth interval",
+        json_schema_extra={"unit": "steps"},
+        description="How many clean steps in a row before the scale grows.",
+    )
 
 
 RecipePart = Literal["channels_last", "fused", "compile", "capture"]
@@ -177,19 +278,47 @@ def _patterns(value: object) -> object:
 
 
 class Step(Part):
-    """How one optimizer step is made.
+    """How one optimizer step is made. Precisions without autocast ignore `autocast_tf32`."""
 
-    It trains on `gradient_accumulation` batches; the gradient norm is clipped at `clip_norm`, after
-    unscaling. `fp32_modules` are names of submodules, or patterns such as `layer4.*`, that run with autocast
-    off. `autocast_tf32` lets what an autocast run leaves in float32 use TF32; other precisions ignore it.
-    """
-
-    recipe: Annotated[str, BeforeValidator(_recipe)] = PLAIN
-    gradient_accumulation: int = Field(1, ge=1, le=1_000_000)
-    clip_norm: Annotated[float | None, Field(gt=0), NoneFromText] = None
-    fp32_modules: Annotated[tuple[Annotated[str, Field(min_length=1)], ...], BeforeValidator(_patterns)] = ()
-    activation_checkpointing: bool = False
-    autocast_tf32: bool = False
+    recipe: Annotated[str, BeforeValidator(_recipe)] = Field(
+        PLAIN,
+        title="Speed recipe",
+        description="How a step is made. Plain: the loop as every guide writes it. Fast: everything that "
+        "PyTorch has to speed it up. Parts: some of that.",
+    )
+    gradient_accumulation: int = Field(
+        1,
+        ge=1,
+        le=1_000_000,
+        title="Gradient accumulation",
+        json_schema_extra={"unit": "batches"},
+        description="Each step adds up the gradients of so many batches: a large batch in the memory of a "
+        "small one.",
+    )
+    clip_norm: Annotated[float | None, Field(gt=0), NoneFromText] = Field(
+        None,
+        title="Clip gradient norm",
+        description="Gradients longer than this are shortened to it, after unscaling. Empty: no clipping.",
+    )
+    fp32_modules: Annotated[tuple[Annotated[str, Field(min_length=1)], ...], BeforeValidator(_patterns)] = (
+        Field(
+            (),
+            title="Modules kept in FP32",
+            description="Parts of the model that AMP leaves in FP32, by name or pattern, with commas "
+            "between: fc, layer4.*. Empty: what PyTorch chooses.",
+        )
+    )
+    activation_checkpointing: bool = Field(
+        False,
+        title="Activation checkpointing",
+        description="Forgets the activations in between and computes them again on the way back: less "
+        "memory, slower steps.",
+    )
+    autocast_tf32: bool = Field(
+        False,
+        title="TF32 within AMP",
+        description="Lets what AMP leaves in FP32 use the faster, coarser TF32 of newer NVIDIA cards.",
+    )
 
     @property
     def parts(self) -> tuple[RecipePart, ...]:
@@ -200,36 +329,89 @@ class Step(Part):
 
 
 class Data(Part):
-    """How samples reach the device.
+    """How samples reach the device; what loads them matters only where they are not kept there."""
 
-    `on_device` keeps the whole dataset there (None: where it is small); otherwise `workers` processes load
-    it (0: the training process itself), `prefetch` batches ahead. `augment` shifts and flips the training
-    pictures at random. `skip_broken` trains on the next picture of a folder in place of one that cannot be
-    read, and names it; without it the pictures are opened before the run, which a broken one refuses.
-    """
-
-    on_device: Annotated[bool | None, NoneFromText] = None
-    workers: int = Field(0, ge=0, le=256)
-    prefetch: int = Field(2, ge=1, le=64)
-    pin_memory: bool = True
-    persistent_workers: bool = True
-    augment: bool = False
-    skip_broken: bool = False
+    on_device: Annotated[bool | None, NoneFromText] = Field(
+        None,
+        title="Dataset on device",
+        description="Puts the whole dataset into the device's memory once, so that no step waits for it. "
+        "Auto: where it is small.",
+    )
+    workers: int = Field(
+        0,
+        ge=0,
+        le=256,
+        title="Loader workers",
+        description="How many processes read the samples beside the training; 0: the training reads them "
+        "itself.",
+    )
+    prefetch: int = Field(
+        2,
+        ge=1,
+        le=64,
+        title="Prefetch",
+        json_schema_extra={"unit": "batches"},
+        description="How many batches are made ready ahead of time.",
+    )
+    pin_memory: bool = Field(
+        True, title="Pinned memory", description="Holds batches where a GPU can fetch them while it computes."
+    )
+    persistent_workers: bool = Field(
+        True,
+        title="Persistent workers",
+        description="The loader's processes stay from one epoch to the next, instead of starting anew.",
+    )
+    augment: bool = Field(
+        False,
+        title="Augmentation",
+        description="Shifts and flips the training pictures at random, lest the model learn them by heart.",
+    )
+    skip_broken: bool = Field(
+        False,
+        title="Skip broken pictures",
+        description="Trains on the next picture in place of one that cannot be read, and names it in the "
+        "log. Off: the pictures are opened before the run, and a broken one stops the run.",
+    )
 
 
 class Validation(Part):
-    """When to validate: after each `every` epochs (0 is never), on at most `limit` samples (None is all)."""
+    """When to validate, and on how many samples."""
 
-    every: int = Field(1, ge=0, le=1_000_000)
-    limit: Annotated[int | None, Field(ge=1), NoneFromText] = None
+    every: int = Field(
+        1,
+        ge=0,
+        le=1_000_000,
+        title="Validation interval",
+        json_schema_extra={"unit": "epochs"},
+        description="How many epochs lie between two validations; 0 is never.",
+    )
+    limit: Annotated[int | None, Field(ge=1), NoneFromText] = Field(
+        None,
+        title="Validation samples",
+        json_schema_extra={"unit": "samples"},
+        description="The most samples that one validation looks at. Empty: all of them.",
+    )
 
 
 class Checkpoint(Part):
-    """What is saved of a run: the state of the `best` validation accuracy, and the `last` one.
+    """What is saved of a run: the state of the `best` validation accuracy, and the `last` one."""
 
-    `last` is saved after each `every` epochs and when the run is stopped; a run goes on from it.
-    """
-
-    best: bool = False
-    last: bool = False
-    every: int = Field(1, ge=1, le=1_000_000)
+    best: bool = Field(
+        False,
+        title="Save best checkpoint",
+        description="Saves the model's state whenever a validation is the best so far.",
+    )
+    last: bool = Field(
+        False,
+        title="Save last checkpoint",
+        description="Saves the run's state as it goes, so that it can be resumed after it was stopped.",
+    )
+    every: int = Field(
+        1,
+        ge=1,
+        le=1_000_000,
+        title="Checkpoint interval",
+        json_schema_extra={"unit": "epochs"},
+        description="How many epochs lie between two such checkpoints; one more is saved when the run is "
+        "stopped.",
+    )

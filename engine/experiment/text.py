@@ -93,3 +93,8 @@ Line = Annotated[str, BeforeValidator(_line)]
 
 Details = Annotated[str, BeforeValidator(_details)]
 """A traceback, or the end of what a worker wrote to stderr."""
+
+
+def in_sentence(words: str) -> str:
+    """Words that begin a sentence, as they stand within one; an abbreviation stays as it is."""
+    return words if words[1:2].isupper() else words[:1].lower() + words[1:]

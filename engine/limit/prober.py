@@ -11,6 +11,7 @@ from engine.experiment.checks import Catalog, DatasetEntry, DeviceEntry, problem
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Kind, Problem, ProblemError, request_problem
 from engine.experiment.settings import joined
+from engine.experiment.titles import setting_problem
 from engine.limit.result import result_of
 from engine.limit.search import Search
 from engine.limit.trial_bench import TrialBench
@@ -278,19 +279,19 @@ def _searchable(experiment: Experiment, catalog: Catalog) -> DeviceEntry:
     assert device is not None  # the experiment is resolved
     if device.name == "cpu" and experiment.memory_cap_gib is None:
         raise ProblemError(
-            request_problem(
-                "memory_cap_gib is empty, but on a CPU there is no card whose memory could be the limit.",
+            setting_problem(
+                "memory_cap_gib",
+                "is empty, but on a CPU there is no card whose memory could be the limit.",
                 "Give a limit in GiB, such as 2 (--memory-gib 2). Only Linux holds to it; else take a GPU.",
-                key="memory_cap_gib",
             )
         )
     if device.name == "mps":
         raise ProblemError(
-            request_problem(
-                f"device is '{device.name}', but {device.title} shares the machine's memory and cannot be "
+            setting_problem(
+                "device",
+                f"is '{device.name}', but {device.title} shares the machine's memory and cannot be "
                 "capped, so that there is no limit to search for.",
                 "Search on an NVIDIA GPU, or on the CPU of a Linux machine with a limit.",
-                key="device",
                 value=device.name,
             )
         )

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from engine.experiment.paths import checkpoint_path, checkpoints_folder, part_path
 from engine.experiment.problem import Kind, Problem, request_problem
+from engine.experiment.titles import named, setting_title
 from engine.protocol.events import Failed, Finished
 from engine.store.record import RunRecord, Status
 
@@ -65,11 +66,11 @@ def obstacle(run: RunRecord, checkpoints: Path) -> Problem | None:
         return request_problem(f"{name} was trained to its end.", remedy, key="run", value=run_id)
     if (step := _ended_by_nan(run)) is not None:
         message = f"{name} was ended because its loss is not a number (NaN) since step {step:,}."
-        remedy = "Start it as a new run with other settings, or with on_nan set to continue."
+        remedy = f"Start it as a new run with other settings, or {setting_title('on_nan')} set to continue."
         return request_problem(message, remedy, key="on_nan", value=run.experiment.on_nan, allowed="continue")
     if not has_last(checkpoints):
         message = f"{name} has no checkpoint to go on from."
-        remedy = "Start it as a new run, with checkpoint.last set to true."
+        remedy = f"Start it as a new run, with {named('checkpoint.last')} on."
         return request_problem(message, remedy, key="checkpoint.last", value="false", allowed="true")
     return None
 

@@ -7,6 +7,7 @@ import re
 import torch
 
 from engine.experiment.problem import Kind, Problem, ProblemError
+from engine.experiment.titles import named
 from engine.protocol.events import Summary
 
 # A CPU that runs out under a cap says so in as many ways as there are libraries in one step; on CUDA cuBLAS
@@ -41,23 +42,23 @@ def problem_of(error: BaseException) -> Problem:
         return Problem(
             kind=Kind.WORKER_DIED,
             message="A loader process ended in the middle of the run.",
-            remedy="Lower data.workers or data.prefetch: memory may have run out, or in a container the "
-            "shared memory.",
+            remedy=f"Lower {named('data.workers')} or {named('data.prefetch')}: memory may have run "
+            "out, or in a container the shared memory.",
             key="data.workers",
         )
     if _is_out_of_memory(error):
         return Problem(
             kind=Kind.OUT_OF_MEMORY,
             message="The device ran out of memory.",
-            remedy="Lower batch_size or image_size, choose a smaller model or a 16-bit precision, "
-            "or raise memory_cap_gib if it is set.",
+            remedy=f"Lower {named('batch_size')} or {named('image_size')}, choose a smaller model or a "
+            f"16-bit precision, or raise {named('memory_cap_gib')} if it is set.",
         )
     if isinstance(error, ValueError) and _ONE_SAMPLE.search(str(error)):
         return Problem(
             kind=Kind.REQUEST,
             message="A batch of a single sample is too small for this model's batch normalisation.",
-            remedy="Choose a batch_size that does not leave one sample over at the end of an epoch, "
-            "or a larger image_size.",
+            remedy=f"Choose a {named('batch_size')} that does not leave one sample over at the end of an "
+            f"epoch, or a larger {named('image_size')}.",
             key="batch_size",
         )
     return Problem(
@@ -72,7 +73,8 @@ def not_a_number(step: int) -> Problem:
     return Problem(
         kind=Kind.NOT_A_NUMBER,
         message=f"The loss is not a number (NaN) since step {step:,}.",
-        remedy="Lower optimizer.learning_rate, clip with step.clip_norm, or try bf16 or fp32.",
+        remedy=f"Lower the {named('optimizer.learning_rate')}, {named('step.clip_norm')}, or try bf16 "
+        "or fp32.",
         key="on_nan",
         value="fail",
     )

@@ -19,7 +19,8 @@ from engine.experiment.checks import (
     resolve,
 )
 from engine.experiment.experiment import Experiment
-from engine.experiment.problem import ProblemError, request_problem
+from engine.experiment.problem import ProblemError
+from engine.experiment.titles import setting_problem
 from engine.protocol.events import Event, Log, Phase, PhaseName, Started
 from engine.training.checkpoints import Checkpoints, resumable
 from engine.training.control import Control
@@ -106,10 +107,10 @@ def _build(plan: Plan) -> tuple[nn.Module, int]:
     )
     if experiment.step.activation_checkpointing and not checkpoint_activations(model):
         raise ProblemError(
-            request_problem(
-                f"step.activation_checkpointing is on, but {experiment.model} has no parts to recompute.",
+            setting_problem(
+                "step.activation_checkpointing",
+                f"is on, but {experiment.model} has no parts to recompute.",
                 "Switch it off for this model.",
-                key="step.activation_checkpointing",
                 value="true",
             )
         )
@@ -225,10 +226,10 @@ def _steps_per_epoch(experiment: Experiment, facts: DatasetFacts) -> int:
     samples = facts.train_samples
     if experiment.batch_size > samples:
         raise ProblemError(
-            request_problem(
-                f"batch_size is {experiment.batch_size:,}, but {experiment.dataset} has {samples:,} samples.",
-                f"Set batch_size to at most {samples:,}.",
-                key="batch_size",
+            setting_problem(
+                "batch_size",
+                f"is {experiment.batch_size:,}, but {experiment.dataset} has {samples:,} samples.",
+                f"Set it to at most {samples:,}.",
                 value=experiment.batch_size,
                 allowed=f"1 to {samples:,}",
             )

@@ -1,4 +1,4 @@
-"""What recipes and settings are called, and the glossary of the terms on screen."""
+"""What recipes are called, how values are written, and the glossary of the terms on screen."""
 
 from __future__ import annotations
 
@@ -23,27 +23,6 @@ def recipe_words(recipe: str) -> str:
 def speed_unit(datasets: Iterable[str]) -> str:
     """The unit of samples a second: "img/s" where every dataset holds pictures."""
     return "img/s" if all(task_of(dataset) == "classification" for dataset in datasets) else "samples/s"
-
-
-_AMBIGUOUS = ("name", "mode", "every", "limit")
-"""Their last part alone does not say what they are a setting of."""
-
-
-_OWN_WORDS = {
-    "measure.warmup_steps": "Warm-up steps left out of the speed",
-    "measure.block_steps": "Steps of a measured block",
-    "schedule.warmup_steps": "Warm-up steps of the learning rate",
-}
-
-
-def setting_words(key: str) -> str:
-    """What a dotted key is called at the head of a sentence: "Learning rate", "Optimizer name"."""
-    if key in _OWN_WORDS:
-        return _OWN_WORDS[key]
-    table, _, name = key.rpartition(".")
-    words = f"{table} {name}" if table and name in _AMBIGUOUS else name
-    words = words.replace("_", " ")
-    return words[:1].upper() + words[1:]
 
 
 def setting_value(value: object) -> str:

@@ -10,8 +10,8 @@ from engine.compare.comparison import Comparison
 from engine.compare.sides import Side
 from engine.drawing.looks import side_fills
 from engine.experiment.experiment import Precision
+from engine.experiment.titles import setting_title
 from engine.words.names import recipe_title
-from gui.setup.names import setting_name
 from gui.widgets import ElidedLabel, Marker, Segmented, label
 from gui.widgets.labels import plain_tip
 from resources.looks import MarkFill
@@ -81,7 +81,7 @@ class CompareSettings(QWidget):
             self._grid.addWidget(_heading(one, text, fills[one.id]), 0, column)
         shown = differing if self._which.value() == "differences" else rows
         for number, (key, values) in enumerate(shown, start=1):
-            texts = (setting_name(key), *(_shown(key, value) for value in values))
+            texts = (setting_title(key), *(_shown(key, value) for value in values))
             for column, text in enumerate(texts):
                 self._grid.addWidget(_cell(text, column), number, column)
         for column, stretch in enumerate((4, 3, 3)):

@@ -16,7 +16,6 @@ from engine.experiment.text import shortened
 from engine.store.record import UnreadableRun
 from gui.runs.panel import RunsPanel
 from gui.session.experiments import Experiments, Retry
-from gui.setup.names import spoken
 from gui.setup.panel import Request
 from gui.widgets.notice import Message, Notice
 
@@ -162,7 +161,7 @@ class RunOffers(QObject):
         if offers:
             (words, do), other = offers[0], offers[1] if len(offers) > 1 else None
             problem = record.problem
-            self._notice.tell(problem.message, spoken(problem.remedy), words, do, other=other)
+            self._notice.tell(problem.message, problem.remedy, words, do, other=other)
 
     def _take(self, retry: Retry) -> None:
         label = retry.experiment.precision.label

@@ -5,7 +5,6 @@ A search leaves batch and length out of account, and is offered for cards smalle
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
@@ -18,7 +17,6 @@ from engine.experiment.problem import Problem, ProblemError, problems_from_valid
 from engine.experiment.repeats import check_seeds
 from gui.session.experiments import Request
 from gui.setup.draft import Draft, plain
-from gui.setup.fields import label_of
 
 _GPU_SIZES = (2.0, 4.0, 6.0, 8.0, 12.0, 16.0, 24.0, 48.0, 80.0)
 _CPU_SIZES = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
@@ -57,7 +55,7 @@ class Outcome:
     @property
     def reason(self) -> str | None:
         """Why the draft cannot run, in one sentence; None if it can."""
-        return next((sentence(problem) for problem in self.problems.values()), None)
+        return next((problem.message for problem in self.problems.values()), None)
 
 
 def check(
@@ -90,7 +88,7 @@ def check(
         repeats = _Repeats.model_validate({"repeat": plain("repeat", draft.repeats)}).repeat
         check_seeds(experiments, repeats)
     except ValidationError as wrong:
-        found.setdefault("repeat", problems_from_validation(wrong)[0])
+        found.setdefault("repeat", problems_from_validation(wrong, {"repeat": "Repeat"})[0])
     except ProblemError as error:
         found.setdefault("seed", error.problem)
     return Outcome(tuple(experiments), found, repeats)
@@ -115,22 +113,12 @@ def _blanks(draft: Draft) -> list[Problem]:
     return blank
 
 
-def sentence(problem: Problem) -> str:
-    """The problem in the form's own words: the setting by its label, not its key."""
-    key = problem.key
-    if key is None:
-        return problem.message
-    text = re.sub(rf"^{re.escape(key)}\b", lambda _: label_of(key), problem.message)
-    return text.replace(" is '',", " is empty,").replace(" is None,", " is empty,")
-
-
 def explanation(problem: Problem) -> str:
     """The sentence, and the remedy where it is short and says more than the sentence does."""
-    remedy, key = problem.remedy, problem.key or ""
-    if remedy.startswith(f"Set {key} to") or len(remedy) > _LONGEST_REMEDY:
-        return sentence(problem)
-    spoken = re.sub(rf"\b{re.escape(key)}\b", label_of(key).lower(), remedy) if key else remedy
-    return f"{sentence(problem)} {spoken}"
+    repeats = problem.allowed is not None and problem.remedy.startswith("Set it to ")
+    if repeats or len(problem.remedy) > _LONGEST_REMEDY:
+        return problem.message
+    return f"{problem.message} {problem.remedy}"
 
 
 def request(draft: Draft, outcome: Outcome) -> Request:
@@ -236,7 +224,7 @@ def limit_reason(outcome: Outcome) -> str | None:
     """Why the form cannot be searched, in a sentence; None if it can."""
     grave = [problem for key, problem in outcome.problems.items() if key not in _OF_NO_CONCERN]
     if grave:
-        return sentence(grave[0])
+        return grave[0].message
     return None if outcome.experiments else outcome.reason
 
 

@@ -11,10 +11,11 @@ from engine.experiment.checks import Catalog
 from engine.experiment.experiment import Precision
 from engine.experiment.presets import Preset
 from engine.experiment.settings import FAST, PLAIN, RECIPE_PARTS, joined
+from engine.experiment.titles import setting_help, setting_title
 from gui.setup.check import Outcome, explanation
 from gui.setup.controls import ChoiceBox, InnerNote, LengthEdit, NumberEdit
 from gui.setup.draft import Draft, plain
-from gui.setup.fields import LABELS, TIPS
+from gui.setup.fields import TIPS
 from gui.setup.folder import FolderEdit
 from gui.setup.options import MoreOptions, dataset_words, model_groups, parameters_words, preset_caption
 from gui.setup.search import SearchBox
@@ -58,7 +59,7 @@ class RecipeEdit(QWidget):
         super().__init__()
         self._value = PLAIN
         self._chose_parts = False
-        self.choice = Segmented(_CHOICES, LABELS["step.recipe"], TIPS["step.recipe"])
+        self.choice = Segmented(_CHOICES, setting_title("step.recipe"), setting_help("step.recipe"))
         for key, tip in _CHOICE_TIPS.items():
             self.choice.button(key).setToolTip(tip)
         self.choice.changed.connect(self._choose)
@@ -144,32 +145,32 @@ class SetupForm(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.preset = ChoiceBox(LABELS["preset"], TIPS["preset"])
-        self.model = SearchBox(LABELS["model"], TIPS["model"])
-        self.dataset = ChoiceBox(LABELS["dataset"], TIPS["dataset"])
-        self.path = FolderEdit(LABELS["path"], TIPS["path"])
-        self.batch_size = NumberEdit(LABELS["batch_size"], TIPS["batch_size"])
+        self.preset = ChoiceBox("Preset", TIPS["preset"])
+        self.model = SearchBox(setting_title("model"), TIPS["model"])
+        self.dataset = ChoiceBox(setting_title("dataset"), setting_help("dataset"))
+        self.path = FolderEdit(setting_title("path"), setting_help("path"))
+        self.batch_size = NumberEdit(setting_title("batch_size"), setting_help("batch_size"))
         self.find_max = _link("Find max", "Search for the largest batch that fits (Ctrl+M)")
         self.batch_size.put_right(self.find_max)
         self.length = LengthEdit("Length", TIPS["length"])
         self.recipe = RecipeEdit()
-        self.repeat = NumberEdit(LABELS["repeat"], TIPS["repeat"])
+        self.repeat = NumberEdit("Repeat", TIPS["repeat"])
         self._times = InnerNote("times")
         self.repeat.put_right(self._times)
         self.chips = {precision: PrecisionChip(precision) for precision in Precision}
         self.more = MoreOptions()
         self._chip_note = label("", "hint")
         self._fields = {
-            "model": Field(LABELS["model"], self.model),
-            "dataset": Field(LABELS["dataset"], self.dataset),
-            "path": Field(LABELS["path"], self.path),
-            "precision": Field(LABELS["precision"], self._make_chips()),
-            "batch_size": Field(LABELS["batch_size"], self.batch_size),
+            "model": Field(setting_title("model"), self.model),
+            "dataset": Field(setting_title("dataset"), self.dataset),
+            "path": Field(setting_title("path"), self.path),
+            "precision": Field(setting_title("precision"), self._make_chips()),
+            "batch_size": Field(setting_title("batch_size"), self.batch_size),
             "length": Field("Length", self.length),
-            "step.recipe": Field(LABELS["step.recipe"], self.recipe),
-            "repeat": Field(LABELS["repeat"], self.repeat),
+            "step.recipe": Field(setting_title("step.recipe"), self.recipe),
+            "repeat": Field("Repeat", self.repeat),
         }
-        self.preset_field = Field(LABELS["preset"], self.preset)
+        self.preset_field = Field("Preset", self.preset)
         self._lay_out()
         self._connect()
 

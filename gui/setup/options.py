@@ -128,7 +128,7 @@ SUMMARY_LINES = 3
 
 def option_lines(draft: Draft) -> tuple[str, ...]:
     """The settings under "More options" that matter most, in three short lines."""
-    names = {"adamw": "AdamW", "adam": "Adam", "sgd": "SGD"}
+    names = dict(OPTIONS["optimizer.name"].choices)
     optimizer = names.get(draft.text("optimizer.name"), draft.text("optimizer.name"))
     clip, cap = draft.text("step.clip_norm"), draft.text("memory_cap_gib")
     accumulated = plain("step.gradient_accumulation", draft.text("step.gradient_accumulation"))

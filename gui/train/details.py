@@ -18,7 +18,6 @@ from engine.protocol.events import Summary
 from engine.words.names import left_out_words, recipe_title
 from engine.words.numbers import memory_unit, number
 from gui.session.live_run import LiveRun, Values
-from gui.setup.names import spoken
 from gui.train.strip import current_run
 from gui.widgets import ElidedLabel, Marker, Share, ShareBar, label
 
@@ -276,7 +275,7 @@ def _trouble(run: LiveRun) -> dict[str, str]:
     """Why a run failed and what to do about it, in the form's words."""
     if run.problem is None:
         return {}
-    return {"Failed": spoken(run.problem.message), "What to do": spoken(run.problem.remedy)}
+    return {"Failed": run.problem.message, "What to do": run.problem.remedy}
 
 
 def _head(run: LiveRun) -> QWidget:

@@ -20,8 +20,6 @@ from gui.limit.controller import LimitSearch
 from gui.limit.panel import MemoryLimitPanel
 from gui.runs.controller import RunEdits, RunOffers
 from gui.session.experiments import Experiments
-from gui.setup.check import sentence
-from gui.setup.names import spoken
 from gui.setup.panel import Request, SetupPanel
 from gui.show.controller import Shows
 from gui.show.panel import ShowPanel
@@ -352,7 +350,7 @@ class MainWindow(QMainWindow):
             self._tell(problem)
 
     def _tell(self, problem: Problem) -> None:
-        self.notice.tell(sentence(problem), spoken(problem.remedy))
+        self.notice.tell(problem.message, problem.remedy)
 
     def _restore(self) -> None:
         """Starts from the first preset, and lays over it what the last window left."""

@@ -47,5 +47,5 @@ def test_a_prime_number_of_samples_cannot_be_accumulated_evenly():
 def test_the_remedy_names_both_ways():
     told = with_remedy(PROBLEM, EXPERIMENT, 40)
     assert told.kind is Kind.OUT_OF_MEMORY and told.message == PROBLEM.message
-    assert "a batch of 40 fits" in told.remedy and "gradient_accumulation 6" in told.remedy
+    assert "a batch of 40 fits" in told.remedy and "gradient accumulation 6" in told.remedy
     assert told.allowed == "at most 40"

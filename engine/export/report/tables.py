@@ -12,6 +12,7 @@ from engine.compare.figures import Cell, Figure
 from engine.compare.sides import Side
 from engine.compare.verdict import is_open
 from engine.experiment.experiment import Precision
+from engine.experiment.titles import FACTS, setting_title
 from engine.protocol.events import Environment
 from engine.store.record import RunRecord
 from engine.words.names import recipe_words
@@ -111,30 +112,8 @@ def setting_lines(rows: Iterable[SettingRow]) -> tuple[SettingLine, ...]:
     return tuple(
         SettingLine(row.key, setting_title(row.key), tuple(setting_text(row.key, one) for one in row.values))
         for row in rows
-        if row.key not in _OF_MACHINE
+        if row.key not in FACTS
     )
-
-
-_OF_MACHINE = ("device_name", "torch", "cuda", "driver")
-
-
-def setting_title(key: str) -> str:
-    """A setting's dotted key in words: "Optimizer: learning rate"."""
-    if key in _TITLES:
-        return _TITLES[key]
-    words = key.replace("_", " ").replace(".", ": ")
-    return words[:1].upper() + words[1:]
-
-
-_TITLES = {
-    "path": "Folder of pictures",
-    "step.recipe": "Speed recipe",
-    "on_nan": "On NaN",
-    "memory_cap_gib": "Memory limit, GiB",
-    "step.clip_norm": "Step: clipping",
-    "step.autocast_tf32": "Step: TF32 beside autocast",
-    "scaler.mode": "Loss scaler",
-}
 
 
 def setting_text(key: str, value: Any) -> str:
@@ -159,7 +138,7 @@ def setting_text(key: str, value: Any) -> str:
 def environment_lines(sides: Sequence[Side]) -> tuple[SettingLine, ...]:
     """The machine and the software of each side; the runs of one side may differ in some of it."""
     lines = []
-    for key, title in _ENVIRONMENT.items():
+    for key, title in FACTS.items():
         values = tuple(_distinct(_fact(run.environment, key) for run in side.runs) for side in sides)
         known = {value for value in values if value != NONE}
         if known:
@@ -167,18 +146,6 @@ def environment_lines(sides: Sequence[Side]) -> tuple[SettingLine, ...]:
             told = (*known,) * len(values) if len(known) == 1 else values
             lines.append(SettingLine(key, title, told))
     return tuple(lines)
-
-
-_ENVIRONMENT = {
-    "device_name": "Device",
-    "device_memory_mib": "Device memory",
-    "torch": "PyTorch",
-    "cuda": "CUDA",
-    "driver": "Driver",
-    "python": "Python",
-    "os": "System",
-    "ammeter": "Ammeter",
-}
 
 
 def _fact(environment: Environment | None, key: str) -> str:

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from engine.experiment.experiment import Experiment
-from engine.experiment.problem import ProblemError, request_problem, unknown_name
+from engine.experiment.problem import ProblemError, unknown_name
+from engine.experiment.titles import setting_problem
 from engine.export.script.text import LINE, call
 
 Reader = Literal[
@@ -160,8 +161,8 @@ def data_facts(experiment: Experiment) -> DataFacts:
         raise ProblemError(unknown_name("dataset", experiment.dataset, KNOWN, "dataset"))
     data = DataFacts(experiment, KNOWN[experiment.dataset])
     if data.known.reader == "folder" and not data.classes:
-        message = "num_classes is not known yet: the run has not read its folder of pictures."
-        raise ProblemError(request_problem(message, "Train it first.", key="num_classes"))
+        message = "is not known yet: the run has not read its folder of pictures."
+        raise ProblemError(setting_problem("num_classes", message, "Train it first."))
     return data
 
 

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from engine.experiment.experiment import Experiment
-from engine.experiment.problem import ProblemError, request_problem
+from engine.experiment.problem import ProblemError
+from engine.experiment.titles import setting_problem
 from engine.export.script.text import LINE, call, literal
 
 ModelKind = Literal["linear", "small-cnn", "torchvision", "language"]
@@ -98,10 +99,10 @@ def _kind(name: str) -> ModelKind:
     if re.fullmatch(r"[a-z][a-z0-9_]{1,60}", name) and not keyword.iskeyword(name):
         return "torchvision"
     raise ProblemError(
-        request_problem(
-            f"model is '{name}', which no script can be written for.",
+        setting_problem(
+            "model",
+            f"is '{name}', which no script can be written for.",
             "Choose a run of one of the models in the catalog.",
-            key="model",
             value=name,
         )
     )

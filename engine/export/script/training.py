@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from pydantic import ValidationError
 
 from engine.experiment.experiment import Experiment, Precision, Scaler, Schedule, Step
-from engine.experiment.problem import ProblemError, request_problem, unknown_name
+from engine.experiment.problem import ProblemError, unknown_name
 from engine.experiment.settings import FAST, PLAIN, RECIPE_PARTS, RecipePart
+from engine.experiment.titles import setting_problem
 from engine.export.script.data import DataFacts
 from engine.export.script.model import ModelFacts
 from engine.export.script.text import LINE, call, literal
@@ -111,9 +112,9 @@ class TrainingFacts:
             return math.ceil(self.data.samples / self.experiment.step_samples)
         if self.epoch_steps is None:
             name = self.experiment.schedule.name
-            message = f"schedule.name is '{name}', which depends on how many pictures the folder holds."
+            message = f"is '{name}', which depends on how many pictures the folder holds."
             remedy = "Train it first, so that this is known, or choose a constant learning rate."
-            raise ProblemError(request_problem(message, remedy, key="schedule.name", value=name))
+            raise ProblemError(setting_problem("schedule.name", message, remedy, value=name))
         return self.epoch_steps
 
     @property

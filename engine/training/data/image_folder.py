@@ -18,6 +18,7 @@ from engine.experiment.checks import classes_problem
 from engine.experiment.experiment import Experiment
 from engine.experiment.picture_folders import folders, parts, pictures
 from engine.experiment.problem import Problem, ProblemError, request_problem
+from engine.experiment.titles import named, setting_problem
 from engine.training.data.batches import Draw, HostBatch, seed_of, spread
 from engine.training.data.pictures import Colours
 
@@ -78,10 +79,10 @@ def check_image_folder(folder: ImageFolder, experiment: Experiment) -> None:
         raise ProblemError(_too_few(folder, experiment))
     if experiment.num_classes not in (None, len(folder.classes)):
         raise ProblemError(
-            request_problem(
-                f"num_classes is {experiment.num_classes:,}, but {folder.root} has {len(folder.classes):,}.",
-                "Leave num_classes empty.",
-                key="num_classes",
+            setting_problem(
+                "num_classes",
+                f"is {experiment.num_classes:,}, but {folder.root} has {len(folder.classes):,}.",
+                "Leave it empty.",
                 value=experiment.num_classes,
                 allowed=str(len(folder.classes)),
             )
@@ -96,7 +97,9 @@ def unreadable_problem(first: str, root: Path, count: int = 1, of: int | None = 
     else:
         message = f"{count:,} of {of:,} pictures in {root} cannot be read; the first is {name}."
     what = "it" if count == 1 else "them"
-    remedy = f"Remove {what}, save {what} anew, or set data.skip_broken to train without {what}."
+    remedy = (
+        f"Remove {what}, save {what} anew, or switch {named('data.skip_broken')} on to train without {what}."
+    )
     return request_problem(message, remedy, key="path", value=root)
 
 
@@ -138,10 +141,10 @@ def _has_head(file: str) -> bool:
 
 def _too_few(folder: ImageFolder, experiment: Experiment) -> Problem:
     available = len(folder.train)
-    return request_problem(
-        f"batch_size is {experiment.batch_size:,}, but {folder.root} has {available:,} pictures to train on.",
-        f"Set batch_size to at most {available:,}.",
-        key="batch_size",
+    return setting_problem(
+        "batch_size",
+        f"is {experiment.batch_size:,}, but {folder.root} has {available:,} pictures to train on.",
+        f"Set it to at most {available:,}.",
         value=experiment.batch_size,
         allowed=f"1 to {available:,}",
     )

@@ -8,7 +8,8 @@ import psutil
 import torch
 
 from engine.experiment.experiment import Experiment
-from engine.experiment.problem import ProblemError, request_problem
+from engine.experiment.problem import ProblemError
+from engine.experiment.titles import named, setting_problem
 from engine.training.data import image_folder, pictures
 from engine.training.data.batches import HeldPictures, Pictures, Resident, Source, Split
 from engine.training.data.image_folder import IMAGE_FOLDER, FolderPictures, read_image_folder
@@ -35,11 +36,11 @@ def check_room(experiment: Experiment, samples: int, channels: int) -> None:
     free = min(free, experiment.memory_cap_gib or free)
     if needed > free:
         raise ProblemError(
-            request_problem(
-                f"data.on_device is on, but {samples:,} pictures take {needed:,.2f} GiB, and {free:,.2f} GiB "
+            setting_problem(
+                "data.on_device",
+                f"is on, but {samples:,} pictures take {needed:,.2f} GiB, and {free:,.2f} GiB "
                 "are free there.",
-                "Switch data.on_device off, or lower image_size.",
-                key="data.on_device",
+                f"Switch it off, or lower {named('image_size')}.",
                 value="true",
             )
         )

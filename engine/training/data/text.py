@@ -12,7 +12,8 @@ import torch
 from engine.experiment.catalog import PYTHON_SOURCE, SYNTHETIC_TOKENS
 from engine.experiment.checks import DatasetEntry
 from engine.experiment.experiment import Experiment
-from engine.experiment.problem import ProblemError, request_problem
+from engine.experiment.problem import ProblemError
+from engine.experiment.titles import setting_problem
 from engine.training.data.batches import Batch, Source, Turns, drawn_samples, seed_of
 from engine.training.models.language import USUAL_VOCABULARY
 
@@ -148,15 +149,15 @@ def _on(device: torch.device, text: bytes) -> torch.Tensor:
 
 def _too_little(experiment: Experiment, shortest: int) -> ProblemError:
     if shortest < 2:
-        message = f"dataset is '{PYTHON_SOURCE}', but this Python comes without its own source."
+        message = f"is '{PYTHON_SOURCE}', but this Python comes without its own source."
         remedy = f"Choose {SYNTHETIC_TOKENS}."
-        return ProblemError(request_problem(message, remedy, key="dataset", value=experiment.dataset))
-    message = f"sequence_length is {experiment.sequence_length:,}, but {PYTHON_SOURCE} is too short for it."
+        return ProblemError(setting_problem("dataset", message, remedy, value=experiment.dataset))
+    message = f"is {experiment.sequence_length:,}, but {PYTHON_SOURCE} is too short for it."
     return ProblemError(
-        request_problem(
+        setting_problem(
+            "sequence_length",
             message,
-            f"Set sequence_length to at most {shortest:,}.",
-            key="sequence_length",
+            f"Set it to at most {shortest:,}.",
             value=experiment.sequence_length,
             allowed=f"2 to {shortest:,}",
         )

@@ -21,7 +21,8 @@ import pynvml
 import torch
 
 from engine.experiment.checks import DeviceEntry
-from engine.experiment.problem import ProblemError, request_problem
+from engine.experiment.problem import ProblemError
+from engine.experiment.titles import setting_problem
 from engine.training.measuring.card import NvmlReader
 from engine.training.measuring.memory import status_bytes
 
@@ -223,10 +224,10 @@ def check_cap(device: DeviceEntry, cap_gib: float | None) -> None:
     can = device.name.startswith("cuda") or (device.name == "cpu" and sys.platform == "linux")
     if cap_gib is not None and not can:
         raise ProblemError(
-            request_problem(
-                f"memory_cap_gib is {cap_gib:g}, but the memory of {device.title} cannot be capped here.",
-                "Leave memory_cap_gib empty, or run on an NVIDIA GPU or on Linux.",
-                key="memory_cap_gib",
+            setting_problem(
+                "memory_cap_gib",
+                f"is {cap_gib:g}, but the memory of {device.title} cannot be capped here.",
+                "Leave it empty, or run on an NVIDIA GPU or on Linux.",
                 value=cap_gib,
             )
         )

@@ -18,7 +18,8 @@ from torch._subclasses import FakeTensor
 from torch.nn.modules.batchnorm import _NormBase
 from torch.utils.checkpoint import checkpoint
 
-from engine.experiment.problem import Problem, ProblemError, request_problem
+from engine.experiment.problem import Problem, ProblemError
+from engine.experiment.titles import setting_problem
 from engine.training.models.build import Around, own_class, put_around
 
 _KEY = "step.fp32_modules"
@@ -88,11 +89,8 @@ def _cast_up(value: Any) -> Any:
 def _matches_nothing(pattern: str, names: list[str]) -> Problem:
     outer = ", ".join(name for name in names if "." not in name)
     remedy = f"Name one of its parts, or a part within one: {outer}." if outer else "Leave it empty."
-    return request_problem(
-        f"{_KEY} has '{pattern}', but no part of the model has a name like it.",
-        remedy,
-        key=_KEY,
-        value=pattern,
+    return setting_problem(
+        _KEY, f"has '{pattern}', but no part of the model has a name like it.", remedy, value=pattern
     )
 
 

@@ -11,6 +11,7 @@ from torch import nn
 
 from engine.experiment.experiment import Experiment
 from engine.experiment.settings import FAST
+from engine.experiment.titles import named
 from engine.training.steps.captured import CapturedStep
 from engine.training.steps.compiled import CompiledStep
 from engine.training.steps.optimizer import no_fused_form, optimizer_for
@@ -92,7 +93,7 @@ def _is_fused(model: nn.Module, experiment: Experiment, device: torch.device, re
     wanted = experiment.optimizer.fused
     if wanted is False:
         if record.has("fused"):
-            record.leave_out("fused", "optimizer.fused is false")
+            record.leave_out("fused", f"{named('optimizer.fused')} is off")
         return False
     if not (wanted or record.has("fused")):
         return False

@@ -15,7 +15,7 @@ import pytest
 
 import engine
 from engine.cli import VERBS, main
-from engine.experiment.experiment import Experiment, setting_names
+from engine.experiment.experiment import Experiment, setting_fields
 from engine.experiment.paths import config_folder, data_folder, datasets_folder, store_path
 from engine.experiment.presets import own_presets_folder
 from engine.experiment.problem import Kind, Problem
@@ -148,7 +148,7 @@ def test_a_wrong_value_is_answered_before_a_worker_starts(
 def test_an_unknown_setting_is_answered_with_the_nearest(capsys: Capture) -> None:
     error = refusal(capsys, "run", "--set", "optimizer.learningrate=1")
     assert error["remedy"] == "Did you mean optimizer.learning_rate?"
-    assert error["allowed"].split(", ") == sorted(setting_names())
+    assert error["allowed"].split(", ") == sorted(setting_fields())
 
 
 def test_a_run_that_cannot_be_resumed_is_told_why(capsys: Capture, saved: str) -> None:
@@ -159,7 +159,7 @@ def test_a_run_that_cannot_be_resumed_is_told_why(capsys: Capture, saved: str) -
         store.record(stopped.id, [Finished(summary=Summary(steps=1), stopped=True)])
     error = refusal(capsys, "resume", stopped.id)
     assert error["message"] == "Stopped has no checkpoint to go on from."
-    assert error["key"] == "checkpoint.last" and "checkpoint.last" in error["remedy"]
+    assert error["key"] == "checkpoint.last" and "save last checkpoint on" in error["remedy"]
 
 
 def test_a_config_that_does_not_parse_or_is_not_there_is_answered(capsys: Capture, tmp_path: Path) -> None:
@@ -191,8 +191,9 @@ def test_a_problem_without_json_is_two_plain_lines_on_stderr(capsys: Capture) ->
     shown = capsys.readouterr()
     assert shown.out == ""
     assert [line.strip() for line in shown.err.splitlines()] == [
-        "ammeter: precision is 'fp8', but it must be fp32, tf32, default, fp16, bf16 or fp16-unscaled.",
-        "Set precision to fp32, tf32, default, fp16, bf16 or fp16-unscaled.",
+        "ammeter: Precision is 'fp8', but it must be fp32, tf32, default, fp16, bf16 or fp16-unscaled. "
+        "(precision)",
+        "Set it to fp32, tf32, default, fp16, bf16 or fp16-unscaled.",
     ]
 
 

@@ -19,6 +19,7 @@ from engine.experiment.checks import (
 from engine.experiment.experiment import Experiment, Precision, experiment_from
 from engine.experiment.problem import ProblemError
 from engine.experiment.text import one_line
+from engine.experiment.titles import setting_title
 
 CPU = DeviceEntry(
     name="cpu",
@@ -176,7 +177,7 @@ def test_what_does_not_fit_is_answered_with_the_key_and_what_to_do(
         (
             {"checkpoint": {"best": True}, "validation": {"every": 0}},
             "checkpoint.best",
-            "validation.every is 0",
+            "validation interval is 0",
         ),
         ({"dataset": "synthetic", "checkpoint": {"best": True}}, "checkpoint.best", "nothing to validate on"),
     ],
@@ -186,7 +187,7 @@ def test_settings_that_the_dataset_cannot_follow_are_answered(
 ) -> None:
     (problem,) = problems(experiment_from(settings), CATALOG)
     assert problem.key == key and words in problem.message
-    assert problem.message.startswith(f"{key} is ") and problem.remedy.endswith(".")
+    assert problem.message.startswith(f"{setting_title(key)} is ") and problem.remedy.endswith(".")
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from engine.experiment.experiment import (
     from_dotted,
     layered,
     parse_toml,
-    setting_names,
+    setting_fields,
 )
 from engine.experiment.settings import RECIPE_PARTS, joined
 
@@ -172,8 +172,8 @@ def test_a_command_line_of_texts_gives_back_the_same_experiment(experiment: Expe
 
 
 def test_every_setting_has_a_dotted_name() -> None:
-    assert set(setting_names()) == set(flattened(Experiment()))
-    assert "optimizer.learning_rate" in setting_names()
+    assert set(setting_fields()) == set(flattened(Experiment()))
+    assert "optimizer.learning_rate" in setting_fields()
 
 
 def test_without_a_length_it_is_one_epoch() -> None:

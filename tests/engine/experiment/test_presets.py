@@ -178,12 +178,12 @@ BROKEN: list[tuple[str, str]] = [
     ("about = 'no title'", "title is missing"),
     ("title = 'x'\nkind = 'race'\n[experiment]", "run, compare or probe"),
     ("title = 'x'\ncolour = 'red'\n[experiment]", "no setting named 'colour'"),
-    ("title = 'x'\n[experiment]\nbatch_size = 0", "batch_size is 0"),
+    ("title = 'x'\n[experiment]\nbatch_size = 0", "Batch size is 0"),
     ("title = 'x'\n[experiment]\n[[variants]]\nprecision = 'fp32'", "label is missing"),
-    ("title = 'x'\n[experiment]\n[[variants]]\nlabel = 'a'\nprecision = 'fp8'", "precision is 'fp8'"),
+    ("title = 'x'\n[experiment]\n[[variants]]\nlabel = 'a'\nprecision = 'fp8'", "Precision is 'fp8'"),
     ("title = 'x'\n[experiment]\n[[variants]]\nlabel = 'a'\n[[variants]]\nlabel = 'a'", "labelled 'a'"),
     ("title = 'x'\n[experiment]\n[without_gpu]\nvariants = 3", "must be a list of tables"),
-    ("title = 'x'\n[experiment]\n[without_gpu]\nepochs = 0", "epochs is 0"),
+    ("title = 'x'\n[experiment]\n[without_gpu]\nepochs = 0", "Epochs is 0"),
     ("title = 'x'\n[experiment]\n[without_gpu]\nabout = 3", "about is 3, but it must be text"),
 ]
 

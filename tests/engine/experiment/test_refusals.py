@@ -9,6 +9,7 @@ import pytest
 
 from engine.experiment.experiment import Experiment, experiment_from, from_dotted, read_toml
 from engine.experiment.problem import Kind, ProblemError
+from engine.experiment.titles import setting_title
 
 WRONG = [
     ("precision", "fp8", "fp32, tf32, default, fp16, bf16 or fp16-unscaled"),
@@ -77,7 +78,8 @@ def test_a_wrong_value_is_answered_with_key_value_and_what_is_allowed(
         str(value),
         allowed,
     )
-    assert key in problem.message and str(value) in problem.message and allowed in problem.message
+    assert setting_title(key) in problem.message and str(value) in problem.message
+    assert allowed in problem.message
     assert problem.message.endswith(".") and problem.remedy.endswith(".")
 
 
@@ -97,9 +99,9 @@ def test_several_wrong_values_are_all_named() -> None:
 @pytest.mark.parametrize(
     ("settings", "key", "words"),
     [
-        ({"epochs": 1, "steps": 2}, "steps", "epochs and steps are both given"),
-        ({"optimizer": {"name": "adamw", "momentum": 0.9}}, "optimizer.momentum", "momentum is for sgd"),
-        ({"optimizer": {"name": "adam", "momentum": 0.9}}, "optimizer.momentum", "momentum is for sgd"),
+        ({"epochs": 1, "steps": 2}, "steps", "Steps and epochs are both given"),
+        ({"optimizer": {"name": "adamw", "momentum": 0.9}}, "optimizer.momentum", "Momentum is for sgd"),
+        ({"optimizer": {"name": "adam", "momentum": 0.9}}, "optimizer.momentum", "Momentum is for sgd"),
         (
             {"schedule": {"name": "one-cycle", "warmup_steps": 5}},
             "schedule.warmup_steps",

@@ -36,6 +36,6 @@ def test_runs_of_one_name_are_told_apart_by_what_there_are_several_of() -> None:
 def test_seeds_must_not_run_out() -> None:
     last = ("A", Experiment(seed=2**63 - 2))
     assert in_turns((last,), 2)[1].experiment.seed == 2**63 - 1
-    with pytest.raises(ProblemError, match="seed is 9223372036854775806, but 3 repeats") as refused:
+    with pytest.raises(ProblemError, match="Seed is 9223372036854775806, but 3 repeats") as refused:
         in_turns((B, last), 3)
     assert refused.value.problem.key == "seed"

@@ -85,7 +85,7 @@ def test_markdown_has_tables_of_even_rows_and_no_markup_of_names(hostile: Conten
 def test_latex_escapes_what_would_run(hostile: Content, pair: Content) -> None:
     text = latex(pair)
     assert text.count(r"\begin{") == text.count(r"\end{") == 2
-    assert "2,500 (2.50$\\times$) \\\\" in text and "% Device: a card" in text
+    assert "2,500 (2.50$\\times$) \\\\" in text and "% Device name: a card" in text
     assert latex_escaped(r"a_b & 100% $x$ \input{y} ~^#") == (
         r"a\_b \& 100\% \$x\$ \textbackslash{}input\{y\} \textasciitilde{}\textasciicircum{}\#"
     )

@@ -21,7 +21,7 @@ NEWER = json.dumps({**json.loads(Experiment().to_json()), "from_tomorrow": 1})
 OPTIMIZER = Experiment().to_json().replace('"adamw"', '"lion"')
 DAMAGES = [
     ("experiment", NEWER, "settings of a saved run cannot be read"),
-    ("experiment", OPTIMIZER, "optimizer.name"),
+    ("experiment", OPTIMIZER, "Optimizer is"),
     ("experiment", '{"model": "small-c', "settings of a saved run cannot be read"),
     ("experiment", "", "settings of a saved run cannot be read"),
     ("environment", '{"device_name": 3}', "facts of the machine"),

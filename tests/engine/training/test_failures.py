@@ -25,7 +25,7 @@ from engine.training.failures import problem_of, summary_of
 )
 def test_every_form_of_out_of_memory_is_known(error: Exception) -> None:
     problem = problem_of(error)
-    assert problem.kind is Kind.OUT_OF_MEMORY and "batch_size" in problem.remedy
+    assert problem.kind is Kind.OUT_OF_MEMORY and "batch size" in problem.remedy
 
 
 def test_a_problem_stays_itself() -> None:

@@ -69,7 +69,7 @@ class TestChoices:
         everything = workspace.column.findChild(Segmented).button("all")
         everything.click()
         names = [row[0] for row in settings.texts()]
-        assert {"Model", "Optimizer", "Loss scaler", "Trained on", "Steps"} < set(names)
+        assert {"Model", "Optimizer", "Loss scaler", "Device name", "Steps"} < set(names)
         assert len(set(names)) == len(names)
         same = [one.text() for one in workspace.column.findChildren(QLabel) if "identical" in one.text()]
         assert same == [f"{len(names) - 2} other settings are identical"]

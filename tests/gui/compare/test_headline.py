@@ -88,9 +88,9 @@ class TestHeadline:
         assert elsewhere is not None
         machine = elsewhere.model_copy(update={"device_name": "Another card"})
         workspace.show(trained("fp32", 880.0), trained("fp16", 900.0, settings=other, machine=machine))
-        assert "Unlike the baseline in optimizer name: sgd against adamw." in workspace.words
+        assert "Unlike the baseline in optimizer: sgd against adamw." in workspace.words
         assert "Another card" in workspace.words
-        labels = [one for one in workspace.panel.findChildren(QLabel) if "optimizer name" in one.text()]
+        labels = [one for one in workspace.panel.findChildren(QLabel) if "in optimizer: sgd" in one.text()]
         assert not any(one.isVisible() for one in labels)
         more = next(
             one for one in workspace.panel.findChildren(QAbstractButton) if one.text().startswith("and ")

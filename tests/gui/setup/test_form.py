@@ -89,7 +89,7 @@ def test_a_decimal_comma_is_never_taken_for_thousands(typed: str, read: str) -> 
 def test_an_unknown_model_is_answered_with_a_near_one(panel: SetupPanel, type_into: TypeInto) -> None:
     type_into(panel.form.model.field, "resnet5")
     problem = panel.form.problem("model")
-    assert problem == "Model is 'resnet5', but there is no model of that name. Did you mean resnet50?"
+    assert problem == "There is no model named 'resnet5'. Did you mean resnet50?"
     type_into(panel.form.model.field, "resnet50")
     assert panel.form.problem("model") is None
 
@@ -170,12 +170,12 @@ def test_what_the_engine_refuses_is_said_at_its_field_until_it_is_changed(
         experiment,
         Problem(
             kind=Kind.REQUEST,
-            message="step.fp32_modules has 'layer9.*', but no part of the model has a name like it.",
+            message="Modules kept in FP32 has 'layer9.*', but no part of the model has a name like it.",
             remedy="Name one of its parts.",
             key="step.fp32_modules",
         ),
     )
-    assert "Keep in FP32 has 'layer9.*'" in (panel.form.problem("step.fp32_modules") or "")
+    assert "Modules kept in FP32 has 'layer9.*'" in (panel.form.problem("step.fp32_modules") or "")
     assert not panel.run_action.isEnabled()
     panel.form.edited.emit("step.fp32_modules", "layer4.*")
     assert panel.form.problem("step.fp32_modules") is None and panel.run_action.isEnabled()
@@ -185,7 +185,7 @@ def test_a_refused_batch_size_can_be_made_smaller(panel: SetupPanel, user: Any) 
     (experiment, *_) = user.experiments()
     problem = Problem(
         kind=Kind.REQUEST,
-        message="batch_size is 64, but the folder has 50 pictures to train on.",
+        message="Batch size is 64, but the folder has 50 pictures to train on.",
         remedy="Choose 50 or less.",
         key="batch_size",
     )

@@ -161,7 +161,7 @@ def test_a_folder_is_asked_for_where_the_dataset_is_one(
     panel.form.edited.emit("model", "resnet50")
     panel.form.edited.emit("dataset", "image-folder")
     assert panel.form.path.isVisible()
-    assert "Folder is empty" in (panel.form.problem("path") or "")
+    assert "Folder of pictures is empty" in (panel.form.problem("path") or "")
     monkeypatch.setattr(QFileDialog, "getExistingDirectory", lambda *_: str(tmp_path))
     panel.form.path.button.click()
     assert panel.form.path.text() == str(tmp_path)

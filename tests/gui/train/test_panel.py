@@ -32,7 +32,7 @@ def test_without_runs_it_offers_the_first_one_or_to_open_the_newest(panel: LiveP
 
 def test_a_run_that_failed_before_its_first_step_says_so_and_what_to_do(panel: LivePanel, live: Any) -> None:
     problem = Problem(
-        kind=Kind.OUT_OF_MEMORY, message="The device ran out of memory.", remedy="Lower batch_size."
+        kind=Kind.OUT_OF_MEMORY, message="The device ran out of memory.", remedy="Lower batch size."
     )
     run = live.run("fp32", live.started(), Failed(problem=problem))
     run.set_status("failed", None, problem)

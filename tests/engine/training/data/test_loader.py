@@ -160,7 +160,7 @@ def test_a_process_names_the_picture_that_it_cannot_read_and_is_missed_when_it_i
         list(batches)
     loader.close()
     problem = problem_of(killed.value)
-    assert "loader process" in problem.message and "data.workers" in problem.remedy
+    assert "loader process" in problem.message and "loader workers" in problem.remedy
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a test of signals")

@@ -61,7 +61,7 @@ def test_the_experiment_can_force_either_form_of_the_optimizer() -> None:
     assert forced.optimizer.defaults["fused"] and forced.recipe == "plain" and not forced.left_out
     refused = step_of("fused", optimizer={"fused": False})
     assert refused.optimizer.defaults["fused"] is None
-    assert refused.left_out == {"fused": "optimizer.fused is false"}
+    assert refused.left_out == {"fused": "fused optimizer is off"}
     assert step_of("fused").optimizer.defaults["fused"]
 
 

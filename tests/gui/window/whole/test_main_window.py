@@ -134,7 +134,7 @@ def test_a_refused_setting_is_told_by_the_name_that_its_field_has(
     )
     training.submit(window, experiment)
     qtbot.waitUntil(lambda: "layer9" in window.notice.text(), timeout=WAIT_MS)
-    assert window.notice.text().startswith("Keep in FP32 has")
+    assert window.notice.text().startswith("Modules kept in FP32 has")
 
 
 def test_the_window_repaints_slowly_beside_a_cpu_run(

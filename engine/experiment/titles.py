@@ -1,0 +1,53 @@
+"""What a setting is called, read from its field; and what the facts of a machine are called."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from engine.experiment.experiment import setting_fields
+from engine.experiment.problem import Problem, request_problem
+from engine.experiment.text import in_sentence
+
+FACTS: Mapping[str, str] = MappingProxyType(
+    {
+        "device_name": "Device name",
+        "device_memory_mib": "Device memory",
+        "torch": "PyTorch",
+        "cuda": "CUDA",
+        "driver": "Driver",
+        "python": "Python",
+        "os": "System",
+        "ammeter": "Ammeter",
+    }
+)
+"""The titles of what a run records of its machine."""
+
+
+def setting_title(key: str) -> str:
+    """The title of a setting by its dotted key, or of a fact of the machine; any other key is its own."""
+    field = setting_fields().get(key)
+    return (field.title if field else FACTS.get(key)) or key
+
+
+def setting_help(key: str) -> str:
+    """What the setting is for, in a line."""
+    return setting_fields()[key].description or ""
+
+
+def setting_unit(key: str) -> str:
+    """The unit of the setting's value, such as "steps"; empty where it has none."""
+    extra = setting_fields()[key].json_schema_extra
+    return str(extra.get("unit", "")) if isinstance(extra, dict) else ""
+
+
+def named(key: str) -> str:
+    """The title within a sentence: "learning rate"; an abbreviation keeps its capitals."""
+    return in_sentence(setting_title(key))
+
+
+def setting_problem(
+    key: str, message: str, remedy: str, *, value: object = None, allowed: str | None = None
+) -> Problem:
+    """A problem of kind `REQUEST`; the setting's title begins the sentence that `message` goes on with."""
+    return request_problem(f"{setting_title(key)} {message}", remedy, key=key, value=value, allowed=allowed)
