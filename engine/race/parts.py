@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from engine.drawing.looks import side_looks
 from engine.drawing.shapes import Shape, Words, shortened, text_width, wrapped_evenly
 from engine.race import words as race_words
 from engine.race.race import LANES, Moment, Race, Which
@@ -106,15 +105,10 @@ def still(shapes: tuple[Shape, ...], bottom: float) -> Part:
     return Part(shapes, lambda moment: (), bottom)
 
 
-def telling_moments(race: Race) -> tuple[Moment, ...]:
-    """Moments that hold the longest of all words and numbers."""
-    return tuple(race.at(race.seconds * part / 20) for part in range(21))
-
-
 def lane_heading(race: Race, which: Which, sizes: Sizes, x: float, top: float) -> Part:
     """Mark, name and detail at the left, the counter at the right; on two rows where one is too short."""
     side = race.lane(which).side
-    look = side_looks((race.full.side, race.mixed.side))[side.id]
+    look = race.looks[side.id]
     baseline = top + _CAPITAL * sizes.name
     name = race_words.lane_name(race, which)
     name_x = x + 1.1 * sizes.name
@@ -169,7 +163,7 @@ def _widest_counter(race: Race, which: Which, sizes: Sizes, *, is_brief: bool = 
         text_width(race_words.counter_words(race, which, one, is_brief=is_brief), sizes.detail)
         + _APART * sizes.name
         + text_width(_count(one, which), sizes.name, 600)
-        for one in telling_moments(race)
+        for one in race.telling_moments
     )
 
 
@@ -178,7 +172,7 @@ def ratio(race: Race, sizes: Sizes, x: float, top: float, height: float) -> Part
 
     The caption stands beside the number, or below where there is no room.
     """
-    moments = telling_moments(race)
+    moments = race.telling_moments
     words = [line for one in moments for line in race_words.caption(race, one)]
     widest = max(text_width(word, sizes.caption, 600) for word in words)
     texts = [text for one in moments if (text := race_words.counted_text(race, one))]
@@ -247,7 +241,7 @@ class _Caption:
 
     def __init__(self, race: Race, sizes: Sizes, x: float, room: float) -> None:
         self._race, self._sizes, self._x, self._room = race, sizes, x, room
-        lines = max(len(self._lines(moment)) for moment in telling_moments(race))
+        lines = max(len(self._lines(moment)) for moment in race.telling_moments)
         self.height = (1 + 1.25 * lines) * sizes.caption + 1.5 * sizes.small * len(self._sure())
 
     def shapes(self, moment: Moment, top: float) -> tuple[Shape, ...]:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Literal
 
 from engine.compare.comparison import MIB_PER_GIB, Comparison, Doubt, SideReport
 from engine.compare.figures import ACCURACY, PEAK_MEMORY, SPEED, Cell, is_alike
 from engine.compare.sides import Side, differing_work
+from engine.drawing.looks import SideLook, side_looks
 from engine.experiment.catalog import Task, task_of
 from engine.race.lanes import (
     LONGEST_SECONDS,
@@ -109,6 +111,16 @@ class Race:
 
     def lane(self, which: Which) -> Lane:
         return self.full if which == "full" else self.mixed
+
+    @cached_property
+    def looks(self) -> dict[str, SideLook]:
+        """The looks of the two sides by their ids."""
+        return side_looks((self.full.side, self.mixed.side))
+
+    @cached_property
+    def telling_moments(self) -> tuple[Moment, ...]:
+        """Moments that hold the longest of all words and numbers."""
+        return tuple(self.at(self.seconds * part / 20) for part in range(21))
 
     @property
     def claim(self) -> float | None:

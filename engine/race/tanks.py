@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from engine.drawing.looks import SideLook, side_looks
+from engine.drawing.looks import SideLook
 from engine.drawing.shapes import (
     Box,
     Shape,
@@ -89,7 +89,7 @@ def tanks(race: Race, sizes: Sizes, x: float, top: float, height: float) -> Part
 
 def _pair(race: Race, sizes: Sizes, place: tuple[float, float, float, float]) -> tuple[_Tank, _Tank]:
     x, top, width, height = place
-    looks = side_looks((race.full.side, race.mixed.side))
+    looks = race.looks
     each = (width - 0.12 * width) / 2
     largest = max((peak for peak in race.peaks_mib if peak), default=1.0)
     full, mixed = (
@@ -202,7 +202,7 @@ def _memory_lines(race: Race, sizes: Sizes, room: float) -> tuple[str, tuple[str
 
 def bars(race: Race, sizes: Sizes, x: float, top: float) -> Part:
     """The same on a narrow page: a bar for each run with its peak, and the words."""
-    size, looks = sizes.detail, side_looks((race.full.side, race.mixed.side))
+    size, looks = sizes.detail, race.looks
     largest = max((peak for peak in race.peaks_mib if peak), default=1.0)
     texts = ["not measured" if peak is None else memory_text(peak) for peak in race.peaks_mib]
     beside = max(text_width(text, size, 600) for text in texts) + 12
