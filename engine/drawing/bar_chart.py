@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from engine.drawing.looks import SideLook
@@ -12,13 +13,20 @@ _AXIS = 28.0
 _BESIDE_NAME = 18.0 + 14.0
 """Of a name's column: the mark before the name, and the gap between the name and the bar."""
 _MANY = 8
+_BOLT = 18.0
+_LEAST_PITCH, _MOST_PITCH, _HIGHEST_BAR = 34.0, 64.0, 32.0
+"""Of rows that share a given height."""
 _LONGEST_WHISKER = 1.5
 
 
 @dataclass(frozen=True)
 class _Rows:
-    """How high a bar and its row are: lower where there are many, whose names then take one line."""
+    """How high a bar and its row are, the first from `top`: lower where there are many on a page.
 
+    Their names then take one line.
+    """
+
+    top: float
     pitch: float
     bar: float
     one_line: bool
@@ -26,7 +34,10 @@ class _Rows:
 
 @dataclass(frozen=True)
 class Bar:
-    """One side; `value` is None where it has none, and `text` is how it reads."""
+    """One side; `value` is None where it has none, and `text` is how it reads.
+
+    One that `is_fast` has a bolt behind its `note`.
+    """
 
     look: SideLook
     title: str
@@ -34,28 +45,50 @@ class Bar:
     value: float | None
     text: str
     interval: tuple[float, float] | None = None
+    is_fast: bool = False
 
 
-def bar_chart(bars: tuple[Bar, ...], width: float, description: str) -> Drawing:
+def bar_chart(bars: tuple[Bar, ...], width: float, description: str, height: float | None = None) -> Drawing:
     """The axis starts at zero, since a bar's length is its figure.
 
-    A whisker that is longer than the bars by far is cut, and ends in an arrow.
+    A whisker that is longer than the bars by far is cut, and ends in an arrow. With a `height`, of at least
+    `least_height`, the rows share it.
     """
-    rows = _Rows(48, 26, False) if len(bars) <= _MANY else _Rows(24, 14, True)
+    rows = _rows(len(bars), height)
     names = min(0.42 * width, _BESIDE_NAME + max(_name_width(bar, rows) for bar in bars))
     room = 16 + max(text_width(bar.text, 13, 600) for bar in bars)
-    highest = _highest(bars)
-    bottom = rows.pitch * len(bars) + 4
+    highest = axis_end(bars)
+    bottom = rows.pitch * len(bars) + 2 * rows.top
     scale = max(1.0, width - names - room) / highest if highest > 0 else 0.0
     shapes: list[Shape] = []
     if scale:
         shapes += _axis(names, names + highest * scale, bottom, highest)
     shapes.append(Stroke(((names, bottom), (width, bottom)), "line2"))
     for place, bar in enumerate(bars):
-        middle = rows.pitch * (place + 0.5) + 2
+        middle = rows.top + rows.pitch * (place + 0.5)
         shapes += _name(bar, middle, names, rows)
         shapes += _bar(bar, names, middle, scale, rows.bar, names + highest * scale + 0.5)
     return Drawing(width, bottom + _AXIS, tuple(shapes), description)
+
+
+def axis_end(bars: Sequence[Bar]) -> float:
+    """Where the axis ends: no whisker is so long that the bars are not to be seen beside it."""
+    value = max((bar.value or 0.0 for bar in bars), default=0.0)
+    end = max((bar.interval[1] for bar in bars if bar.interval and bar.value is not None), default=0.0)
+    return max(value, min(end, _LONGEST_WHISKER * value))
+
+
+def least_height(count: int) -> float:
+    """What a chart of so many bars takes at the least."""
+    return _AXIS + _LEAST_PITCH * max(2, count)
+
+
+def _rows(count: int, height: float | None) -> _Rows:
+    if height is None:
+        return _Rows(2, 48, 26, False) if count <= _MANY else _Rows(2, 24, 14, True)
+    room = height - _AXIS
+    pitch = min(_MOST_PITCH, room / count)
+    return _Rows((room - pitch * count) / 2, pitch, min(_HIGHEST_BAR, pitch - 8), False)
 
 
 def _axis(left: float, right: float, bottom: float, highest: float) -> list[Shape]:
@@ -72,11 +105,20 @@ def _name(bar: Bar, middle: float, room: float, rows: _Rows) -> list[Shape]:
     if rows.one_line or not bar.note:
         title = shortened(_whole_name(bar), room - _BESIDE_NAME, 12, 600)
         return [*bar.look.mark(6, middle, 9), Words(18, middle + 4, title, "text", 12, 600)]
+    note = shortened(bar.note, room - _BESIDE_NAME - _BOLT * bar.is_fast, 12)
+    bolt = [_bolt(20 + text_width(note, 12), middle + 1)] if bar.is_fast else []
     return [
         *bar.look.mark(6, middle - 8, 9),
         Words(18, middle - 4, shortened(bar.title, room - _BESIDE_NAME, 12, 600), "text", 12, 600),
-        Words(18, middle + 12, shortened(bar.note, room - _BESIDE_NAME, 12), "text2", 12),
+        Words(18, middle + 12, note, "text2", 12),
+        *bolt,
     ]
+
+
+def _bolt(x: float, y: float) -> Shape:
+    """The sign of the fast recipe, as the window's icon has it, 14 pixels high."""
+    corners = ((9, 1.8), (3.6, 9), (8, 9), (7, 14.2), (12.4, 7), (8, 7), (9, 1.8))
+    return Stroke(tuple((x + 0.875 * right, y + 0.875 * down) for right, down in corners), "text2", 1.2)
 
 
 def _bar(bar: Bar, left: float, middle: float, scale: float, height: float, right: float) -> list[Shape]:
@@ -107,15 +149,8 @@ def _arrow(x: float, y: float, size: float) -> Shape:
 def _name_width(bar: Bar, rows: _Rows) -> float:
     if rows.one_line:
         return text_width(_whole_name(bar), 12, 600)
-    return max(text_width(bar.title, 12, 600), text_width(bar.note, 12))
+    return max(text_width(bar.title, 12, 600), text_width(bar.note, 12) + _BOLT * bar.is_fast)
 
 
 def _whole_name(bar: Bar) -> str:
     return f"{bar.title}, {bar.note}" if bar.note else bar.title
-
-
-def _highest(bars: tuple[Bar, ...]) -> float:
-    """Where the axis ends: no whisker is so long that the bars are not to be seen beside it."""
-    value = max((bar.value or 0.0 for bar in bars), default=0.0)
-    end = max((bar.interval[1] for bar in bars if bar.interval and bar.value is not None), default=0.0)
-    return max(value, min(end, _LONGEST_WHISKER * value))

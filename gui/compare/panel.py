@@ -12,10 +12,12 @@ from PySide6.QtWidgets import QFrame, QHBoxLayout, QScrollArea, QVBoxLayout, QWi
 
 from engine.compare.comparison import Comparison
 from engine.compare.figures import SPEED, FigureRow
-from engine.drawing.looks import side_fills
+from engine.drawing.bar_chart import Bar
+from engine.drawing.looks import side_fills, side_looks
 from engine.experiment.experiment import Experiment
+from engine.words.numbers import number
 from gui.charts.lines import Line, Quantity
-from gui.charts.painter import Bar, BarChart
+from gui.charts.painter import BarChart
 from gui.compare.headline import Headline
 from gui.compare.reading import Compared
 from gui.compare.table import FigureTable
@@ -49,18 +51,18 @@ class BarPanel(QFrame):
         """Shows a bar a side."""
         row = next(row for row in comparison.figures if row.figure.name == SPEED.name)
         self._unit.set_whole_text(f"{row.figure.unit}{_whiskers(row)}")
-        fills, bars = side_fills(comparison.sides), []
+        looks, bars = side_looks(comparison.sides), []
         for report, cell in zip(comparison.reports, row.cells, strict=True):
             side = report.side
             note = ", ".join(part for part in (side.note, "not clean" if report.is_disturbed else "") if part)
             bars.append(
                 Bar(
-                    side.precision,
+                    looks[side.id],
                     side.label,
                     note,
                     cell.value,
+                    "no speed" if cell.value is None else number(cell.value),
                     cell.interval,
-                    fills[side.id],
                     side.is_named_fast,
                 )
             )

@@ -10,9 +10,9 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QLabel, QLineEdit
 from pytestqt.qtbot import QtBot
 
-from engine.experiment.experiment import Precision
+from engine.drawing.bar_chart import Bar, axis_end
+from engine.drawing.looks import SideLook
 from engine.store.record import RunRecord
-from gui.charts.painter import Bar, axis_end
 from resources.looks import MARK_FILLS
 
 Trained = Callable[..., RunRecord]
@@ -74,9 +74,10 @@ class TestFigures:
 
 class TestBars:
     def test_a_whisker_that_dwarfs_the_bars_is_cut(self) -> None:
+        look = SideLook("fp32", "o", (), "full")
         bars = [
-            Bar(Precision.FP32, "FP32", "", 100.0, (10.0, 9_000.0)),
-            Bar(Precision.BF16, "BF16 AMP", "", 200.0, (190.0, 210.0)),
+            Bar(look, "FP32", "", 100.0, "100", (10.0, 9_000.0)),
+            Bar(look, "BF16 AMP", "", 200.0, "200", (190.0, 210.0)),
         ]
         assert axis_end(bars) == 300.0
         assert axis_end(bars[1:]) == 210.0
@@ -92,7 +93,7 @@ class TestBars:
     ) -> None:
         recipes = ("plain", "fast", "channels_last")
         workspace.show(*(trained("fp16", 100.0, settings={"step": {"recipe": one}}) for one in recipes))
-        assert [bar.fill for bar in workspace.panel.bars.chart.bars()] == list(MARK_FILLS)
+        assert [bar.look.fill for bar in workspace.panel.bars.chart.bars()] == list(MARK_FILLS)
         assert [entry.fill for entry in workspace.panel.curves.entries()] == list(MARK_FILLS)
         assert [bar.is_fast for bar in workspace.panel.bars.chart.bars()] == [False, True, False]
 
