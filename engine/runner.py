@@ -18,6 +18,7 @@ from engine.experiment.checks import Catalog
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Kind, Problem, ProblemError, request_problem
 from engine.experiment.titles import named
+from engine.experiment.value import MIB_PER_GIB
 from engine.protocol import jobs
 from engine.protocol.events import CatalogRead, Diagnosis, Event, Failed, Finished, ForecastMade, Started
 from engine.protocol.memory_lines import MemoryLine, largest_batch
@@ -78,9 +79,6 @@ def with_remedy(problem: Problem, experiment: Experiment, batch_size: int) -> Pr
     )
 
 
-_MIB_PER_GIB = 1024.0
-
-
 class MemoryAdvice:
     """Goes along with one run, outside of its worker, which may have died of what is answered here."""
 
@@ -111,7 +109,7 @@ class MemoryAdvice:
 
     def _budget_mib(self) -> float | None:
         cap = self._experiment.memory_cap_gib
-        return self._device_mib if cap is None else cap * _MIB_PER_GIB
+        return self._device_mib if cap is None else cap * MIB_PER_GIB
 
 
 _MOST_AT_ONCE = 500

@@ -12,6 +12,7 @@ from engine.cli.session import TargetOption
 from engine.experiment.checks import Catalog, DatasetEntry, DeviceEntry
 from engine.experiment.presets import Preset, all_presets, broken_presets
 from engine.experiment.problem import Kind, Problem
+from engine.experiment.value import MIB_PER_GIB
 from engine.protocol.events import Check
 from engine.runner import Runner
 from engine.store.store import Store
@@ -106,7 +107,7 @@ def _show_catalog(found: Catalog) -> None:
 
 def _device_row(device: DeviceEntry) -> tuple[str, str, str, str]:
     able = [entry.precision.value for entry in device.precisions if entry.available]
-    return device.name, device.title, f"{device.memory_mib / 1024:,.1f}", ", ".join(able)
+    return device.name, device.title, f"{device.memory_mib / MIB_PER_GIB:,.1f}", ", ".join(able)
 
 
 def _dataset_row(dataset: DatasetEntry) -> tuple[str, str, str]:

@@ -16,14 +16,15 @@ from rich.table import Table
 
 from engine.compare.comparison import Comparison, SideReport
 from engine.compare.evidence import about_machine, is_spoiled
-from engine.compare.figures import MIB_PER_GIB, SPEED, Cell, Figure, FigureRow, figures, training_peak
+from engine.compare.figures import SPEED, Cell, Figure, FigureRow, figures, training_peak
 from engine.compare.sides import Side
 from engine.experiment.experiment import setting_fields
 from engine.experiment.problem import Problem
 from engine.experiment.text import printable, shortened
+from engine.experiment.value import MIB_PER_GIB
 from engine.protocol.events import Summary
 from engine.store.record import RunRecord
-from engine.words.numbers import number, times
+from engine.words.numbers import NONE, number, times
 
 Pair = tuple[str, str]
 
@@ -200,7 +201,6 @@ def _console(stream: Any) -> Console:
     return Console(file=stream, markup=False, highlight=False, emoji=False, width=width)
 
 
-_NONE = "–"
 _BY_RATIO_INTERVAL = ("samples_per_second", "seconds_to_accuracy")
 
 
@@ -219,7 +219,7 @@ def show(comparison: Comparison) -> None:
     line()
     headings = ["", *(report.side.title for report in reports)]
     rows = [[_title(row.figure), *_texts(row, reports, comparison)] for row in comparison.figures]
-    table(headings, [row for row in rows if any(cell != _NONE for cell in row[1:])], headings[1:])
+    table(headings, [row for row in rows if any(cell != NONE for cell in row[1:])], headings[1:])
     for report in reports:
         line(f"{report.side.title} saved as {', '.join(run.id for run in report.side.runs)}.")
 

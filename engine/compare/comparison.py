@@ -9,7 +9,6 @@ from typing import Any
 from engine.compare.evidence import Doubt, Evidence, doubts_of
 from engine.compare.figures import (
     FIGURES,
-    MIB_PER_GIB,
     SPEED,
     Cell,
     Figure,
@@ -102,7 +101,6 @@ def settings_of(side: Side) -> dict[str, Any]:
 
 __all__ = [
     "FIGURES",
-    "MIB_PER_GIB",
     "Cell",
     "Comparison",
     "Doubt",

@@ -24,6 +24,7 @@ from engine.statistics import drift
 from engine.store.record import RunRecord, Status
 from engine.store.store import Store
 from engine.words.names import setting_value
+from engine.words.numbers import memory_text
 
 
 @dataclass(frozen=True)
@@ -192,7 +193,7 @@ def about_machine(summary: Measured | None) -> Iterator[tuple[DoubtKind, str]]:
     if others_mib is not None and others_mib > TOLERATED_MIB:
         yield (
             "other-program",
-            f"shared the GPU: other programs held {others_mib / 1024:,.1f} GiB of its memory",
+            f"shared the GPU: other programs held {memory_text(others_mib)} of its memory",
         )
 
 

@@ -17,13 +17,13 @@ from numpy.typing import NDArray
 from engine import statistics as intervals
 from engine.compare.sides import Side, is_in_turns
 from engine.experiment.catalog import task_of
+from engine.experiment.value import MIB_PER_GIB
 from engine.protocol.events import Summary
 from engine.statistics import Interval, steadiness
 from engine.store.record import RunRecord
 from engine.words.names import speed_unit
 from engine.words.numbers import number
 
-MIB_PER_GIB = 1024.0
 MemoryQuantity = Literal["allocated", "resident"]
 
 

@@ -17,6 +17,7 @@ from engine.experiment.picture_folders import folders, is_picture, parts
 from engine.experiment.problem import Problem, ProblemError, request_problem, unknown_name
 from engine.experiment.text import shortened
 from engine.experiment.titles import named, setting_problem
+from engine.experiment.value import MIB_PER_GIB
 
 _LOOKED_AT = 2_000
 """Files and folders that a check looks at, which is made at each key that is pressed in a form."""
@@ -296,8 +297,8 @@ def _device_problems(experiment: Experiment, catalog: Catalog) -> Iterator[Probl
             allowed=", ".join(able),
         )
     cap = experiment.memory_cap_gib
-    if cap is not None and cap * 1024 > device.memory_mib:
-        most = f"{device.memory_mib / 1024:.1f}"
+    if cap is not None and cap * MIB_PER_GIB > device.memory_mib:
+        most = f"{device.memory_mib / MIB_PER_GIB:.1f}"
         yield setting_problem(
             "memory_cap_gib",
             f"is {cap:g}, but {device.title} has {most} GiB.",

@@ -31,6 +31,9 @@ LARGEST_STEP = 2**53
 StepNumber = Annotated[int, Field(ge=0, le=LARGEST_STEP)]
 """A step among float64 columns, which have no larger one exactly."""
 
+MIB_PER_GIB = 1024.0
+BYTES_PER_MIB, BYTES_PER_GIB = 2**20, 2**30
+
 MOST_MIB = 1e15
 Mib = Annotated[float, Field(ge=-MOST_MIB, le=MOST_MIB, allow_inf_nan=False)]
 """MiB that are reckoned with: far from where float64 runs over."""

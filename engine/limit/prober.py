@@ -12,6 +12,7 @@ from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Kind, Problem, ProblemError, request_problem
 from engine.experiment.settings import joined
 from engine.experiment.titles import setting_problem
+from engine.experiment.value import MIB_PER_GIB
 from engine.limit.result import result_of
 from engine.limit.search import Search
 from engine.limit.trial_bench import TrialBench
@@ -106,7 +107,7 @@ class Prober:
         if forecast is None or not forecast.lines:
             return None
         cap = experiment.memory_cap_gib
-        return line_near(forecast.lines, device.memory_mib if cap is None else cap * 1024)
+        return line_near(forecast.lines, device.memory_mib if cap is None else cap * MIB_PER_GIB)
 
     def _learn(self, experiment: Experiment, trial: Trial) -> None:
         if experiment.device != "cpu" and trial.fits and trial.peak_mib is not None:
@@ -319,7 +320,7 @@ def _search(
             )
         )
     cap = experiment.memory_cap_gib
-    budget_mib = device.memory_mib if cap is None else cap * 1024
+    budget_mib = device.memory_mib if cap is None else cap * MIB_PER_GIB
     return Search(granularity, first_guess, limit, reason, budget_mib)
 
 

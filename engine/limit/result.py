@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from engine.experiment.experiment import Experiment, Precision
+from engine.experiment.value import MIB_PER_GIB
 from engine.limit.search import Search
 from engine.protocol.trials import Bound, ProbeResult, Trial, Tried
-from engine.words.numbers import times
+from engine.words.numbers import memory_text, times
 
 _OUTCOMES = {
     "memory": "out of memory",
@@ -152,8 +153,8 @@ def _nothing_fits(search: Search, tried: Tried | None) -> str:
     if tried is None or tried.model_mib is None:
         return f"Not even {few}."
     return (
-        f"Not even {few}: the model alone needs {_amount(tried.model_mib)} with its gradients and its "
-        f"optimizer's state, and there are {_amount(tried.budget_mib)}."
+        f"Not even {few}: the model alone needs {memory_text(tried.model_mib)} with its gradients and its "
+        f"optimizer's state, and there are {memory_text(tried.budget_mib)}."
     )
 
 
@@ -162,13 +163,7 @@ def _others(experiment: Experiment, tried: Tried | None) -> str | None:
     if tried is None or not tried.other_programs_mib:
         return None
     cap = experiment.memory_cap_gib
-    if cap is not None and tried.budget_mib >= cap * 1024:
+    if cap is not None and tried.budget_mib >= cap * MIB_PER_GIB:
         return None
-    others = _amount(tried.other_programs_mib)
-    return (
-        f"Other programs hold {others} of the device, which are not in the {_amount(tried.budget_mib)} here."
-    )
-
-
-def _amount(mib: float) -> str:
-    return f"{mib:,.0f} MiB" if mib < 1024 else f"{mib / 1024:,.1f} GiB"
+    others, budget = memory_text(tried.other_programs_mib), memory_text(tried.budget_mib)
+    return f"Other programs hold {others} of the device, which are not in the {budget} here."

@@ -8,11 +8,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
 
-from engine.compare.comparison import MIB_PER_GIB, Comparison, Doubt, SideReport
+from engine.compare.comparison import Comparison, Doubt, SideReport
 from engine.compare.figures import ACCURACY, PEAK_MEMORY, SPEED, Cell, is_alike
 from engine.compare.sides import Side, differing_work
 from engine.drawing.looks import SideLook, side_looks
 from engine.experiment.catalog import Task, task_of
+from engine.experiment.value import MIB_PER_GIB
 from engine.race.lanes import (
     LONGEST_SECONDS,
     MOST_BLOCKS,

@@ -15,6 +15,7 @@ from engine import __version__
 from engine.experiment.checks import Catalog, DeviceEntry
 from engine.experiment.experiment import Experiment, Precision
 from engine.experiment.paths import data_folder
+from engine.experiment.value import BYTES_PER_GIB
 from engine.protocol.events import Check
 from engine.training.data.datasets import dataset_entries
 from engine.training.failures import problem_of
@@ -22,6 +23,7 @@ from engine.training.machine import device_entries, nvidia_driver, operating_sys
 from engine.training.models.build import SMALL_CNN, build_model, model_entries
 from engine.training.precision import float32_mode
 from engine.training.steps.recipe import build_step
+from engine.words.numbers import memory_text
 
 
 def read_catalog() -> Catalog:
@@ -30,7 +32,6 @@ def read_catalog() -> Catalog:
 
 
 _LOW_DISK_GIB = 2.0
-_GIB = 2**30
 
 
 def examine() -> tuple[Check, ...]:
@@ -53,7 +54,7 @@ def examine() -> tuple[Check, ...]:
 
 
 def _device_check(device: DeviceEntry) -> Check:
-    memory = f"{device.title}, {device.memory_mib / 1024:.1f} GiB"
+    memory = f"{device.title}, {memory_text(device.memory_mib)}"
     if device.is_gpu:
         driver = nvidia_driver()
         return Check(name="Device", status="ok", detail=memory + (f", driver {driver}" if driver else ""))
@@ -101,7 +102,7 @@ def _one_step(device: torch.device, precision: Precision) -> float:
 
 def _disk_check(folder: Path) -> Check:
     there = next(path for path in (folder, *folder.parents) if path.exists())
-    free_gib = shutil.disk_usage(there).free / _GIB
+    free_gib = shutil.disk_usage(there).free / BYTES_PER_GIB
     is_low = free_gib < _LOW_DISK_GIB
     return Check(
         name="Disk", status="note" if is_low else "ok", detail=f"{free_gib:.1f} GiB free at {folder}"

@@ -15,6 +15,7 @@ from torch._subclasses import FakeTensorMode
 from engine.experiment.checks import Catalog
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Kind, Problem, ProblemError
+from engine.experiment.value import BYTES_PER_MIB
 from engine.protocol.events import ForecastMade
 from engine.protocol.memory_lines import MemoryLine, highest_line, upper_hull
 from engine.training.data.datasets import footprint
@@ -40,7 +41,6 @@ _LIBRARIES_MIB = {"cuda": LIBRARIES_MIB, "cpu": CPU_LIBRARIES_MIB}
 _SIZES = (64, 128)  # a fake batch costs the same whatever its size; these fill an allocator's blocks evenly
 _CUDA_BLOCK_BYTES = 512
 _ACCUMULATED = 2  # batches of a group that are gone through: from the second on each is like the one before
-_MIB = 2**20
 _CPU = torch.device("cpu")
 
 
@@ -193,7 +193,8 @@ def _moments(small: Sequence[int], large: Sequence[int]) -> list[MemoryLine]:
 def _line(small: int, large: int) -> MemoryLine:
     per_sample = (large - small) / (_SIZES[1] - _SIZES[0])
     return MemoryLine(
-        fixed_mib=(small - per_sample * _SIZES[0]) / _MIB, per_sample_mib=max(0.0, per_sample) / _MIB
+        fixed_mib=(small - per_sample * _SIZES[0]) / BYTES_PER_MIB,
+        per_sample_mib=max(0.0, per_sample) / BYTES_PER_MIB,
     )
 
 

@@ -13,6 +13,7 @@ import torch
 
 from engine import __version__
 from engine.experiment.checks import DeviceEntry
+from engine.experiment.value import BYTES_PER_MIB
 from engine.protocol.events import Environment
 from engine.training.precision import cpu_precisions, cuda_precisions, other_accelerator_precisions, processor
 
@@ -75,7 +76,7 @@ def _cuda_entry(index: int) -> DeviceEntry:
     return DeviceEntry(
         name=f"cuda:{index}",
         title=properties.name,
-        memory_mib=properties.total_memory / 2**20,
+        memory_mib=properties.total_memory / BYTES_PER_MIB,
         tensor_cores=is_nvidia and capability >= _TENSOR_CORES_SINCE,
         precisions=cuda_precisions(capability) if is_nvidia else other_accelerator_precisions(),
     )
@@ -89,7 +90,7 @@ def _xpu_entries() -> tuple[DeviceEntry, ...]:
         DeviceEntry(
             name=f"xpu:{index}",
             title=properties.name,
-            memory_mib=properties.total_memory / 2**20,
+            memory_mib=properties.total_memory / BYTES_PER_MIB,
             precisions=other_accelerator_precisions(),
         )
         for index, properties in found

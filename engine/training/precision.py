@@ -16,6 +16,7 @@ import torch
 
 from engine.experiment.checks import PrecisionEntry
 from engine.experiment.experiment import Precision
+from engine.experiment.value import BYTES_PER_MIB
 
 _BF16_FLAGS = frozenset({"avx512_bf16", "amx_bf16", "bf16"})
 _FP16_FLAGS = frozenset({"avx512_fp16", "amx_fp16", "fphp", "asimdhp"})
@@ -34,7 +35,7 @@ class Processor:
 @cache
 def processor() -> Processor:
     """This machine's processor."""
-    memory_mib = psutil.virtual_memory().total / 2**20
+    memory_mib = psutil.virtual_memory().total / BYTES_PER_MIB
     if sys.platform == "linux":
         return from_cpuinfo(Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace"), memory_mib)
     return Processor(platform.processor() or platform.machine() or "CPU", memory_mib)

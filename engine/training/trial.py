@@ -13,6 +13,7 @@ import torch
 from engine.experiment.checks import accumulation_problem
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Kind, ProblemError
+from engine.experiment.value import BYTES_PER_MIB
 from engine.protocol.events import Event, Finished, Phase, Started, Summary
 from engine.protocol.trials import Cause, Trial, Tried
 from engine.training.control import Control
@@ -33,7 +34,6 @@ LEAST_STEPS = 3
 # What convolutions say where cuDNN has tried all its algorithms, those too whose workspaces were refused.
 _HIDES_A_REFUSAL = "unable to find an engine"
 _FLOAT32_BYTES = 4
-_MIB = 2**20
 _SPILL_NOTE = "It took more than was free: the driver put the rest into the host's memory, which is slow."
 
 
@@ -229,7 +229,7 @@ def _model_mib(plan: Plan, parameters: int | None) -> float:
     optimizer = plan.experiment.optimizer
     states = 2 if optimizer.name in ("adam", "adamw") else int(optimizer.momentum > 0)
     count = _count_parameters(plan) if parameters is None else parameters
-    return count * _FLOAT32_BYTES * (2 + states) / _MIB
+    return count * _FLOAT32_BYTES * (2 + states) / BYTES_PER_MIB
 
 
 def _count_parameters(plan: Plan) -> int:

@@ -10,6 +10,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from engine.experiment.value import MIB_PER_GIB
+
 
 @dataclass(frozen=True)
 class Tick:
@@ -63,7 +65,7 @@ def number(value: float | None, digits: int | None = None) -> str:
         shown = f"{value:.2e}"
     else:
         shown = f"{value:,.{three_figures(value) if digits is None else digits}f}"
-    return shown.replace("-", "−").replace("e+", "e")
+    return shown.replace("-", "−").replace("e+0", "e").replace("e+", "e")
 
 
 def three_figures(value: float) -> int:
@@ -77,19 +79,12 @@ _TOO_LONG_TO_READ = 1e8
 
 def times(ratio: float) -> str:
     """A ratio with two digits after the point, or as many as say something where it is small or large."""
-    if ratio >= _LARGE:
-        return (
-            f"{ratio:,.0f}" if ratio < _BEYOND_ALL else f"{ratio:.0e}".replace("e+0", "e").replace("e+", "e")
-        )
+    if ratio >= 100:
+        return number(ratio, 0)
     return f"{ratio:.2f}" if ratio >= 0.1 or ratio == 0 else f"{ratio:.2g}"
 
 
-_LARGE, _BEYOND_ALL = 100.0, 1e6
-
-
 _LARGEST, _SMALLEST = 1e9, 1e-6
-_UNKNOWN = "–"
-_MIB_PER_GIB = 1024.0
 
 
 def number_text(value: float) -> str:
@@ -98,7 +93,7 @@ def number_text(value: float) -> str:
     What is below 1 is never rounded up to it: 0.996 is "0.996". NaN, infinity and what is below 0 are "–".
     """
     if not math.isfinite(value) or value < 0:
-        return _UNKNOWN
+        return NONE
     if value < 0.1:
         return _small(value)
     if value < 1:
@@ -146,9 +141,9 @@ def range_text(low: float, high: float) -> str:
 def memory_text(mib: float) -> str:
     """An amount of memory given in MiB: "10.2 GiB", "940 MiB"; what is no amount is "–"."""
     if not math.isfinite(mib) or mib < 0:
-        return _UNKNOWN
-    if round(mib) >= _MIB_PER_GIB:
-        return f"{mib / _MIB_PER_GIB:,.1f} GiB"
+        return NONE
+    if round(mib) >= MIB_PER_GIB:
+        return f"{mib / MIB_PER_GIB:,.1f} GiB"
     return f"{mib:,.0f} MiB" if mib >= 10 or mib == 0 else f"{mib:.1f} MiB"
 
 
@@ -157,13 +152,13 @@ def memory_unit_text(*mib: float | None) -> str:
     known = [amount for amount in mib if amount is not None]
     if not known:
         return ""
-    return "1 GiB is about 1 GB" if max(map(round, known)) >= _MIB_PER_GIB else "1 MiB is about 1 MB"
+    return "1 GiB is about 1 GB" if max(map(round, known)) >= MIB_PER_GIB else "1 MiB is about 1 MB"
 
 
 def memory_apart_text(one_mib: float, other_mib: float) -> str:
     """How far two amounts are apart, as the difference of what is shown of them; "" where that is nothing."""
-    if min(round(one_mib), round(other_mib)) >= _MIB_PER_GIB:
-        apart_gib = abs(round(one_mib / _MIB_PER_GIB, 1) - round(other_mib / _MIB_PER_GIB, 1))
+    if min(round(one_mib), round(other_mib)) >= MIB_PER_GIB:
+        apart_gib = abs(round(one_mib / MIB_PER_GIB, 1) - round(other_mib / MIB_PER_GIB, 1))
         return f"{apart_gib:,.1f} GiB" if apart_gib >= 0.05 else ""
     apart = abs(one_mib - other_mib)
     return memory_text(apart) if apart >= 0.5 else ""
@@ -191,7 +186,7 @@ def _span(seconds: float) -> tuple[str, str, str]:
     )
     amount = seconds / unit
     if not math.isfinite(amount) or amount < 0:
-        return _UNKNOWN, words, sign
+        return NONE, words, sign
     if amount > _LARGEST:
         return f"over {_LARGEST:,.0f}", words, sign
     if amount < 0.1:
@@ -201,17 +196,14 @@ def _span(seconds: float) -> tuple[str, str, str]:
 
 def memory_unit(values_mib: Sequence[float | None]) -> tuple[str, float]:
     """GiB, or MiB while everything is below one GiB; and how many MiB that is."""
-    largest = max((value for value in values_mib if value is not None), default=1024.0)
-    return ("GiB", 1024.0) if largest >= 1024.0 else ("MiB", 1.0)
+    largest = max((value for value in values_mib if value is not None), default=MIB_PER_GIB)
+    return ("GiB", MIB_PER_GIB) if largest >= MIB_PER_GIB else ("MiB", 1.0)
 
 
 def decimals_for(values: Iterable[float | None]) -> int:
     """How many decimals show about three figures of the largest finite value."""
     sizes = [abs(value) for value in values if value is not None and math.isfinite(value)]
-    largest = max(sizes, default=0.0)
-    if largest == 0.0:
-        return 0
-    return min(max(0, 2 - math.floor(math.log10(largest))), 6)
+    return three_figures(max(sizes, default=0.0))
 
 
 def ratio(value: float | None, baseline: float | None) -> str:
@@ -237,5 +229,5 @@ def duration(seconds: float) -> str:
 
 def gib(mib: float) -> str:
     """MiB as GiB, to the tenth; small amounts finer."""
-    value = mib / 1024
+    value = mib / MIB_PER_GIB
     return f"{value:,.1f}" if value >= 1 else f"{value:.2f}"

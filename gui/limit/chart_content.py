@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from engine.experiment.value import MIB_PER_GIB
 from engine.protocol.memory_lines import MemoryLine, needed_mib
 from gui.limit.words import capacity
 from gui.session.searches import SearchView, SideView
 
-_MIB = 1024.0
 _HEADROOM = 1.28
 """How far the axis reaches over the limit, for what does not fit."""
 _FURTHEST = 1.45
@@ -88,14 +88,14 @@ def gib_at(lines: Sequence[MemoryLine], batch: float) -> float:
     """The lines' memory in GiB at any point of the axis."""
     low = int(batch)
     less, more = needed_mib(lines, low), needed_mib(lines, low + 1)
-    return (less + (more - less) * (batch - low)) / _MIB
+    return (less + (more - less) * (batch - low)) / MIB_PER_GIB
 
 
 def _limit(side: SideView, capacity_gib: float) -> float:
     if not side.lines:
         return 0.0
     rooms = [
-        (capacity_gib * _MIB - line.fixed_mib) / line.per_sample_mib
+        (capacity_gib * MIB_PER_GIB - line.fixed_mib) / line.per_sample_mib
         for line in side.lines
         if line.per_sample_mib > 0
     ]
@@ -111,11 +111,11 @@ def content_of(view: SearchView | None, *, on_gpu: bool, shows_forecast: bool) -
     """The chart's content; empty without a search."""
     if view is None:
         return MemoryContent()
-    limit = view.budget_mib or (None if view.cap_gib is None else view.cap_gib * _MIB)
+    limit = view.budget_mib or (None if view.cap_gib is None else view.cap_gib * MIB_PER_GIB)
     return MemoryContent(
         # what a worker is at changes often, and nothing is painted of it
         sides=tuple(replace(side, doing="") for side in view.sides),
-        capacity_gib=None if limit is None else limit / _MIB,
+        capacity_gib=None if limit is None else limit / MIB_PER_GIB,
         capacity_text=capacity(view, on_gpu),
         ratio=_ratio(view),
         shows_forecast=shows_forecast,

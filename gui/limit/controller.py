@@ -6,14 +6,13 @@ from PySide6.QtCore import QObject, Signal
 
 from engine.experiment.checks import DeviceEntry
 from engine.experiment.problem import ProblemError
+from engine.experiment.value import MIB_PER_GIB
 from gui.limit.panel import MemoryLimitPanel
 from gui.session.experiments import Experiments
 from gui.session.forecaster import Need
 from gui.setup.check import usual_gib
 from gui.setup.panel import Request, SetupPanel
 from gui.widgets.messages import may_delete_search
-
-_MIB = 1024.0
 
 
 class LimitSearch(QObject):
@@ -162,7 +161,7 @@ class LimitSearch(QObject):
             self._setup.foot.need.show_need(self._need, self._cap_mib() or device_mib)
             return
         usual = self._cpu_limit() or usual_gib(device)
-        usual_mib = device_mib if usual is None else usual * _MIB
+        usual_mib = device_mib if usual is None else usual * MIB_PER_GIB
         self._setup.foot.need.show_search(self._cap_mib() or usual_mib, device_mib)
 
     def _device(self) -> DeviceEntry | None:
@@ -174,9 +173,9 @@ class LimitSearch(QObject):
         device, limit = self._device(), self._panel.cpu_limit_gib
         if device is None or device.name != "cpu" or limit is None:
             return None
-        return limit if 0 < limit * _MIB <= device.memory_mib else None
+        return limit if 0 < limit * MIB_PER_GIB <= device.memory_mib else None
 
     def _cap_mib(self) -> float | None:
         experiments = self._setup.outcome().experiments
         cap = experiments[0][1].memory_cap_gib if experiments else None
-        return None if cap is None else cap * _MIB
+        return None if cap is None else cap * MIB_PER_GIB

@@ -18,6 +18,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from engine.experiment.value import MIB_PER_GIB
 from engine.protocol.trials import Trial
 from engine.words.numbers import NONE, gib
 from gui.limit.words import outcome, short_outcome
@@ -30,7 +31,6 @@ from gui.widgets.labels import plain_tip
 
 COLUMNS = ("Precision", "Batch", "Result", "Peak GiB", "Time s")
 PRECISION, BATCH, RESULT, PEAK, TIME = range(5)
-_MIB = 1024.0
 _RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
 _LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
 
@@ -126,7 +126,7 @@ class TrialModel(QAbstractTableModel):
 
 def _whole_gib(mib: float) -> str:
     """Three figures at least, and never a power of ten."""
-    size = mib / _MIB
+    size = mib / MIB_PER_GIB
     return f"{size:,.0f}" if size >= 1_000 else f"{size:.3g}"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from engine.experiment.value import MIB_PER_GIB
 from engine.limit import result as probe_result
 from engine.protocol.trials import Trial
 from engine.words.numbers import duration, gib
@@ -108,6 +109,6 @@ def capacity(view: SearchView, on_gpu: bool) -> str:
     if cap is None:
         return f"{gib(budget)} GiB free on this GPU" if budget else ""
     name = f"{cap:g} GB card (simulated)" if on_gpu else f"{cap:g} GiB limit"
-    if budget and abs(budget / 1024 - cap) >= 0.05:
+    if budget and abs(budget / MIB_PER_GIB - cap) >= 0.05:
         return f"{name}, {gib(budget)} GiB to be had"
     return name

@@ -9,6 +9,7 @@ from engine.compare.evidence import about_machine
 from engine.compare.figures import ACCURACY, SPEED
 from engine.experiment.catalog import task_of
 from engine.experiment.experiment import Precision
+from engine.experiment.value import MIB_PER_GIB
 from engine.store.record import Status
 from engine.words.names import left_out_words, recipe_title, speed_unit
 from engine.words.numbers import NONE, number, times
@@ -101,7 +102,7 @@ def cell_text(line: Line, column: Column, baselines: Baselines) -> str:
         case Column.SPEED:
             return SPEED.text(seen.speed)
         case Column.PEAK:
-            return number(_scaled(seen.peak_mib, 1 / 1024))
+            return number(_scaled(seen.peak_mib, 1 / MIB_PER_GIB))
         case Column.ACCURACY:
             return number(_scaled(seen.accuracy, 100.0), ACCURACY.digits)
         case Column.RATIO:

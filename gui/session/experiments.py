@@ -14,6 +14,7 @@ from engine.experiment.checks import Catalog
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.experiment.repeats import in_turns
+from engine.experiment.value import MIB_PER_GIB
 from engine.protocol.events import Event, Failed, Finished, Log, Phase, Started
 from engine.runner import fitting_batch, with_accumulation, with_smaller_batch
 from engine.store.checkpoints import obstacle
@@ -42,7 +43,7 @@ def retries(run: RunRecord, forecasts: Forecasts, device_mib: float | None) -> t
         return ()
     experiment = run.experiment
     cap = experiment.memory_cap_gib
-    budget_mib = device_mib if cap is None else cap * 1024
+    budget_mib = device_mib if cap is None else cap * MIB_PER_GIB
     forecast = forecasts.find(experiment)
     if forecast is None or budget_mib is None:
         return ()

@@ -15,6 +15,7 @@ from engine.experiment.checks import Catalog, DeviceEntry, problems
 from engine.experiment.experiment import Experiment, experiment_from
 from engine.experiment.problem import Problem, ProblemError, problems_from_validation, request_problem
 from engine.experiment.repeats import check_seeds
+from engine.experiment.value import MIB_PER_GIB
 from gui.session.experiments import Request
 from gui.setup.draft import Draft, plain
 
@@ -27,7 +28,7 @@ _MOST = 6
 
 def offered_gib(device: DeviceEntry) -> tuple[float, ...]:
     """The sizes in GiB that make sense on the device, smallest first."""
-    gib = device.memory_mib / 1024
+    gib = device.memory_mib / MIB_PER_GIB
     if device.is_gpu:
         return tuple(size for size in _GPU_SIZES if size < gib)[-_MOST:]
     return tuple(size for size in _CPU_SIZES if size <= gib / 2)[:_MOST] or (round(gib / 2, 2),)

@@ -16,7 +16,7 @@ from engine.compare.sides import Side
 from engine.experiment.experiment import Experiment
 from engine.protocol.events import Summary
 from engine.words.names import left_out_words, recipe_title
-from engine.words.numbers import memory_unit, number
+from engine.words.numbers import memory_text, memory_unit, number
 from gui.session.live_run import LiveRun, Values
 from gui.train.strip import current_run
 from gui.widgets import ElidedLabel, Marker, Share, ShareBar, label
@@ -72,7 +72,7 @@ def gauge_words(run: LiveRun) -> str:
         f"{heat:.0f} °C" if heat is not None else "",
         f"{number(clock, 0)} MHz" if clock is not None else "",
         f"waiting for data {wait:.0f} %" if wait is not None else "",
-        f"other programs {others / 1024:.1f} GiB" if others else "",
+        f"other programs {memory_text(others)}" if others else "",
     ]
     return "  ·  ".join(part for part in parts if part)
 
@@ -177,7 +177,7 @@ def _card(summary: Summary) -> str:
         f"{number(power, 0)} W" if power is not None else "",
         f"{number(clock, 0)} MHz" if clock is not None else "",
         f"up to {heat:.0f} °C" if heat is not None else "",
-        f"other programs up to {others / 1024:.1f} GiB" if others else "",
+        f"other programs up to {memory_text(others)}" if others else "",
     )
     return ", ".join(part for part in parts if part)
 

@@ -12,7 +12,8 @@ from dataclasses import replace
 import numpy as np
 from PySide6.QtWidgets import QGridLayout, QWidget
 
-from engine.words.numbers import memory_unit
+from engine.experiment.value import MIB_PER_GIB
+from engine.words.numbers import memory_text, memory_unit
 from gui.charts.curves import Curve
 from gui.charts.live_plot import MOST_HEIGHT, LivePlot, PlotSpec, XAxis
 from gui.session.live_run import LiveRun, Values
@@ -52,7 +53,7 @@ class LivePlots(QWidget):
         self.accuracy, self.waiting = LivePlot(_ACCURACY), LivePlot(_WAITING)
         self._second = self.scale
         self._x_axis: XAxis = "steps"
-        self._unit_mib = 1024.0
+        self._unit_mib = MIB_PER_GIB
         self._beneath: tuple[tuple[LiveRun, str], ...] = ()
         grid = QGridLayout(self)
         grid.setContentsMargins(0, 0, 0, 0)
@@ -250,7 +251,7 @@ class LivePlots(QWidget):
             self.memory.set_capacity(None)
             return
         whose = "machine's memory" if on_cpu else "card capacity"
-        self.memory.set_capacity(max(sizes) / self._unit_mib, f"{whose} {max(sizes) / 1024.0:,.1f} GiB")
+        self.memory.set_capacity(max(sizes) / self._unit_mib, f"{whose} {memory_text(max(sizes))}")
 
     def _show_speed(self, runs: Sequence[LiveRun]) -> None:
         self.speed.set_title("Throughput", runs[0].unit if runs else "img/s")

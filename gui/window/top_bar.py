@@ -15,6 +15,8 @@ from PySide6.QtWidgets import QButtonGroup, QFrame, QHBoxLayout, QLabel, QPushBu
 
 from engine.experiment.checks import DeviceEntry
 from engine.experiment.experiment import Precision
+from engine.experiment.value import BYTES_PER_MIB
+from engine.words.numbers import memory_text
 from gui.theme.icons import icon, pixmap
 from gui.theme.theme import theme
 from gui.widgets import IconButton
@@ -23,7 +25,6 @@ from gui.widgets.labels import ElidedLabel, divider, label, plain_tip, set_text
 
 _log = logging.getLogger(__name__)
 _EVERY_MS = 2_000
-_BYTES_PER_GIB = 1024**3
 
 
 class DeviceMemory(QObject):
@@ -56,8 +57,8 @@ class DeviceMemory(QObject):
             self._timer.stop()
             self.read.emit(None, "")
             return
-        fraction = used / (self._device.memory_mib * 1024**2)
-        self.read.emit(min(fraction, 1.0), f"{used / _BYTES_PER_GIB:.1f} GiB in use")
+        fraction = used / (self._device.memory_mib * BYTES_PER_MIB)
+        self.read.emit(min(fraction, 1.0), f"{memory_text(used / BYTES_PER_MIB)} in use")
 
 
 def _system_used_bytes() -> int:
@@ -197,7 +198,7 @@ class TopBar(QFrame):
 
     def set_device(self, device: DeviceEntry) -> None:
         """Shows the device that experiments train on."""
-        facts = [f"{device.memory_mib / 1024:.1f} GiB"]
+        facts = [memory_text(device.memory_mib)]
         if device.tensor_cores:
             facts.append("Tensor Cores")
         bf16 = device.precision(Precision.BF16)

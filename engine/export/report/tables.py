@@ -16,9 +16,7 @@ from engine.experiment.titles import FACTS, setting_title
 from engine.protocol.events import Environment
 from engine.store.record import RunRecord
 from engine.words.names import recipe_words
-from engine.words.numbers import times
-
-NONE = "–"
+from engine.words.numbers import NONE, memory_text, times
 
 
 @dataclass(frozen=True)
@@ -152,7 +150,7 @@ def _fact(environment: Environment | None, key: str) -> str:
     value = getattr(environment, key, None)
     if value is None:
         return NONE
-    return f"{value / 1024:,.1f} GiB" if key == "device_memory_mib" else str(value)
+    return memory_text(value) if key == "device_memory_mib" else str(value)
 
 
 def _distinct(values: Iterable[str]) -> str:

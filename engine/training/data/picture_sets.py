@@ -20,6 +20,7 @@ from torchvision.datasets import CIFAR10, CIFAR100, MNIST, FashionMNIST
 from engine.experiment.checks import DatasetEntry
 from engine.experiment.paths import datasets_folder
 from engine.experiment.problem import Kind, Problem, ProblemError
+from engine.experiment.value import BYTES_PER_MIB
 from engine.training.data import pictures as fashion
 from engine.training.data.batches import Split
 from engine.training.data.downloading import (
@@ -31,8 +32,6 @@ from engine.training.data.downloading import (
     unpack,
 )
 from engine.training.data.pictures import Colours
-
-_MIB = 2**20
 
 
 @dataclass(frozen=True)
@@ -184,7 +183,7 @@ def write_problem(name: str, folder: Path, error: OSError) -> Problem:
     """Why a download could not be written."""
     kind, remedy = Kind.DOWNLOAD, "Choose another folder with AMMETER_DATA."
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        needed = 2 * SETS[name].archive_bytes / _MIB
+        needed = 2 * SETS[name].archive_bytes / BYTES_PER_MIB
         kind, message = Kind.DISK_FULL, f"The disk is full: {folder} has no room for {name}."
         remedy = f"Free some {needed:,.0f} MiB, or choose another folder with AMMETER_DATA."
     elif isinstance(error, PermissionError):

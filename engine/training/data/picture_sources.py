@@ -10,6 +10,7 @@ import torch
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import ProblemError
 from engine.experiment.titles import named, setting_problem
+from engine.experiment.value import BYTES_PER_GIB
 from engine.training.data import image_folder, pictures
 from engine.training.data.batches import HeldPictures, Pictures, Resident, Source, Split
 from engine.training.data.image_folder import IMAGE_FOLDER, FolderPictures, read_image_folder
@@ -18,7 +19,6 @@ from engine.training.data.picture_sets import SETS, whole
 from engine.training.data.pictures import FAKEDATA, Colours, FakePictures, PreparePictures, ShiftAndFlip
 
 FASHION = "fashion"
-_GIB = 2**30
 
 
 def is_kept(experiment: Experiment) -> bool:
@@ -31,8 +31,8 @@ def check_room(experiment: Experiment, samples: int, channels: int) -> None:
     """Raises ProblemError where pictures that are to be kept on the device do not fit there, as bytes."""
     if not (is_kept(experiment) and experiment.dataset in (FAKEDATA, IMAGE_FOLDER)):
         return
-    needed = samples * channels * (experiment.image_size or 0) ** 2 / _GIB
-    free = _free_bytes(torch.device(experiment.device)) / _GIB
+    needed = samples * channels * (experiment.image_size or 0) ** 2 / BYTES_PER_GIB
+    free = _free_bytes(torch.device(experiment.device)) / BYTES_PER_GIB
     free = min(free, experiment.memory_cap_gib or free)
     if needed > free:
         raise ProblemError(

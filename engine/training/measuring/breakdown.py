@@ -18,12 +18,11 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from engine.busyness import OtherPrograms
+from engine.experiment.value import BYTES_PER_MIB
 from engine.training.measuring.card import CardGauge, contention_note
 from engine.training.measuring.memory import MemoryMeter
 from engine.training.measuring.speed import Speed
 from engine.training.steps.plain import TrainingStep
-
-_MIB = 2**20
 
 
 @dataclass(frozen=True)
@@ -69,7 +68,7 @@ class ActivationMeter:
 
     def add(self, count: int) -> None:
         """Takes a forward's bytes."""
-        self.mib = max(self.mib or 0.0, count / _MIB)
+        self.mib = max(self.mib or 0.0, count / BYTES_PER_MIB)
 
 
 @contextmanager
@@ -188,7 +187,7 @@ def _storages(values: Iterable[object]) -> dict[int, torch.UntypedStorage]:
 
 
 def _mib(tensors: Iterable[torch.Tensor]) -> float:
-    return sum(storage.nbytes() for storage in _storages(tensors).values()) / _MIB
+    return sum(storage.nbytes() for storage in _storages(tensors).values()) / BYTES_PER_MIB
 
 
 class Instruments:

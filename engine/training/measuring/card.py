@@ -19,6 +19,7 @@ import pynvml
 import torch
 
 from engine.busyness import TOLERATED_SHARE
+from engine.experiment.value import BYTES_PER_MIB
 
 
 def contention_note(share: float) -> str | None:
@@ -29,9 +30,6 @@ def contention_note(share: float) -> str | None:
         f"other programs took {100 * share:.0f} % of the processor meanwhile ({os.cpu_count()} cores), "
         "so the speed is lower than it could be"
     )
-
-
-_MIB = 2**20
 
 
 @dataclass(frozen=True)
@@ -95,7 +93,7 @@ class NvmlReader:
         ]
         reserved = torch.cuda.memory_reserved(self._device)
         others = others_bytes({each.pid: each.usedGpuMemory for each in processes}, os.getpid(), reserved)
-        return None if others is None else others / _MIB
+        return None if others is None else others / BYTES_PER_MIB
 
 
 def others_bytes(used: Mapping[int, int | None], own_pid: int, own_reserved: int) -> int | None:

@@ -21,6 +21,8 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from engine.experiment.value import BYTES_PER_MIB
+
 
 class LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Counts the storages of all results made in its context, as long as they live.
@@ -65,9 +67,6 @@ class LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
         self._living[identity] = weakref.ref(storage, forget)
         self.now += size
-
-
-_MIB = 2**20
 
 
 @dataclass(frozen=True)
@@ -137,9 +136,9 @@ class AllocatorMeter:
         allocated, reserved = self._close_span()
         free, total = self._module.mem_get_info(self._device)
         return {
-            "allocated_mib": allocated / _MIB,
-            "reserved_mib": reserved / _MIB,
-            "device_used_mib": (total - free) / _MIB,
+            "allocated_mib": allocated / BYTES_PER_MIB,
+            "reserved_mib": reserved / BYTES_PER_MIB,
+            "device_used_mib": (total - free) / BYTES_PER_MIB,
         }
 
     def count(self, counts: bool, *, captures: bool = False) -> None:
@@ -154,9 +153,9 @@ class AllocatorMeter:
     def peaks(self) -> Peaks:
         self._close_span()
         return Peaks(
-            allocated_mib=None if self._allocated is None else self._allocated / _MIB,
-            reserved_mib=None if self._reserved is None else self._reserved / _MIB,
-            whole_run_mib=self._whole_run / _MIB,
+            allocated_mib=None if self._allocated is None else self._allocated / BYTES_PER_MIB,
+            reserved_mib=None if self._reserved is None else self._reserved / BYTES_PER_MIB,
+            whole_run_mib=self._whole_run / BYTES_PER_MIB,
         )
 
     def _close_span(self) -> tuple[int, int]:
@@ -196,7 +195,7 @@ class ResidentMeter:
             self._asked, self._last = now, self._resident()
             if self._has_own_peak:
                 _reset_resident_peak()
-        return {"resident_mib": max(0, self._last - self._idle) / _MIB}
+        return {"resident_mib": max(0, self._last - self._idle) / BYTES_PER_MIB}
 
     def count(self, counts: bool, *, captures: bool = False) -> None:
         """What a CPU's allocator keeps cannot be told apart by phase; the peak is the whole run's."""
@@ -206,7 +205,7 @@ class ResidentMeter:
 
     def peaks(self) -> Peaks:
         self._resident()
-        return Peaks(resident_mib=max(0, self._peak - self._idle) / _MIB)
+        return Peaks(resident_mib=max(0, self._peak - self._idle) / BYTES_PER_MIB)
 
     def _resident(self) -> int:
         """The peak since the last reset where there is one, or what is resident now."""

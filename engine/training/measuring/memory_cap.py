@@ -23,6 +23,7 @@ import torch
 from engine.experiment.checks import DeviceEntry
 from engine.experiment.problem import ProblemError
 from engine.experiment.titles import setting_problem
+from engine.experiment.value import BYTES_PER_GIB, BYTES_PER_MIB, MIB_PER_GIB
 from engine.training.measuring.card import NvmlReader
 from engine.training.measuring.memory import status_bytes
 
@@ -40,14 +41,14 @@ class DataSegment:
         self.other_programs_mib: float | None = None
         self._filler = _up_to_the_peak()
         self._idle = status_bytes("VmData") or 0
-        self.baseline_mib = self._idle / _MIB
+        self.baseline_mib = self._idle / BYTES_PER_MIB
 
     def peak_mib(self) -> float | None:
         whole, peak = status_bytes("VmSize"), status_bytes("VmPeak")
         data = status_bytes("VmData")
         if whole is None or peak is None or data is None:
             return None
-        return max(0, data + peak - whole - self._idle) / _MIB
+        return max(0, data + peak - whole - self._idle) / BYTES_PER_MIB
 
     def reserved_mib(self) -> float | None:
         """None: every tensor goes back to the system as soon as it is dropped."""
@@ -65,7 +66,7 @@ class DataSegment:
         if self._filler is not None:
             self._filler.close()
             self._filler = None
-        return max(0, (status_bytes("VmData") or 0) - self._idle) / _MIB
+        return max(0, (status_bytes("VmData") or 0) - self._idle) / BYTES_PER_MIB
 
 
 def _up_to_the_peak() -> mmap.mmap | None:
@@ -115,9 +116,6 @@ def _mallopt() -> ctypes._NamedFuncPointer | None:
     return found
 
 
-_MIB = 2**20
-
-
 class TrialMemory(Protocol):
     """Made before the trial's model, and before its cap is set. All in MiB."""
 
@@ -148,10 +146,10 @@ class TrialMemory(Protocol):
 
 def trial_memory(device: torch.device, cap_gib: float | None) -> TrialMemory:
     """The memory of a trial that begins now on the device, under a cap in GiB or under none."""
-    cap_mib = None if cap_gib is None else cap_gib * 1024
+    cap_mib = None if cap_gib is None else cap_gib * MIB_PER_GIB
     if device.type in ("cuda", "xpu"):
         return AllocatorTrial(device, cap_mib)
-    return DataSegment(psutil.virtual_memory().available / _MIB if cap_mib is None else cap_mib)
+    return DataSegment(psutil.virtual_memory().available / BYTES_PER_MIB if cap_mib is None else cap_mib)
 
 
 class AllocatorTrial:
@@ -169,19 +167,19 @@ class AllocatorTrial:
         self._baseline: int = self._module.memory_allocated(device)
         self._refused = self._refusals()
         held: int = self._module.memory_reserved(device)
-        self._free_mib = (self._module.mem_get_info(device)[0] + held) / _MIB
-        self.baseline_mib = self._baseline / _MIB
+        self._free_mib = (self._module.mem_get_info(device)[0] + held) / BYTES_PER_MIB
+        self.baseline_mib = self._baseline / BYTES_PER_MIB
         self.budget_mib = self._free_mib if cap_mib is None else min(cap_mib, self._free_mib)
         self.other_programs_mib = _other_programs_mib(device)
 
     def peak_mib(self) -> float | None:
-        return float(self._module.max_memory_allocated(self._device)) / _MIB
+        return float(self._module.max_memory_allocated(self._device)) / BYTES_PER_MIB
 
     def reserved_mib(self) -> float | None:
-        return float(self._module.max_memory_reserved(self._device)) / _MIB
+        return float(self._module.max_memory_reserved(self._device)) / BYTES_PER_MIB
 
     def has_spilled(self) -> bool:
-        held: float = self._module.max_memory_reserved(self._device) / _MIB
+        held: float = self._module.max_memory_reserved(self._device) / BYTES_PER_MIB
         return bool(held > self._free_mib)
 
     def was_refused(self) -> bool:
@@ -190,7 +188,7 @@ class AllocatorTrial:
     def release(self) -> float:
         self._give_back()
         held: int = self._module.memory_allocated(self._device)
-        return max(0, held - self._baseline) / _MIB
+        return max(0, held - self._baseline) / BYTES_PER_MIB
 
     def _refusals(self) -> int:
         return int(self._module.memory_stats(self._device).get("num_ooms", 0))
@@ -215,7 +213,6 @@ def _other_programs_mib(device: torch.device) -> float | None:
     return None
 
 
-_GIB = 2**30
 CAPPED_CPU_NOTE = "Under a memory cap the speed of a CPU run is not representative, so it is left out."
 
 
@@ -243,13 +240,13 @@ def memory_cap(device: torch.device, cap_gib: float | None) -> Iterator[None]:
         # libraries take beside it (the context, loaded kernels) is not counted.
         total = torch.cuda.get_device_properties(device).total_memory
         before = torch.cuda.get_per_process_memory_fraction(device)
-        torch.cuda.set_per_process_memory_fraction(min(before, cap_gib * _GIB / total), device)
+        torch.cuda.set_per_process_memory_fraction(min(before, cap_gib * BYTES_PER_GIB / total), device)
         try:
             yield
         finally:
             torch.cuda.set_per_process_memory_fraction(before, device)
     else:
-        with memory_given_back(), _data_limit(int(cap_gib * _GIB)):
+        with memory_given_back(), _data_limit(int(cap_gib * BYTES_PER_GIB)):
             yield
 
 

@@ -18,9 +18,9 @@ from torch import nn
 
 from engine.experiment.checks import ModelEntry
 from engine.experiment.problem import ProblemError, request_problem
+from engine.experiment.value import BYTES_PER_GIB
 
 USUAL_VOCABULARY = 32_000
-_GIB = 2**30
 _QUIET = {
     "HF_HUB_OFFLINE": "1",
     "HF_HUB_DISABLE_TELEMETRY": "1",
@@ -166,8 +166,8 @@ def _not_importable(error: ImportError) -> ProblemError:
 
 
 def _check_memory(name: str, vocabulary: int) -> None:
-    needed = 4 * SHAPES[name].parameters(vocabulary) / _GIB
-    free = psutil.virtual_memory().available / _GIB
+    needed = 4 * SHAPES[name].parameters(vocabulary) / BYTES_PER_GIB
+    free = psutil.virtual_memory().available / BYTES_PER_GIB
     if needed > free:
         message = (
             f"model is '{name}', whose weights are made in the machine's own memory first: "

@@ -170,7 +170,14 @@ def test_a_name_never_commands_the_terminal(capsys: pytest.CaptureFixture[str]) 
 
 @pytest.mark.parametrize(
     ("ratio", "text"),
-    [(1.886, "1.89"), (0.0134, "0.013"), (0.0, "0.00"), (205.17, "205"), (3e9, "3e9")],
+    [
+        (1.886, "1.89"),
+        (0.0134, "0.013"),
+        (0.0, "0.00"),
+        (205.17, "205"),
+        (2.3e6, "2,300,000"),
+        (3e9, "3.00e9"),
+    ],
 )
 def test_a_ratio_has_the_digits_that_say_something(ratio: float, text: str) -> None:
     assert times(ratio) == text
