@@ -13,7 +13,7 @@ import numpy as np
 from engine.compare.sides import Side
 from engine.drawing.looks import By, SideLook
 from engine.drawing.shapes import Drawing, Fill, Point, Shape, Stroke, Words, text_width
-from engine.drawing.smoothing import Values, local_line
+from engine.drawing.smoothing import Values, local_line, thinned
 from engine.store.record import RunRecord
 from engine.words.numbers import linear_ticks
 
@@ -56,28 +56,12 @@ def smoothed(points: Points) -> Points:
 
     A long run is taken in short blocks of steps by their means first.
     """
-    blocks = _in_blocks(points, _MOST_BLOCKS)
-    count = len(blocks.values)
-    fitted = local_line(blocks.values, max(min(_LEAST_WINDOW, count // 4), count // _WINDOWS_A_RUN))
+    whole = (points.steps, points.seconds, points.samples)
+    places, values = thinned(whole, points.values, -(-len(points.values) // _MOST_BLOCKS))
+    count = len(values)
+    fitted = local_line(values, max(min(_LEAST_WINDOW, count // 4), count // _WINDOWS_A_RUN))
     rows = np.unique(np.linspace(0, len(fitted) - 1, _LINE_POINTS).astype(int))
-    return Points(*(column[rows] for column in (blocks.steps, blocks.seconds, blocks.samples, fitted)))
-
-
-def _in_blocks(points: Points, most: int) -> Points:
-    """Means over blocks of steps, of what is finite; the last block may be shorter. NaN where nothing is."""
-    length = -(-len(points.values) // most)
-    if length <= 1:
-        return points
-    first = np.arange(0, len(points.values), length)
-    finite = np.isfinite(points.values)
-    counts = np.add.reduceat(finite.astype(np.float64), first)
-    sums = np.add.reduceat(np.where(finite, points.values, 0.0), first)
-    means = np.divide(sums, counts, out=np.full(len(first), np.nan), where=counts > 0)
-    lengths = np.diff(np.append(first, len(points.values)))
-    steps, seconds, samples = (
-        np.add.reduceat(column, first) / lengths for column in (points.steps, points.seconds, points.samples)
-    )
-    return Points(steps, seconds, samples, means)
+    return Points(*(column[rows] for column in (*places, fitted)))
 
 
 def _bounds(whole: Points) -> tuple[Points, Points]:

@@ -1,7 +1,8 @@
-"""Smoothing of a noisy curve by a local line fit, which does not lag behind a falling loss as averages do."""
+"""A noisy curve in fewer points, and smoothed by a local line fit, which does not lag as averages do."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -35,6 +36,22 @@ def extended(smoothed: Values, values: Values, window: int) -> Values:
         return local_line(values, window)
     tail = local_line(values[settled - window :], window)
     return np.concatenate((smoothed[:settled], tail[window:]))
+
+
+def thinned(places: Sequence[Values], values: Values, rows: int) -> tuple[tuple[Values, ...], Values]:
+    """Means over blocks of `rows`, of `values` where these are finite; the last block may be shorter.
+
+    A block in which nothing is finite is NaN.
+    """
+    if rows <= 1:
+        return tuple(places), values
+    first = np.arange(0, len(values), rows)
+    lengths = np.diff(np.append(first, len(values)))
+    finite = np.isfinite(values)
+    counts = np.add.reduceat(finite.astype(np.float64), first)
+    sums = np.add.reduceat(np.where(finite, values, 0.0), first)
+    means = np.divide(sums, counts, out=np.full(len(first), np.nan), where=counts > 0)
+    return tuple(np.add.reduceat(place, first) / lengths for place in places), means
 
 
 def _smooth_finite(values: Values, half: int) -> Values:

@@ -7,11 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from engine.drawing.smoothing import Values, local_line, thinned
 from engine.experiment.experiment import Precision
 from gui.charts.scales import Tick, linear_ticks
-from gui.charts.smoothing import Values, local_line
 from resources.looks import MarkFill
 
 By = Literal["step", "seconds", "samples"]
@@ -93,14 +92,8 @@ class Trace:
         return float(level.y[right - 1 if is_left_nearer else right])
 
     def _made(self, rows: int) -> Level:
-        if rows == 1:
-            x, y = self._x, self._values
-        else:
-            first = np.arange(0, len(self), rows)
-            lengths = np.diff(np.append(first, len(self)))
-            x = {by: np.add.reduceat(places, first) / lengths for by, places in self._x.items()}
-            y = _finite_means(self._values, first)
-        return Level(x, y)
+        places, means = thinned(tuple(self._x.values()), self._values, rows)
+        return Level(dict(zip(self._x, places, strict=True)), means)
 
 
 def rows_a_point(most_rows: int) -> int:
@@ -117,15 +110,6 @@ def smoothing_words(rows: int, smooth: int) -> str:
 
 def _window(rows: int, smooth: int) -> int:
     return max(_SMOOTHING_POINTS, -(-smooth // rows))
-
-
-def _finite_means(values: Values, first: NDArray[np.intp]) -> Values:
-    finite = np.isfinite(values)
-    counts = np.add.reduceat(finite.astype(np.float64), first)
-    sums = np.add.reduceat(np.where(finite, values, 0.0), first)
-    means = np.full(len(first), np.nan)
-    np.divide(sums, counts, out=means, where=counts > 0)
-    return means
 
 
 Quantity = Literal["loss", "accuracy"]

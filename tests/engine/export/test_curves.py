@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from engine.drawing.smoothing import thinned
 from engine.export.content import Content, content_of
 from engine.export.pictures.charts import Charts, loss_curves
 from engine.store.store import Store
@@ -55,3 +56,10 @@ def test_loss_and_accuracy_share_their_place_across(pair: Content) -> None:
     charts = Charts(pair)
     frames = [charts.curve_drawing(name, "seconds", 600.0)[1] for name in ("loss", "accuracy")]
     assert len({(frame.left, frame.right, frame.x_high) for frame in frames}) == 1
+
+
+def test_a_thinned_curve_has_the_means_of_what_is_finite_in_each_block() -> None:
+    values = np.array([1.0, 3.0, np.nan, 5.0, np.inf, np.nan, 7.0])
+    (places,), means = thinned((np.arange(7.0),), values, 2)
+    np.testing.assert_array_equal(places, [0.5, 2.5, 4.5, 6.0])
+    np.testing.assert_array_equal(means, [2.0, 5.0, np.nan, 7.0])
