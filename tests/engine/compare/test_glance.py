@@ -66,7 +66,7 @@ def test_damaged_settings_are_told_when_they_are_asked_for(path: Path, store: St
         connection.execute("UPDATE runs SET experiment = '{\"batch_size\": 0}'")
     connection.close()
     run = store.run(run_id)
-    with pytest.raises(ProblemError, match="batch_size"):
+    with pytest.raises(ProblemError, match="Batch size"):
         run.to_dict()
     with pytest.raises(ValueError, match="model"):
         glance(run)

@@ -157,7 +157,7 @@ def test_the_recipe_is_the_one_that_was_in_force(exports_store: Store, trained: 
 def test_a_recipe_that_is_not_known_is_refused(exports_store: Store, trained: Callable[..., str]) -> None:
     run_id = trained(ends=False)
     exports_store.record(run_id, [Finished(summary=Summary(recipe="rm -rf"))])
-    with pytest.raises(ProblemError, match="recipe is 'rm -rf'"):
+    with pytest.raises(ProblemError, match="no recipe named 'rm -rf'"):
         script_of(exports_store.run(run_id))
 
 
