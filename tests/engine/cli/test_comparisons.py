@@ -136,4 +136,6 @@ def test_the_verdict_for_a_program_tells_the_split_and_what_is_not_clean() -> No
     fast = finished(7, "fast", 5_000.0, precision=BF16, step=Step(recipe="fast", clip_norm=1.0))
     verdict = output.variants(compared([base, fast]))[1]
     assert verdict["clean"] is False
-    assert verdict["verdict"].endswith("With caution: Unlike the baseline in clip gradient norm: 1 against none.")
+    assert verdict["verdict"].endswith(
+        "With caution: Unlike the baseline in clip gradient norm: 1 against none."
+    )

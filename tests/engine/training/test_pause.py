@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from typing import Any
 
 from engine.experiment.experiment import Experiment, layered
@@ -50,9 +51,18 @@ def test_a_paused_run_goes_on_as_if_nothing_had_been() -> None:
 def test_a_pause_is_counted_apart() -> None:
     control = Control()
     control.pause_requested.set()
-    *_, last = trained(control)
-    assert isinstance(last, Finished) and (last.summary.paused_seconds or 0.0) > 0.1
-    assert last.summary.seconds < last.summary.paused_seconds
+    began, events = 0.0, []
+    for event in train(Experiment.model_validate(SETTINGS), control):
+        events.append(event)
+        if isinstance(event, Phase) and event.name is PhaseName.WARMING_UP:
+            began = began or time.monotonic()
+        if isinstance(event, Phase) and event.name is PhaseName.PAUSED:
+            threading.Timer(0.2, control.pause_requested.clear).start()
+    took, last = time.monotonic() - began, events[-1]
+    assert isinstance(last, Finished) and last.summary.seconds is not None
+    paused = last.summary.paused_seconds or 0.0
+    assert paused > 0.1
+    assert last.summary.seconds + paused <= took
     *_, never = trained(Control())
     assert isinstance(never, Finished) and never.summary.paused_seconds is None
 

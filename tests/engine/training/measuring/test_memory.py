@@ -124,9 +124,10 @@ def test_a_device_that_cannot_be_capped_says_so() -> None:
 def test_resident_memory_is_counted_over_the_idle_level() -> None:
     meter = memory_meter(CPU)
     assert isinstance(meter, ResidentMeter)
-    held = torch.ones(16 * 2**20)
+    # large beside what other tests' threads may give back meanwhile
+    held = torch.ones(64 * 2**20)
     sampled, peak = meter.sample()["resident_mib"], meter.peaks().resident_mib
-    assert peak is not None and peak >= sampled > 48
+    assert peak is not None and peak >= sampled > 160
     assert held.sum() > 0 and meter.peaks().allocated_mib is None
 
 
