@@ -178,7 +178,7 @@ class StatCard(QFrame):
             for part in parts
             if part is not None and (part is self._unit or not part.isHidden())
         ]
-        self._unit.setVisible(bool(self._unit.text()) and sum(widths) <= room)
+        self._unit.setVisible(bool(self._unit.text()) and sum(widths) - self._head.spacing() <= room)
 
     def _make_room(self) -> None:
         """Sets the figures smaller where they would cut a run's name short."""
