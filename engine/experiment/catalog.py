@@ -1,4 +1,4 @@
-"""What can be chosen on a machine, as values: devices with their precisions, models and datasets."""
+"""What can be chosen on a machine: devices with their precisions, models and datasets."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NO_PICTURES: dict[str, Task] = {
 
 
 def task_of(dataset: str) -> Task:
-    """What is learned from a dataset; all but a few hold pictures to tell apart."""
+    """The task of a dataset; all but a few hold pictures to classify."""
     return _NO_PICTURES.get(dataset, "classification")
 
 
@@ -63,11 +63,11 @@ class DeviceEntry(_Entry):
 
 
 class ModelEntry(_Entry):
-    """A model; `parameters` counts them for its usual number of classes, `family` is what its kind is called.
+    """A model; `parameters` is their number with its usual classes, `family` the name of its kind.
 
-    It takes pictures of at least `min_image_size` pixels a side, in multiples of `image_size_multiple`
-    (both None for a model that does not look at pictures), or text of at most `max_sequence_length` tokens.
-    `is_convolutional` says that it gains from channels_last. `reason` says why it cannot be had here.
+    It takes pictures of at least `min_image_size` pixels per side, in multiples of `image_size_multiple`
+    (both None if it takes no pictures), or text of at most `max_sequence_length` tokens.
+    `is_convolutional`: it gains from channels_last. `reason` says why it is not available here.
     """
 
     name: Line
@@ -82,11 +82,11 @@ class ModelEntry(_Entry):
 
 
 class DatasetEntry(_Entry):
-    """A dataset. `image_size` and `num_classes` are its own; `any_classes` says that they can be chosen.
+    """A dataset; `image_size` and `num_classes` are its own, `any_classes`: their number can be chosen.
 
-    `train_samples` of None means as many as the experiment's `samples`, or with `needs_path` as many as the
-    folder holds. `can_augment` says that shifted and flipped pictures still show their class; `fits_device`
-    that it is small enough to be kept on the device, `loads` that loader processes can bring it.
+    `train_samples` None means as many as the experiment's `samples`, or with `needs_path` as many as the
+    folder holds. `can_augment`: shifted and flipped pictures still show their class; `fits_device`: it is
+    small enough to be kept on the device; `loads`: loader processes can read it.
     """
 
     name: Line

@@ -1,7 +1,6 @@
 """Whether an experiment fits a machine: its device, its dataset and its model.
 
-Devices, models and datasets come from a `Catalog`, which the worker fills; the window and the worker check
-against the same catalog. No torch here.
+Window and worker check against the same `Catalog`, which the worker fills. No torch here.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ def _shown(path: str) -> str:
 
 
 def dataset_problems(experiment: Experiment, dataset: DatasetEntry) -> Iterator[Problem]:
-    """What of the settings the dataset cannot do, whatever the model."""
+    """Settings that the dataset rules out, whatever the model."""
     yield from _size_problems(experiment, dataset)
     yield from _shape_problems(experiment, dataset)
     yield from _path_problems(experiment, dataset)
@@ -63,7 +62,7 @@ def fit_problems(
 
 
 def accumulation_problem(experiment: Experiment, batches: int) -> Problem:
-    """More is to be accumulated than the batches that an epoch has."""
+    """Gradient accumulation over more batches than an epoch has."""
     accumulated = experiment.step.gradient_accumulation
     many = f"{batches:,} batches of {experiment.batch_size:,}" if batches > 1 else "a single batch"
     return setting_problem(
@@ -77,7 +76,7 @@ def accumulation_problem(experiment: Experiment, batches: int) -> Problem:
 
 def _size_problems(experiment: Experiment, dataset: DatasetEntry) -> Iterator[Problem]:
     if dataset.needs_path:
-        return  # only the folder itself says how much it holds
+        return  # only the folder itself shows how much it holds
     available, size = dataset.train_samples or experiment.samples, experiment.batch_size
     if size > available:
         yield setting_problem(
@@ -95,7 +94,7 @@ def _size_problems(experiment: Experiment, dataset: DatasetEntry) -> Iterator[Pr
 
 def _shape_problems(experiment: Experiment, dataset: DatasetEntry) -> Iterator[Problem]:
     classes = experiment.num_classes
-    # only the folder itself says how many it has, and a saved run of it says so too
+    # only the folder itself shows how many it has; a saved run states that number
     is_known = not dataset.any_classes and not dataset.needs_path
     if classes is not None and is_known and classes != dataset.num_classes:
         own = dataset.num_classes
@@ -136,7 +135,7 @@ def _path_problems(experiment: Experiment, dataset: DatasetEntry) -> Iterator[Pr
 
 
 def classes_problem(root: Path, classes: Sequence[str]) -> Problem | None:
-    """Why the classes found below a folder of pictures are too few; None if they are not."""
+    """The problem of a folder of pictures with fewer than two classes; None for two or more."""
     if len(classes) >= 2:
         return None
     if classes:
@@ -148,7 +147,7 @@ def classes_problem(root: Path, classes: Sequence[str]) -> Problem | None:
 
 
 def _folder_problem(path: str) -> Problem | None:
-    """What a short look at the folder shows to be wrong; the worker looks at all of it."""
+    """A problem that a short look at the folder shows; the worker looks at all of it."""
     root = Path(path).expanduser().absolute()
     left, classes = _LOOKED_AT, []
     try:
@@ -173,7 +172,7 @@ def _is_folder(path: str) -> bool:
     try:
         return Path(path).expanduser().is_dir()
     except (OSError, RuntimeError, ValueError):
-        # a folder above it that is closed to us, a home that is nobody's, a name that cannot be one
+        # a parent folder that may not be opened, the home of no user, an impossible name
         return False
 
 
@@ -248,7 +247,7 @@ _CLOSED_BRACKETS = re.compile(r"\[!?+\]?+[^\]]*\]")
 
 
 def resolve(experiment: Experiment, catalog: Catalog) -> Experiment:
-    """The experiment with its device, image size, classes and folder as they will be. Raises ProblemError."""
+    """The experiment with its actual device, image size, classes and folder. Raises ProblemError."""
     found = problems(experiment, catalog)
     if found:
         raise ProblemError(*found)
@@ -260,14 +259,14 @@ def resolve(experiment: Experiment, catalog: Catalog) -> Experiment:
             "device": device.name,
             "image_size": experiment.image_size or dataset.image_size,
             "num_classes": experiment.num_classes or dataset.num_classes,
-            # so that it names the same folder wherever the run goes on from
+            # the same folder, whichever working directory the run is resumed from
             "path": None if path is None else str(Path(path).expanduser().absolute()),
         }
     )
 
 
 def problems(experiment: Experiment, catalog: Catalog) -> tuple[Problem, ...]:
-    """Why this machine cannot run the experiment; empty if it can. At most one problem a setting."""
+    """Why this machine cannot run the experiment; empty if it can. At most one problem per setting."""
     found: dict[str | None, Problem] = {}
     against = (
         *_device_problems(experiment, catalog),

@@ -1,4 +1,4 @@
-"""What the user asked for: an `Experiment`, frozen, validated, JSON and TOML both ways."""
+"""What the user asked for: an `Experiment`, frozen and validated, read from JSON, TOML or dotted keys."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Experiment(Part):
     """Everything that decides what a run trains and how.
 
     `batch_size` is that of one forward pass; an optimizer step takes `step.gradient_accumulation` of them.
-    Of `epochs` and `steps` exactly one holds; with neither given it is one epoch.
+    Exactly one of `epochs` and `steps` is set; with neither given it is one epoch.
     """
 
     model: str = Field(
@@ -213,10 +213,7 @@ def experiment_from(settings: Mapping[str, Any]) -> Experiment:
 
 
 def layered(*layers: Mapping[str, Any]) -> dict[str, Any]:
-    """Nested settings laid over one another, the later over the earlier, tables merged key by key.
-
-    Of `epochs` and `steps` the one in the later layer holds.
-    """
+    """Nested settings merged key by key; later layers win; their `epochs` replace `steps` and vice versa."""
     result: dict[str, Any] = {}
     for layer in layers:
         steps, epochs = (none_from_text(layer.get(name)) for name in ("steps", "epochs"))
@@ -236,7 +233,7 @@ def layered(*layers: Mapping[str, Any]) -> dict[str, Any]:
 def from_dotted(key: str, value: Any) -> dict[str, Any]:
     """`"optimizer.learning_rate", 0.1` as the nested settings `{"optimizer": {"learning_rate": 0.1}}`."""
     nested: Any = value
-    # no table lies within another's table: what has more dots is unknown however it is nested
+    # tables are one level deep: a key with more dots is unknown however it is nested
     for part in reversed(key.split(".", 2)):
         nested = {part: nested}
     return dict(nested)
@@ -244,7 +241,7 @@ def from_dotted(key: str, value: Any) -> dict[str, Any]:
 
 @cache
 def setting_fields() -> Mapping[str, FieldInfo]:
-    """Every setting's field, which has its title, unit, help and bounds, by its dotted key."""
+    """Every setting's field (title, unit, help, bounds) by its dotted key."""
     return MappingProxyType(dict(_dotted_fields(Experiment, "")))
 
 
@@ -260,7 +257,7 @@ def flattened(experiment: Experiment) -> dict[str, Any]:
 def parse_toml(text: str, origin: str) -> dict[str, Any]:
     """TOML as a dictionary. Raises ProblemError that names `origin` and the place."""
     try:
-        # tomllib takes the square of a dotted key's length
+        # tomllib's time grows with the square of a dotted key's length
         if any(line.count(".") > _MOST_DOTS for line in text.splitlines()):
             raise RecursionError
         return tomllib.loads(text)
@@ -280,7 +277,7 @@ def read_toml(path: Path) -> dict[str, Any]:
     """A TOML file as a dictionary. Raises ProblemError where it cannot be read or parsed."""
     try:
         with path.open("rb") as file:
-            # whatever lies there is read no further than that
+            # it may be any file, of any size
             content = file.read(MOST_TOML_BYTES + 1)
         text = content.decode("utf-8")
     except (OSError, ValueError) as error:

@@ -17,7 +17,7 @@ def data_folder() -> Path:
 
 
 def config_folder() -> Path:
-    """The folder of settings and own presets: AMMETER_HOME, or the platform's place for settings."""
+    """The folder of settings and the user's presets: AMMETER_HOME, or the platform's place for settings."""
     return _from_environment("AMMETER_HOME") or platformdirs.user_config_path(_APPLICATION, appauthor=False)
 
 
@@ -27,7 +27,7 @@ def store_path() -> Path:
 
 
 def checkpoints_folder(store: Path) -> Path:
-    """The folder of checkpoints beside the saved runs at `store`: in it each run has one of its own."""
+    """The folder of checkpoints beside the saved runs at `store`; each run has a subfolder."""
     return store.parent / "checkpoints"
 
 
@@ -37,7 +37,7 @@ def checkpoint_path(folder: Path, kind: Literal["best", "last"]) -> Path:
 
 
 def part_path(path: Path) -> Path:
-    """What a file is called while it is being written; a kill may leave it."""
+    """A file's path while it is being written; a killed process may leave it behind."""
     return path.with_name(f".{path.name}.part")
 
 

@@ -1,4 +1,4 @@
-"""A folder of a person's own pictures: which folders are classes, and which files are pictures. No torch."""
+"""A folder of the user's own pictures: which folders are classes, and which files are pictures. No torch."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ENDINGS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".w
 class Count:
     """How many pictures a folder holds to train on and to validate on, and in how many classes.
 
-    Of a folder without a part for validation, `validation` is 0: some of `train` will validate.
+    `validation` is 0 if the folder has no part for it: some of `train` will validate.
     """
 
     train: int
@@ -26,7 +26,7 @@ class Count:
 
 
 def parts(root: Path) -> tuple[Path, Path | None]:
-    """Where the classes to train on lie, and those to validate on where they are apart: `train` and `val`.
+    """The folders of the classes to train on and, where separate, to validate on: `train` and `val`.
 
     Raises ProblemError, as `folders` does.
     """
@@ -38,7 +38,7 @@ def parts(root: Path) -> tuple[Path, Path | None]:
 
 
 def folders(folder: Path) -> tuple[str, ...]:
-    """The names of the folders in it that are not hidden. Raises ProblemError where it cannot be opened."""
+    """The sorted names of the visible folders in it. Raises ProblemError where it cannot be opened."""
     try:
         with os.scandir(folder) as entries:
             return tuple(
@@ -56,7 +56,7 @@ def pictures(folder: Path) -> Iterator[str]:
 
     been = {_identity(folder)}
     for parent, inside, files in os.walk(folder, onerror=refuse, followlinks=True):
-        # hidden ones hold thumbnails and notebooks' copies; a link may lead back to where it lies
+        # hidden folders hold thumbnails and notebooks' copies; a link may lead back to its parent
         own = sorted(name for name in inside if not name.startswith("."))
         found = {name: _identity(Path(parent, name)) for name in own}
         inside[:] = [name for name in own if found[name] not in been]
@@ -67,12 +67,12 @@ def pictures(folder: Path) -> Iterator[str]:
 
 
 def is_picture(name: str) -> bool:
-    """Whether a file of that name is one of a folder's pictures: hidden ones hold thumbnails."""
+    """Whether a file of that name counts as a picture; hidden ones are thumbnails."""
     return name.lower().endswith(ENDINGS) and not name.startswith(".")
 
 
 def count_pictures(path: str, is_given_up: Callable[[], bool]) -> Count | None:
-    """Counts the pictures below a folder; None where it was given up, which is asked for every picture.
+    """Counts the pictures below a folder; None once `is_given_up`, asked for every picture, says so.
 
     Raises ProblemError where a folder cannot be opened.
     """
@@ -93,9 +93,9 @@ def count_pictures(path: str, is_given_up: Callable[[], bool]) -> Count | None:
 
 
 def changed_at(path: str) -> tuple[float, ...]:
-    """When the folder and those in it were last changed: other times mean that other pictures may lie there.
+    """When the folder and those in it last changed: if a time differs, so may the pictures.
 
-    A picture that is written over or lies deeper down changes none of them. Raises ProblemError.
+    Overwriting a picture changes none of them, nor does a picture deeper down. Raises ProblemError.
     """
     root = Path(path).expanduser().absolute()
     try:

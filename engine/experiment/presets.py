@@ -1,4 +1,4 @@
-"""Presets: named experiments as TOML files, those that come with the program and the user's own."""
+"""Presets: named experiments as TOML files, built in or the user's own."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _NOT_SETTINGS = ("about", "variants")
 
 @dataclass(frozen=True)
 class Variant:
-    """One side of a comparison: the settings that make it different, and its name."""
+    """One side of a comparison: its name and the settings that set it apart."""
 
     label: str
     overrides: Mapping[str, Any]
@@ -56,8 +56,8 @@ class Variant:
 class Preset:
     """A named experiment; `kind` is what the window's button does with it.
 
-    `without_gpu` is laid over `experiment` where there is no GPU; its list `variants`, where it has one,
-    stands in for the preset's own, and its text `about` says how the preset differs there.
+    Without a GPU `without_gpu` overrides `experiment`; its list `variants`, if any, replaces the preset's,
+    and its text `about` says how the preset differs there.
     """
 
     name: str
@@ -78,19 +78,19 @@ class Preset:
 
     @property
     def without_gpu_note(self) -> str | None:
-        """How it differs on a machine without a GPU, as a sentence; None where it does not."""
+        """How it differs without a GPU, as a sentence; None where it does not."""
         told = self.without_gpu.get("about")
         if told is not None:
             return str(told)
         return "Without a GPU it has other settings." if self._overrides else None
 
     def about_for(self, has_gpu: bool) -> str:
-        """What it is, and on a machine without a GPU how it differs there."""
+        """What it is, and without a GPU how it differs."""
         parts = (self.about, None if has_gpu else self.without_gpu_note)
         return " ".join(part for part in parts if part)
 
     def variants_for(self, has_gpu: bool) -> tuple[Variant, ...]:
-        """The sides of the comparison on such a machine; empty for a preset that compares nothing."""
+        """The sides of the comparison; empty for a preset that compares nothing."""
         if has_gpu or "variants" not in self.without_gpu:
             return self.variants
         return _variants_from(self.without_gpu["variants"])
@@ -131,7 +131,7 @@ def all_presets() -> tuple[Preset, ...]:
 
 
 def broken_presets() -> tuple[Problem, ...]:
-    """What is wrong with those of the user's own presets that cannot be used."""
+    """Why those of the user's own presets that cannot be used cannot."""
     return tuple(found for found in _own() if isinstance(found, Problem))
 
 
@@ -153,8 +153,8 @@ def save_own(
 ) -> Preset:
     """Saves a preset of the user's own; its name is made from the title.
 
-    Raises ProblemError for a title that makes no name, for the name of a built-in preset, for one that is
-    taken already unless `replace` is set, and where the file cannot be written.
+    Raises ProblemError for a title that makes no name or a built-in preset's, for a name already taken
+    unless `replace` is set, and where the file cannot be written.
     """
     path = own_presets_folder() / f"{_name_from(title)}.toml"
     if path.stem in BUILT_IN:
@@ -175,10 +175,10 @@ def save_own(
 
 
 def rename_own(found: Preset, title: str) -> Preset:
-    """Gives a preset of the user's own another title, and the name that is made from it.
+    """Gives a preset of the user's own another title, and the name made from it.
 
-    Raises ProblemError for a title that makes no name or that of another preset, for a preset that comes with
-    the program, and where the file cannot be read or written.
+    Raises ProblemError for a title that makes no name or another preset's, for a built-in preset, and where
+    the file cannot be read or written.
     """
     _refuse_built_in(found, "renamed")
     path = found.origin.with_name(f"{_name_from(title)}.toml")
@@ -194,7 +194,7 @@ def rename_own(found: Preset, title: str) -> Preset:
 
 
 def delete_own(found: Preset) -> str:
-    """Deletes a preset of the user's own; its text is for `restore_own`. Raises ProblemError."""
+    """Deletes a preset of the user's own and returns its text for `restore_own`. Raises ProblemError."""
     _refuse_built_in(found, "deleted")
     with _telling("deleted", found.origin):
         text = found.origin.read_text(encoding="utf-8")
@@ -203,7 +203,7 @@ def delete_own(found: Preset) -> str:
 
 
 def restore_own(found: Preset, text: str) -> None:
-    """Brings back what `delete_own` deleted. Raises ProblemError where another now has its name."""
+    """Restores what `delete_own` deleted. Raises ProblemError where its name has been taken."""
     if found.origin.exists():
         raise _taken(found.name, "Rename that preset first.")
     _write(found.origin, text)
@@ -237,7 +237,7 @@ def _own() -> Iterator[Preset | Problem]:
     taken = set(BUILT_IN)
     try:
         paths = sorted(folder.glob("*.toml"))
-    except OSError:  # such as for a path that is too long
+    except OSError:  # for example a path that is too long
         return
     for path in paths:
         try:
@@ -318,7 +318,7 @@ def _taken(title: str, remedy: str) -> ProblemError:
 
 
 def _write(path: Path, text: str) -> None:
-    """Whole or not at all: a window that reads the folder meanwhile never sees half a preset."""
+    """Whole or not at all: a window reading the folder meanwhile never sees half a preset."""
     partial = path.with_suffix(".partial")
     with _telling("saved", path):
         path.parent.mkdir(parents=True, exist_ok=True)

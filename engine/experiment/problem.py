@@ -20,7 +20,7 @@ _MOST_PROBLEMS = 100
 class Kind(StrEnum):
     """The kinds of problem a user can meet.
 
-    `REQUEST` means that the settings must be others; before a run has started also that nothing was tried.
+    `REQUEST`: the settings must change; before a run has started it also means that nothing was tried.
     """
 
     REQUEST = "request"
@@ -36,10 +36,10 @@ class Kind(StrEnum):
 
 
 class Problem(BaseModel):
-    """One problem, told so that a person can act on it.
+    """A problem in words that a user can act on.
 
-    `key`, `value` and `allowed` name the setting at fault, what it was, and what it may be; they are None
-    where the problem is not about a setting.
+    `key`, `value` and `allowed` are the setting at fault, its value, and what it may be; None where the
+    problem is not about a setting.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -77,7 +77,7 @@ _LONGEST_VALUE = 4_096
 
 
 def unknown_name(key: str, value: str, choices: Iterable[str], noun: str) -> Problem:
-    """A name that is not among `choices`, answered with the nearest ones that are."""
+    """A name that is not among `choices`; the remedy offers the nearest ones."""
     names, value = sorted(choices), shortened(value)
     near = difflib.get_close_matches(value, names, n=3, cutoff=0.5)
     remedy = f"Did you mean {_or(near)}?" if near else f"Choose one of: {', '.join(names)}."
@@ -93,7 +93,7 @@ def unknown_name(key: str, value: str, choices: Iterable[str], noun: str) -> Pro
 def setting_error(key: str, message: str, remedy: str, value: object) -> PydanticCustomError:
     """What a validator raises when settings contradict one another; `key` is relative to its part.
 
-    The setting's title begins the sentence that `message` goes on with.
+    `message` continues a sentence that begins with the setting's title.
     """
     context = {"key": key, "remedy": remedy, "value": shortened(value)}
     return PydanticCustomError("setting", "{message}", {"message": message, **context})
@@ -102,7 +102,7 @@ def setting_error(key: str, message: str, remedy: str, value: object) -> Pydanti
 def problems_from_validation(
     error: ValidationError, titles: Mapping[str, str] = MappingProxyType({})
 ) -> tuple[Problem, ...]:
-    """pydantic's errors as problems; `titles` says by key what there is, and what a sentence calls it."""
+    """pydantic's errors as problems; `titles` are the known keys with their names in sentences."""
     details = error.errors(include_url=False)[:_MOST_PROBLEMS]
     return tuple(_from_detail(dict(detail), titles) for detail in details)
 

@@ -1,4 +1,4 @@
-"""Repeats: each side of a comparison is trained several times, in turns, every time with the next seed."""
+"""Repeats: each side of a comparison is trained several times, alternating, each time with the next seed."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class Turn:
     repeats: int
 
     def name(self, common: str | None, *, is_alone: bool = False) -> str | None:
-        """What its run is called where all of them are called `common`; None where they are numbered.
+        """The run's name where the user named all of them `common`; None where they are numbered.
 
-        `is_alone` says that there is only one side.
+        `is_alone`: there is only one side.
         """
         if not common:
             return None
@@ -36,11 +36,10 @@ class Turn:
 
 
 def in_turns(sides: Sequence[tuple[str, Experiment]], repeats: int = 1) -> tuple[Turn, ...]:
-    """The runs of the labelled sides in the order in which they are to be trained: A B, B A, A B, ...
+    """The runs of the labelled sides in training order: A B, B A, A B, ...
 
-    Each repeat is in the reverse order of the one before, so that a drift of the machine hits every side
-    alike, and has a seed of its own, the same distance from the first on every side. Raises ProblemError
-    where the last seed would be too large.
+    Each repeat reverses the order of the one before, so that a drift of the machine hits every side alike,
+    and raises the seed of every side by one. Raises ProblemError where a seed would grow too large.
     """
     check_seeds(sides, repeats)
     turns: list[Turn] = []

@@ -1,4 +1,4 @@
-"""The parts of an experiment: number formats, and the tables of settings. Frozen and validated."""
+"""The tables of settings that make up an experiment, and its number formats; frozen and validated."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from engine.experiment.problem import setting_error
 class Precision(StrEnum):
     """The number formats a run can train in.
 
-    `FP32` is strict: TF32 is off everywhere. `DEFAULT` leaves PyTorch's own flags alone, which is float32
-    with convolutions in TF32 where the device has it. `FP16_UNSCALED` is autocast without a loss scaler.
+    `FP32` is strict: TF32 is off everywhere. `DEFAULT` leaves PyTorch's own flags alone: float32, with
+    convolutions in TF32 where the device has it. `FP16_UNSCALED` is autocast without a loss scaler.
     """
 
     FP32 = "fp32"
@@ -47,7 +47,7 @@ _LABELS = {
 
 
 def none_from_text(value: object) -> object:
-    """Lets a command line say that a setting is to be empty."""
+    """None for "", "none" and "null", with which a command line empties a setting."""
     return None if isinstance(value, str) and value.strip().lower() in ("", "none", "null") else value
 
 
@@ -56,7 +56,7 @@ Count = Annotated[int, Field(ge=1, le=1_000_000_000)]
 
 
 class Part(BaseModel):
-    """What every table of settings is: frozen, and closed to keys it does not know."""
+    """Base of every table of settings: frozen; unknown keys are refused."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings", allow_inf_nan=False)
 
@@ -87,15 +87,12 @@ class Measure(Part):
 
     @property
     def least_steps(self) -> int:
-        """How long a run must be for a speed: the warm-up and `LEAST_BLOCKS` whole blocks."""
+        """The shortest run that has a speed: the warm-up and `LEAST_BLOCKS` whole blocks."""
         return self.warmup_steps + LEAST_BLOCKS * self.block_steps
 
 
 class Optimizer(Part):
-    """The optimizer and its settings; `momentum` belongs to SGD alone.
-
-    `fused` of None leaves the choice between the fused form and PyTorch's default one to the recipe.
-    """
+    """The optimizer and its settings; `momentum` is for SGD only; with `fused` None the recipe decides."""
 
     name: Literal["adamw", "adam", "sgd"] = Field(
         "adamw", title="Optimizer", description="How the weights are changed from the gradients."
@@ -133,7 +130,7 @@ class Optimizer(Part):
 
 
 class Schedule(Part):
-    """How the learning rate goes over the run's optimizer steps; `optimizer.learning_rate` is its peak.
+    """How the learning rate changes over the optimizer steps; `optimizer.learning_rate` is its peak.
 
     `cosine` falls to `final_fraction` of the peak; `one-cycle` rises over `rise_fraction` of the steps first
     (it warms up by itself); `step` multiplies by `decay_factor` after each `decay_epochs` epochs.
@@ -245,7 +242,7 @@ PLAIN, FAST = "plain", "fast"
 
 
 def joined(names: Iterable[str]) -> str:
-    """The parts of a recipe as its name: "plain" for none of them, "fast" for all."""
+    """The name of the recipe with these parts: "plain" for none, "fast" for all."""
     wanted = set(names)
     if wanted >= set(RECIPE_PARTS):
         return FAST
@@ -253,7 +250,7 @@ def joined(names: Iterable[str]) -> str:
 
 
 def _recipe(value: object) -> object:
-    """`plain`, `fast`, or some of its parts joined by "+" in their usual order; a list of parts will do."""
+    """Takes "plain", "fast", or parts as a list or joined by "+" or ","; gives the recipe's name."""
     if isinstance(value, str):
         names = [name.strip() for name in value.lower().replace("+", ",").split(",") if name.strip()]
     elif isinstance(value, list | tuple) and all(isinstance(name, str) for name in value):
@@ -329,7 +326,7 @@ class Step(Part):
 
 
 class Data(Part):
-    """How samples reach the device; what loads them matters only where they are not kept there."""
+    """How samples reach the device; the loader's settings matter only if the dataset is not kept there."""
 
     on_device: Annotated[bool | None, NoneFromText] = Field(
         None,
@@ -394,7 +391,7 @@ class Validation(Part):
 
 
 class Checkpoint(Part):
-    """What is saved of a run: the state of the `best` validation accuracy, and the `last` one."""
+    """Which states of a run are saved: that of the `best` validation accuracy, and the `last`."""
 
     best: bool = Field(
         False,

@@ -1,4 +1,4 @@
-"""Text that others wrote: names, notes, file names, what a worker says. It is shown, and never obeyed."""
+"""Text from outside: names, notes, file names, a worker's words. It is shown and never obeyed."""
 
 from __future__ import annotations
 
@@ -14,9 +14,8 @@ LONGEST_LINE = 1_000
 LONGEST_DETAILS = 200_000
 """In characters; of details the last ones are kept, since a traceback says at its end what happened."""
 
-# Control characters, which a terminal obeys; turns of direction, which would write the rest of a sentence
-# backwards where a name begins one and does not end it; halves of pairs and no characters at all, which
-# neither a file nor a page can hold.
+# Control characters, which a terminal obeys; direction marks, which would reverse the rest of a sentence if a
+# name left one open; lone surrogates and noncharacters, which neither a file nor a page can hold.
 _OBEYED = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
 _LINE_ENDS = re.compile(r"\r\n?")
 _BREAKS = re.compile(r"[\t\n\u2028\u2029]+")
@@ -32,23 +31,23 @@ def printable(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """The text as `printable` has it, without tabs and ends of lines."""
+    """The text as `printable` has it, without tabs and line ends."""
     return _BREAKS.sub(" ", printable(text))
 
 
 def cell_text(text: str) -> str:
-    """The text for a cell of a table: a spreadsheet runs what begins as a formula does, but no apostrophe."""
+    """The text for a table's cell, with an apostrophe before what a spreadsheet would run as a formula."""
     text = printable(text)
     return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\n")) else text
 
 
 def shortened(value: object, most: int = _MOST_QUOTED) -> str:
-    """A value of any kind as a sentence can quote it: on one line, and at most so many characters."""
+    """A value of any kind as a sentence can quote it: on one line, at most `most` characters."""
     return _cut(value if isinstance(value, str) else _short.repr_of(value), one_line, most)
 
 
 class _Short(reprlib.Repr):
-    """Looks no deeper into lists and tables than a sentence shows of them, however deep they are."""
+    """Looks no deeper into lists and tables than a sentence can show."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -96,5 +95,5 @@ Details = Annotated[str, BeforeValidator(_details)]
 
 
 def in_sentence(words: str) -> str:
-    """Words that begin a sentence, as they stand within one; an abbreviation stays as it is."""
+    """A sentence's first words as written within one; an abbreviation keeps its capitals."""
     return words if words[1:2].isupper() else words[:1].lower() + words[1:]

@@ -1,4 +1,4 @@
-"""What a setting is called, read from its field; and what the facts of a machine are called."""
+"""Titles, help and units of settings, read from their fields, and the titles of a machine's facts."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FACTS: Mapping[str, str] = MappingProxyType(
 
 
 def setting_title(key: str) -> str:
-    """The title of a setting by its dotted key, or of a fact of the machine; any other key is its own."""
+    """The title of a setting by its dotted key, or of a machine's fact; any other key as it is."""
     field = setting_fields().get(key)
     return (field.title if field else FACTS.get(key)) or key
 
@@ -49,5 +49,5 @@ def named(key: str) -> str:
 def setting_problem(
     key: str, message: str, remedy: str, *, value: object = None, allowed: str | None = None
 ) -> Problem:
-    """A problem of kind `REQUEST`; the setting's title begins the sentence that `message` goes on with."""
+    """A problem of kind `REQUEST`; `message` continues a sentence that begins with the setting's title."""
     return request_problem(f"{setting_title(key)} {message}", remedy, key=key, value=value, allowed=allowed)

@@ -1,4 +1,4 @@
-"""The base of what a worker and the program say to each other, and the bounds of what they say."""
+"""The base class of messages between worker and program, and the bounds of their numbers."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from pydantic import BaseModel, ConfigDict, Field
 
 
 class Message(BaseModel):
-    """A frozen value that comes as JSON, and refuses what it does not know."""
+    """A frozen value read from JSON; unknown keys are refused."""
 
-    # pydantic writes NaN and infinity as null unless told otherwise; a diverged loss must survive the trip
+    # pydantic writes NaN and infinity as null by default; a diverged loss must survive the trip
     model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings", defer_build=True)
 
 
-# A line may come from any program. What is within these bounds every reader can store, divide by and draw.
+# A line may come from any program; every reader can store, divide by and draw what is within these bounds.
 MOST_ENTRIES = 10_000
 """Of any list in a message but columns of samples."""
 

@@ -1,4 +1,4 @@
-"""What a worker says: typed events, JSON, one a line. A line is untrusted input and is validated here."""
+"""A worker's typed events, one JSON object per line. Lines are untrusted and are validated here."""
 
 from __future__ import annotations
 
@@ -67,12 +67,12 @@ class Diagnosis(Message):
 
 
 class ForecastMade(Message):
-    """The answer to the job `forecast`: what `experiment`, as resolved, will need at any batch size, in MiB.
+    """The answer to the job `forecast`: what `experiment`, as resolved, needs at any batch size, in MiB.
 
-    At its own batch it is `needed_mib`, `fixed_mib` and `per_sample_mib` for each sample; at another batch
-    the highest of `lines` holds. `quantity` says which peak is meant: allocated memory on an accelerator, and
-    on a CPU resident memory. Buffers count as parameters; `libraries_mib` is what the libraries take beside
-    any tensor. Nothing here was measured.
+    At its own batch that is `needed_mib`: `fixed_mib` plus `per_sample_mib` per sample; at another batch the
+    highest of `lines` holds. `quantity` is the peak meant: allocated memory on an accelerator, resident
+    memory on a CPU. Buffers count as parameters; `libraries_mib` is what the libraries take beside tensors.
+    Nothing here was measured.
     """
 
     event: Literal["forecast"] = "forecast"
@@ -100,7 +100,7 @@ class ForecastMade(Message):
 class Started(Message):
     """The run begins; `experiment` is as resolved, `total_steps` counts optimizer steps, warm-up included.
 
-    `resumed_step` is the step that a resumed run goes on from: rows after it are not to be kept.
+    `resumed_step` is the step that a resumed run continues from: rows after it are to be dropped.
     `loss_name` and `loss_unit` say what the loss is ("cross-entropy", "nats").
     """
 
@@ -117,9 +117,9 @@ class Started(Message):
 
 
 class Pictures(Message):
-    """Some of the pictures that are trained on, told before the first step where they are known.
+    """Some of the training pictures as a `ContactSheet`, sent before the first step where they are known.
 
-    As `engine.contact_sheet.ContactSheet` describes them; on the line the JPEG is in base64.
+    On the line the JPEG is in base64.
     """
 
     model_config = ConfigDict(ser_json_bytes="base64", val_json_bytes="base64")
@@ -131,7 +131,7 @@ class Pictures(Message):
 
     @property
     def sheet(self) -> ContactSheet:
-        """The pictures as a sheet; only its `tiles` tell whether it is whole."""
+        """The pictures as a sheet, which may be damaged: its `tiles` checks that."""
         return ContactSheet(self.jpeg, self.side, self.count)
 
 
@@ -161,12 +161,12 @@ Column = tuple[float, ...]
 
 
 class Samples(Message):
-    """One row a step, as columns of equal length; a column that does not apply to the device is None.
+    """One row per step, as columns of equal length; a column that does not apply to the device is None.
 
-    `step` counts from 1. `seconds` runs since the first step began, validation included.
-    `samples_per_second` is that step's own; `data_wait_ms` of its time the device had nothing to work on.
+    `step` counts from 1. `seconds` runs from the start of the first step, validation included.
+    `samples_per_second` is that step's own; in `data_wait_ms` of it the device had nothing to work on.
     Memory in MiB: allocated, reserved and device-used on an accelerator, `resident_mib` (over the idle
-    worker) on a CPU. The card's own figures are those of the moment that the row was told.
+    worker) on a CPU. The card's figures are of the moment at which the row was sent.
     """
 
     event: Literal["samples"] = "samples"
@@ -192,7 +192,7 @@ class Samples(Message):
     def _columns_are_sound(self) -> Samples:
         if any(len(column) != len(self.step) for column in self.columns().values()):
             raise ValueError("the columns differ in length")
-        # bounds on each number would take twice as long as all the rest of the line
+        # pydantic's bounds on each number would take twice as long as all the rest of the line
         if not _are_within(self.step, LARGEST_STEP):
             raise ValueError("a step is out of all bounds")
         if not _are_within(self.seconds, MOST_SECONDS):
@@ -200,23 +200,23 @@ class Samples(Message):
         return self
 
     def columns(self) -> dict[str, tuple[float, ...]]:
-        """The columns that are there, by name."""
+        """The columns that are not None, by name."""
         named = {name: getattr(self, name) for name in SAMPLE_COLUMNS}
         return {name: column for name, column in named.items() if column is not None}
 
     def has_room_for(self, later: Samples) -> bool:
-        """Whether both batches may be one."""
+        """Whether both batches fit into one."""
         return len(self.step) + len(later.step) <= MOST_ROWS
 
     def followed_by(self, later: Samples) -> Samples:
-        """Both batches as one. A column must be in both or it is left out."""
+        """Both batches as one; a column missing in either is left out."""
         mine, theirs = self.columns(), later.columns()
         joined = {name: mine[name] + theirs[name] for name in mine if name in theirs}
         return Samples.model_validate(joined)
 
 
 def _are_within(values: tuple[float, ...], most: float) -> bool:
-    # a NaN, which least and greatest may pass over, is in the sum
+    # min and max may pass over a NaN; the sum does not
     return not values or (min(values) >= 0 and max(values) <= most and not math.isnan(sum(values)))
 
 
@@ -243,14 +243,14 @@ class Skipped(Message):
 
 
 class Heartbeat(Message):
-    """The worker lives; `step` is the last that completed on the device."""
+    """The worker is alive; `step` is the last that completed on the device."""
 
     event: Literal["heartbeat"] = "heartbeat"
     step: StepNumber
 
 
 class Log(Message):
-    """A remark; `step` is the step that it is about, where it is about one."""
+    """A remark; `step` is the step that it is about, if any."""
 
     event: Literal["log"] = "log"
     level: Literal["info", "warning", "problem", "stderr"] = "info"
@@ -301,7 +301,7 @@ def _adapter() -> TypeAdapter[Event]:
 
 
 def is_last(event: Event) -> bool:
-    """Whether nothing follows this event in its job."""
+    """Whether this event is the last of its job."""
     return isinstance(event, Finished | Failed | CatalogRead | Diagnosis | ForecastMade | Tried)
 
 
@@ -311,7 +311,7 @@ def to_line(event: Event) -> bytes:
 
 
 def from_line(line: bytes | str) -> Event:
-    """The event on one line. Raises ValueError when it is none."""
+    """The event on a line. Raises ValueError for any other line."""
     try:
         return _adapter().validate_json(line)
     except ValidationError as error:

@@ -1,4 +1,4 @@
-"""What a worker is asked: jobs, and the commands to the one that runs. JSON, one a line."""
+"""Jobs for a worker, and commands to the running job; one JSON object per line."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from engine.experiment.value import Message
 
 
 class Train(Message):
-    """Train one experiment, measured: such a job gets a process of its own.
+    """Train an experiment and measure it, in a process of its own.
 
-    Checkpoints go into the folder `checkpoints`, where one is given. With `resume` the run goes on from the
-    last one there, as if it had never been stopped.
+    Checkpoints go to the folder `checkpoints`, if given. With `resume` the run continues from the last one
+    there as if it had never been stopped.
     """
 
     job: Literal["train"] = "train"
@@ -35,33 +35,33 @@ class Examine(Message):
 
 
 class TryBatch(Message):
-    """Try whether the experiment's batch size fits, on the device that it names."""
+    """Try whether the experiment's batch size fits its device."""
 
     job: Literal["try"] = "try"
     experiment: Experiment
 
 
 class Forecast(Message):
-    """Ask what an experiment would need, without running it."""
+    """Ask how much memory an experiment would need, without running it."""
 
     job: Literal["forecast"] = "forecast"
     experiment: Experiment
 
 
 class Stop(Message):
-    """Asks the job that runs to end after the step in flight."""
+    """Asks the running job to end after the step in flight."""
 
     job: Literal["stop"] = "stop"
 
 
 class Pause(Message):
-    """Asks the job that runs to wait after the step in flight, until `Continue` or `Stop`."""
+    """Asks the running job to wait after the step in flight, until `Continue` or `Stop`."""
 
     job: Literal["pause"] = "pause"
 
 
 class Continue(Message):
-    """Asks the job that waits to go on."""
+    """Asks the paused job to go on."""
 
     job: Literal["continue"] = "continue"
 
@@ -81,7 +81,7 @@ def is_measured(job: Job) -> bool:
 
 
 def ends_worker(job: Job) -> bool:
-    """Whether the worker is of no use after the job: a measured one, or a trial under a cap on a CPU."""
+    """Whether the worker cannot be used again: after a measured job, or a trial under a cap on a CPU."""
     return is_measured(job) or (isinstance(job, TryBatch) and job.experiment.device == "cpu")
 
 
@@ -91,7 +91,7 @@ def to_line(request: Request) -> bytes:
 
 
 def from_line(line: bytes) -> Request:
-    """The request on one line. Raises ValueError when it is none."""
+    """The request on a line. Raises ValueError for any other line."""
     try:
         return _adapter().validate_json(line)
     except ValidationError as error:

@@ -1,4 +1,4 @@
-"""What a run needs, by its batch size: straight lines, of which at each batch the highest holds. No torch."""
+"""A run's memory by batch size: straight lines, the highest of which holds at each batch. No torch."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class MemoryLine(BaseModel):
         return self.fixed_mib + self.per_sample_mib * batch_size
 
     def batch_at(self, mib: float) -> float:
-        """The batch size, not rounded, at which it comes to `mib`; infinite where it never does."""
+        """The batch size, unrounded, at which it reaches `mib`; infinite where it never does."""
         return (mib - self.fixed_mib) / self.per_sample_mib if self.per_sample_mib > 0 else math.inf
 
 
@@ -39,9 +39,9 @@ def needed_mib(lines: Sequence[MemoryLine], batch_size: int) -> float:
 
 
 def largest_batch(lines: Sequence[MemoryLine], budget_mib: float) -> int | None:
-    """The largest batch that `budget_mib` is enough for: 0 where one sample is too much.
+    """The largest batch that fits into `budget_mib`; 0 where one sample is too much.
 
-    None where the batch does not matter, since memory does not grow with it.
+    None where memory does not grow with the batch.
     """
     if any(line.per_sample_mib <= 0 and line.fixed_mib > budget_mib for line in lines):
         return 0
@@ -50,12 +50,12 @@ def largest_batch(lines: Sequence[MemoryLine], budget_mib: float) -> int | None:
 
 
 def line_near(lines: Sequence[MemoryLine], budget_mib: float) -> MemoryLine:
-    """The line that decides where the budget ends: what a search for the limit may begin with."""
+    """The line that decides at the largest batch within the budget: where a search may begin."""
     return highest_line(lines, max(1, largest_batch(lines, budget_mib) or 1))
 
 
 def upper_hull(lines: Iterable[MemoryLine]) -> tuple[MemoryLine, ...]:
-    """Those of the lines that are the highest at some batch size of 1 or more, by rising slope."""
+    """The lines that are the highest at some batch size of 1 or more, by rising slope."""
     best: dict[float, MemoryLine] = {}
     for line in lines:
         known = best.get(line.per_sample_mib)
@@ -70,7 +70,7 @@ def upper_hull(lines: Iterable[MemoryLine]) -> tuple[MemoryLine, ...]:
 
 
 def _is_hidden(hull: Sequence[MemoryLine], steeper: MemoryLine) -> bool:
-    """Whether the hull's last line is nowhere the highest once a steeper one is there."""
+    """Whether a steeper line leaves the hull's last line nowhere the highest."""
     return len(hull) > 1 and _crossing(hull[-1], steeper) <= _crossing(hull[-2], hull[-1])
 
 

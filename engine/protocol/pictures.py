@@ -22,7 +22,7 @@ _DARKEST, _BRIGHTEST = 20, 245
 
 
 def patterns(count: int, side: int = _SIDE) -> NDArray[np.uint8]:
-    """Grey patterns (count, side, side), each another; the first of them are the same for any `count`.
+    """Distinct grey patterns (count, side, side); the first ones are the same for any `count`.
 
     Each is a grid of 2 to 4 random greys a side, blended smoothly. Raises ValueError for a negative count or
     a side below 1.
@@ -39,13 +39,13 @@ def _pattern(number: int, side: int) -> NDArray[np.uint8]:
     weights = _blending(corners, side)
     blended = weights @ generator.random((corners, corners)) @ weights.T
     low, high = blended.min(), blended.max()
-    # stretched: a blend of many greys would be a dull one
+    # stretched: a blend of many greys is dull
     stretched = (blended - low) / (high - low) if high > low else blended
     return (_DARKEST + stretched * (_BRIGHTEST - _DARKEST)).astype(np.uint8)
 
 
 def _blending(corners: int, side: int) -> NDArray[np.float64]:
-    """How much of each corner is in each pixel of a row, (side, corners)."""
+    """The weight of each corner in each pixel of a row, (side, corners)."""
     places = np.linspace(0, corners - 1, side)[:, None]
     near: NDArray[np.float64] = np.clip(1 - np.abs(places - np.arange(corners)), 0, 1)
     return np.asarray(near * near * (3 - 2 * near))
@@ -56,7 +56,7 @@ _GAMMAS = (0.45, 1.4)
 
 
 def brightened(tiles: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """The tiles with one gamma for all of them that brings dark ones up: a lit block is to be seen as lit."""
+    """The tiles with one gamma for all that brightens dark ones: a lit block must look lit."""
     mean = float(tiles.mean()) / 255 if tiles.size else 0.0
     if not 0 < mean < 1:
         return tiles
@@ -66,7 +66,7 @@ def brightened(tiles: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
 
 def shades(black: str, white: str) -> NDArray[np.uint8]:
-    """What each of the 256 greys becomes, (256, 3), where black and white become these colours, "#RRGGBB"."""
+    """The colours (256, 3) of the 256 greys where black and white have these colours, "#RRGGBB"."""
     low, high = (np.array(list(bytes.fromhex(color[1:])), float) for color in (black, white))
     share = np.linspace(0, 1, 256)[:, None]
     return np.asarray((low + share * (high - low)).round(), np.uint8)
@@ -91,7 +91,7 @@ _OWN_SEGMENTS = frozenset({0xE0, 0xDB, 0xC4, _BASELINE_FRAME, _SCAN})
 class ContactSheet:
     """`count` square tiles of `side` pixels in one grey JPEG, in rows of twenty.
 
-    Each tile begins at a block of the JPEG's own, so that none shines through into its neighbour.
+    Each tile begins at a block boundary of the JPEG, so that none bleeds into its neighbour.
     """
 
     jpeg: bytes
@@ -101,7 +101,7 @@ class ContactSheet:
     def tiles(self) -> NDArray[np.uint8]:
         """The tiles, grey, (count, side, side). Raises ValueError where the sheet is damaged or too large.
 
-        What is no plain grey JPEG of exactly this size is refused before any of it is decoded.
+        Anything but a plain grey JPEG of exactly this size is refused before it is decoded.
         """
         import numpy as np
         from PIL import Image
@@ -119,7 +119,7 @@ class ContactSheet:
         return np.ascontiguousarray(cells[: self.count, : self.side, : self.side])
 
     def is_sound(self) -> bool:
-        """Whether its tiles can be had."""
+        """Whether its tiles can be read."""
         try:
             self.tiles()
         except ValueError:
@@ -128,7 +128,7 @@ class ContactSheet:
 
     @property
     def key(self) -> str:
-        """Tells sheets apart by what they hold, in 64 hexadecimal digits."""
+        """Identifies the sheet by its content, in 64 hexadecimal digits."""
         shape = f"{self.side} {self.count}\n".encode()
         return hashlib.sha256(shape + self.jpeg).hexdigest()
 
@@ -147,7 +147,7 @@ def sheet_of(tiles: NDArray[np.uint8]) -> ContactSheet:
     _check_shape(side, count)
     columns, rows, pitch = _layout(side, count)
     cells = np.zeros((columns * rows, pitch, pitch), np.uint8)
-    # what a block holds beside its tile goes on as the tile's edge does: a step would ring into the tile
+    # the rest of a block repeats the tile's edge: a step there would ring into the tile
     cells[:count] = np.pad(tiles, ((0, 0), (0, pitch - side), (0, pitch - side)), mode="edge")
     sheet = cells.reshape(rows, columns, pitch, pitch).swapaxes(1, 2).reshape(rows * pitch, columns * pitch)
     packed = io.BytesIO()
@@ -169,12 +169,11 @@ def _layout(side: int, count: int) -> tuple[int, int, int]:
 def _grey_size(jpeg: bytes) -> tuple[int, int] | None:
     """Width and height of a plain grey JPEG in pixels; None for anything else.
 
-    Progressive ones, which can make a decoder work for minutes, and segments that hold more than a picture
-    are none of ours.
+    Progressive JPEGs, which can keep a decoder busy for minutes, and foreign segments are refused.
     """
     segments = list(_segments(jpeg))
     markers = [marker for marker, _ in segments]
-    # of several sizes, or of one behind what is passed over here, a decoder would take another than this
+    # given several frames, or one after the scan, a decoder would take another size than the one read here
     if not _OWN_SEGMENTS.issuperset(markers) or markers.count(_BASELINE_FRAME) != 1 or markers[-1] != _SCAN:
         return None
     frame = segments[markers.index(_BASELINE_FRAME)][1]
@@ -184,7 +183,7 @@ def _grey_size(jpeg: bytes) -> tuple[int, int] | None:
 
 
 def _segments(jpeg: bytes) -> Iterator[tuple[int, bytes]]:
-    """The JPEG's segments as far as its scan; each is its marker and what it holds."""
+    """The JPEG's segments up to its scan, as marker and content."""
     place = len(_START) if jpeg.startswith(_START) else len(jpeg)
     while place + 4 <= len(jpeg) and jpeg[place] == 0xFF:
         marker, length = jpeg[place + 1], int.from_bytes(jpeg[place + 2 : place + 4], "big")

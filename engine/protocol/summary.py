@@ -1,4 +1,4 @@
-"""What a run was measured on, and its figures."""
+"""The figures of a run, and the machine it was measured on."""
 
 from __future__ import annotations
 
@@ -29,16 +29,15 @@ class Summary(Message):
     `samples_per_second` is the median over blocks after warm-up, and its interval (95 %) says only how
     steady this run was; `speed_note` says why there is no speed, or what it suffered from. Allocated and
     reserved are the caching allocator's, over training without warm-up; `whole_run_peak_mib` is allocated,
-    warm-up and cuDNN's search included. `peak_resident_mib` is for a CPU: the worker's resident peak over
+    including warm-up and cuDNN's search. `peak_resident_mib` is for a CPU: the worker's resident peak over
     its idle level. `final_train_loss` is the mean over the last epoch, or over the part of it that was
     trained; accuracies are fractions, 0 to 1.
 
-    `recipe` is what was in force in the end, its parts joined by "+", and `left_out` says why a part that was
-    asked for was not; `float32_mode` is how products in float32 were made ("strict", "tf32" or "default").
-    Compiling and capturing are within the warm-up, whose seconds they are part of. The breakdown of memory is
-    of one step: what its tensors take, and for `other_mib` what of the training peak is none of these.
-    Utilisation, power and clock are means over the measured steps, temperature and other programs' memory
-    the highest seen. A pause is in no other figure than `paused_seconds`.
+    `recipe` is the one in force at the end, its parts joined by "+", and `left_out` says why a requested part
+    is missing; `float32_mode` is how float32 products were computed ("strict", "tf32" or "default").
+    `warmup_seconds` include compiling and capturing. The memory breakdown is of one step's tensors, and
+    `other_mib` is the rest of the training peak. Utilisation, power and clock are means over the measured
+    steps; temperature and other programs' memory are maxima. A pause counts in `paused_seconds` only.
     """
 
     steps: StepNumber = 0

@@ -1,4 +1,4 @@
-"""What is said of a search for the largest batch that fits: its trials, how it goes, and what it found."""
+"""Messages of a search for the largest batch that fits: its trials, its progress, its result."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ Bound = Literal["memory", "data", "error", "death", "hang", "stopped"]
 
 
 class Trial(Message):
-    """One batch size, trained in earnest for `steps` whole optimizer steps; `cause` is None where it fits.
+    """One batch size, really trained for `steps` whole optimizer steps; `cause` is None where it fits.
 
-    `peak_mib` is what it took at most, in the quantity of the budget: on an accelerator what the caching
-    allocator had given out, and in `reserved_mib` what it held; on a CPU the data segment over that of the
-    idle worker. A trial that did not fit has none: what it needed is more than anybody could see. An
-    `uncompiled` one went without the `compile` that was asked for, to come near the answer quickly.
+    `peak_mib` is its peak in the quantity of the budget: on an accelerator what the caching allocator had
+    allocated, with what it had reserved in `reserved_mib`; on a CPU the data segment over that of the idle
+    worker. A trial that did not fit has none: what it needed could not be seen. An `uncompiled` trial leaves
+    out a requested `compile`, to come near the answer quickly.
     """
 
     batch_size: Positive
@@ -39,11 +39,11 @@ class Trial(Message):
 
 
 class Tried(Message):
-    """The answer to the job `try`: the trial, and what the worker had for it, in MiB.
+    """The answer to the job `try`: the trial, and the memory it had, in MiB.
 
-    `budget_mib` is what it may take: the cap, or what is free, which other programs have been taken off.
-    `leaked_mib` is what was still held over `baseline_mib` after all was given back. `model_mib` is the least
-    that training takes, whatever the batch: parameters, gradients and the optimizer's state.
+    `budget_mib` is the cap, or what other programs leave free. `leaked_mib` is what was still held over
+    `baseline_mib` after everything was freed. `model_mib` is the least that training takes at any batch:
+    parameters, gradients and optimizer state.
     """
 
     event: Literal["tried"] = "tried"
@@ -57,8 +57,8 @@ class Tried(Message):
 
 
 class ProbeStarted(Message):
-    """A search begins; `probe_id` is its own among the saved ones. The budget is the device's until a trial
-    has told what is free of it."""
+    """A search begins; `probe_id` is its id in the store. Until a trial has found what is free, the budget is
+    the whole device's."""
 
     event: Literal["probe-started"] = "probe-started"
     probe_id: Line
@@ -69,14 +69,14 @@ class ProbeStarted(Message):
 
 
 class TrialBegun(Message):
-    """The batch size that is tried now."""
+    """The batch size that is being tried."""
 
     event: Literal["trial-begun"] = "trial-begun"
     batch_size: Positive
 
 
 class TrialEnded(Message):
-    """How the trial went; `replaced_worker` says that the next one gets another process, and why."""
+    """How the trial went; `replaced_worker` says why the next one gets another process, if it does."""
 
     event: Literal["trial-ended"] = "trial-ended"
     trial: Trial
@@ -88,10 +88,10 @@ class TrialEnded(Message):
 class ProbeResult(Message):
     """What a search found in one precision.
 
-    `largest_batch` trained and passed, and is 0 where nothing did. It is `verified` where the next larger one
-    by the granularity was trained too and failed, or where the dataset has no more (`bound_by` "data").
-    Under a recipe that compiles these trials are compiled ones; `seconds` are counted from the first trial.
-    `recommended_batch` leaves the margin free that was asked for. `peak_mib` is the largest batch's own.
+    `largest_batch` was trained and passed; 0 where none did. It is `verified` if the next larger batch by the
+    granularity was trained too and failed, or if the dataset has no more samples (`bound_by` "data"). With a
+    recipe that compiles, both of these trials were compiled. `seconds` count from the first trial.
+    `recommended_batch` leaves the requested margin free. `peak_mib` is the largest batch's.
     """
 
     precision: Precision

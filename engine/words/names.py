@@ -1,4 +1,4 @@
-"""What recipes are called, how values are written, and the glossary of the terms on screen."""
+"""Recipes and settings' values in words, and the glossary of the terms on screen."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PART_WORDS = {
 
 
 def recipe_words(recipe: str) -> str:
-    """A recipe as it stands in a sentence: "fast", or "channels last + compiled"."""
+    """A recipe within a sentence: "fast", or "channels last + compiled"."""
     return " + ".join(_PART_WORDS.get(part, part) for part in recipe.split("+"))
 
 
@@ -26,7 +26,7 @@ def speed_unit(datasets: Iterable[str]) -> str:
 
 
 def setting_value(value: object) -> str:
-    """A setting's value as a person writes it."""
+    """A setting's value as people write it."""
     if value is None:
         return "none"
     if isinstance(value, bool):
@@ -47,13 +47,13 @@ _PART_NOUNS = {
 
 
 def recipe_title(recipe: str) -> str:
-    """A recipe as a cell or a line begins with it: "Fast", or "Channels last + compiled"."""
+    """A recipe at the start of a cell or line: "Fast", or "Channels last + compiled"."""
     words = recipe_words(recipe)
     return words[:1].upper() + words[1:]
 
 
 def left_out_words(left_out: Mapping[str, str]) -> str:
-    """The parts that were asked for and not had, each with its reason."""
+    """The requested parts that were left out, one per line with its reason."""
     return "\n".join(
         f"{_PART_NOUNS.get(part, part)}: {reason.rstrip('.')}" for part, reason in left_out.items()
     )

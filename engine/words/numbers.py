@@ -51,9 +51,9 @@ NONE = "–"
 
 
 def number(value: float | None, digits: int | None = None) -> str:
-    """A number with `digits` after the point, or by itself with three figures: "0.438", "43.8", "1,663".
+    """A number with `digits` decimals, or with three significant figures: "0.438", "43.8", "1,663".
 
-    What diverged is shown as NaN, ∞ or a power of ten, and None as a dash.
+    Diverged values are NaN, ∞ or a power of ten; None is a dash.
     """
     if value is None:
         return NONE
@@ -69,7 +69,7 @@ def number(value: float | None, digits: int | None = None) -> str:
 
 
 def three_figures(value: float) -> int:
-    """How many digits after the point give a finite value three figures; 6 at the most."""
+    """How many decimals give a finite value three significant figures; at most 6."""
     rounded = abs(float(f"{value:.3g}"))
     return min(max(0, 2 - math.floor(math.log10(rounded))), 6) if rounded else 0
 
@@ -78,7 +78,7 @@ _TOO_LONG_TO_READ = 1e8
 
 
 def times(ratio: float) -> str:
-    """A ratio with two digits after the point, or as many as say something where it is small or large."""
+    """A ratio with two decimals; without any from 100, with two significant figures below 0.1."""
     if ratio >= 100:
         return number(ratio, 0)
     return f"{ratio:.2f}" if ratio >= 0.1 or ratio == 0 else f"{ratio:.2g}"
@@ -88,9 +88,9 @@ _LARGEST, _SMALLEST = 1e9, 1e-6
 
 
 def number_text(value: float) -> str:
-    """A ratio as it stands on a wall: "5.7", "1.03", "0.80", "0.004", "1,200".
+    """A ratio in large type: "5.7", "1.03", "0.80", "0.004", "1,200".
 
-    What is below 1 is never rounded up to it: 0.996 is "0.996". NaN, infinity and what is below 0 are "–".
+    A ratio below 1 is never rounded up to 1: 0.996 is "0.996". NaN, infinity and negative ratios are "–".
     """
     if not math.isfinite(value) or value < 0:
         return NONE
@@ -122,14 +122,14 @@ def _small(value: float) -> str:
 
 
 def _below_one(value: float) -> str:
-    """With as many digits as it takes to be seen to be below 1, though no more than mean something."""
+    """With enough digits to show that it is below 1, but no more than are meaningful."""
     texts = (f"{value:.{digits}f}" for digits in (2, 3, 4))
     seen = next((text for text in texts if float(text) < 1), None)
     return seen or ("1.00" if value > 1 - _SMALLEST else "0.9999")
 
 
 def range_text(low: float, high: float) -> str:
-    """Two numbers that a third lies between, with digits enough to tell them apart: "5.5 and 5.9"."""
+    """The ends of a range, with digits enough to tell them apart: "5.5 and 5.9"."""
     texts = [number_text(low), number_text(high)]
     for digits in (2, 3, 4):
         if texts[0] != texts[1]:
@@ -139,7 +139,7 @@ def range_text(low: float, high: float) -> str:
 
 
 def memory_text(mib: float) -> str:
-    """An amount of memory given in MiB: "10.2 GiB", "940 MiB"; what is no amount is "–"."""
+    """An amount of memory given in MiB: "10.2 GiB", "940 MiB"; NaN, infinity and negative amounts are "–"."""
     if not math.isfinite(mib) or mib < 0:
         return NONE
     if round(mib) >= MIB_PER_GIB:
@@ -148,7 +148,7 @@ def memory_text(mib: float) -> str:
 
 
 def memory_unit_text(*mib: float | None) -> str:
-    """What the unit is in which such amounts are told, in one that everybody knows; "" without any amount."""
+    """The unit of such amounts in terms of one that everybody knows; "" without any amount."""
     known = [amount for amount in mib if amount is not None]
     if not known:
         return ""
@@ -156,7 +156,7 @@ def memory_unit_text(*mib: float | None) -> str:
 
 
 def memory_apart_text(one_mib: float, other_mib: float) -> str:
-    """How far two amounts are apart, as the difference of what is shown of them; "" where that is nothing."""
+    """The difference of two amounts as they are shown; "" where they look equal."""
     if min(round(one_mib), round(other_mib)) >= MIB_PER_GIB:
         apart_gib = abs(round(one_mib / MIB_PER_GIB, 1) - round(other_mib / MIB_PER_GIB, 1))
         return f"{apart_gib:,.1f} GiB" if apart_gib >= 0.05 else ""
@@ -180,7 +180,7 @@ def seconds_short(seconds: float) -> str:
 
 
 def _span(seconds: float) -> tuple[str, str, str]:
-    """The amount and its unit: two of a unit are told in it, and not in the smaller one."""
+    """The amount and its unit: the largest of which there are at least two."""
     unit, words, sign = next(
         (smaller for smaller, larger in pairwise(_SPANS) if seconds < 2 * larger[0]), _SPANS[-1]
     )
@@ -195,7 +195,7 @@ def _span(seconds: float) -> tuple[str, str, str]:
 
 
 def memory_unit(values_mib: Sequence[float | None]) -> tuple[str, float]:
-    """GiB, or MiB while everything is below one GiB; and how many MiB that is."""
+    """The unit for all the values, "MiB" only if every one is below 1 GiB, and its size in MiB."""
     largest = max((value for value in values_mib if value is not None), default=MIB_PER_GIB)
     return ("GiB", MIB_PER_GIB) if largest >= MIB_PER_GIB else ("MiB", 1.0)
 
@@ -207,7 +207,7 @@ def decimals_for(values: Iterable[float | None]) -> int:
 
 
 def ratio(value: float | None, baseline: float | None) -> str:
-    """`value` over `baseline` as "1.89×", or nothing where that makes no sense."""
+    """`value` over `baseline` as "1.89×"; "" where that makes no sense."""
     if value is None or not baseline or not (math.isfinite(value) and math.isfinite(baseline)):
         return ""
     return f"{times(value / baseline)}×"
@@ -228,6 +228,6 @@ def duration(seconds: float) -> str:
 
 
 def gib(mib: float) -> str:
-    """MiB as GiB, to the tenth; small amounts finer."""
+    """MiB as GiB with one decimal, or two below 1 GiB."""
     value = mib / MIB_PER_GIB
     return f"{value:,.1f}" if value >= 1 else f"{value:.2f}"
