@@ -87,7 +87,7 @@ class MemoryAdvice:
         self._forecasts = forecasts
         self._device_mib: float | None = None
 
-    def given(self, event: Event) -> Event:
+    def with_remedy(self, event: Event) -> Event:
         """The event, with a remedy that names a batch which fits where that is known."""
         if isinstance(event, Started):
             self._experiment = event.experiment
@@ -282,7 +282,7 @@ class _Recording:
                 recorder = self.make(store)
                 try:
                     while not self.session.is_over and not self.is_left.is_set():
-                        events = [self.advice.given(one) for one in _what_came(self.session, recorder)]
+                        events = [self.advice.with_remedy(one) for one in _what_came(self.session, recorder)]
                         for event in (*recorder.take(events), *events):
                             self.told.put(event)
                 finally:

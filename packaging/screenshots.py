@@ -80,7 +80,7 @@ def show_race(application: QApplication, window: MainWindow, folder: Path) -> No
     run_until(lambda: window.show_panel.page == "race", within_seconds=START_SECONDS)
     clock = window.show_panel.race.clock
     clock.pause()
-    raced = window.shows.showing.raced
+    raced = window.shows.reader.raced
     assert raced is not None  # it is on the page
     clock.seek(raced.race.seconds)
     grab(application, window, folder, "show")

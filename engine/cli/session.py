@@ -176,7 +176,7 @@ TargetOption = Annotated[Target, typer.Option("--target", hidden=True)]
 
 
 @dataclass(frozen=True)
-class Workshop:
+class Session:
     """Open for the length of one verb; `interrupt` says whether Ctrl+C was pressed."""
 
     store: Store
@@ -184,14 +184,14 @@ class Workshop:
     interrupt: Interrupt
     watch: Watch
 
-    def heed_interrupt(self) -> None:
+    def raise_if_interrupted(self) -> None:
         """Raises InterruptError where Ctrl+C came: before anything was trained there is nothing to save."""
         if self.interrupt.asked:
             raise InterruptError
 
 
 @contextmanager
-def workshop(target: Target) -> Iterator[Workshop]:
+def open_session(target: Target) -> Iterator[Session]:
     """Opens the store and readies a runner; both are closed afterwards, and the job that runs is ended."""
     with Store() as store, Launcher(target) as launcher:
         store.recover()
@@ -204,14 +204,14 @@ def workshop(target: Target) -> Iterator[Workshop]:
         runner, watch = Runner(store, launcher), Watch()
         with Interrupt(runner.stop) as interrupt:
             try:
-                yield Workshop(store, runner, interrupt, watch)
+                yield Session(store, runner, interrupt, watch)
             except ProblemError:
                 if interrupt.asked:
                     raise InterruptError from None
                 raise
 
 
-def tell_of_busyness(shop: Workshop, experiment: Experiment) -> None:
+def tell_of_busyness(session: Session, experiment: Experiment) -> None:
     """Says on a terminal what other programs take of the machine on which something is about to be measured.
 
     Elsewhere nobody reads it in time, and a run that was disturbed says so itself.
@@ -219,8 +219,8 @@ def tell_of_busyness(shop: Workshop, experiment: Experiment) -> None:
     if not sys.stderr.isatty():
         return
     # the worker imports torch meanwhile, for longer than this
-    time.sleep(max(0.0, _LEAST_SECONDS - shop.watch.seconds))
-    if busy := shop.watch.look(experiment.device).sentence:
+    time.sleep(max(0.0, _LEAST_SECONDS - session.watch.seconds))
+    if busy := session.watch.look(experiment.device).sentence:
         output.warning(f"{busy} What is measured now may not be clean.")
 
 
@@ -230,17 +230,17 @@ def has_gpu(asked: Asked, catalog: Catalog) -> bool:
     return device.is_gpu if device is not None else catalog.has_gpu
 
 
-def train(shop: Workshop, added: RunRecord, title: str) -> Event:
+def train(session: Session, added: RunRecord, title: str) -> Event:
     """Trains the queued run to its last event. Raises ProblemError for a request that was refused."""
     last: Event | None = None
     began = False
     with RunProgress(title) as progress:
-        for last in shop.runner.run(added.id):
+        for last in session.runner.run(added.id):
             progress.show(last)
             began |= isinstance(last, Started)
-            if shop.interrupt.asked:
+            if session.interrupt.asked:
                 # Ctrl+C may have come before there was a session to stop; asking twice does no harm
-                shop.runner.stop()
+                session.runner.stop()
     assert last is not None  # every job ends with a last event
     if isinstance(last, Failed) and last.problem.kind is Kind.REQUEST and not began:
         raise ProblemError(last.problem)

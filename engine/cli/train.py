@@ -15,15 +15,15 @@ from engine.cli.session import (
     DONE,
     FAILED,
     INTERRUPTED,
+    Session,
     TargetOption,
-    Workshop,
     has_gpu,
+    open_session,
     tell_of_busyness,
     train,
-    workshop,
 )
 from engine.compare.comparison import Comparison
-from engine.compare.comparison import compare as compared
+from engine.compare.comparison import compare as comparison_of
 from engine.compare.evidence import evidence_of
 from engine.compare.split import MOST_OTHERS
 from engine.experiment.checks import problems
@@ -47,29 +47,29 @@ def run(
     """Train one experiment, save it, and print its summary."""
     asked = options.asked(ctx.params)
     experiment_from(asked.settings(True))
-    with workshop(target) as shop:
+    with open_session(target) as session:
         # asking costs an import of torch, so it is done only where the answer matters
-        on_gpu = not asked.depends_on_gpu or has_gpu(asked, shop.runner.catalog())
-        shop.heed_interrupt()
+        on_gpu = not asked.depends_on_gpu or has_gpu(asked, session.runner.catalog())
+        session.raise_if_interrupted()
         experiment = experiment_from(asked.settings(on_gpu))
-        tell_of_busyness(shop, experiment)
-        outcome = _train(shop, shop.store.add(experiment, name=name))
+        tell_of_busyness(session, experiment)
+        outcome = _train(session, session.store.add(experiment, name=name))
     return _print_outcome(*outcome, as_json)
 
 
 def resume(run: RunId, as_json: options.AsJson = False, target: TargetOption = Target.PROCESS) -> int:
     """Go on with a run that ended early, from its last checkpoint, as if it had never been stopped."""
-    with workshop(target) as shop:
-        queued = shop.store.requeue(shop.store.run(run).id)
-        tell_of_busyness(shop, queued.experiment)
-        outcome = _train(shop, queued)
+    with open_session(target) as session:
+        queued = session.store.requeue(session.store.run(run).id)
+        tell_of_busyness(session, queued.experiment)
+        outcome = _train(session, queued)
     return _print_outcome(*outcome, as_json)
 
 
-def _train(shop: Workshop, queued: RunRecord) -> tuple[Event, RunRecord, bool]:
+def _train(session: Session, queued: RunRecord) -> tuple[Event, RunRecord, bool]:
     """Trains the queued run: its last event, what was saved of it, and whether Ctrl+C was pressed."""
-    last = train(shop, queued, f"{queued.name}, {queued.experiment.precision.label}")
-    return last, shop.store.run(queued.id), shop.interrupt.asked
+    last = train(session, queued, f"{queued.name}, {queued.experiment.precision.label}")
+    return last, session.store.run(queued.id), session.interrupt.asked
 
 
 def _print_outcome(last: Event, done: RunRecord, interrupted: bool, as_json: bool) -> int:
@@ -106,18 +106,18 @@ def compare(
     """Train the same experiment in several precisions, and say what each gained."""
     asked = options.asked(ctx.params)
     _sides(asked, precision, on_gpu=True)
-    with workshop(target) as shop:
-        catalog = shop.runner.catalog()
-        shop.heed_interrupt()
+    with open_session(target) as session:
+        catalog = session.runner.catalog()
+        session.raise_if_interrupted()
         sides = _sides(asked, precision, on_gpu=has_gpu(asked, catalog))
         turns = in_turns(sides, repeats)
         for _, experiment in sides:
             found = problems(experiment, catalog)
             if found:
                 raise ProblemError(*found)
-        tell_of_busyness(shop, sides[0][1])
-        outcome = _train_turns(shop, sides, turns, name)
-    return _print_comparison(outcome, as_json, shop.interrupt.asked)
+        tell_of_busyness(session, sides[0][1])
+        outcome = _train_turns(session, sides, turns, name)
+    return _print_comparison(outcome, as_json, session.interrupt.asked)
 
 
 Sides = list[tuple[str, Experiment]]
@@ -150,29 +150,31 @@ def _sides(asked: Asked, precisions: list[str] | None, on_gpu: bool) -> Sides:
     return sides
 
 
-def _train_turns(shop: Workshop, sides: Sides, turns: Sequence[Turn], name: str | None) -> _Outcome:
+def _train_turns(session: Session, sides: Sides, turns: Sequence[Turn], name: str | None) -> _Outcome:
     title = name or " against ".join(reversed([label for label, _ in sides]))
-    comparison = shop.store.add_comparison(title)
+    comparison = session.store.add_comparison(title)
     ids: list[str] = []
     problem: Problem | None = None
     for count, turn in enumerate(turns, 1):
-        if shop.interrupt.asked:
+        if session.interrupt.asked:
             break
-        added = shop.store.add(turn.experiment, name=turn.name(name), comparison=comparison, label=turn.label)
-        last = train(shop, added, f"{count} of {len(turns)}, {turn.label}")
+        added = session.store.add(
+            turn.experiment, name=turn.name(name), comparison=comparison, label=turn.label
+        )
+        last = train(session, added, f"{count} of {len(turns)}, {turn.label}")
         if isinstance(last, Failed):
             problem = problem or last.problem
         ids.append(added.id)
-    runs = tuple(shop.store.run(run_id) for run_id in ids)
+    runs = tuple(session.store.run(run_id) for run_id in ids)
     baseline = sides[0][0]
-    return _Outcome(baseline, runs, _compared(shop.store, runs, baseline), problem)
+    return _Outcome(baseline, runs, _compared(session.store, runs, baseline), problem)
 
 
 def _compared(store: Store, runs: tuple[RunRecord, ...], baseline: str) -> Comparison | None:
     first = next((run for run in runs if run.label == baseline), None)
     if first is None:
         return None
-    return compared(evidence_of(store, runs), first.id, others=store.runs(MOST_OTHERS))
+    return comparison_of(evidence_of(store, runs), first.id, others=store.runs(MOST_OTHERS))
 
 
 def _print_comparison(outcome: _Outcome, as_json: bool, interrupted: bool) -> int:

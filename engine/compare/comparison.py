@@ -18,7 +18,7 @@ from engine.compare.figures import (
     training_peak,
 )
 from engine.compare.sides import Side, all_runs, sides_of
-from engine.compare.split import Corners, Factor, Split, split_of
+from engine.compare.split import Factor, KnownSpeeds, Split, split_of
 from engine.compare.verdict import Verdict, verdict_of
 from engine.experiment.experiment import Precision, flattened
 from engine.experiment.problem import ProblemError, request_problem
@@ -232,9 +232,9 @@ def _reports(
     others: Sequence[RunRecord],
 ) -> tuple[SideReport, ...]:
     by_id = {one.run.id: one for one in evidence}
-    speeds = next(row for row in rows if row.figure.name == SPEED.name)
-    ratios = {side.id: cell.ratio for side, cell in zip(sides, speeds.cells, strict=True)}
-    corners = Corners(baseline, sides, ratios, others)
+    speed_row = next(row for row in rows if row.figure.name == SPEED.name)
+    ratios = {side.id: cell.ratio for side, cell in zip(sides, speed_row.cells, strict=True)}
+    speeds = KnownSpeeds(baseline, sides, ratios, others)
     base_cells = {row.figure.name: row.cells[sides.index(baseline)] for row in rows}
     reports = []
     for place, side in enumerate(sides):
@@ -242,7 +242,7 @@ def _reports(
         doubts = doubts_of(side, baseline, by_id)
         # of a measurement that was disturbed there is nothing to split
         is_spoiled = any(doubt.spoils for doubt in doubts)
-        split = None if is_spoiled else split_of(side, baseline, corners, ratios[side.id])
+        split = None if is_spoiled else split_of(side, baseline, speeds, ratios[side.id])
         verdict = verdict_of(
             side, baseline, cells, base_cells, doubts, split, by_id, is_alone=len(sides) == 1
         )

@@ -125,7 +125,7 @@ FIGURES = (
 )
 
 
-def is_alike(figure: Figure, side: Side, baseline: Side) -> bool:
+def is_comparable(figure: Figure, side: Side, baseline: Side) -> bool:
     """Whether the figure of one may be set against that of the other.
 
     Never allocated memory against resident memory, samples that are pictures against samples that are texts,
@@ -222,7 +222,7 @@ def _cell(figure: Figure, side: Side, baseline: Side, blocks: Blocks) -> Cell:
     value, base = _over_repeats(figure, values), _over_repeats(figure, base_values)
     interval, kind = _interval(figure, side, values, blocks)
     alone = Cell(value, values, interval, kind)
-    if value is None or base is None or not is_alike(figure, side, baseline):
+    if value is None or base is None or not is_comparable(figure, side, baseline):
         return alone
     if side is baseline:
         return replace(alone, ratio=1.0 if figure.has_ratio and base else None, difference=0.0)

@@ -51,10 +51,10 @@ class Split:
 
 
 MOST_OTHERS = 1_000
-"""How many saved runs are worth looking through for corners, newest first."""
+"""How many saved runs are worth looking through for speeds, newest first."""
 
 
-class Corners:
+class KnownSpeeds:
     """How fast experiments are as multiples of the baseline, from runs that were made on its machine.
 
     A side that is compared has the ratio that the comparison gives it, of `ratios` by the ids of `sides`, so
@@ -125,7 +125,7 @@ def _is_readable(run: RunRecord) -> bool:
         return False
 
 
-def split_of(side: Side, baseline: Side, corners: Corners, total: float | None) -> Split | None:
+def split_of(side: Side, baseline: Side, speeds: KnownSpeeds, total: float | None) -> Split | None:
     """How the gain `total` of `side` over `baseline` splits.
 
     None for the baseline itself, without a gain, where more differs than precision, recipe and batch, and
@@ -135,16 +135,16 @@ def split_of(side: Side, baseline: Side, corners: Corners, total: float | None) 
     axes = differing_axes(start, end)
     if not axes or not total or not _differ_in_axes_alone(side, baseline):
         return None
-    versus_default = _versus_default(total, side, baseline, corners)
+    versus_default = _versus_default(total, side, baseline, speeds)
     if axes == ("precision",) and versus_default is None:
         return None
     orders = (axes, (*axes[1:], axes[0]))
-    factors, other_order = (_factors(order, total, corners, start, end) for order in orders)
+    factors, other_order = (_factors(order, total, speeds, start, end) for order in orders)
     missing = {
         for_speed(corner): corner
         for order in orders
         for corner in _between(order, start, end)
-        if corners.ratio(corner) is None
+        if speeds.ratio(corner) is None
     }
     return Split(
         total=total,
@@ -172,9 +172,9 @@ def _between(order: Sequence[Axis], start: Experiment, end: Experiment) -> list[
 
 
 def _factors(
-    order: Sequence[Axis], total: float, corners: Corners, start: Experiment, end: Experiment
+    order: Sequence[Axis], total: float, speeds: KnownSpeeds, start: Experiment, end: Experiment
 ) -> tuple[Factor, ...]:
-    ratios = [1.0, *(corners.ratio(corner) for corner in _between(order, start, end)), total]
+    ratios = [1.0, *(speeds.ratio(corner) for corner in _between(order, start, end)), total]
     found = []
     for axis, (before, after) in zip(order, pairwise(ratios), strict=True):
         if not before or after is None:
@@ -183,12 +183,12 @@ def _factors(
     return tuple(found)
 
 
-def _versus_default(total: float, side: Side, baseline: Side, corners: Corners) -> float | None:
+def _versus_default(total: float, side: Side, baseline: Side, speeds: KnownSpeeds) -> float | None:
     first = baseline.runs[0]
     on_gpu = first.environment is not None and first.environment.cuda is not None
     if not on_gpu or baseline.precision is not Precision.FP32 or side.precision is Precision.DEFAULT:
         return None
-    default = corners.ratio(first.experiment.model_copy(update={"precision": Precision.DEFAULT}))
+    default = speeds.ratio(first.experiment.model_copy(update={"precision": Precision.DEFAULT}))
     return total / default if default else None
 
 

@@ -15,7 +15,7 @@ from engine.experiment.titles import setting_problem
 from engine.experiment.value import MIB_PER_GIB
 from engine.limit.result import result_of
 from engine.limit.search import Search
-from engine.limit.trial_bench import TrialBench
+from engine.limit.trial_runner import TrialRunner
 from engine.protocol.events import Event, Failed, Finished, Log, Phase
 from engine.protocol.memory_lines import MemoryLine, line_near
 from engine.protocol.trials import Cause, ProbeEnded, ProbeStarted, Trial, TrialBegun, TrialEnded, Tried
@@ -45,15 +45,15 @@ class Prober:
         self._launcher = launcher
         self._catalog = catalog
         self._forecasts = Forecasts(store.path.parent)
-        self._bench: TrialBench | None = None
+        self._trial_runner: TrialRunner | None = None
         self._stop_asked = Flag()
 
     def stop(self) -> None:
         """Ends the search that runs, with what it knows by then. Any thread may ask."""
         self._stop_asked.set()
-        bench = self._bench
-        if bench is not None:
-            bench.stop()
+        runner = self._trial_runner
+        if runner is not None:
+            runner.stop()
 
     def probe(
         self,
@@ -84,8 +84,8 @@ class Prober:
             device_name=device.title,
             series=series,
         )
-        course = _Course(self._store, probe_id, wanted, search, margin_fraction)
-        bench = self._bench = TrialBench(self._launcher, wanted.device)
+        record = _SearchRecord(self._store, probe_id, wanted, search, margin_fraction)
+        runner = self._trial_runner = TrialRunner(self._launcher, wanted.device)
         try:
             yield ProbeStarted(
                 probe_id=probe_id,
@@ -94,12 +94,12 @@ class Prober:
                 granularity=granularity,
                 budget_mib=search.budget_mib or 0.0,
             )
-            yield from self._trials(bench, course)
+            yield from self._trials(runner, record)
         finally:
-            self._bench = None
-            bench.close()
-            course.close()
-        yield course.outcome
+            self._trial_runner = None
+            runner.close()
+            record.close()
+        yield record.outcome
 
     def _known_line(self, experiment: Experiment, device: DeviceEntry) -> MemoryLine | None:
         """Of an earlier forecast. On a CPU trials are told in another quantity than forecasts."""
@@ -113,40 +113,40 @@ class Prober:
         if experiment.device != "cpu" and trial.fits and trial.peak_mib is not None:
             self._forecasts.learn(experiment, trial.batch_size, trial.peak_mib, "allocated")
 
-    def _await_worker(self, bench: TrialBench) -> None:
+    def _await_worker(self, runner: TrialRunner) -> None:
         """Until the first worker has imported torch, which is no part of the time that the search takes."""
-        bench.prepare()
+        runner.prepare()
         patience = time.monotonic() + self._launcher.limits.ready
-        while not bench.is_ready and time.monotonic() < patience:
+        while not runner.is_ready and time.monotonic() < patience:
             if self._stop_asked.wait(_LOOK_SECONDS):
                 return
 
-    def _trials(self, bench: TrialBench, course: _Course) -> Iterator[ProbeEvent]:
-        self._await_worker(bench)
-        course.begin()
-        while not self._stop_asked.is_set() and (size := course.next_batch()) is not None:
+    def _trials(self, runner: TrialRunner, record: _SearchRecord) -> Iterator[ProbeEvent]:
+        self._await_worker(runner)
+        record.begin()
+        while not self._stop_asked.is_set() and (size := record.next_batch()) is not None:
             yield TrialBegun(batch_size=size)
-            tried = course.experiment_of(size)
+            tried = record.experiment_of(size)
             last: Event | None = None
-            for last in bench.run(tried):
+            for last in runner.run(tried):
                 if isinstance(last, Phase | Log):
                     yield last
                 if self._stop_asked.is_set():
                     # it may have been asked before there was a trial to stop; asking twice does no harm
-                    bench.stop()
+                    runner.stop()
             if isinstance(last, Finished):
                 return
             assert isinstance(last, Tried | Failed)
-            ended = course.take(size, last)
+            ended = record.take(size, last)
             if ended is None:
                 return
             self._learn(tried, ended.trial)
             if ended.replaced_worker:
-                bench.replace_worker()
+                runner.replace_worker()
             yield ended
 
 
-class _Course:
+class _SearchRecord:
     """How far one search is, and what is written of it.
 
     Each batch compiles anew, so under a recipe that compiles it is first searched without. Compiled, a step

@@ -31,21 +31,21 @@ _UNINFORMED_SHARE = 0.1
 
 
 @dataclass(frozen=True)
-class Belief:
+class LimitEstimate:
     """Chances around `centre`, half of them within `spread`: a Cauchy distribution, whose heavy tails leave a
     line that misled in growing strides. Both in whatever batches are counted in."""
 
     centre: float
     spread: float
 
-    def beyond(self, low: int, share: float) -> int:
+    def quantile_above(self, low: int, share: float) -> int:
         """The batch that parts off the lower `share` of the chances over `low`, which passed; at least the
         next one."""
         passed = self._chance_below(low)
         chance = passed + (1 - passed) * share
         return max(low + 1, math.floor(self.centre + self.spread * math.tan(math.pi * (chance - 0.5))))
 
-    def between(self, low: int, high: int, share: float) -> int:
+    def quantile_between(self, low: int, high: int, share: float) -> int:
         """The batch between `low`, which passed, and `high`, which failed, that parts off the lower `share`
         of the chances best. There must be one."""
 
@@ -63,25 +63,25 @@ class Belief:
         return 0.5 + math.atan((size - self.centre) / self.spread) / math.pi
 
 
-def believed_limit(
+def estimated_limit(
     trials: Sequence[Trial], line: MemoryLine | None, budget_mib: float | None
-) -> Belief | None:
+) -> LimitEstimate | None:
     """In samples. `line` is the one to follow where no two trials that passed speak for another.
 
     None without a budget or a line that rises.
     """
     if line is None or line.per_sample_mib <= 0 or budget_mib is None:
         return None
-    passed = weighed(trials)
+    passed = passed_trials(trials)
     meets = _meeting(passed, budget_mib) or line.batch_at(budget_mib)
     spread = _spread(passed, line, meets, budget_mib)
-    held = _held_meeting(trials, line, budget_mib)
+    held = _limit_by_reserved(trials, line, budget_mib)
     if held >= meets:
-        return Belief(meets, spread)
-    return Belief(meets - _HELD_WEIGHT * (meets - held), max(spread, _HELD_SPREAD * (meets - held)))
+        return LimitEstimate(meets, spread)
+    return LimitEstimate(meets - _HELD_WEIGHT * (meets - held), max(spread, _HELD_SPREAD * (meets - held)))
 
 
-def weighed(trials: Sequence[Trial]) -> list[Trial]:
+def passed_trials(trials: Sequence[Trial]) -> list[Trial]:
     """Those that passed and told a peak, the smallest batch first."""
     told = (each for each in trials if each.fits and each.peak_mib is not None)
     return sorted(told, key=lambda each: each.batch_size)
@@ -118,7 +118,7 @@ def _spread(passed: Sequence[Trial], line: MemoryLine, meets: float, budget_mib:
     return max(_UNCERTAIN_FRACTION * stretch, _MOVE_FRACTION * abs(meets - before))
 
 
-def _held_meeting(trials: Sequence[Trial], line: MemoryLine, budget_mib: float) -> float:
+def _limit_by_reserved(trials: Sequence[Trial], line: MemoryLine, budget_mib: float) -> float:
     """Where what the allocator holds comes to the budget: of that some can still be given out."""
     top = max(
         (each for each in trials if each.fits and each.reserved_mib is not None),
@@ -238,7 +238,7 @@ class Search:
     def line(self) -> MemoryLine | None:
         """Through the largest batch that passed and one so much smaller that noise is not magnified; with a
         single one, the forecast's slope. None without figures."""
-        known = weighed(self.trials)
+        known = passed_trials(self.trials)
         if not known:
             return self._first_guess
         top = known[-1]
@@ -297,25 +297,25 @@ class Search:
             return first if high is None or first < high else None
         if high is None and len(self.trials) == 1 and self._first_guess is None:
             return low * SMALL_RATIO
-        belief = self._belief()
-        if belief is None or self._stalls():
+        estimate = self._belief()
+        if estimate is None or self._stalls():
             return None
         reach = _MOST_GROWTH if self._is_straight() else SMALL_RATIO
-        if high is None and low and belief.centre > reach * low:
-            return min(reach * low, max(int(belief.centre) // _PART_WAY, SMALL_RATIO * low))
-        is_far = high is None and belief.centre > 2 * low
+        if high is None and low and estimate.centre > reach * low:
+            return min(reach * low, max(int(estimate.centre) // _PART_WAY, SMALL_RATIO * low))
+        is_far = high is None and estimate.centre > 2 * low
         share = _CAREFUL_SHARE if is_far else _EVEN_SHARE
         if high is None:
-            return max(belief.beyond(low, share), self._past_creeping(low))
-        return belief.between(low, high, share)
+            return max(estimate.quantile_above(low, share), self._past_creeping(low))
+        return estimate.quantile_between(low, high, share)
 
-    def _belief(self) -> Belief | None:
+    def _belief(self) -> LimitEstimate | None:
         """Where the answer is expected, in multiples of the granularity."""
-        found = believed_limit(self.trials, self.line(), self.budget_mib)
+        found = estimated_limit(self.trials, self.line(), self.budget_mib)
         if found is None:
             return None
         centre = min(found.centre / self.granularity, 2.0 * self._top)
-        return Belief(centre, max(_LEAST_SPREAD, found.spread / self.granularity))
+        return LimitEstimate(centre, max(_LEAST_SPREAD, found.spread / self.granularity))
 
     def _stalls(self) -> bool:
         """Whether the last two trials did not halve what is open between them: then it is halved instead."""
@@ -331,7 +331,7 @@ class Search:
     def _is_straight(self) -> bool:
         """Whether memory grew alike over the last two stretches: what a step takes whatever the batch may
         hide the batch's own share while that is small."""
-        figures = [(each.batch_size, each.peak_mib or 0.0) for each in weighed(self.trials)[-3:]]
+        figures = [(each.batch_size, each.peak_mib or 0.0) for each in passed_trials(self.trials)[-3:]]
         slopes = [(top - low) / (size - less) for (less, low), (size, top) in pairwise(figures)]
         return len(slopes) < 2 or slopes[1] <= _STRAIGHT_RATIO * slopes[0]
 

@@ -80,7 +80,7 @@ def page_card(race: Race, tiles: NDArray[np.uint8], sizes: Sizes) -> Card:
         memory = tanks(race, sizes, sizes.lanes + sizes.gap, 0, mixed.bottom)
     else:
         memory = bars(race, sizes, 0, mixed.bottom + 0.6 * gap)
-    parts = (full, number, mixed, memory, _lapse(race, sizes, memory.bottom))
+    parts = (full, number, mixed, memory, _playback_rate(race, sizes, memory.bottom))
     return Card(race, sizes, "bg1", parts[-1].bottom, parts, (full_blocks, mixed_blocks))
 
 
@@ -137,11 +137,11 @@ def _doubt_lines(race: Race, room: float, size: float) -> tuple[str, ...]:
 
 
 def _shown(race: Race) -> tuple[str, ...]:
-    words = race_words.lapse_words(race)
+    words = race_words.playback_rate_words(race)
     return (words,) if words else ()
 
 
-def _lapse(race: Race, sizes: Sizes, top: float) -> Part:
+def _playback_rate(race: Race, sizes: Sizes, top: float) -> Part:
     lines = _shown(race)
     shapes = tuple(Words(0, top + 1.8 * sizes.small, line, "text3", sizes.small) for line in lines)
     return still(shapes, top + (2.2 * sizes.small if lines else 2))

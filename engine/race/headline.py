@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Literal
 
 from engine.compare.evidence import LITTLE_GAIN, DoubtKind
-from engine.compare.figures import SPEED, is_alike
+from engine.compare.figures import SPEED, is_comparable
 from engine.compare.sides import differing_axes, unlike_settings
 from engine.experiment.experiment import Precision
 from engine.race.lanes import Lane
@@ -30,8 +30,8 @@ def short_name(race: Race, which: Which) -> str:
     if is_one_of_each(race):
         return _amp(race, which)
     side = race.lane(which).side
-    is_alike = len({race.lane(one).side.label for one in LANES}) == 1
-    return side.note if side.note and is_alike else side.title
+    same_label = len({race.lane(one).side.label for one in LANES}) == 1
+    return side.note if side.note and same_label else side.title
 
 
 def called(race: Race, which: Which) -> str:
@@ -178,7 +178,7 @@ _CAUTIONS: Mapping[Unlike, str] = {
 
 def why_no_ratio(race: Race) -> str:
     """Why the two have no speeds that can be set against each other, as a main clause."""
-    if not is_alike(SPEED, race.mixed.side, race.full.side):
+    if not is_comparable(SPEED, race.mixed.side, race.full.side):
         is_text = race.unit == "sequences"
         kinds = "texts of different lengths" if is_text else "different kinds of things"
         return f"The two learn from {kinds}"
@@ -224,7 +224,7 @@ def _little(race: Race) -> str:
 
 def _even(race: Race) -> str:
     low, high = race.ratio_interval or (1.0, 1.0)
-    if low < _MUCH_APART or high > 1 / _MUCH_APART or not race.is_borne_out:
+    if low < _MUCH_APART or high > 1 / _MUCH_APART or not race.matches_ratio:
         return "Here the measurements differ too much among themselves to say which of the two is faster."
     return f"Here mixed precision is about as fast as full precision{_because(race)}.{_in_less_memory(race)}"
 

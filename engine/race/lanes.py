@@ -312,7 +312,7 @@ def _stretch(full: Lane, mixed: Lane, most: float) -> Stretch:
     return Stretch(blocks * a_block * batch, a_block * batch, blocks)
 
 
-def lapse_of(seconds: float) -> float:
+def playback_rate_of(seconds: float) -> float:
     """How many seconds of the runs pass in one on screen: 1, or as many as make it bearable to watch."""
     if seconds > LONGEST_SECONDS * _LITTLE_LONGER:
         return seconds / LONGEST_SECONDS

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Literal
 
 from engine.compare.comparison import Comparison, Doubt, SideReport
-from engine.compare.figures import ACCURACY, PEAK_MEMORY, SPEED, Cell, is_alike
+from engine.compare.figures import ACCURACY, PEAK_MEMORY, SPEED, Cell, is_comparable
 from engine.compare.sides import Side, differing_work
 from engine.drawing.looks import SideLook, side_looks
 from engine.experiment.catalog import Task, task_of
@@ -20,9 +20,9 @@ from engine.race.lanes import (
     Lane,
     Stretch,
     ending,
-    lapse_of,
     pair_of,
     part_of,
+    playback_rate_of,
     stretches_of,
     whole_of,
 )
@@ -82,11 +82,11 @@ class Race:
     """Two lanes, of which the first one to have trained `samples` ends the race, or to go no further.
 
     `full` is the comparison's baseline, `mixed` the side that is measured against it; `samples` are shown as
-    `blocks` of `block_samples`. `seconds` is when the race ends, on the runs' own clock, and `lapse` how many
-    such seconds pass in one on screen. Ratios and their interval are the comparison's, and None where it has
-    none; `peaks_mib` are the full and the mixed lane's, both None where they do not count the same memory.
-    `accuracy` says how the accuracies relate ("same accuracy"), "" where nothing can be said. `pictured` are
-    ids of runs, those first whose pictures are to be looked for first.
+    `blocks` of `block_samples`. `seconds` is when the race ends, on the runs' own clock, and `playback_rate`
+    how many such seconds pass in a second on screen. Ratios and their interval are the comparison's, and None
+    where it has none; `peaks_mib` are the full and the mixed lane's, both None where they do not count the
+    same memory. `accuracy` says how the accuracies relate ("same accuracy"), "" where nothing can be said.
+    `pictured` are ids of runs, those first whose pictures are to be looked for first.
     """
 
     full: Lane
@@ -95,7 +95,7 @@ class Race:
     block_samples: int
     blocks: int
     seconds: float
-    lapse: float
+    playback_rate: float
     ratio: float | None
     ratio_interval: Interval | None
     repeats: tuple[int, int]
@@ -138,14 +138,14 @@ class Race:
     def ahead(self) -> Which:
         """The faster lane: by the comparison's ratio, or by the counts where these belie it."""
         ratio = self.claim
-        if not self.is_borne_out:
+        if not self.matches_ratio:
             ratio = self.mixed.samples_at(self.seconds) / self.full.samples_at(self.seconds)
         return "full" if ratio is not None and ratio < 1 else "mixed"
 
     @property
-    def is_borne_out(self) -> bool:
+    def matches_ratio(self) -> bool:
         """Whether the counts come to the comparison's ratio, as nearly as one can see."""
-        return _is_borne_out(self.full, self.mixed, self.seconds, self.claim)
+        return _matches_ratio(self.full, self.mixed, self.seconds, self.claim)
 
     @property
     def figure(self) -> float | None:
@@ -176,7 +176,7 @@ class Race:
         claim = self.claim
         if claim is None or self.passed(seconds) < _ENOUGH:
             return None
-        if seconds >= self.seconds and self.is_borne_out:
+        if seconds >= self.seconds and self.matches_ratio:
             return max(claim, 1.0 / claim)
         if not min(full.samples, mixed.samples):
             return None
@@ -193,7 +193,7 @@ _ENOUGH = 0.1
 _HAIR = 1e-9
 
 
-def _is_borne_out(full: Lane, mixed: Lane, seconds: float, ratio: float | None) -> bool:
+def _matches_ratio(full: Lane, mixed: Lane, seconds: float, ratio: float | None) -> bool:
     if ratio is None:
         return True
     trained = mixed.samples_at(seconds), full.samples_at(seconds)
@@ -224,7 +224,7 @@ def race_of(comparison: Comparison, curves: Mapping[str, Columns], side_id: str 
         block_samples=stretch.block_samples,
         blocks=stretch.blocks,
         seconds=seconds,
-        lapse=lapse_of(seconds),
+        playback_rate=playback_rate_of(seconds),
         ratio=ratio,
         ratio_interval=interval,
         repeats=(_known(base_cells[SPEED.name]), _known(speed)),
@@ -248,7 +248,7 @@ def _replayed(full: Lane, mixed: Lane, ratio: float | None) -> tuple[Stretch, La
     for stretch in stretches_of(full, mixed):
         parts = _parts(full, mixed, stretch.samples, ratio)
         seconds = _end(*parts, stretch.samples)
-        if _is_borne_out(*parts, seconds, ratio):
+        if _matches_ratio(*parts, seconds, ratio):
             break
     else:
         stretch, parts = whole_of(full, mixed), (full, mixed)
@@ -307,7 +307,7 @@ def _known(cell: Cell) -> int:
 
 
 def _peaks_mib(comparison: Comparison, full: Side, mixed: Side) -> tuple[float | None, float | None]:
-    if not is_alike(PEAK_MEMORY, mixed, full):
+    if not is_comparable(PEAK_MEMORY, mixed, full):
         return None, None
     row = next(row for row in comparison.figures if row.figure.name == PEAK_MEMORY.name)
     scale = MIB_PER_GIB if row.figure.unit == "GiB" else 1.0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from engine.compare.evidence import Doubt
-from engine.compare.figures import PEAK_MEMORY, is_alike
+from engine.compare.figures import PEAK_MEMORY, is_comparable
 from engine.race.headline import (
     called,
     continued,
@@ -17,7 +17,7 @@ from engine.race.headline import (
 )
 from engine.race.race import LANES, Moment, Race, Which
 from engine.words.names import GLOSSARY
-from engine.words.numbers import number_text, pace_text, range_text, seconds_short, seconds_text
+from engine.words.numbers import number_text, pace_text, range_text, seconds_abbreviated, seconds_text
 
 _ABOUT_SAME = 0.03
 _PARTS = (
@@ -39,7 +39,7 @@ def memory_words(race: Race) -> tuple[str, str]:
 
 
 def _unknown(race: Race) -> tuple[str, str]:
-    if is_alike(PEAK_MEMORY, race.mixed.side, race.full.side):
+    if is_comparable(PEAK_MEMORY, race.mixed.side, race.full.side):
         return "No measurement", "of the memory"
     return "No comparison", "between a card's memory and a processor's"
 
@@ -98,7 +98,7 @@ def doubt_words(race: Race) -> tuple[str, ...]:
 def _unsteady(race: Race) -> str:
     """Why the counts of the whole runs give another ratio than the comparison has; "" where they do not."""
     figure, ratio = race.figure, race.claim
-    if ratio is None or figure is None or race.is_borne_out:
+    if ratio is None or figure is None or race.matches_ratio:
         return ""
     seen = figure if race.ahead == "mixed" else 1.0 / figure
     whole = f"these two whole runs come to {pace_text(seen)}"
@@ -146,8 +146,8 @@ __all__ = [
     "doubt_words",
     "lane_detail",
     "lane_name",
-    "lapse_words",
     "memory_words",
+    "playback_rate_words",
     "sentence",
     "sure_words",
     "title",
@@ -169,7 +169,7 @@ def lane_detail(race: Race, which: Which) -> str:
         if race.full.run.experiment.batch_size != race.mixed.run.experiment.batch_size:
             parts.append(f"{lane.run.experiment.batch_size:,} {race.unit} at once")
     if lane.stopped:
-        parts.append(f"{lane.stopped} after {seconds_short(float(lane.seconds[-1]))}")
+        parts.append(f"{lane.stopped} after {seconds_abbreviated(float(lane.seconds[-1]))}")
     return ", ".join(parts)
 
 
@@ -230,17 +230,17 @@ def counter_words(race: Race, which: Which, moment: Moment, *, is_brief: bool = 
     ending = {
         "waiting": "",
         "running": " so far",
-        "over": f" in {seconds_short(race.seconds)}",
+        "over": f" in {seconds_abbreviated(race.seconds)}",
         "stopped": "" if is_brief else f", then it {race.lane(which).stopped}",
     }
     return f"{race.unit}{ending[moment.lane(which).state]}"
 
 
-def lapse_words(race: Race) -> str:
+def playback_rate_words(race: Race) -> str:
     """How the replay's pace relates to the true one, a sentence; "" where it is that."""
-    if race.lapse == 1:
+    if race.playback_rate == 1:
         return ""
-    shown = seconds_text(race.seconds / race.lapse)
-    if race.lapse < 1:
+    shown = seconds_text(race.seconds / race.playback_rate)
+    if race.playback_rate < 1:
         return f"Shown in slow motion: {seconds_text(race.seconds)} take {shown} here."
     return f"Shown faster than it went: {seconds_text(race.seconds)} pass in {shown}."

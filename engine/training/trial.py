@@ -54,23 +54,23 @@ def try_batch(experiment: Experiment, control: Control) -> Iterator[Event]:
     if device.type in ("cuda", "xpu"):
         torch.get_device_module(device).set_device(device)
     memory = trial_memory(device, settings.memory_cap_gib)
-    course = _Course()
+    progress = _TrialProgress()
     try:
         with (
             memory_cap(device, settings.memory_cap_gib),
             float32_mode(settings.precision, settings.step.autocast_tf32),
             cudnn_search(settings),
         ):
-            yield from _train(plan, control, course)
+            yield from _train(plan, control, progress)
     except Exception as error:
         if not _ran_out(error, memory):
             raise
-        course.cause = "memory"
+        progress.cause = "memory"
     # outside the except block, where the exception no longer pins the tensors of the frames it went through
-    if course.was_stopped:
+    if progress.was_stopped:
         yield Finished(summary=Summary(), stopped=True)
         return
-    trial = _trial(plan, memory, course, time.perf_counter() - began)
+    trial = _trial(plan, memory, progress, time.perf_counter() - began)
     if "compile" in settings.step.parts:
         torch.compiler.reset()
     yield Tried(
@@ -79,13 +79,13 @@ def try_batch(experiment: Experiment, control: Control) -> Iterator[Event]:
         baseline_mib=memory.baseline_mib,
         leaked_mib=memory.release(),
         other_programs_mib=memory.other_programs_mib,
-        model_mib=_model_mib(plan, course.parameters),
+        model_mib=_model_mib(plan, progress.parameters),
         train_samples=plan.facts.train_samples,
     )
 
 
 @dataclass
-class _Course:
+class _TrialProgress:
     """How far a trial is."""
 
     whole_steps: int = 0
@@ -124,21 +124,21 @@ def _check_whole_steps(plan: Plan) -> None:
         raise ProblemError(accumulation_problem(plan.experiment, max(1, samples // batch_size)))
 
 
-def _train(plan: Plan, control: Control, course: _Course) -> Iterator[Event]:
-    run = yield from _prepared(plan, control, course)
+def _train(plan: Plan, control: Control, progress: _TrialProgress) -> Iterator[Event]:
+    run = yield from _prepared(plan, control, progress)
     if run is None:
-        course.was_stopped = True
+        progress.was_stopped = True
         return
     with closing(run):
-        yield from _train_until_steady(run, course)
+        yield from _train_until_steady(run, progress)
         if not control.stop_requested.is_set():
             _end_epoch(plan, run)
             _validate(run)
             _begin_another_epoch(plan, run)
-        course.was_stopped = control.stop_requested.is_set()
+        progress.was_stopped = control.stop_requested.is_set()
 
 
-def _prepared(plan: Plan, control: Control, course: _Course) -> Generator[Event, None, Run | None]:
+def _prepared(plan: Plan, control: Control, progress: _TrialProgress) -> Generator[Event, None, Run | None]:
     """Prepares the run, but says nothing of its start: a trial that is stopped has nothing to be saved."""
     preparing = prepare(plan, control, None, resume=False)
     while True:
@@ -148,12 +148,12 @@ def _prepared(plan: Plan, control: Control, course: _Course) -> Generator[Event,
             run: Run | None = end.value
             return run
         if isinstance(event, Started):
-            course.parameters = event.parameters
+            progress.parameters = event.parameters
         else:
             yield event
 
 
-def _train_until_steady(run: Run, course: _Course) -> Iterator[Event]:
+def _train_until_steady(run: Run, progress: _TrialProgress) -> Iterator[Event]:
     phase = None
     while True:
         run.telemetry.begin()
@@ -162,8 +162,8 @@ def _train_until_steady(run: Run, course: _Course) -> Iterator[Event]:
                 phase = run.training_phase
                 yield Phase(name=phase)
             _train_on(run, group)
-            course.whole_steps += sum(len(targets) for _, targets in group) == run.experiment.step_samples
-            is_steady = run.step.next_phase() is None and course.whole_steps >= LEAST_STEPS
+            progress.whole_steps += sum(len(targets) for _, targets in group) == run.experiment.step_samples
+            is_steady = run.step.next_phase() is None and progress.whole_steps >= LEAST_STEPS
             if is_steady or run.control.stop_requested.is_set():
                 return
         run.begin_epoch()
@@ -208,19 +208,19 @@ def _begin_another_epoch(plan: Plan, run: Run) -> None:
             _train_on(run, group)
 
 
-def _trial(plan: Plan, memory: TrialMemory, course: _Course, seconds: float) -> Trial:
-    if course.cause is None and memory.has_spilled():
-        course.cause = "spill"
-    fits = course.cause is None
+def _trial(plan: Plan, memory: TrialMemory, progress: _TrialProgress, seconds: float) -> Trial:
+    if progress.cause is None and memory.has_spilled():
+        progress.cause = "spill"
+    fits = progress.cause is None
     return Trial(
         batch_size=plan.experiment.batch_size,
         fits=fits,
         peak_mib=memory.peak_mib() if fits else None,
         reserved_mib=memory.reserved_mib() if fits else None,
         seconds=seconds,
-        steps=course.whole_steps,
-        cause=course.cause,
-        note=_SPILL_NOTE if course.cause == "spill" else None,
+        steps=progress.whole_steps,
+        cause=progress.cause,
+        note=_SPILL_NOTE if progress.cause == "spill" else None,
     )
 
 

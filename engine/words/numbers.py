@@ -173,7 +173,7 @@ def seconds_text(seconds: float) -> str:
     return f"{amount} {words}s"
 
 
-def seconds_short(seconds: float) -> str:
+def seconds_abbreviated(seconds: float) -> str:
     """A time in signs: "2.6 s", "6.7 min"."""
     amount, _, sign = _span(seconds)
     return f"{amount} {sign}"

@@ -98,7 +98,7 @@ HEARTBEAT_SECONDS = 1.0
 def main() -> int:
     input_descriptor, output_descriptor = take_private_streams()
     writer = EventWriter(output_descriptor)
-    desk = _Desk()
+    desk = _RequestReader()
     threading.Thread(target=desk.read, args=(input_descriptor,), name="job-reader", daemon=True).start()
     writer.put(ready())
     while (job := desk.next_job()) is not None:
@@ -125,7 +125,7 @@ def _beat(control: Control, writer: EventWriter, done: threading.Event) -> None:
         writer.put(Heartbeat(step=control.step))
 
 
-class _Desk:
+class _RequestReader:
     """Takes requests off the input: jobs wait in line, `stop` reaches the job that runs at once."""
 
     def __init__(self) -> None:

@@ -50,7 +50,7 @@ class Progress:
         self._grad_scale: float | None = None
         self._skipped: int | None = None
 
-    def saw(self, event: Event) -> bool:
+    def note_event(self, event: Event) -> bool:
         """Takes the event in; whether a step was completed since the last one."""
         before = self.step
         match event:
@@ -173,7 +173,7 @@ class ProcessSession:
     def next_event(self, timeout_seconds: float) -> Event | None:
         if self._over:
             return None
-        self._watch.looks()
+        self._watch.note_look()
         ending = self._overdue()
         if ending is None:
             # looked at least five times a second, so that a stop or a limit is seen soon
@@ -183,7 +183,7 @@ class ProcessSession:
             ending = self._ending_of(item)
             if ending is None:
                 assert not isinstance(item, Garbage | End)
-                self._watch.saw(item)
+                self._watch.note_event(item)
                 self._started |= isinstance(item, Started)
                 if is_last(item):
                     self._finish(kill=False)
@@ -253,8 +253,8 @@ class _Watch:
         self._is_ready = False
         self.phase = PhaseName.BUILDING
 
-    def looks(self) -> None:
-        """Says that someone looks now. A program that was suspended must not call its worker silent."""
+    def note_look(self) -> None:
+        """Notes that someone looks now. A program that was suspended must not call its worker silent."""
         now = time.monotonic()
         unwatched = now - self._looked
         self._looked = now
@@ -262,12 +262,12 @@ class _Watch:
             self._heard += unwatched
             self._advanced += unwatched
 
-    def saw(self, event: Event) -> None:
+    def note_event(self, event: Event) -> None:
         self._heard = now = time.monotonic()
         self._is_ready = True
         if isinstance(event, Phase):
             self.phase = event.name
-        if self.progress.saw(event) or not isinstance(event, Heartbeat | Log | Samples):
+        if self.progress.note_event(event) or not isinstance(event, Heartbeat | Log | Samples):
             self._advanced = now
 
     def overdue(self) -> Problem | None:

@@ -20,7 +20,7 @@ from engine.words.names import recipe_words
 from gui.compare.awaited import Awaited, AwaitedRuns
 from gui.compare.column import ComparisonColumn
 from gui.compare.panel import ComparePanel
-from gui.compare.reading import Compared, ReadRun, Wanted, read_and_compare
+from gui.compare.reading import ComparedRuns, ReadRun, Wanted, read_and_compare
 from gui.runs import importing
 from gui.runs.exporting import Exporting, Order
 from gui.runs.importing import Importing
@@ -31,7 +31,7 @@ from gui.session.saved_runs import SavedRuns
 from gui.widgets.notice import Notice
 
 
-class Comparing(QObject):
+class CompareReader(QObject):
     """`shown` when what is wanted is in sight; `problem` (Problem) where it could not be read."""
 
     shown = Signal()
@@ -112,7 +112,7 @@ class Comparing(QObject):
             if run.id in self._known and self._known[run.id].evidence.run != run:
                 self._known[run.id] = self._known[run.id].about(run)
 
-    def _take(self, compared: Compared) -> None:
+    def _take(self, compared: ComparedRuns) -> None:
         self._is_reading = False
         self._known = dict(compared.runs)
         if self._is_stale:
@@ -139,7 +139,7 @@ class Comparing(QObject):
 _TITLE, _AGAIN = "Where the gain comes from", "Measured again"
 
 
-class Comparisons(QObject):
+class CompareController(QObject):
     """Joins the runs table, the workspace Compare and its column.
 
     `workspace_wanted` says that the comparison should be brought to the front, `problem` (Problem) that
@@ -165,7 +165,7 @@ class Comparisons(QObject):
         # a report that takes long must not keep a comparison from being shown
         self._reading, self._writing = Background(self), Background(self)
         saved = experiments.runs
-        self.comparing = Comparing(store_path, saved, column, panel, self._reading, self)
+        self.reader = CompareReader(store_path, saved, column, panel, self._reading, self)
         self.exporting = Exporting(store_path, saved, self._writing, notice, window)
         self.importing = Importing(store_path, self._writing, notice, window)
         self._awaited, self._panel = AwaitedRuns(saved, self), panel
@@ -174,11 +174,11 @@ class Comparisons(QObject):
 
     def set_in_sight(self, is_in_sight: bool) -> None:
         """Whether the workspace is looked at."""
-        self.comparing.set_in_sight(is_in_sight)
+        self.reader.set_in_sight(is_in_sight)
 
     def show_ticked(self) -> None:
         """Compares the runs that are ticked in the table."""
-        self.comparing.set_runs(self._runs.checked())
+        self.reader.set_runs(self._runs.checked())
 
     def export(self, form: str = "any") -> None:
         """Exports what is compared, or the ticked runs, after asking where to."""
@@ -196,7 +196,7 @@ class Comparisons(QObject):
         self.exporting.restore(state)
 
     def _connect(self, panel: ComparePanel) -> None:
-        self.comparing.problem.connect(self.problem)
+        self.reader.problem.connect(self.problem)
         panel.missing_wanted.connect(self._queue_missing)
         panel.again_wanted.connect(self.measure_again)
         panel.newest_wanted.connect(self._tick_newest)
@@ -217,7 +217,7 @@ class Comparisons(QObject):
         self.importing.compare_wanted.connect(self.compare)
 
     def _order(self, form: str) -> Order:
-        run_ids, headline = self.comparing.run_ids(), self._column.headline()
+        run_ids, headline = self.reader.run_ids(), self._column.headline()
         baseline = self._column.baseline()
         if form == "script":
             # of one run: the one that the headline speaks of
@@ -227,7 +227,7 @@ class Comparisons(QObject):
         return Order(run_ids, against, leading, self._titles.get(frozenset(run_ids), ""))
 
     def _ask_title(self) -> None:
-        runs = frozenset(self.comparing.run_ids())
+        runs = frozenset(self.reader.run_ids())
         title = importing.ask_title(self._window, self._titles.get(runs, ""))
         if title is not None:
             self._titles[runs] = title
@@ -256,12 +256,12 @@ class Comparisons(QObject):
 
     def _show_change(self, run_id: str) -> None:
         self._count()
-        if run_id in self.comparing.run_ids():
-            self.comparing.refresh()
+        if run_id in self.reader.run_ids():
+            self.reader.refresh()
 
     def _queue_missing(self, missing: Sequence[Experiment]) -> None:
         sides = [(f"{one.precision.label}, {recipe_words(one.step.recipe)}", one) for one in missing]
-        beside = frozenset(self.comparing.run_ids())
+        beside = frozenset(self.reader.run_ids())
         added = self._queue(_TITLE, sides, 1, "joins this comparison", "join this comparison")
         self._awaited.add(*(Awaited((run_id,), beside) for run_id in added))
 
@@ -279,7 +279,7 @@ class Comparisons(QObject):
         labelled = [(side.runs[0].label or side.title, one) for side, one in zip(sides, firsts, strict=True)]
         added = self._queue(_AGAIN, labelled, repeats, "takes this one's place", "take the place of these")
         if added:
-            self._awaited.add(Awaited(added, frozenset(self.comparing.run_ids()), old))
+            self._awaited.add(Awaited(added, frozenset(self.reader.run_ids()), old))
 
     def _queue(
         self, title: str, sides: Sequence[tuple[str, Experiment]], repeats: int, one: str, more: str
@@ -299,6 +299,6 @@ class Comparisons(QObject):
 
     def _take_in(self, awaited: Awaited) -> None:
         """Compares runs that were queued for this comparison, unless something else is compared by now."""
-        if awaited.beside <= set(self.comparing.run_ids()):
+        if awaited.beside <= set(self.reader.run_ids()):
             kept = [run_id for run_id in self._runs.checked() if run_id not in awaited.instead]
             self._tick((*kept, *awaited.run_ids))

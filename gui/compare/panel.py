@@ -19,7 +19,7 @@ from engine.words.numbers import number
 from gui.charts.lines import Line, Quantity
 from gui.charts.painter import BarChart
 from gui.compare.headline import Headline
-from gui.compare.reading import Compared
+from gui.compare.reading import ComparedRuns
 from gui.compare.table import FigureTable
 from gui.runs.line import dropped_runs, has_runs
 from gui.widgets import Button, ElidedLabel, label
@@ -91,7 +91,7 @@ def _whiskers(row: FigureRow) -> str:
     return ", 95 % over repeats or in a run"
 
 
-def lines_of(compared: Compared) -> tuple[Line, ...]:
+def lines_of(compared: ComparedRuns) -> tuple[Line, ...]:
     """A line a run; the oldest run of a side stands for it, and the others are drawn behind it."""
     sides = compared.comparison.sides
     counts = Counter(side.precision for side in sides)
@@ -105,7 +105,7 @@ def lines_of(compared: Compared) -> tuple[Line, ...]:
     return tuple(lines)
 
 
-def units_of(compared: Compared) -> dict[Quantity, str]:
+def units_of(compared: ComparedRuns) -> dict[Quantity, str]:
     """The units of the y axis; "" for the loss where the runs do not share one."""
     units = {run.loss_unit for run in compared.runs.values()} - {""}
     return {"loss": units.pop() if len(units) == 1 else "", "accuracy": "%"}
@@ -203,7 +203,7 @@ class ComparePanel(QScrollArea):
             self.offer.hide()
             self.headline.show_hint(f"Reading {count:,} runs…" if count > 1 else "Reading the run…")
 
-    def show_comparison(self, compared: Compared, headline: str | None) -> None:
+    def show_comparison(self, compared: ComparedRuns, headline: str | None) -> None:
         """Lays the runs over one another; the headline speaks of the side of that id, or of the only one."""
         self._set_empty(False)
         self._comparison = compared.comparison

@@ -42,7 +42,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, eq=False)
-class Compared:
+class ComparedRuns:
     """A comparison, and what was read of each run by its id."""
 
     wanted: Wanted
@@ -56,7 +56,7 @@ def read_and_compare(
     runs: Sequence[RunRecord],
     known: Mapping[str, ReadRun],
     others: Sequence[RunRecord],
-) -> Compared:
+) -> ComparedRuns:
     """Compares `runs`; those that are not `known` are read. Raises ProblemError.
 
     `others` are the saved runs in which more may be found of where a gain comes from.
@@ -72,7 +72,7 @@ def read_and_compare(
         target_accuracy=wanted.target_accuracy,
         others=akin(others, runs),
     )
-    return Compared(wanted, comparison, found)
+    return ComparedRuns(wanted, comparison, found)
 
 
 def akin(others: Sequence[RunRecord], runs: Sequence[RunRecord]) -> list[RunRecord]:

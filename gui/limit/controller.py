@@ -15,7 +15,7 @@ from gui.setup.panel import Request, SetupPanel
 from gui.widgets.messages import may_delete_search
 
 
-class LimitSearch(QObject):
+class LimitController(QObject):
     """`workspace_wanted` when the workspace should come to the front; `refused` carries why nothing began,
     `told` what was done; `searching_changed` whether a search goes on."""
 

@@ -1,6 +1,6 @@
-"""What is done with saved runs: edits of names, tags and notes, deletions, and the window's own offers.
+"""What is done with saved runs: edits of names, tags and notes, deletions, and offers about them.
 
-The offers: to train runs left in the queue, to undo a deletion, to delete unreadable runs, and to retry a run
+Offers: to train runs left in the queue, to undo a deletion, to delete unreadable runs, and to retry a run
 that ran out of memory.
 """
 
@@ -26,19 +26,33 @@ class _Deletion:
     ticked: tuple[str, ...]
 
 
-class RunEdits(QObject):
-    """Does what the runs table asks for. A deletion is not asked about: it can be undone until the end."""
+_MOST_NAMED = 3
+
+
+class RunsController(QObject):
+    """Does what the runs table asks for, and makes offers through the window's notice.
+
+    Deleting asks no question: it can be undone until the window closes. `wanted` carries the Request of an
+    accepted offer.
+    """
+
+    wanted = Signal(object)
 
     def __init__(self, table: RunsPanel, experiments: Experiments, notice: Notice, parent: QObject) -> None:
         super().__init__(parent)
         self._table, self._experiments, self._notice = table, experiments, notice
         self._runs = experiments.runs
+        self._from_last_time: list[Callable[[], None]] = []
+        self._stands: Message | None = None
         self._deletions: dict[_Deletion, Message] = {}
         table.rename_requested.connect(lambda run, name: self._runs.rename(run.id, name))
         table.tags_requested.connect(self._runs.set_tags)
         table.note_requested.connect(self._runs.set_note)
         table.delete_requested.connect(self.delete)
         table.undo_wanted.connect(self.undo)
+        notice.dismissed.connect(self._next)
+        self._runs.list_changed.connect(self._look_at_store)
+        self._runs.run_changed.connect(self._look_at_store)
 
     def delete(self, run_ids: tuple[str, ...]) -> None:
         """Deletes runs, and offers to undo it."""
@@ -49,7 +63,7 @@ class RunEdits(QObject):
             return
         deletion = _Deletion(deleted, tuple(one for one in deleted if one in ticked))
         what = f"“{names[deleted[0]]}”" if len(deleted) == 1 else f"{len(deleted):,} runs"
-        undo = partial(self._undo, deletion)
+        undo = partial(self._restore, deletion)
         self._deletions[deletion] = self._notice.tell(f"Deleted {what}.", action="Undo", do=undo, asks=False)
         self._table.set_can_undo(True)
 
@@ -62,57 +76,39 @@ class RunEdits(QObject):
         self._deletions[last] = self._notice.tell(
             f"{what} can still be brought back.",
             action="Undo",
-            do=partial(self._undo, last),
+            do=partial(self._restore, last),
             other=("Delete for good", partial(self._forget, last)),
         )
         self._table.set_can_undo(True)
 
     def _forget(self, deletion: _Deletion) -> None:
-        self._take(deletion)
+        self._take_back(deletion)
         self._runs.purge(deletion.run_ids)
 
     def undo(self) -> None:
         """Brings the runs of the last deletion back; nothing happens where there is none."""
         if self._deletions:
-            self._undo(next(reversed(self._deletions)))
+            self._restore(next(reversed(self._deletions)))
 
-    def _undo(self, deletion: _Deletion) -> None:
-        self._take(deletion)
+    def _restore(self, deletion: _Deletion) -> None:
+        self._take_back(deletion)
         if self._runs.restore(deletion.run_ids):
             self._table.set_checked((*self._table.checked(), *deletion.ticked))
 
-    def _take(self, deletion: _Deletion) -> None:
+    def _take_back(self, deletion: _Deletion) -> None:
         self._notice.take_back(self._deletions.pop(deletion))
         self._table.set_can_undo(bool(self._deletions))
-
-
-_MOST_NAMED = 3
-
-
-class RunOffers(QObject):
-    """Speaks through the window's notice. `wanted` carries the Request of an offer that was taken."""
-
-    wanted = Signal(object)
-
-    def __init__(self, notice: Notice, experiments: Experiments, edits: RunEdits, parent: QObject) -> None:
-        super().__init__(parent)
-        self._notice, self._experiments, self._edits = notice, experiments, edits
-        self._from_last_time: list[Callable[[], None]] = []
-        self._stands: Message | None = None
-        notice.dismissed.connect(self._next)
-        experiments.runs.list_changed.connect(self._look_at_store)
-        experiments.runs.run_changed.connect(self._look_at_store)
 
     def begin(self) -> None:
         """Offers, one after the other, to begin what waits, to bring back what was deleted, to delete what
         cannot be read."""
-        deleted = self._experiments.runs.deleted()
-        self._from_last_time = [self._waiting, partial(self._edits.offer, deleted), self._unreadable]
+        deleted = self._runs.deleted()
+        self._from_last_time = [self._waiting, partial(self.offer, deleted), self._unreadable]
         self._next()
 
     def _look_at_store(self) -> None:
         """Says as long as it holds that nothing can be saved."""
-        problem = self._experiments.runs.unwritable
+        problem = self._runs.unwritable
         if problem is None:
             self._notice.take_back(self._stands)
             self._stands = None
@@ -122,7 +118,7 @@ class RunOffers(QObject):
 
     def _try_again(self) -> None:
         self._stands = None
-        self._experiments.runs.try_to_write()
+        self._runs.try_to_write()
         self._look_at_store()
 
     def _next(self) -> None:
@@ -141,7 +137,7 @@ class RunOffers(QObject):
         )
 
     def _unreadable(self) -> None:
-        left = self._experiments.runs.unreadable()
+        left = self._runs.unreadable()
         if not left:
             return
         they = "it" if len(left) == 1 else "them"
@@ -149,21 +145,21 @@ class RunOffers(QObject):
             _left_out(left),
             f"A newer Ammeter may have written {they}.",
             action="Delete",
-            do=lambda: self._edits.delete(tuple(run.id for run in left)),
+            do=lambda: self.delete(tuple(run.id for run in left)),
         )
 
     def retry(self, run_id: str) -> None:
         """Offers what would fit, where a run ran out of memory and a forecast knows it."""
-        record = self._experiments.runs.record(run_id)
+        record = self._runs.record(run_id)
         if record is None or record.problem is None:
             return
-        offers = [(retry.words, partial(self._take, retry)) for retry in self._experiments.retries(run_id)]
+        offers = [(retry.words, partial(self._accept, retry)) for retry in self._experiments.retries(run_id)]
         if offers:
             (words, do), other = offers[0], offers[1] if len(offers) > 1 else None
             problem = record.problem
             self._notice.tell(problem.message, problem.remedy, words, do, other=other)
 
-    def _take(self, retry: Retry) -> None:
+    def _accept(self, retry: Retry) -> None:
         label = retry.experiment.precision.label
         self.wanted.emit(Request("", ((label, retry.experiment),), is_comparison=False))
 

@@ -99,7 +99,7 @@ class Experiments(QObject):
         self._wants_pause: bool | None = None
         self._has_started = False
         self.catalog: Catalog | None = None
-        self.blindness: Problem | None = None
+        self.catalog_problem: Problem | None = None
         """Why this machine could not be looked at, and there will be no catalog."""
         self.runs = SavedRuns(store, self)
         self.runs.problem.connect(self.problem)
@@ -279,7 +279,7 @@ class Experiments(QObject):
         self.catalog_known.emit(catalog)
 
     def _take_blindness(self, problem: Problem) -> None:
-        self.blindness = problem
+        self.catalog_problem = problem
         self._tell(problem)
 
     def _begin(self, run_id: str) -> None:

@@ -43,7 +43,7 @@ class SavedRuns(QObject):
 
     def try_to_write(self) -> None:
         """Looks whether what kept the store from being written is gone, and reads it anew if it is."""
-        if self._does(self._store.check_writable):
+        if self._changed_store(self._store.check_writable):
             self.recover()
 
     def recover(self) -> tuple[str, ...]:
@@ -119,22 +119,22 @@ class SavedRuns(QObject):
 
     def rename(self, run_id: str, name: str) -> None:
         """Gives a run another name."""
-        self._does(lambda: self._store.rename(run_id, name))
+        self._changed_store(lambda: self._store.rename(run_id, name))
         self.refresh(run_id)
 
     def set_tags(self, tags: Mapping[str, Sequence[str]]) -> None:
         """Gives runs, by their ids, these tags and no others."""
-        self._does(lambda: self._store.set_all_tags(tags))
+        self._changed_store(lambda: self._store.set_all_tags(tags))
         self.reload()
 
     def set_note(self, run_id: str, note: str) -> None:
         """Gives a run a note; an empty one takes it away."""
-        self._does(lambda: self._store.set_note(run_id, note))
+        self._changed_store(lambda: self._store.set_note(run_id, note))
         self.refresh(run_id)
 
     def delete(self, run_ids: Sequence[str]) -> bool:
         """Deletes runs with their curves, until they are restored or purged; whether it could be done."""
-        is_done = self._does(lambda: self._store.delete(run_ids))
+        is_done = self._changed_store(lambda: self._store.delete(run_ids))
         if is_done:
             self._deleted.update(run_ids)
             for run_id in run_ids:
@@ -144,7 +144,7 @@ class SavedRuns(QObject):
 
     def restore(self, run_ids: Sequence[str]) -> bool:
         """Brings deleted runs back; whether it could be done."""
-        is_done = self._does(lambda: self._store.restore(run_ids))
+        is_done = self._changed_store(lambda: self._store.restore(run_ids))
         if is_done:
             self._deleted.difference_update(run_ids)
         self.reload()
@@ -154,12 +154,12 @@ class SavedRuns(QObject):
         """Takes deleted runs out of the store for good; without ids all those that were deleted here."""
         gone = set(self._deleted if run_ids is None else run_ids)
         if gone:
-            self._does(lambda: self._store.purge(gone))
+            self._changed_store(lambda: self._store.purge(gone))
             self._deleted -= gone
 
     def withdraw(self, run_id: str) -> None:
         """Takes back a queued run: a new one is forgotten, a resumed one is as it was before."""
-        self._does(lambda: self._store.withdraw(run_id))
+        self._changed_store(lambda: self._store.withdraw(run_id))
         self.reload()
         record, live = self._records.get(run_id), self._live.get(run_id)
         if record is None:
@@ -194,7 +194,7 @@ class SavedRuns(QObject):
                 sides.setdefault(mate.label or mate.id, []).append(mate)
         return sides
 
-    def _does(self, do: Callable[[], object]) -> bool:
+    def _changed_store(self, do: Callable[[], object]) -> bool:
         """Does something to the store; whether it could be done."""
         try:
             do()

@@ -11,14 +11,14 @@ from PySide6.QtGui import QKeySequence, QShortcut
 from PySide6.QtWidgets import QApplication, QMainWindow, QWidget
 
 from gui.compare.column import ComparisonColumn
-from gui.compare.controller import Comparisons
+from gui.compare.controller import CompareController
 from gui.runs.exporting import Order
 from gui.runs.panel import RunsPanel
 from gui.session.background import Background
 from gui.session.experiments import Experiments
-from gui.show.guided.measurement import ShowMe
+from gui.show.guided.measurement import GuidedMeasurement
 from gui.show.panel import ShowPanel
-from gui.show.reading import Showing
+from gui.show.reading import RaceReader
 from gui.widgets.notice import Notice
 
 STILL_MS = 3_000
@@ -33,7 +33,7 @@ _SHOWING = (
 )
 
 
-class Presenting(QObject):
+class FullScreen(QObject):
     """Takes `window` to the full screen and hides `parts` of it meanwhile; Escape leaves.
 
     So does the desktop's own way out of the full screen. `changed` carries whether it is on. A part that
@@ -168,7 +168,7 @@ _ITSELF = "“Show me” needs the machine to itself: its figures would be wrong
 _LATER = ("“Show me” is measuring.", "Play this comparison when it is done, or stop it first.")
 
 
-class Shows(QObject):
+class ShowController(QObject):
     """Joins the panel with the runs, with Compare and with the window around it.
 
     `workspace_wanted` carries the workspace that should come to the front; `experiment_wanted` when the form
@@ -183,7 +183,7 @@ class Shows(QObject):
         store_path: Path,
         experiments: Experiments,
         panel: ShowPanel,
-        comparisons: Comparisons,
+        comparisons: CompareController,
         notice: Notice,
         window: QMainWindow,
         parts: Sequence[QWidget],
@@ -193,9 +193,9 @@ class Shows(QObject):
         self._experiments, self._panel = experiments, panel
         self._comparisons, self._notice = comparisons, notice
         self._background = Background(self)
-        self.showing = Showing(store_path, experiments.runs, panel, self._background, self)
-        self.show_me = ShowMe(experiments, panel, self._background, self)
-        self.presenting = Presenting(window, parts, self)
+        self.reader = RaceReader(store_path, experiments.runs, panel, self._background, self)
+        self.show_me = GuidedMeasurement(experiments, panel, self._background, self)
+        self.presenting = FullScreen(window, parts, self)
         self._is_in_sight = False
         self._connect()
 
@@ -208,15 +208,13 @@ class Shows(QObject):
             source.limit_wanted.connect(lambda: self.workspace_wanted.emit("memory"))
         runs.race_requested.connect(self.show_runs)
         column.show_wanted.connect(
-            lambda: self.show_runs(
-                self._comparisons.comparing.run_ids(), column.baseline(), column.headline()
-            )
+            lambda: self.show_runs(self._comparisons.reader.run_ids(), column.baseline(), column.headline())
         )
 
     def welcome(self) -> None:
         """Says what the program does, and offers to begin; what is being measured stays on the page."""
         self.workspace_wanted.emit(KEY)
-        self.showing.welcome()
+        self.reader.welcome()
 
     def begin(self) -> None:
         """What "Show me" does."""
@@ -230,7 +228,7 @@ class Shows(QObject):
         if self.show_me.is_at_work:
             self._notice.tell(*_LATER)
         else:
-            self.showing.show_comparison(self._mates(run_ids), baseline, side_id)
+            self.reader.show_comparison(self._mates(run_ids), baseline, side_id)
         self.workspace_wanted.emit(KEY)
 
     def set_in_sight(self, is_in_sight: bool) -> None:
@@ -239,7 +237,7 @@ class Shows(QObject):
         if not is_in_sight:
             self.presenting.leave()
         self.show_me.show()
-        self.showing.set_in_sight(is_in_sight)
+        self.reader.set_in_sight(is_in_sight)
         if is_in_sight:
             self._take_keys()
 
@@ -273,10 +271,10 @@ class Shows(QObject):
         self._background.stop()
 
     def state(self) -> dict[str, Any]:
-        return self.showing.state()
+        return self.reader.state()
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        self.showing.restore(state)
+        self.reader.restore(state)
 
     def _mates(self, run_ids: Sequence[str]) -> Sequence[str]:
         runs = self._experiments.runs
@@ -296,10 +294,10 @@ class Shows(QObject):
         self.presenting.changed.connect(panel.set_presenting)
         show_me.at_work.connect(self._hold)
         show_me.busy.connect(self._ask)
-        self.showing.shown.connect(self._take_keys)
-        show_me.given_up.connect(self.showing.open)
-        show_me.refused.connect(self.showing.refuse)
-        show_me.measured.connect(lambda ids: self.showing.show_comparison(ids, ids[0], ids[-1]))
+        self.reader.shown.connect(self._take_keys)
+        show_me.given_up.connect(self.reader.open)
+        show_me.refused.connect(self.reader.refuse)
+        show_me.measured.connect(lambda ids: self.reader.show_comparison(ids, ids[0], ids[-1]))
 
     def _take_keys(self) -> None:
         """Space is to play the race, and not to press whichever button Qt thinks of next."""
@@ -307,8 +305,8 @@ class Shows(QObject):
             self._panel.setFocus(Qt.FocusReason.OtherFocusReason)
 
     def _hold(self, is_at_work: bool) -> None:
-        self.showing.hold(is_at_work)
-        self.showing.forget()
+        self.reader.hold(is_at_work)
+        self.reader.forget()
         self._take_keys()
 
     def _ask(self, what_goes_on: str) -> None:
@@ -323,14 +321,14 @@ class Shows(QObject):
         )
 
     def _compare(self) -> None:
-        raced = self.showing.raced
+        raced = self.reader.raced
         if raced is None:
             self.workspace_wanted.emit("compare")
         else:
             self._comparisons.compare(raced.choice.run_ids)
 
     def _measure_again(self) -> None:
-        raced, case = self.showing.raced, self.show_me.case
+        raced, case = self.reader.raced, self.show_me.case
         if raced is None:
             return
         sides = raced.race.full.side, raced.race.mixed.side
@@ -342,7 +340,7 @@ class Shows(QObject):
             self._comparisons.measure_again(sides)
 
     def _save(self, form: str) -> None:
-        raced = self.showing.raced
+        raced = self.reader.raced
         if raced is not None:
             choice, race = raced.choice, raced.race
             # a file dialog is nothing to present, and how the writing went is told in the window

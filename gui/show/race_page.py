@@ -180,7 +180,7 @@ class RacePage(QWidget):
             self.stage.lane(which).show_lane(head, shown, race.blocks)
         self._show_memory(race, fills)
         self.transport.show_race(_subject(race), race.seconds)
-        self.clock.set_race_seconds(race.seconds, race.lapse)
+        self.clock.set_race_seconds(race.seconds, race.playback_rate)
         self._show_moment(0.0)
         self._show_state()
 
@@ -195,8 +195,8 @@ class RacePage(QWidget):
 
     def go_by(self, seconds: float) -> None:
         """Goes forward, or back, by so many seconds on screen."""
-        lapse = self.race.lapse if self.race is not None else 1.0
-        self.clock.seek(self.clock.seconds + lapse * seconds)
+        playback_rate = self.race.playback_rate if self.race is not None else 1.0
+        self.clock.seek(self.clock.seconds + playback_rate * seconds)
 
     def go_to_end(self) -> None:
         """To the end; from the end, it plays anew."""
@@ -230,9 +230,9 @@ class RacePage(QWidget):
         self.popover.compare_wanted.connect(self.compare_wanted)
 
     def _show_words(self, race: Race) -> None:
-        sentence, lapse = race_words.sentence(race), race_words.lapse_words(race)
-        if lapse:
-            sentence = f"{sentence} {lapse}"
+        sentence, playback_rate = race_words.sentence(race), race_words.playback_rate_words(race)
+        if playback_rate:
+            sentence = f"{sentence} {playback_rate}"
         doubts, self._sure = race_words.doubt_words(race), _question(race)
         self.stage.headline.show_words(
             race_words.title(race),
@@ -309,5 +309,5 @@ def _subject(race: Race) -> str:
     """What was trained: the model and the batch, as far as both have them in common."""
     mine, theirs = (race.lane(which).run.experiment for which in LANES)
     model = mine.model if mine.model == theirs.model else f"{mine.model} and {theirs.model}"
-    is_alike = mine.batch_size == theirs.batch_size
-    return f"{model}, {mine.batch_size:,} {race.unit} at once" if is_alike else model
+    same_batch = mine.batch_size == theirs.batch_size
+    return f"{model}, {mine.batch_size:,} {race.unit} at once" if same_batch else model

@@ -30,7 +30,7 @@ _MOST_TRIED = 5
 
 
 @dataclass(frozen=True)
-class Choice:
+class RaceChoice:
     """Which runs race; `baseline` is the id of any run of the full lane's side (None: as in Compare), and
     `side` that of the mixed lane's side (None: the first under autocast)."""
 
@@ -40,21 +40,21 @@ class Choice:
 
 
 @dataclass(frozen=True, eq=False)
-class Raced:
+class RaceToShow:
     """A race and grey pictures, (count, side, side), of what was trained on; None where there are none."""
 
-    choice: Choice
+    choice: RaceChoice
     race: Race
     tiles: NDArray[np.uint8] | None
 
 
-def read_race(store_path: Path, choices: Sequence[Choice]) -> Raced:
+def read_race(store_path: Path, choices: Sequence[RaceChoice]) -> RaceToShow:
     """The first of the choices that can be raced. Raises ProblemError, of the first one, where none can."""
     first: ProblemError | None = None
     with Store(store_path) as store:
         for choice in choices:
             try:
-                return _raced(store, choice)
+                return _race_to_show(store, choice)
             except ProblemError as error:
                 first = first or error
     raise first or ProblemError(
@@ -62,17 +62,17 @@ def read_race(store_path: Path, choices: Sequence[Choice]) -> Raced:
     )
 
 
-def newest_choices(runs: Iterable[RunRecord]) -> tuple[Choice, ...]:
+def newest_choices(runs: Iterable[RunRecord]) -> tuple[RaceChoice, ...]:
     """The newest comparisons of which two runs are over, of `runs` from the newest to the oldest."""
     groups: dict[str, list[RunRecord]] = {}
     for run in runs:
         if run.comparison is not None and run.status.is_over:
             groups.setdefault(run.comparison, []).append(run)
     found = [tuple(run.id for run in reversed(group)) for group in groups.values() if len(group) > 1]
-    return tuple(Choice(run_ids) for run_ids in found[:_MOST_TRIED])
+    return tuple(RaceChoice(run_ids) for run_ids in found[:_MOST_TRIED])
 
 
-def _raced(store: Store, choice: Choice) -> Raced:
+def _race_to_show(store: Store, choice: RaceChoice) -> RaceToShow:
     from engine.race.race import race_of  # the window's start does without it
 
     runs = [store.run(run_id) for run_id in choice.run_ids]
@@ -82,10 +82,10 @@ def _raced(store: Store, choice: Choice) -> Raced:
     comparison = compare(evidence, choice.baseline, others=akin(store.runs(MOST_OTHERS), runs))
     race = race_of(comparison, curves, choice.side)
     sheet = store.pictures.of_any(race.pictured)
-    return Raced(choice, race, None if sheet is None else sheet.tiles())
+    return RaceToShow(choice, race, None if sheet is None else sheet.tiles())
 
 
-class Showing(QObject):
+class RaceReader(QObject):
     """`shown` when a race was read and stands in the panel; `refused` (Problem) where it could not be."""
 
     shown = Signal()
@@ -101,23 +101,23 @@ class Showing(QObject):
     ) -> None:
         super().__init__(parent)
         self._store_path, self._runs, self._panel, self._background = store_path, runs, panel, background
-        self._choice: Choice | None = None
-        self._raced: Raced | None = None
+        self._choice: RaceChoice | None = None
+        self._shown: RaceToShow | None = None
         self._refusal: Problem | None = None
         self._is_in_sight = self._is_held = self._is_to_play = self._is_welcoming = False
         self._reading = 0
 
     @property
-    def raced(self) -> Raced | None:
+    def raced(self) -> RaceToShow | None:
         """What the panel plays, or would play if it were not held."""
-        return self._raced
+        return self._shown
 
     def show_comparison(
         self, run_ids: Iterable[str], baseline: str | None = None, side_id: str | None = None
     ) -> None:
-        """Plays a side of a comparison against its baseline, both as `Choice` has them."""
-        self._choice = Choice(tuple(run_ids), baseline, side_id)
-        self._raced = self._refusal = None
+        """Plays a side of a comparison against its baseline, both as `RaceChoice` has them."""
+        self._choice = RaceChoice(tuple(run_ids), baseline, side_id)
+        self._shown = self._refusal = None
         if self._is_in_sight:
             self.open()
 
@@ -151,10 +151,10 @@ class Showing(QObject):
         if self._refusal is not None:
             self.refuse(self._refusal)
             return
-        if self._raced is not None and self._are_there(self._raced.choice):
+        if self._shown is not None and self._are_there(self._shown.choice):
             self._play()
             return
-        self._raced = None
+        self._shown = None
         if self._choice is not None and not self._are_there(self._choice):
             self._choice = None
         if self._choice is not None:
@@ -171,7 +171,7 @@ class Showing(QObject):
 
     def forget(self) -> None:
         """Shows anew at the next `open`, whatever stands in the panel now."""
-        self._raced = None
+        self._shown = None
 
     def state(self) -> dict[str, Any]:
         """What survives a restart: which race was shown last."""
@@ -189,23 +189,23 @@ class Showing(QObject):
             raise ValueError(run_ids)
         if not all(one is None or isinstance(one, str) for one in others):
             raise ValueError(others)
-        self._choice = Choice(tuple(run_ids), *others)
+        self._choice = RaceChoice(tuple(run_ids), *others)
 
-    def _are_there(self, choice: Choice) -> bool:
+    def _are_there(self, choice: RaceChoice) -> bool:
         return all(self._runs.record(run_id) is not None for run_id in choice.run_ids)
 
-    def _read(self, choices: tuple[Choice, ...], fail: Callable[[Problem], object]) -> None:
+    def _read(self, choices: tuple[RaceChoice, ...], fail: Callable[[Problem], object]) -> None:
         self._reading += 1
         number, path = self._reading, self._store_path
         self._background.do(
             lambda: read_race(path, choices), partial(self._take, number), partial(self._fail, number, fail)
         )
 
-    def _take(self, number: int, raced: Raced) -> None:
+    def _take(self, number: int, raced: RaceToShow) -> None:
         if number != self._reading:
             # something else was asked for meanwhile
             return
-        self._raced = raced
+        self._shown = raced
         self._panel.show_race(raced.race, raced.tiles)
         self._is_to_play = True
         self._play()

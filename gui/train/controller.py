@@ -44,7 +44,7 @@ def runs_beneath(
     return tuple(chosen[:_MOST_BENEATH])
 
 
-class FollowedRuns(QObject):
+class LiveController(QObject):
     """`progressed` (run id, 0 to 1, whether it is paused) each time the window is painted for a run.
 
     It paints at `repaint_hz`, or as the device that trains allows.

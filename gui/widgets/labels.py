@@ -22,7 +22,7 @@ def plain_tip(text: str) -> str:
     return text if is_plain else f'<p style="white-space: pre-wrap">{html.escape(text)}</p>'
 
 
-def put_in_the_middle(page: QWidget, inner: QWidget) -> None:
+def centre(page: QWidget, inner: QWidget) -> None:
     """Lays `page` out with `inner` alone in it, in the middle as the eye sees it."""
     across = QHBoxLayout()
     across.addStretch(1)

@@ -7,7 +7,7 @@ from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QVBoxLayout, QWidget
 
 from gui.theme.fonts import DISPLAY_FAMILIES
-from gui.widgets import Button, label, put_in_the_middle, set_property
+from gui.widgets import Button, centre, label, set_property
 
 TITLE = "See what mixed precision is worth on this machine"
 MEANING = "Mixed precision computes in 16-bit numbers where that is safe, and in 32-bit ones where it is not."
@@ -107,7 +107,7 @@ class Welcome(QWidget):
         self._column.addWidget(self._meaning)
         self._column.addWidget(self._sentence)
         self._column.addLayout(self._offers)
-        put_in_the_middle(self, self._inner)
+        centre(self, self._inner)
 
     def _grow(self) -> None:
         fits = min(self.width() / _FULL_SIZE.width(), self.height() / _FULL_SIZE.height())

@@ -47,7 +47,7 @@ class Dock(QFrame):
         return "log" if self._pages.currentIndex() else "runs"
 
     def show_page(self, page: str) -> None:
-        """Shows "runs" or "log"; the dock is unfolded for the log."""
+        """ShowController "runs" or "log"; the dock is unfolded for the log."""
         self._pages.setCurrentIndex(1 if page == "log" else 0)
         if page == "log":
             self.runs.set_open(True)

@@ -13,18 +13,18 @@ from engine.store.record import RunRecord
 from engine.store.store import Store
 from engine.worker.launcher import Launcher
 from gui.compare.column import ComparisonColumn
-from gui.compare.controller import Comparisons
+from gui.compare.controller import CompareController
 from gui.compare.panel import ComparePanel
 from gui.help.dialog import show_help
-from gui.limit.controller import LimitSearch
+from gui.limit.controller import LimitController
 from gui.limit.panel import MemoryLimitPanel
-from gui.runs.controller import RunEdits, RunOffers
+from gui.runs.controller import RunsController
 from gui.session.experiments import Experiments
 from gui.setup.panel import Request, SetupPanel
-from gui.show.controller import Shows
+from gui.show.controller import ShowController
 from gui.show.panel import ShowPanel
 from gui.theme.theme import theme
-from gui.train.controller import FollowedRuns
+from gui.train.controller import LiveController
 from gui.train.panel import LivePanel
 from gui.widgets import FocusRing
 from gui.widgets.messages import may_stop, may_stop_search
@@ -67,13 +67,12 @@ class MainWindow(QMainWindow):
         self._asks_before_closing = True
         self.experiments = Experiments(store, launcher, self)
         self._make_panels()
-        self._followed = FollowedRuns(self.live, self.experiments, repaint_hz, self)
-        self._edits = RunEdits(self.runs, self.experiments, self.notice, self)
-        self._offers = RunOffers(self.notice, self.experiments, self._edits, self)
-        self.comparisons = Comparisons(
+        self._followed = LiveController(self.live, self.experiments, repaint_hz, self)
+        self._runs_controller = RunsController(self.runs, self.experiments, self.notice, self)
+        self.comparisons = CompareController(
             store.path, self.experiments, self.runs, self.column, self.compare, self.notice, self
         )
-        self.shows = Shows(
+        self.shows = ShowController(
             store.path,
             self.experiments,
             self.show_panel,
@@ -87,7 +86,7 @@ class MainWindow(QMainWindow):
         self.experiments.load()
         self._restore()
         self._log_what_is_broken(store)
-        self._offers.begin()
+        self._runs_controller.begin()
 
     def _log_what_is_broken(self, store: Store) -> None:
         problems = (f"{problem.message} {problem.remedy}" for problem in broken_presets())
@@ -156,7 +155,7 @@ class MainWindow(QMainWindow):
         self.live.experiment_wanted.connect(self.setup.run_action.trigger)
 
     def _connect_limits(self) -> None:
-        self._limits = LimitSearch(self.setup, self.memory_limit, self.experiments, self)
+        self._limits = LimitController(self.setup, self.memory_limit, self.experiments, self)
         self._limits.searching_changed.connect(lambda is_on: self.top_bar.set_busy("memory", is_on))
         self._limits.workspace_wanted.connect(lambda: self.show_workspace("memory"))
         self._limits.refused.connect(self.notice.tell)
@@ -187,7 +186,7 @@ class MainWindow(QMainWindow):
         self.experiments.problem.connect(self._tell_of_run)
         self._followed.progressed.connect(self.runs.set_progress)
         self._followed.progressed.connect(lambda *_: self.shows.refresh())
-        self._offers.wanted.connect(self._submit)
+        self._runs_controller.wanted.connect(self._submit)
 
     def _install_shortcuts(self) -> None:
         install(
@@ -205,7 +204,7 @@ class MainWindow(QMainWindow):
                 "show": lambda: self.show_workspace("show"),
                 "present": self.shows.present,
                 "limit": self.setup.find_limit,
-                "undo": self._edits.undo,
+                "undo": self._runs_controller.undo,
                 "filter": self._go_to_filter,
                 "export": self.comparisons.export,
                 "import": self.comparisons.importing.ask,
@@ -306,7 +305,7 @@ class MainWindow(QMainWindow):
         self.setup.set_running(False)
         self.experiments.forecaster.set_busy(False)
         if not self.shows.tells_of(run_id):
-            self._offers.retry(run_id)
+            self._runs_controller.retry(run_id)
 
     def _show_list(self) -> None:
         self.runs.set_runs(self.experiments.runs.records())

@@ -185,7 +185,7 @@ class TopBar(QFrame):
         self._recolor()
 
     def set_workspace(self, key: str) -> None:
-        """Shows a workspace's tab as the current one, without emitting `workspace_chosen`."""
+        """ShowController a workspace's tab as the current one, without emitting `workspace_chosen`."""
         self._tabs[key].setChecked(True)
 
     def set_busy(self, key: str, is_busy: bool) -> None:
@@ -197,7 +197,7 @@ class TopBar(QFrame):
         tab.setAccessibleName(name + _AT_WORK if is_busy else name)
 
     def set_device(self, device: DeviceEntry) -> None:
-        """Shows the device that experiments train on."""
+        """ShowController the device that experiments train on."""
         facts = [memory_text(device.memory_mib)]
         if device.tensor_cores:
             facts.append("Tensor Cores")

@@ -23,7 +23,7 @@ from engine.experiment.experiment import experiment_from
 from engine.protocol.events import Environment, Epoch, Finished, Samples, Started, Summary
 from engine.store.store import Store
 from gui.compare.column import ComparisonColumn
-from gui.compare.controller import Comparing
+from gui.compare.controller import CompareReader
 from gui.compare.panel import ComparePanel
 from gui.session.background import Background
 from gui.session.saved_runs import SavedRuns
@@ -89,7 +89,7 @@ def measure(store: Store, frames: int) -> tuple[float, np.ndarray]:
     column, panel, reading = ComparisonColumn(), ComparePanel(), Background()
     saved = SavedRuns(store)
     saved.reload()
-    comparing = Comparing(store.path, saved, column, panel, reading)
+    comparing = CompareReader(store.path, saved, column, panel, reading)
     panel.resize(1_120, 848)
     panel.show()
     column.show()

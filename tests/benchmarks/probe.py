@@ -31,7 +31,7 @@ from engine.experiment.checks import Catalog
 from engine.experiment.experiment import Experiment, experiment_from
 from engine.limit.prober import Prober
 from engine.limit.search import Search
-from engine.limit.trial_bench import RETURNS_MEMORY, TrialBench
+from engine.limit.trial_runner import RETURNS_MEMORY, TrialRunner
 from engine.protocol.events import Failed
 from engine.protocol.trials import ProbeEnded, ProbeResult, ProbeStarted, TrialEnded, Tried
 from engine.runner import Runner
@@ -91,7 +91,7 @@ class OneProcess:
     def __init__(self, launcher: Launcher, experiment: Experiment) -> None:
         self._experiment = experiment
         is_cpu = experiment.device == "cpu"
-        self._bench = None if is_cpu else TrialBench(launcher, experiment.device)
+        self._bench = None if is_cpu else TrialRunner(launcher, experiment.device)
 
     def close(self) -> None:
         if self._bench is not None:

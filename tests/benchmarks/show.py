@@ -128,7 +128,7 @@ def show_me_seconds(folder: Path, most_seconds: float) -> float:
         window.show()
         run_until(lambda: launcher.has_ready_spare, within_seconds=most_seconds)
         refusals: list[str] = []
-        window.shows.showing.refused.connect(refusals.append)
+        window.shows.reader.refused.connect(refusals.append)
         ended: list[bool] = []
         window.show_panel.race.clock.ended.connect(lambda: ended.append(True))
         begun = time.perf_counter()

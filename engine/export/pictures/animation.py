@@ -261,7 +261,7 @@ def frames(card: Card, palette: Palette, scale: float) -> Iterator[Frame]:
 def _moments(card: Card) -> Iterator[Moment]:
     """One for each frame after the start, the last of them the end."""
     race = card.race
-    step = race.lapse * FRAME_MS / 1e3
+    step = race.playback_rate * FRAME_MS / 1e3
     count = max(1, math.ceil(race.seconds / step))
     return (race.at(min(race.seconds, number * step)) for number in range(1, count + 1))
 

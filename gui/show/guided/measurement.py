@@ -26,7 +26,7 @@ from engine.store.record import Status
 from gui.session.background import Background
 from gui.session.experiments import Experiments
 from gui.show.guided.pages import Progress, measuring
-from gui.show.guided.runs import ShownRuns
+from gui.show.guided.runs import GuidedRuns
 from gui.show.panel import ShowPanel
 
 _RUN, _SEARCH, _QUEUE = (
@@ -39,7 +39,7 @@ _LOOKING, _WAITING, _STOPPING = "looking at this machine", "waiting for its turn
 _Ending = Literal["", "anew", "given up"]
 
 
-class ShowMe(QObject):
+class GuidedMeasurement(QObject):
     """It measures through the ordinary queue, so that its runs are runs like all others.
 
     `at_work` (bool) when it begins and ends; `measured` carries the ids of both runs, full precision first;
@@ -62,7 +62,7 @@ class ShowMe(QObject):
     ) -> None:
         super().__init__(parent)
         self._experiments, self._panel, self._background = experiments, panel, background
-        self._pair = ShownRuns(experiments)
+        self._pair = GuidedRuns(experiments)
         self._case: Showcase | None = None
         self._is_at_work, self._attempts = False, 0
         self._ending: _Ending = ""
@@ -117,8 +117,8 @@ class ShowMe(QObject):
         self._case = self._problem = self._refusal = self._tiles = None
         self.at_work.emit(True)
         self.show()
-        if self._experiments.blindness is not None:
-            self._refuse(self._experiments.blindness)
+        if self._experiments.catalog_problem is not None:
+            self._refuse(self._experiments.catalog_problem)
         else:
             self._take_catalog()
 
@@ -277,7 +277,7 @@ class ShowMe(QObject):
 
     def _take_problem(self, problem: Problem) -> None:
         self._problem = problem
-        if self._is_at_work and self._experiments.blindness is not None:
+        if self._is_at_work and self._experiments.catalog_problem is not None:
             self._refuse(problem)
 
     def _refuse(self, problem: Problem) -> None:

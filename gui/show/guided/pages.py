@@ -23,7 +23,7 @@ from gui.session.live_run import LiveRun
 from gui.show.scale import Scale, ShowButton, Span
 from gui.show.stage import LaneHead, ShowStage
 from gui.show.text import TextBlock, TextRow
-from gui.widgets import put_in_the_middle
+from gui.widgets import centre
 
 if TYPE_CHECKING:
     from engine.race.race import Which
@@ -115,7 +115,7 @@ class RefusedPage(QWidget):
         for block in (self._sentence, self._remedy):
             self._column.addWidget(block)
         self._column.addLayout(self._buttons)
-        put_in_the_middle(self, self._inner)
+        centre(self, self._inner)
 
     def set_scale(self, scale: Scale) -> None:
         for part in (self._sentence, self._remedy, self.show_me, self.compare):

@@ -8,7 +8,7 @@ from gui.session.experiments import Experiments
 from gui.session.live_run import LiveRun
 
 
-class ShownRuns:
+class GuidedRuns:
     """At most two runs, full precision first; `running` is the id of the one that trains."""
 
     def __init__(self, experiments: Experiments) -> None:

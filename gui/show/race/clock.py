@@ -37,7 +37,7 @@ class RaceClock(QObject):
     ) -> None:
         super().__init__(owner)
         self._owner, self._now, self._reduced = owner, now, reduced
-        self._total, self._lapse, self._speed = 0.0, 1.0, 1.0
+        self._total, self._playback_rate, self._speed = 0.0, 1.0, 1.0
         self._seconds = 0.0
         self._is_playing = False
         self._begun_at = 0.0
@@ -76,10 +76,10 @@ class RaceClock(QObject):
         """Whether time passes right now: it plays and its owner is on screen."""
         return self._timer.isActive()
 
-    def set_race_seconds(self, total: float, lapse: float) -> None:
-        """Takes another race and stands at its start. `lapse`: race seconds in a second on screen."""
+    def set_race_seconds(self, total: float, playback_rate: float) -> None:
+        """Takes another race and stands at its start. `playback_rate`: race seconds in a second on screen."""
         self.pause()
-        self._total, self._lapse = max(total, 0.0), lapse if lapse > 0 else 1.0
+        self._total, self._playback_rate = max(total, 0.0), playback_rate if playback_rate > 0 else 1.0
         self._stand_at(0.0)
 
     def begin(self) -> None:
@@ -155,7 +155,7 @@ class RaceClock(QObject):
     def _catch_up(self) -> None:
         if not self._timer.isActive():
             return
-        elapsed = (self._now() - self._begun_at) * self._lapse * self._speed
+        elapsed = (self._now() - self._begun_at) * self._playback_rate * self._speed
         reached = min(self._begun_seconds + elapsed, self._total)
         if self._reduced():
             jump = self._total / JUMPS

@@ -50,7 +50,7 @@ def test_it_is_that_of_the_counts_and_ends_at_the_comparisons_ratio(
     race = racers.race()
     assert_true_at_every_moment(race)
     ratio = racers.compared().cells(race.mixed.side.id)["samples_per_second"].ratio
-    assert race.is_borne_out and race.figure == max(ratio, 1 / ratio)
+    assert race.matches_ratio and race.figure == max(ratio, 1 / ratio)
     # the counters alone, rounded as it is, give it too
     end = race.at(race.seconds)
     by = end.mixed.samples / end.full.samples
@@ -60,7 +60,7 @@ def test_it_is_that_of_the_counts_and_ends_at_the_comparisons_ratio(
 def test_repeats_end_at_the_ratio_of_all_of_them(racers: Any) -> None:
     speeds = [(1_000, 2_520), (1_010, 2_490), (990, 2_500)]
     race = racers.repeated(speeds)
-    assert race.is_borne_out and race.figure == race.ratio
+    assert race.matches_ratio and race.figure == race.ratio
     assert_true_at_every_moment(race)
 
 
@@ -89,7 +89,7 @@ def test_the_part_is_one_that_goes_at_the_usual_pace(racers: Any) -> None:
     racers.add(FP16, 1_600, speeds=[300.0] * 50 + [1_600.0] * 400)
     race = racers.race()
     assert race.mixed.seconds_to(race.samples) == pytest.approx(race.samples / 1_600)
-    assert race.is_borne_out and race.lapse == 1.0 and words.doubt_words(race) == ()
+    assert race.matches_ratio and race.playback_rate == 1.0 and words.doubt_words(race) == ()
     assert_true_at_every_moment(race)
 
 
@@ -98,8 +98,8 @@ def test_runs_too_unsteady_for_such_a_part_are_replayed_whole_and_faster(racers:
     # half of it is held up, which the median of its blocks passes over
     racers.add(FP16, 2_500, speeds=([2_500.0] * 2 + [250.0] * 8) * 200)
     race = racers.race()
-    assert not race.is_borne_out and race.samples == 200 * 10 * 64
-    assert race.seconds / race.lapse == pytest.approx(LONGEST_SECONDS)
+    assert not race.matches_ratio and race.samples == 200 * 10 * 64
+    assert race.seconds / race.playback_rate == pytest.approx(LONGEST_SECONDS)
     assert_true_at_every_moment_of_whole(race)
     assert race.ratio == 2.5 and words.told(race, race.at(race.seconds)).startswith("3.3 times as long")
     (doubt,) = words.doubt_words(race)

@@ -24,7 +24,7 @@ def test_each_lane_takes_as_long_as_its_run_did_after_warm_up(racers: Any) -> No
     assert race.full.seconds_to(6_400) == pytest.approx(10.0)
     assert race.mixed.seconds_to(6_400) == pytest.approx(4.0)
     # the first one to be through ends it
-    assert [race.seconds, race.lapse] == pytest.approx([4.0, 1.0])
+    assert [race.seconds, race.playback_rate] == pytest.approx([4.0, 1.0])
 
 
 def test_samples_come_evenly_within_a_step_and_are_held_at_the_end(racers: Any) -> None:
@@ -54,22 +54,24 @@ def test_blocks_are_whole_batches_and_the_faster_lane_fills_them(racers: Any, st
 
 def test_a_long_training_is_replayed_in_part_at_its_true_pace(racers: Any) -> None:
     race = racers.of_two(6_400, 16_000, steps=5_000)
-    assert race.lapse == 1.0 and race.seconds == pytest.approx(LONGEST_SECONDS, rel=0.01)
+    assert race.playback_rate == 1.0 and race.seconds == pytest.approx(LONGEST_SECONDS, rel=0.01)
 
 
 def test_slow_steps_are_shown_as_a_time_lapse(racers: Any) -> None:
     race = racers.of_two(6.4, 12.8, steps=100)
-    assert race.blocks == 40 and [race.seconds, race.lapse] == pytest.approx([200, 200 / LONGEST_SECONDS])
+    assert race.blocks == 40 and [race.seconds, race.playback_rate] == pytest.approx(
+        [200, 200 / LONGEST_SECONDS]
+    )
 
 
 def test_few_slow_steps_are_all_shown_and_a_little_longer_is_not_hurried(racers: Any) -> None:
     race = racers.of_two(6.4, 12.8, steps=3)
-    assert race.blocks == 3 and [race.seconds, race.lapse] == pytest.approx([15, 1])
+    assert race.blocks == 3 and [race.seconds, race.playback_rate] == pytest.approx([15, 1])
 
 
 def test_what_is_over_in_an_instant_is_slowed_down(racers: Any) -> None:
     race = racers.of_two(128_000, 256_000, steps=50)
-    assert race.seconds == pytest.approx(0.0125) and race.seconds / race.lapse == pytest.approx(4.0)
+    assert race.seconds == pytest.approx(0.0125) and race.seconds / race.playback_rate == pytest.approx(4.0)
 
 
 def test_one_batch_each_makes_a_race(racers: Any) -> None:

@@ -327,7 +327,7 @@ def test_a_run_too_short_to_measure_says_so(racers: Any) -> None:
     ],
 )
 def test_the_pace_of_the_replay(racers: Any, full: float, mixed: float, steps: int, told: str) -> None:
-    assert words.lapse_words(racers.of_two(full, mixed, steps=steps)) == told
+    assert words.playback_rate_words(racers.of_two(full, mixed, steps=steps)) == told
 
 
 def test_every_term_is_a_plain_line() -> None:

@@ -36,10 +36,10 @@ def sampled(steps: range, loss: float) -> Samples:
 
 def test_it_says_how_far_a_run_came() -> None:
     progress = Progress()
-    progress.saw(started(Precision.FP16))
-    progress.saw(sampled(range(1, 5), 4.0))
-    progress.saw(Epoch(epoch=1, step=4, seconds=4.0, train_loss=4.0, validation_accuracy=0.5))
-    progress.saw(sampled(range(5, 7), 2.0))
+    progress.note_event(started(Precision.FP16))
+    progress.note_event(sampled(range(1, 5), 4.0))
+    progress.note_event(Epoch(epoch=1, step=4, seconds=4.0, train_loss=4.0, validation_accuracy=0.5))
+    progress.note_event(sampled(range(5, 7), 2.0))
     summary = progress.summary("stopped")
     assert (summary.steps, summary.epochs, summary.seconds) == (6, 1.5, 6.0)
     assert (summary.final_train_loss, summary.skipped_steps) == (2.0, 0)
@@ -49,17 +49,17 @@ def test_it_says_how_far_a_run_came() -> None:
 
 def test_steps_that_are_told_after_their_epoch_ended_do_not_count_for_the_next() -> None:
     progress = Progress()
-    progress.saw(started(Precision.FP32))
-    progress.saw(Epoch(epoch=1, step=4, seconds=4.0, train_loss=4.0))
-    progress.saw(sampled(range(1, 5), 4.0))
+    progress.note_event(started(Precision.FP32))
+    progress.note_event(Epoch(epoch=1, step=4, seconds=4.0, train_loss=4.0))
+    progress.note_event(sampled(range(1, 5), 4.0))
     assert progress.summary("stopped").final_train_loss == 4.0
-    progress.saw(sampled(range(5, 6), 1.0))
+    progress.note_event(sampled(range(5, 6), 1.0))
     assert progress.summary("stopped").final_train_loss == 1.0
     assert progress.summary("stopped").skipped_steps is None
 
 
 def test_only_a_completed_step_is_progress() -> None:
     progress = Progress()
-    assert progress.saw(Heartbeat(step=3)) and not progress.saw(Heartbeat(step=3))
-    assert not progress.saw(Skipped(steps=(1,)))
-    assert progress.saw(sampled(range(4, 5), 1.0)) and progress.step == 4
+    assert progress.note_event(Heartbeat(step=3)) and not progress.note_event(Heartbeat(step=3))
+    assert not progress.note_event(Skipped(steps=(1,)))
+    assert progress.note_event(sampled(range(4, 5), 1.0)) and progress.step == 4

@@ -215,13 +215,13 @@ def test_a_program_that_was_suspended_does_not_call_its_worker_silent(monkeypatc
     clock = types.SimpleNamespace(now=1_000.0)
     monkeypatch.setattr("engine.worker.supervision.time", types.SimpleNamespace(monotonic=lambda: clock.now))
     watch = _Watch(Limits(silence=60.0))
-    watch.saw(Heartbeat(step=1))
+    watch.note_event(Heartbeat(step=1))
     clock.now += 3_600.0
-    watch.looks()
+    watch.note_look()
     assert watch.overdue() is None
     for _ in range(70):
         clock.now += 1.0
-        watch.looks()
+        watch.note_look()
     problem = watch.overdue()
     assert problem is not None and "silent" in problem.message
 

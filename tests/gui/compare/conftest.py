@@ -13,7 +13,7 @@ from pytestqt.qtbot import QtBot
 from engine.store.record import RunRecord
 from engine.store.store import Store
 from gui.compare.column import ComparisonColumn
-from gui.compare.controller import Comparing
+from gui.compare.controller import CompareReader
 from gui.compare.panel import ComparePanel
 from gui.session.background import Background
 from gui.session.saved_runs import SavedRuns
@@ -31,16 +31,16 @@ class Workspace:
     window: QWidget
     column: ComparisonColumn
     panel: ComparePanel
-    comparing: Comparing
+    reader: CompareReader
     runs: SavedRuns
 
     def show(self, *runs: RunRecord) -> None:
         self.runs.reload()
-        with self.qtbot.waitSignal(self.comparing.shown):
-            self.comparing.set_runs(run.id for run in runs)
+        with self.qtbot.waitSignal(self.reader.shown):
+            self.reader.set_runs(run.id for run in runs)
 
     def measure_against(self, run: RunRecord) -> None:
-        with self.qtbot.waitSignal(self.comparing.shown):
+        with self.qtbot.waitSignal(self.reader.shown):
             self.column.set_baseline(run.id)
 
     @property
@@ -78,7 +78,7 @@ def workspace(qtbot: QtBot, saved: Store) -> Iterator[Workspace]:
     with qtbot.waitExposed(window):
         window.show()
     runs, reading = SavedRuns(saved), Background()
-    comparing = Comparing(saved.path, runs, column, panel, reading)
+    comparing = CompareReader(saved.path, runs, column, panel, reading)
     comparing.set_in_sight(True)
     yield Workspace(qtbot, window, column, panel, comparing, runs)
     reading.stop()

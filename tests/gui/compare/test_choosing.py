@@ -38,7 +38,7 @@ class TestChoices:
         self, qtbot: QtBot, workspace: Any, trained: Trained
     ) -> None:
         workspace.show(trained("fp32", 880.0), trained("tf32", 1_000.0), trained("fp16", 1_760.0))
-        with qtbot.waitSignal(workspace.comparing.shown):
+        with qtbot.waitSignal(workspace.reader.shown):
             workspace.press("Swap")
         assert "FP32 trained 0.50 times as fast as FP16 AMP" in workspace.words
 
@@ -147,19 +147,19 @@ class TestReading:
     def test_nothing_is_read_while_nobody_looks(self, workspace: Any, trained: Trained) -> None:
         runs = [trained("fp32", 880.0), trained("fp16", 1_663.0)]
         workspace.runs.reload()
-        workspace.comparing.set_in_sight(False)
-        workspace.comparing.set_runs(run.id for run in runs)
+        workspace.reader.set_in_sight(False)
+        workspace.reader.set_runs(run.id for run in runs)
         assert workspace.panel.table.texts() == []
-        with workspace.qtbot.waitSignal(workspace.comparing.shown):
-            workspace.comparing.set_in_sight(True)
+        with workspace.qtbot.waitSignal(workspace.reader.shown):
+            workspace.reader.set_in_sight(True)
         assert workspace.row("Throughput")[0] == "880"
 
     def test_what_is_asked_for_last_is_what_is_shown(self, workspace: Any, trained: Trained) -> None:
         first, second, third = trained("fp32", 880.0), trained("fp16", 1_663.0), trained("bf16", 1_000.0)
         workspace.runs.reload()
-        with workspace.qtbot.waitSignal(workspace.comparing.shown):
-            workspace.comparing.set_runs([first.id, second.id])
-            workspace.comparing.set_runs([first.id, third.id])
+        with workspace.qtbot.waitSignal(workspace.reader.shown):
+            workspace.reader.set_runs([first.id, second.id])
+            workspace.reader.set_runs([first.id, third.id])
         assert workspace.row("Throughput") == ["880", "1,000", "1.14×"]
 
     def test_a_run_that_goes_on_is_read_again(self, workspace: Any, trained: Trained, saved: Store) -> None:
@@ -167,7 +167,7 @@ class TestReading:
         workspace.show(trained("fp32", 880.0), waiting)
         assert "has not run yet" in workspace.words
         saved.begin(waiting.id)
-        with workspace.qtbot.waitSignal(workspace.comparing.shown):
+        with workspace.qtbot.waitSignal(workspace.reader.shown):
             workspace.runs.refresh(waiting.id)
-            workspace.comparing.refresh()
+            workspace.reader.refresh()
         assert "is still running" in workspace.words

@@ -144,7 +144,7 @@ def test_both_sides_are_queued_again_and_take_the_place_of_the_disturbed(
     window = start()
     window.experiments.load()
     window.runs.set_checked([run.id for run in old])
-    with qtbot.waitSignal(window.comparisons.comparing.shown):
+    with qtbot.waitSignal(window.comparisons.reader.shown):
         window.show_workspace("compare")
         window.comparisons.set_in_sight(True)
     headline = window.compare.headline

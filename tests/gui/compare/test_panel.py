@@ -55,12 +55,12 @@ class TestFigures:
         )
         edit = workspace.panel.table.findChild(QLineEdit)
         edit.setText("60")
-        with qtbot.waitSignal(workspace.comparing.shown):
+        with qtbot.waitSignal(workspace.reader.shown):
             qtbot.keyClick(edit, Qt.Key.Key_Return)
         assert workspace.row("Time to 60 % accuracy") == ["10.0", "2.50", "0.25×"]
         assert workspace.row("Samples to 60 % accuracy") == ["6,400", "3,200", "0.50×"]
         edit.setText("much")
-        with qtbot.waitSignal(workspace.comparing.shown):
+        with qtbot.waitSignal(workspace.reader.shown):
             qtbot.keyClick(edit, Qt.Key.Key_Return)
         assert edit.property("problem") == "true"
 

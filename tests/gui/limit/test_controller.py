@@ -259,7 +259,7 @@ def test_a_run_that_ran_out_of_memory_offers_what_fits(window: MainWindow, home:
     assert offered[1].experiment.step_samples == 256
 
     window.experiments.runs.reload()
-    window._offers.retry(run.id)
+    window._runs_controller.retry(run.id)
     assert window.notice.offers() == tuple(one.words for one in offered)
     assert "Accumulate" in window.notice.offers()[1]
     said = window.notice.accessibleName()

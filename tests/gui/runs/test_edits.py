@@ -14,7 +14,7 @@ from engine.experiment.problem import ProblemError
 from engine.protocol.events import Finished, Summary
 from engine.store.store import Store
 from engine.worker.launcher import Launcher, Target
-from gui.runs.controller import RunEdits
+from gui.runs.controller import RunsController
 from gui.runs.panel import RunsPanel
 from gui.session.experiments import Experiments
 from gui.widgets.notice import Notice
@@ -30,7 +30,7 @@ class Table:
         self.runs = RunsPanel(parent)
         self.notice = Notice(parent)
         self.experiments = Experiments(store, launcher, parent)
-        self.edits = RunEdits(self.runs, self.experiments, self.notice, parent)
+        self.edits = RunsController(self.runs, self.experiments, self.notice, parent)
         saved = self.experiments.runs
         saved.list_changed.connect(lambda: self.runs.set_runs(saved.records()))
         saved.run_changed.connect(lambda run_id: self.runs.update_run(store.run(run_id)))

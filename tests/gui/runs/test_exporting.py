@@ -242,10 +242,10 @@ def test_a_report_follows_what_compare_shows(
     window = start()
     window.experiments.load()
     window.runs.set_checked(ids)
-    with qtbot.waitSignal(window.comparisons.comparing.shown):
+    with qtbot.waitSignal(window.comparisons.reader.shown):
         window.show_workspace("compare")
         window.comparisons.set_in_sight(True)
-    with qtbot.waitSignal(window.comparisons.comparing.shown):
+    with qtbot.waitSignal(window.comparisons.reader.shown):
         window.column.others.choose(ids[2])
         window.column.set_baseline(ids[0])
     monkeypatch.setattr(importing, "ask_title", lambda *_: "Our new card")

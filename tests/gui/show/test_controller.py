@@ -104,7 +104,7 @@ def test_compare_hands_its_pair_to_show_and_takes_it_back(
     window = open_window()
     assert not window.column.show_button.isEnabled(), "nothing is compared yet"
     window.runs.set_checked([run.id for run in pair])
-    with qtbot.waitSignal(window.comparisons.comparing.shown):
+    with qtbot.waitSignal(window.comparisons.reader.shown):
         window.show_workspace("compare")
     window.column.set_baseline(pair[1].id)
     qtbot.waitUntil(lambda: window.column.baseline() == pair[1].id)
@@ -255,7 +255,7 @@ def test_a_disturbed_pair_is_measured_again_by_show_me_or_queued_once_for_compar
     queued = [run.experiment for run in saved.runs() if run.status is Status.QUEUED]
     assert sorted(queued, key=repr) == sorted((run.experiment for run in disturbed), key=repr)
     own = Showcase("Show me", tuple((run.name, run.experiment) for run in disturbed), "")
-    monkeypatch.setattr("gui.show.guided.measurement.ShowMe.case", own)
+    monkeypatch.setattr("gui.show.guided.measurement.GuidedMeasurement.case", own)
     window.show_workspace("show")
     begun: list[str] = []
     monkeypatch.setattr(window.shows.show_me, "begin", lambda: begun.append("begun"))

@@ -19,7 +19,7 @@ from engine.store.store import Store
 from engine.worker.launcher import Launcher
 from gui.session.background import Background
 from gui.session.experiments import Experiments
-from gui.show.guided.measurement import ShowMe
+from gui.show.guided.measurement import GuidedMeasurement
 from gui.show.panel import ShowPanel
 
 WAIT_MS = 60_000
@@ -38,7 +38,7 @@ class Workspace:
     store: Store
     experiments: Experiments
     panel: ShowPanel
-    show_me: ShowMe
+    show_me: GuidedMeasurement
     told: list[object] = field(default_factory=list)
 
     def until(self, is_so: Callable[[], bool]) -> None:
@@ -81,7 +81,7 @@ def workspace(
     with Store(home / "ammeter.sqlite") as store:
         experiments, panel, background = Experiments(store, launcher), ShowPanel(), Background()
         qtbot.addWidget(panel)
-        made = Workspace(qtbot, store, experiments, panel, ShowMe(experiments, panel, background))
+        made = Workspace(qtbot, store, experiments, panel, GuidedMeasurement(experiments, panel, background))
         made.show_me.measured.connect(made.told.append)
         # as the window does it
         made.show_me.refused.connect(
@@ -146,7 +146,7 @@ def test_a_machine_that_cannot_be_looked_at_is_told_on_the_page_each_time(
 ) -> None:
     experiments, panel, background = Experiments(store, launcher), ShowPanel(), Background()
     qtbot.addWidget(panel)
-    show_me = ShowMe(experiments, panel, background)
+    show_me = GuidedMeasurement(experiments, panel, background)
     lost = Problem(kind=Kind.INTERNAL, message="The worker died.", remedy="Reinstall.")
     with qtbot.waitSignal(show_me.refused) as before:
         show_me.begin()

@@ -11,7 +11,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QDialog, QLabel, QMainWindow, QVBoxLayout, QWidget
 from pytestqt.qtbot import QtBot
 
-from gui.show.controller import Presenting
+from gui.show.controller import FullScreen
 
 
 class Stage:
@@ -30,7 +30,7 @@ class Stage:
         self.window.resize(640, 400)
         with qtbot.waitExposed(self.window):
             self.window.show()
-        self.presenting = Presenting(self.window, (self.bar, self.notice))
+        self.presenting = FullScreen(self.window, (self.bar, self.notice))
 
 
 @pytest.fixture

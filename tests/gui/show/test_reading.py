@@ -16,7 +16,7 @@ from engine.store.store import Store
 from gui.session.background import Background
 from gui.session.saved_runs import SavedRuns
 from gui.show.panel import ShowPanel
-from gui.show.reading import Choice, Showing, newest_choices, read_race
+from gui.show.reading import RaceChoice, RaceReader, newest_choices, read_race
 from gui.theme.theme import theme
 
 Trained = Callable[..., RunRecord]
@@ -28,18 +28,18 @@ class Workspace:
 
     qtbot: QtBot
     panel: ShowPanel
-    showing: Showing
+    reader: RaceReader
     runs: SavedRuns
     background: Background
 
     def look(self) -> None:
         self.runs.reload()
-        self.showing.set_in_sight(True)
+        self.reader.set_in_sight(True)
         self.wait()
 
     def show(self, *runs: RunRecord, **choice: Any) -> None:
         self.runs.reload()
-        self.showing.show_comparison([run.id for run in runs], **choice)
+        self.reader.show_comparison([run.id for run in runs], **choice)
         self.wait()
 
     def wait(self) -> None:
@@ -55,8 +55,8 @@ class Workspace:
 def workspace(qtbot: QtBot, saved: Store) -> Iterator[Workspace]:
     panel, runs, background = ShowPanel(), SavedRuns(saved), Background()
     qtbot.addWidget(panel)
-    showing = Showing(saved.path, runs, panel, background)
-    yield Workspace(qtbot, panel, showing, runs, background)
+    reader = RaceReader(saved.path, runs, panel, background)
+    yield Workspace(qtbot, panel, reader, runs, background)
     background.stop()
     panel.race.clock.pause()
 
@@ -77,7 +77,7 @@ def pair(saved: Store, trained: Trained) -> Callable[..., tuple[RunRecord, RunRe
 
 def test_an_empty_store_is_welcomed(workspace: Workspace) -> None:
     workspace.look()
-    assert workspace.panel.page == "welcome" and workspace.showing.state() == {}
+    assert workspace.panel.page == "welcome" and workspace.reader.state() == {}
 
 
 def test_the_newest_comparison_is_played_where_nothing_was_chosen(
@@ -108,7 +108,7 @@ def test_nothing_is_read_before_somebody_looks(
     workspace: Workspace, pair: Callable[..., tuple[RunRecord, RunRecord]]
 ) -> None:
     workspace.show(*pair())
-    assert workspace.panel.page is None and workspace.showing.raced is None
+    assert workspace.panel.page is None and workspace.reader.raced is None
     workspace.look()
     assert workspace.panel.page == "race"
 
@@ -127,10 +127,10 @@ def test_one_side_alone_is_refused_in_words_and_forgotten(
 ) -> None:
     raced, alone = pair(), trained("fp32", 1_000.0)
     workspace.look()
-    with workspace.qtbot.waitSignal(workspace.showing.refused):
+    with workspace.qtbot.waitSignal(workspace.reader.refused):
         workspace.show(alone)
     assert workspace.panel.page == "refused" and len(workspace.panel.refused.words()) > 20
-    workspace.showing.set_in_sight(False)
+    workspace.reader.set_in_sight(False)
     workspace.look()
     assert workspace.ids() == tuple(run.id for run in raced)
 
@@ -140,10 +140,10 @@ def test_a_refusal_in_ones_absence_is_told_on_coming_back_and_then_no_more(
 ) -> None:
     pair()
     problem = Problem(kind=Kind.OUT_OF_MEMORY, message="It ran out of memory.", remedy="Take less.")
-    workspace.showing.refuse(problem)
+    workspace.reader.refuse(problem)
     workspace.look()
     assert workspace.panel.page == "refused" and "out of memory" in workspace.panel.refused.words()
-    workspace.showing.set_in_sight(False)
+    workspace.reader.set_in_sight(False)
     workspace.look()
     assert workspace.panel.page == "race"
 
@@ -153,16 +153,16 @@ def test_a_race_that_was_read_in_ones_absence_is_played_on_coming_back(
 ) -> None:
     pair()
     workspace.runs.reload()
-    workspace.showing.set_in_sight(True)
-    workspace.showing.set_in_sight(False)
+    workspace.reader.set_in_sight(True)
+    workspace.reader.set_in_sight(False)
     workspace.wait()
     clock = workspace.panel.race.clock
     assert workspace.panel.page == "race" and not clock.is_playing
-    workspace.showing.set_in_sight(True)
+    workspace.reader.set_in_sight(True)
     assert clock.is_playing
     clock.pause()
-    workspace.showing.set_in_sight(False)
-    workspace.showing.set_in_sight(True)
+    workspace.reader.set_in_sight(False)
+    workspace.reader.set_in_sight(True)
     assert not clock.is_playing, "who has held it finds it held"
 
 
@@ -174,9 +174,9 @@ def test_runs_that_are_deleted_while_they_race_stay_on_screen_until_it_is_left(
     saved.delete([run.id for run in raced])
     workspace.runs.reload()
     assert workspace.panel.page == "race" and workspace.panel.race.clock.is_playing
-    workspace.showing.set_in_sight(False)
+    workspace.reader.set_in_sight(False)
     workspace.look()
-    assert workspace.panel.page == "welcome" and workspace.showing.raced is None
+    assert workspace.panel.page == "welcome" and workspace.reader.raced is None
 
 
 def test_the_race_that_was_left_is_still_there_when_somebody_looks_again(
@@ -185,7 +185,7 @@ def test_the_race_that_was_left_is_still_there_when_somebody_looks_again(
     raced = pair()
     workspace.look()
     pair(1_000.0, 4_000.0)
-    workspace.showing.set_in_sight(False)
+    workspace.reader.set_in_sight(False)
     workspace.look()
     assert workspace.ids() == tuple(run.id for run in raced)
 
@@ -195,11 +195,11 @@ def test_what_comes_too_late_is_not_shown(
 ) -> None:
     first, second = pair(), pair(1_000.0, 4_000.0)
     workspace.look()
-    workspace.showing.show_comparison([run.id for run in first])
+    workspace.reader.show_comparison([run.id for run in first])
     workspace.show(*second)
     assert workspace.ids() == tuple(run.id for run in second)
-    workspace.showing.show_comparison([run.id for run in first])
-    workspace.showing.hold(True)
+    workspace.reader.show_comparison([run.id for run in first])
+    workspace.reader.hold(True)
     workspace.wait()
     assert workspace.ids() == tuple(run.id for run in second), "held for what is being measured"
 
@@ -211,8 +211,8 @@ def test_what_was_shown_last_survives_a_restart(
     pair(1_000.0, 4_000.0)
     workspace.look()
     workspace.show(full, mixed, baseline=full.id, side_id=mixed.id)
-    state = workspace.showing.state()
-    again = Showing(workspace.runs._store.path, workspace.runs, workspace.panel, workspace.background)
+    state = workspace.reader.state()
+    again = RaceReader(workspace.runs._store.path, workspace.runs, workspace.panel, workspace.background)
     again.restore(state)
     assert again.state() == state
     again.set_in_sight(True)
@@ -223,8 +223,8 @@ def test_what_was_shown_last_survives_a_restart(
 @pytest.mark.parametrize("state", [{"runs": 3}, {"runs": [1, 2]}, {"runs": ["a"], "side": 4}])
 def test_a_damaged_memory_of_it_is_refused(workspace: Workspace, state: dict[str, Any]) -> None:
     with pytest.raises(ValueError):
-        workspace.showing.restore(state)
-    assert workspace.showing.state() == {}
+        workspace.reader.restore(state)
+    assert workspace.reader.state() == {}
 
 
 def test_runs_of_other_machines_and_lengths_race_all_the_same_and_it_is_said(
@@ -263,6 +263,6 @@ def test_other_saved_runs_tell_how_much_of_a_gain_is_the_precisions(saved: Store
     full = trained("fp32", 1_000.0)
     fast = trained("fp16", 4_000.0, settings={"step": {"recipe": "fast"}})
     trained("fp16", 2_000.0)
-    race = read_race(saved.path, [Choice((full.id, fast.id))]).race
+    race = read_race(saved.path, [RaceChoice((full.id, fast.id))]).race
     assert race.report.split is not None
     assert [part.ratio for part in race.report.split.factors] == [2.0, 2.0]

@@ -28,7 +28,7 @@ class TestTransport:
         room.press(Qt.Key.Key_Right)
         room.press(Qt.Key.Key_Right)
         room.press(Qt.Key.Key_Left)
-        assert room.clock.seconds == pytest.approx(usual.lapse)
+        assert room.clock.seconds == pytest.approx(usual.playback_rate)
 
     def test_a_presenters_remote_goes_to_the_ends_and_plays_again(self, room: Any) -> None:
         room.press(Qt.Key.Key_PageDown)

@@ -142,7 +142,7 @@ def test_the_programs_name_leads_to_the_welcome_and_the_tab_back(
     store.add(Experiment())
     window = start()
     panel = window.show_panel
-    window.shows.showing.refuse(request_problem("There is nothing to race.", "Train two runs."))
+    window.shows.reader.refuse(request_problem("There is nothing to race.", "Train two runs."))
     window.top_bar.welcome_requested.emit()
     assert (window.workspace, panel.page) == ("show", "welcome")
     window.top_bar.workspace_chosen.emit("show")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from engine.experiment.experiment import Experiment
-from engine.limit.trial_bench import TrialBench, trial_limits
+from engine.limit.trial_runner import TrialRunner, trial_limits
 from engine.protocol.events import PhaseName
 from engine.protocol.trials import Tried
 from engine.worker.launcher import Launcher
@@ -37,35 +37,35 @@ def launcher(tmp_path: Path) -> Iterator[Launcher]:
         yield launcher
 
 
-def answered(bench: TrialBench, device: str, batch_size: int = 1) -> str | None:
+def answered(runner: TrialRunner, device: str, batch_size: int = 1) -> str | None:
     """The pid of the worker that answered a trial, and how its memory is set up."""
-    last = list(bench.run(Experiment(device=device, batch_size=batch_size)))[-1]
+    last = list(runner.run(Experiment(device=device, batch_size=batch_size)))[-1]
     return last.trial.note if isinstance(last, Tried) else None
 
 
 def test_on_an_accelerator_a_worker_takes_trials_until_it_is_replaced_or_dies(launcher: Launcher) -> None:
-    bench = TrialBench(launcher, "cuda:0")
+    runner = TrialRunner(launcher, "cuda:0")
     try:
-        first = answered(bench, "cuda:0")
-        assert first is not None and answered(bench, "cuda:0") == first
-        bench.replace_worker()
-        second = answered(bench, "cuda:0")
+        first = answered(runner, "cuda:0")
+        assert first is not None and answered(runner, "cuda:0") == first
+        runner.replace_worker()
+        second = answered(runner, "cuda:0")
         assert second is not None and second != first
-        assert answered(bench, "cuda:0", batch_size=13) is None
-        assert answered(bench, "cuda:0") not in (None, second)
+        assert answered(runner, "cuda:0", batch_size=13) is None
+        assert answered(runner, "cuda:0") not in (None, second)
     finally:
-        bench.close()
+        runner.close()
 
 
 def test_on_a_cpu_each_trial_has_a_worker_that_returns_its_memory(launcher: Launcher) -> None:
-    bench = TrialBench(launcher, "cpu")
+    runner = TrialRunner(launcher, "cpu")
     try:
-        first, second = answered(bench, "cpu"), answered(bench, "cpu")
+        first, second = answered(runner, "cpu"), answered(runner, "cpu")
         assert first is not None and second is not None and first != second
         if sys.platform == "linux":
             assert first.endswith(" 2") and second.endswith(" 2")
     finally:
-        bench.close()
+        runner.close()
 
 
 def test_a_trial_is_waited_for_less_long_than_a_run_but_a_download_is_not() -> None:

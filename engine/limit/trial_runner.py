@@ -27,7 +27,7 @@ RETURNS_MEMORY = {
 depend on what ran before it. It costs half the speed."""
 
 
-class TrialBench:
+class TrialRunner:
     """Runs the trials of one search on one device, always in processes.
 
     On an accelerator a worker takes trials until it is replaced; on a CPU, where a cap holds for the process,
