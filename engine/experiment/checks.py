@@ -18,8 +18,8 @@ from engine.experiment.text import shortened
 from engine.experiment.titles import named, setting_problem
 from engine.experiment.value import MIB_PER_GIB
 
-_LOOKED_AT = 2_000
-"""Files and folders that a check looks at, which is made at each key that is pressed in a form."""
+_MOST_LOOKED_AT = 2_000
+"""Files and folders; few, since the form checks at every key press."""
 
 
 def _shown(path: str) -> str:
@@ -123,14 +123,14 @@ def _path_problems(experiment: Experiment, dataset: DatasetEntry) -> Iterator[Pr
             "path", message, "Set it to a folder that has one folder of pictures for each class."
         )
     elif dataset.needs_path and path is not None and not _is_folder(path):
-        message = f"is '{_shown(path)}', but there is no folder of that name that can be read."
-        yield setting_problem("path", message, "Check the spelling, and whose folder it is.", value=path)
+        message = f"is '{_shown(path)}', but no folder of that name can be read."
+        yield setting_problem("path", message, "Check its spelling, and that you may read it.", value=path)
     elif dataset.needs_path and path is not None:
-        wrong = _folder_problem(path)
-        if wrong is not None:
-            yield wrong
+        problem = _folder_problem(path)
+        if problem is not None:
+            yield problem
     elif path is not None:
-        message = f"is '{_shown(path)}', but {dataset.name} does not come from a folder of yours."
+        message = f"is '{_shown(path)}', but {dataset.name} is not read from a folder."
         yield setting_problem("path", message, "Leave it empty, or choose image-folder.", value=path)
 
 
@@ -139,7 +139,7 @@ def classes_problem(root: Path, classes: Sequence[str]) -> Problem | None:
     if len(classes) >= 2:
         return None
     if classes:
-        message = f"{root} has one class only, '{classes[0]}'; a classifier needs two or more."
+        message = f"{root} has only one class, '{classes[0]}'; a classifier needs two or more."
     else:
         message = f"{root} has no folders with pictures."
     remedy = f"Put the pictures of each class in a folder of its own, such as {root}/cats and {root}/dogs."
@@ -149,12 +149,12 @@ def classes_problem(root: Path, classes: Sequence[str]) -> Problem | None:
 def _folder_problem(path: str) -> Problem | None:
     """A problem that a short look at the folder shows; the worker looks at all of it."""
     root = Path(path).expanduser().absolute()
-    left, classes = _LOOKED_AT, []
+    left, classes = _MOST_LOOKED_AT, []
     try:
         root, _ = parts(root)
         for name in folders(root):
             for _, inside, files in os.walk(root / name):
-                inside[:] = [one for one in inside if not one.startswith(".")]
+                inside[:] = [folder for folder in inside if not folder.startswith(".")]
                 left -= 1 + len(files)
                 if any(is_picture(file) for file in files):
                     classes.append(name)
@@ -201,7 +201,7 @@ def _handling_problems(experiment: Experiment, dataset: DatasetEntry) -> Iterato
     if experiment.checkpoint.best and (reason := _no_validation(experiment, dataset)):
         yield setting_problem(
             "checkpoint.best",
-            f"is on, but {reason}: no accuracy says which state is the best.",
+            f"is on, but {reason}: no accuracy shows which state is best.",
             "Switch it off, or let the run validate.",
             value="true",
         )
@@ -243,14 +243,14 @@ __all__ = [
 ]
 
 _CLOSED_BRACKETS = re.compile(r"\[!?+\]?+[^\]]*\]")
-"""As fnmatch has it: within them an opening bracket, and a closing one right at the begin, are letters."""
+"""As in fnmatch: an opening bracket inside, or a closing one at the very start, is an ordinary character."""
 
 
 def resolve(experiment: Experiment, catalog: Catalog) -> Experiment:
     """The experiment with its actual device, image size, classes and folder. Raises ProblemError."""
-    found = problems(experiment, catalog)
-    if found:
-        raise ProblemError(*found)
+    obstacles = problems(experiment, catalog)
+    if obstacles:
+        raise ProblemError(*obstacles)
     device, dataset = catalog.device(experiment.device), catalog.dataset(experiment.dataset)
     assert device is not None and dataset is not None  # problems() would have named them
     path = experiment.path
@@ -267,15 +267,15 @@ def resolve(experiment: Experiment, catalog: Catalog) -> Experiment:
 
 def problems(experiment: Experiment, catalog: Catalog) -> tuple[Problem, ...]:
     """Why this machine cannot run the experiment; empty if it can. At most one problem per setting."""
-    found: dict[str | None, Problem] = {}
-    against = (
+    by_key: dict[str | None, Problem] = {}
+    every_problem = (
         *_device_problems(experiment, catalog),
         *_data_problems(experiment, catalog),
         *_pattern_problems(experiment),
     )
-    for problem in against:
-        found.setdefault(problem.key, problem)
-    return tuple(found.values())
+    for problem in every_problem:
+        by_key.setdefault(problem.key, problem)
+    return tuple(by_key.values())
 
 
 def _device_problems(experiment: Experiment, catalog: Catalog) -> Iterator[Problem]:
@@ -326,7 +326,7 @@ def _data_problems(experiment: Experiment, catalog: Catalog) -> Iterator[Problem
     elif model.reason is not None:
         yield setting_problem(
             "model",
-            f"is '{model.name}', but it cannot be had: {model.reason}.",
+            f"is '{model.name}', which is not available: {model.reason}.",
             "Install what is missing, or choose another model.",
             value=model.name,
         )

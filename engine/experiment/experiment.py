@@ -79,7 +79,7 @@ class Experiment(Part):
         None,
         title="Image size",
         json_schema_extra={"unit": "px"},
-        description="Pixels a side; pictures are resized to it. Empty: the dataset's own.",
+        description="Pixels per side; pictures are resized to it. Empty: the dataset's own size.",
     )
     num_classes: Annotated[int | None, Field(ge=2, le=1_000_000), NoneFromText] = Field(
         None,
@@ -101,7 +101,7 @@ class Experiment(Part):
     precision: Precision = Field(
         Precision.FP32,
         title="Precision",
-        description="The number format, or mix of formats, that is trained in.",
+        description="The number format, or mix of formats, used in training.",
     )
     batch_size: Count = Field(
         64, title="Batch size", description="How many samples go through the network at once."
@@ -129,8 +129,8 @@ class Experiment(Part):
         None,
         title="Memory cap",
         json_schema_extra={"unit": "GiB"},
-        description="Trains as if the card had only this much memory for tensors: CUDA itself takes some "
-        "hundred MiB more of a real one. Empty: all of it.",
+        description="Trains as if the card had only this much memory for tensors; CUDA itself takes a few "
+        "hundred MiB more. Empty: all of it.",
     )
     label_smoothing: float = Field(
         0.0,
@@ -138,7 +138,7 @@ class Experiment(Part):
         lt=1,
         title="Label smoothing",
         description="How much of each label is spread over the other classes, so that the model is less sure "
-        "of itself; 0 is none.",
+        "of itself. 0: none.",
     )
     on_nan: Literal["continue", "stop", "fail"] = Field(
         "continue", title="On NaN", description="What to do when the loss is no longer a number."
@@ -154,7 +154,7 @@ class Experiment(Part):
 
     @model_validator(mode="before")
     @classmethod
-    def _one_epoch_unless_said(cls, data: Any) -> Any:
+    def _one_epoch_by_default(cls, data: Any) -> Any:
         if isinstance(data, Mapping):
             lengths = (none_from_text(data.get("epochs")), none_from_text(data.get("steps")))
             if lengths == (None, None):
@@ -164,9 +164,7 @@ class Experiment(Part):
     @model_validator(mode="after")
     def _one_length(self) -> Self:
         if self.epochs is not None and self.steps is not None:
-            raise setting_error(
-                "steps", "and epochs are both given.", "Give a run's length as one of them.", self.steps
-            )
+            raise setting_error("steps", "and epochs are both given.", "Give only one of them.", self.steps)
         return self
 
     @model_validator(mode="after")
@@ -262,12 +260,14 @@ def parse_toml(text: str, origin: str) -> dict[str, Any]:
             raise RecursionError
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        why = f"{origin} is not valid TOML: {shortened(error, _LONGEST_REASON)}."
-        raise ProblemError(request_problem(why, "Correct that line.", value=origin)) from None
+        message = f"{origin} is not valid TOML: {shortened(error, _LONGEST_REASON)}."
+        raise ProblemError(request_problem(message, "Correct that line.", value=origin)) from None
     except (ValueError, RecursionError) as error:
         is_deep = isinstance(error, RecursionError)
-        why = f"{origin} {'is nested too deep' if is_deep else 'has a number of too many digits'}."
-        raise ProblemError(request_problem(why, "No setting needs that.", value=origin)) from None
+        message = f"{origin} {'is nested too deeply' if is_deep else 'has a number with too many digits'}."
+        raise ProblemError(
+            request_problem(message, "Simplify it; no setting needs that.", value=origin)
+        ) from None
 
 
 _LONGEST_REASON, _MOST_DOTS = 200, 2_000
@@ -283,13 +283,13 @@ def read_toml(path: Path) -> dict[str, Any]:
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         if isinstance(error, ValueError) and not isinstance(error, UnicodeDecodeError):
-            reason = "no file has such a name"
+            reason = "a file cannot have such a name"
         raise ProblemError(
             request_problem(f"{path} could not be read: {reason}.", "Check the path.", value=path)
         ) from None
     if len(content) > MOST_TOML_BYTES:
         message = f"{path} is larger than a file of settings may be ({MOST_TOML_BYTES // 2**10:,} KiB)."
-        raise ProblemError(request_problem(message, "Leave out what is no setting.", value=path))
+        raise ProblemError(request_problem(message, "Remove what is not a setting.", value=path))
     return parse_toml(text, str(path))
 
 

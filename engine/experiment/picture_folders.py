@@ -45,22 +45,22 @@ def folders(folder: Path) -> tuple[str, ...]:
                 sorted(entry.name for entry in entries if entry.is_dir() and not entry.name.startswith("."))
             )
     except OSError as error:
-        raise ProblemError(_unopened(folder, error)) from error
+        raise ProblemError(_cannot_open(folder, error)) from error
 
 
 def pictures(folder: Path) -> Iterator[str]:
     """The paths of the pictures below a folder; no picture is opened. Raises ProblemError."""
 
     def refuse(error: OSError) -> None:
-        raise ProblemError(_unopened(Path(error.filename or folder), error)) from error
+        raise ProblemError(_cannot_open(Path(error.filename or folder), error)) from error
 
-    been = {_identity(folder)}
+    visited = {_identity(folder)}
     for parent, inside, files in os.walk(folder, onerror=refuse, followlinks=True):
         # hidden folders hold thumbnails and notebooks' copies; a link may lead back to its parent
-        own = sorted(name for name in inside if not name.startswith("."))
-        found = {name: _identity(Path(parent, name)) for name in own}
-        inside[:] = [name for name in own if found[name] not in been]
-        been.update(found.values())
+        visible = sorted(name for name in inside if not name.startswith("."))
+        identities = {name: _identity(Path(parent, name)) for name in visible}
+        inside[:] = [name for name in visible if identities[name] not in visited]
+        visited.update(identities.values())
         for name in sorted(files):
             if is_picture(name):
                 yield str(Path(parent, name))
@@ -79,17 +79,17 @@ def count_pictures(path: str, is_given_up: Callable[[], bool]) -> Count | None:
     train, validation = parts(Path(path).expanduser().absolute())
     counts = []
     for part in (train, validation):
-        found = []
+        by_class = []
         for name in folders(part) if part is not None else ():
             count = 0
             for _ in pictures((part or train) / name):
                 if is_given_up():
                     return None
                 count += 1
-            found.append(count)
-        counts.append(found)
-    learnt, validated = counts
-    return Count(sum(learnt), sum(validated), sum(count > 0 for count in learnt))
+            by_class.append(count)
+        counts.append(by_class)
+    to_train, to_validate = counts
+    return Count(sum(to_train), sum(to_validate), sum(count > 0 for count in to_train))
 
 
 def changed_at(path: str) -> tuple[float, ...]:
@@ -100,24 +100,24 @@ def changed_at(path: str) -> tuple[float, ...]:
     root = Path(path).expanduser().absolute()
     try:
         train, validation = parts(root)
-        roots = [one for one in (train, validation) if one is not None]
-        inside = [one / name for one in roots for name in folders(one)]
+        roots = [part for part in (train, validation) if part is not None]
+        inside = [part / name for part in roots for name in folders(part)]
         return tuple(folder.stat().st_mtime for folder in (root, *roots, *inside))
     except OSError as error:
-        raise ProblemError(_unopened(root, error)) from error
+        raise ProblemError(_cannot_open(root, error)) from error
 
 
 def _identity(folder: Path) -> tuple[int, int]:
-    found = folder.stat()
-    return found.st_dev, found.st_ino
+    status = folder.stat()
+    return status.st_dev, status.st_ino
 
 
-def _unopened(folder: Path, error: OSError) -> Problem:
+def _cannot_open(folder: Path, error: OSError) -> Problem:
     if isinstance(error, FileNotFoundError):
-        message, remedy = f"There is no folder {folder}.", "Check path."
+        message, remedy = f"There is no folder {folder}.", "Check its spelling."
     elif isinstance(error, NotADirectoryError):
-        message, remedy = f"{folder} is not a folder.", "Set path to a folder of pictures."
+        message, remedy = f"{folder} is not a folder.", "Choose a folder of pictures."
     else:
         message = f"{folder} cannot be opened: {error.strerror or error}."
-        remedy = "Check its permissions, or choose another folder as path."
+        remedy = "Check its permissions, or choose another folder."
     return request_problem(message, remedy, key="path", value=folder)

@@ -79,9 +79,9 @@ class Preset:
     @property
     def without_gpu_note(self) -> str | None:
         """How it differs without a GPU, as a sentence; None where it does not."""
-        told = self.without_gpu.get("about")
-        if told is not None:
-            return str(told)
+        note = self.without_gpu.get("about")
+        if note is not None:
+            return str(note)
         return "Without a GPU it has other settings." if self._overrides else None
 
     def about_for(self, has_gpu: bool) -> str:
@@ -126,18 +126,17 @@ class _File(BaseModel):
 
 def all_presets() -> tuple[Preset, ...]:
     """The built-in presets, then the user's own by name; own files that cannot be used are left out."""
-    own = tuple(found for found in _own() if isinstance(found, Preset))
-    return (*_built_in(), *own)
+    return (*_built_in(), *(preset for preset in _own() if isinstance(preset, Preset)))
 
 
 def broken_presets() -> tuple[Problem, ...]:
     """Why those of the user's own presets that cannot be used cannot."""
-    return tuple(found for found in _own() if isinstance(found, Problem))
+    return tuple(problem for problem in _own() if isinstance(problem, Problem))
 
 
 def preset(name: str) -> Preset:
     """The preset of that name. Raises ProblemError."""
-    presets = {found.name: found for found in all_presets()}
+    presets = {preset.name: preset for preset in all_presets()}
     if name not in presets:
         raise ProblemError(unknown_name("preset", name, presets, "preset"))
     return presets[name]
@@ -174,47 +173,47 @@ def save_own(
     return saved
 
 
-def rename_own(found: Preset, title: str) -> Preset:
+def rename_own(own: Preset, title: str) -> Preset:
     """Gives a preset of the user's own another title, and the name made from it.
 
     Raises ProblemError for a title that makes no name or another preset's, for a built-in preset, and where
     the file cannot be read or written.
     """
-    _refuse_built_in(found, "renamed")
-    path = found.origin.with_name(f"{_name_from(title)}.toml")
-    is_free = not path.exists() or path.samefile(found.origin)
+    _refuse_built_in(own, "renamed")
+    path = own.origin.with_name(f"{_name_from(title)}.toml")
+    is_free = not path.exists() or path.samefile(own.origin)
     if path.stem in BUILT_IN or not is_free:
         raise _taken(title, "Choose another title.")
-    table = {**read_toml(found.origin), "title": title.strip()}
+    table = {**read_toml(own.origin), "title": title.strip()}
     renamed = _preset_from(table, path, is_own=True)
-    _write(found.origin, tomli_w.dumps(table))
-    with _telling("renamed", found.origin):
-        found.origin.replace(path)
+    _write(own.origin, tomli_w.dumps(table))
+    with _failure_as_problem("renamed", own.origin):
+        own.origin.replace(path)
     return renamed
 
 
-def delete_own(found: Preset) -> str:
+def delete_own(own: Preset) -> str:
     """Deletes a preset of the user's own and returns its text for `restore_own`. Raises ProblemError."""
-    _refuse_built_in(found, "deleted")
-    with _telling("deleted", found.origin):
-        text = found.origin.read_text(encoding="utf-8")
-        found.origin.unlink()
+    _refuse_built_in(own, "deleted")
+    with _failure_as_problem("deleted", own.origin):
+        text = own.origin.read_text(encoding="utf-8")
+        own.origin.unlink()
     return text
 
 
-def restore_own(found: Preset, text: str) -> None:
+def restore_own(own: Preset, text: str) -> None:
     """Restores what `delete_own` deleted. Raises ProblemError where its name has been taken."""
-    if found.origin.exists():
-        raise _taken(found.name, "Rename that preset first.")
-    _write(found.origin, text)
+    if own.origin.exists():
+        raise _taken(own.name, "Rename that preset first.")
+    _write(own.origin, text)
 
 
-def _refuse_built_in(found: Preset, what: str) -> None:
-    if not found.is_own:
+def _refuse_built_in(own: Preset, deed: str) -> None:
+    if not own.is_own:
         raise ProblemError(
             request_problem(
-                f"The preset “{found.title}” comes with the program and cannot be {what}.",
-                "Save a copy under a title of your own.",
+                f"The preset “{own.title}” comes with the program and cannot be {deed}.",
+                "Save a copy under another title.",
             )
         )
 
@@ -256,7 +255,7 @@ def _preset_from(table: Mapping[str, Any], path: Path, *, is_own: bool) -> Prese
         raise ProblemError(
             *problems_from_validation(error, {key: key for key in _File.model_fields})
         ) from None
-    found = Preset(
+    preset = Preset(
         name=path.stem,
         title=parsed.title,
         about=parsed.about,
@@ -267,15 +266,15 @@ def _preset_from(table: Mapping[str, Any], path: Path, *, is_own: bool) -> Prese
         origin=path,
         is_own=is_own,
     )
-    told = parsed.without_gpu.get("about", "")
-    if not isinstance(told, str):
-        message = f"without_gpu.about is {shortened(told)}, but it must be text."
+    note = parsed.without_gpu.get("about", "")
+    if not isinstance(note, str):
+        message = f"without_gpu.about is {shortened(note)}, but it must be text."
         raise ProblemError(
-            request_problem(message, "Put it in quotes.", key="without_gpu.about", value=told, allowed="text")
+            request_problem(message, "Put it in quotes.", key="without_gpu.about", value=note, allowed="text")
         )
     for has_gpu in (True, False):
-        found.experiments(has_gpu)
-    return found
+        preset.experiments(has_gpu)
+    return preset
 
 
 def _variants_from(tables: object) -> tuple[Variant, ...]:
@@ -304,8 +303,7 @@ def _name_from(title: str) -> str:
     plain = unicodedata.normalize("NFKD", title).encode("ascii", "ignore").decode().lower()
     name = re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[:60]
     if not name:
-        said = f"title is '{shortened(title)}'"
-        message = f"{said}, which has no letter from a to z and no digit to name the file by."
+        message = f"title is '{shortened(title)}', but its file's name needs a letter from a to z or a digit."
         raise ProblemError(request_problem(message, "Choose another title.", key="title", value=title))
     return name
 
@@ -320,17 +318,17 @@ def _taken(title: str, remedy: str) -> ProblemError:
 def _write(path: Path, text: str) -> None:
     """Whole or not at all: a window reading the folder meanwhile never sees half a preset."""
     partial = path.with_suffix(".partial")
-    with _telling("saved", path):
+    with _failure_as_problem("saved", path):
         path.parent.mkdir(parents=True, exist_ok=True)
         partial.write_text(text, encoding="utf-8")
         partial.replace(path)
 
 
 @contextmanager
-def _telling(what: str, path: Path) -> Iterator[None]:
+def _failure_as_problem(deed: str, path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        where = f"at {path}" if what == "saved" else f"({path})"
-        message = f"The preset could not be {what} {where}: {error.strerror}."
+        where = f"at {path}" if deed == "saved" else f"({path})"
+        message = f"The preset could not be {deed} {where}: {error.strerror}."
         raise ProblemError(request_problem(message, "Check that the folder can be written.")) from None

@@ -14,7 +14,7 @@ from pydantic_core import PydanticCustomError
 from engine.experiment.text import Text, shortened
 
 _MOST_PROBLEMS = 100
-"""Of one validation: settings have fewer names than that."""
+"""Of one validation; there are fewer settings."""
 
 
 class Kind(StrEnum):

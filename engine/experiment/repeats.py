@@ -45,8 +45,8 @@ def in_turns(sides: Sequence[tuple[str, Experiment]], repeats: int = 1) -> tuple
     turns: list[Turn] = []
     for repeat in range(repeats):
         one_round = [
-            Turn(label, one.model_copy(update={"seed": one.seed + repeat}), repeat + 1, repeats)
-            for label, one in sides
+            Turn(label, side.model_copy(update={"seed": side.seed + repeat}), repeat + 1, repeats)
+            for label, side in sides
         ]
         turns += one_round if repeat % 2 == 0 else reversed(one_round)
     return tuple(turns)

@@ -62,7 +62,7 @@ class Part(BaseModel):
 
 
 LEAST_BLOCKS = 5
-"""Fewer whole blocks than this say nothing of how steady a speed is."""
+"""Fewer whole blocks do not show how steady a speed is."""
 
 
 class Measure(Part):
@@ -95,7 +95,7 @@ class Optimizer(Part):
     """The optimizer and its settings; `momentum` is for SGD only; with `fused` None the recipe decides."""
 
     name: Literal["adamw", "adam", "sgd"] = Field(
-        "adamw", title="Optimizer", description="How the weights are changed from the gradients."
+        "adamw", title="Optimizer", description="The rule by which gradients change the weights."
     )
     learning_rate: float = Field(
         1e-3, gt=0, le=1_000, title="Learning rate", description="How far each step moves the weights."
@@ -113,8 +113,8 @@ class Optimizer(Part):
     fused: Annotated[bool | None, NoneFromText] = Field(
         None,
         title="Fused optimizer",
-        description="One GPU program changes all the weights at once, and the scaler needs not wait. Auto: "
-        "as the speed recipe has it.",
+        description="One GPU program updates all weights at once, and the loss scaler need not wait. "
+        "Auto: as the speed recipe says.",
     )
 
     @model_validator(mode="after")
@@ -139,7 +139,7 @@ class Schedule(Part):
     name: Literal["constant", "cosine", "one-cycle", "step"] = Field(
         "constant",
         title="Learning rate schedule",
-        description="How the learning rate goes over the run. Its peak is the learning rate.",
+        description="How the learning rate changes during the run; the setting Learning rate is its peak.",
     )
     warmup_steps: int = Field(
         0,
@@ -147,8 +147,7 @@ class Schedule(Part):
         le=1_000_000_000,
         title="Learning rate warm-up",
         json_schema_extra={"unit": "steps"},
-        description="Over so many steps at the start the learning rate rises in a straight line; 0 is not at "
-        "all.",
+        description="Steps at the start over which the learning rate rises linearly. 0: no warm-up.",
     )
     final_fraction: float = Field(
         0.0,
@@ -156,8 +155,7 @@ class Schedule(Part):
         le=1,
         title="Final learning rate",
         json_schema_extra={"unit": "of peak"},
-        description="What is left of the learning rate at the last step, as a part of the peak: 0.1 is a "
-        "tenth.",
+        description="Learning rate at the last step, as a fraction of the peak: 0.1 is a tenth.",
     )
     rise_fraction: float = Field(
         0.3,
@@ -165,8 +163,7 @@ class Schedule(Part):
         lt=1,
         title="One-cycle rise",
         json_schema_extra={"unit": "of run"},
-        description="The part of the run over which the learning rate rises to its peak; it falls for the "
-        "rest.",
+        description="Fraction of the run in which the learning rate rises to its peak; then it falls.",
     )
     decay_epochs: int = Field(
         30,
@@ -174,7 +171,7 @@ class Schedule(Part):
         le=1_000_000,
         title="Decay interval",
         json_schema_extra={"unit": "epochs"},
-        description="After each so many epochs the learning rate falls.",
+        description="The learning rate falls whenever this many epochs have passed.",
     )
     decay_factor: float = Field(
         0.1,
@@ -191,7 +188,7 @@ class Schedule(Part):
             raise setting_error(
                 "warmup_steps",
                 f"is {self.warmup_steps:,}, but one-cycle warms up by itself.",
-                f"Set it to 0. {Schedule.model_fields['rise_fraction'].title} says for how long.",
+                f"Set it to 0. {Schedule.model_fields['rise_fraction'].title} sets for how long.",
                 self.warmup_steps,
             )
         return self
@@ -232,7 +229,7 @@ class Scaler(Part):
         le=1_000_000_000,
         title="Scale growth interval",
         json_schema_extra={"unit": "steps"},
-        description="How many clean steps in a row before the scale grows.",
+        description="How many clean steps in a row it takes for the scale to grow.",
     )
 
 
@@ -249,7 +246,7 @@ def joined(names: Iterable[str]) -> str:
     return "+".join(part for part in RECIPE_PARTS if part in wanted) or PLAIN
 
 
-def _recipe(value: object) -> object:
+def _recipe_name(value: object) -> object:
     """Takes "plain", "fast", or parts as a list or joined by "+" or ","; gives the recipe's name."""
     if isinstance(value, str):
         names = [name.strip() for name in value.lower().replace("+", ",").split(",") if name.strip()]
@@ -267,8 +264,7 @@ def _recipe(value: object) -> object:
     return joined(names)
 
 
-def _patterns(value: object) -> object:
-    """Names apart by commas, as a command line has them."""
+def _at_commas(value: object) -> object:
     if isinstance(value, str):
         return tuple(name.strip() for name in value.split(",") if name.strip())
     return value
@@ -277,11 +273,11 @@ def _patterns(value: object) -> object:
 class Step(Part):
     """How one optimizer step is made. Precisions without autocast ignore `autocast_tf32`."""
 
-    recipe: Annotated[str, BeforeValidator(_recipe)] = Field(
+    recipe: Annotated[str, BeforeValidator(_recipe_name)] = Field(
         PLAIN,
         title="Speed recipe",
-        description="How a step is made. Plain: the loop as every guide writes it. Fast: everything that "
-        "PyTorch has to speed it up. Parts: some of that.",
+        description="How a step is made. Plain: the loop as every guide writes it. Fast: everything "
+        "PyTorch offers to speed it up. Parts: some of that.",
     )
     gradient_accumulation: int = Field(
         1,
@@ -289,27 +285,26 @@ class Step(Part):
         le=1_000_000,
         title="Gradient accumulation",
         json_schema_extra={"unit": "batches"},
-        description="Each step adds up the gradients of so many batches: a large batch in the memory of a "
-        "small one.",
+        description="Each step adds up the gradients of this many batches: a large batch in the "
+        "memory of a small one.",
     )
     clip_norm: Annotated[float | None, Field(gt=0), NoneFromText] = Field(
         None,
         title="Clip gradient norm",
         description="Gradients longer than this are shortened to it, after unscaling. Empty: no clipping.",
     )
-    fp32_modules: Annotated[tuple[Annotated[str, Field(min_length=1)], ...], BeforeValidator(_patterns)] = (
+    fp32_modules: Annotated[tuple[Annotated[str, Field(min_length=1)], ...], BeforeValidator(_at_commas)] = (
         Field(
             (),
             title="Modules kept in FP32",
-            description="Parts of the model that AMP leaves in FP32, by name or pattern, with commas "
-            "between: fc, layer4.*. Empty: what PyTorch chooses.",
+            description="Parts of the model that AMP leaves in FP32, as names or patterns with commas "
+            "between them: fc, layer4.*. Empty: what PyTorch chooses.",
         )
     )
     activation_checkpointing: bool = Field(
         False,
         title="Activation checkpointing",
-        description="Forgets the activations in between and computes them again on the way back: less "
-        "memory, slower steps.",
+        description="Recomputes activations instead of keeping them: less memory, slower steps.",
     )
     autocast_tf32: bool = Field(
         False,
@@ -331,16 +326,15 @@ class Data(Part):
     on_device: Annotated[bool | None, NoneFromText] = Field(
         None,
         title="Dataset on device",
-        description="Puts the whole dataset into the device's memory once, so that no step waits for it. "
-        "Auto: where it is small.",
+        description="Keeps the whole dataset in the device's memory, so that no step waits for it. Auto: if "
+        "it is small.",
     )
     workers: int = Field(
         0,
         ge=0,
         le=256,
         title="Loader workers",
-        description="How many processes read the samples beside the training; 0: the training reads them "
-        "itself.",
+        description="How many extra processes load samples. 0: the training process loads them.",
     )
     prefetch: int = Field(
         2,
@@ -348,7 +342,7 @@ class Data(Part):
         le=64,
         title="Prefetch",
         json_schema_extra={"unit": "batches"},
-        description="How many batches are made ready ahead of time.",
+        description="How many batches are prepared ahead of time.",
     )
     pin_memory: bool = Field(
         True, title="Pinned memory", description="Holds batches where a GPU can fetch them while it computes."
@@ -356,18 +350,18 @@ class Data(Part):
     persistent_workers: bool = Field(
         True,
         title="Persistent workers",
-        description="The loader's processes stay from one epoch to the next, instead of starting anew.",
+        description="Loader processes stay from one epoch to the next instead of starting again.",
     )
     augment: bool = Field(
         False,
         title="Augmentation",
-        description="Shifts and flips the training pictures at random, lest the model learn them by heart.",
+        description="Shifts and flips training pictures at random, so that the model learns none by heart.",
     )
     skip_broken: bool = Field(
         False,
         title="Skip broken pictures",
-        description="Trains on the next picture in place of one that cannot be read, and names it in the "
-        "log. Off: the pictures are opened before the run, and a broken one stops the run.",
+        description="Trains on the next picture instead of one that cannot be read, which the log names. "
+        "Off: the pictures are opened before the run, and a broken one stops it.",
     )
 
 
@@ -380,13 +374,13 @@ class Validation(Part):
         le=1_000_000,
         title="Validation interval",
         json_schema_extra={"unit": "epochs"},
-        description="How many epochs lie between two validations; 0 is never.",
+        description="Epochs from one validation to the next. 0: never.",
     )
     limit: Annotated[int | None, Field(ge=1), NoneFromText] = Field(
         None,
         title="Validation samples",
         json_schema_extra={"unit": "samples"},
-        description="The most samples that one validation looks at. Empty: all of them.",
+        description="The most samples that a validation uses. Empty: all of them.",
     )
 
 
@@ -401,7 +395,7 @@ class Checkpoint(Part):
     last: bool = Field(
         False,
         title="Save last checkpoint",
-        description="Saves the run's state as it goes, so that it can be resumed after it was stopped.",
+        description="Saves the state during the run, so that a stopped run can be resumed.",
     )
     every: int = Field(
         1,
@@ -409,6 +403,5 @@ class Checkpoint(Part):
         le=1_000_000,
         title="Checkpoint interval",
         json_schema_extra={"unit": "epochs"},
-        description="How many epochs lie between two such checkpoints; one more is saved when the run is "
-        "stopped.",
+        description="Epochs between two saves of the last checkpoint; stopping the run saves it once more.",
     )

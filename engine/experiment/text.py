@@ -12,7 +12,7 @@ from pydantic import BeforeValidator
 LONGEST_TEXT = 10_000
 LONGEST_LINE = 1_000
 LONGEST_DETAILS = 200_000
-"""In characters; of details the last ones are kept, since a traceback says at its end what happened."""
+"""In characters; of details the end is kept, where a traceback says what happened."""
 
 # Control characters, which a terminal obeys; direction marks, which would reverse the rest of a sentence if a
 # name left one open; lone surrogates and noncharacters, which neither a file nor a page can hold.
@@ -78,14 +78,14 @@ def _details(value: Any) -> Any:
     return printable(value[-LONGEST_DETAILS:]) if isinstance(value, str) else value
 
 
-def _cut(text: str, made: Callable[[str], str], most: int) -> str:
+def _cut(text: str, clean: Callable[[str], str], most: int) -> str:
     # what is cut off need not be looked at: a text may have millions of characters
-    begin = made(text[: most + 1])
-    return begin if len(begin) <= most else f"{begin[: most - 1]}…"
+    start = clean(text[: most + 1])
+    return start if len(start) <= most else f"{start[: most - 1]}…"
 
 
 Text = Annotated[str, BeforeValidator(_bounded)]
-"""Sentences from outside, in lines."""
+"""Sentences from outside, perhaps several lines."""
 
 Line = Annotated[str, BeforeValidator(_line)]
 """A name or a clause from outside."""

@@ -16,27 +16,27 @@ class Message(BaseModel):
 
 # A line may come from any program; every reader can store, divide by and draw what is within these bounds.
 MOST_ENTRIES = 10_000
-"""Of any list in a message but columns of samples."""
+"""In any list of a message, columns of samples excepted."""
 
 MOST_ROWS = 65_536
-"""Of a batch of samples: all that waits for a window that was asleep is sent as few of them."""
+"""In a batch of samples: a window that was asleep gets all it missed in a few of them."""
 
 Whole = Annotated[int, Field(ge=0, lt=2**63)]
-"""A count, of the 64 bits that the store has for a number."""
+"""A count that fits into the store's 64-bit integers."""
 
 Positive = Annotated[int, Field(ge=1, lt=2**63)]
 """A count that is divided by."""
 
 LARGEST_STEP = 2**53
 StepNumber = Annotated[int, Field(ge=0, le=LARGEST_STEP)]
-"""A step among float64 columns, which have no larger one exactly."""
+"""A step number that float64 columns hold exactly."""
 
 MIB_PER_GIB = 1024.0
 BYTES_PER_MIB, BYTES_PER_GIB = 2**20, 2**30
 
 MOST_MIB = 1e15
 Mib = Annotated[float, Field(ge=-MOST_MIB, le=MOST_MIB, allow_inf_nan=False)]
-"""MiB that are reckoned with: far from where float64 runs over."""
+"""MiB to calculate with, far from where float64 overflows."""
 
 MOST_SECONDS = 1e9
 Seconds = Annotated[float, Field(ge=0, le=MOST_SECONDS, allow_inf_nan=False)]

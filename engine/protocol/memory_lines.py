@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from pydantic import BaseModel, ConfigDict
 
 _MOST_SAMPLES = 1e15
-"""Where next to nothing is needed for each, no batch is too large."""
+"""The limit for samples that need next to no memory."""
 
 
 class MemoryLine(BaseModel):
@@ -62,7 +62,7 @@ def upper_hull(lines: Iterable[MemoryLine]) -> tuple[MemoryLine, ...]:
         if known is None or line.fixed_mib > known.fixed_mib:
             best[line.per_sample_mib] = line
     hull: list[MemoryLine] = []
-    for line in sorted(best.values(), key=lambda each: each.per_sample_mib):
+    for line in sorted(best.values(), key=lambda line: line.per_sample_mib):
         while hull and (_crossing(hull[-1], line) <= 1 or _is_hidden(hull, line)):
             hull.pop()
         hull.append(line)

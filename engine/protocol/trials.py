@@ -11,11 +11,11 @@ from engine.experiment.text import Line, Text
 from engine.experiment.value import MOST_ENTRIES, Message, Mib, Positive, Seconds, Whole
 
 Cause = Literal["memory", "spill", "error", "death", "hang"]
-"""Why a batch did not fit: an allocation was refused; it only fitted in the host's memory too; an error that
-is none of memory; the worker died of it; or nothing moved any more."""
+"""Why a batch did not fit: an allocation was refused; it spilled into the host's memory; an error not about
+memory; the worker died; or the worker hung."""
 
 Bound = Literal["memory", "data", "error", "death", "hang", "stopped"]
-"""What keeps the batch from being larger; `stopped` means that nobody let the search find out."""
+"""What keeps the batch from being larger; `stopped`: the search was stopped before it knew."""
 
 
 class Trial(Message):

@@ -61,18 +61,18 @@ def left_out_words(left_out: Mapping[str, str]) -> str:
 
 GLOSSARY: Mapping[str, str] = MappingProxyType(
     {
-        "full precision": "Every number in the training is kept in its full length, 32 bits.",
-        "mixed precision": "Most sums are done with numbers of 16 bits, the delicate ones still with 32.",
-        "FP32": "Numbers of 32 bits, about 7 digits each: what training uses unless told otherwise.",
-        "TF32": "Numbers of 32 bits that the card shortens to about 3 digits while it multiplies.",
-        "FP16": "Numbers of 16 bits with about 3 digits, and a small range: tiny values can become zero.",
-        "BF16": "Numbers of 16 bits with about 2 digits, and the same range as FP32.",
-        "AMP": "Automatic mixed precision: PyTorch itself chooses which sums are done with 16 bits.",
+        "full precision": "Every number in the training keeps its full length of 32 bits.",
+        "mixed precision": "Most calculations use 16-bit numbers, the delicate ones still 32 bits.",
+        "FP32": "32-bit numbers with about 7 digits: what training uses by default.",
+        "TF32": "32-bit numbers that the card shortens to about 3 digits when it multiplies.",
+        "FP16": "16-bit numbers with about 3 digits and a small range: tiny values can become zero.",
+        "BF16": "16-bit numbers with about 2 digits and the same range as FP32.",
+        "AMP": "Automatic mixed precision: PyTorch chooses which calculations use 16 bits.",
         "batch": "How many images (or sequences, or samples) are trained on at once, in one step.",
         "peak memory": "The most memory that the training held at any moment.",
-        "95 % interval": "Where the true figure lies, with 95 % confidence, going by repeated measurements.",
-        "fast recipe": "Settings that speed training up beside the precision, such as compiling the model.",
-        "plain recipe": "PyTorch's own settings: nothing is changed beside the precision.",
+        "95 % interval": "Where the true figure lies with 95 % confidence, judged by repeated measurements.",
+        "fast recipe": "Settings besides the precision that speed up training, such as compiling the model.",
+        "plain recipe": "PyTorch's own settings: nothing but the precision is changed.",
         "Tensor Cores": "Parts of an NVIDIA card that multiply many short numbers at once.",
     }
 )

@@ -124,8 +124,8 @@ def _small(value: float) -> str:
 def _below_one(value: float) -> str:
     """With enough digits to show that it is below 1, but no more than are meaningful."""
     texts = (f"{value:.{digits}f}" for digits in (2, 3, 4))
-    seen = next((text for text in texts if float(text) < 1), None)
-    return seen or ("1.00" if value > 1 - _SMALLEST else "0.9999")
+    shown = next((text for text in texts if float(text) < 1), None)
+    return shown or ("1.00" if value > 1 - _SMALLEST else "0.9999")
 
 
 def range_text(low: float, high: float) -> str:

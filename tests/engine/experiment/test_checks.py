@@ -251,8 +251,8 @@ def test_a_pattern_with_an_open_bracket_is_refused(pattern: str, is_broken: bool
     [
         ((), "no folders with pictures"),
         (("1.png", "notes/readme.txt", ".hidden/1.png", "cats/.1.png"), "no folders with pictures"),
-        (("cats/1.png", "dogs/readme.txt"), "one class only, 'cats'"),
-        (("train/cats/1.png", "val/cats/1.png", "val/dogs/1.png"), "one class only, 'cats'"),
+        (("cats/1.png", "dogs/readme.txt"), "only one class, 'cats'"),
+        (("train/cats/1.png", "val/cats/1.png", "val/dogs/1.png"), "only one class, 'cats'"),
         (("cats/a/b/1.JPG", "dogs/1.webp"), None),
         (("train/cats/1.png", "train/dogs/1.png"), None),
     ],

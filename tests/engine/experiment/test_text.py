@@ -127,8 +127,8 @@ def test_markup_in_a_title_is_text_on_the_progress_line(
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ("model = " + "[" * 100_000, "nested too deep"),
-        ("a." * 100_000 + "a = 1", "nested too deep"),
+        ("model = " + "[" * 100_000, "nested too deeply"),
+        ("a." * 100_000 + "a = 1", "nested too deeply"),
         ("steps = " + "9" * 5_000, "too many digits"),
         ("steps = 0x" + "f" * 5_000, "number"),
         ("x" * 1_000_000 + " = 1", "no setting named"),

@@ -180,7 +180,7 @@ def test_a_folder_without_classes_says_how_it_should_look(tmp_path: Path) -> Non
 def test_a_single_class_is_refused(tmp_path: Path) -> None:
     save(tmp_path / "cats", [(1, 2, 3)] * 4)
     problem = problem_of(tmp_path)
-    assert problem.key == "path" and "one class only, 'cats'" in problem.message
+    assert problem.key == "path" and "only one class, 'cats'" in problem.message
 
 
 def test_a_class_that_only_validates_is_refused(tmp_path: Path) -> None:
