@@ -74,7 +74,7 @@ def picture_heading(view: SearchView, on_gpu: bool) -> tuple[str, str]:
 def progress(view: SearchView) -> str:
     """How far a search is, for the line beside the title."""
     if view.is_waiting:
-        return "waits for its turn"
+        return "waiting for its turn"
     count = view.trial_count
     trials = f"{count} trial" + ("s" if count != 1 else "")
     if not view.is_live:

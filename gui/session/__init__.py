@@ -1,1 +1,1 @@
-"""What the window does and knows without a widget: the engine's thread, runs, searches."""
+"""The window's state and work without widgets: the engine's thread, runs and searches."""

@@ -1,4 +1,4 @@
-"""Work that would take longer than a frame, done in a thread: one thing after another."""
+"""A thread for work that takes longer than a frame, one task after another."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class _Task:
 
 
 class Background(QObject):
-    """For reading and writing files. What is done there opens a store of its own, and touches no widget."""
+    """For reading and writing files. A task opens its own store, and touches no widget."""
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -38,12 +38,12 @@ class Background(QObject):
     def do(
         self, work: Callable[[], _T], done: Callable[[_T], object], failed: Callable[[Problem], object]
     ) -> None:
-        """Calls `work` in the thread, then `done` with what it returned, or `failed`, in the caller's."""
+        """Calls `work` in the thread, then, in the caller's, `done` with its result or `failed`."""
         self._waiting.append(_Task(work, done, failed))
         self._begin_next()
 
     def stop(self) -> None:
-        """Forgets what waits and waits for what is being done; nothing is told any more."""
+        """Drops the waiting tasks and waits for the current one; nothing is reported any more."""
         self._waiting.clear()
         if self._thread is not None:
             self._thread.finished.disconnect(self._end)
@@ -61,11 +61,11 @@ class Background(QObject):
         if thread is None:
             return
         self._thread = None
-        # it says that it is finished just before it is
+        # `finished` is emitted just before the thread has ended
         thread.wait()
         thread.deleteLater()
         try:
-            thread.tell()
+            thread.report()
         finally:
             self._begin_next()
 
@@ -87,11 +87,11 @@ class _Worker(QThread):
             _log.exception("Work in the background failed.")
             self._problem = Problem(
                 kind=Kind.INTERNAL,
-                message=f"That failed for a reason that Ammeter does not know: {error}.",
-                remedy="Report it with the log.",
+                message=f"This failed because of an error in Ammeter: {error}.",
+                remedy="Please report it with the text of the log.",
             )
 
-    def tell(self) -> None:
+    def report(self) -> None:
         if self._problem is not None:
             self._task.failed(self._problem)
         else:

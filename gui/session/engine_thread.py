@@ -1,4 +1,4 @@
-"""The QThread that runs the engine: it owns the queue of runs and searches, and reports by signals."""
+"""The QThread that runs the engine: it owns the queue of runs and searches and reports by signals."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from engine.worker.launcher import Launcher
 
 @dataclass(frozen=True)
 class SearchOrder:
-    """One search a side, each with its label; `series` names them together in the store."""
+    """A search for each labelled side; `series` is their common name in the store."""
 
     series: str
     sides: tuple[tuple[str, Experiment], ...]
@@ -37,9 +37,9 @@ def carry_out(
     tell: Callable[[int, ProbeEvent], None],
     is_stopped: Callable[[], bool],
 ) -> Problem | None:
-    """Searches side after side; `tell` gets the side's place and each event. The first problem, if any.
+    """Searches side after side, passing the side's place and each event to `tell`; the first problem, if any.
 
-    A side that cannot be searched does not keep the next one from it.
+    The other sides are searched even if one fails.
     """
     first: Problem | None = None
     for place, (_, experiment) in enumerate(order.sides):
@@ -54,7 +54,7 @@ def carry_out(
             ):
                 tell(place, event)
                 if is_stopped() and not isinstance(event, ProbeEnded):
-                    # asked again, in case the wish came before the search was there
+                    # asked again: the request may have come before the search had begun
                     prober.stop()
                 if isinstance(event, Failed):
                     first = first or event.problem
@@ -68,13 +68,12 @@ _ASK_AGAIN_MS = 500
 
 
 class EngineThread(QThread):
-    """Runs what is queued, one after another, and reads the catalog first. The training is another process.
+    """Reads the catalog, then works through the queue; another process does the training.
 
-    Only signals leave this thread. `told` carries (run id, engine event). When the queue is empty it readies
-    a spare worker, so that the next click trains at once. A search for the largest batch waits its turn as a
-    run does: `search_told` carries (series, side, probe event), `search_ended` its Problem or None. Forecasts
-    are made while nothing waits: `forecast_made` carries (Experiment, ForecastMade or None), and before it
-    `forecast_refused` (Experiment, Problem) where a setting is why there is none.
+    Only signals leave this thread. `told` carries (run id, engine event); `search_told` carries (series,
+    side, probe event), `search_ended` (series, Problem or None). Forecasts are made while the queue is empty:
+    `forecast_made` carries (Experiment, ForecastMade or None), after `forecast_refused` (Experiment, Problem)
+    if a setting prevents it. An idle thread readies a spare worker, so that the next run starts at once.
     """
 
     catalog_read = Signal(object)
@@ -106,11 +105,11 @@ class EngineThread(QThread):
         self._catalog: Catalog | None = None
 
     def enqueue(self, run_ids: tuple[str, ...], *, goes_first: bool = False) -> None:
-        """Adds runs that are queued in the store, behind what waits or before it."""
+        """Adds runs that are queued in the store, at the end of the queue or at its front."""
         self._add(*run_ids, goes_first=goes_first)
 
     def enqueue_search(self, order: SearchOrder) -> None:
-        """Adds a search for the largest batch."""
+        """Adds a search for the largest batch at the end of the queue."""
         self._add(order)
 
     def _add(self, *work: str | SearchOrder, goes_first: bool = False) -> None:
@@ -122,14 +121,14 @@ class EngineThread(QThread):
             self._changed.notify()
 
     def ask_forecasts(self, experiments: tuple[Experiment, ...]) -> None:
-        """Asks what these need, as soon as nothing else waits; what was asked before is forgotten."""
+        """Asks for forecasts of these, in place of those asked for before, once the queue is empty."""
         with self._changed:
             self._to_forecast.clear()
             self._to_forecast.extend(experiments)
             self._changed.notify()
 
     def take_out(self, run_id: str) -> bool:
-        """Takes a run out again; False if it runs already or is not there."""
+        """Removes a run from the queue; False if it is not there, or already running."""
         with self._changed:
             if run_id not in self._waiting:
                 return False
@@ -137,15 +136,16 @@ class EngineThread(QThread):
             return True
 
     def stop_search(self, series: str) -> bool:
-        """Ends a search with what it knows; True for one that still waited and was taken out again."""
+        """Ends a search with what it has found; True if it was still waiting and was removed."""
         with self._changed:
-            # in one breath: else one that has just left the queue, and has not been told to begin, is missed
+            # under one lock: else a search that has just left the queue would be missed
             if isinstance(self._current, SearchOrder) and self._current.series == series:
                 self.stop_run()
-            found = [one for one in self._waiting if isinstance(one, SearchOrder) and one.series == series]
-            for order in found:
+            waiting = [work for work in self._waiting if isinstance(work, SearchOrder)]
+            removed = [order for order in waiting if order.series == series]
+            for order in removed:
                 self._waiting.remove(order)
-            return bool(found)
+            return bool(removed)
 
     def waiting_searches(self) -> int:
         """How many searches wait."""
@@ -153,36 +153,33 @@ class EngineThread(QThread):
             return sum(isinstance(work, SearchOrder) for work in self._waiting)
 
     def waiting(self) -> tuple[str, ...]:
-        """The ids of the runs that wait, next first."""
+        """The ids of the waiting runs, next first."""
         with self._changed:
             return tuple(work for work in self._waiting if isinstance(work, str))
 
     def stop_run(self) -> None:
-        """Asks the run or search in progress to end; those that wait go on waiting their turn.
-
-        A forecast is neither: it goes on, and makes way by itself for what is to be measured.
-        """
+        """Asks the run or search in progress to end; the queue stays, and so does a forecast."""
         with self._changed:
             if self._current is not None:
                 self._stop_asked = True
                 self._stop_job()
 
     def pause_run(self) -> None:
-        """Asks the run in progress to wait after the step in flight."""
+        """Asks the run in progress to pause after the current step."""
         with self._changed:
             self._pause_asked = True
             if self._runner is not None:
                 self._runner.pause()
 
     def continue_run(self) -> None:
-        """Asks the run that waits to go on."""
+        """Asks the paused run to continue."""
         with self._changed:
             self._pause_asked = False
             if self._runner is not None:
                 self._runner.go_on()
 
     def shut_down(self) -> None:
-        """Stops the run in progress, forgets the queue, and waits until the worker is gone."""
+        """Stops the run in progress, empties the queue, and waits until the worker has exited."""
         with self._changed:
             self._waiting.clear()
             self._to_forecast.clear()
@@ -191,7 +188,7 @@ class EngineThread(QThread):
             self._stop_asked = True
         self._stop_job()
         while not self.wait(_ASK_AGAIN_MS):
-            # the wish may have come before there was a job to stop
+            # the request may have come before there was a job to stop
             self._stop_job()
 
     def _stop_job(self) -> None:
@@ -203,7 +200,7 @@ class EngineThread(QThread):
     def run(self) -> None:
         try:
             with self._launcher, Store(self._store_path) as store:
-                # a person has seen it wait in the table, and looks for it there
+                # the user has seen it waiting in the table, and will look for it there
                 self._runner = Runner(store, self._launcher, keeps_refused=True)
                 self._work(self._runner, store)
         except ProblemError as error:
@@ -238,7 +235,7 @@ class EngineThread(QThread):
             return bool(self._waiting or self._to_forecast)
 
     def _next(self) -> str | SearchOrder | Experiment | None:
-        """What to do next: what waits comes before what is only to be guessed."""
+        """The next work: the queue comes before forecasts."""
         with self._changed:
             self._changed.wait_for(lambda: bool(self._waiting or self._to_forecast) or self._closing)
             self._stop_asked = self._pause_asked = False
@@ -255,22 +252,22 @@ class EngineThread(QThread):
         try:
             made = runner.forecast(experiment, self._is_wanted_elsewhere)
         except ProblemError as error:
-            # a model that cannot be forecast is nobody's fault; a setting that it refuses is told
+            # a model that cannot be forecast is no problem; a setting that it refuses is
             if error.problem.kind is Kind.REQUEST and error.problem.key is not None:
                 self.forecast_refused.emit(experiment, error.problem)
         with self._changed:
             if made is None and self._current is None and self._is_wanted_elsewhere():
-                # given up for something to measure: it is made when that is over
+                # interrupted for something to measure: it is made afterwards
                 self._to_forecast.append(experiment)
                 return
         self.forecast_made.emit(experiment, made)
 
     def _is_wanted_elsewhere(self) -> bool:
-        """Nobody waits for a guess when there is something to measure."""
+        """A forecast gives way to anything to measure."""
         return bool(self._waiting) or self._closing
 
     def _answer_known(self, runner: Runner) -> None:
-        """Tells the forecasts that are known already, beside a run: nothing is computed for it."""
+        """Reports, during a run, the forecasts that are known already: none is computed then."""
         with self._changed:
             asked = tuple(self._to_forecast)
             self._to_forecast.clear()
@@ -307,19 +304,19 @@ class EngineThread(QThread):
                     last = event
                 self._answer_known(runner)
                 if self._stop_asked:
-                    # asked again, in case the wish came before the session was there
+                    # asked again: the request may have come before the session had begun
                     runner.stop()
                 elif is_first:
                     self._ask_again_to_pause(runner)
                 is_first = False
         except ProblemError as error:
             last = Failed(problem=error.problem)
-        except Exception as error:  # noqa: BLE001 - the thread must outlive one run, and the user must be told
+        except Exception as error:  # noqa: BLE001 - the thread must outlive the run, and the user must know
             last = Failed(problem=_internal(error))
         self.run_ended.emit(run_id, last)
 
     def _ask_again_to_pause(self, runner: Runner) -> None:
-        """In case the wish came before the session was there."""
+        """The request may have come before the session had begun."""
         with self._changed:
             if self._pause_asked:
                 runner.pause()
@@ -328,6 +325,6 @@ class EngineThread(QThread):
 def _internal(error: Exception) -> Problem:
     return Problem(
         kind=Kind.INTERNAL,
-        message=f"It was lost to a fault in Ammeter: {error}.",
-        remedy="The other runs go on. Please report it with the text of the log.",
+        message=f"This failed because of an error in Ammeter: {error}.",
+        remedy="The queue continues. Please report it with the text of the log.",
     )

@@ -1,7 +1,4 @@
-"""The window's side of the engine: running and waiting experiments, retries, searches and forecasts.
-
-A run that did not fit into memory can be tried again with one press, in a batch that fits by the forecast.
-"""
+"""The window's side of the engine: running and waiting experiments, retries, searches and forecasts."""
 
 from __future__ import annotations
 
@@ -31,14 +28,14 @@ from gui.session.searches import Searches
 
 @dataclass(frozen=True)
 class Retry:
-    """What the button says, and the experiment that it runs."""
+    """A button's text, and the experiment that it runs."""
 
     words: str
     experiment: Experiment
 
 
 def retries(run: RunRecord, forecasts: Forecasts, device_mib: float | None) -> tuple[Retry, ...]:
-    """The retries of a run that ran out of memory; empty for any other, and where no forecast is known."""
+    """Retries of a run that ran out of memory, in a batch that should fit; empty without a forecast."""
     if run.problem is None or run.problem.kind is not Kind.OUT_OF_MEMORY:
         return ()
     experiment = run.experiment
@@ -50,21 +47,20 @@ def retries(run: RunRecord, forecasts: Forecasts, device_mib: float | None) -> t
     size = fitting_batch(forecast.lines, budget_mib, experiment.batch_size)
     if size is None:
         return ()
-    found = [Retry(f"Try batch {size:,}", with_smaller_batch(experiment, size))]
+    offers = [Retry(f"Try batch {size:,}", with_smaller_batch(experiment, size))]
     accumulated = with_accumulation(experiment, size)
     if accumulated is not None:
         times = accumulated.step.gradient_accumulation
-        found.append(Retry(f"Accumulate {times:,} × {accumulated.batch_size:,}", accumulated))
-    return tuple(found)
+        offers.append(Retry(f"Accumulate {times:,} × {accumulated.batch_size:,}", accumulated))
+    return tuple(offers)
 
 
 @dataclass(frozen=True)
 class Request:
-    """What the form asks the window to run: labelled experiments, which a comparison then sets side by side.
+    """What the form asks to run: labelled experiments, each trained `repeats` times, in turns.
 
-    Each is trained `repeats` times, in turns. `name` is what the user called the runs, or None where they are
-    to be numbered. `title` is for a comparison, or for a single run that has a name; it is empty for one that
-    is to be numbered.
+    `name` is the user's name for the runs, None to number them. `title` is that of the comparison, or the
+    name of a single run; empty for a numbered one.
     """
 
     title: str
@@ -75,12 +71,11 @@ class Request:
 
 
 class Experiments(QObject):
-    """Sends experiments to the engine, and keeps `runs` true to the store and to the worker's events.
+    """Sends experiments to the engine, and keeps `runs` up to date with the store and the worker's events.
 
     Signals: `catalog_known` (Catalog); `began` and `ended` (run id); `logged` (level, message, run name or
-    None); `problem` (Problem), for what the user must be told; `event_taken` (run id, engine event), after
-    the run's curves have it; `pause_asked` (True to pause, False to go on, None for neither); `idle`, when
-    nothing runs.
+    None); `problem` (Problem), for the user; `event_taken` (run id, engine event), after the run's curves
+    have it; `pause_asked` (True to pause, False to continue, None for neither); `idle`, when nothing runs.
     """
 
     catalog_known = Signal(object)
@@ -100,7 +95,7 @@ class Experiments(QObject):
         self._has_started = False
         self.catalog: Catalog | None = None
         self.catalog_problem: Problem | None = None
-        """Why this machine could not be looked at, and there will be no catalog."""
+        """Why this machine could not be examined: there will be no catalog."""
         self.runs = SavedRuns(store, self)
         self.runs.problem.connect(self.problem)
         self._thread = EngineThread(store.path, launcher, self)
@@ -108,7 +103,7 @@ class Experiments(QObject):
         self._thread.run_began.connect(self._begin)
         self._thread.told.connect(self._take)
         self._thread.run_ended.connect(self._end)
-        self._thread.problem.connect(self._take_blindness)
+        self._thread.problem.connect(self._take_catalog_problem)
         self._thread.idle.connect(self.idle)
         self.searches = Searches(store, self._thread, self)
         self.searches.problem.connect(self._tell)
@@ -116,17 +111,14 @@ class Experiments(QObject):
         self.forecaster = Forecaster(self._thread, self)
 
     def load(self) -> None:
-        """Reads the saved runs; those that a killed program left running are marked as interrupted."""
+        """Reads the saved runs; those left running by a killed program are marked as interrupted."""
         for name in self.runs.recover():
-            self.logged.emit("warning", "It was interrupted; what it recorded is kept.", name)
+            self.logged.emit("warning", "Interrupted; what it recorded is kept.", name)
         for run in self.runs.unreadable():
-            self.logged.emit("warning", f"It is left out. {run.why}", run.name)
+            self.logged.emit("warning", f"Left out. {run.why}", run.name)
 
     def start(self) -> None:
-        """Starts the engine's thread, which reads the catalog and then trains what is queued.
-
-        Once it has started, or was shut down, nothing happens.
-        """
+        """Starts the engine's thread, once; never after `shut_down`."""
         if self._has_started:
             return
         self._has_started = True
@@ -134,29 +126,29 @@ class Experiments(QObject):
         self.runs.watch(True)
 
     def shut_down(self) -> None:
-        """Stops the run in progress and waits for the worker to be gone; waiting runs stay queued."""
+        """Stops the run in progress and waits until the worker has exited; waiting runs stay queued."""
         self._has_started = True
         self.runs.watch(False)
         self.forecaster.stop()
         self._thread.shut_down()
         self.runs.purge()
-        # what the thread said last is in the store; nobody looks at it here any more
+        # the thread's last events are in the store; nothing here shows them any more
         for listener in (self, self.searches, self.forecaster):
             QCoreApplication.removePostedEvents(listener)
 
     @property
     def running(self) -> str | None:
-        """The id of the run that trains now."""
+        """The id of the run in progress."""
         return self._running
 
     def progress(self) -> float:
-        """How far the run that trains is, 0 to 1."""
+        """How far the run in progress is, 0 to 1."""
         live = self.runs.opened(self._running or "")
         return live.step / live.total_steps if live is not None and live.total_steps else 0.0
 
     @property
     def is_paused(self) -> bool:
-        """Whether the run in progress waits to be continued."""
+        """Whether the run in progress is paused."""
         live = self.runs.opened(self._running or "")
         return live is not None and live.is_paused
 
@@ -176,9 +168,8 @@ class Experiments(QObject):
     ) -> tuple[str, ...]:
         """Queues experiments, each `repeats` times in turns, and returns the ids of their runs.
 
-        They wait behind all others, or with `goes_first` before them. Several runs are one comparison; those
-        of one `name` are told apart by their labels and repeats. Raises ProblemError where the store
-        refuses, or the repeats' seeds would grow too large.
+        They go to the end of the queue, or to its front with `goes_first`. Several runs are one comparison.
+        Raises ProblemError if the store refuses, or a repeat's seed would be too large.
         """
         turns = in_turns(experiments, repeats)
         comparison = self._store.add_comparison(title) if len(turns) > 1 else None
@@ -203,40 +194,40 @@ class Experiments(QObject):
             try:
                 claimed.append(self._store.claim(run_id).id)
             except ProblemError as error:
-                # another window was quicker, or it was deleted meanwhile
+                # another window was quicker, or the run was deleted meanwhile
                 self._tell(error.problem)
         self._thread.enqueue(tuple(claimed))
         self.runs.reload()
 
     def left_waiting(self) -> tuple[str, ...]:
         """Queued runs that an earlier window left, oldest first."""
-        line = self.waiting
-        return tuple(record.id for record in self._store.claimable() if record.id not in line)
+        waiting = self.waiting
+        return tuple(record.id for record in self._store.claimable() if record.id not in waiting)
 
     def why_not_begun(self, run: RunRecord) -> str | None:
-        """Why a queued run cannot be begun here, in a sentence; None for one that an earlier window left."""
+        """Why a queued run cannot be started here, in a sentence; None if an earlier window left it."""
         if run.id in self.waiting or run.id == self._running:
-            return "It waits for its turn."
+            return "It is waiting for its turn."
         return None if run.id in self.left_waiting() else "Another window or a command line will train it."
 
     def stop(self) -> None:
-        """Asks the run in progress to end after the step in flight."""
+        """Asks the run in progress to end after the current step."""
         self._thread.stop_run()
 
     def toggle_pause(self) -> None:
-        """Asks the run in progress to wait after the step in flight, or the one that waits to go on."""
+        """Asks the run in progress to pause after the current step, or to continue."""
         live = self.runs.opened(self._running or "")
         if live is None:
             return
-        is_held = live.is_paused if self._wants_pause is None else self._wants_pause
-        if is_held:
+        is_paused = live.is_paused if self._wants_pause is None else self._wants_pause
+        if is_paused:
             self._thread.continue_run()
         else:
             self._thread.pause_run()
-        self._wish_pause(not is_held)
+        self._set_pause_asked(not is_paused)
 
     def resume(self, run_id: str) -> None:
-        """Queues a run that was stopped, to go on from its last checkpoint."""
+        """Queues a stopped run, to continue from its last checkpoint."""
         try:
             self._store.requeue(run_id)
         except ProblemError as error:
@@ -248,17 +239,17 @@ class Experiments(QObject):
         self._thread.enqueue((run_id,))
 
     def why_not_resumed(self, run: RunRecord) -> str | None:
-        """Why a run cannot go on where it ended, in a sentence; None if it can."""
+        """Why a run cannot continue where it ended, in a sentence; None if it can."""
         problem = obstacle(run, self._store.checkpoints_folder(run.id))
         return None if problem is None else problem.message
 
     def take_out(self, run_id: str) -> None:
-        """Takes a queued run out of the line: a new one is forgotten, a resumed one is as it was before."""
+        """Takes a run out of the queue: a new one is deleted, a resumed one is as it was before."""
         self._thread.take_out(run_id)
         self.runs.withdraw(run_id)
 
     def retries(self, run_id: str) -> tuple[Retry, ...]:
-        """How a run that ran out of memory can be tried again, by the forecast that is known for it."""
+        """How a run that ran out of memory can be retried, by its forecast."""
         run = self.runs.record(run_id)
         if run is None:
             return ()
@@ -267,24 +258,25 @@ class Experiments(QObject):
         return retries(run, Forecasts(self._store.path.parent), device_mib)
 
     def delete(self, run_ids: Iterable[str]) -> tuple[str, ...]:
-        """Deletes runs, except the one that trains, until they are restored; the ids of the deleted ones."""
-        found = (run_id for run_id in run_ids if self.runs.is_there(run_id) and run_id != self._running)
-        wanted = tuple(found)
-        for run_id in wanted:
+        """Deletes runs, except the one in progress, until they are restored; the ids of the deleted ones."""
+        deleted = tuple(
+            run_id for run_id in run_ids if self.runs.is_there(run_id) and run_id != self._running
+        )
+        for run_id in deleted:
             self._thread.take_out(run_id)
-        return wanted if wanted and self.runs.delete(wanted) else ()
+        return deleted if deleted and self.runs.delete(deleted) else ()
 
     def _take_catalog(self, catalog: Catalog) -> None:
         self.catalog = catalog
         self.catalog_known.emit(catalog)
 
-    def _take_blindness(self, problem: Problem) -> None:
+    def _take_catalog_problem(self, problem: Problem) -> None:
         self.catalog_problem = problem
         self._tell(problem)
 
     def _begin(self, run_id: str) -> None:
         self._running = run_id
-        self._wish_pause(None)
+        self._set_pause_asked(None)
         self.runs.watch(False)
         self.runs.live(run_id)
         self.runs.refresh(run_id)
@@ -303,16 +295,16 @@ class Experiments(QObject):
             self.problem.emit(Problem(kind=Kind.STORE, message=event.message, remedy=""))
             self.runs.reload()
         if isinstance(event, Phase) and live.is_paused == self._wants_pause:
-            self._wish_pause(None)
+            self._set_pause_asked(None)
         self.event_taken.emit(run_id, event)
 
     def _end(self, run_id: str, last: Finished | Failed | None) -> None:
         self._running = None
-        self._wish_pause(None)
+        self._set_pause_asked(None)
         self.runs.watch(True)
         if isinstance(last, Failed):
-            said = f"{last.problem.message} {last.problem.remedy}"
-            self.logged.emit("problem", said, self.runs.name(run_id))
+            text = f"{last.problem.message} {last.problem.remedy}"
+            self.logged.emit("problem", text, self.runs.name(run_id))
             self.problem.emit(last.problem)
         try:
             self.runs.refresh(run_id)
@@ -320,11 +312,11 @@ class Experiments(QObject):
             self._tell(error.problem)
         self.ended.emit(run_id)
 
-    def _wish_pause(self, wish: bool | None) -> None:
-        """Remembers what was asked of the run in progress until it has come about."""
-        if wish != self._wants_pause:
-            self._wants_pause = wish
-            self.pause_asked.emit(wish)
+    def _set_pause_asked(self, asked: bool | None) -> None:
+        """Remembers what was asked of the run in progress until it has happened."""
+        if asked != self._wants_pause:
+            self._wants_pause = asked
+            self.pause_asked.emit(asked)
 
     def _tell(self, problem: Problem) -> None:
         self.logged.emit("problem", f"{problem.message} {problem.remedy}", None)

@@ -1,4 +1,4 @@
-"""What the form's experiments will need: at once where a line is known, else as the engine forecasts it."""
+"""The memory that the form's experiments will need, as the engine forecasts it."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _TYPING_MS = 600
 
 @dataclass(frozen=True)
 class Need:
-    """The most that one of the experiments needs, in MiB; None while that is not known yet."""
+    """The most that any of the experiments needs, in MiB; None while it is being estimated."""
 
     needed_mib: float | None
 
 
 class Forecaster(QObject):
-    """`told` carries a `Need`, or None where nothing can be said; `refused` (Experiment, Problem) where a
-    setting is why. It asks only while the engine is idle."""
+    """`told` carries a `Need`, or None if there is no forecast; `refused` (Experiment, Problem) if a setting
+    is the reason. It asks only while the engine is idle."""
 
     told = Signal(object)
     refused = Signal(object, object)
@@ -42,7 +42,7 @@ class Forecaster(QObject):
         thread.forecast_refused.connect(self.refused)
 
     def want(self, experiments: Sequence[Experiment]) -> None:
-        """Asks for these in place of those before; none of them is an answer too: nothing is told then."""
+        """Asks for forecasts of these, in place of those asked for before."""
         self._wanted = tuple(experiments)
         self._timer.stop()
         if self._missing():
@@ -50,27 +50,26 @@ class Forecaster(QObject):
         self._tell()
 
     def set_busy(self, is_busy: bool) -> None:
-        """While something is measured nothing is estimated; afterwards what was measured corrects it all."""
+        """Estimates nothing during a measurement, which then corrects the forecasts."""
         self._is_busy = is_busy
         if not is_busy and self._wanted:
-            # what is shown stays until the corrected answer is there
-            keys = {forecast_key(each) for each in self._wanted}
+            # what is shown stays until the corrected forecast is there
+            keys = {forecast_key(experiment) for experiment in self._wanted}
             self._known = {key: made for key, made in self._known.items() if key in keys}
             self._thread.ask_forecasts(self._wanted)
         self._tell()
 
     def lines(self, experiment: Experiment) -> tuple[MemoryLine, ...]:
-        """The known forecast's lines, in MiB that an accelerator's allocator gives out; empty without one."""
+        """The known forecast's lines, in MiB allocated on an accelerator; empty if there is none."""
         known = self._known.get(forecast_key(experiment))
         return known.lines if known is not None and known.quantity == "allocated" else ()
 
     def stop(self) -> None:
-        """Asks for nothing more."""
         self._wanted = ()
         self._timer.stop()
 
     def _missing(self) -> tuple[Experiment, ...]:
-        return tuple(each for each in self._wanted if forecast_key(each) not in self._known)
+        return tuple(wanted for wanted in self._wanted if forecast_key(wanted) not in self._known)
 
     def _ask(self) -> None:
         missing = self._missing()
@@ -83,14 +82,14 @@ class Forecaster(QObject):
         self._tell()
 
     def _tell(self) -> None:
-        known = [self._known.get(forecast_key(each)) for each in self._wanted]
-        if not known:
+        forecasts = [self._known.get(forecast_key(wanted)) for wanted in self._wanted]
+        if not forecasts:
             self.told.emit(None)
         elif self._missing():
             self.told.emit(None if self._is_busy else Need(None))
-        elif any(each is None for each in known):
+        elif any(forecast is None for forecast in forecasts):
             self.told.emit(None)
         else:
-            pairs = zip(known, self._wanted, strict=True)
-            needs = [needed_mib(made.lines, one.batch_size) for made, one in pairs if made is not None]
+            pairs = zip(forecasts, self._wanted, strict=True)
+            needs = [needed_mib(made.lines, wanted.batch_size) for made, wanted in pairs if made is not None]
             self.told.emit(Need(max(needs)))

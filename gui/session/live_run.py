@@ -1,4 +1,4 @@
-"""One run as the live panel knows it: events in, buffers and figures out. No Qt, no torch."""
+"""A run as the live panel knows it: events in, buffers and figures out. No Qt, no torch."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Values = NDArray[np.float64]
 
 
 class Series:
-    """Numbers that only grow. `values` is a view of what is there, not a copy."""
+    """A column of numbers that grows. `values` is a view, not a copy."""
 
     def __init__(self) -> None:
         self._buffer = np.empty(1024)
@@ -60,11 +60,10 @@ class Series:
 
 @dataclass
 class LiveRun:
-    """A run's settings, samples and state; `take` appends any event, live or replayed from the store.
+    """A run's settings, samples and state; `take` appends an event, live or replayed from the store.
 
-    `status` is the store's word (queued, running, finished, stopped, failed, interrupted); `revision`
-    grows with every change. `unit` is of the throughput: "img/s", or "samples/s" without pictures.
-    `batch_size` counts the samples of one optimizer step.
+    `status` is the store's (queued, running, finished, stopped, failed, interrupted); `revision` grows with
+    every change. `unit` is that of the throughput. `batch_size` counts the samples of one optimizer step.
     """
 
     run_id: str
@@ -91,7 +90,7 @@ class LiveRun:
 
     @classmethod
     def of(cls, run_id: str, experiment: Experiment, label: str | None = None) -> LiveRun:
-        """A queued run of `experiment`; it is named for its precision unless a label is given."""
+        """A queued run of `experiment`, named for its precision unless a label is given."""
         run = cls(run_id, experiment.precision, label or experiment.precision.label)
         run._take_settings(experiment)
         return run
@@ -111,17 +110,17 @@ class LiveRun:
 
     @property
     def step(self) -> int:
-        """The last step whose sample is here; 0 before the first."""
+        """The last step that has a sample; 0 before the first."""
         steps = self.column("step")
         return int(steps[-1]) if len(steps) else 0
 
     def column(self, name: str) -> Values:
-        """The samples' column of that name, empty where there is none."""
+        """The samples' column of that name; empty if there is none."""
         series = self.columns.get(name)
         return series.values if series is not None else np.empty(0)
 
     def take(self, event: Event) -> None:
-        """Appends one event; those that say nothing of the run's figures are ignored."""
+        """Appends an event; those without figures of the run are ignored."""
         self.revision += 1
         match event:
             case Samples():
@@ -148,18 +147,18 @@ class LiveRun:
             self.take(event)
 
     def load(self, columns: Mapping[str, ArrayLike]) -> None:
-        """Appends samples by column, as they come in an event or from the store."""
+        """Appends samples by column, from an event or from the store."""
         for name, values in columns.items():
             self.columns.setdefault(name, Series()).extend(values)
         self.revision += 1
 
     def set_status(self, status: str, summary: Summary | None = None, problem: Problem | None = None) -> None:
-        """Stands as the store says, with what it has so far."""
+        """Takes over the store's status, with the summary so far."""
         self.status, self.phase, self.summary, self.problem = status, None, summary, problem
         self.revision += 1
 
     def _enter(self, phase: Phase) -> None:
-        # a fraction that grows is not another phase
+        # a growing fraction is not another phase
         if self.phase is None or self.phase.name is not phase.name:
             self.phase_began = time.monotonic()
         self.phase = phase

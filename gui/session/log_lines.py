@@ -1,4 +1,4 @@
-"""What of an engine's event is worth a line of the log. No Qt."""
+"""The log lines of the engine's events. No Qt."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ Line = tuple[str, str]
 
 
 def run_lines(event: Event) -> tuple[Line, ...]:
-    """What a run's event says to the log; how it failed is told by who knows it to be the last."""
+    """The log lines of a run's event; a failure is logged when the run ends."""
     match event:
         case Log(level=level, message=message):
             return ((level, message),)
         case Started(notes=notes, environment=machine):
-            began = f"Started on {machine.device_name}, torch {machine.torch}."
-            return (("info", began), *(("info", note) for note in notes))
+            started = f"Started on {machine.device_name}, torch {machine.torch}."
+            return (("info", started), *(("info", note) for note in notes))
         case Phase(name=PhaseName.DOWNLOADING, detail=detail, fraction=None):
             return (("info", detail),)
         case Finished(stopped=stopped):
@@ -27,7 +27,7 @@ def run_lines(event: Event) -> tuple[Line, ...]:
 
 
 def search_lines(event: ProbeEvent) -> tuple[Line, ...]:
-    """What an event of a search for the largest batch says to the log."""
+    """The log lines of an event of a search for the largest batch."""
     match event:
         case Log(level=level, message=message):
             return ((level, message),)
@@ -36,13 +36,13 @@ def search_lines(event: ProbeEvent) -> tuple[Line, ...]:
         case ProbeStarted(experiment=experiment):
             return (("info", f"Searching for the largest batch of {experiment.model}."),)
         case TrialEnded(trial=trial, replaced_worker=why):
-            said = f"Batch {trial.batch_size:,}: {outcome(trial)}."
-            tried = ("info", f"{said} {trial.note}" if trial.note else said)
-            return (tried,) if why is None else (tried, ("warning", f"Its worker was replaced: {why}"))
+            text = f"Batch {trial.batch_size:,}: {outcome(trial)}."
+            line = ("info", f"{text} {trial.note}" if trial.note else text)
+            return (line,) if why is None else (line, ("warning", f"Its worker was replaced: {why}"))
         case ProbeEnded(result=result):
-            known = "proven" if result.verified else "not proven"
-            return (("info", f"The largest batch that passed is {result.largest_batch:,}, {known}."),)
+            proof = "proven" if result.verified else "not proven"
+            return (("info", f"The largest batch that passed is {result.largest_batch:,}, {proof}."),)
         case Failed(problem=problem, detail=detail):
-            said = f"{problem.message} {problem.remedy}"
-            return (("problem", f"{said}\n{detail}" if detail else said),)
+            text = f"{problem.message} {problem.remedy}"
+            return (("problem", f"{text}\n{detail}" if detail else text),)
     return ()

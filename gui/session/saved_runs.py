@@ -1,4 +1,4 @@
-"""The runs in the store as the window reads them: their records, and their curves once somebody looks."""
+"""The saved runs as the window reads them: their records, and their curves on demand."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _T = TypeVar("_T")
 
 
 class SavedRuns(QObject):
-    """`list_changed`, when runs came or went; `run_changed` (run id), when one run's figures or status did;
-    `problem` (Problem), when the store refuses."""
+    """`list_changed` when runs were added or removed; `run_changed` (run id) when a run's figures or status
+    changed; `problem` (Problem) when the store refuses."""
 
     list_changed = Signal()
     run_changed = Signal(str)
@@ -38,18 +38,18 @@ class SavedRuns(QObject):
 
     @property
     def unwritable(self) -> Problem | None:
-        """Why nothing can be saved; None where it can."""
+        """Why nothing can be saved; None if the store is writable."""
         return self._store.unwritable
 
     def try_to_write(self) -> None:
-        """Looks whether what kept the store from being written is gone, and reads it anew if it is."""
+        """Tests whether the store is writable again, and then reads it again."""
         if self._changed_store(self._store.check_writable):
             self.recover()
 
     def recover(self) -> tuple[str, ...]:
-        """Reads the saved runs, and marks those that a killed program left running; the names of these.
+        """Reads the saved runs and marks those left running by a killed program; the names of these.
 
-        Raises ProblemError where they cannot be read.
+        Raises ProblemError if the runs cannot be read.
         """
         recovered = self._store.recover()
         self._store.listing()
@@ -57,7 +57,7 @@ class SavedRuns(QObject):
         return tuple(self.name(run_id) for run_id in recovered)
 
     def watch(self, does_watch: bool) -> None:
-        """Looks every other second for what another window or a command line did to the store, or no more."""
+        """Starts or stops looking, every other second, for changes by another window or a command line."""
         if does_watch:
             self._watch.start()
         else:
@@ -71,27 +71,24 @@ class SavedRuns(QObject):
         return self._records.get(run_id)
 
     def unreadable(self) -> tuple[UnreadableRun, ...]:
-        """The saved runs that are in no list, since another version wrote them or they are damaged."""
+        """The saved runs left out of the list: damaged, or written by another version."""
         return tuple(self._unreadable.values())
 
     def deleted(self) -> tuple[str, ...]:
-        """The ids of the runs that were deleted, here or by another window, and can still be restored."""
+        """The ids of deleted runs, also of another window's, that can still be restored."""
         return self._store.deleted()
 
     def is_there(self, run_id: str) -> bool:
-        """Whether the run is saved, be it readable or not."""
+        """Whether the run is saved, readable or not."""
         return run_id in self._records or run_id in self._unreadable
 
     def name(self, run_id: str) -> str:
-        """What the run is called. Raises KeyError for one that is not there."""
-        found: RunRecord | UnreadableRun = self._records.get(run_id) or self._unreadable[run_id]
-        return found.name
+        """The run's name. Raises KeyError for an unknown id."""
+        run: RunRecord | UnreadableRun = self._records.get(run_id) or self._unreadable[run_id]
+        return run.name
 
     def group(self, run_id: str) -> tuple[str, ...]:
-        """The run and those that were started with it to be compared, the baseline first.
-
-        Of repeats it is those of one round: the runs of one seed.
-        """
+        """The run and its comparison's other runs, baseline first; of repeats, those of its seed."""
         run = self._records[run_id]
         return tuple(
             mate.id
@@ -101,39 +98,38 @@ class SavedRuns(QObject):
         )
 
     def repeat(self, run_id: str) -> tuple[int, int]:
-        """Which repeat the run is, and of how many; (1, 1) for a run that is not repeated."""
+        """Which repeat the run is, and of how many; (1, 1) for a single run."""
         run = self._records[run_id]
         side = self._sides(run)[run.label or run.id]
         seeds = sorted(mate.experiment.seed for mate in side)
         return seeds.index(run.experiment.seed) + 1, len(side)
 
     def live(self, run_id: str) -> LiveRun:
-        """The run's curves: as they grow, or as they were stored. Raises ProblemError for damaged ones."""
+        """The run's curves, growing or stored. Raises ProblemError for damaged ones."""
         if run_id not in self._live:
             self._live[run_id] = self._replayed(run_id)
         return self._live[run_id]
 
     def opened(self, run_id: str) -> LiveRun | None:
-        """The run's curves, if anybody has looked at them yet."""
+        """The run's curves, if they were read already."""
         return self._live.get(run_id)
 
     def rename(self, run_id: str, name: str) -> None:
-        """Gives a run another name."""
         self._changed_store(lambda: self._store.rename(run_id, name))
         self.refresh(run_id)
 
     def set_tags(self, tags: Mapping[str, Sequence[str]]) -> None:
-        """Gives runs, by their ids, these tags and no others."""
+        """Replaces the tags of runs, by id."""
         self._changed_store(lambda: self._store.set_all_tags(tags))
         self.reload()
 
     def set_note(self, run_id: str, note: str) -> None:
-        """Gives a run a note; an empty one takes it away."""
+        """Sets a run's note; empty for none."""
         self._changed_store(lambda: self._store.set_note(run_id, note))
         self.refresh(run_id)
 
     def delete(self, run_ids: Sequence[str]) -> bool:
-        """Deletes runs with their curves, until they are restored or purged; whether it could be done."""
+        """Deletes runs with their curves until they are restored or purged; whether the store could."""
         is_done = self._changed_store(lambda: self._store.delete(run_ids))
         if is_done:
             self._deleted.update(run_ids)
@@ -143,7 +139,7 @@ class SavedRuns(QObject):
         return is_done
 
     def restore(self, run_ids: Sequence[str]) -> bool:
-        """Brings deleted runs back; whether it could be done."""
+        """Restores deleted runs; whether the store could."""
         is_done = self._changed_store(lambda: self._store.restore(run_ids))
         if is_done:
             self._deleted.difference_update(run_ids)
@@ -151,14 +147,14 @@ class SavedRuns(QObject):
         return is_done
 
     def purge(self, run_ids: Sequence[str] | None = None) -> None:
-        """Takes deleted runs out of the store for good; without ids all those that were deleted here."""
+        """Removes deleted runs from the store for good; without ids, all that were deleted here."""
         gone = set(self._deleted if run_ids is None else run_ids)
         if gone:
             self._changed_store(lambda: self._store.purge(gone))
             self._deleted -= gone
 
     def withdraw(self, run_id: str) -> None:
-        """Takes back a queued run: a new one is forgotten, a resumed one is as it was before."""
+        """Withdraws a queued run: a new one is deleted, a resumed one is as it was before."""
         self._changed_store(lambda: self._store.withdraw(run_id))
         self.reload()
         record, live = self._records.get(run_id), self._live.get(run_id)
@@ -168,26 +164,26 @@ class SavedRuns(QObject):
             live.set_status(record.status.value, record.summary, record.problem)
 
     def refresh(self, run_id: str) -> None:
-        """Reads one run anew."""
+        """Reads a run again."""
         try:
             self._records[run_id] = self._store.run(run_id)
         except ProblemError:
-            # refused before it began, and deleted by the runner; or there is no reading it
+            # refused before it began and deleted by the runner, or unreadable
             self.reload()
             return
         self.run_changed.emit(run_id)
 
     def reload(self) -> None:
-        """Reads the whole list anew; as far as the store cannot be read, the list stays as it is."""
-        found = self._read(self._store.listing)
-        if found is None:
+        """Reads the list again; it stays as it is if the store cannot be read."""
+        listing = self._read(self._store.listing)
+        if listing is None:
             return
-        self._records = {record.id: record for record in found.runs}
-        self._unreadable = {run.id: run for run in found.unreadable}
+        self._records = {record.id: record for record in listing.runs}
+        self._unreadable = {run.id: run for run in listing.unreadable}
         self.list_changed.emit()
 
     def _sides(self, run: RunRecord) -> dict[str, list[RunRecord]]:
-        """The run and those of its comparison by their labels, in the order in which they were queued."""
+        """The runs of the run's comparison by label, in the order in which they were queued."""
         sides: dict[str, list[RunRecord]] = {}
         for mate in reversed(self._records.values()):
             if mate.id == run.id or (mate.comparison is not None and mate.comparison == run.comparison):
@@ -195,7 +191,6 @@ class SavedRuns(QObject):
         return sides
 
     def _changed_store(self, do: Callable[[], object]) -> bool:
-        """Does something to the store; whether it could be done."""
         try:
             do()
         except ProblemError as error:
@@ -218,13 +213,13 @@ class SavedRuns(QObject):
             self.reload()
 
     def _read(self, read: Callable[[], _T]) -> _T | None:
-        """What is read of the store; None where that fails, which is told once until it works again."""
+        """The result of `read`; None if it fails, which is reported once until reading works again."""
         try:
-            found = read()
+            result = read()
         except ProblemError as error:
             if error.problem != self._failing:
                 self._failing = error.problem
                 self.problem.emit(error.problem)
             return None
         self._failing = None
-        return found
+        return result

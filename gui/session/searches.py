@@ -28,9 +28,10 @@ _MIB = 1024.0
 
 @dataclass(frozen=True)
 class SideView:
-    """One precision's search. `forecast` are lines in MiB, in the quantity of the trials; empty if unknown.
+    """One precision's search.
 
-    `trying` is the batch in trial, and `doing` what its worker is at.
+    `trying` is the batch in trial, and `doing` its worker's phase. `forecast` are lines in MiB, in the
+    quantity of the trials; empty if unknown.
     """
 
     label: str
@@ -50,12 +51,12 @@ class SideView:
 
     @property
     def largest_batch(self) -> int:
-        """The largest batch that passed so far; 0 where none did."""
+        """The largest batch that passed so far; 0 if none did."""
         return max((trial.batch_size for trial in self.telling if trial.fits), default=0)
 
     @property
     def telling(self) -> tuple[Trial, ...]:
-        """The trials that the answer rests on; others came near it."""
+        """The trials that the answer rests on."""
         return telling(self.trials)
 
     @property
@@ -64,7 +65,7 @@ class SideView:
 
     @property
     def is_proven(self) -> bool:
-        """Whether the largest batch is the answer, and not only as far as a search came that was stopped."""
+        """Whether the largest batch is the answer, and not only what a stopped search had reached."""
         return self.result is not None and self.result.verified
 
     @property
@@ -74,9 +75,9 @@ class SideView:
 
     @cached_property
     def passed(self) -> tuple[tuple[int, float], ...]:
-        """The trials that passed and whose peak is known, as (batch, GiB), the smallest first."""
-        told = ((trial.batch_size, trial.peak_mib) for trial in self.telling if trial.fits)
-        return tuple(sorted((batch, mib / _MIB) for batch, mib in told if mib is not None))
+        """The passed trials whose peak is known, as (batch, GiB), the smallest first."""
+        peaks = ((trial.batch_size, trial.peak_mib) for trial in self.telling if trial.fits)
+        return tuple(sorted((batch, mib / _MIB) for batch, mib in peaks if mib is not None))
 
     @property
     def failed(self) -> tuple[int, ...]:
@@ -90,8 +91,8 @@ class SideView:
 
     @cached_property
     def lines(self) -> tuple[MemoryLine, ...]:
-        """Memory by batch size, in MiB: through the smallest and the largest trial that passed, else as
-        forecast; empty where neither is known."""
+        """Memory by batch size, in MiB: through the smallest and the largest passed trial, else the forecast;
+        empty if neither is known."""
         known = [point for point in self.passed if point[1]]
         if len(known) < 2 or known[0][0] == known[-1][0]:
             return self.forecast
@@ -100,14 +101,14 @@ class SideView:
         return (MemoryLine(fixed_mib=less * _MIB - slope * low, per_sample_mib=slope),)
 
     def recommended_batch(self, margin_fraction: float, multiple: int = 1) -> int:
-        """The largest multiple that leaves that fraction of the memory free; 0 where there is none."""
+        """The largest multiple that leaves that fraction of the memory free; 0 if there is none."""
         search = Search(granularity=self.granularity, budget_mib=self.budget_mib)
         for trial in self.telling:
             search.learn(trial, self.budget_mib)
         return search.recommended_batch(margin_fraction) // multiple * multiple
 
     def after(self, event: ProbeEvent) -> SideView:
-        """The side with what an event of its search says."""
+        """The side after an event of its search."""
         match event:
             case ProbeStarted():
                 return replace(self, experiment=event.experiment, budget_mib=event.budget_mib or None)
@@ -127,7 +128,7 @@ class SideView:
 
 @dataclass(frozen=True)
 class SearchView:
-    """A search in one precision or several. `is_live` while it goes on, `is_waiting` before its turn."""
+    """A search in one precision or several: `is_waiting` in the queue, then `is_live`."""
 
     series: str
     sides: tuple[SideView, ...]
@@ -137,13 +138,13 @@ class SearchView:
 
     @classmethod
     def of_order(cls, order: SearchOrder) -> SearchView:
-        """A search that was just asked for."""
-        sides = tuple(SideView(label, one, order.granularity) for label, one in order.sides)
+        """A search that was just queued."""
+        sides = tuple(SideView(label, experiment, order.granularity) for label, experiment in order.sides)
         return cls(order.series, sides, datetime.now(UTC), is_waiting=True)
 
     @classmethod
     def of_records(cls, records: Sequence[ProbeRecord]) -> SearchView:
-        """A saved search: the records of one series, in any order."""
+        """A saved search, from the records of its series in any order."""
         ordered = sorted(records, key=lambda record: record.number)
         labels = [record.experiment.precision.label for record in ordered]
         return cls(
@@ -153,7 +154,7 @@ class SearchView:
         )
 
     def after(self, side: int, event: ProbeEvent) -> SearchView:
-        """The search with what an event of one of its sides says."""
+        """The search after an event of one of its sides."""
         sides = list(self.sides)
         sides[side] = sides[side].after(event)
         return replace(self, sides=tuple(sides), is_waiting=False, is_live=True)
@@ -168,28 +169,28 @@ class SearchView:
 
     @property
     def cap_gib(self) -> float | None:
-        """The card that it was searched for; None for the device's own memory."""
+        """The size of the simulated card; None for the device's own memory."""
         return self.sides[0].experiment.memory_cap_gib
 
     @property
     def budget_mib(self) -> float | None:
-        """What a trial may take, as the last side told it; the least where sides differ."""
+        """What a trial may take; the least where the sides differ."""
         return min((side.budget_mib for side in self.sides if side.budget_mib), default=None)
 
     @property
     def baseline(self) -> SideView:
-        """What the others are measured against: strict FP32 if it was searched, else the first."""
+        """The side that the others are measured against: strict FP32 if it was searched, else the first."""
         return next((side for side in self.sides if side.precision is Precision.FP32), self.sides[0])
 
     @property
     def best(self) -> SideView | None:
-        """The side with the largest batch beside the baseline; None where there is no other."""
+        """The side with the largest batch apart from the baseline; None if there is no other."""
         others = [side for side in self.sides if side is not self.baseline]
         return max(others, key=lambda side: side.largest_batch, default=None)
 
     @property
     def ratio(self) -> float | None:
-        """The best side's batch over the baseline's, where both are proven and bound by memory."""
+        """The best side's batch over the baseline's, if both are proven and limited by memory."""
         best = self.best
         return None if best is None else times_the_batch(self.baseline, best)
 
@@ -211,8 +212,8 @@ Sides = Sequence[tuple[str, Experiment]]
 
 
 class Searches(QObject):
-    """`changed` (series) when a search's view did; `began` and `ended` (series); `problem` (Problem);
-    `logged` (level, message, what it is about); `deleted` (series)."""
+    """`changed`, `began`, `ended` and `deleted` carry a series, `problem` a Problem, `logged` (level,
+    message, subject)."""
 
     changed = Signal(str)
     began = Signal(str)
@@ -232,11 +233,11 @@ class Searches(QObject):
 
     @property
     def running(self) -> str | None:
-        """The series that is searched now."""
+        """The series of the search in progress."""
         return self._running
 
     def submit(self, sides: Sides, *, granularity: int, margin_fraction: float) -> str:
-        """Queues a search in each of the sides; its series. Raises ProblemError if it could not be saved."""
+        """Queues a search of these sides; its series. Raises ProblemError if it could not be saved."""
         self._store.check_writable()
         order = SearchOrder(secrets.token_hex(6), _distinct(sides), granularity, margin_fraction)
         self._views[order.series] = SearchView.of_order(order)
@@ -244,21 +245,21 @@ class Searches(QObject):
         return order.series
 
     def stop(self, series: str) -> None:
-        """Ends a search with what it knows; one that still waits is taken out of the queue."""
+        """Ends a search with what it has found; a waiting one is taken out of the queue."""
         if self._thread.stop_search(series):
             del self._views[series]
             self.ended.emit(series)
 
     def view(self, series: str) -> SearchView | None:
-        """A search of this session, or a saved one; None where there is none of that name."""
+        """A search of this session, or a saved one; None for an unknown series."""
         if series not in self._views:
-            found = [record for record in self._store.probes.newest() if record.series == series]
-            if any(record.trials for record in found):
-                self._views[series] = SearchView.of_records(found)
+            records = [record for record in self._store.probes.newest() if record.series == series]
+            if any(record.trials for record in records):
+                self._views[series] = SearchView.of_records(records)
         return self._views.get(series)
 
     def set_forecast(self, series: str, side: int, lines: tuple[MemoryLine, ...]) -> None:
-        """Lays a forecast's lines under one side's trials."""
+        """Adds a forecast's lines to one side."""
         view = self._views.get(series)
         if view is not None:
             sides = list(view.sides)
@@ -266,11 +267,11 @@ class Searches(QObject):
             self._views[series] = replace(view, sides=tuple(sides))
 
     def saved(self) -> tuple[SearchView, ...]:
-        """The newest saved searches that tried anything, newest first, without the one that goes on."""
+        """The saved searches that have trials, newest first, without the one in progress."""
         by_series: dict[str, list[ProbeRecord]] = {}
         for record in self._store.probes.newest(_MOST_SAVED):
             by_series.setdefault(record.series, []).append(record)
-        views = (SearchView.of_records(each) for key, each in by_series.items() if key != self._running)
+        views = (SearchView.of_records(records) for key, records in by_series.items() if key != self._running)
         return tuple(view for view in views if view.trial_count)
 
     def newest(self) -> str | None:
@@ -279,11 +280,11 @@ class Searches(QObject):
 
     @property
     def waiting(self) -> int:
-        """How many searches wait for their turn."""
+        """How many searches are waiting."""
         return self._thread.waiting_searches()
 
     def delete(self, series: str) -> None:
-        """Forgets a saved search, unless it goes on."""
+        """Deletes a saved search, unless it is in progress."""
         if series == self._running:
             return
         try:
@@ -323,13 +324,13 @@ class Searches(QObject):
 
 
 def _distinct(sides: Sides) -> tuple[tuple[str, Experiment], ...]:
-    """The sides that differ in more than what a search does not look at: the batch and the length."""
-    found: dict[Experiment, str] = {}
+    """The sides that differ in more than batch and length, which a search ignores."""
+    labels: dict[Experiment, str] = {}
     for label, experiment in sides:
-        same = experiment.model_copy(update={"batch_size": 1, "epochs": None, "steps": 20})
-        found.setdefault(same, label)
-    precisions = [experiment.precision for experiment in found]
+        searched = experiment.model_copy(update={"batch_size": 1, "epochs": None, "steps": 20})
+        labels.setdefault(searched, label)
+    precisions = [experiment.precision for experiment in labels]
     return tuple(
-        (one.precision.label if precisions.count(one.precision) == 1 else label, one)
-        for one, label in found.items()
+        (experiment.precision.label if precisions.count(experiment.precision) == 1 else label, experiment)
+        for experiment, label in labels.items()
     )

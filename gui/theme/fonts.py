@@ -1,4 +1,4 @@
-"""The fonts that come with the program, and how to ask for one."""
+"""The fonts that come with the program."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _log = logging.getLogger(__name__)
 
 
 def load_fonts() -> tuple[str, ...]:
-    """Makes the shipped fonts known to Qt and returns their families; a missing file is only logged."""
+    """Registers the shipped fonts with Qt and returns their families; a missing file is only logged."""
     families: set[str] = set()
     folder = resources.files("resources") / "fonts"
     if not folder.is_dir():

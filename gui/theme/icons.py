@@ -1,4 +1,4 @@
-"""The program's own line icons: 16 px, stroke 1.4, drawn in whatever colour the theme asks for."""
+"""The program's own line icons: 16 px, stroke 1.4, in any colour of the theme."""
 
 from __future__ import annotations
 
@@ -77,12 +77,12 @@ def pixmap(name: str, color: str, size: int = 16, ratio: float = 1.0) -> QPixmap
 
 
 def draw_icon(painter: QPainter, rect: QRectF, name: str, color: str) -> None:
-    """Draws the icon into `rect`, for widgets and delegates that paint themselves."""
+    """Draws the icon into `rect`, in widgets and delegates that paint themselves."""
     _renderer(name, color).render(painter, rect)
 
 
 def icon(name: str, color: str, size: int = 16, disabled: str | None = None) -> QIcon:
-    """The icon in `color` (and `disabled` when the control is), for ordinary and dense screens."""
+    """The icon in `color`, or in `disabled` when the control is, for ordinary and dense screens."""
     result = QIcon()
     for ratio in (1.0, 2.0, 3.0):
         result.addPixmap(pixmap(name, color, size, ratio))

@@ -1,4 +1,4 @@
-"""Whether things on screen may move: the viewer's own choice, or else what the desktop asks for."""
+"""Reduced motion: the user's choice in this program, else the desktop's setting."""
 
 from __future__ import annotations
 
@@ -12,22 +12,21 @@ _choice: bool | None = None
 
 
 def reduces_motion() -> bool:
-    """Whether to show results at once in place of movement.
+    """Whether to show results at once instead of animating them.
 
-    The choice made in this program counts; without one, what the desktop asks for where Qt (6.12 and newer)
-    or Windows tells it, and else movement is welcome.
+    Without a choice in this program the desktop's setting counts, if Qt (6.12 or newer) or Windows has one.
     """
     return _desktop_reduces_motion() if _choice is None else _choice
 
 
 def set_reduced_motion(choice: bool | None) -> None:
-    """Makes the choice for this program; None follows the desktop."""
+    """Sets the choice for this program; None follows the desktop."""
     global _choice
     _choice = choice
 
 
 def reduced_motion_choice() -> bool | None:
-    """The choice made in this program, to be remembered; None where none was made."""
+    """The choice for this program; None if none was made."""
     return _choice
 
 

@@ -16,7 +16,7 @@ __all__ = ["DARK", "LIGHT", "Palette", "PrecisionLook"]
 
 
 def style_sheet(palette: Palette) -> str:
-    """The whole style sheet for `palette`."""
+    """The application's style sheet for `palette`."""
     named = ((field.name, getattr(palette, field.name)) for field in fields(palette))
     values = {name: color for name, color in named if isinstance(color, str)}
     values["display"] = ", ".join(f'"{family}"' for family in DISPLAY_FAMILIES)

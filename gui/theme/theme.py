@@ -1,4 +1,4 @@
-"""The application's theme: system, light or dark; one palette and one style sheet at a time."""
+"""The application's theme: system, light or dark."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SCHEMES = {
 
 
 class Theme(QObject):
-    """The one theme of the application; `changed` is emitted after every widget has the new style sheet.
+    """The application's theme; `changed` is emitted after every widget has the new style sheet.
 
     Widgets that paint themselves read `palette` while painting and call `update()` on `changed`.
     """
@@ -55,7 +55,7 @@ class Theme(QObject):
         return self._palette
 
     def set_mode(self, mode: str) -> None:
-        """Follows the system or holds one theme. Raises ValueError for an unknown mode."""
+        """Follows the system, or keeps to light or dark. Raises ValueError for an unknown mode."""
         if mode not in get_args(Mode):
             raise ValueError(f"There is no theme '{mode}': choose system, light or dark.")
         self._mode = cast(Mode, mode)
@@ -63,7 +63,7 @@ class Theme(QObject):
         self._refresh()
 
     def toggle(self) -> None:
-        """Light where it is dark and dark where it is light."""
+        """Switches between light and dark."""
         self.set_mode("light" if self.palette.is_dark else "dark")
 
     def _refresh(self) -> None:

@@ -1,4 +1,4 @@
-"""Bars: a share bar whose parts are named and counted under it, and a 4 px progress bar."""
+"""Bars: a progress bar, and a bar of shares with a legend."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gui.theme.theme import theme
 
 
 def draw_bar(painter: QPainter, rect: QRectF, fraction: float, color: str, track: str) -> None:
-    """A bar with round ends filled to `fraction` (0 to 1), for widgets and delegates."""
+    """A bar with round ends, filled to `fraction` (0 to 1)."""
     painter.save()
     painter.setRenderHint(QPainter.RenderHint.Antialiasing)
     painter.setPen(Qt.PenStyle.NoPen)
@@ -30,7 +30,7 @@ def draw_bar(painter: QPainter, rect: QRectF, fraction: float, color: str, track
 
 
 class ProgressLine(QWidget):
-    """A bar 4 px high in a precision's colour, or in neutral ink without one."""
+    """A progress bar 4 px high, in a precision's colour or in neutral ink."""
 
     def __init__(self, name: str, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -76,7 +76,7 @@ class Share:
 
 
 class ShareBar(QWidget):
-    """The parts from left to right in the order of the legend; a narrow one breaks its legend into lines."""
+    """Shares of a whole, with a legend below that wraps where the bar is narrow."""
 
     def __init__(self, precision: Precision, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -88,7 +88,7 @@ class ShareBar(QWidget):
         theme().changed.connect(self.update)
 
     def set_shares(self, shares: Sequence[Share]) -> None:
-        """Shows these parts, five at most."""
+        """Shows at most five shares."""
         self._shares = tuple(shares[: len(_SHADES)])
         self.setAccessibleName(", ".join(share.words for share in self._shares))
         self.updateGeometry()
@@ -140,7 +140,7 @@ class ShareBar(QWidget):
 
 
 def mixed(color: str, ground: str, share: float) -> QColor:
-    """`share` of a colour over an opaque ground."""
+    """A colour with opacity `share` over an opaque ground."""
     over, under = QColor(color), QColor(ground)
     pairs = ((over.red(), under.red()), (over.green(), under.green()), (over.blue(), under.blue()))
     red, green, blue = (round(low + (high - low) * share) for high, low in pairs)

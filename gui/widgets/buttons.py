@@ -25,7 +25,7 @@ _MOST_ROWS = 14
 
 
 class ComboBox(QComboBox):
-    """The one kind of combo box; its list looks as the style sheet has it."""
+    """A combo box whose list is wide enough for its entries."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -42,7 +42,7 @@ _ICON = 14
 
 
 class Button(QPushButton):
-    """A button of `kind` primary, secondary, strip, toggle, inline or link, with an icon where named."""
+    """A button of `kind` primary, secondary, strip, toggle, inline, narrow or link."""
 
     def __init__(
         self, text: str, kind: str, tooltip: str, icon_name: str | None = None, parent: QWidget | None = None
@@ -65,7 +65,7 @@ class Button(QPushButton):
         self._recolor()
 
     def set_icon_side(self, side: int) -> None:
-        """Draws the icon so many pixels wide, beside text that is not of the usual size."""
+        """Sets the icon's width in pixels, for text of an unusual size."""
         if side != self._icon_side:
             self._icon_side = side
             self._recolor()
@@ -80,7 +80,7 @@ class Button(QPushButton):
 
 
 class IconButton(QToolButton):
-    """A button that is an icon alone, so its name is told by tooltip and to screen readers."""
+    """A button with an icon and no text; tooltip and screen readers give its `name`."""
 
     def __init__(
         self, icon_name: str, name: str, tooltip: str | None = None, parent: QWidget | None = None
@@ -97,7 +97,6 @@ class IconButton(QToolButton):
         self._recolor()
 
     def set_icon(self, icon_name: str) -> None:
-        """Shows another icon of gui.icons."""
         if icon_name != self._icon_name:
             self._icon_name = icon_name
             self._recolor()
@@ -108,7 +107,7 @@ class IconButton(QToolButton):
 
 
 class Segmented(QFrame):
-    """A row of choices of which exactly one holds; `changed` carries its key."""
+    """A row of segments of which exactly one is chosen; `changed` carries its key."""
 
     changed = Signal(str)
 

@@ -1,4 +1,4 @@
-"""The ring around the control that the keyboard has brought into focus."""
+"""The ring around the control that has keyboard focus."""
 
 from __future__ import annotations
 
@@ -14,10 +14,7 @@ _BY_KEYBOARD = Qt.WidgetAttribute.WA_KeyboardFocusChange
 
 
 class FocusRing(QWidget):
-    """One ring for a whole window: 2 px wide, 2 px outside the control.
-
-    It is shown where Tab, Backtab or a shortcut brought the focus, and not after a click or by itself.
-    """
+    """A window's focus ring, shown after Tab, Backtab or a shortcut, and not after a click."""
 
     def __init__(self, window: QWidget) -> None:
         super().__init__(window)
@@ -33,7 +30,7 @@ class FocusRing(QWidget):
         application.focusChanged.connect(self._follow)
 
     def target(self) -> QWidget | None:
-        """The control that has the ring now."""
+        """The control inside the ring; None while the ring is hidden."""
         return self._target if self.isVisible() else None
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
@@ -45,10 +42,10 @@ class FocusRing(QWidget):
 
     def _follow(self, old: QWidget | None, now: QWidget | None) -> None:
         by_keyboard = self._window.testAttribute(_BY_KEYBOARD)
-        # left on, Qt would draw boxes of its own inside of what has the focus, whoever gave it
+        # left on, Qt would draw its own box inside every focused control
         self._window.setAttribute(_BY_KEYBOARD, False)
         if now is None:
-            # another program came to the front, and may go again
+            # another program came to the front: the ring returns with the window
             self._left = self._target
         is_back = old is None and now is not None and now is self._left
         if self._target is not None:
@@ -83,7 +80,7 @@ class FocusRing(QWidget):
         self.raise_()
 
     def _home(self, target: QWidget) -> tuple[QWidget, QRect]:
-        # the nearest ancestor with room for the ring, so that it scrolls along and is not clipped
+        # the nearest ancestor with room for the ring: there it scrolls along and is not clipped
         home = target
         while True:
             parent = home.parentWidget()
@@ -99,13 +96,13 @@ class FocusRing(QWidget):
             )
             if home.rect().contains(rect) or in_viewport:
                 return home, rect
-        # what stands at the window's edge has it less far outside
+        # at the window's edge the ring is drawn closer
         return home, self._rect_in(home, target) & home.rect()
 
     @staticmethod
     def _rect_in(home: QWidget, target: QWidget) -> QRect:
         corner = target.mapTo(home, QPoint(0, 0))
-        # a table fills its panel to the edges
+        # a table fills its panel: there is no room around it
         reach = 0 if isinstance(target, QAbstractItemView | QScrollArea) else _REACH
         return QRect(corner, target.size()).adjusted(-reach, -reach, reach, reach)
 
@@ -118,7 +115,7 @@ class FocusRing(QWidget):
 
 
 def _is_seen(widget: QWidget) -> bool:
-    """Whether any part of it lies within all that it stands in."""
+    """Whether any part of the widget is inside all its ancestors."""
     if not widget.isVisible():
         return False
     rect, inner = widget.rect(), widget

@@ -1,7 +1,4 @@
-"""Labels: styled and elided text, plain tooltips, and a form field with its label and its error.
-
-Tooltips of text that others wrote are escaped, since Qt would take it for markup.
-"""
+"""Labels: styled and elided text, plain tooltips, and a form field with its label and error."""
 
 from __future__ import annotations
 
@@ -17,13 +14,13 @@ _WIDEST = 100
 
 
 def plain_tip(text: str) -> str:
-    """A tooltip that shows the text as it is, in lines that wrap."""
+    """A tooltip that shows `text` literally, wrapped: Qt would take a "<" for markup."""
     is_plain = "<" not in text and max(map(len, text.split("\n"))) <= _WIDEST
     return text if is_plain else f'<p style="white-space: pre-wrap">{html.escape(text)}</p>'
 
 
 def centre(page: QWidget, inner: QWidget) -> None:
-    """Lays `page` out with `inner` alone in it, in the middle as the eye sees it."""
+    """Lays out `page` with `inner` alone in its optical centre."""
     across = QHBoxLayout()
     across.addStretch(1)
     across.addWidget(inner)
@@ -31,7 +28,7 @@ def centre(page: QWidget, inner: QWidget) -> None:
     down = QVBoxLayout(page)
     down.addStretch(2)
     down.addLayout(across)
-    # a little above the middle is where the eye takes the middle to be
+    # the optical centre is a little above the middle
     down.addStretch(3)
 
 
@@ -44,13 +41,13 @@ def label(text: str, role: str, parent: QWidget | None = None) -> QLabel:
 
 
 def set_text(target: QLabel, text: str) -> None:
-    """Sets the text only where it changed: setting it lays the window out anew."""
+    """Sets the text only if it changed: setting it would redo the window's layout."""
     if target.text() != text:
         target.setText(text)
 
 
 def set_property(target: QWidget, name: str, value: object) -> None:
-    """Sets a dynamic property that the style sheet reads, and applies it."""
+    """Sets a dynamic property and applies the style sheet's rules for it."""
     if target.property(name) != value:
         target.setProperty(name, value)
         target.style().unpolish(target)
@@ -58,19 +55,19 @@ def set_property(target: QWidget, name: str, value: object) -> None:
 
 
 def set_precision(target: QLabel, precision: Precision | None) -> None:
-    """Gives the text the colour of a precision, or takes it away."""
+    """Gives the text a precision's colour; None takes it away."""
     set_property(target, "precision", precision.value if precision is not None else "")
 
 
 def divider(vertical: bool = False, parent: QWidget | None = None) -> QFrame:
-    """A hairline across, or down."""
+    """A hairline, horizontal or vertical."""
     line = QFrame(parent)
     line.setProperty("surface", "vdivider" if vertical else "divider")
     return line
 
 
 class ElidedLabel(QLabel):
-    """A label that shortens its text with an ellipsis and then tells the whole of it in a tooltip."""
+    """A label that elides its text where there is no room, and then shows all of it in a tooltip."""
 
     def __init__(
         self,
@@ -93,7 +90,7 @@ class ElidedLabel(QLabel):
         return self._whole
 
     def set_whole_text(self, text: str, *shorter: str) -> None:
-        """Sets the text; what fits of it is shown, or the first of its `shorter` forms that fits whole."""
+        """Shows `text`, or the first of its `shorter` forms that fits, or the last form elided."""
         if (text, shorter) == (self._whole, self._shorter):
             return
         self._whole, self._shorter = text, shorter
@@ -102,7 +99,7 @@ class ElidedLabel(QLabel):
         self._shorten()
 
     def sizeHint(self) -> QSize:
-        # what has shorter forms gives way before its neighbours do
+        # a label with shorter forms gives way before its neighbours do
         form = self._shorter[-1] if self._shorter else self._whole
         width = QFontMetrics(self.font()).horizontalAdvance(form) + 2
         return QSize(width, super().sizeHint().height())
@@ -119,8 +116,8 @@ class ElidedLabel(QLabel):
         forms = (self._whole, *self._shorter)
         fitting = (form for form in forms if metrics.horizontalAdvance(form) <= self.width())
         shown = metrics.elidedText(next(fitting, forms[-1]), self._mode, self.width())
-        if shown == "…" != self._whole:
-            # alone it says nothing
+        if shown != self._whole and not shown.strip("…· "):
+            # an ellipsis alone says nothing
             shown = ""
         if shown != self.text():
             self.setText(shown)
@@ -128,10 +125,9 @@ class ElidedLabel(QLabel):
 
 
 class Field(QWidget):
-    """A labelled control on the form's pitch of 64: label 16, gap 4, control 32, gap 12.
+    """A labelled control on the form's pitch of 64 px: label 16, gap 4, control 32, gap 12.
 
-    The problem line takes room only while there is a problem; the same sentence goes to the control's
-    accessible description.
+    A problem's sentence is shown below the control and is the control's accessible description.
     """
 
     def __init__(self, text: str, control: QWidget, note: str = "", parent: QWidget | None = None) -> None:
@@ -164,11 +160,11 @@ class Field(QWidget):
             control.setAccessibleName(text)
 
     def set_note(self, text: str) -> None:
-        """The small text at the right of the label."""
+        """Sets the small text to the right of the label."""
         set_text(self._note, text)
 
     def set_hint(self, text: str) -> None:
-        """A sentence under the control; empty for none."""
+        """Sets the sentence below the control; empty for none."""
         set_text(self._hint, text)
         self._hint.setVisible(bool(text))
 
@@ -176,7 +172,7 @@ class Field(QWidget):
         return self._hint.text()
 
     def set_problem(self, sentence: str | None) -> None:
-        """Shows why the value is wrong, or clears it."""
+        """Shows why the value is wrong; None clears it."""
         set_text(self._problem, sentence or "")
         self._problem.setVisible(bool(sentence))
         self.control.setAccessibleDescription(sentence or "")

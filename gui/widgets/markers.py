@@ -1,7 +1,4 @@
-"""The markers of the precisions: circle, square, triangle and so on, alone, on a line and in a chip.
-
-A marker is filled, hollow or with a dot inside.
-"""
+"""The precisions' markers (circle, square, triangle, ...): alone, on a line and in a chip."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ from gui.widgets.labels import plain_tip
 from resources.looks import MarkFill
 
 DOT = 0.45
-"""How large the mark inside of a dotted one is, as a part of it."""
+"""Size of the dot in a dotted marker, as a fraction of the marker."""
 
 
 def marker_path(symbol: str, size: float) -> QPainterPath:
@@ -89,7 +86,7 @@ def marker_pixmap(
 
 
 def precision_pen(precision: Precision, width: float = 1.0, color: str | None = None) -> QPen:
-    """The precision's pen: cosmetic, opaque, with its dash at any width."""
+    """The precision's cosmetic pen, with its dash pattern scaled to `width`."""
     look = theme().palette.look(precision)
     pen = QPen(QColor(color or look.color), width)
     pen.setCosmetic(True)
@@ -100,7 +97,7 @@ def precision_pen(precision: Precision, width: float = 1.0, color: str | None = 
 
 
 class Marker(QWidget):
-    """A precision's marker alone; its name must stand beside it."""
+    """A precision's marker alone; the precision's name must stand beside it."""
 
     def __init__(
         self,
@@ -129,7 +126,7 @@ class Marker(QWidget):
 
 
 class LineSample(QWidget):
-    """A short piece of a precision's line with its marker, as it stands in a legend."""
+    """A short piece of a precision's line with its marker, for a legend."""
 
     def __init__(self, precision: Precision, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -150,7 +147,7 @@ _HEIGHT, _LOW = 36, 28
 
 
 class PrecisionChip(QAbstractButton):
-    """A checkable chip, 36 px high, or 28. One that cannot be ticked says why in its tooltip."""
+    """A checkable chip for a precision; a disabled one gives the reason in its tooltip."""
 
     def __init__(self, precision: Precision, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -168,7 +165,7 @@ class PrecisionChip(QAbstractButton):
         theme().changed.connect(self.update)
 
     def set_available(self, available: bool, reason: str | None = None, note: str | None = None) -> None:
-        """Enables the chip, or disables it with the reason; `note` says what to expect where it works."""
+        """Enables the chip, or disables it with a reason; `note` is what to know where it works."""
         self.setEnabled(available)
         if available:
             usual = f"Train in {self.text()}; tick several to compare them"
@@ -178,7 +175,7 @@ class PrecisionChip(QAbstractButton):
             self.setToolTip(plain_tip(f"{self.text()} cannot be used: {why}."))
 
     def set_small(self) -> None:
-        """Stands back behind the others."""
+        """Makes the chip less prominent than the others: 28 px high, in smaller text."""
         self.setFixedHeight(_LOW)
         self._small = True
 

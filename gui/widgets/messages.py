@@ -1,4 +1,4 @@
-"""Messages: the empty state of a page, and questions before what cannot be undone."""
+"""The empty state of a page, and questions before an action that cannot be undone."""
 
 from __future__ import annotations
 
@@ -11,45 +11,41 @@ from gui.widgets.labels import label, set_text
 
 
 def ask(parent: QWidget, text: str, do: str, leave: str) -> bool:
-    """Asks; True if the button `do` was pressed. The safe one, `leave`, is the default."""
+    """Asks a question; True if the button `do` was pressed. `leave`, the safe button, is the default."""
     box = QMessageBox(QMessageBox.Icon.NoIcon, "Ammeter", text, parent=parent)
     box.setTextFormat(Qt.TextFormat.PlainText)
-    doing = box.addButton(do, QMessageBox.ButtonRole.AcceptRole)
+    do_button = box.addButton(do, QMessageBox.ButtonRole.AcceptRole)
     box.setDefaultButton(box.addButton(leave, QMessageBox.ButtonRole.RejectRole))
     box.exec()
     box.deleteLater()
-    return box.clickedButton() is doing
+    return box.clickedButton() is do_button
 
 
 def may_stop(parent: QWidget, waiting: int, searches: int = 0) -> bool:
-    """Whether the window may close while a run trains; `waiting` more runs and `searches` are queued."""
-    text = f"A run is training. Closing stops it; what it recorded so far is kept.{_line(waiting, searches)}"
-    return ask(parent, text, "Stop and close", "Keep training")
+    """Asks whether to close while a run trains; `waiting` runs and `searches` are queued."""
+    text = "A run is training. Closing stops it; what it recorded so far is kept."
+    return ask(parent, text + _queued(waiting, searches), "Stop and close", "Keep training")
 
 
 def may_stop_search(parent: QWidget, waiting: int, searches: int = 0) -> bool:
-    """The same while a search for the largest batch goes on."""
-    text = (
-        "A search for the largest batch is going on. Closing stops it; the trials made so far are kept."
-        f"{_line(waiting, searches)}"
-    )
-    return ask(parent, text, "Stop and close", "Keep searching")
+    """Asks whether to close while a search for the largest batch is running."""
+    text = "A search for the largest batch is running. Closing stops it; the trials made so far are kept."
+    return ask(parent, text + _queued(waiting, searches), "Stop and close", "Keep searching")
 
 
 def may_delete_search(parent: QWidget) -> bool:
-    """Whether a saved search may be deleted."""
+    """Asks whether to delete a saved search."""
     return ask(parent, "Delete this search with its trials? This cannot be undone.", "Delete", "Keep")
 
 
-def _line(waiting: int, searches: int) -> str:
-    """What becomes of that which waits."""
+def _queued(waiting: int, searches: int) -> str:
     text = ""
     if waiting:
         stays = "1 run stays" if waiting == 1 else f"{waiting} runs stay"
         text += f" {stays} in the queue for the next start."
     if searches:
-        which = "A search that waits is" if searches == 1 else f"{searches} searches that wait are"
-        text += f" {which} given up."
+        dropped = "1 waiting search is" if searches == 1 else f"{searches} waiting searches are"
+        text += f" {dropped} dropped."
     return text
 
 
@@ -59,10 +55,7 @@ _WIDEST_TEXT = 560
 
 
 class EmptyState(QWidget):
-    """Two sentences and at most one button, in the middle. `pressed` when the button was.
-
-    It asks for no room, so that nothing grows because it has nothing to show.
-    """
+    """Two centred sentences and at most one button, with no minimum size. `pressed` when the button is."""
 
     pressed = Signal()
 
@@ -91,7 +84,7 @@ class EmptyState(QWidget):
         self.tell(text, hint, action, tooltip)
 
     def tell(self, text: str, hint: str = "", action: str = "", tooltip: str = "") -> None:
-        """Says what is so and what to do; without an `action` there is no button."""
+        """Shows a statement, a hint on what to do, and a button if `action` names one."""
         set_text(self._text, text)
         set_text(self._hint, hint)
         self.button.setText(action)

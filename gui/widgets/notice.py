@@ -1,4 +1,4 @@
-"""Messages that float over a page: what happened, where the file is, and what can be done about it."""
+"""Messages that float over a page: what happened, where a file is, and what can be done."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from gui.widgets.labels import ElidedLabel, label
 _WIDEST, _MARGIN, _GAP = 440, 16, 8
 _MOST = 3
 _LEAST_MS, _LETTER_MS, _TO_DO_MS = 5_000, 60, 8_000
-"""For how long a message is read: at least, for each letter, and more where it offers something."""
+"""Reading time of a message: its minimum, per letter, and in addition where it has buttons."""
 
 Do = Callable[[], object]
 
 
 class Message(QFrame):
-    """One message. `answered` when it is through, with what the pressed button does; None: closed, or passed.
+    """`answered` carries the pressed button's function, or None if the message was closed or timed out.
 
-    `asks`: it waits for an answer. `stands`: it says what goes on holding, and Escape leaves it alone.
+    A message that `asks` waits for an answer. One that `stands` remains until it is taken back.
     """
 
     answered = Signal(object)
@@ -77,7 +77,7 @@ class Message(QFrame):
         self.timer.timeout.connect(self._end)
 
     def _end(self) -> None:
-        """Stays for another while where a person is at it, or away from the window."""
+        """Stays if the user is reading it, or is away from the window."""
         focused = QApplication.focusWidget()
         is_read = self.underMouse() or (focused is not None and self.isAncestorOf(focused))
         if self.window().isActiveWindow() and not is_read:
@@ -94,10 +94,10 @@ class Message(QFrame):
 
 
 class Notice(QWidget):
-    """The messages of a window, the newest lowest, in the lower right corner of what it floats over.
+    """The window's messages, newest at the bottom, in the lower right corner of the widget they float over.
 
-    Nothing is laid out anew for them. A new one takes the place of the last, unless that waits for an answer
-    or goes on holding. `dismissed`, after a person has answered or closed a message, or let it pass.
+    A new message replaces those that neither ask nor stand. `dismissed` after a message was answered or
+    closed, or has timed out.
     """
 
     dismissed = Signal()
@@ -116,13 +116,13 @@ class Notice(QWidget):
             self.float_over(parent)
 
     def float_over(self, ground: QWidget) -> None:
-        """Lies over `ground` from now on."""
+        """Moves to `ground`, the widget below the messages."""
         self.setParent(ground)
         ground.installEventFilter(self)
         self._place()
 
     def keep_free(self, below: int) -> None:
-        """Leaves so many pixels free at the lower edge, for the controls that stand there."""
+        """Keeps `below` pixels free at the lower edge, for the controls there."""
         if below != self._below:
             self._below = below
             self._place()
@@ -137,43 +137,43 @@ class Notice(QWidget):
         other: tuple[str, Do] | None = None,
         asks: bool | None = None,
     ) -> Message:
-        """Shows `text`, what to do about it, and a button named `action` that calls `do`.
+        """Shows `text`, what to do about it, and a button `action` that calls `do`.
 
-        `other` is a second button: its name, and what it calls. With a button it waits for an answer, unless
-        `asks` says that it need not be given.
+        `other` is a second button: its name and its function. A message with a button waits for an answer
+        unless `asks` is False.
         """
         offers = (((action, do),) if do is not None else ()) + ((other,) if other is not None else ())
         return self._add(text, remedy, offers, None, asks=bool(offers) if asks is None else asks)
 
     def tell_written(self, text: str, path: Path, remedy: str = "") -> Message:
-        """Says that a file or folder was written, where it is, and offers to open it or its folder."""
+        """Reports a written file or folder, and offers to open it or its folder."""
         offers = (("Open", partial(_open, path)), ("Show in folder", partial(_open, path.parent)))
         return self._add(text, remedy, offers, path)
 
     def stand(self, text: str, remedy: str = "", action: str = "", do: Do | None = None) -> Message:
-        """Says what holds until it is taken back, such as that nothing can be saved."""
+        """Shows a condition that lasts until it is taken back, such as that nothing can be saved."""
         return self._add(text, remedy, ((action, do),) if do is not None else (), None, stands=True)
 
     def take_back(self, message: Message | None) -> None:
-        """Takes away a message that `tell` or `stand` gave, if it is still there."""
+        """Removes a message that `tell` or `stand` returned, if it is still there."""
         if message in self._messages:
             self._remove(message)
 
     def drop(self) -> None:
-        """Takes back what is past; what still asks something, or goes on holding, stays."""
-        for message in [one for one in self._messages if not one.asks and not one.stands]:
+        """Removes the messages that neither ask nor stand."""
+        for message in [message for message in self._messages if not (message.asks or message.stands)]:
             self._remove(message)
 
     def text(self) -> str:
-        """What the newest message says; empty where there is none but what goes on holding."""
+        """The text of the newest message, without those that stand; empty if there is none."""
         return self._newest.text if self._newest is not None else ""
 
     def offers(self) -> tuple[str, ...]:
-        """What the newest message offers to do."""
+        """The buttons of the newest message."""
         return self._newest.offers if self._newest is not None else ()
 
     def messages(self) -> tuple[Message, ...]:
-        """All that there are, from the top."""
+        """All messages, from top to bottom."""
         return tuple(self._messages)
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
@@ -183,7 +183,7 @@ class Notice(QWidget):
 
     @property
     def _newest(self) -> Message | None:
-        return next((one for one in reversed(self._messages) if not one.stands), None)
+        return next((message for message in reversed(self._messages) if not message.stands), None)
 
     def _add(
         self,
@@ -196,20 +196,20 @@ class Notice(QWidget):
         stands: bool = False,
     ) -> Message:
         self.drop()
-        for same in [one for one in self._messages if one.text == text]:
+        for same in [message for message in self._messages if message.text == text]:
             self._remove(same)
         message = Message(text, remedy, offers, path, asks or stands)
         message.asks, message.stands = asks, stands
         message.answered.connect(partial(self._dismiss, message))
         self._messages.insert(0 if stands else len(self._messages), message)
-        passing = [one for one in self._messages if not one.stands]
+        passing = [other for other in self._messages if not other.stands]
         if len(passing) > _MOST:
             self._remove(passing[0])
         self._column.insertWidget(self._messages.index(message), message)
         self._place()
         self.show()
-        said = QAccessibleAnnouncementEvent(self, f"{text} {remedy}".strip())
-        QAccessible.updateAccessibility(said)
+        announcement = QAccessibleAnnouncementEvent(self, f"{text} {remedy}".strip())
+        QAccessible.updateAccessibility(announcement)
         return message
 
     def _remove(self, message: Message) -> None:
@@ -242,7 +242,7 @@ class Notice(QWidget):
         taken = 0
         for message in reversed(self._messages):
             taken += message.heightForWidth(width) + (_GAP if taken else 0)
-            # the oldest give way; the newest is there however little room there is
+            # the oldest give way; the newest is shown however little room there is
             message.setVisible(taken <= room or message is self._messages[-1])
         height = self._column.totalHeightForWidth(width)
         top = ground.height() - _MARGIN - self._below - height

@@ -1,4 +1,4 @@
-"""The keyboard: one table of shortcuts for the window, its tooltips and the help, and the order of Tab."""
+"""The keyboard: the table of shortcuts for the window, its tooltips and the help, and the tab order."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from PySide6.QtWidgets import QWidget
 
 @dataclass(frozen=True)
 class Shortcut:
-    """`keys` as Qt writes them; `about` is what the help says."""
+    """`keys` are in Qt's notation; `about` is shown in the help."""
 
     name: str
     keys: str
@@ -23,57 +23,57 @@ class Shortcut:
 SHORTCUTS = (
     Shortcut("run", "Ctrl+Return", "Train what the form says"),
     Shortcut("queue", "Ctrl+Shift+Return", "Add it to the queue"),
-    Shortcut("pause", "Ctrl+P", "Pause the run that trains, and go on"),
-    Shortcut("stop", "Ctrl+.", "Stop the run that trains, or the search"),
+    Shortcut("pause", "Ctrl+P", "Pause training, or continue"),
+    Shortcut("stop", "Ctrl+.", "Stop training, or the search"),
     Shortcut("train", "Ctrl+1", "Go to Train"),
     Shortcut("memory", "Ctrl+2", "Go to Memory limit"),
     Shortcut("compare", "Ctrl+3", "Go to Compare"),
     Shortcut("show", "Ctrl+4", "Go to Show"),
-    Shortcut("present", "F11", "Show on the full screen, and back (Escape)"),
+    Shortcut("present", "F11", "Show full screen, or leave it (Escape)"),
     Shortcut("limit", "Ctrl+M", "Search for the largest batch that fits"),
-    Shortcut("save", "Ctrl+S", "Save the form as a preset of your own"),
+    Shortcut("save", "Ctrl+S", "Save the form as your own preset"),
     Shortcut("reset", "Ctrl+Backspace", "Reset the form to the chosen preset"),
     Shortcut("export", "Ctrl+E", "Export the ticked runs"),
     Shortcut("import", "Ctrl+I", "Import runs from a .zip"),
-    Shortcut("undo", "Ctrl+Z", "Bring back the runs that were deleted last"),
+    Shortcut("undo", "Ctrl+Z", "Restore the last deleted runs"),
     Shortcut("filter", "Ctrl+F", "Filter the runs"),
-    Shortcut("fold", "Ctrl+J", "Fold and unfold the runs"),
+    Shortcut("fold", "Ctrl+J", "Fold or unfold the runs"),
     Shortcut("log", "Ctrl+L", "Show the log, or the runs again"),
-    Shortcut("theme", "Ctrl+T", "Dark or light"),
+    Shortcut("theme", "Ctrl+T", "Switch between dark and light"),
     Shortcut("help", "F1", "Open this guide"),
     Shortcut("quit", "Ctrl+Q", "Quit"),
 )
 
 
 def keys_of(name: str) -> str:
-    """The keys of a shortcut as this system writes them. Raises KeyError for an unknown name."""
+    """A shortcut's keys in this system's notation. Raises KeyError for an unknown name."""
     keys = {shortcut.name: shortcut.keys for shortcut in SHORTCUTS}[name]
     return QKeySequence(keys).toString(QKeySequence.SequenceFormat.NativeText)
 
 
 def install(window: QWidget, actions: Mapping[str, QAction | Callable[[], object]]) -> None:
-    """Gives each action of the window, or a new one for each function, the keys of its name."""
+    """Gives each action its shortcut; a plain function gets an action of its own."""
     for shortcut in SHORTCUTS:
         target = actions[shortcut.name]
         if isinstance(target, QAction):
             action = target
         else:
             action = QAction(shortcut.about, window)
-            # a signal's own arguments are of no use to these functions
+            # these functions take no `checked` argument
             action.triggered.connect(lambda _checked=False, target=target: target())
         action.setShortcut(QKeySequence(shortcut.keys))
         window.addAction(action)
 
 
 def tab_after(before: QWidget, made: QWidget) -> None:
-    """Lets Tab go on from `before` to what is in `made`, which came into the window late."""
-    for one, other in pairwise((*_tab_stops(before)[-1:], *_tab_stops(made))):
-        QWidget.setTabOrder(one, other)
+    """Puts `made`, which was added to the window late, after `before` in the tab order."""
+    for stop, next_stop in pairwise((*_tab_stops(before)[-1:], *_tab_stops(made))):
+        QWidget.setTabOrder(stop, next_stop)
 
 
 def _tab_stops(widget: QWidget) -> list[QWidget]:
-    """Who takes the focus, of a widget and all that is in it, in their order."""
-    # not by nextInFocusChain, which makes PySide forget objects that live on
+    """The focusable widgets of `widget` and its children, in order."""
+    # not by nextInFocusChain, which makes PySide forget objects that still exist
     inside = (widget, *widget.findChildren(QWidget))
     return [
         stop

@@ -1,4 +1,4 @@
-"""A card with one figure of each run: title, unit and ratio above, marker, name and value below."""
+"""A card with one figure per run: title, unit and ratio above, marker, name and value below."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _ROW, _LOW_ROW = 26, 20
 _NARROW = 170
 _LARGE = font(18, 600, display=True)
 _GAP, _MARKER = 6, 24
-"""Between the parts of a row, and of a marker with the gaps on both sides of the name."""
+"""Pixels between the parts of a row, and of a marker with the gaps on both sides of the name."""
 
 
 @dataclass(frozen=True)
 class StatRow:
-    """One run's line: `value` in its precision's colour, `after` in small neutral ink behind it.
+    """One run's line: `value` in the precision's colour, then `after` in small neutral ink.
 
-    An `absent` value ("not used", "–") is set small and grey. `detail` is the row's tooltip.
+    An `absent` value ("not used", "–") is small and grey. `detail` is the row's tooltip.
     """
 
     precision: Precision
@@ -65,7 +65,7 @@ class _Row:
             part.setToolTip(plain_tip(row.detail))
 
     def width_at(self, large: QFont) -> int:
-        """How wide the figure is in the `large` font, with what stands behind it, in pixels."""
+        """The width of value and `after` in pixels, the value in the `large` font."""
         value = QFontMetrics(large).horizontalAdvance(self.value.text())
         after = self.after.sizeHint().width() if self.after.text() else 0
         return value + after + (4 if value and after else 0)
@@ -103,7 +103,7 @@ class StatCard(QFrame):
         self._apply_size()
 
     def set_compact(self, compact: bool) -> None:
-        """Stands closer, for a low window."""
+        """Tightens the card for a low window."""
         if compact != self._compact:
             self._compact = compact
             self._apply_size()
@@ -128,7 +128,7 @@ class StatCard(QFrame):
             self._fit(number, row)
 
     def add_corner(self, widget: QWidget) -> None:
-        """Puts a control into the header's right-hand corner."""
+        """Puts a control in the upper right corner."""
         self._head.addWidget(widget)
 
     def set_title(self, title: str, unit: str) -> None:
@@ -137,7 +137,7 @@ class StatCard(QFrame):
         self._fit_head()
 
     def set_ratio(self, text: str, tooltip: str = "", *, is_sound: bool = True) -> None:
-        """The second run's figure over the first's, such as "1.89×"; pale where nothing follows from it."""
+        """Shows the second run's figure over the first's, such as "1.89×"; pale unless `is_sound`."""
         set_text(self._ratio, text)
         set_property(self._ratio, "role", "ratio" if is_sound else "note")
         self._ratio.setToolTip(tooltip)
@@ -147,7 +147,6 @@ class StatCard(QFrame):
         return self._ratio.text()
 
     def set_rows(self, rows: Sequence[StatRow]) -> None:
-        """Shows one line a run."""
         while len(self._rows) < len(rows):
             number = len(self._rows)
             self._rows.append(_Row(self._grid, number, rows[number].precision))
@@ -157,8 +156,8 @@ class StatCard(QFrame):
         for shown, row in zip(self._rows, rows, strict=True):
             shown.show(row)
         self._make_room()
-        spoken = "; ".join(f"{row.name} {row.value} {row.after}".strip() for row in rows)
-        self.setAccessibleName(f"{self._title.text()} {self._unit.text()}: {spoken}")
+        figures = "; ".join(f"{row.name} {row.value} {row.after}".strip() for row in rows)
+        self.setAccessibleName(f"{self._title.text()} {self._unit.text()}: {figures}")
 
     def _fit(self, number: int, row: _Row) -> None:
         self._grid.setRowMinimumHeight(number, _LOW_ROW if self._compact else _ROW)
@@ -169,7 +168,7 @@ class StatCard(QFrame):
         return self._compact or self._narrow or self._crowded
 
     def _fit_head(self) -> None:
-        """Leaves the unit out where the title would be cut short otherwise."""
+        """Leaves out the unit where the title would be cut short otherwise."""
         margins = self._column.contentsMargins()
         room = self.width() - margins.left() - margins.right()
         parts = [item.widget() for place in range(self._head.count()) if (item := self._head.itemAt(place))]
@@ -181,7 +180,7 @@ class StatCard(QFrame):
         self._unit.setVisible(bool(self._unit.text()) and sum(widths) - self._head.spacing() <= room)
 
     def _make_room(self) -> None:
-        """Sets the figures smaller where they would cut a run's name short."""
+        """Makes the figures smaller where they would cut a run's name short."""
         names = max((row.name.sizeHint().width() for row in self._rows), default=0)
         values = max((row.width_at(_LARGE) for row in self._rows), default=0)
         margins = self._column.contentsMargins()
@@ -200,7 +199,7 @@ class StatCard(QFrame):
             part.deleteLater()
 
     def texts(self) -> tuple[str, ...]:
-        """What stands in the rows, for tests and screen readers."""
+        """The rows' text, for tests."""
         return tuple(
             f"{row.name.whole_text()} {row.value.text()}{row.after.text()}".strip() for row in self._rows
         )

@@ -1,4 +1,4 @@
-"""What a fresh start shows: what Ammeter is for, and the three things to begin with."""
+"""The welcome: what Ammeter is for, and three ways to begin."""
 
 from __future__ import annotations
 
@@ -16,20 +16,17 @@ SENTENCE = (
     "how much memory it takes and how well it learns."
 )
 _SHOW_ME = "Train one model both ways, in about a minute, and see them side by side."
-_EXPERIMENT = "Choose what to train in which precisions, and watch it with live curves."
+_EXPERIMENT = "Choose what to train, and in which precisions, and watch the curves live."
 _LIMIT = "Find the largest batch that fits into memory, in each precision."
 _FULL_SIZE, _LEAST_SCALE, _LARGEST_SCALE = QSize(1040, 600), 0.9, 4.0
-"""The page as which it is drawn in the sizes below, and how far it shrinks and grows with its own."""
+"""The page's size at scale 1, and the limits of the scale."""
 _WIDTH, _GAP = 860, 32
 _LOW, _VERY_LOW = 104, 64
-"""Pixels of height below which the compact one leaves out its title, and then its sentence too."""
+"""Pixels of height below which the compact form leaves out its title, and then its sentence too."""
 
 
 class Welcome(QWidget):
-    """Compact in place of an empty table; large as a page of its own, which grows with its room.
-
-    `show_me_wanted`, `experiment_wanted` and `limit_wanted` when those buttons are pressed.
-    """
+    """Compact in place of an empty table, or large as a page that scales with its size."""
 
     show_me_wanted = Signal()
     experiment_wanted = Signal()
@@ -44,7 +41,7 @@ class Welcome(QWidget):
         self._meaning = _centred(MEANING, "strong", "meaning")
         self._sentence = _centred(SENTENCE, "body", "sentence")
         kind = "secondary" if is_large else "strip"
-        # beside the form, whose own button is the one solid block of the view, it is one of three
+        # beside the form, whose button is the one solid block of the view, it is one of three equals
         self.show_me = Button(" Show me", "primary" if is_large else kind, _SHOW_ME, "play")
         self.show_me.setAccessibleName("Show me")
         self.experiment = Button("Run an experiment", kind, _EXPERIMENT)
@@ -59,7 +56,7 @@ class Welcome(QWidget):
             self._lay_out_compact()
 
     def minimumSizeHint(self) -> QSize:
-        # what has no room is left out: it must never make a dock or a window larger
+        # it must never make a dock or a window larger: parts that do not fit are left out
         return QSize(0, 0)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
@@ -93,8 +90,8 @@ class Welcome(QWidget):
 
     def _lay_out_large(self) -> None:
         self._offers = QHBoxLayout()
-        told = ((self.show_me, self._about_show_me), (self.experiment, None), (self.limit, None))
-        for (button, about), words in zip(told, (_SHOW_ME, _EXPERIMENT, _LIMIT), strict=True):
+        offers = ((self.show_me, self._about_show_me), (self.experiment, None), (self.limit, None))
+        for (button, about), words in zip(offers, (_SHOW_ME, _EXPERIMENT, _LIMIT), strict=True):
             offer = QVBoxLayout()
             offer.addWidget(button)
             offer.addWidget(about or _centred(words, "hint", "about"))
@@ -111,7 +108,7 @@ class Welcome(QWidget):
 
     def _grow(self) -> None:
         fits = min(self.width() / _FULL_SIZE.width(), self.height() / _FULL_SIZE.height())
-        # in steps, so that dragging an edge does not restyle it at each pixel
+        # in steps: dragging an edge must not restyle it at each pixel
         scale = round(20 * min(_LARGEST_SCALE, max(_LEAST_SCALE, fits))) / 20
         if scale == self._scale:
             return
@@ -136,7 +133,7 @@ def _centred(text: str, role: str, part: str) -> QLabel:
 
 
 def _sizes(scale: float) -> str:
-    """The sizes of the large page; its colours are the window's."""
+    """The style sheet of the large page's sizes; its colours are the window's."""
     title, sentence, about, button, height = (round(size * scale) for size in (32, 17, 13, 15, 46))
     families = ", ".join(f'"{family}"' for family in DISPLAY_FAMILIES)
     return (

@@ -17,7 +17,7 @@ from gui.session.searches import SideView
 
 def test_what_is_tried_now_is_told_with_what_its_worker_does(searches: Any) -> None:
     view = searches.begun(Precision.FP32)
-    assert progress(view) == "waits for its turn"
+    assert progress(view) == "waiting for its turn"
     view = searches.searched(view, 0, 2).after(0, TrialBegun(batch_size=320))
     assert progress(view) == "2 trials, trying 320 in FP32 (starting a process)"
     view = view.after(0, Phase(name=PhaseName.COMPILING))

@@ -89,7 +89,10 @@ def test_what_is_queued_when_the_window_closes_is_offered_by_the_next(
     assert again.experiments.why_not_begun(again.experiments.runs.record(second)) is None
     buttons = again.notice.findChildren(QAbstractButton)
     next(button for button in buttons if button.text() == "Run now").click()
-    assert again.experiments.why_not_begun(again.experiments.runs.record(second)) == "It waits for its turn."
+    assert (
+        again.experiments.why_not_begun(again.experiments.runs.record(second))
+        == "It is waiting for its turn."
+    )
     training.wait_for_end(again, 2)
     assert again.experiments.runs.record(second).status is Status.FINISHED
 
