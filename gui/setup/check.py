@@ -1,7 +1,4 @@
-"""Whether a draft can be trained or searched for its largest batch: the plan, or the reasons against it.
-
-A search leaves batch and length out of account, and is offered for cards smaller than the device. No Qt.
-"""
+"""Whether a draft can be trained or searched for its largest batch: the plan, or what is wrong. No Qt."""
 
 from __future__ import annotations
 
@@ -21,13 +18,13 @@ from gui.setup.draft import Draft, plain
 
 _GPU_SIZES = (2.0, 4.0, 6.0, 8.0, 12.0, 16.0, 24.0, 48.0, 80.0)
 _CPU_SIZES = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
-"""A CPU has no card: these are limits for the worker, up to half the machine's memory."""
+"""Limits for the worker, up to half the machine's memory: a CPU has no card."""
 _USUAL_CPU_GIB = 1.0
 _MOST = 6
 
 
 def offered_gib(device: DeviceEntry) -> tuple[float, ...]:
-    """The sizes in GiB that make sense on the device, smallest first."""
+    """The limits in GiB to offer on the device, smallest first."""
     gib = device.memory_mib / MIB_PER_GIB
     if device.is_gpu:
         return tuple(size for size in _GPU_SIZES if size < gib)[-_MOST:]
@@ -35,7 +32,7 @@ def offered_gib(device: DeviceEntry) -> tuple[float, ...]:
 
 
 def usual_gib(device: DeviceEntry | None) -> float | None:
-    """The limit where none was chosen; None for a device whose own memory is one."""
+    """The limit in GiB if none was chosen; None for the device's own memory."""
     if device is None or device.name != "cpu":
         return None
     sizes = offered_gib(device)
@@ -47,7 +44,7 @@ _LONGEST_REMEDY = 80
 
 @dataclass(frozen=True)
 class Outcome:
-    """The draft's experiments, how often each is trained, and the first problem of each setting by key."""
+    """The draft's experiments, how often each is trained, and each setting's first problem, by key."""
 
     experiments: tuple[tuple[str, Experiment], ...]
     problems: Mapping[str, Problem]
@@ -55,20 +52,20 @@ class Outcome:
 
     @property
     def reason(self) -> str | None:
-        """Why the draft cannot run, in one sentence; None if it can."""
+        """Why the draft cannot run, in a sentence; None if it can."""
         return next((problem.message for problem in self.problems.values()), None)
 
 
 def check(
     draft: Draft, catalog: Catalog | None, refused: Mapping[Experiment, Problem] = MappingProxyType({})
 ) -> Outcome:
-    """Validates every run of the draft; with no catalog yet, only what needs none.
+    """Validates every run of the draft; without a catalog, only what needs none.
 
-    `refused` is what the engine said against settings that were tried before.
+    `refused` holds the engine's problems with experiments that it has forecast before.
     """
-    found: dict[str, Problem] = {}
+    first: dict[str, Problem] = {}
     for problem in _blanks(draft):
-        found.setdefault(problem.key or "", problem)
+        first.setdefault(problem.key or "", problem)
     experiments: list[tuple[str, Experiment]] = []
     for label, settings in draft.variants(catalog):
         try:
@@ -83,26 +80,26 @@ def check(
             if experiment not in (known for _, known in experiments):
                 experiments.append((label, experiment))
         for problem in against:
-            found.setdefault(problem.key or "", problem)
+            first.setdefault(problem.key or "", problem)
     repeats = 1
     try:
         repeats = _Repeats.model_validate({"repeat": plain("repeat", draft.repeats)}).repeat
         check_seeds(experiments, repeats)
     except ValidationError as wrong:
-        found.setdefault("repeat", problems_from_validation(wrong, {"repeat": "Repeat"})[0])
+        first.setdefault("repeat", problems_from_validation(wrong, {"repeat": "Repeat"})[0])
     except ProblemError as error:
-        found.setdefault("seed", error.problem)
-    return Outcome(tuple(experiments), found, repeats)
+        first.setdefault("seed", error.problem)
+    return Outcome(tuple(experiments), first, repeats)
 
 
 class _Repeats(BaseModel):
-    # all of them are put into the queue at one press, in a slot of the window
+    # a slot of the window puts all of them into the queue
     repeat: int = Field(ge=1, le=100)
 
 
 def _blanks(draft: Draft) -> list[Problem]:
     blank = []
-    # an empty length would be read as "one epoch", which nobody typed
+    # an empty length would be read as one epoch
     if not plain(draft.length_key, draft.text(draft.length_key)):
         blank.append(
             request_problem("Length is empty.", "Type how long to train.", key=draft.length_key, value="")
@@ -115,7 +112,7 @@ def _blanks(draft: Draft) -> list[Problem]:
 
 
 def explanation(problem: Problem) -> str:
-    """The sentence, and the remedy where it is short and says more than the sentence does."""
+    """The problem's sentence, with the remedy if that is short and adds something."""
     repeats = problem.allowed is not None and problem.remedy.startswith("Set it to ")
     if repeats or len(problem.remedy) > _LONGEST_REMEDY:
         return problem.message
@@ -123,7 +120,7 @@ def explanation(problem: Problem) -> str:
 
 
 def request(draft: Draft, outcome: Outcome) -> Request:
-    """The request that a sound draft makes."""
+    """The request of a sound draft."""
     labels = [label for label, _ in outcome.experiments]
     name = draft.name.strip() or None
     title = name or _title(labels, outcome.repeats)
@@ -137,14 +134,14 @@ def _title(labels: Sequence[str], repeats: int) -> str:
 
 
 def button_words(draft: Draft, outcome: Outcome) -> str:
-    """What the primary button says: "Compare 2 precisions, 3 times each", "Train in FP32"."""
-    words, repeats = _deed(draft, outcome), outcome.repeats
+    """The primary button's text: "Compare 2 precisions, 3 times each", "Train in FP32"."""
+    words, repeats = _action(draft, outcome), outcome.repeats
     if repeats == 1:
         return words
     return f"{words}, {repeats} times" + (" each" if len(outcome.experiments) > 1 else "")
 
 
-def _deed(draft: Draft, outcome: Outcome) -> str:
+def _action(draft: Draft, outcome: Outcome) -> str:
     count = len(outcome.experiments)
     ticked = draft.ticked
     if count > len(ticked) or (count == 1 and not ticked):
@@ -155,7 +152,7 @@ def _deed(draft: Draft, outcome: Outcome) -> str:
 
 
 def plan_words(outcome: Outcome, catalog: Catalog | None) -> str:
-    """What pressing the button will do ("2 runs, 940 steps each"), and if that is too short for a speed."""
+    """What the button will do: "2 runs, 940 steps each", and whether that is too short to measure speed."""
     count = len(outcome.experiments) * outcome.repeats
     lengths = {_length(experiment, catalog) for _, experiment in outcome.experiments}
     runs = f"{count:,} run" + ("s" if count != 1 else "")
@@ -175,7 +172,6 @@ def _length(experiment: Experiment, catalog: Catalog | None) -> str:
 
 
 def _steps(experiment: Experiment, catalog: Catalog | None) -> int | None:
-    """The length in steps; None while the dataset's size is unknown."""
     per_epoch = steps_in_epoch(experiment, catalog)
     if experiment.steps is None and per_epoch is not None and experiment.epochs is not None:
         return experiment.epochs * per_epoch
@@ -183,7 +179,7 @@ def _steps(experiment: Experiment, catalog: Catalog | None) -> int | None:
 
 
 def steps_in_epoch(experiment: Experiment, catalog: Catalog | None) -> int | None:
-    """How many optimizer steps make one epoch; None while the dataset's size is unknown."""
+    """Optimizer steps in an epoch; None while the dataset's size is unknown."""
     dataset = catalog.dataset(experiment.dataset) if catalog else None
     if dataset is None:
         return None
@@ -194,7 +190,7 @@ def steps_in_epoch(experiment: Experiment, catalog: Catalog | None) -> int | Non
 
 
 def converted_length(draft: Draft, outcome: Outcome, catalog: Catalog | None) -> tuple[str, str]:
-    """The draft's length in the other unit, as (key, text); the same number where it cannot be known."""
+    """The draft's length in the other unit, as (key, text); the same number if it cannot be converted."""
     key = draft.length_key
     other = "steps" if key == "epochs" else "epochs"
     experiment = outcome.experiments[0][1] if outcome.experiments else None
@@ -206,7 +202,7 @@ def converted_length(draft: Draft, outcome: Outcome, catalog: Catalog | None) ->
 
 
 def unresolved(experiment: Experiment, catalog: Catalog) -> Experiment:
-    """A run's experiment with what this machine would choose anyway left open again."""
+    """A run's experiment, without the settings that this machine would choose by itself."""
     dataset = catalog.dataset(experiment.dataset)
     update: dict[str, object] = {}
     if experiment.device == catalog.devices[0].name:
@@ -218,23 +214,23 @@ def unresolved(experiment: Experiment, catalog: Catalog) -> Experiment:
     return experiment.model_copy(update=update)
 
 
-_OF_NO_CONCERN = ("batch_size", "epochs", "steps", "repeat")
+_IGNORED_BY_SEARCH = ("batch_size", "epochs", "steps", "repeat")
 
 
 def limit_reason(outcome: Outcome) -> str | None:
-    """Why the form cannot be searched, in a sentence; None if it can."""
-    grave = [problem for key, problem in outcome.problems.items() if key not in _OF_NO_CONCERN]
-    if grave:
-        return grave[0].message
+    """Why no search can be made with the form, in a sentence; None if one can."""
+    relevant = [problem for key, problem in outcome.problems.items() if key not in _IGNORED_BY_SEARCH]
+    if relevant:
+        return relevant[0].message
     return None if outcome.experiments else outcome.reason
 
 
 def limit_request(
     draft: Draft | None, outcome: Outcome, catalog: Catalog | None, cpu_limit_gib: float | None = None
 ) -> Request | None:
-    """What pressing the button would search; None while something is wrong.
+    """The search that the button would start; None while something is wrong.
 
-    `cpu_limit_gib` holds on a CPU where the form has no memory cap, in place of the usual limit.
+    `cpu_limit_gib` replaces the usual limit on a CPU if the form has no memory cap.
     """
     if draft is None or catalog is None or limit_reason(outcome) is not None:
         return None
@@ -242,7 +238,7 @@ def limit_request(
 
 
 def limit_words(draft: Draft) -> str:
-    """What the button says: "Find limit for 2 precisions"."""
+    """The button's text: "Find limit for 2 precisions"."""
     count = len(draft.ticked)
     if count == 1:
         return f"Find limit for {draft.ticked[0].label}"
@@ -250,13 +246,12 @@ def limit_words(draft: Draft) -> str:
 
 
 def limit_plan(draft: Draft) -> str:
-    """What pressing the button will do."""
+    """What the button will do."""
     return "A few trials in each precision" if len(draft.ticked) > 1 else "A few trials"
 
 
 def _limited(outcome: Outcome, catalog: Catalog, cpu_limit_gib: float | None) -> Outcome:
-    """A CPU has no card whose memory could be the limit. What holds in its place is for the search alone: a
-    run under a cap has no speed on a CPU."""
+    # for the search alone: a run under a cap has no speed on a CPU
     pairs = []
     for label, experiment in outcome.experiments:
         usual = usual_gib(catalog.device(experiment.device))

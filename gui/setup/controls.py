@@ -1,4 +1,4 @@
-"""The setup form's controls: text in and text out, with a unit or a note inside the field."""
+"""The setup form's controls: they take and give text, with a unit or a note inside the field."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from gui.widgets import ComboBox, set_property
 
 
 class InnerNote(QWidget):
-    """Paints its own text: a label inside a combo box takes over the box's font and ink when it moves."""
+    """A note that paints its own text: a label would take on the combo box's font and colour."""
 
     def __init__(self, text: str = "") -> None:
         super().__init__()
@@ -64,7 +64,7 @@ Choices = Sequence[tuple[str, str]]
 
 
 class NumberEdit(QLineEdit):
-    """A number as text, with its unit at the right. Anything may be typed; the form says what is wrong."""
+    """A number as text, with its unit at the right. It takes any text; the form says what is wrong."""
 
     edited = Signal(str)
 
@@ -81,18 +81,18 @@ class NumberEdit(QLineEdit):
         self.textEdited.connect(self.edited)
 
     def put_right(self, widget: QWidget) -> None:
-        """Stands a unit or a small button inside the field, at the right."""
+        """Puts a unit or a small button inside the field, at the right."""
         self._unit = widget
         self._row.addWidget(widget)
         self.keep_clear()
 
     def keep_clear(self) -> None:
-        """Keeps the typed text clear of what stands at the right."""
+        """Keeps the typed text clear of the widget at the right."""
         if self._unit is not None:
             self.setTextMargins(FLUSH, 0, self._unit.sizeHint().width() + GAP, 0)
 
     def set_value(self, text: str) -> None:
-        """Shows a value; the text under somebody's cursor is left alone where it means the same."""
+        """Shows a value; an equal text is left alone, with its cursor."""
         if text != self.text():
             self.setText(text)
             self.setCursorPosition(0)
@@ -104,7 +104,7 @@ class NumberEdit(QLineEdit):
 
 
 class LengthEdit(NumberEdit):
-    """How long to train: a number, and a button inside the field that changes its unit."""
+    """How long to train: a number, and a button inside the field to change its unit."""
 
     unit_toggled = Signal()
 
@@ -117,16 +117,16 @@ class LengthEdit(NumberEdit):
         self.put_right(self.unit_button)
 
     def set_unit(self, unit: str) -> None:
-        """Shows `steps` or `epochs`, and offers the other."""
+        """Shows `steps` or `epochs` as the unit, and offers the other."""
         other = "epochs" if unit == "steps" else "steps"
         self.unit_button.setText(unit)
-        self.unit_button.setAccessibleName(f"Length is in {unit}")
-        self.unit_button.setToolTip(f"Counted in {unit}. Press to count in {other}.")
+        self.unit_button.setAccessibleName(f"Length in {unit}")
+        self.unit_button.setToolTip(f"In {unit}. Click to give the length in {other}.")
         self.keep_clear()
 
 
 class ChoiceBox(ComboBox):
-    """One of a few values, each with the words for it. The wheel scrolls the form, not the choice."""
+    """A choice among a few values. The mouse wheel scrolls the form and not the choice."""
 
     edited = Signal(str)
 
@@ -135,7 +135,7 @@ class ChoiceBox(ComboBox):
         self.setAccessibleName(name)
         self.setToolTip(tip)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        self.view().setAccessibleName(f"{name}: what there is to choose from")
+        self.view().setAccessibleName(f"{name}: choices")
         self.view().setToolTip(tip)
         self.setMinimumContentsLength(4)
         self.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
@@ -149,7 +149,7 @@ class ChoiceBox(ComboBox):
         self.activated.connect(lambda: self.edited.emit(self.value()))
 
     def set_choices(self, choices: Choices) -> None:
-        """Offers these (value, words), keeping the value that is shown."""
+        """Offers these (value, text) pairs, and keeps the shown value."""
         kept = self.value()
         if [(self.itemData(row), self.itemText(row)) for row in range(self.count())] == list(choices):
             return
@@ -162,11 +162,11 @@ class ChoiceBox(ComboBox):
         self._fit_info()
 
     def value(self) -> str:
-        """The chosen value; empty while there is none."""
+        """The chosen value; empty if there is none."""
         return str(self.currentData() or "")
 
     def set_value(self, value: str) -> None:
-        """Shows a value; one that is not offered is added, so that what is set is always seen."""
+        """Shows a value, which is added if it is not offered."""
         row = self.findData(value)
         if row < 0 and value:
             self.addItem(value, value)
@@ -174,7 +174,7 @@ class ChoiceBox(ComboBox):
         self.setCurrentIndex(row)
 
     def set_caption(self, words: str) -> None:
-        """Shows words in place of the choice's own, quietly; empty for its own."""
+        """Shows a muted caption instead of the choice's text; empty for none."""
         if words != self._caption:
             self._caption = words
             self.setAccessibleDescription(words)
@@ -182,7 +182,7 @@ class ChoiceBox(ComboBox):
             self._fit_info()
 
     def set_info(self, *wordings: str) -> None:
-        """A fact about the choice, at the right: the first of its wordings that there is room for."""
+        """Shows a fact about the choice at the right, in the first of its wordings that fits."""
         self._wordings = wordings
         self._fit_info()
 
@@ -202,7 +202,7 @@ class ChoiceBox(ComboBox):
         painter.end()
 
     def _fit_info(self) -> None:
-        """The whole words if they fit beside the fact, else the part before their first comma."""
+        """Shows the whole text if it fits beside the fact, else the part before its first comma."""
         metrics, room = QFontMetrics(self.font()), self.width() - 11 - GAP - _ARROW_WIDTH
         whole = self._caption or self.currentText()
         short = whole.partition(",")[0] if self._wordings or self._caption else whole

@@ -1,6 +1,6 @@
 """The setup form's draft: changes laid over a preset, and which settings apply. No Qt.
 
-A setting that means nothing beside the others is hidden and left at its default.
+A setting that does not apply, given the others, is hidden and left at its default.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from engine.experiment.presets import Preset
 from gui.setup.fields import NUMBER_KEYS, OPTIONS, words_of
 
 Text = Callable[[str], str]
-"""What stands in the field of a key."""
+"""Gives the text in the field of a key."""
 
 
 def applies(key: str, text: Text, ticked: Sequence[Precision], catalog: Catalog | None) -> bool:
-    """Whether the setting `key` means anything, given the text of the others and the ticked precisions."""
+    """Whether the setting `key` applies, given the text of the others and the ticked precisions."""
     table = key.partition(".")[0]
     if table == "schedule":
         return _in_schedule(key, text("schedule.name"))
@@ -47,7 +47,7 @@ def applies(key: str, text: Text, ticked: Sequence[Precision], catalog: Catalog 
 
 
 def _scales(mode: str, ticked: Sequence[Precision]) -> bool:
-    """Whether any of the runs has a loss scaler, as `Experiment.uses_scaler` has it for one."""
+    """Whether any run uses a loss scaler: `Experiment.uses_scaler`, for a draft."""
     return mode == "on" or (mode == "auto" and Precision.FP16 in ticked)
 
 
@@ -86,17 +86,17 @@ def _with_dataset(key: str, text: Text, dataset: DatasetEntry, device: DeviceEnt
 
 
 _LENGTHS = ("epochs", "steps")
-# a comma after a leading zero is somebody's decimal comma, and is left for the validation to refuse
+# a comma after a leading zero is a decimal comma, which the validation refuses
 _THOUSANDS = re.compile(r"[1-9]\d{0,2}([,\u00a0\u2009\u202f ]\d{3})+(\.\d*)?")
 _DATASET_OWN = {"image_size": None, "num_classes": None}
 
 
 @dataclass(frozen=True)
 class Draft:
-    """A preset, and what was changed in it: the settings' text by dotted key, and the ticked precisions.
+    """A preset and the changes to it: the settings' text by dotted key, and the ticked precisions.
 
-    `precisions` of None are the preset's own. `repeats` is text too, of no key of the experiment. `has_gpu`
-    chooses between the preset's two sizes.
+    `precisions` None are the preset's. `repeats` is text, and no setting of the experiment. `has_gpu` chooses
+    between the preset's two sizes.
     """
 
     preset: Preset
@@ -112,7 +112,7 @@ class Draft:
         return flattened(experiment_from(self.preset.base(self.has_gpu)))
 
     def text(self, key: str) -> str:
-        """What stands in the field of `key`."""
+        """The text in the field of `key`."""
         if key in self.changes:
             return self.changes[key]
         if key in _DATASET_OWN and "dataset" in self.changes:
@@ -121,7 +121,7 @@ class Draft:
 
     @property
     def length_key(self) -> str:
-        """`epochs` or `steps`, whichever holds."""
+        """`epochs` or `steps`, whichever the length is in."""
         changed = [key for key in _LENGTHS if key in self.changes]
         if changed:
             return changed[0]
@@ -136,7 +136,7 @@ class Draft:
         return tuple(precision for precision in Precision if precision in chosen)
 
     def is_changed(self, catalog: Catalog | None) -> bool:
-        """Whether it no longer says what its preset says; what is hidden is left out and changes nothing."""
+        """Whether any setting that applies differs from the preset."""
         return self.precisions is not None or any(self.applies(key, catalog) for key in self.changes)
 
     @property
@@ -145,7 +145,7 @@ class Draft:
         return sum(key in OPTIONS for key in self.changes) + bool(self.name)
 
     def with_change(self, key: str, text: str) -> Draft:
-        """The draft with one field's text; text that says what the preset says is no change."""
+        """The draft with a field's new text; text equal to the preset's is no change."""
         rest = {name: value for name, value in self.changes.items() if name != key}
         without = replace(self, changes=rest)
         if _same(key, text, without.text(key)):
@@ -153,7 +153,7 @@ class Draft:
         return replace(self, changes={**rest, key: text})
 
     def with_length(self, key: str, text: str) -> Draft:
-        """The draft with its length told in `epochs` or `steps`."""
+        """The draft with its length in `key`, which is `epochs` or `steps`."""
         rest = {name: value for name, value in self.changes.items() if name not in _LENGTHS}
         without = replace(self, changes=rest)
         if without.length_key == key and _same(key, text, without.text(key)):
@@ -167,7 +167,7 @@ class Draft:
         return own if own.ticked == chosen else replace(self, precisions=chosen)
 
     def with_experiment(self, experiment: Experiment) -> Draft:
-        """The draft that says what `experiment` says, as changes to the preset."""
+        """The draft of `experiment`, as changes to the preset."""
         draft = replace(self, changes={}, precisions=None)
         values = flattened(experiment)
         for key in ("model", "dataset", *(name for name in values if name not in _NOT_TEXT)):
@@ -177,19 +177,19 @@ class Draft:
         return draft.with_precisions([experiment.precision])
 
     def with_name(self, name: str) -> Draft:
-        """The draft whose runs are called `name`."""
+        """The draft with a name for its runs."""
         return replace(self, name=name)
 
     def with_repeats(self, text: str) -> Draft:
-        """The draft each of whose runs is trained so many times."""
+        """The draft with that text for how often each run is trained."""
         return replace(self, repeats=text)
 
     def on_machine(self, has_gpu: bool) -> Draft:
-        """The draft over the preset's settings for such a machine."""
+        """The draft over the preset's settings for a machine with or without a GPU."""
         return replace(self, has_gpu=has_gpu)
 
     def to_state(self) -> dict[str, Any]:
-        """The draft as plain JSON values; with every setting, in case its preset is gone one day."""
+        """The draft as plain JSON values, with every setting in case its preset is deleted."""
         return {
             "preset": self.preset.name,
             "changes": dict(self.changes),
@@ -203,7 +203,7 @@ class Draft:
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any], preset: Preset, *, has_gpu: bool) -> Draft:
-        """The draft that `to_state` told, over `preset`. Raises KeyError, TypeError or ValueError."""
+        """The draft of a `to_state`, over `preset`. Raises KeyError, TypeError or ValueError."""
         repeats = str(state.get("repeats", "1"))
         draft = cls(preset, name=str(state["name"]), repeats=repeats, has_gpu=has_gpu)
         if preset.name == state["preset"]:
@@ -219,15 +219,15 @@ class Draft:
         return draft.with_precisions([Precision(value) for value in state["ticked"]])
 
     def reset(self) -> Draft:
-        """The preset as it is."""
+        """The preset without changes."""
         return Draft(self.preset, has_gpu=self.has_gpu)
 
     def applies(self, key: str, catalog: Catalog | None) -> bool:
-        """Whether a setting means anything beside the others; one that does not is hidden and left out."""
+        """Whether a setting applies; one that does not is hidden and left out."""
         return applies(key, self.text, self.ticked, catalog)
 
     def variants(self, catalog: Catalog | None) -> Iterator[tuple[str, dict[str, Any]]]:
-        """The runs as (label, nested settings), one or more for each ticked precision; values may be text."""
+        """The runs as (label, nested settings), at least one per ticked precision; values may be text."""
         base = layered(self.preset.base(self.has_gpu), _DATASET_OWN if "dataset" in self.changes else {})
         changes = self._applying_changes(catalog)
         own = self._own_variants()
@@ -247,24 +247,24 @@ class Draft:
 
     def _own_variants(self) -> dict[Precision, list[tuple[str, dict[str, Any]]]]:
         base = self.base
-        found: dict[Precision, list[tuple[str, dict[str, Any]]]] = {}
+        variants: dict[Precision, list[tuple[str, dict[str, Any]]]] = {}
         for label, experiment in self.preset.experiments(self.has_gpu):
             overrides = {
                 key: value
                 for key, value in flattened(experiment).items()
                 if key != "precision" and value != base[key]
             }
-            found.setdefault(experiment.precision, []).append((label, overrides))
-        return found
+            variants.setdefault(experiment.precision, []).append((label, overrides))
+        return variants
 
 
 _NOT_TEXT = ("precision", "model", "dataset", *_LENGTHS)
-# what a setting that means nothing is set to: neither refused nor a difference between two runs
+# for settings that do not apply: these are neither refused nor a difference between two runs
 _DEFAULTS = flattened(Experiment())
 
 
 def plain(key: str, text: str) -> str:
-    """A field's text as the experiment reads it: no thousands separators, no spaces around it."""
+    """A field's text as the experiment reads it: without thousands separators and surrounding spaces."""
     stripped = text.strip()
     if key in NUMBER_KEYS and _THOUSANDS.fullmatch(stripped):
         return re.sub(r"[^\d.]", "", stripped)

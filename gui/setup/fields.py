@@ -1,4 +1,4 @@
-"""The settings of the setup form: their groups, and the field that a setting's type asks for. No Qt."""
+"""The settings of the setup form: their groups, and the kind of field for a setting's type. No Qt."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from engine.experiment.titles import setting_help, setting_title, setting_unit
 
 
 class Shape(Enum):
-    """What a person types or picks."""
+    """What the user types or picks."""
 
     NUMBER = auto()
     TEXT = auto()
@@ -22,9 +22,9 @@ class Shape(Enum):
 
 @dataclass(frozen=True)
 class Option:
-    """One setting; `hint` stands in the empty field, `choices` are (value, words).
+    """A setting; `hint` is shown in the empty field, `choices` are (value, text).
 
-    A `wide` one takes the whole width of the form.
+    A `wide` one takes the full width of the form.
     """
 
     key: str
@@ -39,7 +39,7 @@ class Option:
 
 @dataclass(frozen=True)
 class Group:
-    """Options that belong together, under one small heading."""
+    """Options under one heading."""
 
     title: str
     options: tuple[Option, ...]
@@ -107,8 +107,8 @@ _GROUPS = {
 }
 
 _HINTS = {
-    "image_size": "its own",
-    "num_classes": "its own",
+    "image_size": "the dataset's",
+    "num_classes": "the dataset's",
     "validation.limit": "all",
     "memory_cap_gib": "none",
     "step.clip_norm": "no clipping",
@@ -117,18 +117,17 @@ _HINTS = {
 """What an empty field means."""
 
 _CHOSEN = ("device",)
-"""Text that is picked: from what the catalog has."""
+"""Text settings that are picked from the catalog."""
 
 _WORDS = {
     "adamw": "AdamW",
     "sgd": "SGD",
     "one-cycle": "One cycle",
     "step": "In steps",
-    "continue": "Go on",
     "stop": "Stop the run",
     "fail": "Fail the run",
 }
-"""Values whose name is another word."""
+"""Values that are not shown as they are."""
 
 
 def _option(key: str) -> Option:
@@ -146,10 +145,10 @@ def _shape(kind: Any) -> tuple[Shape, tuple[tuple[str, str], ...]]:
     if get_origin(kind) is Annotated:
         return _shape(get_args(kind)[0])
     if get_origin(kind) in (Union, UnionType):
-        (held,) = (one for one in get_args(kind) if one is not NoneType)
-        if held is bool:
+        (inner,) = (member for member in get_args(kind) if member is not NoneType)
+        if inner is bool:
             return Shape.CHOICE, (("", "Auto"), ("true", "On"), ("false", "Off"))
-        return _shape(held)
+        return _shape(inner)
     if get_origin(kind) is Literal:
         return Shape.CHOICE, tuple((value, _WORDS.get(value, value.capitalize())) for value in get_args(kind))
     if kind is bool:
@@ -165,19 +164,19 @@ NUMBER_KEYS = {
 }
 
 TIPS = {
-    "preset": "A ready-made experiment to begin with. Everything below can still be changed, and saved as a "
-    "preset of your own, which then stands here too (Ctrl+S).",
+    "preset": "A ready-made experiment to begin with. Everything below can still be changed, and saved as "
+    "your own preset, which then appears here too (Ctrl+S).",
     "model": f"{setting_help('model')} Type a part of a name to search.",
-    "repeat": "How often each precision is trained: in fresh processes, in turns, each time with the next "
-    "seed. An interval of the speed-up that one can use needs 3 or more.",
+    "repeat": "How many times each precision is trained: in turns, in fresh processes, each time with the "
+    "next seed. A useful interval for the speed-up takes 3 or more.",
     "length": "How long each run trains, in epochs or in steps.",
-    "name": "What the new runs are called in the table. Left empty they are numbered.",
+    "name": "The name of the new runs in the table. Left empty, they are numbered.",
 }
-"""Of what the form has beyond the settings of a run."""
+"""Tooltips of the fields that are not settings of a run, or say more."""
 
 
 def words_of(key: str, value: Any) -> str:
-    """A value as a person reads it in a field: thousands with commas, nothing for None."""
+    """A value as the text in a field: thousands with commas, nothing for None."""
     if value is None:
         return ""
     if isinstance(value, bool):

@@ -1,4 +1,4 @@
-"""The field of a dataset's folder, and the count of its pictures, made in a thread."""
+"""The field for a dataset's folder, and the count of its pictures, made in a thread."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class FolderEdit(NumberEdit):
 
     def __init__(self, name: str, tip: str) -> None:
         super().__init__(name, tip, hint="choose a folder")
-        self.button = IconButton("folder", "Choose a folder", "Choose the folder of your pictures")
+        self.button = IconButton("folder", "Choose a folder", "Choose the folder with your pictures")
         self.button.clicked.connect(self._choose)
         self.put_right(self.button)
 
@@ -28,7 +28,7 @@ class FolderEdit(NumberEdit):
         return QSize(super().sizeHint().width(), 32)
 
     def _choose(self) -> None:
-        chosen = QFileDialog.getExistingDirectory(self, "The folder of your pictures", self.text())
+        chosen = QFileDialog.getExistingDirectory(self, "Choose the folder with your pictures", self.text())
         if chosen:
             self.set_value(chosen)
             self.edited.emit(chosen)
@@ -39,10 +39,10 @@ _Counted = tuple[tuple[float, ...], Count]
 
 
 class FolderCounter(QObject):
-    """`changed`, when there is another answer to `count`.
+    """`changed` when `count` or `is_counting` changes.
 
-    A count begins once a path is not typed on any more, and is given up for another path, for a run that
-    trains, and where nobody looks.
+    A count begins once typing has stopped; it is cancelled for another path, while a run trains, and while
+    the form is hidden.
     """
 
     changed = Signal()
@@ -54,41 +54,41 @@ class FolderCounter(QObject):
         self._settling.timeout.connect(self._begin)
         self._path: str | None = None
         self._is_held = False
-        self._given_up = Event()
+        self._cancelled = Event()
         self._counted: dict[str, _Counted] = {}
 
     def want(self, path: str | None) -> None:
-        """Counts the pictures of this folder, anew where some came or went; None for no folder at all."""
+        """Counts the pictures in this folder, again if it has changed; None for no folder."""
         if path != self._path:
-            self._give_up()
+            self._cancel()
             self._path = path
-        if not self._background.is_busy or self._given_up.is_set():
+        if not self._background.is_busy or self._cancelled.is_set():
             self._settle()
 
     def hold(self, is_held: bool) -> None:
-        """Counts nothing for a while: reading a folder takes a core from what is measured."""
+        """Suspends counting, or continues: reading a folder takes a core from what is measured."""
         if is_held != self._is_held:
             self._is_held = is_held
-            self._give_up()
+            self._cancel()
             self._settle()
 
     def stop(self) -> None:
-        """Gives up, and waits until the thread has noticed; the folder has to be asked for again."""
-        self._give_up()
+        """Cancels the count and waits for the thread; `want` is needed to count again."""
+        self._cancel()
         self._path = None
         self._background.stop()
 
     def count(self) -> Count | None:
-        """What the folder holds; None while that is not known."""
+        """What the folder holds; None while unknown."""
         counted = self._counted.get(self._path or "")
         return counted[1] if counted is not None else None
 
     def is_counting(self) -> bool:
         return self._settling.isActive() or self._background.is_busy
 
-    def _give_up(self) -> None:
+    def _cancel(self) -> None:
         self._settling.stop()
-        self._given_up.set()
+        self._cancelled.set()
 
     def _settle(self) -> None:
         if self._path is not None and not self._is_held:
@@ -98,9 +98,9 @@ class FolderCounter(QObject):
         path = self._path
         if path is None or not Path(path).expanduser().is_dir():
             return
-        self._given_up = given_up = Event()
+        self._cancelled = cancelled = Event()
         self._background.do(
-            partial(_counted, path, self._counted.get(path), given_up),
+            partial(_counted, path, self._counted.get(path), cancelled),
             partial(self._take, path),
             lambda _problem: self.changed.emit(),
         )
@@ -112,9 +112,9 @@ class FolderCounter(QObject):
         self.changed.emit()
 
 
-def _counted(path: str, known: _Counted | None, given_up: Event) -> _Counted | None:
+def _counted(path: str, known: _Counted | None, cancelled: Event) -> _Counted | None:
     times = changed_at(path)
     if known is not None and known[0] == times:
         return known
-    count = count_pictures(path, given_up.is_set)
+    count = count_pictures(path, cancelled.is_set)
     return None if count is None else (times, count)

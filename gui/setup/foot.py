@@ -1,4 +1,4 @@
-"""The foot of the setup panel: what the button will do, the one big button, and the queue's."""
+"""The foot of the setup panel: what the button will do, the button, and the queue's."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from PySide6.QtWidgets import QFrame, QVBoxLayout, QWidget
 from gui.setup.need import NeedLine
 from gui.widgets import Button, IconButton, label, set_text
 
-_WAITS = "Waits until this machine is quiet, then trains."
+_WAITS = "Training starts when this machine is quiet."
 _WAIT, _WAIT_TIP = "Train when it is quiet", "Trains as soon as other programs are done"
 
 
 class SetupFoot(QFrame):
-    """Two buttons that follow the panel's actions; a disabled one tells its reason in line and tip.
+    """Two buttons that follow the panel's actions, below what keeps the machine busy.
 
-    Over them stands what keeps the machine busy, with a button to wait until it is quiet (`wait_pressed`).
+    `wait_pressed` asks to train once the machine is quiet, or not to wait any more.
     """
 
     wait_pressed = Signal()
@@ -32,9 +32,7 @@ class SetupFoot(QFrame):
         self.busy = label("", "label")
         self.busy.setWordWrap(True)
         self.busy.hide()
-        self.wait_button = Button(
-            "Train when it is quiet", "inline", "Trains as soon as other programs are done"
-        )
+        self.wait_button = Button(_WAIT, "inline", _WAIT_TIP)
         self.wait_button.hide()
         self.wait_button.clicked.connect(self.wait_pressed)
         self.run_button = Button("Train", "primary", "")
@@ -55,17 +53,17 @@ class SetupFoot(QFrame):
         self._follow()
 
     def show_line(self, text: str, *, finds_limit: bool = False) -> None:
-        """What pressing the button will do, or why it cannot be pressed; a search does not wait for quiet."""
+        """Shows what the button will do, or why it is disabled; a search does not wait for quiet."""
         set_text(self.line, text)
         self._finds_limit = finds_limit
         self._follow()
 
     def show_busy(self, sentence: str, *, is_waiting: bool) -> None:
-        """What keeps the machine busy ("" for nothing), and whether a run waits until it is quiet."""
+        """Shows what keeps the machine busy ("" for nothing), and whether a run waits until it is quiet."""
         self._sentence, self._is_waiting = sentence, is_waiting
         set_text(self.busy, f"{_WAITS} {sentence}".strip() if is_waiting else sentence)
         self.busy.setVisible(bool(self.busy.text()))
-        text, tip = ("Do not wait", "Forgets the run that waits") if is_waiting else (_WAIT, _WAIT_TIP)
+        text, tip = ("Do not wait", "Cancels the waiting run") if is_waiting else (_WAIT, _WAIT_TIP)
         self.wait_button.setText(text)
         self.wait_button.setAccessibleName(text)
         self.wait_button.setToolTip(tip)
@@ -82,7 +80,7 @@ class SetupFoot(QFrame):
 
 
 def button_for(action: QAction, icon: str, name: str, parent: QWidget) -> IconButton:
-    """An icon that triggers an action and follows it."""
+    """An icon button that triggers an action and follows its state."""
     # without a parent it would be shown as a window of its own for a moment
     button = IconButton(icon, name, parent=parent)
 

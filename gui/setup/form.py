@@ -1,4 +1,4 @@
-"""The fields of the setup panel: they show a draft, and report what a person changes."""
+"""The fields of the setup panel: they show a draft, and report the user's changes."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ from gui.widgets.labels import plain_tip
 _PARTS = "parts"
 _CHOICES = ((PLAIN, "Plain"), (FAST, "Fast"), (_PARTS, "Parts"))
 _CHOICE_TIPS = {
-    PLAIN: "The loop as every guide writes it, so that a gain is the precision's alone.",
-    FAST: "All of it: channels last, fused optimizer, compiled, captured in one graph. What a model or a "
-    "device cannot do is left out, and the run says so.",
-    _PARTS: "Choose which parts of the fast recipe to use, to see what each of them gives.",
+    PLAIN: "The training loop as guides write it, so that any gain is due to the precision alone.",
+    FAST: "All parts: channels last, fused optimizer, compilation, and capture as one CUDA graph. A part that "
+    "the model or device cannot use is left out, and the run says so.",
+    _PARTS: "Choose which parts of the fast recipe to use, to see what each one gains.",
 }
 _PART_WORDS = {
     "channels_last": (
         "Channels last",
-        "Lays pictures out as Tensor Cores want them: convolutions need no rearranging.",
+        "Stores pictures in the order that Tensor Cores use, so that convolutions need not rearrange them.",
     ),
-    "fused": ("Fused optimizer", "One GPU program changes all the weights, and nothing waits for the host."),
+    "fused": ("Fused optimizer", "One GPU kernel updates all the weights, and nothing waits for the host."),
     "compile": (
         "Compile",
-        "torch.compile joins small operations into few. The first step takes a minute or so.",
+        "torch.compile fuses many small operations into few. The first step takes a minute or so.",
     ),
     "capture": (
         "Capture",
@@ -48,9 +48,9 @@ _PART_WORDS = {
 
 
 class RecipeEdit(QWidget):
-    """Text in and text out, as the experiment has it; `edited` carries the recipe.
+    """Takes and gives the recipe as the experiment's text; `edited` carries it.
 
-    `parts` holds the ticks: it is for the form to lay out, below, where they have its whole width.
+    The form lays out `parts`, the check boxes, below: there they have its full width.
     """
 
     edited = Signal(str)
@@ -81,7 +81,7 @@ class RecipeEdit(QWidget):
         return self._value
 
     def set_value(self, recipe: str) -> None:
-        """Shows a recipe. The ticks stay in sight for as long as nobody else changes it."""
+        """Shows a recipe; the check boxes stay visible unless it changed from outside."""
         if recipe != self._value:
             self._value, self._chose_parts = recipe, False
         self._show()
@@ -128,11 +128,11 @@ _CHIP_ORDER = (
     Precision.DEFAULT,
     Precision.FP16_UNSCALED,
 )
-"""The formats that are compared most, and below them, smaller, two that show what AMP spares one."""
+"""The precisions that are compared most, and below them, smaller, two that show what AMP guards against."""
 
 
 class SetupForm(QWidget):
-    """Every signal comes from a person's hand; `show_draft` emits none."""
+    """Only the user's changes emit signals; `show_draft` emits none."""
 
     preset_chosen = Signal(str)
     edited = Signal(str, str)  # dotted key, text
@@ -175,11 +175,10 @@ class SetupForm(QWidget):
         self._connect()
 
     def set_presets(self, presets: Sequence[Preset]) -> None:
-        """Offers these presets."""
         self.preset.set_choices([(preset.name, preset.title) for preset in presets])
 
     def show_draft(self, draft: Draft, catalog: Catalog | None) -> None:
-        """Shows what the draft says and what the catalog knows of it."""
+        """Shows the draft, and what the catalog knows about it."""
         self.preset.set_value(draft.preset.name)
         self.preset.setToolTip(plain_tip(draft.preset.about_for(draft.has_gpu)) or TIPS["preset"])
         self.preset.set_caption(preset_caption(draft, catalog))
@@ -203,16 +202,16 @@ class SetupForm(QWidget):
         self.more.show_draft(draft, catalog)
 
     def set_searching(self, is_searching: bool) -> None:
-        """Leaves out what means nothing in a search for the largest batch: how long, and how often."""
+        """Hides length and repeat, which a search for the largest batch ignores."""
         for key in ("length", "repeat"):
             self._fields[key].setVisible(not is_searching)
 
     def show_folder(self, words: str) -> None:
-        """Says beside the folder's label what it holds."""
+        """Shows beside the folder's label what it holds."""
         self._fields["path"].set_note(words)
 
     def show_outcome(self, outcome: Outcome) -> None:
-        """Puts each reason under the field that it is about."""
+        """Shows each problem under its field."""
         sentences = {key: explanation(problem) for key, problem in outcome.problems.items()}
         length = sentences.get("epochs") or sentences.get("steps")
         for key, field in self._fields.items():
@@ -220,11 +219,11 @@ class SetupForm(QWidget):
         self.more.show_problems(sentences)
 
     def set_bar_width(self, pixels: int) -> None:
-        """Gives the scroll bar its room from the margin, so that the fields keep their width."""
+        """Takes the scroll bar's width from the margin, so that the fields keep theirs."""
         self._column.setContentsMargins(_MARGIN, 0, max(_MARGIN - pixels, 4), 0)
 
     def problem(self, key: str) -> str | None:
-        """The reason that stands under the field of a setting."""
+        """The problem shown under a setting's field."""
         field = self._fields.get("length" if key in ("epochs", "steps") else key)
         return (field or self.more.form.fields[key]).problem()
 
@@ -233,8 +232,8 @@ class SetupForm(QWidget):
         dataset = catalog.dataset(draft.text("dataset")) if catalog else None
         self.model.set_info(parameters_words(model))
         self.dataset.set_info(*dataset_words(dataset, draft))
-        comes_later = dataset is not None and dataset.needs_download
-        self._fields["dataset"].set_note("downloaded when first used" if comes_later else "")
+        is_missing = dataset is not None and dataset.needs_download
+        self._fields["dataset"].set_note("downloaded when first used" if is_missing else "")
 
     def _show_chips(self, draft: Draft, catalog: Catalog | None) -> None:
         device = catalog.device(draft.text("device")) if catalog else None
@@ -245,7 +244,7 @@ class SetupForm(QWidget):
             entry = device.precision(precision) if device else None
             available = entry is None or entry.available
             chip.set_available(available, entry.reason if entry else None, entry.note if entry else None)
-            # one that is ticked though it cannot be used must at least come off again
+            # a chip that is ticked though unavailable can at least be unticked
             chip.setEnabled(available or is_ticked)
             if is_ticked and entry is not None and entry.available and entry.note:
                 notes.setdefault(entry.note, []).append(precision.label)

@@ -1,4 +1,4 @@
-"""The line over the form's button: how much memory the runs will need, of how much there is."""
+"""The line above the form's button: how much memory the runs will need, and how much there is."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _ICON = 12
 
 
 class NeedLine(QWidget):
-    """Takes no room while there is nothing to say."""
+    """Hidden while there is nothing to say."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -23,7 +23,7 @@ class NeedLine(QWidget):
         self._icon = QLabel()
         self._icon.setFixedSize(QSize(_ICON, _ICON))
         self._verdict = label("", "label")
-        self._bar = ProgressLine("Memory that is needed")
+        self._bar = ProgressLine("Memory needed")
         row = QHBoxLayout()
         row.setSpacing(6)
         row.addWidget(self._words, 1)
@@ -39,7 +39,7 @@ class NeedLine(QWidget):
         self.hide()
 
     def show_need(self, need: Need | None, budget_mib: float | None) -> None:
-        """Says what is needed of the budget, that it is being estimated, or nothing."""
+        """Shows the need against the budget, or that it is being estimated, or nothing."""
         if need is None or budget_mib is None:
             self.hide()
             return
@@ -50,7 +50,7 @@ class NeedLine(QWidget):
         self._say(words, need.needed_mib / budget_mib, need.needed_mib <= budget_mib)
 
     def show_search(self, budget_mib: float | None, device_mib: float | None) -> None:
-        """Says how far a search for the largest batch may go."""
+        """Shows how much memory a search for the largest batch may use."""
         if budget_mib is None or device_mib is None:
             self.hide()
             return
@@ -58,7 +58,7 @@ class NeedLine(QWidget):
         self._say(words, budget_mib / device_mib, None)
 
     def text(self) -> str:
-        """All it says; empty while it is hidden."""
+        """The text of the line; empty while hidden."""
         return "" if self.isHidden() else f"{self._words.text()} {self._verdict.text()}".strip()
 
     def fraction(self) -> float:

@@ -1,4 +1,4 @@
-"""The rarely changed settings under More options, and the facts beside the form's fields."""
+"""The settings under "More options", and the facts beside the form's fields."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _INDENT = 20
 
 
 class Expander(QAbstractButton):
-    """A chevron and a title; it takes a press anywhere in its row. Checked means open."""
+    """A chevron and a title that take a click anywhere in their row. Checked means open."""
 
     def __init__(self, text: str, tooltip: str) -> None:
         super().__init__()
@@ -64,17 +64,20 @@ _SCALES = ((1_000_000_000, "B", ".1f"), (1_000_000, "M", ".1f"), (10_000, "k", "
 
 
 def parameters_words(model: ModelEntry | None) -> str:
-    """A model's size as "25.6 M parameters"."""
+    """A model's size: "25.6 M parameters"."""
     return "" if model is None else f"{_size(model)} parameters"
 
 
 def model_groups(models: Sequence[ModelEntry]) -> list[tuple[str, list[tuple[str, str]]]]:
-    """The models by family, the smallest first, as ("ResNet", [("resnet18", "11.7 M"), ...])."""
+    """The models by family, smallest first: ("ResNet", [("resnet18", "11.7 M"), ...])."""
     families: dict[str, list[ModelEntry]] = {}
     for model in models:
         families.setdefault(model.family, []).append(model)
     return [
-        (family, [(model.name, _size(model)) for model in sorted(members, key=lambda one: one.parameters)])
+        (
+            family,
+            [(model.name, _size(model)) for model in sorted(members, key=lambda model: model.parameters)],
+        )
         for family, members in families.items()
     ]
 
@@ -88,12 +91,12 @@ def _size(model: ModelEntry) -> str:
 
 
 def preset_caption(draft: Draft, catalog: Catalog | None) -> str:
-    """What stands for the preset's title where its settings no longer hold; empty where they do."""
+    """What replaces the preset's title once its settings were changed; else empty."""
     return f"Changed from {draft.preset.title}" if draft.is_changed(catalog) else ""
 
 
 def dataset_words(dataset: DatasetEntry | None, draft: Draft) -> tuple[str, ...]:
-    """What the dataset's samples are, at the draft's size and classes: in full, then shorter."""
+    """The dataset's samples at the draft's size and classes: in full, then shorter."""
     if dataset is None:
         return ()
     size = plain("image_size", draft.text("image_size")) or dataset.image_size
@@ -113,12 +116,12 @@ def dataset_words(dataset: DatasetEntry | None, draft: Draft) -> tuple[str, ...]
 
 
 def folder_words(count: Count | None, is_counting: bool) -> str:
-    """What the chosen folder holds: "1,200 pictures, 3 classes"; empty while nothing is known."""
+    """What the chosen folder holds: "1,200 pictures, 3 classes"; empty while unknown."""
     if count is None:
         return "counting…" if is_counting else ""
     total = count.train + count.validation
     if not total:
-        return "no pictures in folders of classes"
+        return "no pictures in class folders"
     pictures = f"{total:,} picture" + ("s" if total != 1 else "")
     return f"{pictures}, {count.classes:,} class" + ("es" if count.classes != 1 else "")
 
@@ -127,7 +130,7 @@ SUMMARY_LINES = 3
 
 
 def option_lines(draft: Draft) -> tuple[str, ...]:
-    """The settings under "More options" that matter most, in three short lines."""
+    """The most important settings under "More options", in three short lines."""
     names = dict(OPTIONS["optimizer.name"].choices)
     optimizer = names.get(draft.text("optimizer.name"), draft.text("optimizer.name"))
     clip, cap = draft.text("step.clip_norm"), draft.text("memory_cap_gib")
@@ -141,7 +144,7 @@ def option_lines(draft: Draft) -> tuple[str, ...]:
 
 
 class OptionsForm(QWidget):
-    """Two columns of fields in groups; those that mean nothing beside the others are left out."""
+    """Fields in groups of two columns; settings that do not apply are left out."""
 
     edited = Signal(str, str)  # dotted key, text
     name_edited = Signal(str)
@@ -164,12 +167,12 @@ class OptionsForm(QWidget):
 
     def control(self, key: str) -> NumberEdit | ChoiceBox:
         """The control of a setting."""
-        found = self.fields[key].control
-        assert isinstance(found, NumberEdit | ChoiceBox)
-        return found
+        control = self.fields[key].control
+        assert isinstance(control, NumberEdit | ChoiceBox)
+        return control
 
     def show_draft(self, draft: Draft, catalog: Catalog | None) -> None:
-        """Shows the draft's values, and the fields that apply to it."""
+        """Shows the draft's values in the fields that apply."""
         if catalog is not None:
             devices = [("auto", "Auto"), *((entry.name, entry.name) for entry in catalog.devices)]
             device = self.control("device")
@@ -182,7 +185,7 @@ class OptionsForm(QWidget):
             self._arrange(group, grid, draft, catalog)
 
     def show_problems(self, sentences: Mapping[str, str]) -> None:
-        """Puts each reason under its field."""
+        """Shows each problem under its field."""
         for key, field in self.fields.items():
             field.set_problem(sentences.get(key))
 
@@ -223,7 +226,7 @@ class OptionsForm(QWidget):
         self._headings[group.title].setVisible(bool(wanted))
         place = 2
         for option in wanted:
-            # a wide one begins a row of its own and fills it
+            # a wide field fills a row
             place += place % 2 if option.wide else 0
             field, span = self.fields[option.key], 2 if option.wide else 1
             grid.addWidget(field, place // 2, place % 2, 1, span, Qt.AlignmentFlag.AlignTop)
@@ -233,7 +236,7 @@ class OptionsForm(QWidget):
 
 
 class MoreOptions(QWidget):
-    """A heading that folds the options in and out; folded, three lines say how they stand."""
+    """A heading that unfolds the options; folded, three lines sum them up."""
 
     edited = Signal(str, str)  # dotted key, text
     name_edited = Signal(str)
@@ -253,7 +256,7 @@ class MoreOptions(QWidget):
 
     @cached_property
     def form(self) -> OptionsForm:
-        """Made when the options are first folded out: the window's start does without its fifty fields."""
+        """Made when the options are first unfolded: its fifty fields would slow the window's start."""
         form = OptionsForm(self)
         form.hide()
         form.edited.connect(self.edited)
@@ -273,11 +276,11 @@ class MoreOptions(QWidget):
         return self._head.isChecked()
 
     def note(self) -> str:
-        """How many options were changed, in words."""
+        """The text that says how many options were changed."""
         return self._note.text()
 
     def set_open(self, is_open: bool) -> None:
-        """Folds the options out, or in."""
+        """Unfolds or folds the options."""
         self._head.setChecked(is_open)
         if is_open or self._has_form:
             self.form.setVisible(is_open)
@@ -294,7 +297,7 @@ class MoreOptions(QWidget):
             set_text(line, text)
 
     def show_problems(self, sentences: Mapping[str, str]) -> None:
-        """Puts each reason under its field; a new one in here folds the options out."""
+        """Shows each problem under its field; a new one here unfolds the options."""
         known = self._sentences.keys() & OPTIONS.keys()
         self._sentences = dict(sentences)
         if self._has_form:

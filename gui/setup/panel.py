@@ -1,8 +1,8 @@
-"""The setup panel: an experiment is described here, checked while it is typed, and sent to be run."""
+"""The setup panel: describes an experiment, checks it while it is typed, and requests its run."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from PySide6.QtCore import QSize, Qt, Signal, SignalInstance
@@ -10,7 +10,7 @@ from PySide6.QtGui import QAction, QHideEvent, QShowEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
 
 from engine.experiment.checks import Catalog
-from engine.experiment.experiment import Experiment, Precision
+from engine.experiment.experiment import Experiment
 from engine.experiment.presets import Preset
 from engine.experiment.problem import Problem
 from gui.session.experiments import Request
@@ -44,9 +44,9 @@ _SEARCHING = "A search is going on; add this to the queue."
 
 
 class SetupPanel(QFrame):
-    """Its truth is a `Draft`: changes laid over a preset. The fields show it and are read from nowhere else.
+    """Holds a `Draft`, changes laid over a preset, which the form only shows.
 
-    The main window hands in presets and the catalog, and gives the four actions their shortcuts.
+    The main window hands in the catalog, and gives the actions their shortcuts.
     """
 
     run_requested = Signal(object)  # Request
@@ -81,79 +81,79 @@ class SetupPanel(QFrame):
         self._refresh()
 
     def set_presets(self, presets: Sequence[Preset]) -> None:
-        """Offers these presets; with none chosen yet the first is."""
+        """Offers these presets, and chooses the first unless one is chosen."""
         self._presets = tuple(presets)
         self.form.set_presets(presets)
         if self._draft is None and presets:
             self.choose_preset(presets[0].name)
 
     def choose_preset(self, name: str) -> None:
-        """Begins anew from a preset. Raises KeyError for one that is not offered."""
-        preset = {found.name: found for found in self._presets}[name]
+        """Starts from a preset. Raises KeyError for one that is not offered."""
+        preset = {preset.name: preset for preset in self._presets}[name]
         self._took_batch = False
         self._put(Draft(preset, has_gpu=self._has_gpu))
 
     def set_catalog(self, catalog: Catalog) -> None:
-        """Says what this machine can do; until then the button waits."""
+        """Takes what this machine can do; until then the button is disabled."""
         self._catalog = catalog
         if self._draft is not None:
             self._draft = self._draft.on_machine(self._has_gpu)
             self._refresh()
 
     def refuse(self, experiment: Experiment, problem: Problem) -> None:
-        """Says at its field what the engine has against a setting, before anybody trains with it."""
-        # a folder may be mended without any change in the form, and is looked at again by the form itself
+        """Shows at its field why the engine refuses a setting, before anything is trained with it."""
+        # a folder may be mended without a change in the form, which looks at it again by itself
         if problem.key != "path":
             self._refused[experiment] = problem
             self._refresh()
             self.draft_changed.emit()
 
     def set_running(self, is_running: bool) -> None:
-        """While a run trains, new ones can only be queued."""
+        """While a run trains, others can only be queued."""
         if is_running != self._is_running:
             self._is_running = is_running
             self._refresh()
 
     def set_searching(self, is_searching: bool) -> None:
-        """While a search for the largest batch goes on, all else can only be queued."""
+        """During a search for the largest batch, everything else can only be queued."""
         if is_searching != self._is_searching:
             self._is_searching = is_searching
             self._refresh()
 
     def set_on_limits(self, on_limits: bool) -> None:
-        """Beside the workspace Memory limit the button searches, whatever the preset is for."""
+        """In the workspace Memory limit the button searches, whatever the preset is for."""
         if on_limits != self._on_limits:
             self._on_limits = on_limits
             self._refresh()
 
     @property
     def finds_limit(self) -> bool:
-        """Whether the button searches for the largest batch in place of training."""
+        """Whether the button searches for the largest batch instead of training."""
         of_preset = self._draft is not None and self._draft.preset.kind == "probe"
         return self._on_limits or (of_preset and not self._took_batch)
 
     def use_batch(self, batch_size: int) -> None:
-        """Puts a batch size that a search has found into the form."""
+        """Puts a batch size that a search found into the form."""
         self._took_batch = True
-        self._edit("batch_size", f"{batch_size:,}")
+        self._change(Draft.with_change, "batch_size", f"{batch_size:,}")
 
     def set_memory_cap(self, text: str) -> None:
         """Puts the memory of a smaller card into the form, in GiB; empty for the device's own."""
-        self._edit("memory_cap_gib", text)
+        self._change(Draft.with_change, "memory_cap_gib", text)
 
     def set_cpu_limit(self, size_gib: float | None) -> None:
-        """What a search on a CPU may take, where the form has no memory cap; None for the usual limit."""
+        """Sets the limit of a search on a CPU without a memory cap; None for the usual limit."""
         self._cpu_limit_gib = size_gib
 
     def text(self, key: str) -> str:
-        """What stands in a field of the form; empty while there is no form."""
+        """The text in the field of `key`; empty while there is no draft."""
         return self._draft.text(key) if self._draft is not None else ""
 
     def find_limit(self) -> None:
-        """Asks for a search of the form as it is, or tells why there can be none."""
-        wanted = limit_request(self._draft, self._outcome, self._catalog, self._cpu_limit_gib)
-        if wanted is not None:
-            self.limit_requested.emit(wanted)
+        """Requests a search with the form as it is, or says why there can be none."""
+        search = limit_request(self._draft, self._outcome, self._catalog, self._cpu_limit_gib)
+        if search is not None:
+            self.limit_requested.emit(search)
         else:
             self.limit_refused.emit(limit_reason(self._outcome) or _LOOKING)
 
@@ -166,12 +166,11 @@ class SetupPanel(QFrame):
         self._put(self._draft.with_experiment(experiment))
 
     def reset(self) -> None:
-        """Takes back every change to the chosen preset."""
-        if self._draft is not None:
-            self._put(self._draft.reset())
+        """Discards the changes to the chosen preset."""
+        self._change(Draft.reset)
 
     def request(self) -> Request | None:
-        """What pressing the button would ask for; None while something is wrong."""
+        """What the button would request; None while something is wrong."""
         return request(self._draft, self._outcome) if self._draft and not self._outcome.problems else None
 
     def outcome(self) -> Outcome:
@@ -179,25 +178,25 @@ class SetupPanel(QFrame):
         return self._outcome
 
     def state(self) -> dict[str, Any]:
-        """What survives a restart, as plain JSON values."""
+        """What is remembered across a restart, as plain JSON values."""
         if self._draft is None:
             return {}
         return {**self._draft.to_state(), "options_open": self.form.more.is_open()}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Takes back what `state` gave. A preset that is gone is replaced by its settings, told as changes.
+        """Restores a `state`; the settings of a preset that is gone come back as changes to another.
 
-        Raises KeyError, TypeError or ValueError for anything else.
+        Raises KeyError, TypeError or ValueError for a broken one.
         """
         if self._draft is None or not state:
             return
-        offered = {found.name: found for found in self._presets}
+        offered = {preset.name: preset for preset in self._presets}
         preset = offered.get(state["preset"], self._draft.preset)
         self._put(Draft.from_state(state, preset, has_gpu=self._has_gpu))
         self.form.more.set_open(bool(state.get("options_open", False)))
 
     def save_preset(self) -> None:
-        """Asks for a title and saves the form as a preset of the user's own."""
+        """Asks for a title and saves the form as the user's preset."""
         self.own_presets.save(self._outcome.experiments, self._presets)
 
     def _rename_preset(self) -> None:
@@ -220,30 +219,14 @@ class SetupPanel(QFrame):
         self._refresh()
         self.draft_changed.emit()
 
-    def _edit(self, key: str, text: str) -> None:
+    def _change(self, change: Callable[..., Draft], *values: object) -> None:
         if self._draft is not None:
-            self._put(self._draft.with_change(key, text))
-
-    def _edit_length(self, text: str) -> None:
-        if self._draft is not None:
-            self._put(self._draft.with_length(self._draft.length_key, text))
+            self._put(change(self._draft, *values))
 
     def _toggle_unit(self) -> None:
         if self._draft is not None:
             key, text = converted_length(self._draft, self._outcome, self._catalog)
             self._put(self._draft.with_length(key, text))
-
-    def _tick(self, precisions: tuple[Precision, ...]) -> None:
-        if self._draft is not None:
-            self._put(self._draft.with_precisions(precisions))
-
-    def _name(self, text: str) -> None:
-        if self._draft is not None:
-            self._put(self._draft.with_name(text))
-
-    def _repeat(self, text: str) -> None:
-        if self._draft is not None:
-            self._put(self._draft.with_repeats(text))
 
     def _ask(self, requested: SignalInstance) -> None:
         if self.finds_limit:
@@ -264,7 +247,7 @@ class SetupPanel(QFrame):
         against = self._reason()
         if against is None and self._catalog is None:
             against = _LOOKING
-        self._enable(self.queue_action, against, "Runs this after everything that waits already")
+        self._enable(self.queue_action, against, "Runs this after everything in the queue")
         busy = _SEARCHING if self._is_searching else _BUSY if self._is_running else None
         against = against or busy
         plan = plan_words(self._outcome, self._catalog)
@@ -273,10 +256,10 @@ class SetupPanel(QFrame):
         self._enable(self.run_action, against, plan)
         self.foot.show_line(against or plan, finds_limit=self.finds_limit)
         unsound = self._outcome.reason if draft is not None else against
-        self._enable(self.save_action, unsound, "Save these settings as a preset of your own")
+        self._enable(self.save_action, unsound, "Save these settings as your own preset")
         for action in (self.rename_action, self.delete_action):
             action.setVisible(draft is not None and draft.preset.is_own)
-        self._enable(self.reset_action, None if draft else against, "Back to the preset as it is")
+        self._enable(self.reset_action, None if draft else against, "Discard the changes to the preset")
 
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)
@@ -316,12 +299,14 @@ class SetupPanel(QFrame):
         self.own_presets.listed.connect(self.set_presets)
         self.own_presets.chosen.connect(lambda draft: self._put(draft.on_machine(self._has_gpu)))
         self.form.preset_chosen.connect(self.choose_preset)
-        self.form.edited.connect(self._edit)
-        self.form.length_edited.connect(self._edit_length)
+        self.form.edited.connect(lambda key, text: self._change(Draft.with_change, key, text))
+        self.form.length_edited.connect(
+            lambda text: self._change(lambda draft: draft.with_length(draft.length_key, text))
+        )
         self.form.unit_toggled.connect(self._toggle_unit)
-        self.form.ticked.connect(self._tick)
-        self.form.name_edited.connect(self._name)
-        self.form.repeat_edited.connect(self._repeat)
+        self.form.ticked.connect(lambda precisions: self._change(Draft.with_precisions, precisions))
+        self.form.name_edited.connect(lambda text: self._change(Draft.with_name, text))
+        self.form.repeat_edited.connect(lambda text: self._change(Draft.with_repeats, text))
         self.form.limit_asked.connect(self.find_limit)
 
     def _lay_out(self) -> None:
@@ -337,7 +322,7 @@ class SetupPanel(QFrame):
             ("reset", "Reset the form", self.reset_action),
         ):
             head.addWidget(button_for(action, icon, name, self))
-        # made in its place: whatever changes its parent is styled anew with all that is in it
+        # made in its place: a change of parent would style it and all its children again
         scroll = QScrollArea(self)
         self.form = SetupForm(scroll.viewport())
         scroll.setWidget(self.form)

@@ -1,4 +1,4 @@
-"""Presets of the user's own: saving the form as one, renaming and deleting it."""
+"""The user's own presets: saving the form as a preset, renaming and deleting presets."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from gui.widgets import Button, Field, label
 def save_preset(
     title: str, experiments: Sequence[tuple[str, Experiment]], *, replace: bool = False
 ) -> Preset:
-    """Saves labelled experiments as one preset of the user's own. Raises ProblemError."""
+    """Saves labelled experiments as one preset of the user. Raises ProblemError."""
     base = experiments[0][1]
     variants = [Variant(name, _overrides(base, experiment)) for name, experiment in experiments]
     return save_own(title, base, variants if len(variants) > 1 else (), replace=replace)
@@ -35,7 +35,7 @@ def save_preset(
 def _overrides(base: Experiment, experiment: Experiment) -> dict[str, object]:
     common = flattened(base)
     different = {
-        # TOML has no null; the experiment reads the word
+        # TOML has no null; the experiment understands the word
         key: "none" if value is None else value
         for key, value in flattened(experiment).items()
         if (value != common[key] or key == "precision") and not (key in ("epochs", "steps") and value is None)
@@ -44,10 +44,10 @@ def _overrides(base: Experiment, experiment: Experiment) -> dict[str, object]:
 
 
 class OwnPresets(QObject):
-    """Saves, renames and deletes presets of the user's own.
+    """Saves, renames and deletes the user's presets.
 
-    `listed` carries the presets that there are after a change, and then `chosen` the draft that the form is
-    to show; `deleted` a sentence, and what takes the deletion back.
+    After a change `listed` carries the presets, and `chosen` the draft for the form; `deleted` a sentence,
+    and a function that undoes the deletion.
     """
 
     listed = Signal(object)  # tuple[Preset, ...]
@@ -67,7 +67,7 @@ class OwnPresets(QObject):
             self._show(Draft(saved))
 
     def rename(self, draft: Draft) -> None:
-        """Asks for another title for the draft's preset."""
+        """Asks for a new title for the draft's preset."""
         renamed = self._answer(rename_dialog(draft.preset, self._window))
         if renamed is not None:
             self._show(replace(draft, preset=renamed))
@@ -93,7 +93,7 @@ class OwnPresets(QObject):
         self._show(draft)
 
     def _show(self, draft: Draft) -> None:
-        # a preset that is not listed any more must not be the chosen one, or it would be listed again
+        # the chosen preset must be a listed one, or the form would list it again
         self.chosen.emit(draft)
         self.listed.emit(all_presets())
         self.chosen.emit(draft)
@@ -110,7 +110,7 @@ class OwnPresets(QObject):
 
 
 class TitleDialog(QDialog):
-    """Asks for a preset's title; `saved` is the preset, or `problem` what kept it from being written."""
+    """Asks for a preset's title; `saved` is the preset, or `problem` why it was not written."""
 
     def __init__(
         self,
@@ -178,7 +178,7 @@ class TitleDialog(QDialog):
 def save_dialog(
     experiments: Sequence[tuple[str, Experiment]], own_titles: Sequence[str], parent: QWidget | None = None
 ) -> TitleDialog:
-    """Asks under what title the form is to be saved; one of the user's own titles is replaced."""
+    """Asks for the title to save the form under; a preset of the user with that title is replaced."""
     taken = {title.casefold() for title in own_titles}
     names = ", ".join(name for name, _ in experiments)
 
@@ -187,7 +187,7 @@ def save_dialog(
 
     return TitleDialog(
         "Save as a preset",
-        f"Keeps the form as it is now: {names}.",
+        f"Saves the form as it is now: {names}.",
         lambda title: save_preset(title, experiments, replace=replaces(title)),
         parent,
         lambda title: "Replace" if replaces(title) else "Save",
@@ -195,7 +195,7 @@ def save_dialog(
 
 
 def rename_dialog(preset: Preset, parent: QWidget | None = None) -> TitleDialog:
-    """Asks for another title for a preset of the user's own."""
+    """Asks for a new title for a preset of the user."""
     about = "The list and the command line will use the new name."
     dialog = TitleDialog(
         "Rename the preset", about, lambda title: rename_own(preset, title), parent, lambda _title: "Rename"

@@ -1,4 +1,4 @@
-"""A box to search in: a click anywhere in it opens the whole list, and what is typed narrows it."""
+"""A search box: a click anywhere in it opens the whole list, and typing narrows it."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from gui.theme.fonts import font
 from gui.theme.theme import theme
 
 Groups = Sequence[tuple[str, Sequence[tuple[str, str]]]]
-"""Headings, each with its rows: the value, and a fact about it that stands at the right."""
+"""Headings, each with its rows: the value, and a fact about it, shown at the right."""
 
 _VALUE, _HEADING, _FACT = (Qt.ItemDataRole.UserRole + place for place in range(3))
 _INSET = 10
 
 
 class SearchBox(ChoiceBox):
-    """A choice among many: part of a name finds it. The typed text is the value.
+    """A choice that a part of its name finds. The typed text is the value.
 
-    The list leaves the keyboard to the field, so that one can go on typing while it is open.
+    The list leaves the keyboard to the field, so that typing can continue while it is open.
     """
 
     def __init__(self, name: str, tip: str) -> None:
@@ -44,14 +44,14 @@ class SearchBox(ChoiceBox):
         field.textEdited.connect(self.edited)
         field.clicked.connect(self.showPopup)
         completer = self._completer = QCompleter(self.model(), self)
-        # a heading has no value, and so is found by no part of one
+        # a heading has no value, so no typed text finds it
         completer.setCompletionRole(_VALUE)
         completer.setFilterMode(Qt.MatchFlag.MatchContains)
         completer.setCaseSensitivity(Qt.CaseSensitivity.CaseInsensitive)
         completer.setMaxVisibleItems(self.maxVisibleItems())
         popup = self.list = QListView()
         popup.setProperty("kind", "popup")
-        popup.setAccessibleName(f"{name}: what was found")
+        popup.setAccessibleName(f"{name}: matches")
         popup.setToolTip(tip)
         completer.setPopup(popup)
         popup.setItemDelegate(_Row(popup))
@@ -59,7 +59,7 @@ class SearchBox(ChoiceBox):
         completer.activated.connect(lambda *_: self.edited.emit(self.value()))
 
     def set_groups(self, groups: Groups) -> None:
-        """Offers these values under their headings; an empty heading is left out."""
+        """Offers these values under their headings; a heading may be empty."""
         if groups == self._groups:
             return
         self._groups = groups
@@ -80,23 +80,23 @@ class SearchBox(ChoiceBox):
 
     def set_value(self, value: str) -> None:
         if value != self.value():
-            # the arrow keys go on from the row that is current
+            # the arrow keys continue from the current row
             self.setCurrentIndex(self.findData(value))
             self.setEditText(value)
             self.field.setCursorPosition(0)
 
     def showPopup(self) -> None:
-        """Opens the whole list, at what is chosen."""
+        """Opens the whole list at the chosen value."""
         value = self.value()
         self._completer.setCompletionPrefix("")
         self._completer.complete()
         rows = self.list.model()
-        found = rows.match(rows.index(0, 0), _VALUE, value, 1, Qt.MatchFlag.MatchFixedString)
-        if value and found:
-            self.list.setCurrentIndex(found[0])
-            self.list.scrollTo(found[0], QListView.ScrollHint.PositionAtCenter)
-            if found[0].row() < self.maxVisibleItems() // 2:
-                # counted from the middle, the first heading would be left out
+        matches = rows.match(rows.index(0, 0), _VALUE, value, 1, Qt.MatchFlag.MatchFixedString)
+        if value and matches:
+            self.list.setCurrentIndex(matches[0])
+            self.list.scrollTo(matches[0], QListView.ScrollHint.PositionAtCenter)
+            if matches[0].row() < self.maxVisibleItems() // 2:
+                # centred, it would leave the first heading out of view
                 self.list.scrollToTop()
         self.field.selectAll()
 
@@ -105,7 +105,7 @@ class SearchBox(ChoiceBox):
         super().hidePopup()
 
     def _add_heading(self, heading: str) -> None:
-        # its words are in a role of their own: as the text of a row they could be typed and taken for a value
+        # in a role of its own: as a row's text it could be typed and taken for a value
         self.addItem("")
         row = self.count() - 1
         self.setItemData(row, heading, _HEADING)
@@ -121,7 +121,7 @@ class SearchBox(ChoiceBox):
 
 
 class _SearchField(QLineEdit):
-    """`clicked` when the mouse was pressed and released in it without selecting anything."""
+    """`clicked` when the mouse was pressed and released without selecting text."""
 
     clicked = Signal()
 
@@ -141,7 +141,7 @@ class _SearchField(QLineEdit):
 
 
 class _Row(QStyledItemDelegate):
-    """A row of the list: its fact at the right, or a heading in small letters."""
+    """A row of the list, with its fact at the right; a heading is small."""
 
     def paint(
         self, painter: QPainter, option: QStyleOptionViewItem, index: QModelIndex | QPersistentModelIndex

@@ -36,7 +36,7 @@ def counter(qtbot: QtBot, qapp: object) -> Iterator[FolderCounter]:
     ("count", "words"),
     [
         (None, ""),
-        (Count(0, 0, 0), "no pictures in folders of classes"),
+        (Count(0, 0, 0), "no pictures in class folders"),
         (Count(1, 0, 1), "1 picture, 1 class"),
         (Count(1_200, 34, 3), "1,234 pictures, 3 classes"),
     ],
