@@ -26,8 +26,8 @@ _PARTS = "parts"
 _CHOICES = ((PLAIN, "Plain"), (FAST, "Fast"), (_PARTS, "Parts"))
 _CHOICE_TIPS = {
     PLAIN: "The training loop as guides write it, so that any gain is due to the precision alone.",
-    FAST: "All parts: channels last, fused optimizer, compilation, and capture as one CUDA graph. A part that "
-    "the model or device cannot use is left out, and the run says so.",
+    FAST: "All parts: channels last, fused optimizer, compilation, and capture as one CUDA graph. A part "
+    "that the model or device cannot use is left out, and the run says so.",
     _PARTS: "Choose which parts of the fast recipe to use, to see what each one gains.",
 }
 _PART_WORDS = {

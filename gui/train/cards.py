@@ -1,6 +1,6 @@
 """The six stat cards: throughput, step time, peak memory, accuracy or loss, grad scale, skipped steps.
 
-Where no run has a loss scaler the last three are loss, accuracy, and waiting for data.
+If no run has a loss scaler, the last three are loss, accuracy, and waiting for data.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from gui.train import figures as figures
 from gui.train.details import data_wait_percent
 from gui.widgets import Button, StatCard, StatRow
 
-# six cards need this much for their titles, units and ratios; it is a window some 1,350 px wide
+# what six cards need for their titles, units and ratios: a window some 1,350 px wide
 _NARROW = 1024
 _NOT_USED = "not used"
 _ABOUT_ACCURACY = "On the validation samples, after the last epoch"
@@ -31,23 +31,23 @@ class LiveCards(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.throughput = StatCard("Throughput", "img/s", "Trained samples a second, warm-up left out")
-        self.step_time = StatCard("Step time", "ms", "Milliseconds of one optimizer step, warm-up left out")
-        self.memory = StatCard("Peak memory", "GiB", "The most memory that training took, warm-up left out")
+        self.throughput = StatCard("Throughput", "img/s", "Samples trained per second, without warm-up")
+        self.step_time = StatCard("Step time", "ms", "Milliseconds per optimizer step, without warm-up")
+        self.memory = StatCard("Peak memory", "GiB", "The most memory that training used, without warm-up")
         self.quality = StatCard("Accuracy", "%", _ABOUT_ACCURACY)
         self.scale = StatCard(
-            "Grad scale", "", "What the loss is multiplied by so that FP16 gradients survive"
+            "Grad scale", "", "The loss is multiplied by this so that small FP16 gradients do not become zero"
         )
-        self.skipped = StatCard("Skipped steps", "", "Steps left out because a gradient overflowed")
+        self.skipped = StatCard("Skipped steps", "", "Steps skipped because a gradient overflowed")
         self.accuracy = StatCard("Accuracy", "%", _ABOUT_ACCURACY)
         self.waiting = StatCard(
-            "Waiting for data", "%", "The share of the measured time in which the device had no batch"
+            "Waiting for data", "%", "The share of the measured time that the device waited for a batch"
         )
         self._shared = (self.throughput, self.step_time, self.memory, self.quality)
         self._of_scaler, self._of_others = (self.scale, self.skipped), (self.accuracy, self.waiting)
         self._has_scaler = True
-        self.loss_switch = Button("Loss", "link", "Show the training loss in place of the accuracy", "swap")
-        self.loss_switch.setAccessibleName("Show the loss in place of the accuracy")
+        self.loss_switch = Button("Loss", "link", "Show the training loss instead of the accuracy", "swap")
+        self.loss_switch.setAccessibleName("Show the loss instead of the accuracy")
         self.loss_switch.clicked.connect(self._switch_quality)
         self.quality.add_corner(self.loss_switch)
         self._shows_loss = False
@@ -60,7 +60,7 @@ class LiveCards(QWidget):
 
     @property
     def cards(self) -> tuple[StatCard, ...]:
-        """The six that are shown, in their order."""
+        """The six shown, in order."""
         return (*self._shared, *(self._of_scaler if self._has_scaler else self._of_others))
 
     def resizeEvent(self, event: QResizeEvent) -> None:
@@ -68,12 +68,12 @@ class LiveCards(QWidget):
         self._arrange(3 if event.size().width() < _NARROW else 6)
 
     def minimumSizeHint(self) -> QSize:
-        # as if in two rows: the layout's own hint would hold the panel as wide as one row of six
+        # that of two rows: the layout's own hint would keep the panel as wide as a row of six
         margin = 2 * self._grid.spacing()
         return QSize(3 * self.throughput.minimumWidth() + margin, super().minimumSizeHint().height())
 
     def set_compact(self, compact: bool) -> None:
-        """Stands closer, for a low window."""
+        """Tightens the cards for a low window."""
         for card in (*self._shared, *self._of_scaler, *self._of_others):
             card.set_compact(compact)
 
@@ -91,7 +91,7 @@ class LiveCards(QWidget):
             self._show_waiting(runs)
 
     def _set_scaler(self, has_scaler: bool) -> None:
-        """Gives what only a scaler has its place, or that to what every run has."""
+        """Shows the cards of the loss scaler, or those that take their place."""
         if has_scaler != self._has_scaler:
             self._has_scaler = has_scaler
             self.loss_switch.setVisible(has_scaler)
@@ -118,7 +118,7 @@ class LiveCards(QWidget):
     def _show_speed(self, runs: Sequence[LiveRun]) -> None:
         rates = [figures.samples_per_second(run) for run in runs]
         unit = runs[0].unit if runs else "img/s"
-        # the longer unit has no room beside a ratio; the plot below and the tip tell it whole
+        # the longer unit has no room beside a ratio; the plot below shows it in full
         self.throughput.set_title("Throughput", "/s" if unit == "samples/s" else unit)
         notes = [_notes(run) for run in runs]
         _fill(self.throughput, runs, rates, notes)
@@ -128,7 +128,7 @@ class LiveCards(QWidget):
         peaks = [figures.peak_memory_mib(run) for run in runs]
         unit, scale = memory_unit(peaks)
         on_cpu = any(figures.is_on_cpu(run) for run in runs)
-        # until a run has told its memory nobody knows whose it is
+        # before the first sample of memory its kind is unknown
         known = any(peak is not None for peak in peaks)
         self.memory.set_title("Peak VRAM" if known and not on_cpu else "Peak memory", unit)
         _fill(self.memory, runs, [None if peak is None else peak / scale for peak in peaks])
@@ -175,8 +175,8 @@ class LiveCards(QWidget):
         self._shows_loss = not self._shows_loss
         other, shown = ("Accuracy", "loss") if self._shows_loss else ("Loss", "accuracy")
         self.loss_switch.setText(other)
-        self.loss_switch.setAccessibleName(f"Show the {other.lower()} in place of the {shown}")
-        self.loss_switch.setToolTip(f"Show the {other.lower()} in place of the {shown}")
+        self.loss_switch.setAccessibleName(f"Show the {other.lower()} instead of the {shown}")
+        self.loss_switch.setToolTip(f"Show the {other.lower()} instead of the {shown}")
         self._show_quality(self._runs)
 
 
@@ -189,23 +189,23 @@ def _fill(
     digits: int | None = None,
     has_ratio: bool = True,
 ) -> None:
-    """Ratios of figures that come with `notes` are marked where the measurement was disturbed."""
-    against = [
+    """Fills a card; the ratios of figures with `notes` are marked if the measurement was disturbed."""
+    ratios = [
         ratio(value, values[0]) if has_ratio and _is_alike(run, runs[0]) else ""
         for run, value in zip(runs, values, strict=True)
     ]
     is_disturbed = bool(notes) and any(is_spoiled(run.summary) for run in runs)
     rows = []
     for place, (run, value) in enumerate(zip(runs, values, strict=True)):
-        told = f"{against[place]} {runs[0].label}" if place and against[place] else ""
-        detail = ". ".join(part for part in (told, notes[place] if notes else "") if part)
+        against = f"{ratios[place]} {runs[0].label}" if place and ratios[place] else ""
+        detail = ". ".join(part for part in (against, notes[place] if notes else "") if part)
         rows.append(_row(run, number(value, digits), value is None, detail=detail))
     card.set_rows(rows)
-    text = against[1] if len(runs) == 2 else ""
+    text = ratios[1] if len(runs) == 2 else ""
     tip = f"{runs[1].label} over {runs[0].label}" if text else ""
     if text and is_disturbed:
         disturbed = "; ".join(note for note in dict.fromkeys(notes) if note)
-        text, tip = "not clean", f"Nothing follows from the ratio of {text} as measured: {disturbed}"
+        text, tip = "not clean", f"Nothing follows from the measured ratio of {text}: {disturbed}"
     card.set_ratio(text, tip, is_sound=not is_disturbed)
 
 
@@ -217,8 +217,8 @@ def _is_alike(run: LiveRun, other: LiveRun) -> bool:
 def _notes(run: LiveRun) -> str:
     if run.summary is None:
         return ""
-    told = [what for _, what in about_machine(run.summary)]
-    return "; ".join(told) or run.summary.speed_note or ""
+    sentences = [sentence for _, sentence in about_machine(run.summary)]
+    return "; ".join(sentences) or run.summary.speed_note or ""
 
 
 def _row(run: LiveRun, text: str, absent: bool, after: str = "", detail: str = "") -> StatRow:

@@ -1,4 +1,4 @@
-"""The runs that the live panel shows, and how often it is painted while one of them trains."""
+"""The runs in the live panel, and how often it is painted while one of them trains."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ from gui.train.panel import LivePanel
 
 GPU_REPAINT_HZ = 30
 CPU_REPAINT_HZ = 5
-"""Where the training shares the cores with the window: at 30 it would cost the training some 15 % of its
-speed."""
+"""Lower where training shares the cores with the window: 30 would cost it some 15 % of its speed."""
 
 
 _MOST_BENEATH = 4
@@ -25,10 +24,10 @@ _MOST_BENEATH = 4
 def runs_beneath(
     records: Sequence[RunRecord], shown: Sequence[str], ticked: Sequence[str]
 ) -> tuple[RunRecord, ...]:
-    """The finished runs whose curves lie under those that are `shown`, newest first.
+    """The runs that are over whose curves lie under those of the `shown` runs, newest first.
 
-    The ticked ones, where there are any; else the newest of each other precision whose settings are the
-    same otherwise. `records` are newest first.
+    They are the ticked ones, if any; else the newest of each other precision with otherwise the same
+    settings. `records` are newest first.
     """
     in_view = [record for record in records if record.id in shown]
     over = [record for record in records if record.status.is_over and record.id not in shown]
@@ -45,9 +44,9 @@ def runs_beneath(
 
 
 class LiveController(QObject):
-    """`progressed` (run id, 0 to 1, whether it is paused) each time the window is painted for a run.
+    """`progressed` (run id, fraction, whether it is paused) each time a run in progress is painted.
 
-    It paints at `repaint_hz`, or as the device that trains allows.
+    It paints at `repaint_hz`, or as often as the training device allows.
     """
 
     progressed = Signal(str, float, bool)
@@ -67,17 +66,17 @@ class LiveController(QObject):
         self._runs.run_changed.connect(self._take_change)
 
     def show(self, run_ids: tuple[str, ...]) -> None:
-        """Puts runs into the live panel; what is wrong with one that cannot be read is told."""
-        found = {run_id: live for run_id in run_ids if (live := self._read(run_id)) is not None}
-        self._shown = tuple(found)
+        """Shows runs in the live panel; a problem is emitted for each that cannot be read."""
+        lives = {run_id: live for run_id in run_ids if (live := self._read(run_id)) is not None}
+        self._shown = tuple(lives)
         records = [self._runs.record(run_id) for run_id in self._shown]
         self._live.set_title(self._title([record for record in records if record]))
         self._live.set_beneath(self._beneath())
-        self._live.set_runs(list(found.values()))
+        self._live.set_runs(list(lives.values()))
         self._live.refresh()
 
     def set_ticked(self, run_ids: tuple[str, ...]) -> None:
-        """Takes the runs that are ticked: those that are over lie under the curves of one that trains."""
+        """Takes the ticked runs: those that are over lie under the curves of the run in progress."""
         if run_ids == self._ticked:
             return
         self._ticked = run_ids
@@ -85,17 +84,17 @@ class LiveController(QObject):
         self._live.refresh()
 
     def show_group(self, run_id: str) -> None:
-        """Shows a run beside those it is compared with."""
+        """Shows a run with the others of its comparison."""
         self.show(self._runs.group(run_id))
 
     def drop_deleted(self) -> None:
-        """Takes runs that are gone out of the panel."""
+        """Removes deleted runs from the panel."""
         left = tuple(run_id for run_id in self._shown if self._runs.record(run_id))
         if left != self._shown:
             self.show(left)
 
     def begin(self, run_id: str) -> None:
-        """Shows the run that began, and paints it from now on."""
+        """Shows a run that has begun, and repaints it from now on."""
         self.show_group(run_id)
         record = self._runs.record(run_id)
         on_cpu = record is not None and self._trains_on_cpu(record.experiment.device)
@@ -103,19 +102,19 @@ class LiveController(QObject):
         self.timer.start(1000 // rate)
 
     def end(self) -> None:
-        """Paints the run that ended for the last time."""
+        """Paints for the last time the run that has ended."""
         self.timer.stop()
         self._live.refresh()
 
     def stop(self) -> None:
-        """Paints no more."""
+        """Stops repainting."""
         self.timer.stop()
 
     def _count(self) -> None:
         self._live.set_has_saved(self._newest() is not None)
 
     def _newest(self) -> str | None:
-        """The newest run that has begun: one that waits has nothing to show."""
+        """The newest run that has begun: a queued one has nothing to show."""
         return next((run.id for run in self._runs.records() if run.status is not Status.QUEUED), None)
 
     def _show_newest(self) -> None:
@@ -133,13 +132,13 @@ class LiveController(QObject):
             return None
 
     def _lay_beneath(self) -> None:
-        # what lies there when a run ends stays
+        # the runs beneath stay when a run ends
         if self._is_training():
             self._live.set_beneath(self._beneath())
             self._live.refresh()
 
     def _take_change(self, run_id: str) -> None:
-        # only once it has begun are its settings those of this machine, as a finished run's are
+        # once it has begun, its settings are resolved for this machine, as a finished run's are
         if run_id in self._shown:
             self._lay_beneath()
 
@@ -168,7 +167,7 @@ class LiveController(QObject):
         return entry is None or not entry.is_gpu
 
     def _repaint(self) -> None:
-        """All that moves while a run trains, and none of it more often than this."""
+        """Repaints all that moves while a run trains."""
         if self._live.isVisible():
             self._live.refresh()
         running = self._experiments.running

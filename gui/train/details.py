@@ -1,8 +1,4 @@
-"""The details of the live runs: a table with a column for each run, and a line of gauges.
-
-The table tells recipe, warm-up, memory and the card; the gauges tell how busy and warm the card is, and what
-the run waits for.
-"""
+"""The details of the live runs: a table of recipe, warm-up, memory and card, and a line of gauges."""
 
 from __future__ import annotations
 
@@ -25,7 +21,7 @@ _RECENT = 50
 
 
 class LiveGauges(QWidget):
-    """20 px high; gone where the device tells nothing of itself, as a CPU does not."""
+    """A line 20 px high with the card's gauges; hidden on a CPU, which has none."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -40,12 +36,12 @@ class LiveGauges(QWidget):
         self.hide()
 
     def set_room(self, has_room: bool) -> None:
-        """Gives way in a low window, where the plots need the height."""
+        """Hides the gauges in a low window, where the plots need the height."""
         self._has_room = has_room
         self.setVisible(has_room and bool(self.words.whole_text()))
 
     def show_runs(self, runs: Sequence[LiveRun]) -> None:
-        """Tells of the run that trains, or of the last one."""
+        """Shows the gauges of the run in progress, or of the last one."""
         run = current_run([run for run in runs if run.status != "queued"])
         words = gauge_words(run) if run is not None else ""
         self.setVisible(self._has_room and bool(words))
@@ -60,16 +56,16 @@ class LiveGauges(QWidget):
 
 
 def gauge_words(run: LiveRun) -> str:
-    """How busy and warm the card is, and how long it waits for data; empty on a CPU."""
+    """How busy and warm the card is, and how much it waits for data; empty on a CPU."""
     busy, power = _gauge(run, "gpu_utilization_percent"), _gauge(run, "power_watts")
-    heat, clock = _gauge(run, "temperature_celsius"), _gauge(run, "clock_mhz")
-    if all(value is None for value in (busy, power, heat, clock)):
+    celsius, clock = _gauge(run, "temperature_celsius"), _gauge(run, "clock_mhz")
+    if all(value is None for value in (busy, power, celsius, clock)):
         return ""
     others, wait = _gauge(run, "other_programs_mib"), data_wait_percent(run)
     parts = [
         f"GPU busy {busy:.0f} %" if busy is not None else "",
         f"{number(power, 0)} W" if power is not None else "",
-        f"{heat:.0f} °C" if heat is not None else "",
+        f"{celsius:.0f} °C" if celsius is not None else "",
         f"{number(clock, 0)} MHz" if clock is not None else "",
         f"waiting for data {wait:.0f} %" if wait is not None else "",
         f"other programs {memory_text(others)}" if others else "",
@@ -78,7 +74,7 @@ def gauge_words(run: LiveRun) -> str:
 
 
 def data_wait_percent(run: LiveRun) -> float | None:
-    """The share of the steps' time in which the device had nothing to work on; None where nobody measured."""
+    """The share of the steps' time in which the device waited for data; None if it was not measured."""
     if run.summary is not None:
         share = run.summary.data_wait_fraction
         return None if share is None else share * 100.0
@@ -91,7 +87,7 @@ def data_wait_percent(run: LiveRun) -> float | None:
 
 
 def waiting_percent(run: LiveRun) -> Values:
-    """The share of each step's time in which the device had nothing to do; empty where nobody measured."""
+    """The share of each step's time in which the device waited for data; empty if it was not measured."""
     waits, rates = run.column("data_wait_ms"), run.column("samples_per_second")
     count = min(len(waits), len(rates))
     if not np.isfinite(waits[:count]).any():
@@ -103,7 +99,7 @@ def waiting_percent(run: LiveRun) -> Values:
 
 
 def _gauge(run: LiveRun, name: str) -> float | None:
-    """The latest value of the column, or what the summary says of the whole run."""
+    """The summary's figure, or the latest value of the column."""
     if run.summary is not None:
         figure = getattr(run.summary, name)
         return None if figure is None else float(figure)
@@ -115,7 +111,7 @@ def _gauge(run: LiveRun, name: str) -> float | None:
 _FLOAT32 = {
     "strict": "strict, TF32 off",
     "tf32": "in TF32",
-    "default": "as PyTorch comes: convolutions in TF32",
+    "default": "PyTorch's default: convolutions in TF32",
 }
 _MEMORY_PARTS = (
     ("parameters_mib", "parameters"),
@@ -127,21 +123,21 @@ _MEMORY_PARTS = (
 
 
 def side_runs(side: Side) -> str:
-    """Which runs a side consists of, in a few words: "Run 12", or "3 repeats"."""
+    """A side's runs in a few words: "Run 12", or "3 repeats"."""
     return side.names[0] if len(side.names) == 1 else f"{len(side.names)} repeats"
 
 
 def detail_lines(experiment: Experiment | None, summary: Summary | None) -> dict[str, str]:
-    """What is known of a run, by name; before it has ended only what was asked for."""
+    """The details of a run, by name; until it has ended only the requested recipe."""
     if summary is None:
-        return {} if experiment is None else {"Recipe asked for": recipe_title(experiment.step.recipe)}
+        return {} if experiment is None else {"Requested recipe": recipe_title(experiment.step.recipe)}
     lines = {
-        "Recipe in force": recipe_title(summary.recipe) if summary.recipe else "",
+        "Recipe used": recipe_title(summary.recipe) if summary.recipe else "",
         "Left out": left_out_words(summary.left_out),
-        "Products in FP32": _FLOAT32.get(summary.float32_mode or "", ""),
+        "FP32 matrix products": _FLOAT32.get(summary.float32_mode or "", ""),
         "Warm-up, not counted": _warmup(summary),
         "Waiting for data": _percent(summary.data_wait_fraction),
-        "The card": _card(summary),
+        "Card": _card(summary),
         "First NaN": f"at step {summary.first_nan_step:,}" if summary.first_nan_step is not None else "",
         "Best epoch": f"{summary.best_epoch:,}" if summary.best_epoch is not None else "",
         "Paused": _seconds(summary.paused_seconds) if summary.paused_seconds else "",
@@ -150,33 +146,33 @@ def detail_lines(experiment: Experiment | None, summary: Summary | None) -> dict
 
 
 def memory_parts(summary: Summary | None) -> tuple[tuple[str, float], ...]:
-    """The breakdown of the memory of one step as (name, MiB); empty where nobody measured."""
+    """The memory of one step by part, as (name, MiB); empty if it was not measured."""
     if summary is None:
         return ()
-    found = ((words, getattr(summary, name)) for name, words in _MEMORY_PARTS)
-    return tuple((words, float(size)) for words, size in found if size is not None)
+    parts = ((words, getattr(summary, name)) for name, words in _MEMORY_PARTS)
+    return tuple((words, float(size)) for words, size in parts if size is not None)
 
 
 def _warmup(summary: Summary) -> str:
     if summary.warmup_seconds is None:
         return ""
-    within = [
+    parts = [
         f"{name} {_seconds(seconds)}"
         for name, seconds in (("compiling", summary.compile_seconds), ("capturing", summary.capture_seconds))
         if seconds
     ]
-    of_it = f", of it {' and '.join(within)}" if within else ""
-    return f"{_seconds(summary.warmup_seconds)}{of_it}"
+    including = f", including {' and '.join(parts)}" if parts else ""
+    return f"{_seconds(summary.warmup_seconds)}{including}"
 
 
 def _card(summary: Summary) -> str:
     busy, power = summary.gpu_utilization_percent, summary.power_watts
-    heat, clock, others = summary.temperature_celsius, summary.clock_mhz, summary.other_programs_mib
+    celsius, clock, others = summary.temperature_celsius, summary.clock_mhz, summary.other_programs_mib
     parts = (
         f"{busy:.0f} % busy" if busy is not None else "",
         f"{number(power, 0)} W" if power is not None else "",
         f"{number(clock, 0)} MHz" if clock is not None else "",
-        f"up to {heat:.0f} °C" if heat is not None else "",
+        f"up to {celsius:.0f} °C" if celsius is not None else "",
         f"other programs up to {memory_text(others)}" if others else "",
     )
     return ", ".join(part for part in parts if part)
@@ -191,18 +187,18 @@ def _seconds(seconds: float) -> str:
 
 
 _MEMORY = "Memory of one step"
-_LATER = "The rest is known when the run has ended."
-_NOTHING = "Nothing more was recorded of this run."
+_LATER = "The rest is known once the run has ended."
+_NOTHING = "Nothing more was recorded about this run."
 
 
 class LiveDetails(QFrame):
-    """Filled anew only where what it says has changed: a table is slow to lay out."""
+    """A table with a column per run, built again only if its content changed: its layout is slow."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setProperty("surface", "panel")
         self.setAccessibleName("Details of the runs")
-        self._said: object = None
+        self._content: object = None
         self._grid = QGridLayout(self)
         self._grid.setContentsMargins(12, 8, 12, 10)
         self._grid.setHorizontalSpacing(20)
@@ -210,29 +206,29 @@ class LiveDetails(QFrame):
         self._cells: list[QWidget] = []
 
     def show_runs(self, runs: Sequence[LiveRun]) -> None:
-        """Tells of these runs."""
+        """Shows the details of these runs."""
         lines = [{**_trouble(run), **detail_lines(run.experiment, run.summary)} for run in runs]
         memory = [memory_parts(run.summary) for run in runs]
         heads = [(run.precision, run.label, run.is_over) for run in runs]
-        if (heads, lines, memory) == self._said:
+        if (heads, lines, memory) == self._content:
             return
-        self._said = (heads, lines, memory)
+        self._content = (heads, lines, memory)
         self._clear()
         for column, run in enumerate(runs, start=1):
             self._put(_head(run), 0, column)
             self._grid.setColumnStretch(column, 1)
-        names = list(dict.fromkeys(name for one in lines for name in one))
+        names = list(dict.fromkeys(name for details in lines for name in details))
         for row, name in enumerate(names, start=1):
             self._put(_words(name, "hint"), row, 0)
-            for column, one in enumerate(lines, start=1):
-                self._put(_words(one.get(name, "–"), "legend"), row, column)
+            for column, details in enumerate(lines, start=1):
+                self._put(_words(details.get(name, "–"), "legend"), row, column)
         self._put_memory(runs, memory, len(names) + 1)
         is_over = all(run.is_over for run in runs)
         if not is_over or not (names or any(memory)):
             self._put(_words(_NOTHING if is_over else _LATER, "hint"), len(names) + 2, 1, max(1, len(runs)))
 
     def texts(self) -> tuple[str, ...]:
-        """What stands in the table, row by row, for tests."""
+        """The table's text, row by row, for tests."""
         return tuple(cell.accessibleName() for cell in self._cells)
 
     def _put_memory(
@@ -255,7 +251,7 @@ class LiveDetails(QFrame):
 
     def _put(self, cell: QWidget, row: int, column: int, span: int = 1) -> None:
         self._cells.append(cell)
-        # a bar is as wide as its column, words stand at its top
+        # a bar fills its column, text is at the top of its row
         if isinstance(cell, ShareBar):
             self._grid.addWidget(cell, row, column)
         else:
@@ -272,7 +268,7 @@ class LiveDetails(QFrame):
 
 
 def _trouble(run: LiveRun) -> dict[str, str]:
-    """Why a run failed and what to do about it, in the form's words."""
+    """Why a run failed, and what to do about it."""
     if run.problem is None:
         return {}
     return {"Failed": run.problem.message, "What to do": run.problem.remedy}

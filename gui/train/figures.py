@@ -1,4 +1,4 @@
-"""The figures of a run on the stat cards: from its summary when that is there, else from its samples."""
+"""A run's figures on the stat cards: from its summary, or from its samples while there is none."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LAST_BLOCKS = 50
 
 
 def samples_per_second(run: LiveRun) -> float | None:
-    """The median over the last blocks after warm-up, as the summary has it for all of them."""
+    """The median over the last blocks after warm-up; the summary's is over all blocks."""
     if run.summary is not None:
         return run.summary.samples_per_second
     rates = run.column("samples_per_second")[run.warmup_steps :]
@@ -23,12 +23,12 @@ def samples_per_second(run: LiveRun) -> float | None:
     if blocks < 1:
         return _median(usable) if len(usable) else None
     used = usable[: blocks * run.block_steps].reshape(blocks, run.block_steps)[-_LAST_BLOCKS:]
-    # steps of equal size: a block's rate is the harmonic mean of theirs
+    # steps of equal size: a block's rate is the harmonic mean of its steps' rates
     return _median(1.0 / (1.0 / used).mean(axis=1))
 
 
 def _median(values: NDArray[Any]) -> float:
-    """As NumPy's, which first loads its masked arrays: for a window, as a run's first steps are measured."""
+    # NumPy's would first load its masked arrays, while a run's first steps are measured
     ordered, middle = np.sort(values), len(values) // 2
     return float(ordered[middle] + ordered[-1 - middle]) / 2
 
@@ -41,7 +41,7 @@ def step_ms(run: LiveRun) -> float | None:
 
 
 def memory_column(run: LiveRun) -> str:
-    """The column that memory is told in: allocated on an accelerator, resident on a CPU."""
+    """The column of the run's memory: allocated on an accelerator, resident on a CPU."""
     return "allocated_mib" if len(run.column("allocated_mib")) else "resident_mib"
 
 
@@ -69,7 +69,7 @@ def accuracy(run: LiveRun) -> float | None:
 
 
 def train_loss(run: LiveRun) -> float | None:
-    """The mean over the last epoch, or while it trains over the part of it that there is."""
+    """The mean over the last epoch, or over its steps so far."""
     if run.summary is not None:
         return run.summary.final_train_loss
     begun = run.epochs[-1].step if run.epochs else 0
@@ -78,7 +78,7 @@ def train_loss(run: LiveRun) -> float | None:
 
 
 def grad_scale(run: LiveRun) -> float | None:
-    """The loss scale now; None where the run uses none."""
+    """The current loss scale; None if the run uses none."""
     if run.summary is not None:
         return run.summary.final_grad_scale
     scales = run.column("grad_scale")
@@ -86,7 +86,7 @@ def grad_scale(run: LiveRun) -> float | None:
 
 
 def uses_scaler(run: LiveRun) -> bool:
-    """Whether the run's loss is scaled, by its settings or, where these are not known, by what it sent."""
+    """Whether the run's loss is scaled, by its settings or, if these are unknown, by its samples."""
     settings = run.experiment
     return bool(len(run.column("grad_scale"))) if settings is None else settings.uses_scaler
 
@@ -97,14 +97,14 @@ def accuracies(run: LiveRun) -> list[Epoch]:
 
 
 def skipped_steps(run: LiveRun) -> int | None:
-    """How many steps the scaler skipped; None where the run uses no scaler."""
+    """How many steps the scaler skipped; None if the run uses none."""
     if run.summary is not None:
         return run.summary.skipped_steps
     return len(run.skipped) if len(run.column("grad_scale")) else None
 
 
 def seconds_left(run: LiveRun) -> float | None:
-    """A guess from the pace of the last steps; None before there is one."""
+    """An estimate from the pace of the last steps; None before the third step."""
     seconds, steps = run.column("seconds"), run.column("step")
     if run.total_steps is None or len(steps) < 3:
         return None

@@ -14,7 +14,7 @@ _COMPACT_BELOW = 560
 
 
 class RunsPage(QScrollArea):
-    """Lays its parts out for the height that there is; the panel fills them."""
+    """Lays out its parts for the height there is; the panel fills them."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -34,7 +34,7 @@ class RunsPage(QScrollArea):
         self.setWidget(page)
 
     def fit(self, height: int) -> None:
-        """Leaves out in a low panel what the plots need the room of more."""
+        """In a low panel, gives the room of other parts to the plots."""
         is_low = height < _COMPACT_BELOW
         margin = 8 if is_low else 16
         self._column.setContentsMargins(16, margin, 16, margin)

@@ -1,4 +1,4 @@
-"""The workspace Train: the runs in view on a page of their own, or what to do while there is none."""
+"""The workspace Train: the runs in view, or what to do while there are none."""
 
 from __future__ import annotations
 
@@ -26,25 +26,23 @@ if TYPE_CHECKING:
 __all__ = ["LivePanel", "LiveRun"]
 
 NOTHING_YET = (
-    "Nothing was trained yet.",
+    "Nothing has been trained yet.",
     "Loss, speed and memory appear here step by step while a run trains.",
     "Train now",
-    "Trains what the form at the left says",
+    "Trains what the form on the left describes",
 )
 NONE_OPEN = (
     "No run is open.",
     "Double-click a run in the table below to see its curves, or train a new one.",
     "Open the newest run",
-    "Shows the newest run beside those it was started with",
+    "Shows the newest run with those it was started with",
 )
 
 
 class LivePanel(QFrame):
     """Shows up to four runs. Events go into the `LiveRun`s; `refresh()`, called by one timer, draws them.
 
-    Their page is made when it is first asked for: the window's start does without its plots.
-    `stop_requested` and `pause_toggled` are emitted when those buttons are pressed; `newest_wanted` and
-    `experiment_wanted` when, with no run in view, the newest one is to be opened or the first one trained.
+    `newest_wanted` and `experiment_wanted` ask, with no run in view, to open the newest run or to train one.
     """
 
     stop_requested = Signal()
@@ -69,7 +67,7 @@ class LivePanel(QFrame):
 
     @cached_property
     def page(self) -> RunsPage:
-        """What runs are shown on."""
+        """The runs' page, made on demand: its plots would slow the window's start."""
         from gui.train.page import RunsPage
 
         page = RunsPage(self)
@@ -123,7 +121,7 @@ class LivePanel(QFrame):
         self.refresh()
 
     def set_beneath(self, runs: Sequence[tuple[LiveRun, str]]) -> None:
-        """Lays finished runs, by their names, faintly under the curves."""
+        """Draws finished runs, named, faintly under the curves."""
         self._beneath = tuple(runs)
         self._seen = None
 
@@ -131,35 +129,35 @@ class LivePanel(QFrame):
         return self._runs
 
     def set_title(self, title: str) -> None:
-        """The strip's title; empty makes it "FP32 against FP16 AMP" from the runs."""
+        """Sets the strip's title; empty for one made of the runs, as "FP32 against FP16 AMP"."""
         self._title = title
         self._seen = None
 
     def set_has_saved(self, has_saved: bool) -> None:
-        """Whether there are runs that could be opened, which it says while none is in view."""
+        """Sets whether there are saved runs, which the empty state then offers."""
         if has_saved != self._has_saved:
             self._has_saved = has_saved
             self.empty.tell(*(NONE_OPEN if has_saved else NOTHING_YET))
 
     def set_x_axis(self, x_axis: XAxis) -> None:
-        """Plots against "steps" or "seconds"."""
+        """Plots against `x_axis`, "steps" or "seconds"."""
         self.strip.x_axis.set_value(x_axis)
         self.plots.set_x_axis(x_axis)
         self._seen = None
         self.refresh()
 
     def set_pause_asked(self, asked: bool | None) -> None:
-        """What was asked last of the run that trains: to pause, to go on, or neither (None)."""
+        """Sets what was last asked of the run in progress: to pause, to continue (False), or neither."""
         self._wishes = replace(self._wishes, pause=asked)
         self._seen = None
         self.refresh()
 
     def open_details(self) -> None:
-        """Unfolds what the runs consist of."""
+        """Opens the details."""
         self.strip.details.setChecked(True)
 
     def refresh(self) -> None:
-        """Draws what changed since the last call; costs next to nothing where nothing did."""
+        """Draws what changed since the last call; costs next to nothing if nothing did."""
         now = tuple((run.run_id, run.revision, run.status, still_seconds(run)) for run in self._runs)
         if self._runs and now != self._seen:
             self._seen = now

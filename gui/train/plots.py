@@ -1,7 +1,7 @@
-"""The four linked plots: training loss, grad scale, memory, throughput; one crosshair, one x range.
+"""The four plots: training loss, grad scale, memory, throughput; they share a crosshair and an x range.
 
-Where no run has a loss scaler, validation accuracy stands in the place of the grad scale, or waiting for data
-where there is no accuracy either.
+If no run has a loss scaler, validation accuracy takes the place of the grad scale, or, without an accuracy,
+waiting for data.
 """
 
 from __future__ import annotations
@@ -24,27 +24,27 @@ _LOSS = PlotSpec("Training loss", "", "The loss of each step on its own batch", 
 _SCALE = PlotSpec(
     "Grad scale",
     "log2 axis",
-    "What the loss is multiplied by so that small FP16 gradients survive; halved when a step overflows. "
-    "A tick at the bottom marks a step that was skipped for it",
+    "The loss is multiplied by this so that small FP16 gradients do not become zero; halved when a step "
+    "overflows. A tick at the bottom marks a skipped step",
     powers_of_two=True,
 )
 _ACCURACY = PlotSpec(
-    "Validation accuracy", "%", "Right answers on the validation samples, after each epoch", can_log=False
+    "Validation accuracy", "%", "Correct answers on the validation samples, after each epoch", can_log=False
 )
 _WAITING = PlotSpec(
     "Waiting for data",
     "% of the time",
-    "The share of each step's time in which the device had no batch",
+    "The share of each step's time that the device waited for a batch",
     smooths=True,
     can_log=False,
 )
 _MEMORY = PlotSpec("Memory", "GiB", "Memory that training takes, step by step")
-_ABOUT_SPEED = "Samples a second of each step; the shaded steps are warm-up, which is not counted"
+_ABOUT_SPEED = "Samples per second in each step; the shaded steps are warm-up, which is not counted"
 _SPEED = PlotSpec("Throughput", "img/s", _ABOUT_SPEED, smooths=True, shows_warmup=True)
 
 
 class LivePlots(QWidget):
-    """Two by two plots that share x in steps or seconds."""
+    """Two by two plots that share their x axis."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -70,7 +70,7 @@ class LivePlots(QWidget):
 
     @property
     def plots(self) -> tuple[LivePlot, ...]:
-        """The four that are shown, in their order."""
+        """The four shown, in order."""
         return (self.loss, self._second, self.memory, self.speed)
 
     def _grid_places(self) -> tuple[tuple[LivePlot, int, int], ...]:
@@ -78,18 +78,18 @@ class LivePlots(QWidget):
         return ((self.loss, 0, 0), *seconds, (self.memory, 1, 0), (self.speed, 1, 1))
 
     def set_crosshair(self, place: float | None) -> None:
-        """Reads all four plots off at `place` in x units; None reads the latest values."""
+        """Reads all four plots at `place` in x units; None reads the latest values."""
         for plot in self.plots:
             plot.set_crosshair(place)
 
     def set_x_range(self, chosen: tuple[float, float] | None) -> None:
-        """Shows a part of x in all four plots; None follows the whole run."""
+        """Shows a range of x in all four plots; None follows the whole run."""
         for plot in self.plots:
             plot.set_x_range(chosen)
             plot.refresh()
 
     def set_x_axis(self, x_axis: XAxis) -> None:
-        """x in steps or in seconds since each run's first step."""
+        """Plots against steps, or against seconds since each run's first step."""
         self._x_axis = x_axis
         for plot, *_ in self._grid_places():
             plot.set_crosshair(None)
@@ -97,7 +97,7 @@ class LivePlots(QWidget):
             plot.set_x_axis(x_axis)
 
     def set_beneath(self, runs: Sequence[tuple[LiveRun, str]]) -> None:
-        """Lays finished runs, by their names, faintly under what `show_runs` shows next."""
+        """Draws finished runs, named, faintly under those that `show_runs` shows next."""
         self._beneath = tuple(runs)
 
     def show_runs(self, runs: Sequence[LiveRun]) -> None:
@@ -162,12 +162,12 @@ class LivePlots(QWidget):
     def _like(
         self, runs: Sequence[LiveRun], quantity: Callable[[LiveRun], object]
     ) -> Sequence[tuple[LiveRun, str]]:
-        """Those beneath whose values count the same thing as those of `runs`."""
-        known = {quantity(run) for run in runs}
-        return [one for one in self._beneath if quantity(one[0]) in known]
+        """The runs beneath whose values are of the same quantity as those of `runs`."""
+        shown = {quantity(run) for run in runs}
+        return [(run, name) for run, name in self._beneath if quantity(run) in shown]
 
     def _places(self, run: LiveRun) -> Values:
-        """Where on the x axis the run's skipped steps are."""
+        """The run's skipped steps, in x units."""
         steps, seconds = run.skipped.values, run.column("seconds")
         if self._x_axis == "steps":
             return steps
@@ -182,7 +182,7 @@ class LivePlots(QWidget):
         self.loss.set_hint(_why_empty(runs, "The loss of each step appears here."))
 
     def _show_second(self, runs: Sequence[LiveRun]) -> None:
-        """What is told in the second place, which is the grad scale's where there is one."""
+        """Shows the second plot: grad scale, accuracy, or waiting for data."""
         if not runs or any(map(figures.uses_scaler, runs)):
             plot, show = self.scale, self._show_scale
         elif any(map(_may_have_accuracy, runs)):
@@ -194,16 +194,16 @@ class LivePlots(QWidget):
             plot.set_crosshair(self._second.canvas.crosshair())
             plot.set_x_range(self._second.chosen_x_range)
             self._second = plot
-        for one in (self.scale, self.accuracy, self.waiting):
-            one.setVisible(one is plot)
+        for candidate in (self.scale, self.accuracy, self.waiting):
+            candidate.setVisible(candidate is plot)
 
     def _show_scale(self, runs: Sequence[LiveRun]) -> None:
         using = [run for run in runs if len(run.column("grad_scale"))]
-        beneath = [one for one in self._beneath if len(one[0].column("grad_scale"))]
+        beneath = [(run, name) for run, name in self._beneath if len(run.column("grad_scale"))]
         self._fill(
             self.scale, using, beneath, lambda run: self._curve(run, run.column("grad_scale"), key="scale")
         )
-        self.scale.set_hint(_why_empty(runs, "The loss scale appears here."))
+        self.scale.set_hint(_why_empty(runs, "The grad scale appears here."))
 
     def _show_accuracy(self, runs: Sequence[LiveRun]) -> None:
         self._fill(self.accuracy, runs, self._beneath, self._accuracy_curve)
@@ -227,7 +227,7 @@ class LivePlots(QWidget):
             self._beneath,
             lambda run: self._curve(run, waiting_percent(run), key="waiting"),
         )
-        self.waiting.set_hint(_why_empty(runs, "The share of the time spent waiting appears here."))
+        self.waiting.set_hint(_why_empty(runs, "The share of time spent waiting appears here."))
 
     def _show_memory(self, runs: Sequence[LiveRun]) -> None:
         columns = [run.column(figures.memory_column(run)) for run in runs]
@@ -257,7 +257,7 @@ class LivePlots(QWidget):
         self.speed.set_title("Throughput", runs[0].unit if runs else "img/s")
         alike = self._like(runs, lambda run: run.unit)
         self._fill(self.speed, runs, alike, lambda run: self._curve(run, run.column("samples_per_second")))
-        self.speed.set_hint(_why_empty(runs, "Samples a second appear here."))
+        self.speed.set_hint(_why_empty(runs, "Samples per second appear here."))
         warmups = [run.warmup_steps for run in runs]
         if self._x_axis == "seconds":
             seconds = [run.column("seconds") for run in runs]
@@ -272,16 +272,16 @@ class LivePlots(QWidget):
 
 
 def _why_empty(runs: Sequence[LiveRun], usual: str) -> str:
-    """What an empty plot says: what it waits for, or that nothing will come any more."""
+    """What an empty plot says: what will appear, or why nothing will."""
     if not runs or not all(run.is_over for run in runs):
         return usual
     if any(len(run.column("step")) for run in runs):
-        return "Nothing of this was recorded."
-    return "No curve: it ended before its first step." if len(runs) == 1 else _NO_STEPS
+        return "This was not recorded."
+    return "No curve: the run ended before its first step." if len(runs) == 1 else _NO_STEPS
 
 
 def _may_have_accuracy(run: LiveRun) -> bool:
-    """Whether there is an accuracy, or may be one after the first epoch."""
+    """Whether the run has an accuracy, or may have one after its first epoch."""
     return bool(figures.accuracies(run)) or not (run.epochs or run.is_over)
 
 

@@ -34,7 +34,7 @@ _SILENT_SECONDS = 2
 
 
 def phase_words(run: LiveRun, *, brief: bool = False) -> str:
-    """What the run is busy with, and for how long if it seems to stand still; empty while it is measured."""
+    """The run's phase, with its seconds if it takes no steps; empty while the run is measured."""
     phase = run.phase
     if run.status != "running" or phase is None:
         return ""
@@ -48,19 +48,19 @@ def phase_words(run: LiveRun, *, brief: bool = False) -> str:
 
 
 def still_seconds(run: LiveRun) -> int:
-    """Whole seconds that a phase without steps has lasted: what shows that the run does not hang."""
+    """Whole seconds that a phase without steps has lasted, which show that the run does not hang."""
     if run.phase is None or run.phase.name not in (*_STILL, *_BETWEEN) or phase_fraction(run) is not None:
         return 0
     return int(run.phase_seconds)
 
 
 def stands_still(run: LiveRun) -> bool:
-    """Whether the run makes no steps for now, and nobody knows how far it is."""
+    """Whether the run is in a phase without steps and without a known fraction."""
     return run.phase is not None and run.phase.name in _STILL and run.phase.fraction is None
 
 
 def phase_fraction(run: LiveRun) -> float | None:
-    """How far such a phase is, where that is known."""
+    """How far a phase without steps is, 0 to 1; None if unknown."""
     if run.phase is None or run.phase.name not in (*_STILL, *_BETWEEN):
         return None
     return run.phase.fraction
@@ -71,18 +71,14 @@ _NARROW, _TIGHT = 940, 800
 
 @dataclass(frozen=True)
 class Wishes:
-    """What was asked of the run that trains and has not come about yet: to pause or go on, and to stop."""
+    """What was asked of the run in progress and has not happened yet: to pause or continue, and to stop."""
 
     stop: bool = False
     pause: bool | None = None
 
 
 class LiveStrip(QWidget):
-    """32 px high.
-
-    `stop_requested` and `pause_toggled` when a button is pressed, `x_axis_chosen` with "steps" or "seconds",
-    `details_toggled` with whether the details are to be seen.
-    """
+    """`x_axis_chosen` carries "steps" or "seconds", `details_toggled` whether to show the details."""
 
     stop_requested = Signal()
     pause_toggled = Signal()
@@ -103,13 +99,13 @@ class LiveStrip(QWidget):
         )
         self.x_axis.changed.connect(self.x_axis_chosen)
         self.stop = Button(
-            "Stop", "strip", "Stop this run and keep what it trained; the next in the queue begins", "stop"
+            "Stop", "strip", "Stop this run and keep what it recorded; the next in the queue starts", "stop"
         )
         self.stop.clicked.connect(self.stop_requested)
-        self.pause = Button("Pause", "strip", "Wait after the step in flight", "pause")
+        self.pause = Button("Pause", "strip", "Pause after the current step", "pause")
         self.pause.clicked.connect(self.pause_toggled)
         self.details = IconButton(
-            "info", "Details", "Show what the runs consist of: recipe, memory, waiting, the card"
+            "info", "Details", "Show the runs' details: recipe, warm-up, memory and card"
         )
         self.details.setCheckable(True)
         self.details.toggled.connect(self.details_toggled)
@@ -130,7 +126,7 @@ class LiveStrip(QWidget):
         self.progress.setFixedWidth(40 if self._narrow else 120)
         self._row.setSpacing(6 if self._narrow else 10)
         for button in (self.pause, self.stop):
-            _say(button, button.accessibleName(), self._tight)
+            _set_words(button, button.accessibleName(), self._tight)
         self._show_parts()
 
     def _show_parts(self) -> None:
@@ -139,7 +135,7 @@ class LiveStrip(QWidget):
         self.left.setVisible(self._is_counting and not self._tight)
 
     def show_runs(self, title: str, runs: Sequence[LiveRun], wishes: Wishes) -> None:
-        """Says how far the runs are."""
+        """Shows how far the runs are."""
         current = current_run(runs)
         if current is None:
             return
@@ -156,13 +152,17 @@ class LiveStrip(QWidget):
             self._show_progress(current)
 
     def _show_pause(self, run: LiveRun, wishes: Wishes) -> None:
-        held = run.is_paused if wishes.pause is None else wishes.pause
-        words = "Continue" if held else "Pause"
+        is_paused = run.is_paused if wishes.pause is None else wishes.pause
+        words = "Continue" if is_paused else "Pause"
         if self.pause.accessibleName() != words:
-            self.pause.set_icon("play" if held else "pause")
-        _say(self.pause, words, self._tight)
-        about = "Go on training" if held else "Wait after the step in flight; a pause is in no speed"
-        self.pause.setToolTip(f"{about} ({keys_of('pause')})")
+            self.pause.set_icon("play" if is_paused else "pause")
+        _set_words(self.pause, words, self._tight)
+        tip = (
+            "Continue training"
+            if is_paused
+            else "Pause after the current step; a pause does not affect the speed"
+        )
+        self.pause.setToolTip(f"{tip} ({keys_of('pause')})")
         self.pause.setEnabled(not wishes.stop)
 
     def _show_status(self, current: LiveRun, runs: Sequence[LiveRun], wishes: Wishes) -> None:
@@ -178,10 +178,10 @@ class LiveStrip(QWidget):
             return
         self._marker.show()
         word = _state(current, wishes)
-        busy_with, brief = phase_words(current), phase_words(current, brief=True)
-        phase = f" · {busy_with}" if busy_with else ""
+        whole, brief = phase_words(current), phase_words(current, brief=True)
+        phase = f" · {whole}" if whole else ""
         reason = f": {current.problem.message}" if current.problem is not None else ""
-        # what it does says more than that it runs, where there is no room for both
+        # where there is no room for both, the phase says more than "running"
         state = brief if brief and word == "running" else word
         brief_forms = (f"{current.label} {state}{place}", f"{current.label} {state}")
         briefly = brief_forms if current.status == "running" else ()
@@ -202,8 +202,7 @@ class LiveStrip(QWidget):
         set_text(self.left, f"{duration(seconds)} left" if seconds is not None else "")
 
 
-def _say(button: Button, words: str, tight: bool) -> None:
-    """The button's words, or its icon alone where there is no room."""
+def _set_words(button: Button, words: str, tight: bool) -> None:
     button.setAccessibleName(words)
     shown = "" if tight else words
     if button.text() != shown:
@@ -216,7 +215,7 @@ def _state(run: LiveRun, wishes: Wishes) -> str:
     if wishes.stop:
         return "stopping"
     if run.is_paused:
-        return "paused" if wishes.pause is not False else "going on"
+        return "paused" if wishes.pause is not False else "continuing"
     return "pausing" if wishes.pause else run.status
 
 
@@ -228,9 +227,9 @@ def _usual_title(runs: Sequence[LiveRun]) -> str:
 
 
 def current_run(runs: Sequence[LiveRun]) -> LiveRun | None:
-    """The run that trains, else the next one queued, else the last."""
+    """The run in progress, else the next one queued, else the last."""
     for status in ("running", "queued"):
-        found = next((run for run in runs if run.status == status), None)
-        if found is not None:
-            return found
+        current = next((run for run in runs if run.status == status), None)
+        if current is not None:
+            return current
     return runs[-1] if runs else None

@@ -39,7 +39,7 @@ def test_a_run_that_failed_before_its_first_step_says_so_and_what_to_do(panel: L
     panel.set_runs([run])
     panel.open_details()
     hints = {plot.canvas.frame.hint for plot in panel.plots.plots}
-    assert hints == {"No curve: it ended before its first step."}
+    assert hints == {"No curve: the run ended before its first step."}
     texts = panel.details.texts()
     assert texts[texts.index("What to do") + 1] == "Lower batch size."
     assert "The device ran out of memory." in texts
@@ -124,13 +124,13 @@ def test_the_details_say_what_was_in_force_and_what_was_not(
     assert texts[:5] == (
         "FP32",
         "FP16 AMP",
-        "Recipe in force",
+        "Recipe used",
         "Plain",
         "Channels last + fused optimizer + captured",
     )
     for words in (
         "compiling: this model has a loop that changes",
-        "48.1 s, of it compiling 41.0 s",
+        "48.1 s, including compiling 41.0 s",
         "at step 1,204",
         "12.5 s",
         "parameters 0.10 GiB, gradients 0.10 GiB, activations 1.86 GiB",
@@ -145,9 +145,9 @@ def test_before_the_end_the_details_say_what_was_asked_for(panel: LivePanel, liv
     panel.open_details()
     assert panel.details.texts() == (
         "FP32",
-        "Recipe asked for",
+        "Requested recipe",
         "Fast",
-        "The rest is known when the run has ended.",
+        "The rest is known once the run has ended.",
     )
 
 

@@ -78,7 +78,7 @@ def test_a_pause_is_asked_then_there_then_over(qtbot: QtBot, panel: LivePanel, l
     assert words == [
         ("Continue", "FP16 AMP pausing"),
         ("Continue", "FP16 AMP paused"),
-        ("Pause", "FP16 AMP going on"),
+        ("Pause", "FP16 AMP continuing"),
         ("Pause", "FP16 AMP running"),
     ]
 
