@@ -145,7 +145,7 @@ class DeviceChip(QFrame):
 
 
 SIDE_WIDTH = 320
-_ROOM_FOR_FACTS, _ROOM_FOR_BAR = 1_080, 1_200
+_ROOM_FOR_FACTS, _ROOM_FOR_BAR = 1_180, 1_200
 _AT_WORK = ", at work"
 
 
