@@ -1,7 +1,8 @@
-"""The saved runs as they are read: all of them, one by the start of its id, and what was recorded of each."""
+"""Reading saved runs: a list of all, one by the start of its id, and the samples and events of a run."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from sqlite3 import Row
 from typing import Any, NamedTuple
 
@@ -16,7 +17,6 @@ from engine.store.connection import Connection
 from engine.store.record import (
     RUN_COLUMNS,
     ComparisonRecord,
-    Reader,
     RunRecord,
     UnreadableRun,
     comparison_from,
@@ -28,40 +28,83 @@ _SELECT = f"SELECT {RUN_COLUMNS} FROM runs WHERE deleted IS NULL"
 
 
 class Listing(NamedTuple):
-    """Saved runs, newest first: those that can be read, and those that cannot."""
+    """Saved runs, newest first: readable and unreadable ones."""
 
     runs: tuple[RunRecord, ...]
     unreadable: tuple[UnreadableRun, ...]
 
 
-class Readings:
-    """Reads what is saved, for the thread that opened the connection; deleted runs are not there.
+_MOST_SHAPES = 4_096
+_DIGITS = b"0123456789"
 
-    A run that has not changed is the same record each time. Every method raises ProblemError of kind STORE
+
+class _RowReader:
+    """Makes records of rows. It remembers the shape of texts that could be parsed, since runs are alike."""
+
+    def __init__(self) -> None:
+        self._sound: set[bytes] = set()
+
+    def __call__(self, row: Row) -> RunRecord | UnreadableRun:
+        """The run in a row of `RUN_COLUMNS`, or why it cannot be read."""
+        try:
+            record = run_from(row)
+            self._check(row["experiment"], lambda: record.experiment)
+            self._check(row["environment"], lambda: record.environment)
+            self._check(row["summary"], lambda: record.summary)
+        except ProblemError as error:
+            return _unreadable(row, error.problem.message)
+        except (ValueError, TypeError, OverflowError, OSError, RecursionError):
+            return _unreadable(row, "What is saved of this run is damaged.")
+        return record
+
+    def _check(self, text: str | None, parse: Callable[[], object]) -> None:
+        """Parses a text, unless one that differs only in its digits was parsed before.
+
+        Parsing the settings of ten thousand runs takes longer than showing them, and they differ in seeds,
+        sizes and figures. Those of other versions differ in names.
+        """
+        if text is None:
+            return
+        shape = text.encode().translate(None, _DIGITS)
+        if shape in self._sound:
+            return
+        parse()
+        if len(self._sound) < _MOST_SHAPES:
+            self._sound.add(shape)
+
+
+def _unreadable(row: Row, why: str) -> UnreadableRun:
+    return UnreadableRun(shortened(row["id"]), shortened(row["name"]), why)
+
+
+class Readings:
+    """Reads what is saved, for the thread that opened the connection; deleted runs are left out.
+
+    An unchanged run is the same record each time. Every method raises ProblemError of kind STORE
     when the file cannot be read, and of kind REQUEST for a run that is not there.
     """
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._known: dict[str, tuple[tuple[object, ...], RunRecord | UnreadableRun]] = {}
-        self._read = Reader()
+        self._read = _RowReader()
 
     def runs(self, limit: int | None = None) -> tuple[RunRecord, ...]:
-        """The runs that can be read, newest first."""
+        """The readable runs, newest first."""
         return self.listing(limit).runs
 
     def listing(self, limit: int | None = None) -> Listing:
-        """The runs, and those of another version or damaged, which hide none of the others."""
+        """All runs; a damaged run, or one of another version, hides no other."""
         statement = f"{_SELECT} ORDER BY number DESC LIMIT ?"
         rows = self._connection.read(statement, (-1 if limit is None else limit,))
         before, self._known = self._known, {}
         for row in rows:
             values, known = tuple(row), before.get(row["id"])
             self._known[row["id"]] = known if known and known[0] == values else (values, self._read(row))
-        found = [one for _, one in self._known.values()]
+        runs = [run for _, run in self._known.values()]
         return Listing(
-            tuple(one for one in found if isinstance(one, RunRecord)),
-            tuple(one for one in found if isinstance(one, UnreadableRun)),
+            tuple(run for run in runs if isinstance(run, RunRecord)),
+            tuple(run for run in runs if isinstance(run, UnreadableRun)),
         )
 
     def run(self, id_or_start: str) -> RunRecord:
@@ -72,24 +115,24 @@ class Readings:
             raise unreadable("parts") from None
 
     def name(self, id_or_start: str) -> tuple[str, str]:
-        """The id and the name of the run that is meant, whether or not more of it can be read."""
+        """The id and name of that run, even if the rest of it cannot be read."""
         row = self._row(id_or_start)
         return row["id"], shortened(row["name"])
 
     def deleted(self) -> tuple[str, ...]:
-        """The ids of the runs that were deleted and can still be restored."""
+        """The ids of deleted runs that can still be restored."""
         with self._connection.reading() as connection:
             return edits.all_deleted(connection)
 
     def events(self, run_id: str) -> tuple[Event, ...]:
-        """What the worker said in this run, in order, without its samples."""
+        """The run's events in order, without its samples."""
         with self._connection.reading() as connection:
             return journal.events_of(connection, run_id)
 
     def samples(self, run_id: str) -> dict[str, NDArray[Any]]:
         """The run's samples by column, one value a step (`step` int64, the others float64).
 
-        Columns that the run does not have are left out; a run without samples gives an empty dictionary.
+        Columns that the run lacks are left out; without samples the dictionary is empty.
         """
         with self._connection.reading() as connection:
             columns: dict[str, NDArray[Any]] = {**journal.samples_of(connection, run_id)}
@@ -98,7 +141,7 @@ class Readings:
         return columns
 
     def summary_so_far(self, run_id: str) -> Summary:
-        """What the recorded samples and events of a run say, for one that has no summary of its own."""
+        """A summary made of the recorded samples and events, for a run that has none of its own."""
         with self._connection.reading() as connection:
             return recording.summary_so_far(connection, run_id)
 
@@ -109,10 +152,11 @@ class Readings:
             " (SELECT 1 FROM runs WHERE comparison = comparisons.id AND deleted IS NULL)"
             " OR NOT EXISTS (SELECT 1 FROM runs WHERE comparison = comparisons.id) ORDER BY created DESC"
         )
-        return tuple(found for found in map(_readable, rows) if found is not None)
+        comparisons = map(_comparison, rows)
+        return tuple(comparison for comparison in comparisons if comparison is not None)
 
     def data_version(self) -> tuple[int, int]:
-        """What changes when another connection has written, or another file took the place of this one."""
+        """Changes when another connection has written, or another file took the place of this one."""
         version = int(self._connection.read("PRAGMA data_version")[0][0])
         return self._connection.files, version
 
@@ -132,9 +176,9 @@ class Readings:
         raise ProblemError(request_problem(message, remedy, key="run", value=id_or_start))
 
 
-def _readable(row: Row) -> ComparisonRecord | None:
+def _comparison(row: Row) -> ComparisonRecord | None:
     try:
         return comparison_from(row)
     except (ValueError, TypeError, OverflowError, OSError):
-        # a damaged one must not hide the others; its runs are told apart by their own ids
+        # damage must not hide the other comparisons; these runs are then known by their own ids
         return None

@@ -11,22 +11,25 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from sqlite3 import Row
-from typing import Any, Generic, Self, TypeVar, overload
+from typing import Any, Generic, NamedTuple, Self, TypeVar, overload
 
-from engine.experiment.experiment import Experiment
+from pydantic import BaseModel, ConfigDict
+
+from engine.experiment.experiment import Experiment, Precision
 from engine.experiment.problem import Kind, Problem, ProblemError
-from engine.experiment.text import one_line, printable, shortened
+from engine.experiment.settings import PLAIN
+from engine.experiment.text import one_line, printable
 from engine.protocol.events import Environment, Summary
 
 T = TypeVar("T")
 
 
 class Parsed(Generic[T]):
-    """For a dataclass's field: it is given a value, or the text that `parse` makes one of at first use.
+    """A dataclass field that holds a value, or the JSON text that `parse` turns into it on first use.
 
-    A table of ten thousand runs shows thirty of them; validating the settings of all would take it a second.
+    A table of ten thousand runs shows thirty of them; validating all of their settings would take a second.
     Two threads that ask at the same time may both parse, to the same value.
     """
 
@@ -43,7 +46,7 @@ class Parsed(Generic[T]):
     def __get__(self, run: object, owner: type) -> T: ...
     def __get__(self, run: object | None, owner: type) -> T | Self:
         if run is None:
-            # what a dataclass asks for to learn that the field has no default
+            # a dataclass asks for this to learn that the field has no default
             raise AttributeError(self._name)
         held: Any = run.__dict__[self._name]
         if isinstance(held, Text):
@@ -56,7 +59,7 @@ class Parsed(Generic[T]):
 
 
 class Text:
-    """The JSON text of a value that nobody has asked for yet."""
+    """JSON that has not been parsed yet."""
 
     __slots__ = ("json",)
 
@@ -64,14 +67,53 @@ class Text:
         self.json = json
 
 
-def text_of(run: object, field: str) -> str | None:
-    """The JSON text of a field that was not parsed yet; None where it is a value by now."""
-    held = run.__dict__[field]
-    return held.json if isinstance(held, Text) else None
+class _Excerpt(BaseModel):
+    model_config = ConfigDict(extra="ignore", from_attributes=True)
+
+
+class _Settings(_Excerpt):
+    class Step(_Excerpt):
+        recipe: str = PLAIN
+
+    model: str
+    dataset: str
+    image_size: int | None = None
+    precision: Precision
+    batch_size: int
+    step: Step = Step()
+
+
+class _Figures(_Excerpt):
+    samples_per_second: float | None = None
+    peak_allocated_mib: float | None = None
+    peak_resident_mib: float | None = None
+    final_validation_accuracy: float | None = None
+    speed_note: str | None = None
+    other_programs_mib: float | None = None
+
+
+class Overview(NamedTuple):
+    """What a list of thousands of runs shows of each.
+
+    `recipe` is the one asked for, by which a run is known; `peak_mib` counts memory allocated on a GPU, or
+    resident on a CPU.
+    """
+
+    model: str
+    dataset: str
+    image_size: int | None
+    precision: Precision
+    batch_size: int
+    recipe: str
+    samples_per_second: float | None
+    peak_mib: float | None
+    accuracy: float | None
+    speed_note: str | None
+    other_programs_mib: float | None
 
 
 class Status(StrEnum):
-    """Where a run stands. `INTERRUPTED`: the program that ran it is gone, and its samples remain."""
+    """The state of a run. `INTERRUPTED`: the program that ran it is gone; its samples remain."""
 
     QUEUED = "queued"
     RUNNING = "running"
@@ -86,7 +128,7 @@ class Status(StrEnum):
 
 
 def unreadable(what: str, why: str = "") -> ProblemError:
-    """What to raise where a part of a saved run cannot be read; `what` is in the plural."""
+    """The error for a part of a saved run that cannot be read; `what` is in the plural."""
     message = f"The {what} of a saved run cannot be read{f': {why}' if why else '.'}"
     remedy = "A newer Ammeter may have written it: read it with that one, or leave it out."
     return ProblemError(Problem(kind=Kind.STORE, message=message, remedy=remedy))
@@ -96,7 +138,7 @@ def _experiment(text: str) -> Experiment:
     try:
         return Experiment.from_json(text)
     except ProblemError as error:
-        # the words of an experiment's own problem are for one that is being put together
+        # the remedy of an experiment's own problem is for one that is being set up
         raise unreadable("settings", error.problem.message) from None
 
 
@@ -118,11 +160,11 @@ def _summary(text: str) -> Summary | None:
 
 @dataclass(frozen=True, kw_only=True)
 class RunRecord:
-    """A run in the store; its samples and events are read apart.
+    """A run in the store, without its samples and events.
 
     `number` is the 14 of "Run 14"; `label` is the run's side of `comparison`; times are in UTC. `tags` and
-    `note` are what its user wrote on it. Of a run from the store, `experiment`, `environment` and `summary`
-    are parsed when they are asked for; a damaged one raises ProblemError then.
+    `note` are the user's. Of a run from the store, `experiment`, `environment` and `summary` are parsed on
+    first use; damage raises ProblemError then.
     """
 
     id: str
@@ -143,6 +185,36 @@ class RunRecord:
     tags: tuple[str, ...] = ()
     note: str = ""
 
+    @cached_property
+    def overview(self) -> Overview:
+        """Read without parsing everything else. Raises ValueError where it is damaged."""
+        held, outcome = self.__dict__["experiment"], self.__dict__["summary"]
+        settings = _excerpt(_Settings, held)
+        figures = _NO_FIGURES if outcome is None else _excerpt(_Figures, outcome)
+        allocated = figures.peak_allocated_mib
+        return Overview(
+            settings.model,
+            settings.dataset,
+            settings.image_size,
+            settings.precision,
+            settings.batch_size,
+            settings.step.recipe,
+            figures.samples_per_second,
+            figures.peak_resident_mib if allocated is None else allocated,
+            figures.final_validation_accuracy,
+            figures.speed_note,
+            figures.other_programs_mib,
+        )
+
+    @cached_property
+    def settings_but_precision(self) -> str:
+        """The same text for runs whose settings differ in nothing but the precision."""
+        held = self.__dict__["experiment"]
+        is_current = isinstance(held, Text) and held.json.count(_KEY_END) == _KEYS
+        # of another version, with other settings, only what is parsed compares
+        text = held.json if is_current else self.experiment.to_json()
+        return text.replace(f'"precision":"{self.overview.precision}"', "", 1)
+
     def to_dict(self) -> dict[str, Any]:
         """The run as plain JSON values; NaN and infinity as text."""
         return {
@@ -161,6 +233,16 @@ class RunRecord:
             "summary": json.loads(self.summary.model_dump_json()) if self.summary else None,
             "problem": json.loads(self.problem.model_dump_json()) if self.problem else None,
         }
+
+
+def _excerpt(kind: type[_Part], held: object) -> _Part:
+    return kind.model_validate_json(held.json) if isinstance(held, Text) else kind.model_validate(held)
+
+
+_Part = TypeVar("_Part", bound=_Excerpt)
+_NO_FIGURES = _Figures()
+_KEY_END = '":'
+_KEYS = Experiment().to_json().count(_KEY_END)
 
 
 @dataclass(frozen=True)
@@ -234,53 +316,10 @@ def _moment(unix_seconds: float) -> datetime:
     return datetime.fromtimestamp(unix_seconds, UTC)
 
 
-_MOST_SHAPES = 4_096
-_DIGITS = b"0123456789"
-
-
 @dataclass(frozen=True)
 class UnreadableRun:
-    """A saved run of which no more can be told; `why` is a sentence."""
+    """A saved run that cannot be read; `why` is a sentence."""
 
     id: str
     name: str
     why: str
-
-
-class Reader:
-    """Makes records of rows. It remembers what it could read, since runs are much alike."""
-
-    def __init__(self) -> None:
-        self._sound: set[bytes] = set()
-
-    def __call__(self, row: Row) -> RunRecord | UnreadableRun:
-        """The run in a row of `RUN_COLUMNS`, or why it cannot be read."""
-        try:
-            record = run_from(row)
-            self._check(row["experiment"], lambda: record.experiment)
-            self._check(row["environment"], lambda: record.environment)
-            self._check(row["summary"], lambda: record.summary)
-        except ProblemError as error:
-            return _unreadable(row, error.problem.message)
-        except (ValueError, TypeError, OverflowError, OSError, RecursionError):
-            return _unreadable(row, "What is saved of this run is damaged.")
-        return record
-
-    def _check(self, text: str | None, parse: Callable[[], object]) -> None:
-        """Parses a text, unless one that differs in its digits alone was parsed before.
-
-        To parse the settings of ten thousand runs takes longer than to show them, and their lines differ in
-        seeds, sizes and figures. What other versions write differs in names.
-        """
-        if text is None:
-            return
-        shape = text.encode().translate(None, _DIGITS)
-        if shape in self._sound:
-            return
-        parse()
-        if len(self._sound) < _MOST_SHAPES:
-            self._sound.add(shape)
-
-
-def _unreadable(row: Row, why: str) -> UnreadableRun:
-    return UnreadableRun(shortened(row["id"]), shortened(row["name"]), why)

@@ -13,7 +13,7 @@ from engine.compare.comparison import Comparison, compare
 from engine.compare.evidence import Evidence, evidence_from
 from engine.experiment.problem import ProblemError
 from engine.protocol.events import Epoch, Started
-from engine.store.record import RunRecord, text_of
+from engine.store.record import RunRecord
 from engine.store.store import Store
 from gui.charts.lines import Quantity, Trace, rows_a_point
 from gui.charts.smoothing import Values
@@ -76,19 +76,17 @@ def read_and_compare(
 
 
 def akin(others: Sequence[RunRecord], runs: Sequence[RunRecord]) -> list[RunRecord]:
-    """Those that may say where a gain comes from: the settings of thousands of others are not even parsed."""
-    names = {(f'"{run.experiment.model}"', f'"{run.experiment.dataset}"') for run in runs}
-    return [run for run in others if _may_be_akin(run, names) and _is_whole(run)]
+    """Those that may say where a gain comes from: of the same models and datasets, and readable."""
+    works = {(run.experiment.model, run.experiment.dataset) for run in runs}
+    return [run for run in others if _is_readable(run, works)]
 
 
-def _may_be_akin(run: RunRecord, names: set[tuple[str, str]]) -> bool:
-    text = text_of(run, "experiment")
-    return text is None or any(model in text and dataset in text for model, dataset in names)
-
-
-def _is_whole(run: RunRecord) -> bool:
-    """Whether all of it can be read; another run's damage is no reason to refuse this comparison."""
+def _is_readable(run: RunRecord, works: set[tuple[str, str]]) -> bool:
+    """Whether it is of such work and can be read whole; damage to another run refuses no comparison."""
     try:
+        # so that the settings of thousands of others are not even parsed
+        if (run.overview.model, run.overview.dataset) not in works:
+            return False
         return (run.experiment, run.environment, run.summary) is not None
     except (ProblemError, ValueError):
         return False

@@ -41,31 +41,32 @@ def cell_tip(line: Line, column: Column, baselines: Baselines) -> str | None:
 
 
 def _whole(line: Line) -> str:
-    run, seen = line.run, line.glance
-    settings = (
-        f"{seen.model} · {dataset_words(seen.dataset, seen.image_size)} · {seen.precision.label}"
-        f" · {recipe_title(seen.recipe)} · batch {seen.batch_size:,}"
+    run, overview = line.run, line.overview
+    dataset = dataset_words(overview.dataset, overview.image_size)
+    trained = (
+        f"{overview.model} · {dataset} · {overview.precision.label}"
+        f" · {recipe_title(overview.recipe)} · batch {overview.batch_size:,}"
     )
     tags = f"Tags: {', '.join(run.tags)}" if run.tags else ""
     note = textwrap.shorten(run.note, _LONGEST, placeholder=" …") if len(run.note) > _LONGEST else run.note
-    return plain_tip("\n".join(part for part in (run.name, settings, tags, note) if part))
+    return plain_tip("\n".join(part for part in (run.name, trained, tags, note) if part))
 
 
 def _recipe(line: Line) -> str:
     summary = line.run.summary
     left_out = left_out_words(summary.left_out) if summary else ""
     in_force = f"\nIn force: {recipe_title(summary.recipe)}" if summary and summary.recipe else ""
-    is_whole = summary is None or summary.recipe in (None, line.glance.recipe)
-    told = recipe_title(line.glance.recipe) + ("" if is_whole else in_force)
+    is_whole = summary is None or summary.recipe in (None, line.overview.recipe)
+    told = recipe_title(line.overview.recipe) + ("" if is_whole else in_force)
     return told + (f"\nLeft out:\n{left_out}" if left_out else "")
 
 
 def _speed(line: Line) -> str | None:
-    run, speed = line.run, line.glance.speed
+    run, speed = line.run, line.overview.samples_per_second
     if speed is None:
         return plain_tip(run.summary.speed_note or "") if run.summary else None
-    told = f"{SPEED.text(speed)} {speed_unit([line.glance.dataset])}"
-    if task_of(line.glance.dataset) != "language":
+    told = f"{SPEED.text(speed)} {speed_unit([line.overview.dataset])}"
+    if task_of(line.overview.dataset) != "language":
         return told
     length = run.experiment.sequence_length
     return f"{told} of {length:,} tokens each: {SPEED.text(speed * length)} tokens/s"
@@ -83,28 +84,28 @@ _STATUS_ORDER = {status: place for place, status in enumerate(STATUS_ORDER)}
 
 def cell_text(line: Line, column: Column, baselines: Baselines) -> str:
     """The words of one cell that depend on the run alone."""
-    run, seen = line.run, line.glance
+    run, overview = line.run, line.overview
     match column:
         case Column.NAME:
             return run.name
         case Column.TAGS:
             return ", ".join(run.tags)
         case Column.MODEL:
-            return seen.model
+            return overview.model
         case Column.DATASET:
-            return dataset_words(seen.dataset, seen.image_size)
+            return dataset_words(overview.dataset, overview.image_size)
         case Column.PRECISION:
-            return seen.precision.label
+            return overview.precision.label
         case Column.RECIPE:
-            return recipe_title(seen.recipe)
+            return recipe_title(overview.recipe)
         case Column.BATCH:
-            return f"{seen.batch_size:,}"
+            return f"{overview.batch_size:,}"
         case Column.SPEED:
-            return SPEED.text(seen.speed)
+            return SPEED.text(line.overview.samples_per_second)
         case Column.PEAK:
-            return number(_scaled(seen.peak_mib, 1 / MIB_PER_GIB))
+            return number(_scaled(line.overview.peak_mib, 1 / MIB_PER_GIB))
         case Column.ACCURACY:
-            return number(_scaled(seen.accuracy, 100.0), ACCURACY.digits)
+            return number(_scaled(line.overview.accuracy, 100.0), ACCURACY.digits)
         case Column.RATIO:
             ratio = baselines.ratio(line)
             return NONE if ratio is None else f"{times(ratio)}×"
@@ -142,12 +143,12 @@ _SORTED_BY: dict[Column, Callable[[Line], object | None]] = {
     Column.NAME: lambda line: line.run.name.casefold(),
     Column.TAGS: lambda line: "\n".join(line.run.tags).casefold() or None,
     Column.WHEN: _when,
-    Column.MODEL: lambda line: line.glance.model.casefold(),
-    Column.MARKER: lambda line: _PRECISION_ORDER[line.glance.precision],
-    Column.PRECISION: lambda line: _PRECISION_ORDER[line.glance.precision],
-    Column.BATCH: lambda line: line.glance.batch_size,
-    Column.SPEED: lambda line: _orderly(line.glance.speed),
-    Column.PEAK: lambda line: _orderly(line.glance.peak_mib),
-    Column.ACCURACY: lambda line: _orderly(line.glance.accuracy),
+    Column.MODEL: lambda line: line.overview.model.casefold(),
+    Column.MARKER: lambda line: _PRECISION_ORDER[line.overview.precision],
+    Column.PRECISION: lambda line: _PRECISION_ORDER[line.overview.precision],
+    Column.BATCH: lambda line: line.overview.batch_size,
+    Column.SPEED: lambda line: _orderly(line.overview.samples_per_second),
+    Column.PEAK: lambda line: _orderly(line.overview.peak_mib),
+    Column.ACCURACY: lambda line: _orderly(line.overview.accuracy),
     Column.STATUS: lambda line: _STATUS_ORDER[line.run.status],
 }

@@ -133,7 +133,7 @@ class RunsDelegate(QStyledItemDelegate):
             self._paint_tick(painter, rect, row, palette)
         elif column is Column.MARKER:
             hollow = run.status is Status.QUEUED
-            precision = self._model.line(row).glance.precision
+            precision = self._model.line(row).overview.precision
             draw_marker(painter, rect.toRectF().center(), precision, fill="hollow" if hollow else "full")
         elif column is Column.STATUS:
             self._paint_status(painter, rect, row, run, palette)

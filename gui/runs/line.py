@@ -10,7 +10,7 @@ from functools import cached_property, lru_cache
 
 from PySide6.QtCore import QMimeData
 
-from engine.compare.glance import Glance, glance, settings_but_precision
+from engine.compare.evidence import is_spoiled
 from engine.experiment.catalog import task_of
 from engine.experiment.experiment import Precision
 from engine.experiment.problem import Kind
@@ -133,30 +133,31 @@ class Line:
 
     def __init__(self, run: RunRecord) -> None:
         self.run = run
-        self.glance: Glance = glance(run)
+        self.overview = run.overview
+        self.is_spoiled = is_spoiled(run.overview)
 
     @property
     def has_pictures(self) -> bool:
         """Whether its samples are pictures, so that its speed is one of "img/s"."""
-        return task_of(self.glance.dataset) == "classification"
+        return task_of(self.overview.dataset) == "classification"
 
     @cached_property
     def settings_key(self) -> tuple[str, str]:
         """The same for runs that differ in nothing but the precision, and were trained on alike devices."""
         device = self.run.environment.device_name if self.run.environment else ""
-        return settings_but_precision(self.run), device
+        return self.run.settings_but_precision, device
 
     @cached_property
     def words(self) -> str:
         """All that a word of the filter may stand in, casefolded."""
-        run, seen = self.run, self.glance
+        run, overview = self.run, self.overview
         own = "\n".join((run.name, *run.tags, run.note)).casefold()
         shared = _shared_words(
-            seen.model,
-            seen.dataset,
-            seen.image_size,
-            seen.precision,
-            seen.recipe,
+            overview.model,
+            overview.dataset,
+            overview.image_size,
+            overview.precision,
+            overview.recipe,
             run.status,
             status_words(run),
         )
@@ -187,7 +188,7 @@ def _shared_words(
 
 
 class Baselines:
-    """The FP32 run that each run is measured against: the newest finished one of the same settings.
+    """The FP32 run that each run is measured against: the newest finished one of the same overview.
 
     One that was disturbed counts only where there is no other.
     """
@@ -205,20 +206,20 @@ class Baselines:
 
     def ratio(self, line: Line) -> float | None:
         """The run's speed as a multiple of its baseline's; None where either is missing."""
-        mine, baseline = line.glance.speed, self.of(line)
-        theirs = baseline.glance.speed if baseline is not None else None
+        mine, baseline = line.overview.samples_per_second, self.of(line)
+        theirs = baseline.overview.samples_per_second if baseline is not None else None
         return mine / theirs if mine is not None and theirs else None
 
     def spoiled(self, line: Line) -> tuple[Line, ...]:
         """The run and its baseline as far as they were disturbed: nothing follows from their ratio."""
         baseline = self.of(line)
         both = (line,) if baseline is None or baseline is line else (line, baseline)
-        return tuple(one for one in both if one.glance.is_spoiled)
+        return tuple(one for one in both if one.is_spoiled)
 
 
 def _is_baseline(line: Line) -> bool:
-    return line.glance.precision is Precision.FP32 and line.run.status is Status.FINISHED
+    return line.overview.precision is Precision.FP32 and line.run.status is Status.FINISHED
 
 
 def _rank(line: Line) -> tuple[bool, int]:
-    return not line.glance.is_spoiled, line.run.number
+    return not line.is_spoiled, line.run.number

@@ -44,11 +44,11 @@ _PLACES: dict[str, Callable[[Line], str]] = {
     "name": lambda line: line.run.name,
     "tag": lambda line: "\n".join(line.run.tags),
     "note": lambda line: line.run.note,
-    "model": lambda line: line.glance.model,
-    "dataset": lambda line: dataset_words(line.glance.dataset, line.glance.image_size),
-    "precision": lambda line: f"{line.glance.precision.value}\n{line.glance.precision.label}",
-    "recipe": lambda line: recipe_title(line.glance.recipe),
-    "batch": lambda line: str(line.glance.batch_size),
+    "model": lambda line: line.overview.model,
+    "dataset": lambda line: dataset_words(line.overview.dataset, line.overview.image_size),
+    "precision": lambda line: f"{line.overview.precision.value}\n{line.overview.precision.label}",
+    "recipe": lambda line: recipe_title(line.overview.recipe),
+    "batch": lambda line: str(line.overview.batch_size),
     "status": lambda line: f"{line.run.status.value}\n{status_words(line.run)}",
 }
 TIP = (

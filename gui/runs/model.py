@@ -352,7 +352,7 @@ class RunsModel(RunsRows):
         if column is Column.TICK:
             return f"{run.name}, {'ticked' if self.is_checked(row) else 'not ticked'}"
         if column is Column.MARKER:
-            return self.line(row).glance.precision.label
+            return self.line(row).overview.precision.label
         note = f". Note: {run.note}" if column is Column.NAME and run.note else ""
         caution = ", not clean" if column is Column.RATIO and self.is_spoiled(row) else ""
         return f"{self.heading(column)[0]}: {self.text(row, column)}{caution}{note}"

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
-from engine.compare.glance import settings_but_precision
 from engine.experiment.problem import ProblemError
 from engine.store.record import RunRecord, Status
 from gui.session.experiments import Experiments
@@ -33,11 +32,11 @@ def runs_beneath(
     over = [record for record in records if record.status.is_over and record.id not in shown]
     chosen = [record for record in over if record.id in ticked]
     if not chosen:
-        settings = {settings_but_precision(record) for record in in_view}
+        settings = {record.settings_but_precision for record in in_view}
         precisions = {record.experiment.precision for record in in_view}
         for record in over:
             is_new = record.status is Status.FINISHED and record.experiment.precision not in precisions
-            if is_new and settings_but_precision(record) in settings:
+            if is_new and record.settings_but_precision in settings:
                 precisions.add(record.experiment.precision)
                 chosen.append(record)
     return tuple(chosen[:_MOST_BENEATH])

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import math
+import sqlite3
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -12,9 +15,10 @@ import pytest
 
 from engine.experiment.experiment import Experiment, Precision
 from engine.experiment.problem import Kind, Problem, ProblemError
+from engine.experiment.settings import Step
 from engine.protocol.events import Epoch, Failed, Finished, Heartbeat, Log, Samples, Skipped, Started, Summary
 from engine.store.journal import MOST_ROWS
-from engine.store.record import Status
+from engine.store.record import Status, Text
 from engine.store.store import Store
 
 PROBLEM = Problem(kind=Kind.OUT_OF_MEMORY, message="It did not fit.", remedy="Take a smaller batch.")
@@ -185,3 +189,61 @@ def test_a_commit_of_any_length_is_kept_whole(store: Store, batch: Callable[...,
     store.begin(run.id)
     store.record(run.id, [batch(1, MOST_ROWS), batch(MOST_ROWS + 1, 10)])
     assert store.samples(run.id)["step"].tolist() == list(range(1, MOST_ROWS + 11))
+
+
+SETTINGS = Experiment(model="resnet50", precision=Precision.FP16, batch_size=96, step=Step(recipe="fast"))
+
+
+def test_an_overview_is_the_same_before_and_after_parsing(store: Store) -> None:
+    run_id = store.add(SETTINGS).id
+    queued = store.run(run_id).overview
+    assert queued.recipe == "fast" and queued.samples_per_second is None
+    figures = {"samples_per_second": 12.5, "peak_resident_mib": 400.0, "final_validation_accuracy": 0.5}
+    store.record(run_id, [Finished(summary=Summary(recipe="plain", **figures))])
+    run = store.run(run_id)
+    before, settings = run.overview, run.settings_but_precision
+    assert isinstance(vars(run)["experiment"], Text), "an overview parses nothing else"
+    assert run.experiment == SETTINGS
+    parsed = replace(run)
+    assert not isinstance(vars(parsed)["experiment"], Text)
+    assert parsed.overview == before and parsed.settings_but_precision == settings
+    assert (before.samples_per_second, before.peak_mib, before.accuracy) == (12.5, 400.0, 0.5)
+    assert before.recipe == "fast"
+
+
+def test_what_is_allocated_goes_before_what_is_resident_and_nan_stays(store: Store) -> None:
+    run_id = store.add(SETTINGS).id
+    summary = Summary(samples_per_second=math.nan, peak_allocated_mib=3.0, peak_resident_mib=400.0)
+    store.record(run_id, [Finished(summary=summary)])
+    overview = store.run(run_id).overview
+    assert math.isnan(overview.samples_per_second or 0.0) and overview.peak_mib == 3.0
+
+
+def test_only_the_precision_makes_no_difference_to_the_key(store: Store) -> None:
+    def key(**changes: object) -> str:
+        return store.run(store.add(SETTINGS.model_copy(update=changes)).id).settings_but_precision
+
+    assert key() == key(precision=Precision.FP32) == store.runs()[0].settings_but_precision
+    assert key() != key(seed=1)
+
+
+def test_settings_of_another_version_have_the_key_of_this_one(path: Path, store: Store) -> None:
+    run_id = store.add(Experiment(seed=5)).id
+    now = store.run(run_id).settings_but_precision
+    fewer = {"model": "small-cnn", "dataset": "fashion", "precision": "bf16", "batch_size": 64, "seed": 5}
+    with sqlite3.connect(path) as connection:
+        connection.execute("UPDATE runs SET experiment = ?", (json.dumps(fewer),))
+    connection.close()
+    assert store.run(run_id).settings_but_precision == now
+
+
+def test_damaged_settings_raise_when_they_are_read(path: Path, store: Store) -> None:
+    run_id = store.add(Experiment()).id
+    with sqlite3.connect(path) as connection:
+        connection.execute("UPDATE runs SET experiment = '{\"batch_size\": 0}'")
+    connection.close()
+    run = store.run(run_id)
+    with pytest.raises(ProblemError, match="Batch size"):
+        run.to_dict()
+    with pytest.raises(ValueError, match="model"):
+        _ = run.overview
