@@ -1,4 +1,4 @@
-"""Puts the verbs together, and turns every way in which one can end into an exit status."""
+"""The verbs as one program, and its exit status however a verb ends."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _COMMANDS: dict[str, Callable[..., int]] = {
 }
 VERBS = tuple(_COMMANDS)
 
-# what typer's parser raises for a wrong command line; typer exports only this descendant of it
+# what typer's parser raises for a wrong command line; typer exports only this subclass of it
 _USAGE_ERROR: type[Exception] = typer.BadParameter.__mro__[1]
 
 
@@ -55,7 +55,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         output.error(error.problem, as_json)
         return REFUSED if error.problem.kind is Kind.REQUEST else FAILED
     except BrokenPipeError:
-        # who reads stdout has read enough, as `head` does; the interpreter's own flush at exit must not fail
+        # the reader of stdout, such as `head`, has closed it; the flush at exit must not fail
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
     except (InterruptError, KeyboardInterrupt):
@@ -63,7 +63,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         output.error(problem, as_json)
         return INTERRUPTED
     except Exception as error:  # noqa: BLE001 - the last resort: a script still gets its one JSON object
-        # what the error quotes may hold what a terminal obeys
+        # the traceback may quote control sequences of a terminal
         sys.stderr.write(printable(traceback.format_exc()))
         output.error(_from_bug(error), as_json)
         return FAILED
@@ -78,25 +78,24 @@ def _app() -> typer.Typer:
     )
     app.callback()(_program)
     for name, function in _COMMANDS.items():
-        app.command(name)(_answering_ctrl_c(function))
+        app.command(name)(_interruptible(function))
     return app
 
 
-def _answering_ctrl_c(verb: Callable[..., int]) -> Callable[..., int]:
-    """The verb; typer would turn KeyboardInterrupt into an exit without the one JSON object."""
-
+def _interruptible(verb: Callable[..., int]) -> Callable[..., int]:
     @functools.wraps(verb)
-    def answering(*arguments: Any, **options: Any) -> int:
+    def interruptible(*arguments: Any, **options: Any) -> int:
         try:
             return verb(*arguments, **options)
         except KeyboardInterrupt:
+            # typer would turn it into an exit without the one JSON object
             raise InterruptError from None
 
-    return answering
+    return interruptible
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
+def _print_version(is_asked: bool) -> None:
+    if is_asked:
         output.line(f"ammeter {__version__}")
         raise typer.Exit
 
@@ -106,7 +105,7 @@ def _program(
         bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
     ] = False,
 ) -> None:
-    """Measures what mixed-precision training gains on this machine. Without a verb it opens the window."""
+    """Measure what mixed-precision training gains on this machine. Without a verb, open the window."""
 
 
 def _from_usage(error: Any) -> Problem:
@@ -121,5 +120,5 @@ _LONGEST_USAGE = 300
 
 
 def _from_bug(error: Exception) -> Problem:
-    message = f"Ammeter met an error of its own: {error or type(error).__name__}."
+    message = f"Ammeter failed because of a mistake of its own: {error or type(error).__name__}."
     return Problem(kind=Kind.INTERNAL, message=message, remedy="Please report it with the lines above.")

@@ -1,4 +1,4 @@
-"""The verbs that say what there is: `presets`, `catalog` and `doctor`."""
+"""The verbs `presets`, `catalog` and `doctor`."""
 
 from __future__ import annotations
 
@@ -20,31 +20,32 @@ from engine.worker.launcher import Launcher, Target
 
 
 def presets(as_json: AsJson = False) -> int:
-    """List what --preset takes."""
-    found, broken = all_presets(), broken_presets()
+    """List the presets."""
+    readable, broken = all_presets(), broken_presets()
     if as_json:
         entries = [
             {
-                "name": one.name,
-                "title": one.title,
-                "about": one.about,
-                "without_gpu": one.without_gpu_note,
-                "kind": one.kind,
-                "own": one.is_own,
+                "name": preset.name,
+                "title": preset.title,
+                "about": preset.about,
+                "without_gpu": preset.without_gpu_note,
+                "kind": preset.kind,
+                "own": preset.is_own,
             }
-            for one in found
+            for preset in readable
         ]
         problems = [problem.model_dump(mode="json") for problem in broken]
         output.json_object({"presets": entries, "broken": problems})
         return 0
-    output.table(("Name", "Kind", "About"), [(one.name, one.kind, _about(one)) for one in found])
+    rows = [(preset.name, preset.kind, _about(preset)) for preset in readable]
+    output.table(("Name", "Kind", "About"), rows)
     for problem in broken:
         output.line(f"{problem.message} {problem.remedy}")
     return 0
 
 
 def _about(preset: Preset) -> str:
-    """Whether this machine has a GPU is not asked: it would take an import of torch."""
+    # whether this machine has a GPU is not asked: it would take an import of torch
     note = preset.without_gpu_note
     return f"{preset.about} {note}" if note else preset.about
 
@@ -52,27 +53,27 @@ def _about(preset: Preset) -> str:
 def catalog(as_json: AsJson = False, target: TargetOption = Target.PROCESS) -> int:
     """List the devices, models, datasets and precisions of this machine."""
     with _runner(target) as runner:
-        found = runner.catalog()
+        entries = runner.catalog()
     if as_json:
-        output.json_object(json.loads(found.model_dump_json()))
+        output.json_object(json.loads(entries.model_dump_json()))
     else:
-        _show_catalog(found)
+        _show_catalog(entries)
     return 0
 
 
 def doctor(as_json: AsJson = False, target: TargetOption = Target.PROCESS) -> int:
-    """Say whether this machine is ready. The exit status is 1 if something is wrong."""
+    """Check whether this machine is ready. The exit status is 1 if something is wrong."""
     with _runner(target) as runner:
         checks = runner.diagnose().checks
-    wrong = [check for check in checks if check.status == "problem"]
-    listed = [check.model_dump(mode="json") for check in checks]
-    if as_json and wrong:
-        output.error(_problem(wrong[0]), as_json, checks=listed)
+    failed = [check for check in checks if check.status == "problem"]
+    entries = [check.model_dump(mode="json") for check in checks]
+    if as_json and failed:
+        output.error(_problem(failed[0]), as_json, checks=entries)
     elif as_json:
-        output.json_object({"checks": listed})
+        output.json_object({"checks": entries})
     else:
         output.table(("Check", "", "Found"), [(check.name, check.status, check.detail) for check in checks])
-    return 1 if wrong else 0
+    return 1 if failed else 0
 
 
 @contextmanager
@@ -85,34 +86,31 @@ def _runner(target: Target) -> Iterator[Runner]:
 
 def _problem(check: Check) -> Problem:
     return Problem(
-        kind=Kind.INTERNAL, message=f"{check.name}: {check.detail}", remedy="Correct that and ask again."
+        kind=Kind.INTERNAL, message=f"{check.name}: {check.detail}", remedy="Correct it and try again."
     )
 
 
-def _show_catalog(found: Catalog) -> None:
+def _show_catalog(catalog: Catalog) -> None:
     output.table(
         ("Device", "Name", "Memory, GiB", "Precisions"),
-        [_device_row(device) for device in found.devices],
+        [_device_row(device) for device in catalog.devices],
         ["Memory, GiB"],
     )
     output.line()
-    output.table(("Dataset", "For", "What it is"), [_dataset_row(dataset) for dataset in found.datasets])
+    output.table(("Dataset", "For", "What it is"), [_dataset_row(dataset) for dataset in catalog.datasets])
     output.line()
     output.table(
         ("Model", "For", "Parameters"),
-        [(model.name, model.task, f"{model.parameters:,}") for model in found.models],
+        [(model.name, model.task, f"{model.parameters:,}") for model in catalog.models],
         ["Parameters"],
     )
 
 
 def _device_row(device: DeviceEntry) -> tuple[str, str, str, str]:
-    able = [entry.precision.value for entry in device.precisions if entry.available]
-    return device.name, device.title, f"{device.memory_mib / MIB_PER_GIB:,.1f}", ", ".join(able)
+    precisions = [entry.precision.value for entry in device.precisions if entry.available]
+    return device.name, device.title, f"{device.memory_mib / MIB_PER_GIB:,.1f}", ", ".join(precisions)
 
 
 def _dataset_row(dataset: DatasetEntry) -> tuple[str, str, str]:
-    return (
-        dataset.name,
-        dataset.task,
-        dataset.title + (" (to be downloaded)" if dataset.needs_download else ""),
-    )
+    title = f"{dataset.title} (to be downloaded)" if dataset.needs_download else dataset.title
+    return dataset.name, dataset.task, title

@@ -1,6 +1,6 @@
 """The options that `run`, `compare` and `probe` share, and the layers of settings they stand for.
 
-Flags are text until the experiment validates them, so that every wrong value is answered in one form.
+Flags stay text until the experiment validates them, so that every wrong value gets the same kind of answer.
 """
 
 from __future__ import annotations
@@ -24,36 +24,33 @@ _PANEL = "Experiment"
 
 
 def flag(name: str, text: str, metavar: str) -> Any:
-    """An option of the experiment: its name, its help and what stands for its value there."""
+    """An option in the panel of the experiment, with `text` as its help."""
     return typer.Option(name, help=text, metavar=metavar, rich_help_panel=_PANEL)
 
 
-AsJson = Annotated[
-    bool, typer.Option("--json", help="Print one JSON object on stdout at the end, and nothing else there.")
-]
+AsJson = Annotated[bool, typer.Option("--json", help="Print exactly one JSON object on stdout, at the end.")]
 
-_PRECISIONS = f"{', '.join(list(Precision)[:-1])} or {list(Precision)[-1]}."
+_PRECISIONS = f"One of {', '.join(Precision)}."
 _FLAGS = {
     "preset": (None, "Start from a preset; `ammeter presets` lists them.", "NAME"),
-    "config": (None, "Settings from a TOML file, over the preset.", "FILE"),
-    "model": ("model", "`ammeter catalog` lists them.", "NAME"),
-    "dataset": ("dataset", "`ammeter catalog` lists them.", "NAME"),
+    "config": (None, "Settings from a TOML file, which override the preset.", "FILE"),
+    "model": ("model", "`ammeter catalog` lists the models.", "NAME"),
+    "dataset": ("dataset", "`ammeter catalog` lists the datasets.", "NAME"),
     "image_size": ("image_size", "", "PIXELS"),
     "precision": ("precision", _PRECISIONS, "NAME"),
     "batch_size": ("batch_size", "", "N"),
     "epochs": ("epochs", "", "N"),
     "steps": ("steps", "", "N"),
-    "optimizer": ("optimizer.name", "adamw, adam or sgd.", "NAME"),
+    "optimizer": ("optimizer.name", "One of adamw, adam, sgd.", "NAME"),
     "lr": ("optimizer.learning_rate", "", "RATE"),
-    "device": ("device", "auto, cpu, cuda:0 or another device.", "NAME"),
+    "device": ("device", "One of auto, cpu, cuda:0 and so on.", "NAME"),
     "seed": ("seed", "", "N"),
-    "recipe": ("step.recipe", "plain, fast, or parts of it: channels_last+fused+compile+capture.", "NAME"),
+    "recipe": ("step.recipe", "One of plain, fast, or parts: channels_last+fused+compile+capture.", "NAME"),
     "memory_gib": ("memory_cap_gib", "", "GIB"),
-    "name": (None, "What the run is called.", "TEXT"),
+    "name": (None, "The name of the run.", "TEXT"),
 }
-"""Of each flag the setting that it stands for, if any, its help or what may be given beside the setting's own
-help, and what stands for its value there."""
-_SET = flag("--set", "Any setting, dotted, over everything else; repeatable.", "KEY=VALUE")
+"""Each flag's setting, if it has one; its help, which follows that of the setting; and its placeholder."""
+_SET = flag("--set", "Any setting by its dotted key; overrides all others. Repeatable.", "KEY=VALUE")
 
 
 def _help(key: str | None, text: str) -> str:
@@ -61,15 +58,15 @@ def _help(key: str | None, text: str) -> str:
 
 
 def takes_settings(*without: str) -> Callable[[Callable[..., int]], Callable[..., int]]:
-    """Gives a verb the flags of an experiment but for some; it reads them by `asked(ctx.params)`.
+    """Gives a verb the flags of an experiment except those named; it reads them by `asked(ctx.params)`.
 
-    A parameter of the verb's own that has the name of a flag stands in its place; it is annotated where it
-    has another help or type.
+    A parameter of the verb that has a flag's name replaces the flag if it is annotated, as with another help
+    or type.
     """
 
     def give(verb: Callable[..., int]) -> Callable[..., int]:
         context, *own = inspect.signature(verb, eval_str=True).parameters.values()
-        found = {
+        parameters = {
             name: context.replace(
                 name=name,
                 default=None,
@@ -80,19 +77,21 @@ def takes_settings(*without: str) -> Callable[[Callable[..., int]], Callable[...
             for name, (key, text, metavar) in _FLAGS.items()
             if name not in without
         }
-        found["set_"] = context.replace(
+        parameters["set_"] = context.replace(
             name="set_", default=None, annotation=Annotated[list[str] | None, _SET]
         )
-        found |= {
-            one.name: one for one in own if one.name not in found or get_origin(one.annotation) is Annotated
+        parameters |= {
+            parameter.name: parameter
+            for parameter in own
+            if parameter.name not in parameters or get_origin(parameter.annotation) is Annotated
         }
-        passed = {context.name, *(one.name for one in own)}
+        passed = {context.name, *(parameter.name for parameter in own)}
 
         @functools.wraps(verb)
         def called(**options: Any) -> int:
             return verb(**{name: value for name, value in options.items() if name in passed})
 
-        signature = inspect.Signature([context, *found.values()], return_annotation=int)
+        signature = inspect.Signature([context, *parameters.values()], return_annotation=int)
         called.__signature__ = signature  # type: ignore[attr-defined]
         return called
 
@@ -113,28 +112,28 @@ class Asked:
 
     @property
     def depends_on_gpu(self) -> bool:
-        """Whether the settings are others where there is no GPU."""
+        """Whether the settings differ without a GPU."""
         return self.settings(True) != self.settings(False)
 
 
 def asked(parameters: Mapping[str, Any]) -> Asked:
     """Reads the options of one call, by typer's names. Raises ProblemError."""
-    # what is a list, as compare's own --precision, names the sides of a comparison: no setting of them all
-    given = {key: parameters.get(name) for name, (key, _, _) in _FLAGS.items() if key is not None}
-    flags = [from_dotted(key, value) for key, value in given.items() if isinstance(value, str)]
+    # a list, such as compare's own --precision, names the sides of a comparison and is no setting of them all
+    values = {key: parameters.get(name) for name, (key, _, _) in _FLAGS.items() if key is not None}
+    flags = [from_dotted(key, value) for key, value in values.items() if isinstance(value, str)]
     config, name = parameters.get("config"), parameters.get("preset")
     return Asked(
         preset=preset(name) if name is not None else None,
         over=(
             read_toml(Path(config)) if config is not None else {},
-            _together(flags),
-            _together([_set(text) for text in parameters.get("set_") or ()]),
+            _merged(flags),
+            _merged([_set(text) for text in parameters.get("set_") or ()]),
         ),
     )
 
 
-def _together(parts: list[dict[str, Any]]) -> dict[str, Any]:
-    """Settings of one layer: none of them hides another, so epochs beside steps is answered as an error."""
+def _merged(parts: list[dict[str, Any]]) -> dict[str, Any]:
+    # within a layer no setting hides another, so that epochs beside steps is an error
     result: dict[str, Any] = {}
     for part in parts:
         for key, value in part.items():

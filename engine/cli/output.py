@@ -1,7 +1,7 @@
 """What the verbs print: runs and comparisons, as text and tables or as a JSON object.
 
-Results go to stdout, with `--json` problems too; remarks and progress go to stderr. Figures that do not apply
-to a run are left out.
+Results go to stdout, as do problems with `--json`; remarks and progress go to stderr. Figures that do not
+apply to a run are left out.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Pair = tuple[str, str]
 
 
 def summary_groups(run: RunRecord) -> list[tuple[str, list[Pair]]]:
-    """Titles with their figures, in the order shown; the first group has no title."""
+    """Each group's title and its figures, in the order shown; the first group has no title."""
     summary = run.summary
     if summary is None:
         return []
@@ -45,8 +45,8 @@ def summary_groups(run: RunRecord) -> list[tuple[str, list[Pair]]]:
 
 def _outcome(run: RunRecord, summary: Summary) -> Iterator[Pair]:
     yield "Speed", _speed(summary)
-    for _, what in about_machine(summary):
-        yield "Not clean", f"the run {what}"
+    for _, disturbance in about_machine(summary):
+        yield "Not clean", f"the run {disturbance}"
     for figure in figures([run])[1:]:
         value = figure.value(run)
         if value is not None:
@@ -60,8 +60,8 @@ def _outcome(run: RunRecord, summary: Summary) -> Iterator[Pair]:
 def _training(summary: Summary) -> Iterator[Pair]:
     if summary.recipe is not None:
         yield "Recipe", summary.recipe
-    for part, why in summary.left_out.items():
-        yield "Left out", f"{part}: {why}"
+    for part, reason in summary.left_out.items():
+        yield "Left out", f"{part}: {reason}"
     if summary.float32_mode is not None:
         yield "Products in float32", _FLOAT32[summary.float32_mode]
     if summary.data_wait_fraction is not None:
@@ -69,15 +69,15 @@ def _training(summary: Summary) -> Iterator[Pair]:
     if summary.warmup_seconds is not None:
         yield "Warm-up", f"{summary.warmup_seconds:,.1f} s{_of_which(summary)}"
     if summary.paused_seconds is not None:
-        yield "Paused", f"{summary.paused_seconds:,.1f} s, in no other figure"
+        yield "Paused", f"{summary.paused_seconds:,.1f} s, not counted in any other figure"
 
 
-_FLOAT32 = {"strict": "strict", "tf32": "TF32", "default": "as PyTorch comes"}
+_FLOAT32 = {"strict": "strict", "tf32": "TF32", "default": "PyTorch's default"}
 
 
 def _of_which(summary: Summary) -> str:
-    named = (("compiling", summary.compile_seconds), ("capturing", summary.capture_seconds))
-    known = [f"{name} {seconds:,.1f} s" for name, seconds in named if seconds is not None]
+    parts = (("compiling", summary.compile_seconds), ("capturing", summary.capture_seconds))
+    known = [f"{name} {seconds:,.1f} s" for name, seconds in parts if seconds is not None]
     return f", of which {' and '.join(known)}" if known else ""
 
 
@@ -134,18 +134,18 @@ _WIDTH_WITHOUT_TERMINAL = 160
 
 
 def json_object(value: dict[str, Any]) -> None:
-    """The one object of `--json`. `value` holds no NaN and no infinity: they travel as text."""
+    """The one object of `--json`. `value` holds no NaN and no infinity: these are written as text."""
     sys.stdout.write(json.dumps(value, allow_nan=False) + "\n")
     sys.stdout.flush()
 
 
 def error(problem: Problem, as_json: bool, **beside: Any) -> None:
-    """A problem: as JSON on stdout, with what is to stand `beside` it, or as two lines on stderr."""
+    """A problem: on stdout as JSON, together with `beside`, or on stderr as two lines."""
     if as_json:
         json_object({"error": problem.model_dump(mode="json"), **beside})
     else:
         console = _console(sys.stderr)
-        # who types settings needs their keys
+        # on the command line settings are set by their keys
         key = f" ({problem.key})" if problem.key in setting_fields() else ""
         console.print(f"ammeter: {printable(problem.message)}{key}", soft_wrap=True)
         console.print(f"         {printable(problem.remedy)}", soft_wrap=True)
@@ -156,12 +156,12 @@ def line(text: str = "") -> None:
 
 
 def warning(text: str) -> None:
-    """A remark on stderr that is told to scripts too."""
+    """A remark on stderr, for people and scripts."""
     _console(sys.stderr).print(f"ammeter: {printable(text)}", soft_wrap=True)
 
 
 def aside(text: str) -> None:
-    """A remark on stderr, for a person only."""
+    """A remark on stderr, for people only."""
     if sys.stderr.isatty():
         _console(sys.stderr).print(printable(text), soft_wrap=True)
 
@@ -175,24 +175,24 @@ def pairs(rows: Iterable[tuple[str, str]]) -> None:
 
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[str]], right: Sequence[str] = ()) -> None:
-    """A table; the columns named in `right` are numbers, aligned to the right."""
-    drawn = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    """A table; the columns named in `right` are aligned to the right."""
+    grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for heading in headings:
-        drawn.add_column(printable(heading), justify="right" if heading in right else "left", overflow="fold")
+        grid.add_column(printable(heading), justify="right" if heading in right else "left", overflow="fold")
     for row in rows:
-        drawn.add_row(*map(printable, row))
-    _draw(drawn)
+        grid.add_row(*map(printable, row))
+    _draw(grid)
 
 
 def progress_console() -> Console:
     return _console(sys.stderr)
 
 
-def _draw(drawn: Table) -> None:
+def _draw(grid: Table) -> None:
     console = _console(sys.stdout)
     with console.capture() as captured:
-        console.print(drawn)
-    # rich fills every line to the table's width, which is noise in a file
+        console.print(grid)
+    # rich pads every line to the table's width, which is noise in a file
     sys.stdout.writelines(f"{row.rstrip()}\n" for row in captured.get().splitlines())
 
 
@@ -205,7 +205,7 @@ _BY_RATIO_INTERVAL = ("samples_per_second", "seconds_to_accuracy")
 
 
 def show(comparison: Comparison) -> None:
-    """The verdicts and what speaks against them, then the figures of each side with their ratios."""
+    """The verdicts and their doubts, then the figures of each side with their ratios."""
     reports = _ordered(comparison)
     for report in reports:
         line(report.verdict.sentence)
@@ -249,7 +249,7 @@ def _variant(report: SideReport, cells: dict[str, Cell]) -> dict[str, Any]:
 
 
 def _label(side: Side) -> str:
-    """What the comparison was asked for by, which a preset may have named."""
+    # a preset may have named the sides
     labels = {run.label for run in side.runs}
     return (labels.pop() if len(labels) == 1 else None) or side.title
 
@@ -276,7 +276,7 @@ def _text(figure: Figure, cell: Cell, report: SideReport) -> str:
 
 
 def run_summary(run: RunRecord) -> None:
-    """One run's outcome in groups of figures, and its id."""
+    """One run's figures in groups, and its id."""
     experiment = run.experiment
     line(f"{run.name}: {experiment.model} on {experiment.dataset}, {experiment.precision.label}")
     groups = summary_groups(run)
@@ -291,8 +291,8 @@ def run_summary(run: RunRecord) -> None:
 
 def runs_table(runs: Sequence[RunRecord]) -> None:
     """Saved runs, one a line."""
-    shown = [figure for figure in figures(runs) if figure.name in _IN_LIST]
-    numbers = [f"{figure.title}, {figure.unit}" for figure in shown]
+    columns = [figure for figure in figures(runs) if figure.name in _IN_LIST]
+    numbers = [f"{figure.title}, {figure.unit}" for figure in columns]
     headings = ["Id", "Name", "Status", "When", "Model", "Dataset", "Precision", "Recipe", "Batch", *numbers]
     has_tags = any(run.tags for run in runs)
     rows = [
@@ -306,7 +306,7 @@ def runs_table(runs: Sequence[RunRecord]) -> None:
             run.experiment.precision.label,
             run.experiment.step.recipe,
             f"{run.experiment.batch_size:,}",
-            *(_in_list(figure, run) for figure in shown),
+            *(_in_list(figure, run) for figure in columns),
             *([", ".join(run.tags)] if has_tags else []),
         ]
         for run in runs

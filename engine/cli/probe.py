@@ -31,10 +31,10 @@ Side = tuple[str, Experiment]
 def probe(
     ctx: typer.Context,
     precision: Annotated[
-        list[str] | None, options.flag("--precision", "A precision to search in; repeatable.", "NAME")
+        list[str] | None, options.flag("--precision", "A precision to search in. Repeatable.", "NAME")
     ] = None,
     granularity: Annotated[
-        int, typer.Option("--granularity", min=1, help="The answer is a multiple of it; 1 is exact.")
+        int, typer.Option("--granularity", min=1, help="The batch found is a multiple of this; 1 is exact.")
     ] = 1,
     margin: Annotated[
         float,
@@ -42,7 +42,7 @@ def probe(
             "--margin",
             min=0.0,
             max=0.9,
-            help="Fraction of memory that the recommended batch leaves free.",
+            help="The fraction of memory that the recommended batch leaves free.",
         ),
     ] = DEFAULT_MARGIN,
     as_json: options.AsJson = False,
@@ -58,12 +58,12 @@ def probe(
         sides = _sides(asked, precision, on_gpu=has_gpu(asked, catalog))
         prober = Prober(store, launcher, catalog)
         with Interrupt(prober.stop) as interrupt:
-            found = _search(prober, sides, granularity, margin, interrupt)
-    return _tell(found, as_json, interrupt.asked)
+            searched = _search(prober, sides, granularity, margin, interrupt)
+    return _print_outcome(searched, as_json, interrupt.asked)
 
 
 @dataclass(frozen=True)
-class _Found:
+class _Search:
     label: str
     probe_id: str
     result: ProbeResult
@@ -75,7 +75,7 @@ class _Found:
 
 @dataclass(frozen=True)
 class _Outcome:
-    found: tuple[_Found, ...]
+    searches: tuple[_Search, ...]
     problem: Problem | None
 
 
@@ -99,10 +99,10 @@ def _sides(asked: Asked, precisions: list[str] | None, on_gpu: bool) -> list[Sid
     amp = Precision.FP16 if on_gpu else Precision.BF16
     names = precisions or [Precision.FP32.value, amp.value]
     if len(set(names)) < len(names):
-        given = ", ".join(names)
-        message = f"precision is {shortened(given)}, but each needs to be searched only once."
+        value = ", ".join(names)
+        message = f"precision is {shortened(value)}, but each needs to be searched only once."
         raise ProblemError(
-            request_problem(message, "Give --precision once for each.", key="precision", value=given)
+            request_problem(message, "Give --precision once for each.", key="precision", value=value)
         )
     experiments = [experiment_from({**base, "precision": name}) for name in names]
     return [(experiment.precision.label, experiment) for experiment in experiments]
@@ -111,7 +111,7 @@ def _sides(asked: Asked, precisions: list[str] | None, on_gpu: bool) -> list[Sid
 def _search(
     prober: Prober, sides: list[Side], granularity: int, margin: float, interrupt: Interrupt
 ) -> _Outcome:
-    found: list[_Found] = []
+    searches: list[_Search] = []
     problem: Problem | None = None
     series = secrets.token_hex(6)
     for label, experiment in sides:
@@ -121,21 +121,21 @@ def _search(
             for event in prober.probe(experiment, granularity, margin, series=series):
                 progress.show(event)
                 if isinstance(event, ProbeEnded):
-                    found.append(_Found(label, event.probe_id, event.result))
+                    searches.append(_Search(label, event.probe_id, event.result))
                 elif isinstance(event, Failed):
-                    if event.problem.kind is Kind.REQUEST and not found:
+                    if event.problem.kind is Kind.REQUEST and not searches:
                         raise ProblemError(event.problem)
                     problem = problem or event.problem
                 if interrupt.asked:
                     # Ctrl+C may have come before the search began
                     prober.stop()
-    return _Outcome(tuple(found), problem)
+    return _Outcome(tuple(searches), problem)
 
 
-def _tell(outcome: _Outcome, as_json: bool, interrupted: bool) -> int:
+def _print_outcome(outcome: _Outcome, as_json: bool, interrupted: bool) -> int:
     if not as_json:
-        _tell_person(outcome.found)
-    results = {"results": [_dict(found) for found in outcome.found]}
+        _print_searches(outcome.searches)
+    results = {"results": [_dict(search) for search in outcome.searches]}
     if outcome.problem is not None:
         output.error(outcome.problem, as_json, **results)
     elif as_json:
@@ -145,23 +145,24 @@ def _tell(outcome: _Outcome, as_json: bool, interrupted: bool) -> int:
     return FAILED if outcome.problem is not None else DONE
 
 
-def _dict(found: _Found) -> dict[str, Any]:
-    values: dict[str, Any] = json.loads(found.result.model_dump_json())
-    return {"id": found.probe_id, "label": found.label, **values}
+def _dict(search: _Search) -> dict[str, Any]:
+    values: dict[str, Any] = json.loads(search.result.model_dump_json())
+    return {"id": search.probe_id, "label": search.label, **values}
 
 
-def _tell_person(found: tuple[_Found, ...]) -> None:
-    for each in found:
-        output.line(f"{each.label}: {len(each.result.trials)} trials in {each.result.seconds:,.1f} s")
-        rows = [_row(trial) for trial in each.result.trials]
+def _print_searches(searches: tuple[_Search, ...]) -> None:
+    for search in searches:
+        result = search.result
+        output.line(f"{search.label}: {len(result.trials)} trials in {result.seconds:,.1f} s")
+        rows = [_row(trial) for trial in result.trials]
         output.table(["Batch", "Outcome", "Peak, MiB", "Seconds"], rows, ["Batch", "Peak, MiB", "Seconds"])
-        if each.result.recommended_batch:
-            output.line(f"With a margin: {each.result.recommended_batch:,}.")
-        if each.result.note:
-            output.line(each.result.note)
+        if result.recommended_batch:
+            output.line(f"With a margin: {result.recommended_batch:,}.")
+        if result.note:
+            output.line(result.note)
         output.line()
-    if found:
-        output.line(sentence(found))
+    if searches:
+        output.line(sentence(searches))
 
 
 def _row(trial: Trial) -> list[str]:

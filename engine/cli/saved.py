@@ -29,59 +29,63 @@ from resources.looks import DARK, LIGHT
 
 _ROWS_SHOWN = 20
 
-RunId = Annotated[str, typer.Argument(metavar="RUN", help="A run's id, or any unambiguous start of it.")]
-RunIds = Annotated[list[str], typer.Argument(metavar="RUN...", help="Ids, or unambiguous starts of them.")]
+RunId = Annotated[str, typer.Argument(metavar="RUN", help="A run's id, or any unambiguous beginning of it.")]
+RunIds = Annotated[
+    list[str], typer.Argument(metavar="RUN...", help="Ids of runs, or their unambiguous beginnings.")
+]
 
 
 def runs(
-    limit: Annotated[int | None, typer.Option("--limit", min=1, help="At most so many.", metavar="N")] = None,
+    limit: Annotated[
+        int | None, typer.Option("--limit", min=1, help="List at most N runs.", metavar="N")
+    ] = None,
     as_json: AsJson = False,
 ) -> int:
     """List the saved runs, newest first."""
     with saved_runs() as store:
-        found, unreadable = store.listing(limit)
+        readable, unreadable = store.listing(limit)
     if as_json:
-        left_out = [{"id": run.id, "name": run.name, "message": run.why} for run in unreadable]
-        told = {"unreadable": left_out} if left_out else {}
-        output.json_object({"runs": [run.to_dict() for run in found], **told})
+        entries = [{"id": run.id, "name": run.name, "message": run.why} for run in unreadable]
+        beside = {"unreadable": entries} if entries else {}
+        output.json_object({"runs": [run.to_dict() for run in readable], **beside})
         return 0
-    for left in unreadable:
-        output.warning(f"{left.name} ({left.id}) is left out. {left.why}")
-    if found:
-        output.runs_table(found)
+    for run in unreadable:
+        output.warning(f"{run.name} ({run.id}) is left out. {run.why}")
+    if readable:
+        output.runs_table(readable)
     elif not unreadable:
-        output.line("There are no saved runs yet. `ammeter run --preset hello-amp` makes the first.")
+        output.line("There are no saved runs yet. `ammeter run --preset hello-amp` makes the first one.")
     return 0
 
 
 def show(
     run: RunId,
-    samples: Annotated[bool, typer.Option("--samples", help="Add the curves, one value a step.")] = False,
+    samples: Annotated[bool, typer.Option("--samples", help="Add the curves, one value per step.")] = False,
     as_json: AsJson = False,
 ) -> int:
-    """Show one run, whole: settings, environment and summary."""
+    """Show everything about one run: settings, environment and summary."""
     with saved_runs() as store:
-        found = store.run(run)
-        columns = store.samples(found.id) if samples else None
+        record = store.run(run)
+        columns = store.samples(record.id) if samples else None
     if as_json:
-        whole = found.to_dict()
+        value = record.to_dict()
         if columns is not None:
-            whole["samples"] = {name: plain_column(values) for name, values in columns.items()}
-        output.json_object(whole)
+            value["samples"] = {name: plain_column(values) for name, values in columns.items()}
+        output.json_object(value)
     else:
-        _print_run(found, columns)
+        _print_run(record, columns)
     return 0
 
 
 def delete(runs: RunIds, as_json: AsJson = False) -> int:
-    """Delete saved runs with their samples."""
+    """Delete saved runs and their samples."""
     with saved_runs(writes=True) as store:
-        found = dict(map(store.name, runs))
-        store.remove(found)
+        names = dict(map(store.name, runs))
+        store.remove(names)
     if as_json:
-        output.json_object({"deleted": list(found)})
+        output.json_object({"deleted": list(names)})
     else:
-        for run_id, name in found.items():
+        for run_id, name in names.items():
             output.line(f"Deleted {name} ({run_id}).")
     return 0
 
@@ -90,7 +94,7 @@ def delete(runs: RunIds, as_json: AsJson = False) -> int:
 def saved_runs(*, writes: bool = False) -> Iterator[Store]:
     """The store, in which runs whose process is gone count as interrupted.
 
-    Raises ProblemError where nothing can be saved, for a verb that `writes`; another is told.
+    Where nothing can be saved, a verb that `writes` gets a ProblemError, any other a warning on stderr.
     """
     with Store() as store:
         store.recover()
@@ -127,7 +131,7 @@ def _shown(settings: dict[str, Any]) -> list[tuple[str, str]]:
 def _show_curves(columns: dict[str, NDArray[Any]]) -> None:
     rows = len(next(iter(columns.values())))
     chosen = np.unique(np.linspace(0, rows - 1, min(rows, _ROWS_SHOWN)).astype(int))
-    output.line(f"\nCurves: {len(chosen)} of {rows:,} steps; --json has them all")
+    output.line(f"\nCurves: {len(chosen)} of {rows:,} steps; --json prints all")
     cells = [[f"{columns[name][row]:,.6g}" for name in columns] for row in chosen]
     output.table(list(columns), cells, list(columns))
 
@@ -137,36 +141,36 @@ To = Annotated[
     typer.Option(
         "--to",
         metavar="PATH",
-        help=f"The file to write, in the form that its ending says: {', '.join(formats.endings())}. A path"
-        " that ends in / is a folder for TensorBoard; mlflow:FOLDER or mlflow:http://HOST:PORT is MLflow.",
+        help=f"The file to write; its ending chooses the format: {', '.join(formats.endings())}. A path that"
+        " ends in / is a folder for TensorBoard; mlflow:FOLDER or mlflow:http://HOST:PORT is MLflow.",
     ),
 ]
 Baseline = Annotated[
-    str | None, typer.Option("--baseline", metavar="RUN", help="Which run the others are compared with.")
+    str | None, typer.Option("--baseline", metavar="RUN", help="The run that the others are compared with.")
 ]
 Lead = Annotated[
     str | None,
-    typer.Option("--lead", metavar="RUN", help="Whose side leads the report, and races the baseline."),
+    typer.Option("--lead", metavar="RUN", help="The run that leads the report and races the baseline."),
 ]
-Title = Annotated[str, typer.Option("--title", metavar="TEXT", help="What the report is called.")]
+Title = Annotated[str, typer.Option("--title", metavar="TEXT", help="The title of the report.")]
 _PLOTS = (*CHART_NAMES, RACE)
 Plot = Annotated[
     str | None,
-    typer.Option("--plot", metavar="NAME", help=f"For a picture: one of {', '.join(_PLOTS)}."),
+    typer.Option("--plot", metavar="NAME", help=f"Of a picture: what it shows, one of {', '.join(_PLOTS)}."),
 ]
 Against = Annotated[
     str | None,
-    typer.Option("--by", metavar="AXIS", help=f"For a picture: curves by one of {', '.join(BYS)}."),
+    typer.Option("--by", metavar="AXIS", help=f"Of a picture: the curves' x axis, one of {', '.join(BYS)}."),
 ]
 Theme = Annotated[
     str | None,
     typer.Option(
         "--theme",
         metavar="NAME",
-        help=f"For a picture: {' or '.join(THEME_NAMES)}. Charts are light without it, a race is dark.",
+        help=f"Of a picture: {' or '.join(THEME_NAMES)}. By default charts are light, a race is dark.",
     ),
 ]
-Force = Annotated[bool, typer.Option("--force", help="Replace what is there.")]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite what exists.")]
 
 
 def export(
@@ -181,16 +185,16 @@ def export(
     force: Force = False,
     as_json: AsJson = False,
 ) -> int:
-    """Write saved runs, side by side, as a report, a table, a picture, a race, a script or whole."""
+    """Export saved runs as a report, a table, a picture, a race or a script, or the runs themselves."""
     picture = _picture(to, plot, by, theme)
     with saved_runs() as store:
         content = content_of(store, runs, baseline, lead, title)
-        said = _send(content, to) if is_mlflow(to) else _write(content, to, picture, force)
+        sentences = _send(content, to) if is_mlflow(to) else _write(content, to, picture, force)
     if as_json:
         output.json_object({"to": to, "runs": [run.id for run in content.runs]})
     else:
-        for line in said:
-            output.line(line)
+        for sentence in sentences:
+            output.line(sentence)
     return 0
 
 
@@ -208,11 +212,11 @@ def _write(content: Content, to: str, picture: formats.Write | None, force: bool
 
 
 def _picture(to: str, plot: str | None, by: str | None, theme: str | None) -> formats.Write | None:
-    """How the chosen picture is written; None where none was chosen. Checked before anything is read."""
-    chosen = None if is_mlflow(to) else formats.format_for(to)
+    """How the chosen picture is written; None where none was chosen. Checked before any run is read."""
+    form = None if is_mlflow(to) else formats.format_for(to)
     if plot is None and by is None and theme is None:
         return None
-    if chosen is None or chosen.suffix not in RACE_SUFFIXES:
+    if form is None or form.suffix not in RACE_SUFFIXES:
         message = "--plot, --by and --theme are for pictures."
         remedy = "End the path in .png or .svg."
         raise ProblemError(request_problem(message, remedy, key="plot", value=plot))
@@ -224,20 +228,20 @@ def _picture(to: str, plot: str | None, by: str | None, theme: str | None) -> fo
     themes = tuple(name for name in THEME_NAMES if name == theme)
     if theme is not None and not themes:
         raise ProblemError(unknown_name("theme", theme, THEME_NAMES, "theme"))
-    if plot == RACE or (chosen.is_race and plot is None and by is None):
-        return race_writer(chosen.suffix, *themes)
-    if chosen.is_race:
-        message = f"{chosen.suffix} holds a race and no other picture."
-        remedy = "End the path in .png or .svg, or leave --plot and --by out."
+    if plot == RACE or (form.is_race and plot is None and by is None):
+        return race_writer(form.suffix, *themes)
+    if form.is_race:
+        message = f"A {form.suffix} file can only show a race."
+        remedy = "End the path in .png or .svg, or leave out --plot and --by."
         raise ProblemError(request_problem(message, remedy, key="plot", value=plot))
-    return _charts(chosen.name, plot, axes[0], themes)
+    return _charts(form.name, plot, axes[0], themes)
 
 
-def _charts(form: str, plot: str | None, by: By, themes: tuple[ThemeName, ...]) -> formats.Write:
+def _charts(format_name: str, plot: str | None, by: By, themes: tuple[ThemeName, ...]) -> formats.Write:
     from engine.export.pictures import sheet
 
     charts = tuple(name for name in CHART_NAMES if name == plot) or sheet.SHEET
-    write = sheet.write_png if form == "png" else sheet.write_svg
+    write = sheet.write_png if format_name == "png" else sheet.write_svg
     return partial(write, charts=charts, by=by, palette=DARK if themes == ("dark",) else LIGHT)
 
 
@@ -247,7 +251,7 @@ ArchivePath = Annotated[
 
 
 def import_(file: ArchivePath, as_json: AsJson = False) -> int:
-    """Add the runs of an archive to the saved ones: all of them, or none if anything is wrong with it."""
+    """Import the runs of an archive: all of them, or none if anything in it is wrong."""
     with saved_runs(writes=True) as store:
         imported = import_archive(store, file)
     if as_json:
@@ -264,9 +268,9 @@ def import_(file: ArchivePath, as_json: AsJson = False) -> int:
 
 def _print_imported(imported: Imported) -> None:
     for run in imported.added:
-        beside = ", beside the run that has its id" if run in imported.copies else ""
-        output.line(f"Imported {run.name} ({run.id}){beside}.")
+        note = "; a different run already has its old id" if run in imported.copies else ""
+        output.line(f"Imported {run.name} ({run.id}){note}.")
     for run in imported.already_here:
-        output.line(f"Already here: {run.name} ({run.id}).")
+        output.line(f"Already saved: {run.name} ({run.id}).")
     if not imported.added and not imported.already_here:
         output.line("The archive holds no runs.")

@@ -1,7 +1,7 @@
 """What the verbs that train share: the store and a runner, a progress line on the terminal, and Ctrl+C.
 
-The first Ctrl+C asks the run to stop, as the window's button does; the second ends it. Where stderr is no
-terminal, no progress is shown.
+The first Ctrl+C asks the run to stop, as the window's button does; the second ends it. Progress is shown only
+on a terminal.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class InterruptError(Exception):
 
 
 class Interrupt:
-    """While entered, the first SIGINT calls `stop` and sets `asked`; the next raises KeyboardInterrupt."""
+    """While entered, the first SIGINT calls `stop` and sets `asked`; the second raises KeyboardInterrupt."""
 
     def __init__(self, stop: Callable[[], None]) -> None:
         self.asked = False
@@ -50,7 +50,7 @@ class Interrupt:
         self._before: Any = None
 
     def __enter__(self) -> Self:
-        # elsewhere than in the main thread Python allows no handlers, and Ctrl+C does not arrive either
+        # Python allows handlers in the main thread only, and Ctrl+C arrives nowhere else
         if threading.current_thread() is threading.main_thread():
             self._before = signal.signal(signal.SIGINT, self._on_first)
         return self
@@ -64,15 +64,15 @@ class Interrupt:
     def _on_first(self, number: int, frame: FrameType | None) -> None:
         self.asked = True
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        aside("Stopping after the step in flight; Ctrl+C once more ends it at once.")
-        # a handler interrupts the main thread anywhere, also where it holds the lock that stop() may want
+        aside("Stopping after this step; press Ctrl+C again to end at once.")
+        # the handler may have interrupted the main thread while it held the lock that stop() wants
         threading.Thread(target=self._stop, name="stop", daemon=True).start()
 
 
 class ProgressLine:
-    """The columns, with the time that has passed as the last; there while it is entered.
+    """A line of columns and the time elapsed, shown while entered.
 
-    `title` is the first description, and `fields` are what the columns read beside it.
+    `title` is the first description; the columns also read `fields`.
     """
 
     def __init__(self, title: str, *columns: ProgressColumn, **fields: Any) -> None:
@@ -95,7 +95,7 @@ class ProgressLine:
         self._progress.update(self._task, **changes)
 
     def _say(self, text: str, *, always: bool = False) -> None:
-        """Writes a remark above the line; where there is no line, only one that is `always` told."""
+        # without a line, only what is `always` to be said
         if not self._progress.disable:
             self._progress.console.print(printable(text), soft_wrap=True)
         elif always:
@@ -103,7 +103,7 @@ class ProgressLine:
 
 
 def text_column(form: str) -> TextColumn:
-    """A column of text in which nothing is markup: a preset's title and a run's name are anybody's."""
+    """A column of text without markup, since anybody may have written the name or title in it."""
     return TextColumn(form, markup=False)
 
 
@@ -211,17 +211,15 @@ def open_session(target: Target) -> Iterator[Session]:
                 raise
 
 
-def tell_of_busyness(session: Session, experiment: Experiment) -> None:
-    """Says on a terminal what other programs take of the machine on which something is about to be measured.
-
-    Elsewhere nobody reads it in time, and a run that was disturbed says so itself.
-    """
+def warn_if_busy(session: Session, experiment: Experiment) -> None:
+    """Says on a terminal what keeps the machine busy on which something is about to be measured."""
     if not sys.stderr.isatty():
+        # nobody would read it in time, and a run that was disturbed says so itself
         return
     # the worker imports torch meanwhile, for longer than this
     time.sleep(max(0.0, _LEAST_SECONDS - session.watch.seconds))
     if busy := session.watch.look(experiment.device).sentence:
-        output.warning(f"{busy} What is measured now may not be clean.")
+        output.warning(f"{busy} A measurement made now may not be clean.")
 
 
 def has_gpu(asked: Asked, catalog: Catalog) -> bool:

@@ -19,8 +19,8 @@ from engine.cli.session import (
     TargetOption,
     has_gpu,
     open_session,
-    tell_of_busyness,
     train,
+    warn_if_busy,
 )
 from engine.compare.comparison import Comparison
 from engine.compare.comparison import compare as comparison_of
@@ -48,26 +48,26 @@ def run(
     asked = options.asked(ctx.params)
     experiment_from(asked.settings(True))
     with open_session(target) as session:
-        # asking costs an import of torch, so it is done only where the answer matters
+        # asking costs an import of torch, so it is asked only where the answer matters
         on_gpu = not asked.depends_on_gpu or has_gpu(asked, session.runner.catalog())
         session.raise_if_interrupted()
         experiment = experiment_from(asked.settings(on_gpu))
-        tell_of_busyness(session, experiment)
+        warn_if_busy(session, experiment)
         outcome = _train(session, session.store.add(experiment, name=name))
     return _print_outcome(*outcome, as_json)
 
 
 def resume(run: RunId, as_json: options.AsJson = False, target: TargetOption = Target.PROCESS) -> int:
-    """Go on with a run that ended early, from its last checkpoint, as if it had never been stopped."""
+    """Continue a run that ended early from its last checkpoint, as if it had never stopped."""
     with open_session(target) as session:
         queued = session.store.requeue(session.store.run(run).id)
-        tell_of_busyness(session, queued.experiment)
+        warn_if_busy(session, queued.experiment)
         outcome = _train(session, queued)
     return _print_outcome(*outcome, as_json)
 
 
 def _train(session: Session, queued: RunRecord) -> tuple[Event, RunRecord, bool]:
-    """Trains the queued run: its last event, what was saved of it, and whether Ctrl+C was pressed."""
+    """The last event, the run as saved, and whether Ctrl+C was pressed."""
     last = train(session, queued, f"{queued.name}, {queued.experiment.precision.label}")
     return last, session.store.run(queued.id), session.interrupt.asked
 
@@ -88,7 +88,9 @@ def compare(
     ctx: typer.Context,
     precision: Annotated[
         list[str] | None,
-        options.flag("--precision", "A side of the comparison; the first is the baseline.", "NAME"),
+        options.flag(
+            "--precision", "One side of the comparison; the first is the baseline. Repeatable.", "NAME"
+        ),
     ] = None,
     repeats: Annotated[
         int,
@@ -96,14 +98,14 @@ def compare(
             "--repeats",
             min=1,
             max=MOST_REPEATS,
-            help="Runs of each side, in alternating order, each with the next seed.",
+            help="How often to train each side; the sides take turns, and each turn has the next seed.",
         ),
     ] = 1,
     name: str | None = None,
     as_json: options.AsJson = False,
     target: TargetOption = Target.PROCESS,
 ) -> int:
-    """Train the same experiment in several precisions, and say what each gained."""
+    """Train the same experiment in several precisions, and say what each gains."""
     asked = options.asked(ctx.params)
     _sides(asked, precision, on_gpu=True)
     with open_session(target) as session:
@@ -112,10 +114,9 @@ def compare(
         sides = _sides(asked, precision, on_gpu=has_gpu(asked, catalog))
         turns = in_turns(sides, repeats)
         for _, experiment in sides:
-            found = problems(experiment, catalog)
-            if found:
-                raise ProblemError(*found)
-        tell_of_busyness(session, sides[0][1])
+            if wrong := problems(experiment, catalog):
+                raise ProblemError(*wrong)
+        warn_if_busy(session, sides[0][1])
         outcome = _train_turns(session, sides, turns, name)
     return _print_comparison(outcome, as_json, session.interrupt.asked)
 
@@ -125,7 +126,7 @@ Sides = list[tuple[str, Experiment]]
 
 @dataclass(frozen=True)
 class _Outcome:
-    """`comparison` is None where no run of the baseline was begun."""
+    """`comparison` is None if no run of the baseline has begun."""
 
     baseline: str
     runs: tuple[RunRecord, ...]
@@ -143,10 +144,10 @@ def _sides(asked: Asked, precisions: list[str] | None, on_gpu: bool) -> Sides:
     experiments = [experiment_from({**base, "precision": name}) for name in names]
     sides = [(experiment.precision.label, experiment) for experiment in experiments]
     if len(dict(sides)) < max(2, len(sides)):
-        given = ", ".join(names)
-        message = f"precision is {shortened(given)}, but a comparison needs two or more different ones."
+        value = ", ".join(names)
+        message = f"precision is {shortened(value)}, but a comparison needs two or more different ones."
         remedy = "Give --precision once for each, the baseline first."
-        raise ProblemError(request_problem(message, remedy, key="precision", value=given))
+        raise ProblemError(request_problem(message, remedy, key="precision", value=value))
     return sides
 
 
@@ -179,7 +180,7 @@ def _compared(store: Store, runs: tuple[RunRecord, ...], baseline: str) -> Compa
 
 def _print_comparison(outcome: _Outcome, as_json: bool, interrupted: bool) -> int:
     comparison = outcome.comparison
-    found: dict[str, Any] = {
+    value: dict[str, Any] = {
         "baseline": outcome.baseline,
         "runs": [run.to_dict() for run in outcome.runs],
         "variants": [] if comparison is None else output.variants(comparison),
@@ -187,9 +188,9 @@ def _print_comparison(outcome: _Outcome, as_json: bool, interrupted: bool) -> in
     if not as_json and comparison is not None:
         output.show(comparison)
     if outcome.problem is not None:
-        output.error(outcome.problem, as_json, **found)
+        output.error(outcome.problem, as_json, **value)
     elif as_json:
-        output.json_object(found)
+        output.json_object(value)
     if interrupted:
         return INTERRUPTED
     return FAILED if outcome.problem is not None else DONE

@@ -128,7 +128,7 @@ def test_the_other_figures_stand_in_groups(capsys: pytest.CaptureFixture[str]) -
         "Products in float32  TF32",
         "Waiting for data     3.2 % of the time",
         "Warm-up              12.3 s, of which compiling 8.0 s and capturing 0.5 s",
-        "Paused               60.0 s, in no other figure",
+        "Paused               60.0 s, not counted in any other figure",
         "",
         "Memory of a step",
         "Parameters       97.5 MiB",
