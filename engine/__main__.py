@@ -1,4 +1,4 @@
-"""The entry point of the command line, `python -P -m engine`, and Ctrl+C while its modules load."""
+"""The command line's entry point, `python -P -m engine`, and Ctrl+C while its modules load."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _SAID = {
 
 @contextlib.contextmanager
 def quiet_interrupt(as_json: bool = False) -> Iterator[None]:
-    """Ctrl+C ends the process at once, without a traceback; `as_json` with the error as one JSON object.
+    """Ctrl+C ends the process at once, without a traceback; `as_json` prints the error as a JSON object.
 
-    For while nothing is to be saved yet: KeyboardInterrupt would be raised in any of a thousand modules, and
-    some would take it for another error. Where Ctrl+C is ignored or has been given another meaning it keeps
-    that, and what the body gives it stays.
+    For the time when there is nothing to save: KeyboardInterrupt could be raised in any of a thousand
+    modules, some of which would take it for another error. Another handler of Ctrl+C stays, set before or in
+    the body.
     """
 
     def leave(number: int, frame: FrameType | None) -> NoReturn:

@@ -1,6 +1,6 @@
-"""What other programs take of this machine before a run: the processor, its memory, and the card.
+"""How much of this machine other programs use before a run: processor, memory and card. No torch.
 
-Nothing here needs torch. What this process and those that it started take counts as its own.
+What this process and those that it started use counts as its own.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ _GIB, _MIB = 2**30, 2**20
 
 
 class OtherPrograms:
-    """Counts processor time that was neither idle nor this process's own, while it is switched on.
+    """Counts processor time that was neither idle nor this process's own, while counting is on.
 
-    The processes that it started, such as those that load data, are its own too.
+    Processes that it started, such as data loaders, are its own too.
     """
 
     def __init__(self) -> None:
@@ -43,7 +43,7 @@ class OtherPrograms:
         self._since: tuple[float, float, float] | None = None
 
     def count(self, is_on: bool) -> None:
-        """Switches the counting on or off."""
+        """Switches counting on or off."""
         if is_on and self._since is None:
             self._since = self._read()
         elif not is_on and self._since is not None:
@@ -51,7 +51,7 @@ class OtherPrograms:
             self._since = None
 
     def share(self) -> float:
-        """The fraction of all cores' time that others took, 0 to 1; 0 before enough was counted to tell."""
+        """The fraction (0 to 1) of all cores' time that others used; 0 before enough was counted."""
         others, whole = self._so_far()
         return max(0.0, others / whole) if whole >= _LEAST_CORE_SECONDS else 0.0
 
@@ -62,7 +62,7 @@ class OtherPrograms:
         return self._others_seconds + busy - own, self._core_seconds + whole
 
     def _read(self) -> tuple[float, float, float]:
-        """Busy seconds of all cores, all their seconds, and this process's own."""
+        """Busy seconds of all cores, all their seconds, and this process's seconds."""
         times = psutil.cpu_times()
         idle = times.idle + getattr(times, "iowait", 0.0)
         whole = sum(times) - getattr(times, "guest", 0.0) - getattr(times, "guest_nice", 0.0)
@@ -80,7 +80,7 @@ class OtherPrograms:
 
 @dataclass(frozen=True)
 class Taken:
-    """How much others take of one thing, and the program that takes at least half of that, where known."""
+    """How much others use of one thing, and the program that uses at least half of that, if known."""
 
     amount: float
     program: str | None = None
@@ -88,8 +88,8 @@ class Taken:
 
 @dataclass(frozen=True)
 class Busyness:
-    """What others take: of the processor (a fraction of all cores), of the memory (bytes that are left, of
-    `memory_bytes`), and of a card that is trained on: percent busy and MiB held, None where it does not say.
+    """What others use: of the processor (a fraction of all cores), of memory (bytes left of `memory_bytes`)
+    and of the card: percent busy and MiB held, None where unknown.
     """
 
     processor: Taken = field(default_factory=lambda: Taken(0.0))
@@ -101,16 +101,16 @@ class Busyness:
 
     @property
     def reasons(self) -> tuple[str, ...]:
-        """What would spoil a measurement now, each as a part of a sentence; empty on a quiet machine."""
+        """What would spoil a measurement now, each a clause; empty on a quiet machine."""
         return tuple(self._reasons())
 
     @property
     def sentence(self) -> str:
-        """All of them in a sentence; "" on a quiet machine."""
+        """All reasons in a sentence; "" on a quiet machine."""
         return f"This machine is busy: {'; '.join(self.reasons)}." if self.reasons else ""
 
     def _reasons(self) -> Iterator[str]:
-        # a card is fed by a core or two: there others may take more before a run feels it
+        # a core or two feed a card, so with one others may use more before a run suffers
         if self.processor.amount >= (_TOLERATED_BESIDE_CARD if self.has_card else TOLERATED_SHARE):
             share = f"{100 * self.processor.amount:.0f} %"
             yield f"other programs take {share} of the processor{_mostly(self.processor)}"
@@ -133,7 +133,7 @@ def _mostly(taken: Taken) -> str:
 class Watch:
     """Looks at the machine from time to time.
 
-    A look takes some 10 to 50 ms, and tells of the time since the one before; the first was when it was made.
+    A look takes some 10 to 50 ms and covers the time since the one before, at first since the start.
     """
 
     def __init__(self) -> None:
@@ -144,13 +144,13 @@ class Watch:
 
     @property
     def seconds(self) -> float:
-        """How long ago the last look was: what it tells of is of at least a core's second."""
+        """Seconds since the last look; a look should cover at least a second of one core."""
         return time.monotonic() - self._since
 
     def look(self, device: str = "auto") -> Busyness:
-        """What others took of the machine since the last look, and hold now.
+        """What others have used of the machine since the last look, and hold now.
 
-        A card is asked where a run on the device would use it: "cuda:1", or the first for "auto".
+        Includes the card that a run on the device would use: "cuda:1", or the first for "auto".
         """
         share, self._others = self._others.share(), OtherPrograms()
         self._others.count(True)
@@ -178,13 +178,13 @@ class _Process(NamedTuple):
 
 
 def _processes() -> dict[tuple[int, float], _Process]:
-    """Every process by its pid and start, with its processor time so far and its memory in bytes."""
+    """Every process by its pid and start, with its processor seconds so far and its memory in bytes."""
     found = {}
     for process in psutil.process_iter(["name", "create_time", "cpu_times", "memory_info"]):
         told = process.info
         times, memory = told["cpu_times"], told["memory_info"]
         if times is not None and memory is not None:
-            # a name is whatever a program gave itself
+            # a program may name itself anything
             name = "".join(letter for letter in told["name"] or "" if letter.isprintable())[:_LONGEST_NAME]
             found[process.pid, told["create_time"]] = _Process(name, times.user + times.system, memory.rss)
     return found
@@ -196,7 +196,7 @@ def _own_pids() -> frozenset[int]:
 
 
 def _foremost(taken: Iterable[tuple[str, float]]) -> str | None:
-    """The program that takes at least half of all, all of its processes together."""
+    """The program whose processes together use at least half of the sum."""
     sums: defaultdict[str, float] = defaultdict(float)
     for name, amount in taken:
         sums[name] += max(0.0, amount)
@@ -208,11 +208,11 @@ def _foremost(taken: Iterable[tuple[str, float]]) -> str | None:
 def _card(
     index: int, own: frozenset[int], names: Mapping[int, str]
 ) -> tuple[Taken | None, Taken | None] | None:
-    """What others take of a card: how busy it is in percent, and MiB; None where no card can be asked.
+    """How busy others keep a card, in percent, and what they hold of it, in MiB; None without a card to ask.
 
     While no run trains, all that it computes is others' work.
     """
-    # imported where there is a card to ask: it would be a twentieth of the window's start
+    # imported only when asked: it would be a twentieth of the window's start
     import pynvml
 
     try:
@@ -227,7 +227,7 @@ def _card(
         ]
         held = {each.pid: each.usedGpuMemory for each in listed if each.pid not in own}
         program = _foremost((names.get(pid, ""), size or 0) for pid, size in held.items())
-        # a driver that does not say what a process holds says nothing of others
+        # without every process's size the others' share is unknown
         sizes = [size for size in held.values() if size is not None]
         mib = Taken(sum(sizes) / _MIB, program) if len(sizes) == len(held) else None
         with suppress(pynvml.NVMLError):

@@ -1,6 +1,6 @@
 """Runs a job in a worker, records it in the store, and answers an out-of-memory with a batch that fits.
 
-The measured peak of a run corrects the forecast, from which the batch is taken. No torch.
+A run's measured peak corrects the forecast that the batch is taken from. No torch.
 """
 
 from __future__ import annotations
@@ -33,23 +33,23 @@ USABLE_FRACTION = 0.95
 
 
 def fitting_batch(lines: Sequence[MemoryLine], budget_mib: float, failed_batch: int) -> int | None:
-    """The largest batch below the one that failed that `budget_mib` is enough for; None where none is."""
+    """The largest batch below the failed one that fits into `budget_mib`; None where none does."""
     largest = largest_batch(lines, USABLE_FRACTION * budget_mib)
     if largest is None or largest < 1 or failed_batch < 2:
         return None
-    # it failed whatever the forecast says of it, so the answer is clearly less
+    # it failed whatever the forecast says, so propose clearly less
     return min(largest, max(1, math.floor(0.9 * failed_batch)))
 
 
 def with_smaller_batch(experiment: Experiment, batch_size: int) -> Experiment:
-    """The experiment with a batch that fits: fewer samples in each optimizer step, all else the same."""
+    """The experiment with a smaller batch: fewer samples per optimizer step, all else the same."""
     return experiment.model_copy(update={"batch_size": batch_size})
 
 
 def with_accumulation(experiment: Experiment, batch_size: int) -> Experiment | None:
-    """The experiment in batches of at most `batch_size` that trains on as many samples a step as before.
+    """The experiment in batches of at most `batch_size`, with as many samples per step as before.
 
-    That takes a batch which divides them evenly; None where there is none larger than one sample.
+    The batch must divide them evenly; None where only a single sample would.
     """
     samples = experiment.step_samples
     fitting = next((size for size in range(min(batch_size, samples), 1, -1) if samples % size == 0), None)
@@ -60,7 +60,7 @@ def with_accumulation(experiment: Experiment, batch_size: int) -> Experiment | N
 
 
 def with_remedy(problem: Problem, experiment: Experiment, batch_size: int) -> Problem:
-    """The out-of-memory problem with a remedy that names the batch which fits by the forecast."""
+    """The out-of-memory problem with a remedy that names a batch that fits by the forecast."""
     accumulated = with_accumulation(experiment, batch_size)
     remedy = f"By the forecast a batch of {batch_size:,} fits: set {named('batch_size')} to it"
     if accumulated is not None:
@@ -80,7 +80,7 @@ def with_remedy(problem: Problem, experiment: Experiment, batch_size: int) -> Pr
 
 
 class MemoryAdvice:
-    """Goes along with one run, outside of its worker, which may have died of what is answered here."""
+    """Follows one run from outside its worker, which may have died of the out-of-memory."""
 
     def __init__(self, experiment: Experiment, forecasts: Forecasts) -> None:
         self._experiment = experiment
@@ -88,7 +88,7 @@ class MemoryAdvice:
         self._device_mib: float | None = None
 
     def with_remedy(self, event: Event) -> Event:
-        """The event, with a remedy that names a batch which fits where that is known."""
+        """The event; an out-of-memory gets a remedy that names a batch that fits, if one is known."""
         if isinstance(event, Started):
             self._experiment = event.experiment
             self._device_mib = event.environment.device_memory_mib
@@ -118,8 +118,7 @@ _MOST_AT_ONCE = 500
 class Runner:
     """Trains the store's queued runs, one after another, in the thread that iterates.
 
-    `keeps_refused`: a run that is refused before it began stays as failed, with the reason, and is not
-    withdrawn.
+    `keeps_refused`: a run refused before it began is kept as failed, with the reason, not withdrawn.
     """
 
     def __init__(self, store: Store, launcher: Launcher, *, keeps_refused: bool = False) -> None:
@@ -129,29 +128,29 @@ class Runner:
         self._session: Session | None = None
 
     def stop(self) -> None:
-        """Asks the job that runs to end after the step in flight. Any thread may ask."""
+        """Asks the running job to end after the step in flight. Any thread may ask."""
         session = self._session
         if session is not None:
             session.stop()
 
     def pause(self) -> None:
-        """Asks the job that runs to wait after the step in flight. Any thread may ask."""
+        """Asks the running job to wait after the step in flight. Any thread may ask."""
         session = self._session
         if session is not None:
             session.pause()
 
     def go_on(self) -> None:
-        """Asks the job that waits to go on. Any thread may ask."""
+        """Asks the paused job to go on. Any thread may ask."""
         session = self._session
         if session is not None:
             session.go_on()
 
     def run(self, run_id: str) -> Iterator[Event]:
-        """Trains a queued run; each event is taken in, then yielded; Finished or Failed is the last.
+        """Trains a queued run; each event is recorded, then yielded; the last is Finished or Failed.
 
-        A run that was queued again goes on from its last checkpoint. A request that is refused before
-        training began leaves no run behind, unless they are kept, and one that was to go on as it was. Raises
-        ProblemError when the store fails; the job is ended then.
+        A run that was queued again resumes from its last checkpoint. A new run that is refused before
+        training begins leaves nothing behind unless `keeps_refused`; one that was to resume stays as it was.
+        Raises ProblemError when the store fails; the job is then ended.
         """
         record = self._store.run(run_id)
         job = self._job(record)
@@ -189,10 +188,9 @@ class Runner:
     ) -> ForecastMade:
         """What the experiment will need, corrected by what was measured here before.
 
-        It is there at once where a forecast is known for these settings, whatever the batch. While one is
-        made, it is given up as soon as `is_unwanted` says so, which is asked several times a second. Raises
-        ProblemError where nobody can tell, where it was given up, and while a job runs, which it would
-        disturb.
+        A forecast known for these settings, at any batch, is returned at once. Making one is given up once
+        `is_unwanted`, asked several times a second, says so. Raises ProblemError where no forecast can be
+        made, where it was given up, and while a job runs, which it would disturb.
         """
         known = self._forecasts.find(experiment)
         if known is not None:
@@ -221,9 +219,9 @@ class Runner:
             for event in iterate(session):
                 answer = event
                 if not session.is_over and is_unwanted():
-                    # a wish that came while the worker was being started found no session to tell
+                    # a stop() while the worker was being started found no session to stop
                     session.stop()
-            assert answer is not None  # the last event is never left out
+            assert answer is not None  # a session never ends without its last event
         finally:
             self._session = None
             session.close()
@@ -240,7 +238,7 @@ class Runner:
 
 @dataclass(frozen=True)
 class _Recording:
-    """Follows a job in a thread of its own: a reader that stalls, or is kept waiting, costs no sample."""
+    """Records a job in a thread of its own, so that a stalled reader costs no sample."""
 
     session: Session
     store_path: Path
@@ -264,7 +262,7 @@ class _Recording:
 
     def _next(self) -> Event | BaseException | None:
         while True:
-            # not without end: on Windows nothing else lets Ctrl+C through
+            # with a timeout: on Windows nothing else lets Ctrl+C through
             with suppress(queue.Empty):
                 return self.told.get(timeout=COMMIT_SECONDS)
 
@@ -293,7 +291,7 @@ class _Recording:
 
 
 def _what_came(session: Session, recorder: Recorder) -> Iterator[Event]:
-    """All that waits, once the first is there: what a busy machine has held up is committed together."""
+    """The next event and all that wait behind it: what a busy machine has held up is committed together."""
     event = session.next_event(recorder.seconds_left)
     for _ in range(_MOST_AT_ONCE):
         if event is None:

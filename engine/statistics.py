@@ -1,15 +1,14 @@
 """95 % intervals of a ratio and of a value from repeats, and the steadiness of a single run.
 
-What varies between fresh processes (memory layout, clocks, warmth) no number of steps within one process
-shows, so that only repeats give an interval of a ratio: blocks within repeats, the levels of a hierarchical
-bootstrap. Drawn at random and cut at percentiles, two or three repeats cover the truth as it happens, from 76
-to 100 %: drawn repeats vary less than repeats do, a drift that both runs of a pair share counts as noise, and
-blocks drawn anew within drawn repeats count their noise twice, since the repeats' speeds already differ by it
-(Davison and Hinkley, Bootstrap Methods and their Application, 1997, section 3.8). So each repeat is taken
-whole, as the median over its blocks, which follow on one another and are not independent; pairs are kept
-together; and the spread over them is scaled by Student's t, as is sound for few values (Hesterberg, What
-Teachers Should Know About the Bootstrap, 2015). tests/benchmarks/interval_coverage.py shows how often the
-truth is covered.
+Memory layout, clocks and warmth vary between fresh processes, which no number of steps within one process
+shows, so only repeats give an interval of a ratio. A hierarchical percentile bootstrap (blocks within
+repeats) of two or three repeats covers the truth anywhere from 76 to 100 %: drawn repeats vary less than
+repeats do, a drift that both runs of a pair share counts as noise, and blocks drawn again within drawn
+repeats count their noise twice, since the repeats' speeds already differ by it (Davison and Hinkley,
+Bootstrap Methods and their Application, 1997, section 3.8). So each repeat counts as one value, the median
+over its blocks, which are consecutive and not independent; pairs are kept together; and the spread over them
+is scaled by Student's t, which is sound for few values (Hesterberg, What Teachers Should Know About the
+Bootstrap, 2015). tests/benchmarks/interval_coverage.py shows how often the truth is covered.
 
 The steadiness of a single run comes from its own blocks of steps: the interval of its median speed, and its
 drift.
@@ -32,8 +31,8 @@ _LEAST_END_BLOCKS = 5
 def steadiness(block_speeds: NDArray[np.float64]) -> Interval | None:
     """The interval of one run's median speed from its blocks: how steady that run was, and no more.
 
-    It lies between two of the blocks by rank (the sign test's interval), further apart by what neighbouring
-    blocks have in common: the sum of the autocorrelations until they vanish (Geyer, Statistical Science 7,
+    Its ends are two of the blocks by rank (the sign test's interval), widened for the correlation of
+    neighbouring blocks: the sum of the autocorrelations until they vanish (Geyer, Statistical Science 7,
     1992). None with fewer than two blocks.
     """
     count = len(block_speeds)
@@ -47,16 +46,16 @@ def steadiness(block_speeds: NDArray[np.float64]) -> Interval | None:
 
 
 def drift(block_speeds: NDArray[np.float64]) -> float | None:
-    """How much faster a run was at its end than at its beginning, as a fraction; None where that was steady.
+    """How much faster a run was at its end than at its beginning, as a fraction; None where it was steady.
 
     -0.2 is a fifth slower. Beginning and end are the median blocks of the first and the last third, of five
-    blocks or more: a run of fewer than ten shows no drift. They count as different where they are 5 % or more
-    apart and their intervals (`steadiness`, for blocks that hang together) do not meet. In simulations
-    (tests/benchmarks/interval_coverage.py, blocks of 20 steps) a slide of 30 % over 20 blocks or more is seen
-    in 96 of 100 runs where steps vary by 10 %, in all where by 5 %; a step down in mid-run no less. Steady
-    runs are taken for drifting in under 0.5 of 100 where steps vary by 10 % and hang together over a few
-    (AR(1), 0.7); over some twenty (0.95), in 4 of 100 of 10 to 20 blocks and in 0.3 of longer ones. A wander
-    over hundreds of steps (0.99) is a drift to a run of a few hundred: 20 of 100 such are called so.
+    blocks or more: a run of fewer than ten shows no drift. They count as different if they are 5 % or more
+    apart and their intervals (`steadiness`, which allows for correlated blocks) do not meet. In simulations
+    (tests/benchmarks/interval_coverage.py, blocks of 20 steps) a slide of 30 % over 20 blocks or more is
+    detected in 96 of 100 runs whose steps vary by 10 %, in all that vary by 5 %; a step down in mid-run just
+    as often. Steady runs count as drifting in under 0.5 of 100 if steps vary by 10 % and are correlated over
+    a few (AR(1), 0.7); over some twenty (0.95), in 4 of 100 of 10 to 20 blocks and in 0.3 of longer ones. To
+    a run of a few hundred steps, wandering over hundreds of steps (0.99) is a drift: 20 of 100 count so.
     """
     reach = max(_LEAST_END_BLOCKS, len(block_speeds) // 3)
     if 2 * reach > len(block_speeds):
@@ -70,7 +69,7 @@ def drift(block_speeds: NDArray[np.float64]) -> float | None:
 
 
 def _correlation_time(values: NDArray[np.float64]) -> float:
-    """How many successive values say as much as one independent one; at least 1."""
+    """How many successive values carry the information of one independent value; at least 1."""
     count = len(values)
     away = values - values.mean()
     if not away.any():
@@ -78,7 +77,7 @@ def _correlation_time(values: NDArray[np.float64]) -> float:
     spectrum = np.fft.rfft(away, 2 * count)
     correlation = np.fft.irfft(spectrum * spectrum.conj())[:count]
     correlation = correlation / correlation[0]
-    # Geyer's initial sequence: sums of neighbouring pairs are positive as long as they are not noise
+    # Geyer's initial sequence: sums of neighbouring pairs are positive until they are noise
     pairs = correlation[: count // 2 * 2].reshape(-1, 2).sum(axis=1)
     ends = np.flatnonzero(pairs <= 0)
     return max(1.0, 2.0 * float(pairs[: ends[0] if len(ends) else None].sum()) - 1.0)
@@ -95,10 +94,10 @@ _STUDENT = (
 
 
 def paired_ratio_interval(values: Values, base_values: Values) -> Interval | None:
-    """The interval of a ratio from repeats that were made in pairs, one of each side right after the other.
+    """The interval of a ratio from paired repeats, in which the two sides ran one right after the other.
 
-    A drift of the machine is in both of a pair and cancels. None with fewer than two pairs, or where a value
-    is not positive and finite. Raises ValueError for sequences of two lengths.
+    A drift of the machine is in both runs of a pair and cancels. None with fewer than two pairs, or where a
+    value is not positive and finite. Raises ValueError for sequences of different lengths.
     """
     if len(values) != len(base_values):
         raise ValueError("each repeat needs its partner")
@@ -111,14 +110,14 @@ def paired_ratio_interval(values: Values, base_values: Values) -> Interval | Non
 
 
 def typical(values: Values) -> float | None:
-    """The geometric mean, about which the intervals are; None without values, or where one is not above 0."""
+    """The geometric mean, the centre of the intervals; None without values, or where one is not above 0."""
     logs = _logs(values, least=1)
-    # exactly, where there is nothing to average
+    # a single value exactly: exp(log(x)) may differ in the last digit
     return None if logs is None else float(values[0]) if len(values) == 1 else math.exp(float(logs.mean()))
 
 
 def typical_ratio(values: Values, base_values: Values) -> float | None:
-    """The ratio that the intervals are about: of the geometric means, which over pairs is the pairs' own.
+    """The centre of a ratio's intervals: the ratio of the geometric means, the same for pairs.
 
     None where there are no values, or one is not positive and finite.
     """
@@ -127,14 +126,14 @@ def typical_ratio(values: Values, base_values: Values) -> float | None:
 
 
 def ratio_interval(values: Values, base_values: Values) -> Interval | None:
-    """The interval of a ratio from repeats that were made independently of one another.
+    """The interval of a ratio from independent repeats.
 
-    Degrees of freedom after Welch (Biometrika 34, 1947). Independent repeats, however unlike in their spread,
-    are covered as they should be; what they have in common over time is not in it. Of a machine that wanders
-    (AR(1), 0.6 from run to run), ten repeats a side in turns cover 99 % and one side after the other 70 %:
-    so `is_in_turns` decides whether there is an interval at all. Where one side alone has slow outliers (an
-    exponential tail), it covers 90 % at ten a side, as any interval of a mean does. None with fewer than two
-    repeats of either side, or where a value is not positive and finite.
+    Degrees of freedom after Welch (Biometrika 34, 1947). The coverage is right for independent repeats of any
+    spread; correlation over time is not allowed for. On a machine that wanders (AR(1), 0.6 from run to run),
+    ten repeats per side in alternation cover 99 %, one side after the other 70 %: so `is_in_turns` decides
+    whether there is an interval at all. If only one side has slow outliers (an exponential tail), it covers
+    90 % at ten per side, as any interval of a mean does. None with fewer than two repeats of either side, or
+    where a value is not positive and finite.
     """
     logs, base_logs = _logs(values), _logs(base_values)
     if logs is None or base_logs is None:
@@ -148,7 +147,7 @@ def ratio_interval(values: Values, base_values: Values) -> Interval | None:
 
 
 def value_interval(values: Values, *, is_mean: bool) -> Interval | None:
-    """The interval of a side's value from its repeats: of the mean, or of what varies by a factor.
+    """The interval of a side's value from its repeats: of the mean, or of a value that varies by a factor.
 
     None with fewer than two repeats, or where a value is not a finite number (or not positive, for a factor).
     """
@@ -163,14 +162,14 @@ def value_interval(values: Values, *, is_mean: bool) -> Interval | None:
 
 
 def student(degrees: float) -> float:
-    """Student's t at 97.5 %, for one degree of freedom or more, whole or not (error below 0.1 %)."""
+    """Student's t at 97.5 % for one degree of freedom or more, also fractional (error below 0.1 %)."""
     inverse = [1 / whole for whole in range(1, len(_STUDENT) + 1)]
     if degrees > len(_STUDENT):
         inverse, known = [0.0, inverse[-1]], [_NORMAL, _STUDENT[-1]]
         return float(np.interp(1 / degrees, inverse, known))
     if degrees >= 2:
         return float(np.interp(1 / degrees, inverse[::-1], _STUDENT[::-1]))
-    # between one and two it bends too much for a straight line: ((1 - p) at the tail ~ t ** -degrees)
+    # too curved between one and two for linear interpolation: the tail goes as t ** -degrees
     share = (max(degrees, 1.0) ** -1 - 0.5) / 0.5
     return float(np.exp(np.log(_STUDENT[1]) + share * (np.log(_STUDENT[0]) - np.log(_STUDENT[1]))))
 

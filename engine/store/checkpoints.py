@@ -1,4 +1,4 @@
-"""The checkpoint files beside the store: whether a run can go on from them, and their deletion."""
+"""The checkpoint files beside the store: whether a run can resume from them, and their deletion."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ _MARK = ".deleted"
 
 
 def folder_of(store: Path, run_id: str) -> Path:
-    """Where the run's checkpoints lie; the folder is made by the first of them."""
+    """The folder of the run's checkpoints; the first checkpoint makes it."""
     return checkpoints_folder(store) / run_id
 
 
 def has_last(folder: Path) -> bool:
-    """Whether there is a checkpoint that the run can go on from."""
+    """Whether there is a checkpoint to resume from."""
     return checkpoint_path(folder, "last").is_file()
 
 
 def mark(folder: Path) -> None:
-    """Says that the folder's run is being deleted, in case that the program ends before `remove`.
+    """Marks the folder of a run that is being deleted, in case the program ends before `remove`.
 
-    A folder whose run is merely not in the store is left alone: the store may have been moved away.
+    A folder whose run is merely missing in the store is left alone: the store may have been moved away.
     """
     if folder.is_dir():
         with suppress(OSError):
@@ -37,18 +37,18 @@ def mark(folder: Path) -> None:
 
 
 def remove(folder: Path) -> None:
-    """Deletes the folder; what the system holds on to goes with `marked` another time."""
+    """Deletes the folder; `marked` finds it again if the system refuses some of it now."""
     shutil.rmtree(folder, ignore_errors=True)
 
 
 def marked(store: Path) -> Iterator[Path]:
-    """The folders of runs whose deletion was begun."""
+    """The folders of runs whose deletion has begun."""
     for found in list(checkpoints_folder(store).glob(f"*/{_MARK}")):
         yield found.parent
 
 
 def remove_parts(store: Path, run_ids: Container[str]) -> None:
-    """Deletes what a kill in the midst of saving has left half-written of the checkpoints of these runs."""
+    """Deletes half-written checkpoints of these runs, left by a kill during saving."""
     for part in list(checkpoints_folder(store).glob(f"*/{part_path(Path('*')).name}")):
         if part.parent.name in run_ids:
             with suppress(OSError):
@@ -56,7 +56,7 @@ def remove_parts(store: Path, run_ids: Container[str]) -> None:
 
 
 def obstacle(run: RunRecord, checkpoints: Path) -> Problem | None:
-    """Why the run cannot go on from a checkpoint in its folder; None if it can."""
+    """Why the run cannot resume from a checkpoint in its folder; None if it can."""
     run_id, name, status = run.id, run.name, run.status
     if not status.is_over:
         remedy = "Stop it first." if status is Status.RUNNING else "It will be trained in its turn."
@@ -76,7 +76,7 @@ def obstacle(run: RunRecord, checkpoints: Path) -> Problem | None:
 
 
 def _ended_by_nan(run: RunRecord) -> int | None:
-    """The step of the NaN that ended the run, and that its last checkpoint holds; None for another end."""
+    """The step whose NaN ended the run and is in its last checkpoint; None for another end."""
     step = None if run.summary is None else run.summary.first_nan_step
     was_stopped = run.status is Status.STOPPED and run.experiment.on_nan == "stop"
     has_failed = run.problem is not None and run.problem.kind is Kind.NOT_A_NUMBER
@@ -84,7 +84,7 @@ def _ended_by_nan(run: RunRecord) -> int | None:
 
 
 def status_after(last: Finished | Failed | None) -> Status:
-    """What a run is that ended so and is not trained again."""
+    """The status of a run that ended so and is not trained again."""
     match last:
         case Finished(stopped=is_stopped):
             return Status.STOPPED if is_stopped else Status.FINISHED

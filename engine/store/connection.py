@@ -1,4 +1,4 @@
-"""A connection to the store's file: its statements, its transactions, and what is said when they fail."""
+"""A connection to the store's file: its statements, its transactions, and the problem when they fail."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from engine.store.database import BESIDE, Opened, damaged, fail, open_copy, open
 
 
 class Connection:
-    """For the thread that made it. `notes` says in sentences how the file had to be opened, and `files` how
-    many there were at the path, one after the other.
+    """For the thread that made it. `notes` are sentences on how the file had to be opened, and `files` counts
+    the files opened at the path so far.
 
     Every method raises ProblemError of kind STORE when the file cannot be read or written. Where nothing can
-    be saved, what is there is read from a copy in memory.
+    be saved, the saved runs are read from a copy in memory.
     """
 
     def __init__(self, path: Path) -> None:
@@ -36,7 +36,7 @@ class Connection:
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
-        """Several statements that only read, inside a transaction or outside."""
+        """A block of statements that only read, inside or outside a transaction."""
         self._follow()
         try:
             yield self._sqlite
@@ -45,14 +45,14 @@ class Connection:
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
-        """One transaction; the lock is taken at once, so that what was read in it still holds."""
+        """One transaction; it locks at once, so that what it has read still holds."""
         self.check_writable()
         with self.changing() as connection:
             yield connection
 
     @contextmanager
     def changing(self) -> Iterator[sqlite3.Connection]:
-        """The same for what may be done to a copy in memory too."""
+        """Like `writing`, for changes that may be made to a copy in memory too."""
         with self.reading() as connection:
             connection.execute("BEGIN IMMEDIATE")
             try:
@@ -65,7 +65,7 @@ class Connection:
                 raise
 
     def check_writable(self) -> None:
-        """Raises ProblemError where nothing can be saved, unless what was in the way is gone by now."""
+        """Raises ProblemError where nothing can be saved, unless the obstacle is gone by now."""
         if self.unwritable is None:
             return
         try:
@@ -75,16 +75,16 @@ class Connection:
         self._change_to(opened)
 
     def only_read(self, error: ProblemError) -> None:
-        """Goes on with a copy in memory if `error` says that nothing can be written; else raises it."""
+        """Continues with a copy in memory if `error` says that nothing can be written; else raises it."""
         cause = error.__cause__
         if self.unwritable is not None or not isinstance(cause, OSError | sqlite3.Error):
             raise error
         self._change_to(open_copy(self.path, cause))
 
     def set_aside(self) -> Path | None:
-        """Gives the file that was opened another name, since it is damaged, and makes a new one in its place.
+        """Renames the opened file, which is damaged, and makes a new one in its place; returns its path now.
 
-        Its path now; None where another file lies there, which stays.
+        None where another file lies there now, which stays.
         """
         if _identity(_found(self.path)) != self._identities[0]:
             return None
@@ -100,10 +100,10 @@ class Connection:
         return aside
 
     def _follow(self) -> None:
-        """Opens what lies at the path now, where that is no longer the file that was opened.
+        """Opens the file at the path if that is no longer the one that was opened.
 
-        SQLite would go on reading and writing what nobody finds again. Raises DamagedError for a file that
-        was cut short.
+        SQLite would go on reading and writing a file that nobody finds again. Raises DamagedError for a file
+        that was cut short.
         """
         if self.unwritable is not None or self._sqlite.in_transaction:
             return
@@ -117,16 +117,16 @@ class Connection:
         self._size = found.st_size
 
     def _is_whole(self) -> bool:
-        """Whether a file that became shorter lacks nothing: its log has it all, or it was tidied up."""
+        """Whether a file that became shorter is still whole: its log has the rest, or it was vacuumed."""
         try:
-            # from the disk, not from what this connection remembers of it
+            # from the disk, not from this connection's cache
             self._sqlite.execute("PRAGMA shrink_memory")
             return bool(self._sqlite.execute("PRAGMA quick_check(1)").fetchone()[0] == "ok")
         except sqlite3.Error:
             return False
 
     def _leave_behind(self) -> None:
-        """Completes the file that was moved away, and keeps its log from being taken for the new one's."""
+        """Completes the moved file and removes its log, which the new file would take for its own."""
         with suppress(sqlite3.Error):
             self._sqlite.execute("PRAGMA wal_checkpoint(PASSIVE)")
         for beside, identity in zip(_beside(self.path), self._identities[1:], strict=True):
@@ -151,7 +151,7 @@ def _beside(path: Path) -> tuple[Path, ...]:
 
 
 def _found(path: Path) -> os.stat_result | None:
-    """What the system says of a file, which is never opened: to close it again would lose SQLite's locks."""
+    """A file's status. The file is never opened: closing it again would drop SQLite's locks."""
     try:
         return path.stat()
     except OSError:
@@ -159,5 +159,5 @@ def _found(path: Path) -> os.stat_result | None:
 
 
 def _identity(found: os.stat_result | None) -> tuple[int, int] | None:
-    """What tells a file from another of its name."""
+    """Device and inode, which tell a file from another of its name."""
     return None if found is None else (found.st_dev, found.st_ino)

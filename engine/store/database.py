@@ -1,6 +1,6 @@
-"""Opens the store's file: checks that it is ours and not newer, and brings an older one up to date.
+"""Opens the store's file: checks that it is Ammeter's and not newer, and brings an older one up to date.
 
-Where nothing can be written, what is there is read into memory and brought up to date in there.
+Where nothing can be written, the store is read into memory and brought up to date there.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ BESIDE = ("-wal", "-shm")
 
 
 class DamagedError(ProblemError):
-    """Raised for a file that is no store, or not a whole one."""
+    """Raised for a file that is not a store, or not a whole one."""
 
 
 class Opened(NamedTuple):
     """A connection to a store, and notes on how it had to be opened.
 
-    `unwritable`: why nothing can be saved. The connection is then to a copy in memory of what there is.
+    `unwritable`: why nothing can be saved; the connection is then to a copy in memory.
     """
 
     connection: sqlite3.Connection
@@ -48,10 +48,10 @@ class Opened(NamedTuple):
 
 
 def open_database(path: Path, vfs: str | None = None) -> Opened:
-    """Opens the store at `path`, which is made if there is none; where it cannot be written, a copy of it.
+    """Opens or makes the store at `path`; where it cannot be written, a copy of it in memory.
 
-    `vfs` names another of SQLite's ways to reach files. Raises ProblemError for a file that cannot be read
-    or is not a store, and for a store of a newer program, which is left as it is.
+    `vfs` names another of SQLite's virtual file systems. Raises ProblemError for a file that cannot be read
+    or is not a store, and for a newer program's store, which is left as it is.
     """
     if os.name == "posix" and (size := len(os.fsencode(path))) > _LONGEST_PATH:
         message = f"The path of the saved runs is too long: {size:,} bytes, and {_LONGEST_PATH} are possible."
@@ -63,9 +63,9 @@ def open_database(path: Path, vfs: str | None = None) -> Opened:
 
 
 def open_copy(path: Path, error: OSError | sqlite3.Error) -> Opened:
-    """A copy in memory of the store at `path`, which `error` keeps from being written; empty if it is new.
+    """A copy in memory of the store at `path`, which `error` keeps from being written; empty for a new store.
 
-    Raises ProblemError where that is not what the error says, or the store cannot be read either.
+    Raises ProblemError if `error` is another one, or if the store cannot be read either.
     """
     unwritable = _unwritable(path, error)
     if unwritable is None:
@@ -86,17 +86,17 @@ def open_copy(path: Path, error: OSError | sqlite3.Error) -> Opened:
 
 
 def open_in_memory() -> sqlite3.Connection:
-    """A store in memory, with nothing in it."""
+    """An empty store in memory."""
     memory = _memory()
     _bring_up_to_date(memory, Path(":memory:"))
     return memory
 
 
 def open_to_write(path: Path, vfs: str | None = None) -> Opened:
-    """Opens or makes the store at `path`; raises what the system and SQLite say, and ProblemError."""
+    """Opens or makes the store at `path`. Raises OSError, sqlite3.Error and ProblemError."""
     path.parent.mkdir(parents=True, exist_ok=True)
     if not path.exists():
-        # what another file of that name has left
+        # left by an earlier file of that name
         for ending in BESIDE:
             path.with_name(path.name + ending).unlink(missing_ok=True)
     elif path.stat().st_size:
@@ -124,8 +124,8 @@ def _bring_up_to_date(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def _try_to_write(connection: sqlite3.Connection) -> None:
-    """Raises sqlite3.OperationalError where the file is open, but nothing can be written to it."""
-    # who holds the lock writes, so that it can be done
+    """Raises sqlite3.OperationalError where the file can be opened but not written."""
+    # whoever holds the lock is writing, which shows that it can be done
     connection.execute("PRAGMA busy_timeout = 0")
     try:
         connection.execute("BEGIN IMMEDIATE")
@@ -140,11 +140,11 @@ def _try_to_write(connection: sqlite3.Connection) -> None:
 
 
 def _unwritable(path: Path, error: OSError | sqlite3.Error) -> Problem | None:
-    """Why nothing can be saved, if that is what the error says."""
+    """The problem, if the error says that nothing can be saved."""
     if isinstance(error, OSError):
         is_full, is_refused = error.errno in _NO_ROOM, error.errno in _NO_WRITING
     else:
-        # none where Python's own module raised it
+        # absent where Python's sqlite3 module itself raised it
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
         is_full, is_refused = code == sqlite3.SQLITE_FULL, code in _REFUSED
     if not is_full and not is_refused:
@@ -159,15 +159,15 @@ def _unwritable(path: Path, error: OSError | sqlite3.Error) -> Problem | None:
 
 @contextmanager
 def _readable(path: Path) -> Iterator[sqlite3.Connection]:
-    """A connection that writes nothing beside the file; what a kill has left in a log is read too."""
+    """A connection that writes nothing beside the file, yet reads the log that a kill has left."""
     beside = [path.with_name(path.name + ending) for ending in _LOGS]
     logs = [log for log in beside if log.exists() and log.stat().st_size]
-    # without a log the file is whole; with one it takes the log's index, which is there while anyone writes
+    # without a log the file is whole; with one SQLite needs the log's index, which exists while anyone writes
     with closing(_connect(path, "ro&readonly_shm=1" if logs else "ro&immutable=1", None)) as connection:
         if not logs or _has_index(connection):
             yield connection
             return
-    # so that no connection of ours can be open, which would lose its locks by this
+    # no index, so no connection of ours is open that would lose its locks by this copying
     with tempfile.TemporaryDirectory(prefix="ammeter-") as folder:
         for file in (path, *logs):
             shutil.copyfile(file, Path(folder, file.name))
@@ -187,7 +187,7 @@ _DAMAGE = re.compile("not a database|malformed|no such (table|column)|already ex
 
 
 def fail(path: Path, error: Exception) -> NoReturn:
-    """Raises ProblemError of kind STORE for what SQLite or the system said about the file at `path`."""
+    """Raises ProblemError of kind STORE for an error of SQLite or the system at the file `path`."""
     reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
     if "locked" in reason or "busy" in reason:
         message = f"The saved runs at {path} are in use by another program that does not let go."
@@ -201,7 +201,7 @@ def fail(path: Path, error: Exception) -> NoReturn:
 
 def _connect(path: Path, mode: str, vfs: str | None) -> sqlite3.Connection:
     uri = f"{path.absolute().as_uri()}?mode={mode}" + (f"&vfs={vfs}" if vfs else "")
-    # transactions are begun by hand, where a reader can see them
+    # transactions are begun explicitly, where a reader can see them
     return _set_up(sqlite3.connect(uri, uri=True, timeout=_BUSY_SECONDS, isolation_level=None))
 
 
@@ -215,18 +215,18 @@ def _set_up(connection: sqlite3.Connection) -> sqlite3.Connection:
 
 
 def _look(path: Path, vfs: str | None) -> None:
-    """Looks through a read-only connection first, so that a file not for us stays as it is.
+    """Checks through a read-only connection first, so that a foreign file stays as it is.
 
-    The file is never opened but through SQLite: closing it by any other way would drop all locks that this
+    The file is only ever opened through SQLite: closing it any other way would drop all locks that this
     process holds on it, and another process, seeing none, would delete the log that we are writing.
     """
-    # without a log beside it the file is whole, and read as immutable it gets no new files beside it
+    # without a log the file is whole, and opened as immutable it gets no new files beside it
     is_whole = not path.with_name(path.name + "-wal").exists()
     connection = _connect(path, "ro&immutable=1" if is_whole else "ro", vfs)
     try:
         _check(connection, path)
     except sqlite3.OperationalError:
-        # a journal left by a kill can only be read by who may write; the check comes again then
+        # a journal left by a kill can only be read by a connection that may write, which checks again
         return
     finally:
         connection.close()
@@ -236,7 +236,7 @@ def _check(connection: sqlite3.Connection, path: Path) -> None:
     version = _version(connection)
     is_empty = version == 0 and not _scalar(connection, "SELECT count(*) FROM sqlite_master")
     if version == 0 and not is_empty:
-        # another program may just have made the tables, at once with their version
+        # another program may just have made the tables and, in the same transaction, their version
         version = _version(connection)
     if version > VERSION:
         known = f"format {version}, this one knows {VERSION}"
@@ -257,7 +257,7 @@ def _choose_journal(connection: sqlite3.Connection) -> tuple[str, ...]:
             raise
         mode = str(_scalar(connection, "PRAGMA journal_mode = DELETE"))
     if mode == "wal":
-        # in WAL mode this loses nothing when the process is killed, and spares a flush at each commit
+        # in WAL mode a killed process loses nothing by this, and each commit saves a flush
         connection.execute("PRAGMA synchronous = NORMAL")
         return ()
     return (
@@ -271,7 +271,7 @@ def _migrate(connection: sqlite3.Connection, path: Path) -> None:
         return
     connection.execute("BEGIN IMMEDIATE")
     try:
-        # another program may have been quicker while this one waited for the lock
+        # another program may have migrated while this one waited for the lock
         _check(connection, path)
         for script in MIGRATIONS[_version(connection) :]:
             for statement in script.split(";"):
@@ -295,7 +295,7 @@ def _scalar(connection: sqlite3.Connection, statement: str) -> Any:
 
 
 def damaged(path: Path) -> DamagedError:
-    """What to raise for a file that is no store, or not a whole one."""
+    """The error for a file that is not a store, or not a whole one."""
     message = f"{path} is not a file of Ammeter's saved runs, or it is damaged."
     return DamagedError(_problem(message, "Move it away, or set AMMETER_HOME to another folder."))
 

@@ -1,4 +1,4 @@
-"""What a user changes of a saved run: its name, tags and note, and its deletion.
+"""What a user changes in a saved run: its name, tags and note, and its deletion.
 
 A deleted run is hidden at first, so that the deletion can be undone, and removed for good later.
 """
@@ -26,9 +26,9 @@ _GAPS = re.compile(r"[\s,]+")
 
 
 def cleaned_tags(tags: Iterable[str]) -> tuple[str, ...]:
-    """Tags as they are kept: without commas and gaps, each of them once, whichever way it is capitalised.
+    """Tags as they are kept: without commas and extra spaces, each once whatever its capitals.
 
-    Raises ProblemError for one that is too long, and for too many.
+    Raises ProblemError for a tag that is too long, and for too many.
     """
     kept: dict[str, str] = {}
     for tag in tags:
@@ -45,7 +45,7 @@ def cleaned_tags(tags: Iterable[str]) -> tuple[str, ...]:
 
 
 def cleaned_note(note: str) -> str:
-    """A note as it is kept: lines, of which each can be shown. Raises ProblemError if too long."""
+    """A note as it is kept: printable lines. Raises ProblemError if it is too long."""
     text = printable(note).strip()
     if len(text) > LONGEST_NOTE:
         message = f"The note has {len(text):,} characters."
@@ -54,12 +54,12 @@ def cleaned_note(note: str) -> str:
 
 
 def cleaned_name(name: str) -> str:
-    """A name as it is kept: on one line that can be shown, and not endless."""
+    """A name as it is kept: one printable line of bounded length."""
     return shortened(name.strip(), LONGEST_NAME)
 
 
 def rename(connection: sqlite3.Connection, run_id: str, name: str) -> None:
-    """Gives a run another name. Raises ProblemError for none."""
+    """Gives a run another name. Raises ProblemError for an empty one."""
     if not cleaned_name(name):
         raise ProblemError(request_problem("name is empty.", "Give the run a name.", key="name", value=name))
     queue.row_of(connection, run_id)
@@ -74,7 +74,7 @@ def set_tags(connection: sqlite3.Connection, run_id: str, tags: Iterable[str]) -
 
 
 def set_note(connection: sqlite3.Connection, run_id: str, note: str) -> None:
-    """Gives a run a note in place of the one that it has; an empty one takes that away."""
+    """Replaces a run's note; an empty one removes it."""
     kept = cleaned_note(note)
     queue.row_of(connection, run_id)
     connection.execute("UPDATE runs SET note = ? WHERE id = ?", (kept, run_id))
@@ -85,14 +85,14 @@ KEPT_SECONDS = 24 * 3600.0
 
 
 def hide(connection: sqlite3.Connection, run_ids: Iterable[str]) -> None:
-    """Marks runs as deleted. Raises ProblemError for one that another process trains, or that is gone."""
+    """Marks runs as deleted. Raises ProblemError for a run that another process trains, or that is gone."""
     for run_id in run_ids:
         check(connection, run_id)
         connection.execute("UPDATE runs SET deleted = ? WHERE id = ?", (time.time(), run_id))
 
 
 def bring_back(connection: sqlite3.Connection, run_ids: Iterable[str]) -> None:
-    """Takes a deletion back. Raises ProblemError of kind STORE where a run is gone for good."""
+    """Undoes a deletion. Raises ProblemError of kind STORE where a run is gone for good."""
     for run_id in run_ids:
         found = connection.execute("UPDATE runs SET deleted = NULL WHERE id = ?", (run_id,))
         if not found.rowcount:
@@ -107,21 +107,21 @@ def deleted_before(connection: sqlite3.Connection, unix_seconds: float) -> tuple
 
 
 def all_deleted(connection: sqlite3.Connection) -> tuple[str, ...]:
-    """The ids of the runs that are deleted and not gone for good, oldest deletion first."""
+    """The ids of runs that are deleted but can still be restored, oldest deletion first."""
     rows = connection.execute("SELECT id FROM runs WHERE deleted IS NOT NULL ORDER BY deleted, number")
     return tuple(row["id"] for row in rows)
 
 
 def still_deleted(connection: sqlite3.Connection, run_ids: Iterable[str]) -> tuple[str, ...]:
-    """Those of the runs that are deleted, and not gone for good or brought back."""
+    """Those of the runs that are deleted but can still be restored."""
     statement = "SELECT 1 FROM runs WHERE id = ? AND deleted IS NOT NULL"
     return tuple(run_id for run_id in run_ids if connection.execute(statement, (run_id,)).fetchone())
 
 
 def remove(connection: sqlite3.Connection, run_ids: Iterable[str], store: Path) -> None:
-    """Takes runs out of the store with all that was recorded; a comparison and pictures go with their last.
+    """Removes runs with all that was recorded, and comparisons and pictures with their last run.
 
-    Their checkpoints are marked, and go with `remove_files` once this is committed.
+    Their checkpoints are only marked: `remove_files` deletes them once this is committed.
     """
     for run_id in run_ids:
         checkpoints.mark(checkpoints.folder_of(store, run_id))
@@ -136,13 +136,13 @@ def remove(connection: sqlite3.Connection, run_ids: Iterable[str], store: Path) 
 
 
 def remove_files(run_ids: Iterable[str], store: Path) -> None:
-    """Deletes the checkpoints of runs that were taken out."""
+    """Deletes the checkpoints of removed runs."""
     for run_id in run_ids:
         checkpoints.remove(checkpoints.folder_of(store, run_id))
 
 
 def check(connection: sqlite3.Connection, run_id: str) -> None:
-    """Raises ProblemError for a run that may not be deleted from here, or that is gone."""
+    """Raises ProblemError for a run that this process may not delete, or that is gone."""
     row = queue.row_of(connection, run_id)
     if row["status"] == Status.RUNNING and not queue.may_take(row):
         message = f"{row['name']} is being trained by another Ammeter."

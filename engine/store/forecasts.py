@@ -23,7 +23,7 @@ from engine.protocol.events import ForecastMade, Summary
 from engine.protocol.memory_lines import MemoryLine, highest_line, needed_mib, upper_hull
 
 Quantity = Literal["allocated", "resident"]
-_APART = 1.5  # two batches closer than this say nothing of a slope that the noise does not drown
+_APART = 1.5  # the slope between batches closer than this drowns in noise
 
 
 class MeasuredPeak(BaseModel):
@@ -37,11 +37,11 @@ class MeasuredPeak(BaseModel):
 
 
 def calibrated(forecast: ForecastMade, measured: Sequence[MeasuredPeak]) -> ForecastMade:
-    """The forecast as measured peaks of the same settings correct it; without any it is as it was.
+    """The forecast, corrected by measured peaks of the same settings.
 
-    Peaks of batches well apart correct both the fixed part and that of each sample. Peaks of one batch alone:
-    what it took more is a library's workspace, the same for every batch; what it took less than can be
-    explained by workspaces was saved on each sample, as a compiler does.
+    Peaks of batches well apart correct both the fixed and the per-sample part. With peaks of about one batch,
+    memory above the forecast counts as a library's workspace, the same for every batch; memory below it that
+    missing workspaces cannot explain was saved on each sample, as a compiler does.
     """
     peaks = [peak for peak in measured if peak.quantity == forecast.quantity]
     if not peaks:
@@ -60,7 +60,7 @@ def calibrated(forecast: ForecastMade, measured: Sequence[MeasuredPeak]) -> Fore
 
 
 def with_lines(forecast: ForecastMade, lines: Sequence[MemoryLine]) -> ForecastMade:
-    """The forecast with other lines, and the figures that follow from them."""
+    """The forecast with other lines and the figures that follow from them."""
     hull = upper_hull(lines)
     batch_size = forecast.experiment.batch_size
     decisive = highest_line(hull, batch_size)
@@ -83,7 +83,7 @@ def _moved(lines: Sequence[MemoryLine], offset_mib: float, slope_mib: float = 0.
 
 
 def _slimmed(lines: Sequence[MemoryLine], batch_size: float, peak_mib: float) -> list[MemoryLine]:
-    """The lines with less for each sample, so that they meet the peak at that batch."""
+    """The lines with less memory per sample, so that they meet the peak at that batch."""
     decisive = highest_line(lines, round(batch_size))
     grown = decisive.per_sample_mib * batch_size
     if peak_mib <= decisive.fixed_mib or grown <= 0:
@@ -121,7 +121,7 @@ _NO_MATTER_TABLES = ("measure.", "schedule.", "scaler.", "validation.", "checkpo
 
 
 class _Kept(BaseModel):
-    """Forecasts by the settings asked for, peaks by the settings as resolved; the newest come last."""
+    """Forecasts by requested settings, peaks by resolved settings; the newest last."""
 
     model_config = ConfigDict(extra="forbid", ser_json_inf_nan="strings")
 
@@ -130,17 +130,17 @@ class _Kept(BaseModel):
 
 
 class Forecasts:
-    """The forecasts of one machine, in a small file that can be lost without loss.
+    """The forecasts of one machine, in a small file that can be lost: everything in it can be made again.
 
-    A file that is missing, damaged or of another program counts as empty, and one that cannot be written
-    stays as it is: everything in it can be had again.
+    A file that is missing, damaged or another program's counts as empty; one that cannot be written stays
+    as it is.
     """
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / FILE_NAME
 
     def find(self, experiment: Experiment) -> ForecastMade | None:
-        """The forecast for the experiment's own batch, corrected by what was measured; None if unknown."""
+        """The forecast for the experiment's own batch, corrected by measured peaks; None if unknown."""
         kept = self._read()
         forecast = kept.forecasts.get(forecast_key(experiment))
         if forecast is None:
@@ -151,7 +151,7 @@ class Forecasts:
         return calibrated(with_lines(asked, asked.lines), peaks)
 
     def keep(self, experiment: Experiment, forecast: ForecastMade) -> None:
-        """Keeps what was forecast for an experiment, whatever its batch; also under its resolved settings."""
+        """Keeps a forecast for an experiment at any batch, also under its resolved settings."""
         kept = self._read()
         for key in (forecast_key(experiment), forecast_key(forecast.experiment)):
             kept.forecasts.pop(key, None)
@@ -161,11 +161,11 @@ class Forecasts:
         self._write(kept)
 
     def learn(self, resolved: Experiment, batch_size: int, peak_mib: float, quantity: Quantity) -> None:
-        """Takes the training peak of a run or trial of these settings, as resolved, into account."""
+        """Takes into account the training peak of a run or trial with these resolved settings."""
         try:
             peak = MeasuredPeak(batch_size=batch_size, peak_mib=peak_mib, quantity=quantity)
         except ValidationError:
-            # such a peak teaches nothing
+            # not a peak to learn from: out of bounds
             return
         kept = self._read()
         key = forecast_key(resolved)
@@ -176,7 +176,7 @@ class Forecasts:
         self._write(kept)
 
     def learn_run(self, resolved: Experiment, summary: Summary) -> None:
-        """Takes a run's training peak into account, where it has one."""
+        """Takes a run's training peak, if any, into account."""
         if summary.peak_allocated_mib is not None:
             self.learn(resolved, resolved.batch_size, summary.peak_allocated_mib, "allocated")
         elif summary.peak_resident_mib is not None:
@@ -188,7 +188,7 @@ class Forecasts:
         return _Kept()
 
     def _write(self, kept: _Kept) -> None:
-        # of another name first, so that another window never reads half a file
+        # under another name first, so that another window never reads half a file
         new = self._path.with_suffix(".new")
         with suppress(OSError):
             self._path.parent.mkdir(parents=True, exist_ok=True)
@@ -197,7 +197,7 @@ class Forecasts:
 
 
 def forecast_key(experiment: Experiment) -> str:
-    """What one forecast is good for: settings that change memory, all but the batch; machine and versions."""
+    """Identifies what a forecast holds for: settings that change memory (no batch), machine, versions."""
     settings = {
         name: value
         for name, value in flattened(experiment).items()
@@ -212,7 +212,7 @@ def forecast_key(experiment: Experiment) -> str:
 
 @cache
 def _torch_version() -> str:
-    # a page of text is parsed for it, and a window asks several times as a run begins
+    # finding it parses a page of text, and a window asks several times as a run begins
     try:
         return version("torch")
     except PackageNotFoundError:

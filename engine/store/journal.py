@@ -1,7 +1,7 @@
 """The record of a run while it trains: sample blocks, other events in order, and sheets of pictures.
 
-Sample blocks are columnar: little-endian float64, column after column, with the names beside them. A sheet of
-pictures is saved once, however many runs show it.
+Sample blocks are columnar: little-endian float64, column after column, with their names. A sheet of pictures
+is saved once, however many runs share it.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _WIRE = np.dtype("<f8")
 
 @dataclass(frozen=True)
 class Block:
-    """`names` joined by commas, and `data` of len(names) x rows values."""
+    """Columns: `names` joined by commas, `data` of (number of names) x `rows` values."""
 
     names: str
     rows: int
@@ -65,13 +65,13 @@ def blocks_of(columns: Columns) -> Iterator[Block]:
 
 
 def columns_of(block: Block) -> Columns:
-    """What a block holds, by name."""
+    """A block's columns by name."""
     table = np.frombuffer(block.data, dtype=_WIRE).reshape(-1, block.rows).astype(np.float64)
     return dict(zip(block.names.split(","), table, strict=True))
 
 
 def joined(parts: Iterable[Columns]) -> Columns:
-    """The parts one after another; where a part lacks a column that another has, it is NaN there."""
+    """The parts one after another; NaN where a part lacks another's column."""
     present = [part for part in parts if part]
     names = list(dict.fromkeys(name for part in present for name in part))
     return {name: np.concatenate([_column(part, name) for part in present]) for name in names}
@@ -84,7 +84,7 @@ def _column(part: Columns, name: str) -> NDArray[np.float64]:
 
 
 class SavedPictures:
-    """Reads the sheets of runs. A run without one, or with a damaged one, has None.
+    """Reads the sheets of runs; None for a run without a sheet or with a damaged one.
 
     Raises ProblemError of kind STORE when the file cannot be read.
     """
@@ -98,13 +98,13 @@ class SavedPictures:
             return sheet_of_run(connection, run_id)
 
     def of_any(self, run_ids: Iterable[str]) -> ContactSheet | None:
-        """The sheet of the first of the runs that has one."""
+        """The sheet of the first run that has one."""
         return next((sheet for run_id in run_ids if (sheet := self.of(run_id)) is not None), None)
 
 
 def sheet_of_run(connection: sqlite3.Connection, run_id: str) -> ContactSheet | None:
-    """The sheet of a run; None where it has none, or a damaged one."""
-    # the length first: what is longer than any sheet is not read into memory
+    """The sheet of a run; None if it has none or a damaged one."""
+    # checks the length first: more than any sheet holds is not read into memory
     row = connection.execute(
         "SELECT hash, side, count, jpeg FROM pictures WHERE hash = (SELECT pictures FROM runs WHERE id = ?)"
         " AND typeof(jpeg) = 'blob' AND length(jpeg) <= ?",
@@ -117,10 +117,10 @@ def sheet_of_run(connection: sqlite3.Connection, run_id: str) -> ContactSheet | 
 
 
 def put(connection: sqlite3.Connection, run_id: str, sheet: ContactSheet) -> None:
-    """Makes the sheet that of a run, in place of the one that it may have."""
+    """Gives a run its sheet, replacing any that it has."""
     row = connection.execute("SELECT pictures FROM runs WHERE id = ?", (run_id,)).fetchone()
     key = sheet.key
-    # a sheet that was damaged is mended by the next run that has it
+    # the next run with the same sheet mends a damaged one
     connection.execute(
         "INSERT INTO pictures (hash, side, count, jpeg) VALUES (?, ?, ?, ?) ON CONFLICT (hash) DO UPDATE"
         " SET side = excluded.side, count = excluded.count, jpeg = excluded.jpeg"
@@ -133,7 +133,7 @@ def put(connection: sqlite3.Connection, run_id: str, sheet: ContactSheet) -> Non
 
 
 def drop(connection: sqlite3.Connection, key: str | None) -> None:
-    """Deletes a sheet that no run shows any longer, not even a deleted one that can come back."""
+    """Deletes a sheet that no run has any more, not even a deleted one that can be restored."""
     connection.execute(
         "DELETE FROM pictures WHERE hash = :key AND NOT EXISTS (SELECT 1 FROM runs WHERE pictures = :key)",
         {"key": key},
@@ -141,9 +141,9 @@ def drop(connection: sqlite3.Connection, key: str | None) -> None:
 
 
 def append(connection: sqlite3.Connection, run_id: str, events: Sequence[Event]) -> None:
-    """Adds the events: samples as blocks, the others a line each.
+    """Adds the events: samples as blocks, the others as a line each.
 
-    Signs of life are left out, and pictures, which are saved apart.
+    Signs of life are left out, and so are pictures, which are saved apart.
     """
     batches = [event for event in events if isinstance(event, Samples)]
     _append_blocks(connection, run_id, list(blocks_of(columns_in(batches))))
@@ -156,7 +156,7 @@ def append(connection: sqlite3.Connection, run_id: str, events: Sequence[Event])
 
 
 def events_of(connection: sqlite3.Connection, run_id: str) -> tuple[Event, ...]:
-    """The events of a run without its samples. Raises ProblemError of kind STORE for one that is damaged."""
+    """The events of a run without its samples. Raises ProblemError of kind STORE for a damaged event."""
     rows = connection.execute("SELECT line FROM events WHERE run = ? ORDER BY position", (run_id,))
     return tuple(map(_event, rows))
 
@@ -168,29 +168,29 @@ def samples_of(connection: sqlite3.Connection, run_id: str) -> Columns:
     try:
         return joined(columns_of(Block(row["names"], row["rows"], row["data"])) for row in rows)
     except (ValueError, TypeError, AttributeError):
-        # a name or a block may be of any type
+        # SQLite holds a value of any type in any column
         raise unreadable("curves") from None
 
 
 def compact(connection: sqlite3.Connection, run_id: str) -> None:
-    """Makes few large blocks of the several small ones a second, which are quicker to read."""
+    """Joins the several small blocks per second into a few large ones, which are quicker to read."""
     replace_samples(connection, run_id, samples_of(connection, run_id))
 
 
 def replace_samples(connection: sqlite3.Connection, run_id: str, columns: Columns) -> None:
-    """Makes `columns` the samples of a run, in place of those that it has."""
+    """Replaces the samples of a run by `columns`."""
     connection.execute("DELETE FROM samples WHERE run = ?", (run_id,))
     _append_blocks(connection, run_id, list(blocks_of(columns)))
 
 
 def ending(connection: sqlite3.Connection, run_id: str) -> Finished | Failed | None:
-    """How the run ended when it was trained last; None if nobody could say."""
+    """How the run's last training ended; None where its end was not recorded."""
     endings = (event for event in events_of(connection, run_id) if isinstance(event, Finished | Failed))
     return next(endings, None)
 
 
 def cut(connection: sqlite3.Connection, run_id: str, step: int) -> None:
-    """Drops all that was recorded after `step`, and that the run ended: it goes on from there."""
+    """Drops all that was recorded after `step`, and the run's end: it resumes from that step."""
     columns = samples_of(connection, run_id)
     if columns:
         is_kept = columns["step"] <= step
@@ -204,7 +204,7 @@ def cut(connection: sqlite3.Connection, run_id: str, step: int) -> None:
         if isinstance(event, Finished | Failed):
             _drop_events(connection, run_id, "=", row["position"])
         elif _is_later(event, step):
-            # from here on all is later, phases and remarks too
+            # everything from here on is later, phases and remarks too
             _drop_events(connection, run_id, ">=", row["position"])
             if isinstance(event, Skipped):
                 steps = tuple(each for each in event.steps if each <= step)

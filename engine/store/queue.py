@@ -1,4 +1,4 @@
-"""The queue of runs: which process may train a queued run, and whether that process still lives."""
+"""The queue of runs: which process may train a queued run, and whether that process is still alive."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from engine.store import checkpoints as resume
 from engine.store import recording
 from engine.store.record import RunRecord, Status
 
-# psutil derives a start from the boot time, which moves a little when the clock is set
+# psutil derives the start from the boot time, which shifts a little when the clock is set
 _START_TOLERANCE_SECONDS = 2.0
 
 
 class Owner(BaseModel):
-    """A process: a pid is reused, so its start is kept beside it; `boot` is empty where there is none."""
+    """A process. Pids are reused, so its start is kept too; `boot` is empty where there is no boot id."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -32,7 +32,7 @@ class Owner(BaseModel):
 
     @property
     def is_gone(self) -> bool:
-        """Whether the process has surely ended; of another host that cannot be known, so False."""
+        """Whether the process has certainly ended; False for another host's, where that cannot be known."""
         if self.host != socket.gethostname():
             return False
         if self.boot != _boot_id():
@@ -47,7 +47,7 @@ class Owner(BaseModel):
 
 
 def owner_from(text: str) -> Owner | None:
-    """The owner that a run was saved with; None for one that another version wrote in another way."""
+    """The owner saved with a run; None if another version wrote it in another form."""
     try:
         return Owner.model_validate_json(text)
     except ValidationError:
@@ -56,7 +56,7 @@ def owner_from(text: str) -> Owner | None:
 
 @functools.cache
 def this_process() -> Owner:
-    """The process that asks. Read once: its start would come out otherwise after the clock was set."""
+    """This process. Read once: setting the clock would change its start."""
     process = psutil.Process()
     return Owner(host=socket.gethostname(), boot=_boot_id(), pid=process.pid, started=process.create_time())
 
@@ -70,7 +70,7 @@ def _boot_id() -> str:
 
 
 def row_of(connection: sqlite3.Connection, run_id: str) -> sqlite3.Row:
-    """What decides on a run's turn. Raises ProblemError of kind STORE where the run is gone."""
+    """The columns that decide who may train a run. Raises ProblemError of kind STORE where it is gone."""
     columns = "name, status, owner, comparison, environment"
     statement = f"SELECT {columns} FROM runs WHERE id = ? AND deleted IS NULL"
     row = connection.execute(statement, (run_id,)).fetchone()
@@ -82,7 +82,7 @@ def row_of(connection: sqlite3.Connection, run_id: str) -> sqlite3.Row:
 
 
 def may_take(row: sqlite3.Row) -> bool:
-    """Whether the run is this process's own, or its process is gone."""
+    """Whether the run belongs to this process or to one that is gone."""
     owner = owner_from(row["owner"])
     return owner is not None and (owner == this_process() or owner.is_gone)
 
@@ -94,7 +94,7 @@ def deserted(connection: sqlite3.Connection) -> tuple[str, ...]:
 
 
 def at_work(connection: sqlite3.Connection) -> frozenset[str]:
-    """The ids of runs that a process trains or is to train; one of another host counts as there."""
+    """The ids of runs that a living process trains or will train; another host's counts as living."""
     statement = "SELECT id, owner FROM runs WHERE status IN ('queued', 'running')"
     return frozenset(row["id"] for row in connection.execute(statement) if not _is_deserted(row))
 
@@ -114,13 +114,13 @@ def begin(connection: sqlite3.Connection, run_id: str) -> None:
 
 
 def claim(connection: sqlite3.Connection, run_id: str) -> None:
-    """Makes a queued run this process's own, if the process that queued it is gone."""
+    """Takes over a queued run whose process is gone."""
     _check_turn(row_of(connection, run_id))
     connection.execute("UPDATE runs SET owner = ? WHERE id = ?", (this_process().model_dump_json(), run_id))
 
 
 def queue_again(connection: sqlite3.Connection, run: RunRecord, checkpoints: Path) -> None:
-    """Queues a run that ended early. Raises ProblemError where it cannot go on from its checkpoints."""
+    """Queues a run that ended early. Raises ProblemError where it cannot resume from a checkpoint."""
     problem = resume.obstacle(run, checkpoints)
     if problem is not None:
         raise ProblemError(problem)
@@ -131,7 +131,7 @@ def queue_again(connection: sqlite3.Connection, run: RunRecord, checkpoints: Pat
 
 
 def take_back(connection: sqlite3.Connection, run_id: str) -> None:
-    """Makes a run that was queued again what it was before."""
+    """Returns a run that was queued again to what it was before."""
     row = row_of(connection, run_id)
     if not may_take(row):
         message = f"{row['name']} belongs to another Ammeter."

@@ -1,7 +1,7 @@
 """A saved run or comparison as a value, and the reading of its row.
 
-Fields stored as JSON are parsed when they are first asked for. A run that cannot be read, because it is
-damaged or of another version, does not hide the others.
+Fields stored as JSON are parsed at first use. A run that cannot be read, because it is damaged or another
+version's, does not hide the others.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ def _experiment(text: str) -> Experiment:
 
 @lru_cache(maxsize=256)
 def _environment(text: str) -> Environment | None:
-    # the runs of one machine share theirs
+    # the runs of one machine share their environment
     try:
         return Environment.model_validate_json(text)
     except ValueError:

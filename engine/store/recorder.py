@@ -1,4 +1,4 @@
-"""Writes a run into the store while it trains, by its own clock, and anew where the store is taken away."""
+"""Writes a run into the store while it trains, and writes it again if the store's file is taken away."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ COMMIT_SECONDS = 0.2
 class Recorder:
     """Gathers a run's events and commits them a few times a second; the first samples and the end at once.
 
-    A copy of the run grows in memory. From it the run is saved anew where the store's file was deleted,
-    moved, replaced or damaged.
+    A copy of the run grows in memory, from which it is saved again if the store's file was deleted, moved,
+    replaced or damaged.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class Recorder:
         return max(0.0, self._committed + COMMIT_SECONDS - self._clock())
 
     def take(self, events: Sequence[Event]) -> tuple[Log, ...]:
-        """Takes what came from the worker, if anything; what is to be told of the recording itself."""
+        """Takes the worker's events, if any; returns remarks on the recording itself."""
         self._waiting += (event for event in events if not isinstance(event, Heartbeat | Ready))
         self._began |= any(isinstance(event, Started) for event in events)
         last = next((event for event in events if isinstance(event, Finished | Failed)), None)
@@ -68,13 +68,13 @@ class Recorder:
                 self._store.withdraw(self._run_id)
                 return ()
             return self._commit()
-        # steps before a checkpoint are never told again, so they are not to be lost after it
+        # a resumed run does not repeat steps before its checkpoint, so they must be saved by then
         if is_first or any(map(_is_saving, events)) or not self.seconds_left:
             return self._commit()
         return ()
 
     def close(self) -> None:
-        """Ends a run that its reader left before its last event: as stopped, with what there is."""
+        """Ends a run whose reader left before its last event: as stopped, with what was recorded."""
         try:
             if not self._ended:
                 self._ended = True
@@ -102,7 +102,7 @@ class Recorder:
         try:
             return self._write(events)
         except ProblemError:
-            # what the store refuses once it is not asked again: the run is lost, and the reader is told
+            # the store is not asked again: the run is lost, and the reader gets the problem
             self._ended = True
             raise
 
@@ -131,7 +131,7 @@ class Recorder:
         return (told,)
 
     def _saved_beside(self) -> Problem:
-        """Saves the run in a file of its own: what lies in the store's place is not ours to touch."""
+        """Saves the run in a file of its own: the file in the store's place is not ours to touch."""
         path = self._store.path
         beside = path.with_name(f"{path.stem}-{self._run_id}{path.suffix}")
         with Store(beside) as store:

@@ -1,7 +1,7 @@
-"""What the events of a run change in its saved row: resolved settings, status and summary.
+"""How the events of a run change its saved row: resolved settings, status and summary.
 
-A run that ended without a summary gets its figures from the events and samples that were recorded. A twin of
-the run in memory is there for when the store's file is taken away.
+A run that ended without a summary gets its figures from the recorded events and samples. A twin of the run
+in memory is kept in case the store's file is taken away.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _INTERRUPTED_NOTE = "the run ended early"
 
 
 def summary_of(events: Iterable[Event], samples: Mapping[str, NDArray[np.float64]]) -> Summary:
-    """The figures that samples and events show; a speed is not among them, since the run ended early."""
+    """The figures that samples and events show, without a speed, since the run ended early."""
     events = tuple(events)
     started = next((event for event in events if isinstance(event, Started)), None)
     validated = [
@@ -31,7 +31,7 @@ def summary_of(events: Iterable[Event], samples: Mapping[str, NDArray[np.float64
         for event in events
         if isinstance(event, Epoch) and event.validation_accuracy is not None
     ]
-    # of equal accuracies the first one is the best
+    # of equal accuracies the first counts as the best
     best = max(validated, key=lambda pair: (pair[0], -pair[1]), default=(None, None))
     skipped = sum(len(event.steps) for event in events if isinstance(event, Skipped))
     steps = int(_last(samples, "step") or 0)
@@ -58,12 +58,12 @@ def _first_nan_step(samples: Mapping[str, NDArray[np.float64]]) -> int | None:
 
 
 def _train_loss(events: tuple[Event, ...], samples: Mapping[str, NDArray[np.float64]]) -> float | None:
-    """The mean loss of the last epoch, or of the part of it that was trained, as in a whole run."""
+    """The mean loss of the last epoch, or of the trained part of it, as in a whole run."""
     last = max((event for event in events if isinstance(event, Epoch)), key=_step_of, default=None)
     since = 0 if last is None else last.step
     losses = samples["loss"][samples["step"] > since] if "loss" in samples else np.empty(0)
     if len(losses):
-        # of a diverged run the sum may be beyond all numbers
+        # the sum of a diverged run may overflow
         with np.errstate(over="ignore", invalid="ignore"):
             return float(losses.mean())
     return None if last is None else last.train_loss
@@ -81,7 +81,7 @@ def _last(samples: Mapping[str, NDArray[np.float64]], name: str) -> float | None
 def take(connection: sqlite3.Connection, run_id: str, events: Sequence[Event]) -> None:
     """Writes events of a run; the last one ends the run.
 
-    One that says that the run was resumed drops what was recorded after the step that it goes on from.
+    A resumed start drops what was recorded after the step that the run resumes from.
     """
     for event in events:
         if isinstance(event, Started) and event.resumed_step is not None:
@@ -92,26 +92,26 @@ def take(connection: sqlite3.Connection, run_id: str, events: Sequence[Event]) -
 
 
 def summary_so_far(connection: sqlite3.Connection, run_id: str) -> Summary:
-    """What the recorded samples and events of a run say, for one that has no summary of its own."""
+    """The figures of a run without a summary, from its recorded samples and events."""
     return summary_of(journal.events_of(connection, run_id), journal.samples_of(connection, run_id))
 
 
 def close_lost(connection: sqlite3.Connection, run_id: str) -> None:
-    """Ends a run whose process is gone, with all that can be read of it."""
+    """Ends a run whose process is gone, with all of it that can be read."""
     try:
         if journal.ending(connection, run_id) is not None:
-            # it was to be resumed, and never came to it
+            # it was queued to be resumed, and never began
             put_back(connection, run_id)
         else:
             _end(connection, run_id, Status.INTERRUPTED, summary_so_far(connection, run_id))
     except ProblemError:
-        # one that is damaged must not keep the others from being told
+        # a damaged run must not keep the others from being closed
         statement = "UPDATE runs SET status = ?, ended = ? WHERE id = ?"
         connection.execute(statement, (Status.INTERRUPTED, time.time(), run_id))
 
 
 def put_back(connection: sqlite3.Connection, run_id: str) -> None:
-    """Makes a run what it was before it was queued again."""
+    """Returns a run to what it was before it was queued again."""
     status = checkpoints.status_after(journal.ending(connection, run_id))
     connection.execute("UPDATE runs SET status = ? WHERE id = ?", (status, run_id))
 
@@ -144,7 +144,7 @@ def _end(connection: sqlite3.Connection, run_id: str, status: Status, summary: S
 
 
 def _whole(connection: sqlite3.Connection, run_id: str, event: Finished) -> Summary:
-    """The summary of all that was recorded: a resumed run, stopped at once, may know of itself alone."""
+    """The summary of all that was recorded: a resumed run stopped at once may know only its own part."""
     told = event.summary
     if not event.stopped:
         return told
@@ -157,7 +157,7 @@ _PARTS = ("samples", "events")
 
 
 class Twin:
-    """A copy of a run as it is saved, which grows by `take` as that does. For the thread that made it."""
+    """A copy of a saved run that grows with it by `take`. For the thread that made it."""
 
     def __init__(self, source: sqlite3.Connection, run_id: str) -> None:
         self._run_id = run_id
@@ -169,7 +169,7 @@ class Twin:
         take(self._memory, self._run_id, events)
 
     def put_into(self, connection: sqlite3.Connection) -> None:
-        """Writes the run whole into a store that lacks it, under the next number if its own is taken."""
+        """Writes the whole run into a store that lacks it, under the next number if its own is taken."""
         _copy(self._memory, connection, self._run_id)
 
     def close(self) -> None:

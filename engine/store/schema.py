@@ -1,4 +1,4 @@
-"""The tables of the store, as the migrations that make them. A migration that was released never changes."""
+"""The tables of the store, as the migrations that make them. A released migration never changes."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ ALTER TABLE runs ADD COLUMN pictures TEXT REFERENCES pictures (hash) ON DELETE S
 CREATE INDEX runs_by_pictures ON runs (pictures) WHERE pictures IS NOT NULL
 """
 
-# nothing was ever written to it: the trials of a search are in probe_trials
+# never written to: the trials of a search are in probe_trials
 _NO_TRIALS_OF_RUNS = "DROP TABLE trials"
 
 MIGRATIONS = (_FIRST, _PROBES, _MARKS, _PICTURES, _NO_TRIALS_OF_RUNS)

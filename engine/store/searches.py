@@ -1,4 +1,4 @@
-"""Saved searches for the largest batch: their settings, each trial as it ended, and what they found."""
+"""Saved searches for the largest batch: their settings, each trial as it ended, and their results."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from engine.store.connection import Connection
 
 @dataclass(frozen=True)
 class ProbeRecord:
-    """A search in one precision. Those that were asked for together share a `series`.
+    """A search in one precision; searches started together share a `series`.
 
-    `budget_mib` is as the last trial told it. `result` is None for one that still goes on, or whose program
-    has gone; its trials are there all the same.
+    `budget_mib` is the last trial's. `result` is None while the search goes on, or if its program ended; its
+    trials are there all the same.
     """
 
     id: str
@@ -50,7 +50,7 @@ class Probes:
         device_name: str,
         series: str | None = None,
     ) -> str:
-        """A new search; its id, which is its series' too where none is given."""
+        """Adds a search and returns its id, which is also its series' where none is given."""
         probe_id = secrets.token_hex(6)
         with self._connection.writing() as connection:
             number = connection.execute("SELECT coalesce(max(number), 0) + 1 FROM probes").fetchone()[0]
@@ -82,7 +82,7 @@ class Probes:
             )
 
     def end(self, probe_id: str, result: ProbeResult) -> None:
-        """Writes what a search found; its trials are kept apart."""
+        """Writes a search's result; its trials are kept separately."""
         kept = result.model_copy(update={"trials": ()}).model_dump_json()
         with self._connection.writing() as connection:
             connection.execute("UPDATE probes SET result = ? WHERE id = ?", (kept, probe_id))
@@ -93,7 +93,7 @@ class Probes:
             connection.execute("DELETE FROM probes WHERE id = ?", (probe_id,))
 
     def newest(self, limit: int | None = None) -> tuple[ProbeRecord, ...]:
-        """The searches, newest first; all of them without a limit. What another version wrote is left out."""
+        """The searches, newest first, all of them without a limit; those that cannot be read are left out."""
         with self._connection.reading() as connection:
             rows = connection.execute(
                 "SELECT * FROM probes ORDER BY number DESC LIMIT ?", (-1 if limit is None else limit,)

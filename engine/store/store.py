@@ -1,4 +1,4 @@
-"""The saved runs, in one SQLite file that several windows and command lines may share."""
+"""The saved runs, in one SQLite file that windows and command lines may share."""
 
 from __future__ import annotations
 
@@ -25,12 +25,11 @@ from engine.store.whole_runs import WholeRuns
 
 
 class Store(Readings):
-    """One connection to the saved runs: what `Readings` reads, and all that changes them.
+    """A connection to the saved runs: what `Readings` reads, and all that changes them.
 
-    `probes` are the saved searches, `whole_runs` the same runs as they travel between stores, `pictures` what
-    they were trained on. `notes` says in sentences how the file had to be opened. Every method raises
-    ProblemError of kind STORE when the file cannot be read or written, and of kind REQUEST for a run that is
-    not there.
+    `probes` are the saved searches, `whole_runs` the runs as they travel between stores, `pictures` their
+    training pictures. `notes` are sentences on how the file had to be opened. Every method raises
+    ProblemError: of kind STORE when the file cannot be read or written, of kind REQUEST for a missing run.
     """
 
     def __init__(self, path: Path | None = None) -> None:
@@ -47,11 +46,11 @@ class Store(Readings):
 
     @property
     def unwritable(self) -> Problem | None:
-        """Why nothing can be saved; None where it can. What is there can be read all the same."""
+        """Why nothing can be saved, though the saved runs can be read; None if saving works."""
         return self._connection.unwritable
 
     def check_writable(self) -> None:
-        """Raises ProblemError where nothing can be saved, unless what was in the way is gone by now."""
+        """Raises ProblemError where nothing can be saved, unless the obstacle is gone by now."""
         self._connection.check_writable()
 
     def close(self) -> None:
@@ -73,7 +72,7 @@ class Store(Readings):
         comparison: str | None = None,
         label: str | None = None,
     ) -> RunRecord:
-        """A new queued run of this process; without a name it is "Run N"."""
+        """Adds a queued run of this process; without a name it is "Run N"."""
         run_id = secrets.token_hex(6)
         with self._connection.writing() as connection:
             number = connection.execute("SELECT coalesce(max(number), 0) + 1 FROM runs").fetchone()[0]
@@ -100,15 +99,15 @@ class Store(Readings):
             queue.begin(connection, run_id)
 
     def claim(self, run_id: str) -> RunRecord:
-        """Makes a queued run this process's own, if the process that queued it is gone."""
+        """Takes over a queued run whose process is gone."""
         with self._connection.writing() as connection:
             queue.claim(connection, run_id)
         return self.run(run_id)
 
     def requeue(self, run_id: str) -> RunRecord:
-        """Queues a run again that ended early, to go on from its last checkpoint.
+        """Queues a run that ended early, to resume from its last checkpoint.
 
-        It keeps what it has until it has started again. Raises ProblemError where it cannot go on.
+        It keeps its record until it has started again. Raises ProblemError where it cannot resume.
         """
         with self._connection.writing() as connection:
             queue.row_of(connection, run_id)
@@ -116,9 +115,9 @@ class Store(Readings):
         return self.run(run_id)
 
     def withdraw(self, run_id: str) -> None:
-        """Takes a run back that waits, or that was refused before it started.
+        """Takes back a run that waits, or that was refused before it started.
 
-        A new one is deleted; one that was queued again is what it was before.
+        A new run is deleted; one that was queued again becomes what it was before.
         """
         with self._connection.reading() as connection:
             row = queue.row_of(connection, run_id)
@@ -131,13 +130,13 @@ class Store(Readings):
             queue.take_back(connection, run_id)
 
     def checkpoints_folder(self, run_id: str) -> Path:
-        """Where the run's checkpoints lie, if it has any."""
+        """The folder of the run's checkpoints, if it has any."""
         return checkpoints.folder_of(self.path, run_id)
 
     def record(self, run_id: str, events: Sequence[Event]) -> None:
         """Writes events of a run in one transaction; the last one ends the run.
 
-        One that says that the run was resumed drops what was recorded after the step that it goes on from.
+        A resumed start drops what was recorded after the step that the run resumes from.
         """
         with self._connection.writing() as connection:
             queue.row_of(connection, run_id)
@@ -148,25 +147,25 @@ class Store(Readings):
         return bool(self._connection.read("SELECT 1 FROM runs WHERE id = ?", (run_id,)))
 
     def twin(self, run_id: str) -> Twin:
-        """A copy of a run in memory, to grow as the run does. Raises ProblemError where the run is gone."""
+        """A copy of a run in memory, to grow with it. Raises ProblemError where the run is gone."""
         with self._connection.reading() as connection:
             queue.row_of(connection, run_id)
             return Twin(connection, run_id)
 
     def put_back(self, twin: Twin) -> None:
-        """Adds a run whole that was lost with the file that it was in."""
+        """Adds a whole run that was lost with its file."""
         with self._connection.writing() as connection:
             twin.put_into(connection)
 
     def set_aside(self) -> Path | None:
-        """Gives a damaged file another name, and makes a new store in its place.
+        """Renames a damaged file and makes a new store in its place; returns the file's path now.
 
-        Its path now; None where another file lies there, which stays.
+        None where another file lies there now, which stays.
         """
         return self._connection.set_aside()
 
     def claimable(self) -> tuple[RunRecord, ...]:
-        """Queued runs, oldest first, that this process may run: its own, and those whose process is gone."""
+        """Queued runs that this process may run, oldest first: its own, and those whose process is gone."""
         queued = [run for run in reversed(self.runs()) if run.status is Status.QUEUED]
         with self._connection.reading() as connection:
             return tuple(run for run in queued if queue.may_take(queue.row_of(connection, run.id)))
@@ -181,13 +180,13 @@ class Store(Readings):
         self.set_all_tags({run_id: tags})
 
     def set_all_tags(self, tags: Mapping[str, Iterable[str]]) -> None:
-        """Gives runs, by their ids, these tags and no others; all or none."""
+        """Gives runs, by id, these tags and no others; all or none."""
         with self._connection.writing() as connection:
             for run_id, own in tags.items():
                 edits.set_tags(connection, run_id, own)
 
     def set_note(self, run_id: str, note: str) -> None:
-        """Gives a run a note in place of the one that it has; an empty one takes that away."""
+        """Replaces a run's note; an empty one removes it."""
         with self._connection.writing() as connection:
             edits.set_note(connection, run_id, note)
 
@@ -200,7 +199,7 @@ class Store(Readings):
             edits.hide(connection, run_ids)
 
     def restore(self, run_ids: Iterable[str]) -> None:
-        """Brings deleted runs back, all or none. Raises ProblemError where one was purged."""
+        """Restores deleted runs, all or none. Raises ProblemError where one was purged."""
         with self._connection.writing() as connection:
             edits.bring_back(connection, run_ids)
 
@@ -217,17 +216,17 @@ class Store(Readings):
         edits.remove_files(run_ids, self.path)
 
     def purge(self, run_ids: Iterable[str]) -> None:
-        """Takes those of the runs out for good that are deleted; what was restored or is gone stays so."""
+        """Removes those of the runs that are deleted for good; restored runs stay."""
         with self._connection.writing() as connection:
             gone = edits.still_deleted(connection, run_ids)
             edits.remove(connection, gone, self.path)
         edits.remove_files(gone, self.path)
 
     def recover(self) -> tuple[str, ...]:
-        """Marks runs whose process is gone as interrupted, with all their samples; their ids.
+        """Marks runs whose process is gone as interrupted, with all their samples; returns their ids.
 
-        What was deleted more than a day ago is purged, and what an earlier deletion or a kill left of
-        checkpoints. Where nothing can be saved, this changes the copy in memory alone.
+        Purges runs deleted more than a day ago, and checkpoints left by an earlier deletion or a kill. Where
+        nothing can be saved, only the copy in memory changes.
         """
         try:
             gone = self._close_deserted()
@@ -249,7 +248,7 @@ class Store(Readings):
         return gone
 
     def _sweep(self) -> None:
-        """Deletes files that a deletion, or a kill in the midst of saving, has left."""
+        """Deletes files left by a deletion, or by a kill during saving."""
         with self._connection.reading() as connection:
             there = {row["id"] for row in connection.execute("SELECT id FROM runs")}
             at_work = queue.at_work(connection)
@@ -259,7 +258,7 @@ class Store(Readings):
         checkpoints.remove_parts(self.path, there - at_work)
 
     def add_comparison(self, title: str) -> str:
-        """A new comparison for runs to belong to; its id."""
+        """Adds a comparison for runs to belong to; returns its id."""
         comparison = secrets.token_hex(6)
         with self._connection.writing() as connection:
             connection.execute(

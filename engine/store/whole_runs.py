@@ -1,4 +1,4 @@
-"""A saved run whole, as it travels from one store to another: its row, events, samples and pictures."""
+"""A whole saved run as it travels between stores: its row, events, samples and pictures."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from engine.store.recording import summary_of
 class WholeRun:
     """A run with all that was recorded of it; checkpoints stay where they are.
 
-    `comparison` is the one that the run belongs to, `pictures` are some of those that it was trained on. The
-    columns are float64, `step` too.
+    `comparison` is the run's, `pictures` are some of its training pictures. All columns, `step` too, are
+    float64.
     """
 
     record: RunRecord
@@ -37,9 +37,9 @@ class WholeRun:
 
 @dataclass(frozen=True)
 class Arrival:
-    """Where a run that was added lies now. `is_new`: it was not among the saved runs before.
+    """The id of an added run. `is_new`: it was not among the saved runs before.
 
-    `is_copy`: another run, or another state of the same one, had its id, so it was given a new one.
+    `is_copy`: its id was taken by another run, or by another state of it, so it got a new one.
     """
 
     id: str
@@ -48,16 +48,16 @@ class Arrival:
 
 
 class WholeRuns:
-    """Adds runs whole. Raises ProblemError of kind STORE when the file fails."""
+    """Adds whole runs. Raises ProblemError of kind STORE when the file fails."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     def add(self, runs: Iterable[WholeRun]) -> tuple[Arrival, ...]:
-        """Adds runs that are over, all or none, numbered on in their order; where each one lies now.
+        """Adds runs that are over, all or none, numbered in their order; returns an `Arrival` for each.
 
-        One that had not ended counts as interrupted: the program that trained it is not this one. One that
-        is here already is left as it is, or comes back where it was deleted.
+        A run that had not ended counts as interrupted: another program trained it. A run that is here
+        already is left as it is, or restored if it was deleted.
         """
         ended = [closed(run) for run in runs]
         with self._connection.writing() as connection:
@@ -75,7 +75,7 @@ class WholeRuns:
         return self._add_copy(connection, run, mark)
 
     def _add_copy(self, connection: sqlite3.Connection, run: WholeRun, mark: str) -> Arrival:
-        # the id follows from what the run holds, so that the copy too is known again
+        # the id follows from the run's content, so that the copy is recognized again
         copy_id = mark[: len(run.record.id)]
         there = _read(connection, copy_id)
         if there is not None and fingerprint(closed(there)) == mark:
@@ -125,7 +125,7 @@ class WholeRuns:
 
 
 def closed(run: WholeRun) -> WholeRun:
-    """The run as one that is over, with a summary; the same each time that it is asked of the same run."""
+    """The run as one that is over, with a summary; the same run always gives the same."""
     record = run.record
     if record.status.is_over and record.summary is not None:
         return run
@@ -139,9 +139,9 @@ def closed(run: WholeRun) -> WholeRun:
 
 
 def fingerprint(run: WholeRun) -> str:
-    """Tells runs apart by what was trained and measured; what a user called them does not count.
+    """Identifies a run by what was trained and measured, not by the user's names, tags and notes.
 
-    Nor do pictures, which an older Ammeter did not keep.
+    Nor by its pictures, which an older Ammeter did not keep.
     """
     told = {**run.record.to_dict(), "detail": run.record.detail, "total_steps": run.record.total_steps}
     measured = {key: value for key, value in told.items() if key not in _GIVEN}
@@ -158,7 +158,7 @@ _GIVEN = ("id", "name", "label", "comparison", "tags", "note")
 
 
 def _bring_back(connection: sqlite3.Connection, run_id: str) -> bool:
-    """Takes the deletion of a run back; whether it was deleted."""
+    """Undoes the deletion of a run; returns whether it was deleted."""
     statement = "UPDATE runs SET deleted = NULL WHERE id = ? AND deleted IS NOT NULL"
     return connection.execute(statement, (run_id,)).rowcount > 0
 

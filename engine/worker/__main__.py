@@ -2,9 +2,9 @@
 
     python -P -m engine.worker
 
-It ends by itself after one measured job, and when its stdin closes, so that a killed window leaves no process
-behind. Nothing but the protocol reaches its stdout: what a library prints goes to stderr. Events are written
-by a thread, so that the sender never waits; sample batches merge when it lags.
+It ends after one measured job, and when its stdin closes, so that a killed window leaves no process behind.
+Only the protocol reaches its stdout: what a library prints goes to stderr. A thread writes the events, so
+that the sender never waits; when it lags, sample batches are merged.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from engine.worker.perform import perform, ready
 class EventWriter:
     """Writes events to a file descriptor, in order, from a thread of its own.
 
-    `put` never blocks. While more than `capacity` events wait, a sample batch is merged into the waiting one
-    before it, so that a reader that stalls costs memory for its numbers alone and none of them is lost.
+    `put` never blocks. While more than `capacity` events wait, a sample batch is merged into the one waiting
+    before it, so that a stalled reader costs no more memory than its numbers take, and loses none.
     """
 
     def __init__(self, file_descriptor: int, capacity: int = 64) -> None:
@@ -43,7 +43,7 @@ class EventWriter:
         self._thread.start()
 
     def put(self, event: Event) -> None:
-        """Leaves the event to be written; once the other end was closed it goes nowhere."""
+        """Queues the event; it is dropped once the other end has closed."""
         if self._reader_is_gone:
             return
         with self._changed:
@@ -56,7 +56,7 @@ class EventWriter:
             self._changed.notify()
 
     def close(self) -> None:
-        """Waits until all has been written or the reader is gone, however long the reader stalls."""
+        """Waits until all is written or the reader is gone, however long the reader stalls."""
         with self._changed:
             self._closed = True
             self._changed.notify()
@@ -106,7 +106,7 @@ def main() -> int:
         if jobs.ends_worker(job):
             break
     writer.close()
-    # without the interpreter's own ending: a library's exit handler must not hold the VRAM a second longer
+    # skips the interpreter's shutdown: a library's exit handler must not hold the VRAM a second longer
     sys.stderr.flush()
     os._exit(0)
 
@@ -126,7 +126,7 @@ def _beat(control: Control, writer: EventWriter, done: threading.Event) -> None:
 
 
 class _RequestReader:
-    """Takes requests off the input: jobs wait in line, `stop` reaches the job that runs at once."""
+    """Reads requests from the input: jobs are queued, `stop` reaches the running job at once."""
 
     def __init__(self) -> None:
         self.control = Control()
@@ -135,22 +135,22 @@ class _RequestReader:
         self._is_closed = False
 
     def next_job(self) -> jobs.Job | None:
-        """Waits for a job; None when there will be no more, or nobody is left to hear of it."""
+        """Waits for a job; None when there will be no more, or the supervisor is gone."""
         self._busy = False
         job = self._jobs.get()
-        # Said before it is asked whether the input has closed, as the reader does the reverse: one of the two
-        # then sees the other, and a job is never run for nobody.
+        # Set before checking whether the input has closed; the reader does it the other way round, so one of
+        # the two sees the other, and no job runs without a supervisor.
         self._busy = job is not None
         return None if self._is_closed else job
 
     def read(self, input_descriptor: int) -> None:
-        """Reads to the end of the input; a line that is no request, such as half a one, ends it too."""
+        """Reads to the end of the input; a line that is not a request, such as half of one, ends it too."""
         try:
             with os.fdopen(input_descriptor, "rb") as lines:
                 for line in lines:
                     self._take(jobs.from_line(line))
         except ValueError as error:
-            # whoever supervises this process shows the end of its stderr
+            # the supervisor shows the end of this process's stderr
             sys.stderr.write(f"The worker was sent what is no request: {error}\n")
         self._is_closed = True
         if self._busy:
@@ -170,7 +170,7 @@ class _RequestReader:
 
 
 def end_own_tree() -> None:
-    """Ends this process and all it started, at once."""
+    """Kills this process and all that it started."""
     for child in psutil.Process().children(recursive=True):
         with suppress(psutil.Error):
             child.kill()

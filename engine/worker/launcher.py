@@ -17,40 +17,40 @@ from engine.worker.supervision import Limits, ProcessSession
 
 
 class Target(StrEnum):
-    """Where a job runs: in a process of its own, or in a thread of this one (to debug, and for contrast)."""
+    """Where a job runs: in a process of its own, or in a thread of this one (for debugging and contrast)."""
 
     PROCESS = "process"
     THREAD = "thread"
 
 
 class Session(Protocol):
-    """One job that runs. Its last event is Finished, Failed, CatalogRead or Diagnosis, whatever happens."""
+    """A running job. Its last event is one for which `is_last` holds, whatever happens."""
 
     def next_event(self, timeout_seconds: float) -> Event | None:
-        """The next event, or None when the time ran out or the last one was given."""
+        """The next event; None after the timeout, or after the last one."""
 
     @property
     def is_over(self) -> bool:
-        """Whether the last event was given."""
+        """Whether the last event was returned."""
 
     def stop(self) -> None:
-        """Asks the job to end after the step in flight; harder means follow. Any thread may ask."""
+        """Asks the job to end after the step in flight, and later forces it. Any thread may ask."""
 
     def pause(self) -> None:
         """Asks the job to wait after the step in flight, until `go_on` or `stop`. Any thread may ask."""
 
     def go_on(self) -> None:
-        """Asks the job that waits to go on."""
+        """Asks the paused job to go on."""
 
     def close(self) -> None:
-        """Ends the job, if it still runs, and gives back what it held."""
+        """Ends the job if it still runs, and frees what it held."""
 
 
 class Launcher:
-    """Gives each measured job a fresh worker, and keeps one spare that has torch imported already.
+    """Gives each measured job a fresh worker, and keeps a spare that has already imported torch.
 
-    Light jobs share a worker of their own, which is gone before a measured job begins. `command` and
-    `environment` are what a worker is started with. Sessions are started from one thread at a time.
+    Light jobs share a worker, which is ended before a measured job begins. `command` and `environment` start
+    a worker. Sessions are started from one thread at a time.
     """
 
     def __init__(
@@ -69,32 +69,32 @@ class Launcher:
         self._lock = threading.Lock()
 
     def prepare(self) -> None:
-        """Readies a spare, if there is none. For when the machine is idle: importing torch takes a core."""
+        """Starts a spare if there is none. Call it on an idle machine: importing torch takes a core."""
         with self._lock:
             self._close_light()
             if self._spare is not None and not self._spare.is_alive:
                 self._spare.discard()
                 self._spare = None
             if self.target is Target.PROCESS and self._spare is None:
-                # without a spare the next job starts a worker of its own, and says why it cannot
+                # without a spare the next job starts a worker itself, and reports it if that fails
                 with suppress(ProblemError):
                     self._spare = self._new_worker()
 
     @property
     def idle_worker_pids(self) -> frozenset[int]:
-        """The processes that are kept at the ready: the spare, and the one for light jobs."""
+        """The idle workers: the spare, and the one for light jobs."""
         return frozenset(worker.pid for worker in (self._spare, self._light) if worker is not None)
 
     @property
     def has_ready_spare(self) -> bool:
-        """Whether a spare has imported torch and waits."""
+        """Whether a spare has imported torch and is waiting."""
         spare = self._spare
         return spare is not None and spare.has_spoken
 
     def start(self, job: jobs.Job) -> Session:
-        """Hands the job to a worker. Raises ProblemError where none can be started."""
+        """Gives the job to a worker. Raises ProblemError where none can be started."""
         if self.target is Target.THREAD:
-            # the one way to torch in this process, and only when it is asked for
+            # imported here, so that torch comes into this process only for this target
             from engine.worker.perform import ThreadSession
 
             return ThreadSession(job)
@@ -104,13 +104,13 @@ class Launcher:
 
     @property
     def limits(self) -> Limits:
-        """What the supervisors of its sessions go by."""
+        """The time limits of its sessions' supervisors."""
         return self._limits
 
     def fresh_worker(self, environment: dict[str, str] | None = None) -> WorkerProcess:
-        """A worker for the caller to use and to close; with an environment over the launcher's own.
+        """A worker for the caller to use and close; `environment` adds to the launcher's.
 
-        The worker for light jobs is gone before. Raises ProblemError where none can be started.
+        Ends the worker for light jobs first. Raises ProblemError where none can be started.
         """
         with self._lock:
             if not environment:
@@ -119,7 +119,7 @@ class Launcher:
             return WorkerProcess(self._command, {**(self._environment or {}), **environment})
 
     def close(self) -> None:
-        """Ends the idle workers. Sessions are closed by those who started them."""
+        """Ends the idle workers; sessions are closed by whoever started them."""
         with self._lock:
             self._close_light()
             if self._spare is not None:
@@ -159,6 +159,6 @@ class Launcher:
 
 
 def iterate(session: Session, tick_seconds: float = 0.2) -> Iterator[Event | None]:
-    """The session's events as they come, and None whenever nothing came for `tick_seconds`."""
+    """The session's events as they come, and None whenever `tick_seconds` pass without one."""
     while not session.is_over:
         yield session.next_event(tick_seconds)

@@ -1,6 +1,6 @@
-"""A job carried out in this process, in the calling thread or in a thread of its own.
+"""A job run in this process, in the calling thread or in one of its own.
 
-The thread is for debugging, and to show what sharing an interpreter costs.
+The thread of its own is for debugging, and to show what sharing an interpreter costs.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from engine.training.trial import try_batch
 
 
 def perform(job: jobs.Job, control: Control) -> Iterator[Event]:
-    """The events of one job, the last of which ends it: whatever goes wrong is told as `Failed`."""
+    """The events of a job; the last one ends it, and any error becomes `Failed`."""
     failure: Failed | None = None
     try:
         match job:
@@ -44,20 +44,20 @@ def perform(job: jobs.Job, control: Control) -> Iterator[Event]:
                 yield from try_batch(job.experiment, control)
     except Exception as error:  # noqa: BLE001 - a worker's last word must be an event, whatever happened
         failure = Failed(problem=problem_of(error), detail=traceback.format_exc(), summary=summary_of(error))
-    # outside the except block, where the exception no longer pins the tensors of the frames it went through
+    # outside the except block, where the exception no longer pins the tensors of its frames
     if failure is not None:
         yield failure
 
 
 def ready() -> Ready:
-    """Says that torch is imported; no device has been touched."""
+    """The event that torch is imported; no device has been touched."""
     return Ready(
         pid=os.getpid(), python=platform.python_version(), torch=torch.__version__, ammeter=__version__
     )
 
 
 class ThreadSession:
-    """See `engine.worker.launcher.Session`. A thread cannot be killed: closing waits for the step."""
+    """A `Session` in a thread, which cannot be killed: closing waits for the step."""
 
     def __init__(self, job: jobs.Job) -> None:
         self._control = Control()

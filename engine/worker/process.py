@@ -33,7 +33,7 @@ COMMAND = (sys.executable, "-P", "-m", "engine.worker")
 
 
 class Garbage:
-    """A line on the worker's stdout that is no event; `why` says in what way."""
+    """A line on the worker's stdout that is not an event, and `why`."""
 
     def __init__(self, line: bytes, why: str) -> None:
         self.shown = shortened(line[:400].decode(errors="replace").strip(), 200)
@@ -41,7 +41,7 @@ class Garbage:
 
 
 def item_of(line: bytes) -> Event | Garbage:
-    """What a line of the worker's stdout is; of one that is too long the begin is enough."""
+    """The event on a line of the worker's stdout; an overlong line may be cut."""
     if len(line) >= _LONGEST_LINE_BYTES:
         return Garbage(line, f"a line has more than {_LONGEST_LINE_BYTES:,} bytes")
     try:
@@ -51,14 +51,14 @@ def item_of(line: bytes) -> Event | Garbage:
 
 
 class End:
-    """The worker's stdout was closed: it has ended or is about to."""
+    """The worker's stdout has closed: it has ended or is about to."""
 
 
 class WorkerProcess:
     """Starts a worker in a session of its own and reads it on two threads.
 
-    `environment` is laid over this process's own. All methods may be called from any thread. Raises
-    ProblemError where the system starts no process.
+    `environment` adds to this process's own. All methods may be called from any thread. Raises ProblemError
+    where the system starts no process.
     """
 
     def __init__(self, command: tuple[str, ...] = COMMAND, environment: dict[str, str] | None = None) -> None:
@@ -85,7 +85,7 @@ class WorkerProcess:
 
     @property
     def has_spoken(self) -> bool:
-        """Whether something of it waits to be read, which from an idle worker is its `Ready`."""
+        """Whether anything from it waits to be read; from an idle worker that is its `Ready`."""
         return not self._inbox.empty()
 
     @property
@@ -93,34 +93,34 @@ class WorkerProcess:
         return "\n".join(self._stderr_tail)
 
     def send(self, request: jobs.Request) -> None:
-        """Sends a request; to a worker that has ended it is lost, which its `End` then tells."""
+        """Sends a request; it is lost if the worker has ended, which its `End` shows."""
         with self._input_lock, contextlib.suppress(OSError, ValueError):
             self._input.write(jobs.to_line(request))
             self._input.flush()
 
     def next_item(self, timeout_seconds: float) -> Event | Garbage | End | None:
-        """What came next from the worker, or None when the time ran out."""
+        """The next item from the worker; None after the timeout."""
         try:
             return self._inbox.get(timeout=max(0.0, timeout_seconds))
         except queue.Empty:
             return None
 
     def terminate(self) -> None:
-        """Asks the process to end by signal; its children are ended with `kill`."""
+        """Asks the process to end by a signal; `kill` ends its children."""
         with contextlib.suppress(ProcessLookupError):
             self._process.terminate()
 
     def kill(self) -> None:
-        """Ends the whole tree at once: the process, its children, and children whose parent has gone."""
+        """Kills the whole tree: the process, its children, and orphaned children."""
         if self._process.returncode is not None:
-            # it was reaped, and its number may be another's by now
+            # it was reaped, and its pid may be another process's by now
             return
         with contextlib.suppress(psutil.Error):
             for child in psutil.Process(self.pid).children(recursive=True):
                 with contextlib.suppress(psutil.Error):
                     child.kill()
         if hasattr(os, "killpg"):
-            # the worker leads its group, and keeps the number from being given to others until it is reaped
+            # the worker leads its group, whose number is not reused until the worker is reaped
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.pid, signal.SIGKILL)
         with contextlib.suppress(ProcessLookupError):
@@ -129,11 +129,11 @@ class WorkerProcess:
     def close(self, timeout_seconds: float = 2.0) -> int:
         """Closes stdin, which ends a worker, waits, and kills what is left. Returns the exit status.
 
-        A process that even a kill does not end, because it is stuck in a driver, is left to the system.
+        A process that even a kill cannot end, because it is stuck in a driver, is left to the system.
         """
         with self._input_lock, contextlib.suppress(OSError):
             self._input.close()
-        # its stdout ends when it does; it is not reaped yet, so that kill() may still name its group
+        # its stdout ends when it does; it is not reaped yet, so that kill() can still signal its group
         self._readers[0].join(timeout_seconds)
         self.kill()
         status = -getattr(signal, "SIGKILL", 9)
@@ -144,27 +144,27 @@ class WorkerProcess:
         return status
 
     def discard(self) -> None:
-        """Ends a worker that has no work, at once: one that still imports torch would take seconds to."""
+        """Kills a worker that has no job: one that is still importing torch would take seconds to end."""
         self.kill()
         self.close()
 
     def _read_events(self, stream: IO[bytes]) -> None:
         # Each stream is closed by its reader: a process that left the worker's tree may still hold the other
-        # end, and to close it from elsewhere would be to wait for that process.
+        # end, and closing it from elsewhere would wait for that process.
         with stream:
             while line := stream.readline(_LONGEST_LINE_BYTES):
                 item = item_of(line)
                 self._inbox.put(item)
                 if isinstance(item, Garbage):
                     break
-        # what a dying worker wrote to stderr comes before its end, whichever thread the system ran first
+        # a dying worker's stderr comes before its end, whichever thread the system ran first
         self._readers[1].join(_LAST_WORDS_SECONDS)
         self._inbox.put(End())
 
     def _read_stderr(self, stream: IO[bytes]) -> None:
         with stream:
             for number, line in enumerate(iter(partial(stream.readline, _LONGEST_STDERR_BYTES), b"")):
-                # of a progress bar, which returns to the line's begin to overwrite itself, the last state
+                # a progress bar overwrites itself by returning to the line's start: keep its last state
                 text = one_line(line.decode(errors="replace").rstrip().rpartition("\r")[2])
                 self._stderr_tail.append(text)
                 if text and number < _STDERR_LINES_PASSED_ON:

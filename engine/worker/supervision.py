@@ -1,6 +1,6 @@
-"""Watches a job in a worker process: silence, standstill, garbage or death ends it, in plain words.
+"""Watches a job in a worker process: silence, standstill, garbage or death ends it with a `Problem`.
 
-The progress of a run that had to be stopped by force is known from its events alone.
+The progress of a run that had to be ended by force is known only from its events.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from engine.worker.process import End, Garbage, WorkerProcess
 
 
 class Progress:
-    """Gathers from a run's events; `step` is the last that completed."""
+    """A run's progress, gathered from its events; `step` is the last completed one."""
 
     def __init__(self) -> None:
         self.step = 0
@@ -51,7 +51,7 @@ class Progress:
         self._skipped: int | None = None
 
     def note_event(self, event: Event) -> bool:
-        """Takes the event in; whether a step was completed since the last one."""
+        """Takes in the event; returns whether a step has completed since the last one."""
         before = self.step
         match event:
             case Started():
@@ -62,7 +62,7 @@ class Progress:
             case Samples(step=(*_, step), seconds=(*_, seconds)):
                 self.step = max(self.step, int(step))
                 self._recorded_steps, self._seconds = int(step), seconds
-                # the last steps of an epoch may be told after its end
+                # an epoch's last steps may arrive after its end
                 told = zip(event.step, event.loss, strict=True)
                 self._epoch_losses += [loss for at, loss in told if at > self._epoch_ended_at]
                 if event.grad_scale is not None:
@@ -77,9 +77,9 @@ class Progress:
         return self.step > before
 
     def summary(self, speed_note: str) -> Summary:
-        """The figures of a run without an end: no speed and no peak, since nobody measured them whole.
+        """The figures of a run without an end: no speed and no peak, which need the whole run.
 
-        The train loss is the mean over the part of the last epoch that was trained.
+        The train loss is the mean over the trained part of the last epoch.
         """
         losses = self._epoch_losses
         return Summary(
@@ -101,7 +101,7 @@ _BLINK_SECONDS = 2.0
 
 def _standstill_limits() -> Mapping[PhaseName, float]:
     return {
-        # a whole validation is one event, as is decoding a folder; a large model's step takes a CPU minutes
+        # a whole validation is one event, as is decoding a folder; a large model's CPU step takes minutes
         PhaseName.DOWNLOADING: 3_600.0,
         PhaseName.CHECKING: 3_600.0,
         PhaseName.BUILDING: 3_600.0,
@@ -117,11 +117,11 @@ def _standstill_limits() -> Mapping[PhaseName, float]:
 
 @dataclass(frozen=True)
 class Limits:
-    """How long the supervisor waits, in seconds, before it calls a worker lost.
+    """How many seconds the supervisor waits before it gives a worker up.
 
-    `ready`: to import torch. `silence`: without any line; the heartbeat comes each second. `standstill`:
-    without a completed step or other progress behind a living heartbeat, by phase. `stop`: after asking to
-    stop, before the signal; `terminate`: after the signal, before the kill.
+    `ready`: to import torch. `silence`: without any line; the heartbeat comes every second. `standstill`, by
+    phase: without a completed step or other progress despite the heartbeat. `stop`: from the request to stop
+    to the signal; `terminate`: from the signal to the kill.
     """
 
     ready: float = 180.0
@@ -132,7 +132,7 @@ class Limits:
 
 
 class ProcessSession:
-    """One job in a worker process; see `engine.worker.launcher.Session`."""
+    """A `Session`: one job in a worker process."""
 
     def __init__(self, worker: WorkerProcess, job: jobs.Job, limits: Limits) -> None:
         self._worker = worker
@@ -176,7 +176,7 @@ class ProcessSession:
         self._watch.note_look()
         ending = self._overdue()
         if ending is None:
-            # looked at least five times a second, so that a stop or a limit is seen soon
+            # at least five looks a second, so that a stop or a limit is seen soon
             item = self._worker.next_item(min(timeout_seconds, 0.2))
             if item is None:
                 return None
@@ -199,7 +199,7 @@ class ProcessSession:
             self._worker.close()
 
     def _overdue(self) -> Event | None:
-        """The last event that impatience writes, if it is time for one."""
+        """The event that ends an overdue job, if it is time for one."""
         if self._stop_asked is not None:
             return self._stopped_hard()
         problem = self._watch.overdue()
@@ -210,7 +210,7 @@ class ProcessSession:
         now = time.monotonic()
         if not self._started:
             return self._stopped("Stopped before training began.")
-        # what is being saved for the run to go on from is not lost to impatience
+        # a checkpoint that is being saved gets the time it needs
         saving = self._watch.phase is PhaseName.SAVING
         patience = self._limits.standstill[PhaseName.SAVING] if saving else self._limits.stop
         if self._terminated is None and now - self._stop_asked > patience:
@@ -243,7 +243,7 @@ class ProcessSession:
 
 
 class _Watch:
-    """Remembers when the worker last spoke and last got anywhere, in time that someone was looking."""
+    """When the worker last spoke and last made progress, counting only time when someone was looking."""
 
     def __init__(self, limits: Limits) -> None:
         now = time.monotonic()
