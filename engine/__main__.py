@@ -12,7 +12,7 @@ from types import FrameType
 from typing import NoReturn
 
 _INTERRUPTED = 130
-_SAID = {
+_PROBLEM = {
     "kind": "request",
     "message": "It was interrupted.",
     "remedy": "Start it again.",
@@ -34,7 +34,7 @@ def quiet_interrupt(as_json: bool = False) -> Iterator[None]:
     def leave(number: int, frame: FrameType | None) -> NoReturn:
         if as_json and sys.stdout is not None:
             with contextlib.suppress(OSError):
-                os.write(sys.stdout.fileno(), f"{json.dumps({'error': _SAID})}\n".encode())
+                os.write(sys.stdout.fileno(), f"{json.dumps({'error': _PROBLEM})}\n".encode())
         os._exit(_INTERRUPTED)
 
     is_usual = signal.getsignal(signal.SIGINT) is signal.default_int_handler

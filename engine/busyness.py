@@ -18,10 +18,10 @@ TOLERATED_SHARE = 0.15
 """A window that repaints five times a second stays below this on two cores."""
 
 TOLERATED_MIB = 512.0
-"""What a desktop's own windows hold of a card without computing anything."""
+"""A desktop's windows hold this much of a card without computing anything."""
 
 _LEAST_CORE_SECONDS = 1.0
-"""Systems count processor time in ticks of some 10 ms: of less than this they tell nothing."""
+"""Systems count processor time in ticks of some 10 ms: less than this shows nothing."""
 
 _TOLERATED_BESIDE_CARD = 0.5
 _TOLERATED_CARD_PERCENT = 10.0
@@ -157,14 +157,18 @@ class Watch:
         before, self._known, self._since = self._known, _processes(), time.monotonic()
         own = _own_pids()
         others = {key: process for key, process in self._known.items() if key[0] not in own}
-        worked = ((one, one.seconds - before[key].seconds) for key, one in others.items() if key in before)
+        worked = (
+            (new.name, new.seconds - before[key].seconds) for key, new in others.items() if key in before
+        )
         memory = psutil.virtual_memory()
         names = {pid: process.name for (pid, _), process in others.items()}
         card = None if device == "cpu" else _card(int(device.partition(":")[2] or 0), own, names)
         return Busyness(
-            processor=Taken(share, _foremost((one.name, seconds) for one, seconds in worked)),
+            processor=Taken(share, _foremost(worked)),
             memory_bytes=memory.total,
-            memory_left=Taken(memory.available, _foremost((one.name, one.size) for one in others.values())),
+            memory_left=Taken(
+                memory.available, _foremost((other.name, other.size) for other in others.values())
+            ),
             has_card=card is not None,
             card_percent=card[0] if card else None,
             card_mib=card[1] if card else None,
@@ -179,15 +183,17 @@ class _Process(NamedTuple):
 
 def _processes() -> dict[tuple[int, float], _Process]:
     """Every process by its pid and start, with its processor seconds so far and its memory in bytes."""
-    found = {}
+    processes = {}
     for process in psutil.process_iter(["name", "create_time", "cpu_times", "memory_info"]):
-        told = process.info
-        times, memory = told["cpu_times"], told["memory_info"]
+        facts = process.info
+        times, memory = facts["cpu_times"], facts["memory_info"]
         if times is not None and memory is not None:
             # a program may name itself anything
-            name = "".join(letter for letter in told["name"] or "" if letter.isprintable())[:_LONGEST_NAME]
-            found[process.pid, told["create_time"]] = _Process(name, times.user + times.system, memory.rss)
-    return found
+            name = "".join(letter for letter in facts["name"] or "" if letter.isprintable())[:_LONGEST_NAME]
+            processes[process.pid, facts["create_time"]] = _Process(
+                name, times.user + times.system, memory.rss
+            )
+    return processes
 
 
 def _own_pids() -> frozenset[int]:
@@ -225,7 +231,7 @@ def _card(
             *pynvml.nvmlDeviceGetComputeRunningProcesses(handle),
             *pynvml.nvmlDeviceGetGraphicsRunningProcesses(handle),
         ]
-        held = {each.pid: each.usedGpuMemory for each in listed if each.pid not in own}
+        held = {user.pid: user.usedGpuMemory for user in listed if user.pid not in own}
         program = _foremost((names.get(pid, ""), size or 0) for pid, size in held.items())
         # without every process's size the others' share is unknown
         sizes = [size for size in held.values() if size is not None]

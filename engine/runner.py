@@ -29,7 +29,7 @@ from engine.store.store import Store
 from engine.worker.launcher import Launcher, Session, iterate
 
 USABLE_FRACTION = 0.95
-"""What of a budget a forecast may fill: the rest is lost between the allocator's blocks and to the device."""
+"""Of a budget: the rest is lost between the allocator's blocks and to the device."""
 
 
 def fitting_batch(lines: Sequence[MemoryLine], budget_mib: float, failed_batch: int) -> int | None:
@@ -67,7 +67,7 @@ def with_remedy(problem: Problem, experiment: Experiment, batch_size: int) -> Pr
         times = accumulated.step.gradient_accumulation
         remedy += (
             f", or to {accumulated.batch_size:,} with {named('step.gradient_accumulation')} {times:,}, "
-            f"which trains on {experiment.step_samples:,} samples a step as before"
+            f"which trains on {experiment.step_samples:,} samples per step as before"
         )
     return problem.model_copy(
         update={
@@ -196,8 +196,8 @@ class Runner:
         if known is not None:
             return known
         if self._session is not None:
-            message = "A forecast is not made while a run is being measured: it would slow it down."
-            raise ProblemError(request_problem(message, "Ask again when the run is over."))
+            message = "A forecast is not made while a run is being measured: it would slow the run down."
+            raise ProblemError(request_problem(message, "Try again when the run is over."))
         made = self._answer(jobs.Forecast(experiment=experiment), is_unwanted)
         assert isinstance(made, ForecastMade)
         self._forecasts.keep(experiment, made)
@@ -230,7 +230,7 @@ class Runner:
         if isinstance(answer, Finished):
             raise ProblemError(
                 Problem(
-                    kind=Kind.INTERNAL, message="It was stopped before it could answer.", remedy="Ask again."
+                    kind=Kind.INTERNAL, message="It was stopped before it could answer.", remedy="Try again."
                 )
             )
         return answer
@@ -244,18 +244,18 @@ class _Recording:
     store_path: Path
     make: Callable[[Store], Recorder]
     advice: MemoryAdvice
-    told: queue.SimpleQueue[Event | BaseException | None] = field(default_factory=queue.SimpleQueue)
-    """The events once they are taken in; what went wrong with that; None at the end."""
+    outbox: queue.SimpleQueue[Event | BaseException | None] = field(default_factory=queue.SimpleQueue)
+    """The recorded events, an error in recording them, and None at the end."""
     is_left: threading.Event = field(default_factory=threading.Event)
 
     def events(self) -> Iterator[Event]:
         thread = threading.Thread(target=self._run, name="recorder", daemon=True)
         thread.start()
         try:
-            while (told := self._next()) is not None:
-                if isinstance(told, BaseException):
-                    raise told
-                yield told
+            while (item := self._next()) is not None:
+                if isinstance(item, BaseException):
+                    raise item
+                yield item
         finally:
             self.is_left.set()
             thread.join()
@@ -264,15 +264,15 @@ class _Recording:
         while True:
             # with a timeout: on Windows nothing else lets Ctrl+C through
             with suppress(queue.Empty):
-                return self.told.get(timeout=COMMIT_SECONDS)
+                return self.outbox.get(timeout=COMMIT_SECONDS)
 
     def _run(self) -> None:
         try:
             self._record()
-        except BaseException as error:  # noqa: BLE001 - it is the reader's to deal with
-            self.told.put(error)
+        except BaseException as error:  # noqa: BLE001 - the reader deals with it
+            self.outbox.put(error)
         finally:
-            self.told.put(None)
+            self.outbox.put(None)
 
     def _record(self) -> None:
         try:
@@ -280,9 +280,12 @@ class _Recording:
                 recorder = self.make(store)
                 try:
                     while not self.session.is_over and not self.is_left.is_set():
-                        events = [self.advice.with_remedy(one) for one in _what_came(self.session, recorder)]
+                        events = [
+                            self.advice.with_remedy(event)
+                            for event in _waiting_events(self.session, recorder)
+                        ]
                         for event in (*recorder.take(events), *events):
-                            self.told.put(event)
+                            self.outbox.put(event)
                 finally:
                     self.session.close()
                     recorder.close()
@@ -290,7 +293,7 @@ class _Recording:
             self.session.close()
 
 
-def _what_came(session: Session, recorder: Recorder) -> Iterator[Event]:
+def _waiting_events(session: Session, recorder: Recorder) -> Iterator[Event]:
     """The next event and all that wait behind it: what a busy machine has held up is committed together."""
     event = session.next_event(recorder.seconds_left)
     for _ in range(_MOST_AT_ONCE):

@@ -62,9 +62,9 @@ def drift(block_speeds: NDArray[np.float64]) -> float | None:
         return None
     begin, end = block_speeds[:reach], block_speeds[-reach:]
     change = float(np.median(end) / np.median(begin)) - 1.0
-    about_begin, about_end = steadiness(begin), steadiness(end)
-    assert about_begin is not None and about_end is not None
-    do_meet = about_begin[0] <= about_end[1] and about_end[0] <= about_begin[1]
+    begin_interval, end_interval = steadiness(begin), steadiness(end)
+    assert begin_interval is not None and end_interval is not None
+    do_meet = begin_interval[0] <= end_interval[1] and end_interval[0] <= begin_interval[1]
     return None if do_meet or abs(change) < _LEAST_DRIFT else change
 
 
@@ -138,11 +138,11 @@ def ratio_interval(values: Values, base_values: Values) -> Interval | None:
     logs, base_logs = _logs(values), _logs(base_values)
     if logs is None or base_logs is None:
         return None
-    shares = [float(one.var(ddof=1)) / len(one) for one in (logs, base_logs)]
+    shares = [float(side.var(ddof=1)) / len(side) for side in (logs, base_logs)]
     center, variance = float(logs.mean() - base_logs.mean()), sum(shares)
     if variance == 0:
         return _exponential(center, 0.0)
-    parts = (share**2 / (len(one) - 1) for share, one in zip(shares, (logs, base_logs), strict=True))
+    parts = (share**2 / (len(side) - 1) for share, side in zip(shares, (logs, base_logs), strict=True))
     return _exponential(center, student(variance**2 / sum(parts)) * math.sqrt(variance))
 
 

@@ -43,8 +43,8 @@ def remove(folder: Path) -> None:
 
 def marked(store: Path) -> Iterator[Path]:
     """The folders of runs whose deletion has begun."""
-    for found in list(checkpoints_folder(store).glob(f"*/{_MARK}")):
-        yield found.parent
+    for marker in list(checkpoints_folder(store).glob(f"*/{_MARK}")):
+        yield marker.parent
 
 
 def remove_parts(store: Path, run_ids: Container[str]) -> None:
@@ -59,17 +59,17 @@ def obstacle(run: RunRecord, checkpoints: Path) -> Problem | None:
     """Why the run cannot resume from a checkpoint in its folder; None if it can."""
     run_id, name, status = run.id, run.name, run.status
     if not status.is_over:
-        remedy = "Stop it first." if status is Status.RUNNING else "It will be trained in its turn."
+        remedy = "Stop it first." if status is Status.RUNNING else "It will be trained when its turn comes."
         return request_problem(f"{name} is {status} already.", remedy, key="run", value=run_id)
     if status is Status.FINISHED:
         remedy = "Start it as a new run with more epochs."
         return request_problem(f"{name} was trained to its end.", remedy, key="run", value=run_id)
     if (step := _ended_by_nan(run)) is not None:
-        message = f"{name} was ended because its loss is not a number (NaN) since step {step:,}."
+        message = f"{name} was ended because its loss is not a number (NaN) from step {step:,} on."
         remedy = f"Start it as a new run with other settings, or {setting_title('on_nan')} set to continue."
         return request_problem(message, remedy, key="on_nan", value=run.experiment.on_nan, allowed="continue")
     if not has_last(checkpoints):
-        message = f"{name} has no checkpoint to go on from."
+        message = f"{name} has no checkpoint to resume from."
         remedy = f"Start it as a new run, with {named('checkpoint.last')} on."
         return request_problem(message, remedy, key="checkpoint.last", value="false", allowed="true")
     return None

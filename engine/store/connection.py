@@ -86,7 +86,7 @@ class Connection:
 
         None where another file lies there now, which stays.
         """
-        if _identity(_found(self.path)) != self._identities[0]:
+        if _identity(_file_status(self.path)) != self._identities[0]:
             return None
         aside = self.path.with_name(f"{self.path.stem}-damaged-{time.time_ns()}{self.path.suffix}")
         try:
@@ -107,14 +107,14 @@ class Connection:
         """
         if self.unwritable is not None or self._sqlite.in_transaction:
             return
-        found = _found(self.path)
-        if found is None or _identity(found) != self._identities[0]:
+        status = _file_status(self.path)
+        if status is None or _identity(status) != self._identities[0]:
             self._leave_behind()
             self._change_to(open_database(self.path))
             return
-        if found.st_size < self._size and not self._is_whole():
+        if status.st_size < self._size and not self._is_whole():
             raise damaged(self.path)
-        self._size = found.st_size
+        self._size = status.st_size
 
     def _is_whole(self) -> bool:
         """Whether a file that became shorter is still whole: its log has the rest, or it was vacuumed."""
@@ -130,7 +130,7 @@ class Connection:
         with suppress(sqlite3.Error):
             self._sqlite.execute("PRAGMA wal_checkpoint(PASSIVE)")
         for beside, identity in zip(_beside(self.path), self._identities[1:], strict=True):
-            if identity is not None and _identity(_found(beside)) == identity:
+            if identity is not None and _identity(_file_status(beside)) == identity:
                 with suppress(OSError):
                     beside.unlink()
 
@@ -141,16 +141,16 @@ class Connection:
     def _take_in(self, opened: Opened) -> None:
         self._sqlite, self.notes, self.unwritable = opened
         self.files += 1
-        found = _found(self.path)
-        self._identities = tuple(map(_identity, (found, *map(_found, _beside(self.path)))))
-        self._size = 0 if found is None else found.st_size
+        status = _file_status(self.path)
+        self._identities = tuple(map(_identity, (status, *map(_file_status, _beside(self.path)))))
+        self._size = 0 if status is None else status.st_size
 
 
 def _beside(path: Path) -> tuple[Path, ...]:
     return tuple(path.with_name(path.name + ending) for ending in BESIDE)
 
 
-def _found(path: Path) -> os.stat_result | None:
+def _file_status(path: Path) -> os.stat_result | None:
     """A file's status. The file is never opened: closing it again would drop SQLite's locks."""
     try:
         return path.stat()
@@ -158,6 +158,6 @@ def _found(path: Path) -> os.stat_result | None:
         return None
 
 
-def _identity(found: os.stat_result | None) -> tuple[int, int] | None:
+def _identity(status: os.stat_result | None) -> tuple[int, int] | None:
     """Device and inode, which tell a file from another of its name."""
-    return None if found is None else (found.st_dev, found.st_ino)
+    return None if status is None else (status.st_dev, status.st_ino)

@@ -54,7 +54,7 @@ def open_database(path: Path, vfs: str | None = None) -> Opened:
     or is not a store, and for a newer program's store, which is left as it is.
     """
     if os.name == "posix" and (size := len(os.fsencode(path))) > _LONGEST_PATH:
-        message = f"The path of the saved runs is too long: {size:,} bytes, and {_LONGEST_PATH} are possible."
+        message = f"The path of the saved runs is too long: {size:,} bytes; at most {_LONGEST_PATH} fit."
         raise ProblemError(_problem(message, "Set AMMETER_HOME to a folder with a shorter path."))
     try:
         return open_to_write(path, vfs)
@@ -116,10 +116,10 @@ def open_to_write(path: Path, vfs: str | None = None) -> Opened:
 def _bring_up_to_date(connection: sqlite3.Connection, path: Path) -> None:
     connection.execute("PRAGMA foreign_keys = ON")
     _migrate(connection, path)
-    there = {row[0] for row in connection.execute("SELECT name FROM sqlite_master")}
+    tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_master")}
     scripts = "".join(MIGRATIONS)
     made, dropped = (set(re.findall(rf"{verb} TABLE (\w+)", scripts)) for verb in ("CREATE", "DROP"))
-    if not made - dropped <= there:
+    if not made - dropped <= tables:
         raise damaged(path)
 
 
@@ -153,7 +153,7 @@ def _unwritable(path: Path, error: OSError | sqlite3.Error) -> Problem | None:
         message = f"Nothing can be saved: the disk of {path.parent} is full."
         return _problem(message, "Make room there, or set AMMETER_HOME to a folder on another disk.")
     message = f"Nothing can be saved: {path.parent} cannot be written."
-    remedy = "Check the rights and the room on that disk, or set AMMETER_HOME to another folder."
+    remedy = "Check its permissions and the free space on its disk, or set AMMETER_HOME to another folder."
     return _problem(message, remedy)
 
 
@@ -190,7 +190,7 @@ def fail(path: Path, error: Exception) -> NoReturn:
     """Raises ProblemError of kind STORE for an error of SQLite or the system at the file `path`."""
     reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
     if "locked" in reason or "busy" in reason:
-        message = f"The saved runs at {path} are in use by another program that does not let go."
+        message = f"The saved runs at {path} are in use by another program, which keeps them locked."
         raise ProblemError(_problem(message, "Close the other program and try again.")) from error
     if _DAMAGE.search(reason):
         raise damaged(path) from error

@@ -94,8 +94,8 @@ def hide(connection: sqlite3.Connection, run_ids: Iterable[str]) -> None:
 def bring_back(connection: sqlite3.Connection, run_ids: Iterable[str]) -> None:
     """Undoes a deletion. Raises ProblemError of kind STORE where a run is gone for good."""
     for run_id in run_ids:
-        found = connection.execute("UPDATE runs SET deleted = NULL WHERE id = ?", (run_id,))
-        if not found.rowcount:
+        change = connection.execute("UPDATE runs SET deleted = NULL WHERE id = ?", (run_id,))
+        if not change.rowcount:
             message = f"Run {run_id} is gone for good."
             raise ProblemError(Problem(kind=Kind.STORE, message=message, remedy="Train it as a new run."))
 

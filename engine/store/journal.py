@@ -34,7 +34,7 @@ from engine.store.record import unreadable
 
 Columns = dict[str, NDArray[np.float64]]
 MOST_ROWS = 65_536
-"""A block is read whole, so that is how long one may grow."""
+"""Of a block: it is read whole."""
 
 _WIRE = np.dtype("<f8")
 
@@ -207,7 +207,7 @@ def cut(connection: sqlite3.Connection, run_id: str, step: int) -> None:
             # everything from here on is later, phases and remarks too
             _drop_events(connection, run_id, ">=", row["position"])
             if isinstance(event, Skipped):
-                steps = tuple(each for each in event.steps if each <= step)
+                steps = tuple(skipped for skipped in event.steps if skipped <= step)
                 append(connection, run_id, [Skipped(steps=steps)] if steps else [])
             return
 

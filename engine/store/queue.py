@@ -135,7 +135,7 @@ def take_back(connection: sqlite3.Connection, run_id: str) -> None:
     row = row_of(connection, run_id)
     if not may_take(row):
         message = f"{row['name']} belongs to another Ammeter."
-        raise ProblemError(request_problem(message, "Take it out there.", key="run"))
+        raise ProblemError(request_problem(message, "Take it out of the queue there.", key="run"))
     recording.put_back(connection, run_id)
 
 

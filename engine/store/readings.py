@@ -54,7 +54,7 @@ class _RowReader:
         except ProblemError as error:
             return _unreadable(row, error.problem.message)
         except (ValueError, TypeError, OverflowError, OSError, RecursionError):
-            return _unreadable(row, "What is saved of this run is damaged.")
+            return _unreadable(row, "The saved record of this run is damaged.")
         return record
 
     def _check(self, text: str | None, parse: Callable[[], object]) -> None:

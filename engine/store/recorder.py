@@ -22,7 +22,7 @@ from engine.store.database import DamagedError
 from engine.store.store import Store
 
 COMMIT_SECONDS = 0.2
-"""How much of a run may be lost when this process is killed, at most."""
+"""At most this much of a run is lost if this process is killed."""
 
 
 class Recorder:
@@ -64,7 +64,7 @@ class Recorder:
         self._has_samples |= is_first
         if last is not None:
             self._ended = True
-            if self._came_to_nothing(last):
+            if self._has_nothing_to_record(last):
                 self._store.withdraw(self._run_id)
                 return ()
             return self._commit()
@@ -83,7 +83,7 @@ class Recorder:
             self._twin.close()
 
     def _stop(self) -> None:
-        if self._came_to_nothing(None):
+        if self._has_nothing_to_record(None):
             self._store.withdraw(self._run_id)
             return
         self._commit()
@@ -91,7 +91,7 @@ class Recorder:
         self._waiting.append(Finished(summary=summary, stopped=True))
         self._commit()
 
-    def _came_to_nothing(self, last: Finished | Failed | None) -> bool:
+    def _has_nothing_to_record(self, last: Finished | Failed | None) -> bool:
         """Whether there is nothing to record: a refusal, or a resumed run that did not start again."""
         is_refused = isinstance(last, Failed) and last.problem.kind is Kind.REQUEST
         return not self._began and (self._resumes or (is_refused and not self._keeps_refused))
@@ -114,21 +114,24 @@ class Recorder:
                 if events:
                     self._store.record(self._run_id, events)
                 return ()
-            return self._save_anew(f"The file of the saved runs, {path}, was taken away or replaced")
+            return self._save_again(
+                f"The file of the saved runs, {path}, was removed or replaced while this run was trained."
+            )
         except DamagedError:
             aside = self._store.set_aside()
             if aside is None:
                 raise ProblemError(self._saved_beside()) from None
-            return self._save_anew(
-                f"The file of the saved runs, {path}, was damaged, and is now called {aside.name},"
+            return self._save_again(
+                f"The file of the saved runs, {path}, was damaged while this run was trained. "
+                f"It is now called {aside.name}."
             )
 
-    def _save_anew(self, what: str) -> tuple[Log, ...]:
-        saved = "The run is saved whole in the file that is there now."
-        told = Log(level="problem", message=f"{what} while this run was trained. {saved}")
-        self._twin.take([told])
+    def _save_again(self, cause: str) -> tuple[Log, ...]:
+        saved = "The whole run is saved in the file that is there now."
+        remark = Log(level="problem", message=f"{cause} {saved}")
+        self._twin.take([remark])
         self._store.put_back(self._twin)
-        return (told,)
+        return (remark,)
 
     def _saved_beside(self) -> Problem:
         """Saves the run in a file of its own: the file in the store's place is not ours to touch."""
@@ -139,7 +142,7 @@ class Recorder:
         return Problem(
             kind=Kind.STORE,
             message=f"A file of another kind took the place of the saved runs at {path} in mid-run.",
-            remedy=f"What it recorded is in {beside}: move the other file away and give this one its name.",
+            remedy=f"The run is saved in {beside}: move the other file away and give this one its name.",
         )
 
 

@@ -145,12 +145,12 @@ def _end(connection: sqlite3.Connection, run_id: str, status: Status, summary: S
 
 def _whole(connection: sqlite3.Connection, run_id: str, event: Finished) -> Summary:
     """The summary of all that was recorded: a resumed run stopped at once may know only its own part."""
-    told = event.summary
+    own = event.summary
     if not event.stopped:
-        return told
+        return own
     recorded = summary_so_far(connection, run_id)
-    note = {"speed_note": told.speed_note}
-    return recorded.model_copy(update=note) if told.steps < recorded.steps else told
+    note = {"speed_note": own.speed_note}
+    return recorded.model_copy(update=note) if own.steps < recorded.steps else own
 
 
 _PARTS = ("samples", "events")

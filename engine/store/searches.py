@@ -98,8 +98,8 @@ class Probes:
             rows = connection.execute(
                 "SELECT * FROM probes ORDER BY number DESC LIMIT ?", (-1 if limit is None else limit,)
             ).fetchall()
-            found = (_readable(connection, row) for row in rows)
-            return tuple(record for record in found if record is not None)
+            records = (_readable(connection, row) for row in rows)
+            return tuple(record for record in records if record is not None)
 
     def find(self, probe_id: str) -> ProbeRecord:
         """The search of that id. Raises ProblemError of kind REQUEST where there is none."""
@@ -120,10 +120,10 @@ def _readable(connection: sqlite3.Connection, row: sqlite3.Row) -> ProbeRecord |
 
 
 def _record(connection: sqlite3.Connection, row: sqlite3.Row) -> ProbeRecord:
-    told = connection.execute(
+    rows = connection.execute(
         "SELECT trial, budget_mib FROM probe_trials WHERE probe = ? ORDER BY position", (row["id"],)
     ).fetchall()
-    trials = tuple(Trial.model_validate_json(each["trial"]) for each in told)
+    trials = tuple(Trial.model_validate_json(trial["trial"]) for trial in rows)
     result = ProbeResult.model_validate_json(row["result"]) if row["result"] else None
     return ProbeRecord(
         id=row["id"],
@@ -134,7 +134,7 @@ def _record(connection: sqlite3.Connection, row: sqlite3.Row) -> ProbeRecord:
         granularity=row["granularity"],
         margin_fraction=row["margin_fraction"],
         device_name=row["device_name"],
-        budget_mib=told[-1]["budget_mib"] if told else None,
+        budget_mib=rows[-1]["budget_mib"] if rows else None,
         trials=trials,
         result=None if result is None else result.model_copy(update={"trials": trials}),
     )

@@ -182,8 +182,8 @@ class Store(Readings):
     def set_all_tags(self, tags: Mapping[str, Iterable[str]]) -> None:
         """Gives runs, by id, these tags and no others; all or none."""
         with self._connection.writing() as connection:
-            for run_id, own in tags.items():
-                edits.set_tags(connection, run_id, own)
+            for run_id, run_tags in tags.items():
+                edits.set_tags(connection, run_id, run_tags)
 
     def set_note(self, run_id: str, note: str) -> None:
         """Replaces a run's note; an empty one removes it."""
@@ -250,12 +250,12 @@ class Store(Readings):
     def _sweep(self) -> None:
         """Deletes files left by a deletion, or by a kill during saving."""
         with self._connection.reading() as connection:
-            there = {row["id"] for row in connection.execute("SELECT id FROM runs")}
+            saved = {row["id"] for row in connection.execute("SELECT id FROM runs")}
             at_work = queue.at_work(connection)
         for folder in checkpoints.marked(self.path):
-            if folder.name not in there:
+            if folder.name not in saved:
                 checkpoints.remove(folder)
-        checkpoints.remove_parts(self.path, there - at_work)
+        checkpoints.remove_parts(self.path, saved - at_work)
 
     def add_comparison(self, title: str) -> str:
         """Adds a comparison for runs to belong to; returns its id."""

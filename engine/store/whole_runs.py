@@ -65,22 +65,22 @@ class WholeRuns:
 
     def _add(self, connection: sqlite3.Connection, run: WholeRun) -> Arrival:
         known = run.record.id
-        there = _read(connection, known)
-        if there is None:
+        saved = _read(connection, known)
+        if saved is None:
             self._insert(connection, run, known)
             return Arrival(known, is_new=True, is_copy=False)
         mark = fingerprint(run)
-        if fingerprint(closed(there)) == mark:
+        if fingerprint(closed(saved)) == mark:
             return Arrival(known, is_new=_bring_back(connection, known), is_copy=False)
         return self._add_copy(connection, run, mark)
 
     def _add_copy(self, connection: sqlite3.Connection, run: WholeRun, mark: str) -> Arrival:
         # the id follows from the run's content, so that the copy is recognized again
         copy_id = mark[: len(run.record.id)]
-        there = _read(connection, copy_id)
-        if there is not None and fingerprint(closed(there)) == mark:
+        saved = _read(connection, copy_id)
+        if saved is not None and fingerprint(closed(saved)) == mark:
             return Arrival(copy_id, is_new=_bring_back(connection, copy_id), is_copy=True)
-        if there is not None:
+        if saved is not None:
             copy_id = secrets.token_hex(6)
         self._insert(connection, run, copy_id)
         return Arrival(copy_id, is_new=True, is_copy=True)
@@ -143,18 +143,18 @@ def fingerprint(run: WholeRun) -> str:
 
     Nor by its pictures, which an older Ammeter did not keep.
     """
-    told = {**run.record.to_dict(), "detail": run.record.detail, "total_steps": run.record.total_steps}
-    measured = {key: value for key, value in told.items() if key not in _GIVEN}
-    found = hashlib.sha256(json.dumps(measured, sort_keys=True).encode())
+    record = {**run.record.to_dict(), "detail": run.record.detail, "total_steps": run.record.total_steps}
+    measured = {key: value for key, value in record.items() if key not in _WRITTEN_BY_USER}
+    digest = hashlib.sha256(json.dumps(measured, sort_keys=True).encode())
     for event in run.events:
-        found.update(to_line(event))
+        digest.update(to_line(event))
     for name, values in sorted(run.columns.items()):
-        found.update(name.encode())
-        found.update(values.tobytes())
-    return found.hexdigest()
+        digest.update(name.encode())
+        digest.update(values.tobytes())
+    return digest.hexdigest()
 
 
-_GIVEN = ("id", "name", "label", "comparison", "tags", "note")
+_WRITTEN_BY_USER = ("id", "name", "label", "comparison", "tags", "note")
 
 
 def _bring_back(connection: sqlite3.Connection, run_id: str) -> bool:

@@ -72,7 +72,7 @@ def not_a_number(step: int) -> Problem:
     """The loss became NaN at `step`, and the experiment said that this is a failure."""
     return Problem(
         kind=Kind.NOT_A_NUMBER,
-        message=f"The loss is not a number (NaN) since step {step:,}.",
+        message=f"The loss is not a number (NaN) from step {step:,} on.",
         remedy=f"Lower the {named('optimizer.learning_rate')}, {named('step.clip_norm')}, or try bf16 "
         "or fp32.",
         key="on_nan",

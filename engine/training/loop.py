@@ -133,7 +133,7 @@ def _take(run: Run, arrived: list[Rows]) -> Iterator[Event]:
             yield Skipped(steps=skipped)
         first_nan = run.tally.first_nan_step
         if first_nan is not None and not had_nan:
-            message = f"The loss is not a number (NaN) since step {first_nan:,}."
+            message = f"The loss is not a number (NaN) from step {first_nan:,} on."
             yield Log(level="warning", message=message, step=first_nan)
     for note in run.step.take_notes():
         yield Log(level="warning", message=note)

@@ -98,11 +98,11 @@ HEARTBEAT_SECONDS = 1.0
 def main() -> int:
     input_descriptor, output_descriptor = take_private_streams()
     writer = EventWriter(output_descriptor)
-    desk = _RequestReader()
-    threading.Thread(target=desk.read, args=(input_descriptor,), name="job-reader", daemon=True).start()
+    reader = _RequestReader()
+    threading.Thread(target=reader.read, args=(input_descriptor,), name="job-reader", daemon=True).start()
     writer.put(ready())
-    while (job := desk.next_job()) is not None:
-        _run(job, desk.control, writer)
+    while (job := reader.next_job()) is not None:
+        _run(job, reader.control, writer)
         if jobs.ends_worker(job):
             break
     writer.close()
@@ -151,7 +151,7 @@ class _RequestReader:
                     self._take(jobs.from_line(line))
         except ValueError as error:
             # the supervisor shows the end of this process's stderr
-            sys.stderr.write(f"The worker was sent what is no request: {error}\n")
+            sys.stderr.write(f"The worker was sent something that is not a request: {error}\n")
         self._is_closed = True
         if self._busy:
             end_own_tree()

@@ -23,11 +23,11 @@ from engine.protocol.events import Event, Log, from_line
 _STDERR_TAIL_LINES = 200
 _STDERR_LINES_PASSED_ON = 2_000
 _LONGEST_LINE_BYTES = 32 * 2**20
-"""Of an event: the most rows that a batch may have take less. What is longer is not read to its end."""
+"""Of an event: a batch of the most rows takes less. A longer line is not read to its end."""
 _LONGEST_STDERR_BYTES = 8 * 2**10
 _REAP_SECONDS = 10.0
 _LAST_WORDS_SECONDS = 0.5
-"""How long the end of stdout waits for that of stderr, which a process outside the tree may hold open."""
+"""How long the end of stdout waits for that of stderr, which a process outside the tree may keep open."""
 
 COMMAND = (sys.executable, "-P", "-m", "engine.worker")
 

@@ -63,8 +63,8 @@ class Progress:
                 self.step = max(self.step, int(step))
                 self._recorded_steps, self._seconds = int(step), seconds
                 # an epoch's last steps may arrive after its end
-                told = zip(event.step, event.loss, strict=True)
-                self._epoch_losses += [loss for at, loss in told if at > self._epoch_ended_at]
+                steps = zip(event.step, event.loss, strict=True)
+                self._epoch_losses += [loss for step, loss in steps if step > self._epoch_ended_at]
                 if event.grad_scale is not None:
                     self._grad_scale = event.grad_scale[-1]
             case Epoch(step=step, train_loss=loss):
@@ -96,7 +96,7 @@ class Progress:
 
 
 _BLINK_SECONDS = 2.0
-"""Between two looks that follow one another; more means that nobody was looking."""
+"""Between two looks in a row; a longer gap means that nobody was looking."""
 
 
 def _standstill_limits() -> Mapping[PhaseName, float]:
@@ -229,16 +229,16 @@ class ProcessSession:
 
     def _ending_of(self, item: Event | Garbage | End) -> Event | None:
         if isinstance(item, Garbage):
-            told = f"something that is no Ammeter event: '{item.shown}'"
-            return self._failed(_broken_protocol(told), item.why)
+            sent = f"something that is not an Ammeter event: '{item.shown}'"
+            return self._failed(_broken_protocol(sent), item.why)
         if isinstance(item, End):
             if self._stop_asked is not None:
                 how = "by itself" if self._terminated is None else "by a signal"
-                return self._stopped(f"The worker ended {how} and could not say how far it was.")
+                return self._stopped(f"The worker ended {how} and could not say how far it had got.")
             self._worker.kill()
             return self._failed(_death(self._worker.close()))
         if is_last(item) and not isinstance(item, (*_ENDINGS, *_ANSWERS.get(type(self._job), ()))):
-            return self._failed(_broken_protocol(f"'{item.event}', which is no answer to its job"))
+            return self._failed(_broken_protocol(f"'{item.event}', which does not answer its job"))
         return None
 
 
@@ -281,7 +281,7 @@ class _Watch:
         else:
             waited, limit = now - self._advanced, self._limits.standstill[self.phase]
             sentence = (
-                f"Nothing moved for {limit:.0f} seconds while {self.phase.value}, "
+                f"There was no progress for {limit:.0f} seconds while {self.phase.value}, "
                 f"after step {self.progress.step:,}; the training process was ended."
             )
         if waited <= limit:
@@ -289,7 +289,7 @@ class _Watch:
         return Problem(
             kind=Kind.HANG,
             message=sentence,
-            remedy="The device or its driver may hang: see if other programs can use it, then run again.",
+            remedy="The device or its driver may hang: check that other programs can use it, then run again.",
         )
 
 
@@ -302,20 +302,20 @@ _ANSWERS: Mapping[type[jobs.Job], tuple[type[Event], ...]] = {
 }
 
 
-def _broken_protocol(told: str) -> Problem:
+def _broken_protocol(sent: str) -> Problem:
     return Problem(
         kind=Kind.PROTOCOL,
-        message=f"The training process sent {told}.",
+        message=f"The training process sent {sent}.",
         remedy="Run it again; if it happens again, report it with the details below.",
     )
 
 
 def _death(status: int) -> Problem:
     if status >= 0:
-        how, remedy = f"with exit status {status}", "The details below show what it said last."
+        how, remedy = f"with exit status {status}", "The details below show its last output."
     else:
         how = f"by signal {_signal_name(-status)}"
-        remedy = "The details below show what it said last."
+        remedy = "The details below show its last output."
         if -status == getattr(signal, "SIGKILL", 9):
             remedy = "If nobody ended it, the system ran out of memory: try a smaller batch."
     return Problem(

@@ -158,7 +158,7 @@ def test_a_run_that_cannot_be_resumed_is_told_why(capsys: Capture, saved: str) -
         stopped = store.add(Experiment(), name="Stopped")
         store.record(stopped.id, [Finished(summary=Summary(steps=1), stopped=True)])
     error = refusal(capsys, "resume", stopped.id)
-    assert error["message"] == "Stopped has no checkpoint to go on from."
+    assert error["message"] == "Stopped has no checkpoint to resume from."
     assert error["key"] == "checkpoint.last" and "save last checkpoint on" in error["remedy"]
 
 

@@ -178,7 +178,7 @@ def test_a_run_that_a_nan_ended_does_not_go_on(
     begun = started().model_copy(update={"experiment": run.experiment})
     store.record(run.id, [begun, last])
     save_checkpoint(store, run)
-    with pytest.raises(ProblemError, match="since step 7"):
+    with pytest.raises(ProblemError, match="from step 7 on"):
         store.requeue(run.id)
 
 

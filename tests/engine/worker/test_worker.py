@@ -26,7 +26,7 @@ from engine.protocol.events import (
     Started,
     from_line,
 )
-from engine.worker.__main__ import _Desk
+from engine.worker.__main__ import _RequestReader
 from engine.worker.launcher import Launcher, Session, Target, iterate
 from engine.worker.process import COMMAND, WorkerProcess
 
@@ -188,11 +188,11 @@ def test_a_job_whose_sender_has_gone_is_not_run(line):
     source, target = os.pipe()
     os.write(target, line)
     os.close(target)
-    desk = _Desk()
-    desk.read(source)
-    assert desk.next_job() is None
+    reader = _RequestReader()
+    reader.read(source)
+    assert reader.next_job() is None
 
 
 def test_half_a_request_ends_the_worker(told_half_a_request):
     assert told_half_a_request.returncode == 0
-    assert b"no request" in told_half_a_request.stderr
+    assert b"not a request" in told_half_a_request.stderr
