@@ -33,7 +33,10 @@ class PrecisionLook:
 
 @dataclass(frozen=True)
 class Palette:
-    """All colours of one theme as "#RRGGBB", by their token's name; `unlit` is a race's block to come."""
+    """All colours of one theme as "#RRGGBB", by their token's name.
+
+    `unlit` is a race's block to come, `spared` the hatching of what a race's tank leaves free.
+    """
 
     name: str
     bg0: str
@@ -47,6 +50,7 @@ class Palette:
     line2: str
     grid: str
     hatch: str
+    spared: str
     shade: str
     unlit: str
     text: str
@@ -107,6 +111,7 @@ DARK = Palette(
     line2="#343B45",
     grid="#20252B",
     hatch="#2A3038",
+    spared="#2A3038",
     shade="#1D2127",
     unlit="#1F242B",
     text="#E9EBEE",
@@ -142,6 +147,7 @@ LIGHT = Palette(
     line2="#C6CCD4",
     grid="#ECEEF1",
     hatch="#DFE3E8",
+    spared="#C6CCD4",
     shade="#F1F3F5",
     unlit="#D9DEE4",
     text="#15181C",

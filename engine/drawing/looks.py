@@ -46,14 +46,16 @@ class SideLook:
         return Stroke(((x, y), (x + 24, y)), self.ink, 1.5, self.dash), *self.mark(x + 12, y, 8)
 
 
+def precision_look(precision: Precision, fill: MarkFill = "full") -> SideLook:
+    """The look of a side in that precision."""
+    look = LIGHT.look(precision)
+    return SideLook(precision.value, look.symbol, look.dash, fill)
+
+
 def side_looks(sides: Sequence[Side]) -> dict[str, SideLook]:
     """The look of each side by its id."""
     fills = side_fills(sides)
-    return {
-        side.id: SideLook(side.precision.value, look.symbol, look.dash, fills[side.id])
-        for side in sides
-        for look in (LIGHT.look(side.precision),)
-    }
+    return {side.id: precision_look(side.precision, fills[side.id]) for side in sides}
 
 
 def side_fills(sides: Sequence[Side]) -> dict[str, MarkFill]:

@@ -168,6 +168,10 @@ def rounded(
     return Fill(points, ink, edge)
 
 
+CAPITAL = 0.73
+"""How high capitals are, in sizes of type."""
+
+
 def text_width(text: str, size: float, weight: int = 400) -> float:
     """How wide the text is in the program's fonts, in pixels."""
     return size * sum(width for _part, _file, width in parts(text, weight))

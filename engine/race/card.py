@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from engine.drawing.blocks import Blocks, grid_for
 from engine.drawing.shapes import Drawing, Shape, Words, shortened, text_width, wrapped, wrapped_evenly
 from engine.race import words as race_words
+from engine.race.memory import bars, tanks
 from engine.race.parts import CARD, Part, Sizes, lane_heading, ratio, still
 from engine.race.race import LANES, Moment, Race, Which
-from engine.race.tanks import bars, tanks
 
 _MOST_DOUBTS = 2
 

@@ -25,13 +25,16 @@ def _amp(race: Race, which: Which) -> str:
     return "Mixed" if is_mixed(race.lane(which)) else "Full"
 
 
-def short_name(race: Race, which: Which) -> str:
-    """The least that tells the lane from the other: "Mixed"; "fast" for "FP16 AMP, fast" against plain."""
+def short_name(race: Race, which: Which) -> tuple[str, ...]:
+    """The least that tells the lane from the other, in pieces that a comma joins.
+
+    "Mixed"; "fast" for "FP16 AMP, fast" against plain.
+    """
     if is_one_of_each(race):
-        return _amp(race, which)
+        return (_amp(race, which),)
     side = race.lane(which).side
-    same_label = len({race.lane(one).side.label for one in LANES}) == 1
-    return side.note if side.note and same_label else side.title
+    same_label = len({race.lane(lane).side.label for lane in LANES}) == 1
+    return (side.note,) if side.note and same_label else tuple(filter(None, (side.label, side.note)))
 
 
 def called(race: Race, which: Which) -> str:

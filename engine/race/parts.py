@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from engine.drawing.shapes import Shape, Words, shortened, text_width, wrapped_evenly
+from engine.drawing.shapes import CAPITAL, Shape, Words, shortened, text_width, wrapped_evenly
 from engine.race import words as race_words
 from engine.race.race import LANES, Moment, Race, Which
 
@@ -87,9 +87,6 @@ _APART = 0.5
 _CLEAR = 26.0
 """Above and below the number."""
 
-_CAPITAL = 0.73
-"""How high capitals are, of the size of type."""
-
 
 @dataclass(frozen=True, eq=False)
 class Part:
@@ -109,7 +106,7 @@ def lane_heading(race: Race, which: Which, sizes: Sizes, x: float, top: float) -
     """Mark, name and detail at the left, the counter at the right; on two rows where one is too short."""
     side = race.lane(which).side
     look = race.looks[side.id]
-    baseline = top + _CAPITAL * sizes.name
+    baseline = top + CAPITAL * sizes.name
     name = race_words.lane_name(race, which)
     name_x = x + 1.1 * sizes.name
     needed = text_width(name, sizes.name, 600) + 1.1 * sizes.name + 24
@@ -123,7 +120,7 @@ def lane_heading(race: Race, which: Which, sizes: Sizes, x: float, top: float) -
     at = (beside, baseline) if rows == 1 else (x, baseline + 1.6 * sizes.detail)
     detail = shortened(detail, sizes.lanes - (0 if rows == 2 else at[0] - x), sizes.detail)
     shapes = (
-        *look.mark(x + _MARK * sizes.name / 2, baseline - _CAPITAL * sizes.name / 2, _MARK * sizes.name),
+        *look.mark(x + _MARK * sizes.name / 2, baseline - CAPITAL * sizes.name / 2, _MARK * sizes.name),
         Words(name_x, baseline, name, "text", sizes.name, 600),
         Words(*at, detail, "text2", sizes.detail),
     )
@@ -179,7 +176,7 @@ def ratio(race: Race, sizes: Sizes, x: float, top: float, height: float) -> Part
     gap = 0.35 * sizes.caption + 16
     beside_most = sizes.lanes - gap - min(widest, 0.55 * sizes.lanes)
     is_beside = not texts or height > 0 or _widest(texts) * sizes.number <= beside_most
-    most = min(sizes.number, (height - 2 * _CLEAR) / _CAPITAL) if height > 0 else sizes.number
+    most = min(sizes.number, (height - 2 * _CLEAR) / CAPITAL) if height > 0 else sizes.number
     number = _Number(x, texts, most, beside_most if is_beside else sizes.lanes)
     left = x + number.width + gap if is_beside and texts else x
     room = x + sizes.lanes - left
@@ -209,7 +206,7 @@ class _Number:
         widest = _widest(texts)
         self.size = min(size, room / widest) if texts else size
         self.width = widest * self.size
-        self.height = _CAPITAL * self.size if texts else 0.0
+        self.height = CAPITAL * self.size if texts else 0.0
 
     def shapes(self, text: str, baseline: float) -> tuple[Shape, ...]:
         # letters of this size stand too far apart by themselves

@@ -1,12 +1,19 @@
-"""The memory of both runs: two tanks beside the lanes, or two bars below them where the page is narrow."""
+"""The two memory tanks of a race as shapes, at any size and moment: window and exports paint the same."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import NamedTuple
 
 from engine.drawing.looks import SideLook
 from engine.drawing.shapes import (
-    Box,
+    CAPITAL,
+    Fill,
+    Point,
     Shape,
     Stroke,
     Words,
@@ -14,213 +21,298 @@ from engine.drawing.shapes import (
     shortened,
     text_width,
     wrapped,
-    wrapped_evenly,
 )
-from engine.race import words as race_words
-from engine.race.headline import short_name
-from engine.race.parts import Part, Sizes, still
-from engine.race.race import LANES, Moment, Race, Which
-from engine.words.numbers import memory_apart_text, memory_text, memory_unit_text
+from engine.words.numbers import memory_apart_text, memory_text
 
-_HATCH = 8.0
-_ROUND = 9.0
+DESIGN = (216.0, 500.0)
+"""The width and the height of a pair of tanks at scale 1."""
+
+NOT_MEASURED = "not measured"
+
+_HIGHEST = 0.894
+_SMALLEST_TEXT = 13
+_ROUND, _PITCH = 10.0, 8.0
+_LINE = 1.21
+"""From one line of text to the next, in sizes of type."""
+
+
+class Rect(NamedTuple):
+    """A rectangle by its edges, in pixels."""
+
+    left: float
+    top: float
+    right: float
+    bottom: float
+
+    @property
+    def width(self) -> float:
+        return self.right - self.left
+
+    @property
+    def height(self) -> float:
+        return self.bottom - self.top
+
+    @property
+    def middle(self) -> Point:
+        return (self.left + self.right) / 2, (self.top + self.bottom) / 2
 
 
 @dataclass(frozen=True)
-class _Tank:
-    """One tank: its place, its look, and what it fills to; None where that was not measured."""
+class Tank:
+    """A run's name in pieces, its look, and its peak memory; None where that was not measured."""
 
-    x: float
-    top: float
-    width: float
-    height: float
-    head: float
+    name: tuple[str, ...]
     look: SideLook
     peak_mib: float | None
-    largest_mib: float
 
     @property
-    def bottom(self) -> float:
-        return self.top + self.height
-
-    def level(self, fill: float = 1.0) -> float:
-        """Where the memory reaches to when `fill` of it is there."""
-        share = (self.peak_mib or 0.0) / self.largest_mib
-        return self.bottom - fill * share * (self.height - self.head)
+    def known_mib(self) -> float | None:
+        """The peak where it can be drawn; None for what a damaged file may hold."""
+        return self.peak_mib if self.peak_mib is not None and 0 <= self.peak_mib < math.inf else None
 
 
-def tanks(race: Race, sizes: Sizes, x: float, top: float, height: float) -> Part:
-    """A panel with a tank for each run, filled as far as its peak memory goes of the larger one."""
-    pad = 0.1 * sizes.panel
-    size = sizes.detail + 1
-    words = _memory_lines(race, sizes, sizes.panel - 2 * pad)
-    words_height = 1.55 * size + 1.35 * (sizes.detail - 1) * len(words[1]) if words[0] else -0.6 * pad
-    rule = top + height - pad - words_height - 0.6 * pad
-    tank_top = top + pad + 4.7 * size
-    tank_height = rule - 0.6 * pad - 2.2 * size - tank_top
-    unknown = "not measured" if any(race.peaks_mib) else race_words.memory_words(race)[0].lower()
-    pair = _pair(race, sizes, (x + pad, tank_top, sizes.panel - 2 * pad, tank_height))
-    shapes: list[Shape] = [
-        rounded(x, top, sizes.panel, height, 12, "bg1", "line"),
-        Words(x + pad, top + pad + 0.9 * size, "Memory used", "text", size + 1, 600),
-        Words(x + pad, top + pad + 2.4 * size, "at its highest point", "text2", sizes.detail - 1),
-        Words(x + pad, top + pad + 3.7 * size, memory_unit_text(*race.peaks_mib), "text2", sizes.detail - 1),
-    ]
-    for which, tank in zip(LANES, pair, strict=True):
-        shapes.append(rounded(tank.x, tank.top, tank.width, tank.height, _ROUND, "bg2", "line2"))
-        shapes += _name(race, which, tank, sizes)
-    if words[0]:
-        shapes.append(Stroke(((x + pad, rule), (x + sizes.panel - pad, rule)), "line"))
-        first = rule + 0.6 * pad + size
-        strong = _fitted(words[0], size, sizes.panel - 2 * pad)
-        shapes.append(Words(x + pad, first, words[0], "text", strong, 600))
-        shapes += [
-            Words(x + pad, first + 1.4 * (sizes.detail - 1) * (1 + place), line, "text2", sizes.detail - 1)
-            for place, line in enumerate(words[1])
+@dataclass(frozen=True)
+class TankPair:
+    """Two tanks on one scale within `room`, and the names below them; what one leaves free is hatched.
+
+    `scale` is that of lengths and type, and `fill` the reached part of the peaks, 0 to 1. Peaks that are not
+    final may still grow: how far they are apart is not written. `absent` stands in place of a peak;
+    `width_of` measures text, size and weight; `snap` moves an edge onto a pixel.
+    """
+
+    pair: tuple[Tank, Tank]
+    room: Rect
+    scale: float = 1.0
+    fill: float = 1.0
+    is_final: bool = True
+    absent: str = NOT_MEASURED
+    width_of: Callable[[str, float, int], float] = text_width
+    snap: Callable[[float], float] = round
+
+    def length(self, design: float) -> float:
+        """A length in pixels, given at scale 1."""
+        return design * self.scale
+
+    def text_px(self, design: int) -> int:
+        """The size of type, which shrinks less than all else."""
+        return max(round(design * self.scale), min(design, _SMALLEST_TEXT))
+
+    @cached_property
+    def rects(self) -> tuple[Rect, Rect]:
+        """The tanks themselves."""
+        room, snap = self.room, self.snap
+        gap = max(room.width / 9, 8.0)
+        width = snap((room.width - gap) / 2)
+        names = max(self.length(40), 2.2 * self.text_px(14))
+        left, top, bottom = snap(room.left), snap(room.top), snap(max(room.bottom - names, room.top + 1))
+        second = snap(room.right - width)
+        return Rect(left, top, left + width, bottom), Rect(second, top, second + width, bottom)
+
+    @cached_property
+    def lower(self) -> int | None:
+        """Which of the two needs less, 0 or 1; None where that is unknown, or they need the same."""
+        full, mixed = (tank.known_mib for tank in self.pair)
+        if full is None or mixed is None or abs(self.level(0) - self.level(1)) < 1:
+            return None
+        return 0 if full < mixed else 1
+
+    def level(self, which: int) -> float:
+        """The y of the surface."""
+        rect, reached = self.rects[which], (self.pair[which].known_mib or 0.0) * self.fill
+        most = max(tank.known_mib or 0.0 for tank in self.pair)
+        if not reached:
+            return rect.bottom
+        headroom = max((1 - _HIGHEST) * rect.height, self._label_height + 2 * self.length(6))
+        return self.snap(rect.bottom - max(rect.height - headroom, 0.0) * reached / most)
+
+    def label_rect(self, which: int) -> Rect:
+        """Where the amount stands, above the surface."""
+        rect, aside = self.rects[which], self.length(6)
+        bottom = self.level(which) - aside
+        return Rect(rect.left + aside, bottom - self._label_height, rect.right - aside, bottom)
+
+    @property
+    def _label_height(self) -> float:
+        return 1.55 * self.text_px(18)
+
+    def spared_rect(self) -> Rect | None:
+        """What the tank that needs less leaves free of the other's memory."""
+        if self.lower is None:
+            return None
+        rect = self.rects[self.lower]
+        return Rect(rect.left, self.level(1 - self.lower), rect.right, self.level(self.lower))
+
+    @property
+    def spared_text(self) -> str:
+        """How far the peaks are apart; "" where that is nothing, or unknown."""
+        full, mixed = (tank.known_mib for tank in self.pair)
+        return "" if full is None or mixed is None else memory_apart_text(full, mixed)
+
+    def note_rect(self) -> Rect | None:
+        """Where the spared amount stands; None before the end, and where there is no room."""
+        spared = self.spared_rect()
+        if (
+            spared is None
+            or self.lower is None
+            or not (self.is_final and self.fill >= 1 and self.spared_text)
+        ):
+            return None
+        height, aside = 3.25 * self.text_px(16), self.length(10)
+        top, bottom = spared.top, self.label_rect(self.lower).top
+        if bottom - top < height + 2 * self.length(8):
+            return None
+        middle = (top + bottom) / 2
+        return Rect(spared.left + aside, middle - height / 2, spared.right - aside, middle + height / 2)
+
+    def name_rect(self, which: int) -> Rect:
+        """Where the name stands, below the tank."""
+        rect = self.rects[which]
+        top = rect.bottom + self.length(8)
+        return Rect(rect.left, top, rect.right, max(self.room.bottom, top + 1))
+
+    def names(self) -> tuple[Shape, ...]:
+        """The names with their marks, which are the same at every moment."""
+        return tuple(shape for which in (0, 1) for shape in self._name(which))
+
+    def shapes(self) -> tuple[Shape, ...]:
+        """The tanks as far as they are filled, and their amounts."""
+        parts = (self._tank(0), self._tank(1), self._surface(), self._label(0), self._label(1), self._note())
+        return tuple(shape for part in parts for shape in part)
+
+    def _tank(self, which: int) -> list[Shape]:
+        rect, look, level = self.rects[which], self.pair[which].look, self.level(which)
+        width, height = rect.width - 1, rect.height - 1
+        body = rounded(rect.left + 0.5, rect.top + 0.5, width, height, self.length(_ROUND), "bg2")
+        shapes: list[Shape] = [body]
+        if self.lower == which:
+            spared = _above(_below(body.points, self.level(1 - which)), level)
+            shapes += self._hatch(spared, body.points[0], "spared")
+        filled = _below(body.points, level)
+        if filled:
+            shapes.append(Fill(filled, look.ink))
+        if filled and look.fill != "full":
+            # two lanes of one precision: this one is less solid
+            shapes += self._hatch(filled, body.points[0], f"{look.ink}-dim")
+        return [*shapes, Stroke((*body.points, body.points[0]), "line2")]
+
+    def _hatch(self, outline: Sequence[Point], begin: Point, ink: str) -> list[Shape]:
+        """Lines that rise at 45 degrees through a convex outline; they stay where they are as it grows."""
+        pitch, width = _PITCH * max(self.scale, 0.75), max(self.scale, 1.0)
+        sums = [x + y for x, y in outline] or [0.0]
+        first = math.ceil((min(sums) - sum(begin)) / pitch)
+        totals = [
+            sum(begin) + number * pitch
+            for number in range(first, first + 1 + int((max(sums) - min(sums)) / pitch))
         ]
+        ends: dict[float, list[Point]] = {total: [] for total in totals}
+        for (x, y), (next_x, next_y) in pairwise([*outline, *outline[:1]]):
+            run = next_x + next_y - x - y
+            for total in totals:
+                part = (total - x - y) / run if run else -1.0
+                if 0 <= part <= 1:
+                    ends[total].append((x + part * (next_x - x), y + part * (next_y - y)))
+        lines = ((min(points), max(points)) for points in ends.values() if len(points) > 1)
+        return [Stroke(line, ink, width) for line in lines]
 
-    def moving(moment: Moment) -> tuple[Shape, ...]:
-        fill = race.passed(moment.seconds)
-        levels = tuple(shape for tank in pair for shape in _content(tank, fill, unknown, sizes))
-        return (*_between(*pair, sizes), *levels) if fill == 1.0 else levels
+    def _surface(self) -> list[Shape]:
+        """The higher surface, carried over to the tank that needs less."""
+        if self.lower is None:
+            return []
+        higher, other, width = self.rects[1 - self.lower], self.rects[self.lower], max(self.scale, 1.0)
+        y = self.level(1 - self.lower) + 0.5
+        left, right = (higher.right, other.right) if self.lower == 1 else (other.left, higher.left)
+        return [Stroke(((left, y), (right, y)), "text2", width, (4 * width, 3 * width))]
 
-    return Part(tuple(shapes), moving, top + height)
+    def _label(self, which: int) -> list[Shape]:
+        # the whole peak from the start: what is reached by now only says how far the replay is
+        tank = self.pair[which]
+        if tank.known_mib is None:
+            return self._absent(which)
+        rect, text = self.label_rect(which), memory_text(tank.known_mib)
+        plate = [self._plate(rect)] if self.lower == which else []
+        size = self._fitted(text, self.text_px(18), 600, rect.width)
+        return [*plate, _centred(*rect.middle, text, tank.look.ink, size, 600)]
 
-
-def _pair(race: Race, sizes: Sizes, place: tuple[float, float, float, float]) -> tuple[_Tank, _Tank]:
-    x, top, width, height = place
-    looks = race.looks
-    each = (width - 0.12 * width) / 2
-    largest = max((peak for peak in race.peaks_mib if peak), default=1.0)
-    full, mixed = (
-        _Tank(
-            x + (width - each if which == "mixed" else 0.0),
-            top,
-            each,
-            height,
-            2.6 * sizes.detail,
-            looks[race.lane(which).side.id],
-            peak,
-            largest,
-        )
-        for which, peak in zip(LANES, race.peaks_mib, strict=True)
-    )
-    return full, mixed
-
-
-def _name(race: Race, which: Which, tank: _Tank, sizes: Sizes) -> list[Shape]:
-    size = sizes.detail - 1
-    text = short_name(race, which)
-    width = text_width(text, size, 600)
-    middle = tank.bottom + 1.54 * size
-    if width > tank.width - 1.2 * size:
-        # the lanes have the whole of a long name, beside the same mark
-        text = shortened(text, tank.width - 1.2 * size, size, 600)
-        width = text_width(text, size, 600)
-    left = tank.x + (tank.width - 1.2 * size - width) / 2
-    baseline = middle + 0.36 * size
-    mark = tank.look.mark(left + 0.4 * size, middle, 0.75 * size)
-    return [*mark, Words(left + 1.2 * size, baseline, text, "text", size, 600)]
-
-
-def _content(tank: _Tank, fill: float, unknown: str, sizes: Sizes) -> list[Shape]:
-    if tank.peak_mib is None:
-        middle, at = tank.x + tank.width / 2, tank.top + tank.height / 2
-        room = tank.width - 10
-        size = min(_fitted(word, sizes.small, room) for word in unknown.split())
+    def _absent(self, which: int) -> list[Shape]:
+        rect = self.rects[which]
+        room, (x, y) = max(rect.width - 8, 1.0), rect.middle
+        size = min(self._fitted(word, self.text_px(14), 400, room) for word in self.absent.split())
+        lines = wrapped(self.absent, room, size, most=4)
+        first = y - _LINE * size * (len(lines) - 1) / 2
         return [
-            Words(middle, at + 1.3 * place * size, line, "text3", size, anchor="middle")
-            for place, line in enumerate(wrapped(unknown, room, size, most=4))
+            _centred(x, first + place * _LINE * size, line, "text3", size) for place, line in enumerate(lines)
         ]
-    level = tank.level(fill)
-    depth = tank.bottom - level
-    shapes: list[Shape] = []
-    if depth > 0:
-        shapes.append(rounded(tank.x, level, tank.width, depth, _ROUND, tank.look.ink))
-        shapes.append(Box(tank.x, level, tank.width, max(0.0, depth - _ROUND), tank.look.ink))
-    text = memory_text(tank.peak_mib)
-    size = _fitted(text, sizes.detail + 1, tank.width - 10)
-    plate = rounded(tank.x + 1.5, level - 2.1 * size, tank.width - 3, 1.8 * size, 5, "bg2")
-    middle = tank.x + tank.width / 2
-    label = Words(middle, level - 0.85 * size, text, tank.look.ink, size, 600, "middle")
-    return [*shapes, plate, label]
+
+    def _note(self) -> list[Shape]:
+        rect = self.note_rect()
+        if rect is None:
+            return []
+        shapes, x = [self._plate(rect)], rect.middle[0]
+        for text, design, weight, ink, down in (
+            (self.spared_text, 16, 600, "text", 0.325),
+            ("left free", 12, 400, "text2", 0.685),
+        ):
+            size = self._fitted(text, self.text_px(design), weight, rect.width - 4)
+            shapes.append(_centred(x, rect.top + down * rect.height, text, ink, size, weight))
+        return shapes
+
+    def _plate(self, rect: Rect) -> Shape:
+        return rounded(rect.left, rect.top, rect.width, rect.height, self.length(6), "bg1")
+
+    def _name(self, which: int) -> list[Shape]:
+        rect, tank = self.name_rect(which), self.pair[which]
+        size = self.text_px(14)
+        mark, gap = 0.75 * size, 0.6 * size
+        lines = self._lines(tank.name, size, rect.width - mark - gap)
+        if len(lines) > 1:
+            # to the middle between the tanks, where there is room to spare
+            spare = (self.rects[1].left - self.rects[0].right) / 2 - 1
+            rect = rect._replace(left=rect.left - spare * which, right=rect.right + spare * (1 - which))
+            size, mark, gap = round(0.85 * size), 0.85 * mark, 0.6 * gap
+        room = rect.width - mark - gap
+        size = self._fitted(max(lines, key=len), size, 500, room, least=11)
+        shown = [shortened(line, room + 1, size, 500) for line in lines]
+        left, middle = rect.middle
+        left -= (mark + gap + max(self.width_of(line, size, 500) for line in shown)) / 2
+        middle -= _LINE * size * (len(shown) - 1) / 2
+        shapes = list(tank.look.mark(left + mark / 2, middle, mark))
+        return shapes + [
+            Words(left + mark + gap, middle + (CAPITAL / 2 + place * _LINE) * size, line, "text", size, 500)
+            for place, line in enumerate(shown)
+        ]
+
+    def _lines(self, name: tuple[str, ...], size: float, room: float) -> tuple[str, ...]:
+        """The name on one line, or on two where it is too long: its two pieces, or what fits and the rest."""
+        whole = ", ".join(name)
+        if self.width_of(whole, size, 500) <= room:
+            return (whole,)
+        if len(name) > 1:
+            return name
+        words = whole.split()
+        fitting = (n for n in range(1, len(words)) if self.width_of(" ".join(words[:n]), size, 500) <= room)
+        first = max(fitting, default=1)
+        return tuple(filter(None, (" ".join(words[:first]), " ".join(words[first:]))))
+
+    def _fitted(self, text: str, size: int, weight: int, room: float, least: int = 8) -> int:
+        """The size of type, or as much smaller as the room asks for."""
+        width = self.width_of(text, size, weight)
+        return size if width <= room else max(int(size * room / width), least)
 
 
-def _between(full: _Tank, mixed: _Tank, sizes: Sizes) -> list[Shape]:
-    """How far apart the levels are; what the tank that needs less leaves free is hatched."""
-    if full.peak_mib is None or mixed.peak_mib is None:
-        return []
-    higher, lower = sorted((full, mixed), key=_Tank.level)
-    level = higher.level()
-    free = lower.level() - level
-    if free < 1:
-        return []
-    shapes = _hatch(lower.x + 1, level, lower.width - 2, free)
-    ends = (higher.x + higher.width, lower.x + lower.width) if lower is mixed else (lower.x, higher.x)
-    shapes.append(Stroke(((ends[0], level), (ends[1], level)), "text2", 1.0, (4.0, 3.0)))
-    size = sizes.detail
-    above_label = free - 2.3 * size
-    if above_label > 3.6 * size:
-        apart = memory_apart_text(full.peak_mib, mixed.peak_mib)
-        shapes += _plate(lower, level + above_label / 2, apart, sizes)
-    return shapes
+def _centred(x: float, middle: float, text: str, ink: str, size: float, weight: int = 400) -> Words:
+    return Words(x, middle + CAPITAL / 2 * size, text, ink, size, weight, "middle")
 
 
-def _plate(tank: _Tank, middle: float, text: str, sizes: Sizes) -> list[Shape]:
-    size, small = _fitted(text, sizes.detail, tank.width - 20), sizes.detail - 3
-    centre = tank.x + tank.width / 2
-    return [
-        rounded(tank.x + 6, middle - 1.6 * size, tank.width - 12, 3.2 * size, 6, "bg1"),
-        Words(centre, middle - 0.2 * size, text, "text", size, 600, "middle"),
-        Words(centre, middle + 1.1 * size, "left free", "text2", small, anchor="middle"),
-    ]
+def _below(outline: Sequence[Point], level: float) -> tuple[Point, ...]:
+    """The part of a convex outline below a level."""
+    part: list[Point] = []
+    for (x, y), (next_x, next_y) in pairwise([*outline, *outline[:1]]):
+        if y >= level:
+            part.append((x, y))
+        if (y < level) is not (next_y < level):
+            part.append((x + (next_x - x) * (level - y) / (next_y - y), level))
+    return tuple(part)
 
 
-def _hatch(x: float, top: float, width: float, height: float) -> list[Shape]:
-    """Lines that rise at 45 degrees, cut at the edges of the rectangle."""
-    lines: list[Shape] = []
-    count = int((width + height) / _HATCH)
-    for number in range(1, count + 1):
-        along = number * _HATCH
-        start = (x + max(0.0, along - height), top + min(height, along))
-        end = (x + min(width, along), top + max(0.0, along - width))
-        lines.append(Stroke((start, end), "hatch"))
-    return lines
-
-
-def _fitted(text: str, size: float, room: float) -> float:
-    return min(size, size * room / text_width(text, size, 600))
-
-
-def _memory_lines(race: Race, sizes: Sizes, room: float) -> tuple[str, tuple[str, ...]]:
-    strong, plain = race_words.memory_words(race)
-    return (
-        strong,
-        wrapped_evenly(plain, room, sizes.detail - 1, most=3) if plain else (),
-    )
-
-
-def bars(race: Race, sizes: Sizes, x: float, top: float) -> Part:
-    """The same on a narrow page: a bar for each run with its peak, and the words."""
-    size, looks = sizes.detail, race.looks
-    largest = max((peak for peak in race.peaks_mib if peak), default=1.0)
-    texts = ["not measured" if peak is None else memory_text(peak) for peak in race.peaks_mib]
-    beside = max(text_width(text, size, 600) for text in texts) + 12
-    baseline = top + 1.2 * size
-    shapes: list[Shape] = [Words(x, baseline, "Memory used at its highest point", "text", size, 600)]
-    strong, plain = race_words.memory_words(race)
-    down = baseline + 0.8 * size
-    for which, peak, text in zip(LANES, race.peaks_mib, texts, strict=True):
-        look = looks[race.lane(which).side.id]
-        width = (sizes.lanes - 1.4 * size - beside) * (peak or 0.0) / largest
-        shapes += look.mark(x + 0.4 * size, down + 0.7 * size, 0.75 * size)
-        if width > 0:
-            shapes.append(rounded(x + 1.4 * size, down, width, 1.4 * size, 3, look.ink))
-        at = x + 1.4 * size + width + (8 if width > 0 else 0)
-        shapes.append(Words(at, down + 1.05 * size, text, "text", size, 600))
-        down += 2 * size
-    told = ". ".join(part for part in (f"{strong} {plain}", memory_unit_text(*race.peaks_mib)) if part)
-    for line in wrapped(told, sizes.lanes, size, most=3) if told else ():
-        down += 1.4 * size
-        shapes.append(Words(x, down, line, "text2", size))
-    return still(tuple(shapes), down + 0.6 * size)
+def _above(outline: Sequence[Point], level: float) -> tuple[Point, ...]:
+    return tuple((x, -y) for x, y in _below([(x, -y) for x, y in outline], -level))

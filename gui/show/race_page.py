@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QFrame, QGridLayout, QLabel, QVBoxLayout, QWidget
 
 from engine.protocol.pictures import patterns
 from engine.race import words as race_words
-from engine.race.headline import short_name
+from engine.race.memory import tanks_of
 from engine.race.race import LANES, Race
 from gui.show.race.clock import RaceClock
 from gui.show.scale import Scale, ShowButton, explained
@@ -20,7 +20,6 @@ from gui.show.stage import LaneHead, ShowStage
 from gui.show.transport import ShowTransport
 from gui.theme.motion import reduces_motion, set_reduced_motion
 from gui.widgets import label, set_text
-from resources.looks import MarkFill
 
 _CLOSING = (Qt.Key.Key_Escape, Qt.Key.Key_Space, Qt.Key.Key_Return, Qt.Key.Key_Enter)
 _WIDTH = 420
@@ -171,14 +170,12 @@ class RacePage(QWidget):
         self.popover.hide()
         self._show_words(race)
         shown = tiles if tiles is not None and len(tiles) else patterns(race.blocks)
-        fills: tuple[MarkFill, MarkFill] = ("full", "full")
-        if race.full.side.precision == race.mixed.side.precision:
-            fills = ("full", "hollow")
-        for which, fill in zip(LANES, fills, strict=True):
+        for which in LANES:
+            side = race.lane(which).side
             name, detail = race_words.lane_name(race, which), race_words.lane_detail(race, which)
-            head = LaneHead(race.lane(which).side.precision, fill, name, detail)
+            head = LaneHead(side.precision, race.looks[side.id].fill, name, detail)
             self.stage.lane(which).show_lane(head, shown, race.blocks)
-        self._show_memory(race, fills)
+        self._show_memory(race)
         self.transport.show_race(_subject(race), race.seconds)
         self.clock.set_race_seconds(race.seconds, race.playback_rate)
         self._show_moment(0.0)
@@ -247,12 +244,10 @@ class RacePage(QWidget):
             final, [race_words.caption(race, race.at(at)) for at in (race.seconds / 2, race.seconds)]
         )
 
-    def _show_memory(self, race: Race, fills: tuple[MarkFill, MarkFill]) -> None:
+    def _show_memory(self, race: Race) -> None:
         memory = self.stage.memory
         memory.setVisible(race.peaks_mib != (None, None))
-        names = short_name(race, "full"), short_name(race, "mixed")
-        memory.tanks.set_looks(race.full.side.precision, race.mixed.side.precision, fills, names)
-        memory.show_peaks(*race.peaks_mib)
+        memory.show_tanks(*tanks_of(race))
         memory.show_words(race_words.memory_words(race))
 
     def _show_moment(self, seconds: float) -> None:

@@ -12,6 +12,7 @@ from PySide6.QtWidgets import QFrame, QHBoxLayout, QSizePolicy, QSpacerItem, QVB
 
 from engine.experiment.experiment import Precision
 from engine.race.race import Which
+from engine.race.tanks import Tank
 from engine.words.numbers import memory_unit_text
 from gui.show.race.lanes import LaneView
 from gui.show.race.number import NumberView
@@ -166,8 +167,6 @@ def memory_width(scale: Scale) -> int:
 
 
 class ShowMemory(QFrame):
-    """Peaks in MiB; None where one is not measured."""
-
     def __init__(self) -> None:
         super().__init__()
         self.setProperty("surface", "showPanel")
@@ -175,7 +174,7 @@ class ShowMemory(QFrame):
         self._title.set_spans([Span("Memory used", 20, 600)])
         self._title.set_told("Memory used at its highest point")
         self.tanks = TanksView()
-        self.show_peaks(None, None)
+        self._show_unit(None, None)
         self._line = divider()
         self._strong, self._rest = TextBlock(20, 600, "text"), TextBlock(14)
         self._column, self._head, self._foot = QVBoxLayout(self), QVBoxLayout(), QVBoxLayout()
@@ -201,10 +200,13 @@ class ShowMemory(QFrame):
             place.setSpacing(scale.px(5))
         self._column.setSpacing(scale.px(16))
 
-    def show_peaks(self, full_mib: float | None, mixed_mib: float | None) -> None:
-        self.tanks.set_peaks(full_mib, mixed_mib)
+    def show_tanks(self, full: Tank, mixed: Tank) -> None:
+        self.tanks.set_tanks(full, mixed)
+        self._show_unit(full.peak_mib, mixed.peak_mib)
+
+    def _show_unit(self, *peaks_mib: float | None) -> None:
         # the second line keeps its place before there is an amount
-        self._below.set_words(f"at its highest point\n{memory_unit_text(full_mib, mixed_mib)}")
+        self._below.set_words(f"at its highest point\n{memory_unit_text(*peaks_mib)}")
 
     def show_words(self, words: tuple[str, str]) -> None:
         """A strong line and the one below it; nothing where both are empty."""

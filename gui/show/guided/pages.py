@@ -13,12 +13,14 @@ from numpy.typing import NDArray
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QVBoxLayout, QWidget
 
+from engine.drawing.looks import precision_look
 from engine.experiment.experiment import Experiment, Precision
 from engine.protocol.events import PhaseName
 from engine.protocol.pictures import patterns
 from engine.race.headline import numbers
 from engine.race.race import MOST_BLOCKS
 from engine.race.showcase import Showcase, pace_of
+from engine.race.tanks import Tank
 from gui.session.live_run import LiveRun
 from gui.show.scale import Scale, ShowButton, Span
 from gui.show.stage import LaneHead, ShowStage
@@ -248,8 +250,7 @@ class MeasuringPage(QWidget):
     def __init__(self) -> None:
         super().__init__()
         self.stage = ShowStage()
-        self.stage.memory.tanks.set_absent("not yet")
-        self.stage.memory.tanks.set_final(False)
+        self.stage.memory.tanks.set_growing("not yet")
         self.stage.memory.show_words(("", ""))
         self._tiles: NDArray[np.uint8] | None = None
         self._heads: tuple[LaneHead, ...] = ()
@@ -321,9 +322,9 @@ class MeasuringPage(QWidget):
             lane.show_lane(head, shown, MOST_BLOCKS)
 
     def _show_memory(self, measuring: Measuring) -> None:
-        memory = self.stage.memory
-        memory.tanks.set_looks(measuring.full.precision, measuring.mixed.precision)
-        memory.show_peaks(measuring.full.peak_mib, measuring.mixed.peak_mib)
+        lanes = ("Full", measuring.full), ("Mixed", measuring.mixed)
+        full, mixed = (Tank((name,), precision_look(lane.precision), lane.peak_mib) for name, lane in lanes)
+        self.stage.memory.show_tanks(full, mixed)
 
 
 def _head(lane: MeasuredLane) -> LaneHead:

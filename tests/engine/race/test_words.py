@@ -210,7 +210,7 @@ def test_both_in_full_precision_go_by_their_titles(racers: Any) -> None:
         "FP32, batch 64",
         "FP32, batch 128",
     ]
-    assert [short_name(race, which) for which in ("full", "mixed")] == ["batch 64", "batch 128"]
+    assert [short_name(race, which) for which in ("full", "mixed")] == [("batch 64",), ("batch 128",)]
     assert words.lane_detail(race, "full") == ""
     assert words.sentence(race) == (
         "“FP32, batch 128” is measured against “FP32, batch 64”: it was 1.90 times as fast."

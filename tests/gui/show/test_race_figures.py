@@ -6,18 +6,17 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from PySide6.QtCore import QPoint, QSizeF, Qt
+from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QColor, QImage
 from PySide6.QtWidgets import QWidget
 from pytestqt.qtbot import QtBot
 
+from engine.drawing.looks import precision_look
 from engine.experiment.experiment import Precision
+from engine.race.tanks import Tank
 from gui.show.race.number import NumberView
 from gui.show.race.tank import TanksView
-from gui.show.race.tank_parts import TankPlan
 from gui.theme.theme import DARK, LIGHT, theme
-
-DESIGN = QSizeF(216, 500)
 
 
 def ink(widget: QWidget) -> tuple[int, int, int, int]:
@@ -120,56 +119,18 @@ class TestNumber:
             qtbot.keyClick(number, key)
 
 
-def plan(full: float | None, mixed: float | None, fill: float = 1.0, size: QSizeF = DESIGN) -> TankPlan:
-    return TankPlan(size, (full, mixed), fill)
+def tank(name: str, precision: Precision, peak_mib: float | None) -> Tank:
+    return Tank((name,), precision_look(precision), peak_mib)
 
 
-class TestPlan:
-    def test_levels_stand_on_one_scale(self) -> None:
-        shown = plan(10_240, 5_120)
-        tank = shown.tanks[0]
-        assert tank.bottom() - shown.level(0) == pytest.approx(0.894 * tank.height(), abs=1)
-        assert tank.bottom() - shown.level(1) == pytest.approx(0.447 * tank.height(), abs=1)
-
-    def test_both_rise_together(self) -> None:
-        assert plan(10_240, 5_120, 0.0).level(0) == plan(10_240, 5_120, 0.0).tanks[0].bottom()
-        half = plan(10_240, 5_120, 0.5)
-        assert half.level(0) == pytest.approx(plan(10_240, 5_120).level(1), abs=1)
-        assert half.reached_mib(1) == 2_560
-
-    def test_what_is_spared_is_told_at_the_end_and_where_there_is_room(self) -> None:
-        assert plan(10_240, 3_200).note_rect() is not None
-        assert plan(10_240, 3_200, 0.9).note_rect() is None
-        assert TankPlan(DESIGN, (10_240, 3_200), is_final=False).note_rect() is None
-        assert plan(10_240, 10_000).note_rect() is None
-        assert plan(10_240, 3_200, size=QSizeF(110, 140)).note_rect() is None
-
-    def test_the_one_that_needs_less_has_the_hatch(self) -> None:
-        assert (plan(10_240, 3_200).lower, plan(3_200, 10_240).lower) == (1, 0)
-        spared = plan(3_200, 10_240).spared_rect()
-        assert spared is not None
-        assert spared.left() == plan(3_200, 10_240).tanks[0].left()
-
-    @pytest.mark.parametrize("peaks", [(None, 3_200.0), (3_200.0, None), (None, None), (800.0, 800.0)])
-    def test_nothing_is_spared_where_one_is_unknown_or_both_are_alike(
-        self, peaks: tuple[float | None, float | None]
-    ) -> None:
-        assert plan(*peaks).lower is None
-        assert plan(*peaks).note_rect() is None
-
-    @pytest.mark.parametrize("size", [(110, 140), (140, 300), (216, 500), (600, 1_400), (400, 200)])
-    @pytest.mark.parametrize("fill", [0.0, 0.5, 1.0])
-    def test_amounts_stay_inside_their_tanks(self, size: tuple[int, int], fill: float) -> None:
-        shown = plan(10_240, 3_200, fill, QSizeF(*size))
-        for which in (0, 1):
-            tank, label = shown.tanks[which], shown.label_rect(which)
-            assert tank.top() <= label.top() and label.bottom() <= tank.bottom()
-            assert tank.left() < label.left() < label.right() < tank.right()
-            assert shown.name_rect(which).bottom() <= size[1]
-
-    def test_the_difference_is_that_of_the_amounts_shown(self) -> None:
-        assert plan(10.24 * 1024, 3.16 * 1024).spared_text == "7.0 GiB"
-        assert plan(None, 3.0).spared_text == ""
+def fill_in(
+    view: TanksView,
+    full_mib: float | None,
+    mixed_mib: float | None,
+    full: Precision = Precision.FP32,
+    mixed: Precision = Precision.FP16,
+) -> None:
+    view.set_tanks(tank("Full", full, full_mib), tank("Mixed", mixed, mixed_mib))
 
 
 @pytest.fixture
@@ -188,7 +149,7 @@ def at(view: TanksView, x: int, y: int) -> QColor:
 
 class TestTanks:
     def test_they_fill_with_the_race(self, tanks: TanksView) -> None:
-        tanks.set_peaks(10_240, 3_200)
+        fill_in(tanks, 10_240, 3_200)
         full, mixed = (QColor(DARK.look(one).color) for one in (Precision.FP32, Precision.FP16))
         assert (at(tanks, 48, 120), at(tanks, 168, 400)) == (full, mixed)
         tanks.set_fill(0.1)
@@ -197,11 +158,11 @@ class TestTanks:
         assert tanks.fill == 1.0
 
     def test_another_theme_and_other_precisions_recolour_them(self, tanks: TanksView) -> None:
-        tanks.set_peaks(10_240, 3_200)
+        fill_in(tanks, 10_240, 3_200)
         tanks.grab()
         theme().set_mode("light")
         assert at(tanks, 48, 120) == QColor(LIGHT.look(Precision.FP32).color)
-        tanks.set_looks(Precision.TF32, Precision.BF16)
+        fill_in(tanks, 10_240, 3_200, Precision.TF32, Precision.BF16)
         assert at(tanks, 48, 120) == QColor(LIGHT.look(Precision.TF32).color)
         assert at(tanks, 168, 400) == QColor(LIGHT.look(Precision.BF16).color)
         theme().set_mode("dark")
@@ -214,11 +175,11 @@ class TestTanks:
         self, tanks: TanksView, peaks: tuple[float | None, float | None], size: tuple[int, int]
     ) -> None:
         tanks.resize(*size)
-        tanks.set_peaks(*peaks)
+        fill_in(tanks, *peaks)
         for fill in (0.0, 0.3, 1.0):
             tanks.set_fill(fill)
             tanks.grab()
 
     def test_a_reader_hears_the_amounts(self, tanks: TanksView) -> None:
-        tanks.set_peaks(10.2 * 1024, None)
+        fill_in(tanks, 10.2 * 1024, None)
         assert tanks.accessibleDescription() == "Full: 10.2 GiB; Mixed: not measured"
