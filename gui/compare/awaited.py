@@ -1,4 +1,4 @@
-"""Runs that were queued from a comparison, until they join what is compared or take a place in it."""
+"""Runs queued from a comparison, which join it or replace some of its runs once they have finished."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gui.session.saved_runs import SavedRuns
 
 @dataclass(frozen=True)
 class Awaited:
-    """Runs that are awaited together for the comparison of those `beside`, `instead` of some of them."""
+    """Runs awaited together for the comparison of the runs `beside`, to replace those `instead`."""
 
     run_ids: tuple[str, ...]
     beside: frozenset[str]
@@ -21,10 +21,7 @@ class Awaited:
 
 
 class AwaitedRuns(QObject):
-    """`arrived` carries an `Awaited` whose runs have all finished.
-
-    `changed` says that other experiments are awaited than before.
-    """
+    """`arrived` carries an `Awaited` whose runs have all finished; `changed` when `experiments` changes."""
 
     arrived = Signal(object)
     changed = Signal()
@@ -37,22 +34,21 @@ class AwaitedRuns(QObject):
         runs.list_changed.connect(self._look)
 
     def add(self, *awaited: Awaited) -> None:
-        """Waits for these."""
         self._awaited += awaited
         self.changed.emit()
 
     def experiments(self) -> frozenset[Experiment]:
-        """What will be known once they have finished."""
-        found = (self._runs.record(run_id) for one in self._awaited for run_id in one.run_ids)
-        return frozenset(run.experiment for run in found if run is not None and not run.status.is_over)
+        """The experiments that are awaited."""
+        runs = (self._runs.record(run_id) for awaited in self._awaited for run_id in awaited.run_ids)
+        return frozenset(run.experiment for run in runs if run is not None and not run.status.is_over)
 
     def _look(self) -> None:
-        over = [one for one in self._awaited if self._is_over(one)]
-        self._awaited = [one for one in self._awaited if one not in over]
-        for one in over:
-            runs = [self._runs.record(run_id) for run_id in one.run_ids]
+        over = [awaited for awaited in self._awaited if self._is_over(awaited)]
+        self._awaited = [awaited for awaited in self._awaited if awaited not in over]
+        for awaited in over:
+            runs = [self._runs.record(run_id) for run_id in awaited.run_ids]
             if all(run is not None and run.status is Status.FINISHED for run in runs):
-                self.arrived.emit(one)
+                self.arrived.emit(awaited)
         if over:
             self.changed.emit()
 

@@ -42,14 +42,14 @@ from gui.widgets import (
 from gui.widgets.labels import plain_tip
 from resources.looks import MarkFill
 
-_NONE = "Tick two runs or more in the table below, or drag them here."
+_NONE = "Tick two or more runs in the table below, or drag them here."
 _ALONE = "Tick one more run in the table below, or drag it here."
 _GAP, _EDGES, _LEAST_NAME = 8, 39, 56
-"""Pixels between the parts of a row, of its margins and marker, and for a name that can still be read."""
+"""Pixels between the parts of a row, of its margins and marker, and of the shortest legible name."""
 
 
 class OtherSides(QWidget):
-    """`chosen` says that a person chose another side for the headline."""
+    """`chosen` when the user chooses another side for the headline."""
 
     chosen = Signal()
 
@@ -74,14 +74,11 @@ class OtherSides(QWidget):
         column.addLayout(self._list)
 
     def say_alone(self, is_alone: bool) -> None:
-        """Whether there is a baseline already, to which others are to be ticked."""
+        """Sets whether there is a baseline already, and only other runs must be ticked."""
         set_text(self._hint, _ALONE if is_alone else _NONE)
 
     def show_sides(self, sides: Sequence[Side], fills: Mapping[str, MarkFill], otherwise: str | None) -> None:
-        """Offers these, with their marks filled as `fills` says.
-
-        What was chosen holds while it is among them, else the one of the id `otherwise` is chosen.
-        """
+        """Offers these sides; the choice holds while it is among them, else `otherwise` is chosen."""
         ids = [side.id for side in sides]
         self._chosen = self._chosen if self._chosen in ids else otherwise
         for row in self._rows:
@@ -93,11 +90,11 @@ class OtherSides(QWidget):
         self._hint.setVisible(not sides)
 
     def chosen_id(self) -> str | None:
-        """The id of the side that is chosen; None where there is none."""
+        """The id of the chosen side; None if there is none."""
         return self._chosen
 
     def choose(self, side_id: str) -> None:
-        """Chooses a side for when it is shown next."""
+        """Chooses a side for the next `show_sides`."""
         self._chosen = side_id
 
     def _row(self, side: Side, fill: MarkFill) -> QWidget:
@@ -113,7 +110,7 @@ class OtherSides(QWidget):
 
 
 class _SideRow(QFrame):
-    """A side's mark, title and runs, which go first where there is no room for both, and its button."""
+    """A side's marker, title, runs and radio button; the runs are left out where there is no room."""
 
     def __init__(self, side: Side, fill: MarkFill) -> None:
         super().__init__()
@@ -123,7 +120,7 @@ class _SideRow(QFrame):
         self.setToolTip(plain_tip(f"{side.title}: {names}"))
         self.radio = QRadioButton()
         self.radio.setAccessibleName(f"Headline: {side.title}, {names}")
-        self.radio.setToolTip("Let the headline speak of this side")
+        self.radio.setToolTip("Show this side in the headline")
         self._title = ElidedLabel(side.title, "figureName")
         self._runs = ElidedLabel(side_runs(side), "unit")
         self._signs = [Sign("bolt")] if side.is_named_fast else []
@@ -139,7 +136,7 @@ class _SideRow(QFrame):
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
         needed = self._runs.sizeHint().width()
-        beside = sum(one.sizeHint().width() + _GAP for one in (self._title, self.radio, *self._signs))
+        beside = sum(part.sizeHint().width() + _GAP for part in (self._title, self.radio, *self._signs))
         room = self.width() - _EDGES - beside
         self._runs.setVisible(room >= min(needed, _LEAST_NAME))
         self._runs.setFixedWidth(max(0, min(needed, room)))
@@ -150,8 +147,8 @@ _SHORTEST_NAME = 6
 
 
 class ComparisonColumn(QFrame):
-    """`baseline_chosen` and `headline_chosen` say that a person chose another side, `show_wanted` that the
-    headline's side is to be played against the baseline."""
+    """`baseline_chosen` and `headline_chosen` when the user chooses another side; `show_wanted` to play the
+    headline's side against the baseline."""
 
     baseline_chosen = Signal()
     headline_chosen = Signal()
@@ -163,13 +160,13 @@ class ComparisonColumn(QFrame):
         self._comparison: Comparison | None = None
         self._own_baseline: str | None = None
         self._baseline = ComboBox()
-        self._baseline.setToolTip("What the others are measured against")
+        self._baseline.setToolTip("The side that the others are measured against")
         self._baseline.setAccessibleName("Baseline")
         self._baseline.setPlaceholderText("no run is ticked")
         self._baseline.setIconSize(QSize(12, 12))
         self._baseline.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
         self._baseline.activated.connect(self._take_baseline)
-        self._swap = IconButton("swap", "Swap", "Measure the baseline against what the headline speaks of")
+        self._swap = IconButton("swap", "Swap", "Swap the baseline and the side in the headline")
         self._swap.clicked.connect(self.swap)
         self.show_button = Button(" Show", "narrow", "Play both side by side, as a race (Ctrl+4)", "play")
         self.show_button.setAccessibleName("Show")
@@ -183,7 +180,7 @@ class ComparisonColumn(QFrame):
         theme().changed.connect(self._recolor)
 
     def show_comparison(self, comparison: Comparison) -> None:
-        """Offers its sides; the headline that was chosen holds where it still can."""
+        """Offers the sides of a comparison; the chosen headline holds if it still can."""
         self._comparison = comparison
         self._fill_baseline(comparison)
         self.others.say_alone(True)
@@ -195,7 +192,7 @@ class ComparisonColumn(QFrame):
         self._show_settings()
 
     def clear(self) -> None:
-        """Offers nothing: no runs are ticked."""
+        """Offers nothing: no run is ticked."""
         self._comparison = None
         self._baseline.clear()
         self._baseline.setEnabled(False)
@@ -207,26 +204,26 @@ class ComparisonColumn(QFrame):
         self.export.set_runs(0)
 
     def own_baseline(self, runs: Sequence[RunRecord]) -> str | None:
-        """The id of the baseline that a person chose, forgotten once it is not among `runs`; None for any."""
+        """The id of the user's baseline, forgotten once it is not among `runs`; None if there is none."""
         if self._own_baseline not in [run.id for run in runs]:
             self._own_baseline = None
         return self._own_baseline
 
     def baseline(self) -> str | None:
-        """The id of the side that is the baseline now."""
+        """The id of the baseline's side."""
         return self._comparison.baseline.id if self._comparison is not None else None
 
     def headline(self) -> str | None:
-        """The id of the side that the headline speaks of; None where there is only one."""
+        """The id of the side in the headline; None if there is only the baseline."""
         return self.others.chosen_id()
 
     def set_baseline(self, run_id: str) -> None:
-        """Chooses another baseline, as the box does."""
+        """Chooses another baseline, as the user can."""
         self._own_baseline = run_id
         self.baseline_chosen.emit()
 
     def swap(self) -> None:
-        """Makes a baseline of what the headline speaks of, and the other way round."""
+        """Swaps the baseline and the side in the headline."""
         headline, baseline = self.headline(), self.baseline()
         if headline is not None and baseline is not None:
             self.others.choose(baseline)
@@ -279,7 +276,7 @@ class ComparisonColumn(QFrame):
 
     def _icons(self, sides: Sequence[Side]) -> list[QIcon]:
         fills, ratio = side_fills(sides), self.devicePixelRatioF()
-        return [QIcon(marker_pixmap(one.precision, 8, fills[one.id], ratio)) for one in sides]
+        return [QIcon(marker_pixmap(side.precision, 8, fills[side.id], ratio)) for side in sides]
 
     def _take_baseline(self, _index: int) -> None:
         self.set_baseline(self._baseline.currentData())
@@ -297,13 +294,13 @@ class ComparisonColumn(QFrame):
 
 
 def _telling(comparison: Comparison, others: Sequence[Side]) -> str | None:
-    """The last side of which there is something to say; None where there is no other side at all."""
-    timed = [one for one in others if comparison.cells(one.id)[SPEED.name].ratio is not None]
-    return next((one.id for one in reversed(timed or list(others))), None)
+    """The last side with a speed ratio, else the last one; None if there are no others."""
+    timed = [side for side in others if comparison.cells(side.id)[SPEED.name].ratio is not None]
+    return next((side.id for side in reversed(timed or list(others))), None)
 
 
 def _item_text(side: Side) -> str:
-    """A side and its runs, which go first where there is no room for both."""
+    """A side's title and its runs, which are left out where there is no room."""
     room = _LONGEST - len(side.title)
     return f"{side.title}   {_short(side_runs(side), room)}" if room >= _SHORTEST_NAME else side.title
 

@@ -1,7 +1,4 @@
-"""Joins the workspace Compare to the window: runs are compared, exported and imported.
-
-The compared runs are read in a thread while the workspace is in sight.
-"""
+"""Connects the workspace Compare to the window: runs are compared, exported and imported."""
 
 from __future__ import annotations
 
@@ -32,7 +29,10 @@ from gui.widgets.notice import Notice
 
 
 class CompareReader(QObject):
-    """`shown` when what is wanted is in sight; `problem` (Problem) where it could not be read."""
+    """Reads the compared runs in a thread, while the workspace is in sight, and shows them.
+
+    `shown` when the comparison is shown; `problem` (Problem) if it could not be read.
+    """
 
     shown = Signal()
     problem = Signal(object)
@@ -60,22 +60,22 @@ class CompareReader(QObject):
 
     def set_runs(self, run_ids: Iterable[str]) -> None:
         """Compares these runs, in the order in which they were made."""
-        found = [run for run_id in run_ids if (run := self._runs.record(run_id)) is not None]
-        self._run_ids = tuple(run.id for run in sorted(found, key=lambda run: run.number))
+        runs = [run for run_id in run_ids if (run := self._runs.record(run_id)) is not None]
+        self._run_ids = tuple(run.id for run in sorted(runs, key=lambda run: run.number))
         self.refresh()
 
     def run_ids(self) -> tuple[str, ...]:
-        """The runs that are compared, oldest first."""
+        """The compared runs, oldest first."""
         return self._run_ids
 
     def set_in_sight(self, is_in_sight: bool) -> None:
-        """Nothing is read before somebody looks: reading takes a core from what is measured."""
+        """Sets whether the workspace is visible; else nothing is read: that takes a core from a run."""
         self._is_in_sight = is_in_sight
         if is_in_sight and self._is_stale:
             self.refresh()
 
     def refresh(self) -> None:
-        """Reads anew what may have changed, and shows it."""
+        """Reads again what may have changed, and shows it."""
         self._is_stale = True
         if self._is_in_sight and not self._is_reading:
             self._read()
@@ -100,7 +100,7 @@ class CompareReader(QObject):
         )
 
     def _forget_but(self, runs: list[RunRecord]) -> None:
-        """Keeps what was read of runs that are still compared, and that were over and are as they were."""
+        """Keeps only what was read of `runs` that were over and have not changed."""
         self._known = {
             run.id: read
             for run in runs
@@ -140,10 +140,9 @@ _TITLE, _AGAIN = "Where the gain comes from", "Measured again"
 
 
 class CompareController(QObject):
-    """Joins the runs table, the workspace Compare and its column.
+    """Connects the runs table, the workspace Compare and its column.
 
-    `workspace_wanted` says that the comparison should be brought to the front, `problem` (Problem) that
-    something could not be read or queued.
+    `workspace_wanted` asks for the workspace; `problem` (Problem) if something could not be read or queued.
     """
 
     workspace_wanted = Signal()
@@ -162,7 +161,7 @@ class CompareController(QObject):
         super().__init__(window)
         self._experiments, self._runs, self._column, self._notice = experiments, runs, column, notice
         self._window = window
-        # a report that takes long must not keep a comparison from being shown
+        # a slow report must not delay a comparison
         self._reading, self._writing = Background(self), Background(self)
         saved = experiments.runs
         self.reader = CompareReader(store_path, saved, column, panel, self._reading, self)
@@ -173,15 +172,15 @@ class CompareController(QObject):
         self._connect(panel)
 
     def set_in_sight(self, is_in_sight: bool) -> None:
-        """Whether the workspace is looked at."""
+        """Sets whether the workspace is visible."""
         self.reader.set_in_sight(is_in_sight)
 
     def show_ticked(self) -> None:
-        """Compares the runs that are ticked in the table."""
+        """Compares the ticked runs."""
         self.reader.set_runs(self._runs.checked())
 
     def export(self, form: str = "any") -> None:
-        """Exports what is compared, or the ticked runs, after asking where to."""
+        """Exports the compared runs, after asking where to."""
         self.exporting.ask(form, self._order(form))
 
     def stop(self) -> None:
@@ -220,7 +219,7 @@ class CompareController(QObject):
         run_ids, headline = self.reader.run_ids(), self._column.headline()
         baseline = self._column.baseline()
         if form == "script":
-            # of one run: the one that the headline speaks of
+            # a script is of one run: that in the headline
             chosen = headline or baseline
             return Order((chosen,) if chosen in run_ids and chosen is not None else run_ids[:1])
         against, leading = (run_id if run_id in run_ids else None for run_id in (baseline, headline))
@@ -239,18 +238,18 @@ class CompareController(QObject):
         self._panel.set_saved(len(self._trained()))
 
     def _trained(self) -> list[RunRecord]:
-        """The runs that have begun, newest first: one that waits has no figures."""
+        """The runs that have begun, newest first."""
         return [run for run in self._experiments.runs.records() if run.status is not Status.QUEUED]
 
     def _tick_newest(self) -> None:
-        """Ticks the newest runs that were started to be compared, else the newest two."""
+        """Ticks the newest runs that were started as a comparison, else the newest two."""
         trained = self._trained()
         groups = (self._experiments.runs.group(run.id) for run in trained if run.comparison is not None)
         newest = next((group for group in groups if len(group) > 1), ())
         self._tick(newest or [run.id for run in trained[:2]])
 
     def compare(self, run_ids: tuple[str, ...]) -> None:
-        """Ticks these runs and no others, and brings their comparison to the front."""
+        """Ticks these runs and no others, and asks for the workspace."""
         self._tick(run_ids)
         self.workspace_wanted.emit()
 
@@ -260,45 +259,52 @@ class CompareController(QObject):
             self.reader.refresh()
 
     def _queue_missing(self, missing: Sequence[Experiment]) -> None:
-        sides = [(f"{one.precision.label}, {recipe_words(one.step.recipe)}", one) for one in missing]
+        sides = [
+            (f"{experiment.precision.label}, {recipe_words(experiment.step.recipe)}", experiment)
+            for experiment in missing
+        ]
         beside = frozenset(self.reader.run_ids())
         added = self._queue(_TITLE, sides, 1, "joins this comparison", "join this comparison")
         self._awaited.add(*(Awaited((run_id,), beside) for run_id in added))
 
     def measure_again(self, sides: Sequence[Side]) -> None:
-        """Queues both sides anew, as often as they were trained; the first seed is the first run's.
+        """Queues both sides again, with as many repeats, from the first run's seed.
 
-        Once they are trained they take their place in what is compared now. Nothing happens where they are
-        queued for that already.
+        Once trained they replace the old runs in the comparison. Nothing happens if they are queued already.
         """
         if self._awaited.experiments() & {run.experiment for side in sides for run in side.runs}:
             return
-        firsts = [min((run.experiment for run in side.runs), key=lambda one: one.seed) for side in sides]
+        firsts = [
+            min((run.experiment for run in side.runs), key=lambda experiment: experiment.seed)
+            for side in sides
+        ]
         repeats = max(len(side.runs) for side in sides)
         old = frozenset(run.id for side in sides for run in side.runs)
-        labelled = [(side.runs[0].label or side.title, one) for side, one in zip(sides, firsts, strict=True)]
-        added = self._queue(_AGAIN, labelled, repeats, "takes this one's place", "take the place of these")
+        labels = [side.runs[0].label or side.title for side in sides]
+        labelled = list(zip(labels, firsts, strict=True))
+        added = self._queue(_AGAIN, labelled, repeats, "replaces this one", "replace these")
         if added:
             self._awaited.add(Awaited(added, frozenset(self.reader.run_ids()), old))
 
     def _queue(
-        self, title: str, sides: Sequence[tuple[str, Experiment]], repeats: int, one: str, more: str
+        self, title: str, sides: Sequence[tuple[str, Experiment]], repeats: int, singular: str, plural: str
     ) -> tuple[str, ...]:
-        """Queues the sides and says so: what a single run does once it is trained, or what several do."""
+        """Queues the sides and says so; `singular` or `plural` is what the runs do once trained."""
         try:
             added = self._experiments.submit(title, sides, repeats=repeats)
         except ProblemError as error:
             self.problem.emit(error.problem)
             return ()
-        is_one = len(added) == 1
+        is_single = len(added) == 1
+        labels = "; ".join(label for label, _ in sides)
         self._notice.tell(
-            f"{len(added)} {'run' if is_one else 'runs'} queued: {'; '.join(label for label, _ in sides)}.",
-            f"{'It' if is_one else 'They'} {one if is_one else more} once trained.",
+            f"{len(added)} {'run' if is_single else 'runs'} queued: {labels}.",
+            f"{'It' if is_single else 'They'} {singular if is_single else plural} once trained.",
         )
         return added
 
     def _take_in(self, awaited: Awaited) -> None:
-        """Compares runs that were queued for this comparison, unless something else is compared by now."""
+        """Adds awaited runs to the comparison, unless something else is compared by now."""
         if awaited.beside <= set(self.reader.run_ids()):
             kept = [run_id for run_id in self._runs.checked() if run_id not in awaited.instead]
             self._tick((*kept, *awaited.run_ids))

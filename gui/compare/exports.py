@@ -1,4 +1,4 @@
-"""The foot of the column: every form in which a comparison can leave the program."""
+"""The foot of the column: every format in which a comparison can be exported."""
 
 from __future__ import annotations
 
@@ -22,14 +22,13 @@ MORE = (
     ("latex", "Copy the table as LaTeX"),
     ("tensorboard", "Write a folder for TensorBoard…"),
     ("mlflow", "Send to MLflow…"),
-    ("archive", "Save the runs whole as .zip, to import elsewhere…"),
+    ("archive", "Save the whole runs as .zip, to import elsewhere…"),
 )
 
 
 class ExportBlock(QFrame):
-    """`wanted` carries the name of a form, "any" for whichever is chosen in the dialog; `drag_wanted` says
-    that the report is being dragged out of the window, `title_wanted` that it is to be given a title, and
-    `import_wanted` that runs are to come in."""
+    """`wanted` carries the name of a format, "any" for the dialog's choice; `drag_wanted` when the report is
+    dragged out of the window; `title_wanted` to give it a title; `import_wanted` to import runs."""
 
     wanted = Signal(str)
     drag_wanted = Signal()
@@ -41,27 +40,27 @@ class ExportBlock(QFrame):
         self.setProperty("surface", "foot")
         self._count = label("", "unit")
         self.menu = QMenu(self)
-        self.menu.setAccessibleName("More forms to export")
+        self.menu.setAccessibleName("More export formats")
         for name, text in MORE:
             self.menu.addAction(text).triggered.connect(lambda _=False, name=name: self.wanted.emit(name))
         self.menu.addSeparator()
-        naming = self.menu.addAction("Title of the report…")
-        naming.triggered.connect(lambda: self.title_wanted.emit())
-        self._forms = self.menu.actions()
+        title_action = self.menu.addAction("Title of the report…")
+        title_action.triggered.connect(lambda: self.title_wanted.emit())
+        self._format_actions = self.menu.actions()
         self.menu.addSeparator()
-        coming = self.menu.addAction(f"Import runs from a .zip…\t{keys_of('import')}")
-        coming.triggered.connect(lambda: self.import_wanted.emit())
+        import_action = self.menu.addAction(f"Import runs from a .zip…\t{keys_of('import')}")
+        import_action.triggered.connect(lambda: self.import_wanted.emit())
         self._buttons: list[Button] = []
         self._lay_out()
 
     def set_runs(self, count: int) -> None:
-        """How many runs would be exported."""
+        """Sets how many runs would be exported."""
         runs = "1 run" if count == 1 else f"{count:,} runs, this comparison"
         self._count.setText(runs if count else "no run is ticked")
         for button in self._buttons:
             button.setEnabled(count > 0)
-        for form in self._forms:
-            form.setEnabled(count > 0)
+        for action in self._format_actions:
+            action.setEnabled(count > 0)
 
     def _lay_out(self) -> None:
         head = QHBoxLayout()
@@ -74,10 +73,10 @@ class ExportBlock(QFrame):
             quick.addWidget(self._button(name, text, tip), 1)
         second = QHBoxLayout()
         second.setSpacing(8)
-        tip = "A program of its own that trains what the headline's run trained, to read and to change"
+        tip = "A stand-alone program that repeats the training of the run in the headline, to read and change"
         second.addWidget(self._button("script", "Python script", tip, "code"), 1)
         more = Button(
-            " More", "narrow", "More forms to export, the clipboard, and runs to import", "chevron-up"
+            " More", "narrow", "More export formats, the clipboard, and importing runs", "chevron-up"
         )
         more.setFixedWidth(76)
         more.setAccessibleName("More")
@@ -108,7 +107,7 @@ class ExportBlock(QFrame):
 
 
 class DragButton(Button):
-    """A button that can also be dragged: `dragged` once the pointer has left its place while pressed."""
+    """A button that can also be dragged: `dragged` once the pointer has moved away while pressed."""
 
     dragged = Signal()
 
@@ -128,6 +127,6 @@ class DragButton(Button):
         way = event.position().toPoint() - self._pressed_at
         if way.manhattanLength() >= QApplication.startDragDistance():
             self._pressed_at = None
-            # what follows is no click
+            # the release must not count as a click
             self.setDown(False)
             self.dragged.emit()

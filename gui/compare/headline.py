@@ -1,4 +1,4 @@
-"""The headline of Compare: the verdict in large type, how sure it is, and what speaks against it."""
+"""The headline of Compare: the verdict in large type, its origin, and the reasons for caution."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ _GAP = 24
 
 
 class DoubtLine(QWidget):
-    """Hidden while nothing speaks against the figures; what was trained may stand at its right."""
+    """The doubts about the figures, hidden if there are none; the subject may stand at the right."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._doubts: tuple[str, ...] = ()
         self._first, self._rest = label("", "body"), label("", "body")
-        for one in (self._first, self._rest):
-            one.setWordWrap(True)
-            one.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        for text in (self._first, self._rest):
+            text.setWordWrap(True)
+            text.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self._more = Button("Show more", "link", "Show or hide the other reasons")
         self._more.setCheckable(True)
         self._more.toggled.connect(self._unfold)
@@ -53,7 +53,7 @@ class DoubtLine(QWidget):
         self.hide()
 
     def show_doubts(self, doubts: Sequence[str]) -> None:
-        """Says the first of these sentences, and that there are more."""
+        """Shows the first of these sentences, and how many more there are."""
         self._doubts = tuple(dict.fromkeys(map(printable, doubts)))
         self.setVisible(bool(self._doubts))
         if not self._doubts:
@@ -65,7 +65,7 @@ class DoubtLine(QWidget):
         self._unfold(False)
 
     def stand_beside(self, words: str) -> bool:
-        """Shows `words` at the right of the first doubt, if there is one and both fit in one line."""
+        """Shows `words` to the right of the first doubt, if both fit in a line; whether they do."""
         parts = [self._first.text(), words, *([self._more.text()] if len(self._doubts) > 1 else [])]
         wide = sum(self._first.fontMetrics().horizontalAdvance(part) + _GAP for part in parts)
         fits = bool(words and self._doubts) and wide <= self.width()
@@ -86,7 +86,7 @@ _NAMES = {"info": "With caution", "bolt": "Fast recipe"}
 
 
 class Sign(QLabel):
-    """An icon that stands beside the words for it; "info" for a doubt, "bolt" for the fast recipe."""
+    """An icon beside the text it belongs to: "info" for a doubt, "bolt" for the fast recipe."""
 
     def __init__(self, icon: Literal["info", "bolt"]) -> None:
         super().__init__()
@@ -102,34 +102,34 @@ class Sign(QLabel):
 
 
 _SIZES = ((36, 20), (33, 19), (30, 18), (27, 17), (24, 16))
-"""Pixels of the facts and of the asides, largest first."""
+"""Pixel sizes of the facts and of the asides, largest first."""
 _HINT_SIZE = 22
 _BELOW = 3
 
 
 class VerdictLabel(QLabel):
-    """Rich text whose pieces differ in weight, size and colour; the last size wraps where nothing fits."""
+    """Rich text in pieces of different weight, size and colour, in the largest size whose lines fit."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setTextFormat(Qt.TextFormat.RichText)
         self.setWordWrap(True)
-        # lines as high as their letters leave none of it below the last one's descenders
+        # lines as high as their letters cut off the last one's descenders
         self.setContentsMargins(0, 0, 0, _BELOW)
-        # the sizes of the pieces are their own; a larger one here would make their lines higher
+        # the pieces set their own sizes; a larger one here would make their lines higher
         self.setProperty("role", "title")
         self._lines: tuple[Pieces, ...] = ()
         self._hint = ""
         theme().changed.connect(self._refresh)
 
     def show_lines(self, lines: tuple[Pieces, ...]) -> None:
-        """Says these, a line each."""
+        """Shows lines of pieces."""
         self._lines, self._hint = lines, ""
         self.setAccessibleName(" ".join(map(plain, lines)))
         self._refresh()
 
     def show_hint(self, text: str) -> None:
-        """Says one sentence in a size that is no answer's."""
+        """Shows a sentence in a smaller size: it is no answer."""
         self._lines, self._hint = (), text
         self.setAccessibleName(text)
         self._refresh()
@@ -169,7 +169,7 @@ def _width(piece: Piece, size: tuple[int, int]) -> float:
 def _markup(piece: Piece, size: tuple[int, int]) -> str:
     palette, text = theme().palette, escape(_shown(piece))
     if piece.role == "aside":
-        # whole on one line, so that no bracket stands alone
+        # unbroken, so that no bracket stands alone
         text = text.replace(" ", "&nbsp;").replace("&nbsp;", " ", 1)
         return f"<span style='font-size:{size[1]}px;font-weight:400;color:{palette.text2}'>{text}</span>"
     style = f"font-size:{size[0]}px"
@@ -186,10 +186,10 @@ _NO_ANSWER: tuple[Outcome, ...] = ("alone", "baseline", "no-speed")
 
 
 class Headline(QWidget):
-    """One or two large lines, where the gain comes from, and what speaks against the figures.
+    """One or two large lines, the gain's origin, and the doubts.
 
-    `missing_wanted` carries the experiments (a tuple) that would tell where the gain comes from,
-    `again_wanted` the sides (a tuple) whose measurement was disturbed.
+    `missing_wanted` carries a tuple of experiments that would show where the gain comes from, `again_wanted`
+    a tuple of sides to measure again.
     """
 
     missing_wanted = Signal(object)
@@ -199,7 +199,7 @@ class Headline(QWidget):
         super().__init__(parent)
         self._large, self._small = VerdictLabel(), label("", "body")
         self._small.setWordWrap(True)
-        self.again = Button(_AGAIN, "secondary", "Queue the same runs again, to take the place of these")
+        self.again = Button(_AGAIN, "secondary", "Queue the same runs again, to replace these")
         self.again.clicked.connect(lambda: self.again_wanted.emit(self._disturbed))
         self._disturbed: tuple[Side, ...] = ()
         self._awaited: frozenset[Experiment] = frozenset()
@@ -217,7 +217,7 @@ class Headline(QWidget):
         column.addStretch(1)
 
     def show_hint(self, text: str, small: str = "") -> None:
-        """Says what to do where there is nothing to compare."""
+        """Shows what to do while there is nothing to compare."""
         self._origin.hide()
         self._doubts.show_doubts(())
         self._large.show_hint(text)
@@ -225,7 +225,7 @@ class Headline(QWidget):
         self._offer_again(())
 
     def show_side(self, comparison: Comparison, side_id: str) -> None:
-        """Speaks of a side against the baseline; of the baseline itself only what it is."""
+        """Shows the verdict on a side; for the baseline, only what it is."""
         report = comparison.report(side_id)
         verdict = report.verdict
         if verdict.outcome in _NO_ANSWER:
@@ -238,22 +238,22 @@ class Headline(QWidget):
         self._subject = subject_of(comparison)
         self._origin.show_side(comparison, report, self._subject)
         self._origin.show()
-        self._doubts.show_doubts([one.sentence for one in report.untold])
+        self._doubts.show_doubts([doubt.sentence for doubt in report.untold])
         self._place_subject()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
-        # not now: a row that comes or goes while its parents are laid out would be given no height
+        # deferred: a row that comes or goes during its parents' layout would get no height
         QTimer.singleShot(0, self, self._place_subject)
 
     def set_awaited(self, experiments: frozenset[Experiment]) -> None:
-        """Which experiments are queued or train already."""
+        """Sets which experiments are queued or running already."""
         self._origin.set_awaited(experiments)
         self._awaited = experiments
         self._offer_again(self._disturbed)
 
     def text(self) -> str:
-        """All it says, without markup."""
+        """The whole text, without markup."""
         doubts = self._doubts.doubts()
         clean = f"With caution: {' '.join(doubts)}" if doubts else ""
         parts = (self._large.accessibleName(), self._small.text(), self._origin.text(), clean)
@@ -268,7 +268,7 @@ class Headline(QWidget):
         self.again.setAccessibleName(self.again.text())
 
     def _place_subject(self) -> None:
-        """What was trained needs no row of its own where it fits at the right of another."""
+        """Puts the subject to the right of another row if it fits there."""
         wanted = "" if self._origin.has_split else self._subject
         self._origin.set_subject_elsewhere(self._doubts.stand_beside(wanted))
 

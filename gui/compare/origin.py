@@ -18,11 +18,11 @@ from gui.widgets import Button, ElidedLabel
 
 _QUEUE_ONE = "Queue the missing run"
 _GAPS, _STRONGER = 140, 1.05
-"""Pixels between the parts of the row, and how much wider its bold words are."""
+"""Pixels between the parts of the row, and how much wider its bold text is."""
 
 
 class OriginRow(QWidget):
-    """`missing_wanted` carries the experiments (a tuple) that would tell where the gain comes from."""
+    """`missing_wanted` carries a tuple of experiments that would show where the gain comes from."""
 
     missing_wanted = Signal(object)
 
@@ -35,7 +35,7 @@ class OriginRow(QWidget):
         self._origin.setTextFormat(Qt.TextFormat.RichText)
         self._origin.setProperty("role", "body")
         self._origin.setWordWrap(True)
-        self._queue = Button(_QUEUE_ONE, "inline", "Train what is missing to tell where the gain comes from")
+        self._queue = Button(_QUEUE_ONE, "inline", "Train what is missing to see where the gain comes from")
         self._queue.clicked.connect(self._ask_missing)
         self._beside, self._below = ElidedLabel("", "body"), ElidedLabel("", "body")
         self._beside.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
@@ -52,7 +52,7 @@ class OriginRow(QWidget):
         theme().changed.connect(self._refresh)
 
     def show_side(self, comparison: Comparison, report: SideReport, subject: str) -> None:
-        """Says where the gain of a side comes from; `subject` is what was trained, in a line."""
+        """Shows where a side's gain comes from; `subject` is what was trained."""
         split = None if report.is_baseline else report.split
         self._shown = None if split is None else (report, split)
         self._beside.set_whole_text(subject)
@@ -60,27 +60,27 @@ class OriginRow(QWidget):
         self._refresh()
 
     def text(self) -> str:
-        """All it says of the gain, without markup."""
+        """The text about the gain, without markup."""
         return self._origin.accessibleName() if self._shown is not None else ""
 
     @property
     def has_split(self) -> bool:
-        """Whether it says more than what was trained."""
+        """Whether it shows more than what was trained."""
         return self._shown is not None
 
     def set_awaited(self, experiments: frozenset[Experiment]) -> None:
-        """Which experiments are queued or train already: they are not offered again."""
+        """Sets which experiments are queued or running already: they are not offered again."""
         self._awaited = experiments
         self._refresh()
 
     def set_subject_elsewhere(self, is_elsewhere: bool) -> None:
-        """Whether another row says what was trained."""
+        """Sets whether another row shows what was trained."""
         self._is_elsewhere = is_elsewhere
         self._place_subject()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
-        # not now: a row that comes or goes while its parents are laid out would be given no height
+        # deferred: a row that comes or goes during its parents' layout would get no height
         QTimer.singleShot(0, self, self._place_subject)
 
     def _refresh(self) -> None:
@@ -101,8 +101,8 @@ class OriginRow(QWidget):
             )
         )
         self._origin.setAccessibleName(" ".join(text for text, _ in words))
-        told = split.sentence
-        self._origin.setToolTip(f"<p>{escape(told[:1].upper() + told[1:])}.</p>")
+        sentence = split.sentence
+        self._origin.setToolTip(f"<p>{escape(sentence[:1].upper() + sentence[1:])}.</p>")
         count = len(self._missing())
         self._queue.setEnabled(count > 0)
         self._queue.setText(
@@ -114,7 +114,7 @@ class OriginRow(QWidget):
         texts = [self.text(), *([self._queue.text()] if self._queue.isVisibleTo(self) else [])]
         words = self._origin.fontMetrics().horizontalAdvance("".join(texts))
         needed = words * _STRONGER + _GAPS + self._beside.sizeHint().width()
-        # with nothing at the left of it, it begins where the headline does
+        # with nothing to its left, it is aligned with the headline
         is_beside = self._shown is not None and self.width() >= needed
         self._beside.setVisible(is_beside)
         self._below.setVisible(not is_beside and not self._is_elsewhere)
@@ -126,11 +126,11 @@ class OriginRow(QWidget):
     def _missing(self) -> tuple[Experiment, ...]:
         if self._shown is None:
             return ()
-        return tuple(one for one in self._shown[1].missing if one not in self._awaited)
+        return tuple(experiment for experiment in self._shown[1].missing if experiment not in self._awaited)
 
 
 def _words(report: SideReport, split: Split) -> list[tuple[str, bool]]:
-    """What the row says, piece by piece, each with whether it is said loudly."""
+    """The row's text in pieces, each with whether it is bold."""
     words = [("Where it comes from", False)]
     factors = split.factors or split.other_order
     if not factors:

@@ -1,4 +1,4 @@
-"""The workspace Compare: ticked runs against a baseline, in words, in figures, in bars and in curves."""
+"""The workspace Compare: ticked runs against a baseline, in words, figures, bars and curves."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class BarPanel(QFrame):
-    """The chart with its title, and what its whiskers are."""
+    """The bar chart with its title, and what its whiskers mean."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -48,7 +48,7 @@ class BarPanel(QFrame):
         column.addWidget(self.chart, 1)
 
     def show_comparison(self, comparison: Comparison) -> None:
-        """Shows a bar a side."""
+        """Shows a bar per side."""
         row = next(row for row in comparison.figures if row.figure.name == SPEED.name)
         self._unit.set_whole_text(f"{row.figure.unit}{_whiskers(row)}")
         looks, bars = side_looks(comparison.sides), []
@@ -70,14 +70,14 @@ class BarPanel(QFrame):
 
 
 def _why_none(comparison: Comparison) -> str:
-    """What to say where no side has a speed: the reason that the runs themselves give, where they do."""
+    """Why no side has a speed, with the runs' own reason if they give one."""
     runs = [run for side in comparison.sides for run in side.runs]
     reasons = dict.fromkeys(run.summary.speed_note for run in runs if run.summary is not None)
-    reason = next((one for one in reasons if one), "")
-    told = "None of these runs has a speed." if len(runs) > 1 else "This run has no speed."
+    reason = next(filter(None, reasons), "")
+    sentence = "None of these runs has a speed." if len(runs) > 1 else "This run has no speed."
     if not reason:
-        return told
-    return f"{told} {reason[:1].upper()}{reason[1:].rstrip('.')}."
+        return sentence
+    return f"{sentence} {reason[:1].upper()}{reason[1:].rstrip('.')}."
 
 
 def _whiskers(row: FigureRow) -> str:
@@ -92,7 +92,7 @@ def _whiskers(row: FigureRow) -> str:
 
 
 def lines_of(compared: ComparedRuns) -> tuple[Line, ...]:
-    """A line a run; the oldest run of a side stands for it, and the others are drawn behind it."""
+    """A line per run; a side's oldest run is drawn in front of its repeats."""
     sides = compared.comparison.sides
     counts = Counter(side.precision for side in sides)
     fills = side_fills(sides)
@@ -106,7 +106,7 @@ def lines_of(compared: ComparedRuns) -> tuple[Line, ...]:
 
 
 def units_of(compared: ComparedRuns) -> dict[Quantity, str]:
-    """The units of the y axis; "" for the loss where the runs do not share one."""
+    """The units of the y axis; "" for the loss if the runs do not share one."""
     units = {run.loss_unit for run in compared.runs.values()} - {""}
     return {"loss": units.pop() if len(units) == 1 else "", "accuracy": "%"}
 
@@ -114,33 +114,32 @@ def units_of(compared: ComparedRuns) -> dict[Quantity, str]:
 _EMPTY = (
     (
         "There is nothing to compare yet.",
-        "Train one model in two precisions: both stand here, in words, in figures and in curves.",
+        "Train one model in two precisions: both appear here, in words, figures and curves.",
         "Run an experiment",
         "Goes to the form in Train, where the precisions are ticked",
     ),
     (
-        "One run is saved. Train the same in another precision to compare the two.",
+        "One run is saved. Train the same model in another precision to compare the two.",
         "Or tick the run in the table below, or drag it here, to see its figures alone.",
         "Run an experiment",
         "Goes to the form in Train, where the precisions are ticked",
     ),
     (
         "Tick runs in the table below to compare them, or drag them here.",
-        "Their curves are laid over one another, and their figures stand beside the baseline's.",
+        "Their curves are overlaid, and their figures appear beside the baseline's.",
         "Compare the newest runs",
-        "Ticks the runs that were trained last to be compared",
+        "Ticks the newest comparison, or else the newest two runs",
     ),
 )
-"""What is said and offered with no run saved, with one, and with more."""
+"""Sentence, hint, button and tooltip with no saved run, with one, and with more."""
 
 
 class ComparePanel(QScrollArea):
-    """Shows what it is given; which runs, and which of them is the baseline, is chosen beside it.
+    """Shows a comparison; runs and baseline are chosen in the column beside it.
 
-    `target_chosen`: another accuracy to reach was asked for. `missing_wanted` carries the experiments (a
-    tuple) that would tell where a gain comes from, `again_wanted` the sides (a tuple) whose measurement was
-    disturbed, `runs_dropped` the ids of runs that were dragged here.
-    `newest_wanted` and `experiment_wanted` are what it offers where nothing is compared.
+    `target_chosen` when another accuracy to reach was typed. `missing_wanted` carries a tuple of experiments
+    that would show where a gain comes from, `again_wanted` a tuple of sides to measure again, `runs_dropped`
+    run ids. `newest_wanted` and `experiment_wanted` are offered while nothing is compared.
     """
 
     target_chosen = Signal()
@@ -171,7 +170,7 @@ class ComparePanel(QScrollArea):
 
     @cached_property
     def curves(self) -> OverlayPlot:
-        """Made when runs are first compared: the window's start does without it."""
+        """Made when runs are first compared: it would slow the window's start."""
         from gui.charts.overlay import OverlayPlot
 
         curves = OverlayPlot(self._charts)
@@ -182,29 +181,29 @@ class ComparePanel(QScrollArea):
 
     @property
     def target_accuracy(self) -> float | None:
-        """The accuracy that the table tells the time to, a fraction; None for none."""
+        """The accuracy to reach, as a fraction; None for none."""
         return self.table.target.accuracy()
 
     def clear(self) -> None:
-        """Says what to do where no run is ticked."""
+        """Shows what to do: no run is ticked."""
         self._set_empty(True)
         self._say_empty()
 
     def set_saved(self, count: int) -> None:
-        """How many runs there are that could be compared: what it offers depends on it."""
+        """Sets how many runs are saved: the offer depends on it."""
         if min(count, 2) != min(self._saved, 2):
             self._saved = count
             if self._comparison is None and not self.offer.isHidden():
                 self._say_empty()
 
     def say_reading(self, count: int) -> None:
-        """Says that runs are being read, where there is nothing to look at meanwhile."""
+        """Says that runs are being read, if no comparison is shown."""
         if self._comparison is None:
             self.offer.hide()
             self.headline.show_hint(f"Reading {count:,} runs…" if count > 1 else "Reading the run…")
 
     def show_comparison(self, compared: ComparedRuns, headline: str | None) -> None:
-        """Lays the runs over one another; the headline speaks of the side of that id, or of the only one."""
+        """Shows a comparison, with the side of the id `headline` in the headline, or the only one."""
         self._set_empty(False)
         self._comparison = compared.comparison
         self.curves.set_lines(lines_of(compared), units_of(compared))
@@ -213,7 +212,7 @@ class ComparePanel(QScrollArea):
         self.set_headline(headline)
 
     def set_headline(self, side_id: str | None) -> None:
-        """Lets the headline speak of another side; None for the baseline, where it is alone."""
+        """Puts another side in the headline; None for the baseline, if it is alone."""
         comparison = self._comparison
         if comparison is None:
             return
@@ -221,7 +220,7 @@ class ComparePanel(QScrollArea):
         self.table.set_headline(side_id)
 
     def set_awaited(self, experiments: frozenset[Experiment]) -> None:
-        """Which experiments are queued or train already, so that nobody queues them again."""
+        """Sets which experiments are queued or running already: they are not offered again."""
         self.headline.set_awaited(experiments)
 
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:
@@ -270,7 +269,7 @@ class ComparePanel(QScrollArea):
         charts.addWidget(self.bars, 2)
         self._charts.setMinimumHeight(240)
         column.addWidget(self._charts, 1)
-        # else what is offered would stand at the lower edge
+        # else the offer would be at the lower edge
         self._rest = QWidget()
         column.addWidget(self._rest, 1)
         self.setWidget(inner)

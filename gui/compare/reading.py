@@ -1,4 +1,4 @@
-"""What the workspace Compare shows, as it is read from the store. No Qt: a thread does it."""
+"""Reads from the store what the workspace Compare shows. No Qt: a thread does it."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from gui.charts.smoothing import Values
 
 @dataclass(frozen=True, eq=False)
 class ReadRun:
-    """One run's evidence and curves; `loss_unit` is "" where it is not known."""
+    """A run's evidence and curves; `loss_unit` is "" if unknown."""
 
     evidence: Evidence
     traces: Mapping[Quantity, Trace]
     loss_unit: str
 
     def about(self, run: RunRecord) -> ReadRun:
-        """The same of a record that was given another name."""
+        """The same for a renamed record."""
         return replace(self, evidence=replace(self.evidence, run=run))
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """Which runs are to be compared, `baseline` being the id of one (None: any), and for which accuracy."""
+    """The runs to compare, the baseline's id (None for any), and the accuracy to reach."""
 
     run_ids: tuple[str, ...]
     baseline: str | None
@@ -43,7 +43,7 @@ class Wanted:
 
 @dataclass(frozen=True, eq=False)
 class ComparedRuns:
-    """A comparison, and what was read of each run by its id."""
+    """A comparison, and what was read of its runs, by id."""
 
     wanted: Wanted
     comparison: Comparison
@@ -57,34 +57,34 @@ def read_and_compare(
     known: Mapping[str, ReadRun],
     others: Sequence[RunRecord],
 ) -> ComparedRuns:
-    """Compares `runs`; those that are not `known` are read. Raises ProblemError.
+    """Compares `runs`, and reads those that are not `known`. Raises ProblemError.
 
-    `others` are the saved runs in which more may be found of where a gain comes from.
+    `others` are saved runs that may show where a gain comes from.
     """
-    found = {run.id: known[run.id] for run in runs if run.id in known}
-    missing = [run for run in runs if run.id not in found]
+    read = {run.id: known[run.id] for run in runs if run.id in known}
+    missing = [run for run in runs if run.id not in read]
     if missing:
         with Store(store_path) as store:
-            found |= {run.id: read_run(store, run) for run in missing}
+            read |= {run.id: read_run(store, run) for run in missing}
     comparison = compare(
-        [found[run.id].evidence for run in runs],
+        [read[run.id].evidence for run in runs],
         wanted.baseline,
         target_accuracy=wanted.target_accuracy,
         others=akin(others, runs),
     )
-    return ComparedRuns(wanted, comparison, found)
+    return ComparedRuns(wanted, comparison, read)
 
 
 def akin(others: Sequence[RunRecord], runs: Sequence[RunRecord]) -> list[RunRecord]:
-    """Those that may say where a gain comes from: of the same models and datasets, and readable."""
+    """The runs that may show where a gain comes from: readable, of the same models and datasets."""
     works = {(run.experiment.model, run.experiment.dataset) for run in runs}
     return [run for run in others if _is_readable(run, works)]
 
 
 def _is_readable(run: RunRecord, works: set[tuple[str, str]]) -> bool:
-    """Whether it is of such work and can be read whole; damage to another run refuses no comparison."""
+    """Whether the run is such work and readable: another run's damage must not prevent this comparison."""
     try:
-        # so that the settings of thousands of others are not even parsed
+        # first: the settings of thousands of others must not be parsed
         if (run.overview.model, run.overview.dataset) not in works:
             return False
         return (run.experiment, run.environment, run.summary) is not None
@@ -93,11 +93,11 @@ def _is_readable(run: RunRecord, works: set[tuple[str, str]]) -> bool:
 
 
 def read_run(store: Store, run: RunRecord) -> ReadRun:
-    """What is known of a run. Raises ProblemError where the store cannot be read."""
+    """Reads a run's evidence and curves. Raises ProblemError if the store cannot be read."""
     events, samples = store.events(run.id), store.samples(run.id)
     evidence = evidence_from(run, events, samples)
     loss = _loss(run, samples)
-    # what the whole curve needs is worked out here, not while the window is painted
+    # the whole curve's blocks are computed here, not while the window is painted
     loss.blocks(rows_a_point(len(loss)))
     units = [event.loss_unit for event in events if isinstance(event, Started)]
     traces: dict[Quantity, Trace] = {"loss": loss, "accuracy": _accuracy(run, evidence.epochs)}

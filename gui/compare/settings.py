@@ -1,4 +1,4 @@
-"""The settings of two sides of a comparison beside one another: what differs, or all of them."""
+"""The settings of two sides of a comparison, side by side: those that differ, or all."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _HINT = "What differs between two runs is listed here."
 
 
 class CompareSettings(QWidget):
-    """The baseline's at the left, those of the side that the headline speaks of at the right."""
+    """The settings of the baseline and of the side in the headline."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -51,18 +51,18 @@ class CompareSettings(QWidget):
         self._refresh()
 
     def clear(self) -> None:
-        """Lists nothing."""
+        """Shows a hint and no settings."""
         self._shown = None
         self._refresh()
 
     def texts(self) -> list[list[str]]:
-        """The rows as shown: name, then both values."""
+        """The rows' texts: title, then both values."""
         cells = (
             [self._grid.itemAtPosition(row, column) for column in range(3)]
             for row in range(1, self._grid.rowCount())
         )
         widgets = [[cell.widget() for cell in row if cell is not None] for row in cells]
-        return [[one.accessibleName() for one in row if one is not None] for row in widgets if row]
+        return [[widget.accessibleName() for widget in row if widget is not None] for row in widgets if row]
 
     def _refresh(self) -> None:
         _clear(self._grid)
@@ -72,13 +72,13 @@ class CompareSettings(QWidget):
             return
         comparison, side = self._shown
         pair, fills = (comparison.baseline, side), side_fills(comparison.sides)
-        places = [comparison.sides.index(one) for one in pair]
+        places = [comparison.sides.index(member) for member in pair]
         rows = [(row.key, [row.values[place] for place in places]) for row in comparison.all_settings]
         differing = [(key, values) for key, values in rows if values[0] != values[1]]
         is_one_precision = pair[0].precision is pair[1].precision
-        for column, one in enumerate(pair, start=1):
-            text = one.note if is_one_precision and one.note else one.label
-            self._grid.addWidget(_heading(one, text, fills[one.id]), 0, column)
+        for column, member in enumerate(pair, start=1):
+            text = member.note if is_one_precision and member.note else member.label
+            self._grid.addWidget(_heading(member, text, fills[member.id]), 0, column)
         shown = differing if self._which.value() == "differences" else rows
         for number, (key, values) in enumerate(shown, start=1):
             texts = (setting_title(key), *(_shown(key, value) for value in values))

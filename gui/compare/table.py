@@ -1,6 +1,6 @@
-"""The table of figures in Compare: a row for each figure, a column for each side with its ratios.
+"""The table of figures in Compare: a row per figure, a column per side with its ratios, and a foot.
 
-The foot tells how long each side took to reach an accuracy, and what its differences mean.
+The foot takes an accuracy, for which the table shows the time to reach it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _PLAIN = {shaded: plain for plain, shaded in _SHADED.items()}
 _MOST_WORDS = 120
 _PLAINLY = {
     "repeats": "95 % interval over repeats",
-    "within run": "95 % within the run, which was the only one",
+    "within run": "95 % interval within the only run",
 }
 
 
@@ -48,14 +48,14 @@ def heading_text(text: str) -> QLabel:
 
 
 def shade(cell: QWidget, *, is_shaded: bool) -> None:
-    """Shades a cell of the column that the headline speaks of, or no more."""
+    """Shades or unshades a cell: the column of the headline's side is shaded."""
     kind = str(cell.property("cell"))
     wanted = _SHADED.get(kind, kind) if is_shaded else _PLAIN.get(kind, kind)
     set_property(cell, "cell", wanted)
 
 
 def side_heading(report: SideReport, fill: MarkFill) -> QWidget:
-    """The heading of a side's two columns; one that something speaks against has a sign."""
+    """The heading of a side's two columns; a side with doubts has an icon."""
     side = report.side
     holder = QFrame()
     holder.setProperty("cell", "heading")
@@ -95,12 +95,12 @@ def figure_name(row: FigureRow, is_last: bool) -> QWidget:
 
 
 def figure_value(text: str, tip: str, is_last: bool) -> QWidget:
-    """A side's own value."""
+    """A cell with a side's value."""
     return _cell(text, "figure", tip, is_last)
 
 
 def figure_beside(shown: FigureText, tip: str, is_last: bool) -> QWidget:
-    """What stands beside a value: pale where it shows nothing, with a sign where nothing follows."""
+    """A cell with a ratio or difference: pale if it shows none, with an icon if nothing follows from it."""
     role = "same" if shown.beside == "same" or shown.is_open or not shown.is_sound else "figure"
     if shown.is_sound:
         return _cell(shown.beside, role, tip, is_last)
@@ -129,7 +129,7 @@ def _cell(text: str, role: str, tip: str, is_last: bool) -> QLabel:
 
 
 def figure_tip(figure: Figure, cell: Cell, report: SideReport) -> str:
-    """How sure a figure is, and what each repeat gave."""
+    """A cell's tooltip: intervals, and the values of the repeats."""
     if cell.value is None:
         return ""
     lines = []
@@ -142,14 +142,12 @@ def figure_tip(figure: Figure, cell: Cell, report: SideReport) -> str:
         lines.append(f"{_PLAINLY[cell.interval_kind]}: {figure.text(low)} to {figure.text(high)}{unit}")
     beside = figure_text(figure, cell, report)
     if not figure.has_ratio and cell.difference and cell.within_spread is None:
-        lines.append(
-            f"Difference {beside.beside}: no spread known, so nobody can say whether it means anything"
-        )
+        lines.append(f"Difference {beside.beside}: no spread known, so it may or may not mean anything")
     elif not figure.has_ratio and cell.difference and cell.within_spread is False:
-        lines.append("More apart than repeats of one side are")
+        lines.append("A larger difference than between repeats of one side")
     if len(cell.values) > 1:
-        what = "Mean" if figure.is_mean else "Geometric mean" if figure.has_ratio else "Median"
-        lines.append(f"{what} of {', '.join(map(figure.text, cell.values))}{unit}")
+        average = "Mean" if figure.is_mean else "Geometric mean" if figure.has_ratio else "Median"
+        lines.append(f"{average} of {', '.join(map(figure.text, cell.values))}{unit}")
     return "\n".join(lines)
 
 
@@ -164,42 +162,43 @@ _MOST = 100.0
 
 
 class TargetRow(QWidget):
-    """`changed` says that another accuracy was typed, or none."""
+    """`changed` when another accuracy was typed, or none."""
 
     changed = Signal()
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setFixedHeight(_HEIGHT)
-        self._told: float | None = None
+        self._accuracy: float | None = None
         self.edit = QLineEdit()
         self.edit.setFixedWidth(64)
         self.edit.setProperty("small", "true")
         self.edit.setAlignment(Qt.AlignmentFlag.AlignRight)
         self.edit.setAccessibleName("Accuracy to reach, in per cent")
-        self.edit.setToolTip("An accuracy in per cent: the table then says when each side reached it first")
+        self.edit.setToolTip("An accuracy in per cent: the table then shows when each side first reached it")
         self.edit.setPlaceholderText("none")
         self.edit.editingFinished.connect(self._tell)
         self.edit.textEdited.connect(lambda _text: set_property(self.edit, "problem", "false"))
         row = QHBoxLayout(self)
         row.setContentsMargins(12, 0, 12, 0)
         row.setSpacing(8)
-        self._words, self._note = label("Time and samples to an accuracy of", "body"), ElidedLabel("", "unit")
+        self._words = label("Time and samples to reach an accuracy of", "body")
+        self._note = ElidedLabel("", "unit")
         self._percent = label("%", "unit")
-        for one in (self._words, self.edit, self._percent):
-            row.addWidget(one)
+        for part in (self._words, self.edit, self._percent):
+            row.addWidget(part)
         self._note.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
         row.addWidget(self._note, 1)
 
     def show_for(self, has_accuracy: bool, note: str) -> None:
-        """Offers the box where there is an accuracy, and says `note` beside it; else it is hidden."""
-        for one in (self._words, self.edit, self._percent):
-            one.setVisible(has_accuracy)
+        """Shows the field if there is an accuracy, and `note`; hidden if there is neither."""
+        for part in (self._words, self.edit, self._percent):
+            part.setVisible(has_accuracy)
         self._note.set_whole_text(note)
         self.setVisible(has_accuracy or bool(note))
 
     def accuracy(self) -> float | None:
-        """What was asked for, as a fraction; None for none, or where it is no accuracy."""
+        """The typed accuracy, as a fraction; None if there is no valid one."""
         try:
             percent = float(self.edit.text().strip().rstrip("%").replace(",", "."))
         except ValueError:
@@ -207,22 +206,22 @@ class TargetRow(QWidget):
         return percent / 100 if 0 < percent <= _MOST else None
 
     def _tell(self) -> None:
-        asked = self.accuracy()
-        is_wrong = asked is None and bool(self.edit.text().strip())
+        accuracy = self.accuracy()
+        is_wrong = accuracy is None and bool(self.edit.text().strip())
         set_property(self.edit, "problem", "true" if is_wrong else "false")
-        if asked != self._told:
-            self._told = asked
+        if accuracy != self._accuracy:
+            self._accuracy = accuracy
             self.changed.emit()
 
 
 _EDGES = 4
-"""The border and the margin within it, both sides together."""
+"""Pixels of the borders and margins of both sides."""
 
 
 class FigureTable(QFrame):
-    """Shows a `Comparison`; the side that the headline speaks of has its column shaded.
+    """Shows a `Comparison`, with the column of the headline's side shaded.
 
-    `target_chosen` says that another accuracy to reach was asked for.
+    `target_chosen` when another accuracy to reach was typed.
     """
 
     target_chosen = Signal()
@@ -248,7 +247,7 @@ class FigureTable(QFrame):
         self._needed = (0, 0)
 
     def show_comparison(self, comparison: Comparison) -> None:
-        """Builds the table anew; no column is shaded."""
+        """Rebuilds the table, with no column shaded."""
         inner = QWidget()
         grid = QGridLayout(inner)
         grid.setSpacing(0)
@@ -269,21 +268,21 @@ class FigureTable(QFrame):
             is_last = number == len(comparison.figures) - 1 and self.target.isHidden()
             self._add_row(grid, comparison, number, is_last)
         height = HEADING_HEIGHT + ROW_HEIGHT * len(comparison.figures)
-        # made while the window shows something else, the rows would ask for a pixel more for their border
+        # rows made while hidden would ask for a pixel more for their border
         inner.setFixedHeight(height)
         self._scroll.setWidget(inner)
         self._needed = (inner.minimumSizeHint().width(), height)
         self._fit_height()
 
     def set_headline(self, side_id: str | None) -> None:
-        """Shades the column of the side that the headline speaks of, and no other."""
+        """Shades the column of this side only."""
         for wanted, is_shaded in ((self._headline, False), (side_id, True)):
             for cell in self._cells.get(wanted or "", ()):
                 shade(cell, is_shaded=is_shaded)
         self._headline = side_id
 
     def texts(self) -> list[list[str]]:
-        """The rows as shown: title, then value and ratio of each side."""
+        """The rows' texts: title, then value and ratio of each side."""
         return self._texts
 
     def resizeEvent(self, event: QResizeEvent) -> None:
@@ -307,10 +306,10 @@ class FigureTable(QFrame):
         self._texts.append(texts)
 
     def _fit_height(self) -> None:
-        """All rows, and the scroll bar below them where the columns do not fit."""
+        """Fits the height to the rows, and to the scroll bar if the columns do not fit."""
         width, height = self._needed
         is_scrolled = width > self.width() - _EDGES
-        # the arrows move it, where there is anything to move
+        # focusable only when the arrow keys have something to scroll
         self._scroll.setFocusPolicy(Qt.FocusPolicy.TabFocus if is_scrolled else Qt.FocusPolicy.NoFocus)
         bar = self._scroll.horizontalScrollBar().sizeHint().height() if is_scrolled else 0
         below = self.target.height() if not self.target.isHidden() else 0
@@ -324,9 +323,9 @@ def _has_accuracy(comparison: Comparison) -> bool:
 
 
 def _spread_note(comparison: Comparison) -> str:
-    """What nobody can say of the differences of accuracy and loss."""
+    """Says that the spread of accuracy and loss is unknown, if it is."""
     rows = [row for row in comparison.figures if row.figure.is_mean]
     cells = [cell for row in rows for cell in row.cells if cell.difference]
     if not cells or any(cell.within_spread is not None for cell in cells):
         return ""
-    return "Accuracy and loss: no spread known, which takes repeats"
+    return "Accuracy and loss: no spread known without repeats"

@@ -1,4 +1,4 @@
-"""The choice of the memory limit to search for: a smaller card's, the device's own, or a size typed in."""
+"""The choice of a memory limit for the search: a smaller card's, the device's own, or a typed size."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _WIDTH = 340
 
 
 class OtherSize(QDialog):
-    """`agreed` carries the size in GiB. What is no size stays in the field, with the reason under it."""
+    """`agreed` carries the size in GiB; anything else stays in the field, with the problem below it."""
 
     agreed = Signal(float)
 
@@ -41,7 +41,7 @@ class OtherSize(QDialog):
         kinds = QDialogButtonBox.StandardButton
         buttons = QDialogButtonBox(kinds.Ok | kinds.Cancel)
         for button in buttons.buttons():
-            # the style's own signs are coloured pictures that nothing else here has
+            # the style's coloured icons match nothing else here
             button.setIcon(QIcon())
         column = QVBoxLayout(self)
         column.setContentsMargins(16, 16, 16, 16)
@@ -52,13 +52,13 @@ class OtherSize(QDialog):
         buttons.rejected.connect(self.reject)
 
     def accept(self) -> None:
-        """Closes with a size; stays open with the reason where none was typed."""
+        """Closes with a size; else stays open and shows the problem."""
         size = typed_gib(self.edit.text(), self._most_gib)
         if size is None:
             wanted = f"a number {_range(self._most_gib)}"
             typed = self.edit.text().strip()
             self.field.set_problem(f"“{typed}” is not {wanted}." if typed else f"Type {wanted}.")
-            # a label that wraps asks for its height only when the window is laid out anew
+            # a wrapped label gets its height only from a new layout of the window
             self.adjustSize()
             self.edit.selectAll()
             self.edit.setFocus()
@@ -68,7 +68,7 @@ class OtherSize(QDialog):
 
 
 def typed_gib(text: str, most_gib: float) -> float | None:
-    """The size that was typed, to the hundredth of a GiB; None where it is none, or out of range."""
+    """The typed size, to a hundredth of a GiB; None if it is no number, or out of range."""
     try:
         size = round(float(text.strip().replace(",", ".")), 2)
     except ValueError:
@@ -87,14 +87,14 @@ def _shown(most_gib: float) -> float:
 WHOLE = ""
 OTHER = "other"
 _GPU_TIP = (
-    "Search with as much memory for tensors as a card of this size has in all. CUDA itself takes some "
-    "hundred MiB of a real one, so leave a margin. The rest of this card is left alone."
+    "Search as on a card of this size: tensors may take as much memory as it has in total. On a real card "
+    "CUDA itself takes a few hundred MiB, so leave a margin. The rest of this card stays free."
 )
-_CPU_TIP = "How much memory the batch may take: a CPU has no card whose memory could be the limit"
+_CPU_TIP = "How much memory the batch may take: a CPU has no card memory as a limit"
 
 
 class CardChooser(QWidget):
-    """`chosen` carries the size in GiB as the form's field has it; empty for the device's own memory."""
+    """`chosen` carries the size in GiB, as text for the form's field; empty for the device's own memory."""
 
     chosen = Signal(str)
 
@@ -111,7 +111,7 @@ class CardChooser(QWidget):
         self._row.addWidget(self._label)
 
     def show_cards(self, device: DeviceEntry | None, cap: str) -> None:
-        """Offers what makes sense on `device`, with the form's `cap` chosen among it."""
+        """Offers the sizes for `device`, with the form's `cap` chosen."""
         self._device, self._value = device, _key(cap, device)
         choices = _choices(device, self._value)
         if choices != self._shown:
@@ -120,18 +120,18 @@ class CardChooser(QWidget):
             self._segments.set_value(self._value)
 
     def choices(self) -> tuple[str, ...]:
-        """What is offered, as the buttons have it."""
+        """The buttons' texts."""
         return tuple(text for _, text in self._shown)
 
     def value(self) -> str:
         return self._value
 
     def stops(self) -> list[QAbstractButton]:
-        """The buttons, in the order that Tab goes through them."""
+        """The buttons, in tab order."""
         return [] if self._segments is None else self._segments.findChildren(QAbstractButton)
 
     def choose(self, key: str) -> None:
-        """Presses a segment, as a person would."""
+        """Clicks a segment, for tests."""
         if self._segments is not None:
             self._segments.button(key).click()
 
@@ -144,7 +144,7 @@ class CardChooser(QWidget):
         self._shown = choices
         if device is None:
             return
-        set_text(self._label, "Card size, GB" if device.is_gpu else "Limit, GiB")
+        set_text(self._label, "Card size, GiB" if device.is_gpu else "Limit, GiB")
         tip = _GPU_TIP if device.is_gpu else _CPU_TIP
         self._segments = Segmented(choices, self._label.text(), tip)
         self._segments.button(OTHER).setToolTip("Type another size")
@@ -155,7 +155,7 @@ class CardChooser(QWidget):
         if key != OTHER:
             self.chosen.emit(key)
         elif self._segments is not None:
-            # nothing is chosen until a size has been typed
+            # the old choice stays until a size has been typed
             self._segments.set_value(self._value)
             self._ask()
 
@@ -179,7 +179,7 @@ def _choices(device: DeviceEntry | None, value: str) -> tuple[tuple[str, str], .
 
 
 def _key(cap: str, device: DeviceEntry | None) -> str:
-    """The cap as the segments name it; for none, and for what is no size, the device's own or usual one."""
+    """The segment's key for the cap; without a valid one, that of the device's own memory or usual limit."""
     try:
         size = float(cap)
     except ValueError:

@@ -1,4 +1,4 @@
-"""The chart of the memory limit: peak memory over batch size, with a point for each trial."""
+"""The chart of the memory limit: peak memory by batch size, with a point for each trial."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from gui.widgets import draw_marker, precision_pen
 _HATCH_PITCH = 8
 _CROSS, _MARKER = 14.0, 12.0
 _FORECAST_DASH = (1.0, 2.5)
-"""Dots of 2 px, 5 px apart, counted in widths of the 2 px pen."""
+"""Dots of 2 px, 5 px apart, in widths of the 2 px pen."""
 
 
 class MemoryPainter:
-    """One picture of `content`, its axes beginning at the lower left corner of `area`."""
+    """Paints `content` once, with the axes' origin in the lower left corner of `area`."""
 
     def __init__(self, painter: QPainter, content: MemoryContent, area: QRectF, palette: Palette) -> None:
         self._painter, self._content, self._area, self._palette = painter, content, area, palette
@@ -33,7 +33,7 @@ class MemoryPainter:
         self._places = TextPlaces(area)
 
     def paint(self) -> None:
-        """Everything, from behind to the front."""
+        """Paints everything, from back to front."""
         self._paint_grid()
         if self._content.capacity_gib:
             self._paint_hatch(self._content.capacity_gib)
@@ -95,7 +95,7 @@ class MemoryPainter:
         painter.setClipRect(room)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         painter.setPen(QPen(QColor(self._palette.hatch), 1))
-        # the pitch is measured across the strokes
+        # the pitch is perpendicular to the strokes
         pitch = _HATCH_PITCH * 2**0.5 / 2
         count = int((room.width() + room.height()) / pitch) + 1
         strokes = [
@@ -125,7 +125,7 @@ class MemoryPainter:
             painter.setPen(pen)
             first = side.passed[0][0] if side.passed else 0
             points = forecast_points(side, self._reach)
-            # where trials are joined by a line, the forecast would only blur it
+            # between trials there is a line, which the forecast would only blur
             for part in ([p for p in points if p[0] <= first], [p for p in points if p[0] >= last]):
                 self._draw_curve(part)
         painter.setPen(precision_pen(side.precision, 2.0))
@@ -137,16 +137,16 @@ class MemoryPainter:
         self._places.cross_not(places)
 
     def crosses(self) -> list[tuple[SideView, int, QPointF]]:
-        """Where the trials that failed stand; one that would hide another stands over it."""
-        found: list[tuple[SideView, int, QPointF]] = []
+        """The places of the failed trials; one that would hide another is moved above it."""
+        crosses: list[tuple[SideView, int, QPointF]] = []
         for side in self._content.sides:
             for batch in sorted(set(side.failed)):
                 level = failed_place(batch, side, self._content, self._reach)
                 center = self.place(min(batch, self._reach.batches * 0.985), level)
-                while any(_hides(center, other) for _, _, other in found) and center.y() > self._area.top():
+                while any(_hides(center, other) for _, _, other in crosses) and center.y() > self._area.top():
                     center -= QPointF(0, _CROSS)
-                found.append((side, batch, center))
-        return found
+                crosses.append((side, batch, center))
+        return crosses
 
     def _paint_passed(self, side: SideView) -> None:
         painter = self._painter
@@ -173,8 +173,8 @@ class MemoryPainter:
             painter.drawText(center + QPointF(-width - 10, 4), text)
 
 
-def _hides(one: QPointF, other: QPointF) -> bool:
-    return abs(one.x() - other.x()) < _CROSS - 1 and abs(one.y() - other.y()) < _CROSS - 1
+def _hides(center: QPointF, other: QPointF) -> bool:
+    return abs(center.x() - other.x()) < _CROSS - 1 and abs(center.y() - other.y()) < _CROSS - 1
 
 
 _LEFT, _RIGHT, _TOP, _BOTTOM, _X_TITLE = 44.0, 10.0, 32.0, 26.0, 24.0
@@ -184,7 +184,7 @@ _LOW = 260
 
 
 class MemoryChart(QWidget):
-    """Painted whole whenever its content changes, which a trial takes seconds to do."""
+    """The chart with its legend and axis title."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -193,9 +193,9 @@ class MemoryChart(QWidget):
         self.setMinimumSize(220, 160)
         theme().changed.connect(self.update)
 
-    def show_content(self, content: MemoryContent, spoken: str) -> None:
-        """Shows these trials; `spoken` says the same in words, for those who do not see it."""
-        self.setAccessibleName(spoken or "Peak memory by batch size")
+    def show_content(self, content: MemoryContent, description: str) -> None:
+        """Shows these trials; `description` is the same in words, for screen readers."""
+        self.setAccessibleName(description or "Peak memory by batch size")
         if content != self._content:
             self._content = content
             self.update()
@@ -216,7 +216,7 @@ class MemoryChart(QWidget):
         area = QRectF(_LEFT, _TOP, self.width() - _LEFT - _RIGHT, self.height() - _TOP - _BOTTOM - title)
         MemoryPainter(painter, self._content, area, palette).paint()
         if title == _X_TITLE:
-            words = "batch size, samples at once"
+            words = "batch size, in samples"
             painter.setFont(font(11))
             painter.setPen(QColor(palette.text3))
             width = QFontMetricsF(painter.font()).horizontalAdvance(words)

@@ -1,4 +1,4 @@
-"""What the chart of the memory limit shows of a search, as values, and the axis ranges. No Qt."""
+"""The content of the memory limit's chart, as values, and its axis ranges. No Qt."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from gui.limit.words import capacity
 from gui.session.searches import SearchView, SideView
 
 _HEADROOM = 1.28
-"""How far the axis reaches over the limit, for what does not fit."""
+"""How far the axis reaches beyond the limit, for what does not fit."""
 _FURTHEST = 1.45
-"""A trial that failed at so many times the largest batch that passed is pinned to the edge: the rest of the
-chart would be squeezed for it."""
+"""A trial that failed beyond this multiple of the largest passed batch is pinned to the edge, so that it does
+not squeeze the rest of the chart."""
 _SOON = 4.0
-"""Where the forecast meets the limit is in view, unless that is so many times what has passed."""
+"""The forecast's limit is in view, unless it is beyond this multiple of the largest passed batch."""
 _LEAST_OVER = 0.045
 _PIECES = 48
 
 
 @dataclass(frozen=True)
 class MemoryContent:
-    """`capacity_gib` is the limit, with its words; `ratio` are the two sides' places and what stands between
-    them."""
+    """`capacity_gib` is the limit and `capacity_text` its label; `ratio` holds the two sides' batches and the
+    text between them."""
 
     sides: tuple[SideView, ...] = ()
     capacity_gib: float | None = None
@@ -35,18 +35,18 @@ class MemoryContent:
 
 @dataclass(frozen=True)
 class MemoryRange:
-    """How far the axes reach; both begin at zero."""
+    """The upper ends of the axes; both begin at zero."""
 
     batches: float
     gib: float
 
 
 def memory_range(content: MemoryContent) -> MemoryRange:
-    """The ranges in which all that matters is seen."""
+    """The ranges that show everything relevant."""
     highest = max((gib for side in content.sides for _, gib in side.passed), default=0.0)
     reach = max((batch for side in content.sides for batch, _ in side.passed), default=0)
     failed = [batch for side in content.sides for batch in side.failed]
-    # what goes on now is in view, wherever that is
+    # the current trial is always in view
     tried = max((side.trying for side in content.sides if side.trying is not None), default=0)
     if not reach:
         furthest = min(failed, default=0)
@@ -78,14 +78,14 @@ def forecast_points(side: SideView, reach: MemoryRange) -> list[tuple[float, flo
 
 
 def failed_place(batch: int, side: SideView, content: MemoryContent, reach: MemoryRange) -> float:
-    """Where a batch that did not fit stands, in GiB: by its line, but always over the limit and in view."""
+    """The place in GiB of a batch that did not fit: on its line, but always above the limit and in view."""
     least = (content.capacity_gib or 0.0) + _LEAST_OVER * reach.gib
     wanted = gib_at(side.lines, batch) if side.lines else least
     return min(max(wanted, least), reach.gib * 0.97)
 
 
 def gib_at(lines: Sequence[MemoryLine], batch: float) -> float:
-    """The lines' memory in GiB at any point of the axis."""
+    """The lines' memory in GiB at any batch size, also a fractional one."""
     low = int(batch)
     less, more = needed_mib(lines, low), needed_mib(lines, low + 1)
     return (less + (more - less) * (batch - low)) / MIB_PER_GIB
@@ -113,7 +113,7 @@ def content_of(view: SearchView | None, *, on_gpu: bool, shows_forecast: bool) -
         return MemoryContent()
     limit = view.budget_mib or (None if view.cap_gib is None else view.cap_gib * MIB_PER_GIB)
     return MemoryContent(
-        # what a worker is at changes often, and nothing is painted of it
+        # the worker's phase changes often, and is not painted
         sides=tuple(replace(side, doing="") for side in view.sides),
         capacity_gib=None if limit is None else limit / MIB_PER_GIB,
         capacity_text=capacity(view, on_gpu),

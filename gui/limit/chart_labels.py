@@ -1,4 +1,4 @@
-"""The words on the chart of the memory limit: the limit, the answers, their ratio and the curves' names."""
+"""The labels on the chart of the memory limit: the limit, the answers, their ratio, the curves' names."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from gui.theme.fonts import font
 from gui.theme.stylesheet import Palette
 
 _NAME_SHARES = (0.6, 0.5, 0.7, 0.4, 0.8, 0.3, 0.9, 0.2)
-"""How far along its line a name may stand, the best first: further out the lines are further apart."""
+"""Where along its line a name may stand, best first: further out the lines are further apart."""
 _GAP = 10.0
 _RATIO_ROOM, _RATIO_LEVEL, _ANSWER_LEVEL = 56.0, 0.075, 9.0
 
 
 class MemoryLabels:
-    """Writes where `places` has room; `place` turns a batch and GiB into a point of the picture."""
+    """Writes where `places` has room; `place` maps a batch and GiB to a point of the picture."""
 
     def __init__(
         self,
@@ -36,7 +36,7 @@ class MemoryLabels:
         self._palette, self._place, self._places = palette, place, places
 
     def paint(self) -> None:
-        """All of them, the ones that cannot give way first."""
+        """Paints all labels, the indispensable ones first."""
         if self._content.capacity_gib:
             self._write("does not fit", [QPointF(self._area.left() + 9, self._area.top() + 16)], 12, 400)
         for side in self._content.sides:
@@ -82,15 +82,15 @@ class MemoryLabels:
     def _paint_capacity(self, words: str, capacity_gib: float) -> None:
         level = round(self._place(0, capacity_gib).y())
         short = words.partition(" (")[0]
-        # over the line, where no trial stands in the way; else under it; else shorter
-        for said in (words, short):
-            left, right = self._area.left() + 9, self._area.right() - 9 - _width(said, 12)
+        # above the line where no trial is in the way, else below it, else shorter
+        for text in (words, short):
+            left, right = self._area.left() + 9, self._area.right() - 9 - _width(text, 12)
             wanted = [QPointF(x, y) for y in (level - 8, level + 17) for x in (left, right)]
-            if self._write(said, wanted, 12, 600, stays=said == short):
+            if self._write(text, wanted, 12, 600, stays=text == short):
                 return
 
     def _paint_name(self, side: SideView) -> None:
-        """The precision's name beside its line, which colour alone must not tell; the legend has it too."""
+        """Writes the precision's name beside its line, which colour alone must not identify."""
         if len(side.passed) > 1:
             self._write(side.label, list(self._beside(side)), 12, 600, side)
 
@@ -112,9 +112,9 @@ class MemoryLabels:
         *,
         stays: bool = False,
     ) -> bool:
-        """At the first of these baselines that has room; where none has, only if it `stays`. Whether it is.
+        """Writes at the first baseline with room, or, if it `stays`, at the first; whether it was written.
 
-        A rim of the ground keeps hatch and lines from running through the words.
+        A rim in the ground's colour keeps hatch and lines away from the text.
         """
         metrics = QFontMetricsF(font(size, weight))
         height, width = metrics.capHeight() + 6, metrics.horizontalAdvance(words)

@@ -1,4 +1,4 @@
-"""Joins the form, the workspace Memory limit and the engine's searches, and the form's line on memory."""
+"""Connects the form, the workspace Memory limit and the engine's searches."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from gui.widgets.messages import may_delete_search
 
 
 class LimitController(QObject):
-    """`workspace_wanted` when the workspace should come to the front; `refused` carries why nothing began,
-    `told` what was done; `searching_changed` whether a search goes on."""
+    """`workspace_wanted` asks for the workspace; `refused` carries why nothing was started, `told` what was
+    done, `searching_changed` whether a search is running, `written` the path of a file."""
 
     workspace_wanted = Signal()
     refused = Signal(str)
@@ -42,7 +42,7 @@ class LimitController(QObject):
         self._connect()
 
     def refresh(self) -> None:
-        """Takes over what the form says now: device, cap, and what its runs will need."""
+        """Takes over the form's device, cap, and experiments to forecast."""
         device = self._device()
         limit = self._cpu_limit()
         self._setup.set_cpu_limit(limit)
@@ -50,11 +50,11 @@ class LimitController(QObject):
         self._panel.show_card(device, cap)
         outcome = self._setup.outcome()
         is_sound = self._experiments.catalog is not None and not outcome.problems
-        self._forecaster.want([one for _, one in outcome.experiments] if is_sound else ())
+        self._forecaster.want([experiment for _, experiment in outcome.experiments] if is_sound else ())
         self._show_need()
 
     def open_newest(self) -> None:
-        """Shows the newest saved search where nothing is shown yet."""
+        """Shows the newest saved search, unless one is shown."""
         if self._shown is None and (newest := self._searches.newest()) is not None:
             self._show(newest)
 
@@ -101,7 +101,7 @@ class LimitController(QObject):
         if device is None or device.name != "cpu" or self._setup.text("memory_cap_gib"):
             self._setup.set_memory_cap(size)
             return
-        # in the form it would cap the runs that train as well, and a capped run has no speed on a CPU
+        # in the form it would cap the runs as well, and a capped run has no speed on a CPU
         self._panel.cpu_limit_gib = float(size)
         self.refresh()
 
@@ -118,13 +118,13 @@ class LimitController(QObject):
         self._set_searching(True)
         self._show(series)
         if was_pressed:
-            # Qt would go on to "Add to queue", where the next press of Space would queue the same again
+            # Qt would move the focus to "Add to queue", where a press of Space would queue the same again
             self._panel.stop.setFocus()
 
     def _end(self, series: str) -> None:
         self._set_searching(self._searches.running is not None)
         if self._searches.view(series) is None:
-            # it was taken out of the queue, or nothing of it was worth keeping
+            # it was taken out of the queue, or made no trial
             self._drop(series)
 
     def _delete(self, series: str) -> None:
@@ -169,7 +169,7 @@ class LimitController(QObject):
         return catalog.device(self._setup.text("device")) if catalog is not None else None
 
     def _cpu_limit(self) -> float | None:
-        """What was chosen for searches on a CPU, if the form means one that has so much."""
+        """The limit chosen for searches on a CPU, if the form's device is one with that much memory."""
         device, limit = self._device(), self._panel.cpu_limit_gib
         if device is None or device.name != "cpu" or limit is None:
             return None

@@ -1,4 +1,4 @@
-"""What can be taken away of a search: its trials on the clipboard or as CSV, and its chart as a picture."""
+"""Exports of a search: its trials on the clipboard or as CSV, and its chart as a picture."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ _HEADINGS = (
     "note",
 )
 _SCALE = 2.0
-"""Pixels of the picture for each of the screen's, so that it can be printed."""
+"""The picture's pixels per screen pixel: enough for print."""
 _MARGIN, _GAP = 16, 4
 _WRAPPED = Qt.TextFlag.TextWordWrap
 
 
 class LimitExport(QObject):
-    """`copied` says in a sentence what was, `written` carries a file's path, `failed` why it could not be."""
+    """`copied` carries a sentence, `written` a file's path, `failed` why it could not be written."""
 
     copied = Signal(str)
     written = Signal(object)
@@ -61,29 +61,29 @@ class LimitExport(QObject):
         )
 
     def set_heading(self, title: str, facts: str) -> None:
-        """What stands above the chart in a picture: alone it would say of nothing what it is."""
+        """Sets the heading of the picture: the chart alone does not say what it shows."""
         self._title, self._facts = title, facts
 
     def copy(self) -> None:
-        """Puts the table on the clipboard, to be pasted into a spreadsheet."""
+        """Puts the table on the clipboard, for a spreadsheet."""
         text = "\n".join("\t".join(line) for line in self._model.lines())
         QGuiApplication.clipboard().setText(text)
         self.copied.emit("The table is on the clipboard.")
 
     def save_csv(self, path: Path) -> None:
-        """Writes every trial with its figures in full, in MiB and seconds."""
+        """Writes every trial at full precision, in MiB and seconds."""
         text = io.StringIO(newline="")
         writer = csv.writer(text)
         writer.writerow(_HEADINGS)
         for side, trial in self._model.trials():
             figures = (trial.peak_mib, trial.reserved_mib, side.budget_mib, trial.seconds, trial.steps)
-            went = (trial.batch_size, trial.fits, trial.cause or "")
+            result = (trial.batch_size, trial.fits, trial.cause or "")
             note = cell_text(trial.note or "")
-            writer.writerow((side.label, *went, *figures, trial.uncompiled, note))
+            writer.writerow((side.label, *result, *figures, trial.uncompiled, note))
         self._write(path, text.getvalue().encode())
 
     def save_png(self, path: Path) -> None:
-        """Paints the chart anew under its heading, at twice the screen's resolution."""
+        """Paints the chart below its heading, at twice the screen's resolution."""
         buffer = QBuffer()
         self._picture().save(buffer, "PNG")
         self._write(path, bytes(buffer.data().data()))
@@ -112,7 +112,7 @@ class LimitExport(QObject):
 
     def _write(self, path: Path, content: bytes) -> None:
         try:
-            # the dialog has asked whether a file of that name may be replaced
+            # the dialog has asked whether to replace a file of that name
             with place(path, force=True) as file:
                 file.write_bytes(content)
         except ProblemError as error:

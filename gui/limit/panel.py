@@ -1,4 +1,4 @@
-"""The workspace Memory limit: how large a batch fits, in each precision, on this card or a smaller one."""
+"""The workspace Memory limit: the largest batch that fits, by precision, on this card or a smaller one."""
 
 from __future__ import annotations
 
@@ -28,21 +28,20 @@ _LOW = 620
 _BEFORE_BUTTONS = 3
 """The place in the header after the title, its unit and the stretch."""
 _NOTHING_YET = (
-    "How large a batch fits into the memory, and how much larger in mixed precision?",
+    "How large a batch fits into memory, and how much larger is it in mixed precision?",
     "Each trial trains at least three whole steps with the form's settings, until the largest batch is "
     "proven: it passed, and the next one failed.",
     "Find my memory limit",
-    "Searches in each precision that is ticked in the form (Ctrl+M)",
+    "Searches in each precision ticked in the form (Ctrl+M)",
 )
 
 
 class MemoryLimitPanel(QFrame):
-    """Shows one search. `cpu_limit_gib` was chosen for searches on a CPU, None for the usual limit.
+    """Shows a search. `cpu_limit_gib` was chosen for searches on a CPU, None for the usual limit.
 
-    `card_chosen` carries a size in GiB as the form's field has it, `use_requested` a batch size for the form;
-    `find_wanted` when a first search is, `stop_requested` when Stop is pressed; `saved_opened` and
-    `delete_requested` carry the series of a saved search; `copied` says what was, `exported` carries the path
-    of a file that was written, `export_failed` why it could not be.
+    `card_chosen` carries a size in GiB as text, `use_requested` a batch size for the form; `saved_opened` and
+    `delete_requested` the series of a saved search; `copied` a sentence, `exported` the path of a written
+    file, `export_failed` why it could not be written.
     """
 
     card_chosen = Signal(str)
@@ -58,12 +57,12 @@ class MemoryLimitPanel(QFrame):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setProperty("surface", "page")
-        # the header asks for more until it is laid out for the width that there is
+        # the header would ask for more until it is laid out for its width
         self.setMinimumWidth(_LEAST)
         self.cpu_limit_gib: float | None = None
         self._view: SearchView | None = None
         self._device: DeviceEntry | None = None
-        self._told: tuple[object, ...] | None = None
+        self._shown: tuple[object, ...] | None = None
         self._note = ElidedLabel("", "legend")
         self.granularity_box = _granularity_box()
         self._title, self._unit = ElidedLabel("", "panelTitle"), label("GiB", "unit")
@@ -73,53 +72,53 @@ class MemoryLimitPanel(QFrame):
         self.empty = EmptyState(*_NOTHING_YET)
         self.result = ResultPanel()
         self.trials = TrialTable()
-        self.stop = Button("Stop", "strip", "End the search; what is known by then is kept", "stop")
+        self.stop = Button("Stop", "strip", "Stop the search; the trials made so far are kept", "stop")
         self.export = LimitExport(self.trials.model, self.chart, self)
-        self.saved = Button("Saved", "strip", "Open a search that was made before, or delete it")
+        self.saved = Button("Saved", "strip", "Open or delete a saved search")
         self.menu = SavedMenu(self.saved)
         self.saved.setMenu(self.menu)
-        self.forecast = Button("Forecast", "toggle", "Show where memory is expected to go")
+        self.forecast = Button("Forecast", "toggle", "Show the expected memory as a dotted line")
         self.forecast.setChecked(True)
         self._connect()
         self._lay_out()
         self.show_search(None)
 
     def show_search(self, view: SearchView | None) -> None:
-        """Shows a search as far as it is; None for the empty state."""
+        """Shows a search so far; None for the empty state."""
         self._view = view
         self.menu.set_shown(None if view is None or view.is_live or view.is_waiting else view.series)
         self._note.set_whole_text(progress(view) if view is not None else "")
         self.stop.setVisible(view is not None and (view.is_live or view.is_waiting))
         self._fit(self.width() >= _WIDE)
-        told = None if view is None else _told(view)
-        if told != self._told or told is None:
-            # what a worker is at changes often, and the rows below need not be made anew for it
-            self._told = told
+        shown = None if view is None else _shown(view)
+        if shown != self._shown or shown is None:
+            # the worker's phase changes often: the rows are not made again for it
+            self._shown = shown
             self.result.show_view(view, on_gpu=self._on_gpu)
             self.trials.show_view(view)
             self._order_tabs()
         self._show_chart()
 
     def show_card(self, device: DeviceEntry | None, cap: str) -> None:
-        """Says which device the form means, and the memory cap in it."""
+        """Takes the form's device and memory cap."""
         is_other = device != self._device
         self._device = device
         self.cards.show_cards(device, cap)
         self._order_tabs()
         if is_other:
-            self._told = None
+            self._shown = None
             self.show_search(self._view)
 
     def view(self) -> SearchView | None:
         return self._view
 
     def granularity(self) -> int:
-        """The answer is to be a multiple of it."""
+        """The number that the answer is to be a multiple of."""
         text = self.granularity_box.currentText().replace(",", "").strip()
         return max(1, int(text)) if text.isdecimal() else 1
 
     def state(self) -> dict[str, Any]:
-        """What survives a restart, as plain JSON values."""
+        """What is remembered across a restart, as plain JSON values."""
         return {
             "granularity": self.granularity(),
             "margin": self.result.margin_fraction(),
@@ -128,12 +127,12 @@ class MemoryLimitPanel(QFrame):
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Takes back what `state` gave. Raises KeyError, TypeError or ValueError for anything else."""
+        """Restores a `state`. Raises KeyError, TypeError or ValueError for a broken one."""
         if state:
             self.granularity_box.setEditText(f"{int(state['granularity'])}")
             self.result.set_margin(float(state["margin"]))
             self.forecast.setChecked(bool(state["forecast"]))
-            # a window of an earlier version did not keep it
+            # an earlier version did not save it
             limit = state.get("cpu_limit_gib")
             self.cpu_limit_gib = None if limit is None else float(limit)
 
@@ -144,7 +143,7 @@ class MemoryLimitPanel(QFrame):
 
     def _fit(self, is_wide: bool) -> None:
         self._column.setFixedWidth(_SIDE if is_wide else _NARROW_SIDE)
-        # a narrow header has no room for these beside the title and the buttons
+        # in a narrow header there is no room for these beside the title and the buttons
         row, place = (self._head, _BEFORE_BUTTONS) if is_wide else (self._second, 0)
         if row.indexOf(self._choices) < 0:
             row.insertWidget(place, self._choices)
@@ -152,11 +151,11 @@ class MemoryLimitPanel(QFrame):
         self._unit.setVisible(is_wide or self.stop.isHidden())
 
     def _order_tabs(self) -> None:
-        """From the upper left to the lower right, wherever what was made anew would come by itself."""
+        """Sets the tab order from upper left to lower right, since some widgets are made again."""
         head = (self.granularity_box, self.forecast, self.saved, self.stop)
         stops = (*self.cards.stops(), *head, *self.result.stops(), self.trials.export, self.trials.view)
-        for one, other in pairwise(stops):
-            QWidget.setTabOrder(one, other)
+        for stop, next_stop in pairwise(stops):
+            QWidget.setTabOrder(stop, next_stop)
 
     @property
     def _on_gpu(self) -> bool:
@@ -253,7 +252,7 @@ def _granularity_box() -> SearchBox:
     return box
 
 
-def _told(view: SearchView) -> tuple[object, ...]:
-    """What of a search the result and the table show."""
+def _shown(view: SearchView) -> tuple[object, ...]:
+    """What the result and the table show of a search."""
     sides = tuple((side.label, side.trials, side.result, side.problem) for side in view.sides)
     return (view.series, view.cap_gib, sides)

@@ -1,7 +1,4 @@
-"""The result of a search in large type: the ratio, a bar for each precision, and what it rests on.
-
-Its menu opens and deletes saved searches.
-"""
+"""The result of a search: the ratio, a bar for each precision, and the proof. The menu of saved searches."""
 
 from __future__ import annotations
 
@@ -24,7 +21,7 @@ _NO_SAVED = "No search has been saved yet. Each one is kept here when it ends."
 
 
 class SavedMenu(QMenu):
-    """`opened` and `delete_asked` carry a series. It is filled anew whenever it is shown."""
+    """`opened` and `delete_asked` carry a series. It is filled whenever it opens."""
 
     opened = Signal(str)
     delete_asked = Signal(str)
@@ -38,11 +35,11 @@ class SavedMenu(QMenu):
         self.aboutToShow.connect(self._fill)
 
     def set_source(self, source: Callable[[], tuple[SearchView, ...]]) -> None:
-        """Says where the saved searches are to be had."""
+        """Sets the function that gives the saved searches."""
         self._source = source
 
     def set_shown(self, series: str | None) -> None:
-        """Says which search is shown and could be deleted."""
+        """Sets which search is shown, and can be deleted."""
         self._shown = series
 
     def _fill(self) -> None:
@@ -54,7 +51,7 @@ class SavedMenu(QMenu):
             self.addAction(_NO_SAVED).setEnabled(False)
             return
         self.addSeparator()
-        delete = self.addAction("Delete the search that is shown…")
+        delete = self.addAction("Delete this search…")
         delete.setEnabled(self._shown in [view.series for view in views])
         delete.triggered.connect(lambda: self.delete_asked.emit(self._shown or ""))
 
@@ -67,11 +64,11 @@ class SavedMenu(QMenu):
 
 
 _MARGINS = (0, 5, 10, 15, 20, 30)
-_NOTHING_YET = "The largest batch of each precision will stand here, with the trials that prove it."
+_NOTHING_YET = "The largest batch in each precision will appear here, with the trials that prove it."
 
 
 class AnswerBar(QWidget):
-    """One side's batch against the largest of all."""
+    """A side's batch as a fraction of the largest."""
 
     def __init__(self, precision: Precision, fraction: float) -> None:
         super().__init__()
@@ -92,7 +89,7 @@ class AnswerBar(QWidget):
 
 
 class ResultPanel(QFrame):
-    """`use_requested` carries the batch size that is to go into the form."""
+    """`use_requested` carries a batch size for the form."""
 
     use_requested = Signal(int)
 
@@ -123,18 +120,18 @@ class ResultPanel(QFrame):
         self._refresh()
 
     def show_view(self, view: SearchView | None, *, on_gpu: bool) -> None:
-        """Shows what a search found, or has found so far."""
+        """Shows what a search has found so far."""
         self._view, self._on_gpu = view, on_gpu
         self._refresh()
 
     def set_dense(self, is_dense: bool) -> None:
-        """Where height is scarce the proof is told in one line, with the whole of it in its tooltip."""
+        """Shows the proof in one line, and all of it in the tooltip, where height is scarce."""
         if is_dense != self._is_dense:
             self._is_dense = is_dense
             self._refresh()
 
     def set_multiple(self, multiple: int) -> None:
-        """What the batch that Use puts into the form is a multiple of."""
+        """Sets what the recommended batch is a multiple of."""
         if multiple != self._multiple:
             self._multiple = multiple
             self._refresh()
@@ -143,17 +140,17 @@ class ResultPanel(QFrame):
         return float(self.margin.currentData())
 
     def set_margin(self, fraction: float) -> None:
-        """Chooses the margin; one that is not offered changes nothing."""
+        """Chooses the margin if it is offered."""
         row = self.margin.findData(fraction)
         if row >= 0:
             self.margin.setCurrentIndex(row)
 
     def text(self) -> str:
-        """The answer and what it rests on, as sentences."""
+        """The answer and its proof, in sentences."""
         return self._words.text()
 
     def stops(self) -> list[QWidget]:
-        """What Tab goes through, in order."""
+        """The focusable widgets, in tab order."""
         return [self.margin, *self._rows.findChildren(Button)]
 
     def ratio_text(self) -> str:
@@ -171,7 +168,7 @@ class ResultPanel(QFrame):
             set_text(self._against, f"{view.best.label} against {view.baseline.label}")
         self._replace_rows(view if has_trials else None)
         self.margin.setVisible(has_trials)
-        set_text(self._words, _told(view) or _NOTHING_YET)
+        set_text(self._words, _text(view) or _NOTHING_YET)
         short = short_proof(view) if self._is_dense and view is not None else ""
         self._short.set_whole_text(short)
         self._short.setToolTip(self._words.text())
@@ -199,7 +196,7 @@ class ResultPanel(QFrame):
         grid.addWidget(Marker(side.precision), row, 0)
         grid.addWidget(label(side.label, "value"), row, 1)
         grid.addWidget(AnswerBar(side.precision, fraction), row, 2)
-        # what is not proven yet may still grow
+        # an unproven answer may still grow
         least = "≥ " if at_least(side) else ""
         number = label(f"{least}{side.largest_batch:,}" if side.trials else NONE, "stat")
         number.setToolTip(f"{side.label} fits {at_least(side)}{side.largest_batch:,}")
@@ -249,13 +246,13 @@ class ResultPanel(QFrame):
 _RIGHT = Qt.AlignmentFlag.AlignRight
 
 
-def _told(view: SearchView | None) -> str:
+def _text(view: SearchView | None) -> str:
     if view is None:
         return ""
     proofs = [(side, proof(side)) for side in view.sides]
-    is_one = len({words for _, words in proofs}) == 1
-    told = [f"{side.label}: {words}" for side, words in proofs if words]
-    if is_one:
-        # a single side, or the same for all of them
-        told = [words for _, words in proofs[:1] if words]
-    return " ".join([part for part in (sentence(view), *told) if part])
+    if len({words for _, words in proofs}) == 1:
+        # a single side, or the same proof for all
+        sentences = [words for _, words in proofs[:1] if words]
+    else:
+        sentences = [f"{side.label}: {words}" for side, words in proofs if words]
+    return " ".join([part for part in (sentence(view), *sentences) if part])

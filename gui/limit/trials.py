@@ -1,4 +1,4 @@
-"""The panel of a search's trials: a table in the order they were made, for the screen and for a file."""
+"""The table of a search's trials, in the order in which they were made."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
 
 
 class TrialModel(QAbstractTableModel):
-    """One trial a row; the largest that fits stands out on each side."""
+    """A row per trial; each side's largest that fits is highlighted."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -44,13 +44,13 @@ class TrialModel(QAbstractTableModel):
         self._is_short = False
 
     def show_view(self, view: SearchView | None) -> None:
-        """Takes over the trials of a search."""
+        """Shows the trials of a search."""
         self.beginResetModel()
         self._rows = [(side, trial) for side in view.sides for trial in side.trials] if view else []
         self.endResetModel()
 
     def set_short(self, is_short: bool) -> None:
-        """Tells how a trial went in a word, where there is little room; the tooltip has the rest."""
+        """Shows results in one word where there is little room; the tooltip has the rest."""
         if is_short != self._is_short:
             self._is_short = is_short
             self.layoutChanged.emit()
@@ -103,11 +103,11 @@ class TrialModel(QAbstractTableModel):
         return [list(COLUMNS), *rows]
 
     def precisions(self) -> frozenset[str]:
-        """The names in the first column."""
+        """The texts of the first column."""
         return frozenset(side.label for side, _ in self._rows)
 
     def trials(self) -> tuple[tuple[SideView, Trial], ...]:
-        """The rows, each with the side that it belongs to."""
+        """The rows: a trial and its side."""
         return tuple(self._rows)
 
     @staticmethod
@@ -125,15 +125,15 @@ class TrialModel(QAbstractTableModel):
 
 
 def _whole_gib(mib: float) -> str:
-    """Three figures at least, and never a power of ten."""
+    """At least three digits, and never in exponent notation."""
     size = mib / MIB_PER_GIB
     return f"{size:,.0f}" if size >= 1_000 else f"{size:.3g}"
 
 
 def _tip(side: SideView, trial: Trial) -> str:
-    went = outcome(trial, side.largest_batch if side.is_proven else 0)
-    said = f"{side.label}, batch {trial.batch_size:,}: {went}"
-    return plain_tip(f"{said}. {trial.note}" if trial.note else said)
+    result = outcome(trial, side.largest_batch if side.is_proven else 0)
+    text = f"{side.label}, batch {trial.batch_size:,}: {result}"
+    return plain_tip(f"{text}. {trial.note}" if trial.note else text)
 
 
 def _alignment(column: int) -> Qt.AlignmentFlag:
@@ -151,7 +151,7 @@ def _icon(side: SideView, trial: Trial, column: int) -> QIcon | None:
 
 _WIDTHS = {BATCH: 50, PEAK: 66, TIME: 44}
 _ROOM_FOR_WORDS, _ROOM_FOR_A_WORD = 114, 88
-"""Of the column Result: for "Out of memory", and for "Largest fit"."""
+"""Pixels of the column Result for "Out of memory", and for "Largest fit"."""
 _ROW_HEIGHT, _PADDING, _ICON_GAP = 28, 4, 6
 _LEAST_PRECISION = 70
 _INNER_MARGIN, _SCROLL_BAR = 8, 10
@@ -162,7 +162,7 @@ Index = QModelIndex | QPersistentModelIndex
 
 
 class TrialTable(QFrame):
-    """`export` is the button beside the heading; whoever owns the panel gives it its menu."""
+    """`export` is the button beside the heading; the owner of the panel opens its menu."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -191,11 +191,11 @@ class TrialTable(QFrame):
         self._follows = True
         bar = self.view.verticalScrollBar()
         bar.valueChanged.connect(self._note_place)
-        # rows are laid out later, and the panel above grows with its answer
+        # the rows are laid out later, and the panel above grows with its answer
         bar.rangeChanged.connect(self._keep_newest)
 
     def show_view(self, view: SearchView | None) -> None:
-        """Shows the trials of a search: the newest, unless a person looks at others of this search."""
+        """Shows the trials of a search, scrolled to the newest unless the user has scrolled up."""
         series = None if view is None else view.series
         bar, follows = self.view.verticalScrollBar(), self._follows or series != self._series
         self._series, place = series, bar.value()
@@ -223,7 +223,7 @@ class TrialTable(QFrame):
             self.view.verticalScrollBar().setValue(most)
 
     def _fit(self, width: int) -> None:
-        """The precisions are told whole, as long as the results keep room for a word."""
+        """Shows the precisions in full while the results keep room for a word."""
         rest = width - 2 * _INNER_MARGIN - _SCROLL_BAR - sum(_WIDTHS.values())
         metrics = QFontMetrics(font(12, 400))
         widest = max((metrics.horizontalAdvance(name) for name in self.model.precisions()), default=0)
@@ -238,7 +238,7 @@ class TrialTable(QFrame):
 
 
 class _CellDelegate(QStyledItemDelegate):
-    """Paints a cell with the padding that its heading has, so that both stand on one edge."""
+    """Paints a cell with its heading's padding, so that both are aligned."""
 
     def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
         painter.save()
@@ -261,7 +261,7 @@ class _CellDelegate(QStyledItemDelegate):
 
 
 class _Table(QTableView):
-    """Says what will stand in it."""
+    """Says what will appear in it while it is empty."""
 
     def paintEvent(self, event: QPaintEvent) -> None:
         super().paintEvent(event)
@@ -278,7 +278,7 @@ def _make_view(model: TrialModel) -> QTableView:
     view = _Table()
     view.setModel(model)
     view.setAccessibleName("Trials")
-    view.setToolTip("The trials in the order in which they were made")
+    view.setToolTip("The trials, in the order in which they were made")
     view.setProperty("kind", "tight")
     view.setShowGrid(False)
     for corner in view.findChildren(QAbstractButton):
@@ -287,7 +287,7 @@ def _make_view(model: TrialModel) -> QTableView:
     view.setItemDelegate(_CellDelegate(view))
     view.setSelectionMode(QTableView.SelectionMode.NoSelection)
     view.setFocusPolicy(Qt.FocusPolicy.TabFocus)
-    # else Tab would walk from cell to cell and never come out
+    # else Tab would go from cell to cell and never leave the table
     view.setTabKeyNavigation(False)
     view.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
     view.verticalHeader().hide()

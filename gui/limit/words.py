@@ -1,4 +1,4 @@
-"""What a search for the largest batch found, in sentences."""
+"""The sentences of the workspace Memory limit."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ _SHORT = {"memory": "OOM", "spill": "Spilled", "death": "Died", "hang": "Hung"}
 
 
 def outcome(trial: Trial, largest: int) -> str:
-    """How one trial went."""
+    """The result of a trial."""
     if trial.fits and trial.batch_size == largest and not trial.uncompiled:
         return "Largest fit"
     return probe_result.outcome(trial).capitalize()
 
 
 def short_outcome(trial: Trial) -> str:
-    """How one trial went, in a word."""
+    """The result of a trial, in a word."""
     return "Fits" if trial.fits else _SHORT.get(trial.cause or "", "Failed")
 
 
 def sentence(view: SearchView) -> str:
-    """What was found, or is known so far: "FP32 fits 289, FP16 AMP fits 561: 1.94 times the batch."."""
+    """The result so far: "FP32 fits 289, FP16 AMP fits 561: 1.94 times the batch."."""
     return probe_result.sentence([side for side in view.sides if side.trials])
 
 
 def proof(side: SideView) -> str:
-    """What one side's answer rests on, in a sentence; empty while nothing is known."""
+    """The proof of a side's answer, in a sentence; empty while nothing is known."""
     if side.problem is not None:
         return side.problem.message
     result = side.result
@@ -46,16 +46,18 @@ def proof(side: SideView) -> str:
 
 
 def short_proof(view: SearchView) -> str:
-    """The proofs of a search in one line; empty where more must be said of any of its sides."""
+    """The proofs of all sides in one line; empty if there is more to say about any."""
     results = [side.result for side in view.sides]
-    if not all(one and one.verified and one.first_failure and not one.note for one in results):
+    if not all(result and result.verified and result.first_failure and not result.note for result in results):
         return ""
-    told = [f"{one.largest_batch:,} fits, {one.first_failure:,} fails" for one in results if one]
-    return f"Proven: {'; '.join(told)}."
+    proofs = [
+        f"{result.largest_batch:,} fits, {result.first_failure:,} fails" for result in results if result
+    ]
+    return f"Proven: {'; '.join(proofs)}."
 
 
 def recommendation(side: SideView, batch: int, margin_fraction: float, multiple: int) -> str:
-    """What speaks for a batch: "a multiple of 8 that leaves 10 % free"; why there is none for 0."""
+    """Why to use a batch: "a multiple of 8 that leaves 10 % free"; for 0, why there is none."""
     share = f"{100 * margin_fraction:.0f} %"
     if not batch:
         free = f" and leaves {share} free" if margin_fraction else ""
@@ -65,14 +67,14 @@ def recommendation(side: SideView, batch: int, margin_fraction: float, multiple:
 
 
 def picture_heading(view: SearchView, on_gpu: bool) -> tuple[str, str]:
-    """The title of a picture of the chart, and below it what was searched, on what, and what was found."""
+    """The title of a picture of the chart, and below it the device and the result."""
     first = view.sides[0].experiment
     title = f"Peak memory by batch size, {first.model} on {first.dataset}, in GiB"
     return title, f"On {card(view, on_gpu)}. {sentence(view)}".strip()
 
 
 def progress(view: SearchView) -> str:
-    """How far a search is, for the line beside the title."""
+    """How far a search has come, for the line beside the title."""
     if view.is_waiting:
         return "waiting for its turn"
     count = view.trial_count
@@ -87,7 +89,7 @@ def progress(view: SearchView) -> str:
 
 
 def menu_words(view: SearchView) -> str:
-    """A saved search in a menu: what was searched, on what, what was found, and at the right when."""
+    """A saved search in a menu: model, device, result and, at the right, date."""
     first = view.sides[0].experiment
     when = view.created.astimezone().strftime("%d %b, %H:%M")
     on = card(view, on_gpu=first.device != "cpu")
@@ -95,20 +97,20 @@ def menu_words(view: SearchView) -> str:
 
 
 def card(view: SearchView, on_gpu: bool) -> str:
-    """What was searched on, as a heading names it: "a 24 GB card"."""
+    """The device of a search in a heading: "a 24 GiB card"."""
     cap = view.cap_gib
     if cap is None:
         return "this GPU" if on_gpu else "this machine"
     article = "an" if f"{cap:g}".startswith("8") or cap in (11, 18) else "a"
-    return f"{article} {cap:g} GB card" if on_gpu else f"{cap:g} GiB"
+    return f"{article} {cap:g} GiB card" if on_gpu else f"{cap:g} GiB"
 
 
 def capacity(view: SearchView, on_gpu: bool) -> str:
-    """The words on the chart's limit."""
+    """The label of the chart's limit."""
     cap, budget = view.cap_gib, view.budget_mib
     if cap is None:
         return f"{gib(budget)} GiB free on this GPU" if budget else ""
-    name = f"{cap:g} GB card (simulated)" if on_gpu else f"{cap:g} GiB limit"
+    name = f"{cap:g} GiB card (simulated)" if on_gpu else f"{cap:g} GiB limit"
     if budget and abs(budget / MIB_PER_GIB - cap) >= 0.05:
-        return f"{name}, {gib(budget)} GiB to be had"
+        return f"{name}, {gib(budget)} GiB available"
     return name

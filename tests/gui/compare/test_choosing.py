@@ -112,7 +112,7 @@ class TestFewRuns:
         def told() -> set[str]:
             return {one.text() for one in workspace.column.findChildren(QLabel) if one.isVisible()}
 
-        assert {"Tick two runs or more in the table below, or drag them here.", "no run is ticked"} <= told()
+        assert {"Tick two or more runs in the table below, or drag them here.", "no run is ticked"} <= told()
         workspace.show(trained("fp32", 880.0))
         assert "Tick one more run in the table below, or drag it here." in told()
 

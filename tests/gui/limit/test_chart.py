@@ -57,7 +57,7 @@ def test_the_batch_in_trial_is_in_view_however_far_it_is() -> None:
 
 def test_a_trial_that_failed_stands_over_the_limit_and_in_view() -> None:
     side = side_of(((64, 10.0), (289, 23.99)), (290, 4_000))
-    content = MemoryContent((side,), 24.0, "24 GB card")
+    content = MemoryContent((side,), 24.0, "24 GiB card")
     reach = memory_range(content)
     assert reach.batches < 500, "a far failure must not squeeze the rest"
     for batch in side.failed:

@@ -58,7 +58,7 @@ def test_the_chart_is_saved_larger_than_it_is_shown(
     assert picture.width() > 2 * panel.chart.width()
     title, facts = picture_heading(searches.both(), on_gpu=True)
     assert title == "Peak memory by batch size, small-cnn on fashion, in GiB"
-    assert facts.startswith("On a 24 GB card. FP32 fits 289, ")
+    assert facts.startswith("On a 24 GiB card. FP32 fits 289, ")
     above = range(2 * 16, picture.height() - 2 * panel.chart.height() - 2 * 16)
     ink = {picture.pixelColor(x, y).name() for x in range(32, 600) for y in above}
     assert theme().palette.text.lower() in ink

@@ -134,7 +134,7 @@ def test_a_saved_search_reads_as_it_did(panel: MemoryLimitPanel, searches: Any) 
     panel.saved_opened.connect(opened.append)
     panel.delete_requested.connect(deleted.append)
     action, _, delete = panel.menu.actions()
-    assert action.text().startswith("small-cnn on a 24 GB card: FP32 fits 289") and action.isChecked()
+    assert action.text().startswith("small-cnn on a 24 GiB card: FP32 fits 289") and action.isChecked()
     action.trigger()
     delete.trigger()
     assert opened == deleted == ["abc"]
@@ -176,7 +176,7 @@ def test_without_a_search_it_says_what_one_is_and_offers_it(
 ) -> None:
     panel.show_search(None)
     assert panel.empty.isVisible() and not panel.chart.isVisible()
-    assert panel.empty.words().startswith("How large a batch fits into the memory")
+    assert panel.empty.words().startswith("How large a batch fits into memory")
     with qtbot.waitSignal(panel.find_wanted):
         panel.empty.button.click()
     assert panel.trials.view.accessibleDescription() and not panel.trials.export.isEnabled()
