@@ -34,12 +34,6 @@ def ordered(lines: Iterable[Line], column: Column, is_descending: bool, baseline
     return [line for _, _, line in valued] + silent
 
 
-def comes_before(one: Line, other: Line, column: Column, is_descending: bool, baselines: Baselines) -> bool:
-    """Whether the first of two lines stands above the other in that order."""
-    first, _ = ordered((one, other), column, is_descending, baselines)
-    return first is one
-
-
 _PLACES: dict[str, Callable[[Line], str]] = {
     "name": lambda line: line.run.name,
     "tag": lambda line: "\n".join(line.run.tags),
@@ -89,15 +83,12 @@ def _term(found: re.Match[str]) -> Callable[[Line], bool]:
 
 
 class RunsList:
-    """`lines` by the runs' ids; `shown` are those that pass the filter, in order.
-
-    `queue` holds the ids of the runs that wait, the next one first; `only_pictures`, whether all of them
-    train on pictures.
+    """`lines` by the runs' ids. `queue` holds the ids of the runs that wait, the next one first;
+    `only_pictures`: whether all runs train on pictures.
     """
 
     def __init__(self) -> None:
         self.lines: dict[str, Line] = {}
-        self.shown: list[Line] = []
         self.queue: list[str] = []
         self.baselines = Baselines()
         self.only_pictures = True
@@ -106,62 +97,39 @@ class RunsList:
         self._in_order: list[Line] | None = None
         self._column, self._is_descending = Column.WHEN, True
 
+    def take(self, runs: Iterable[RunRecord]) -> bool:
+        """Holds these runs and no others; whether anything has changed."""
+        lines = {run.id: self._line(run) for run in runs}
+        if lines == self.lines:
+            return False
+        self.lines, self._in_order = lines, None
+        queued = [line.run for line in lines.values() if line.run.status is Status.QUEUED]
+        self.queue = [run.id for run in sorted(queued, key=lambda run: run.number)]
+        self.baselines = Baselines(lines.values())
+        self.only_pictures = all(line.has_pictures for line in lines.values())
+        self._tags = Counter(tag for line in lines.values() for tag in line.run.tags)
+        return True
+
     def find(self, text: str) -> None:
         """Filters by `text`, as `Search` understands it."""
         self._search = Search(text)
-        self.show()
 
     def sort(self, column: Column, is_descending: bool) -> None:
-        """Puts what is shown in another order."""
-        self._column, self._is_descending = column, is_descending
-        self._in_order = None
-        self.show()
+        """Chooses the order."""
+        self._column, self._is_descending, self._in_order = column, is_descending, None
 
-    @property
-    def is_sorted_by_ratio(self) -> bool:
-        return self._column is Column.RATIO
-
-    def show(self) -> None:
-        """Finds anew what is shown."""
+    def in_view(self) -> list[Line]:
+        """The lines that pass the filter, in order."""
         if self._in_order is None:
             self._in_order = ordered(self.lines.values(), self._column, self._is_descending, self.baselines)
-        self.shown = [line for line in self._in_order if self._search(line)]
-
-    def derive(self) -> None:
-        """Works out anew what the runs say of each other, after some have changed."""
-        self._in_order = None
-        lines = self.lines.values()
-        queued = [line.run for line in lines if line.run.status is Status.QUEUED]
-        self.queue = [run.id for run in sorted(queued, key=lambda run: run.number)]
-        self.baselines = Baselines(lines)
-        self.only_pictures = all(line.has_pictures for line in lines)
-        self._tags = Counter(tag for line in lines for tag in line.run.tags)
+        return [line for line in self._in_order if self._search(line)]
 
     def tags(self) -> tuple[str, ...]:
-        """The tags that runs have, those of the most runs first."""
+        """The tags in use, the most frequent first."""
         return tuple(tag for tag, _ in self._tags.most_common())
 
-    def differs(self, run: RunRecord) -> bool:
-        """Whether the run is new, or not as it was."""
+    def _line(self, run: RunRecord) -> Line:
         line = self.lines.get(run.id)
         # the store hands out the same record of a run that has not changed
-        return line is None or (line.run is not run and line.run != run)
-
-    def row_of(self, run_id: str) -> int | None:
-        """Where a run is shown; None if the filter hides it."""
-        line = self.lines.get(run_id)
-        return next((row for row, shown in enumerate(self.shown) if shown is line), None)
-
-    def place_of(self, line: Line, row: int | None) -> int | None:
-        """Where a line belongs, with the one in `row` taken out; None if the filter hides it."""
-        if not self._search(line):
-            return None
-        low, high = 0, len(self.shown) - (row is not None)
-        while low < high:
-            middle = (low + high) // 2
-            other = self.shown[middle + 1 if row is not None and middle >= row else middle]
-            if comes_before(other, line, self._column, self._is_descending, self.baselines):
-                low = middle + 1
-            else:
-                high = middle
-        return low
+        is_same = line is not None and (line.run is run or line.run == run)
+        return line if line is not None and is_same else Line(run)

@@ -1,7 +1,4 @@
-"""The table model of the saved runs: the text and actions of each cell, and the rows.
-
-Rows are filtered, sorted and moved in place, row by row where little changes.
-"""
+"""The table model of the saved runs: its rows, and the text and actions of each cell."""
 
 from __future__ import annotations
 
@@ -34,66 +31,69 @@ from gui.runs.line import (
 from gui.runs.lines import RunsList
 
 _MANY = 64
+"""Rows that may leave or change at once; beyond that a reset is quicker."""
 Index = QModelIndex | QPersistentModelIndex
 
 
-class RunsRows(QAbstractTableModel):
+class RunsModel(QAbstractTableModel):
     """Rows are the runs that pass the filter, in the chosen order; runs are known by their ids.
 
     Sorting is done here and not in a proxy: comparing thousands of rows through Qt takes a second.
     """
 
     tags_changed = Signal()
+    checked_changed = Signal(object)  # tuple[str, ...]
+    rename_requested = Signal(object, str)
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._runs = RunsList()
+        self._shown: list[Line] = []
         self.sorted_by = (Column.WHEN, Qt.SortOrder.DescendingOrder)
+        self._checked: set[str] = set()
+        self._progress: dict[str, float] = {}
+        self._paused: str | None = None
 
-    def set_runs(self, runs: Iterable[RunRecord]) -> None:
-        """Shows these runs and no others; where little has changed, only that is touched."""
-        wanted = {run.id: run for run in runs}
-        gone = self._runs.lines.keys() - wanted.keys()
-        changed = {run_id: run for run_id, run in wanted.items() if self._runs.differs(run)}
-        if len(gone) + len(changed) > _MANY:
-            self.beginResetModel()
-            lines = self._runs.lines
-            self._runs.lines = {
-                run_id: Line(run) if run_id in changed else lines[run_id] for run_id, run in wanted.items()
-            }
-            self._derive()
-            self._runs.show()
-            self.endResetModel()
-        elif gone or changed:
-            for run_id in gone:
-                self._remove(run_id)
-            for run in changed.values():
-                self._put(run)
-            self._refresh_others()
+    def take(self, runs: Iterable[RunRecord]) -> None:
+        """Shows these runs and no others; ticks, progress and the views' places stay with their runs."""
+        had_tags, only_pictures = bool(self.tags()), self._runs.only_pictures
+        if not self._runs.take(runs):
+            return
+        running = {run_id for run_id in self._progress if self._is_running(run_id)}
+        self._progress = {run_id: self._progress[run_id] for run_id in running}
+        self._paused = self._paused if self._paused in running else None
+        self._show()
+        # the end of a run can change what others say: who is next, and what they are measured against
+        for column in (Column.WHEN, Column.RATIO):
+            self._emit_columns(column, column)
+        if had_tags != bool(self.tags()):
+            self.tags_changed.emit()
+        if only_pictures != self._runs.only_pictures:
+            self.headerDataChanged.emit(Qt.Orientation.Horizontal, Column.SPEED, Column.SPEED)
+        self.set_checked(self._checked)
 
     def update_run(self, run: RunRecord) -> None:
-        """Adds a run or shows what has changed in one; no other row moves."""
-        if self._runs.differs(run):
-            self._put(run)
-            self._refresh_others()
+        """Adds a run, or shows what has changed in it."""
+        runs = {run_id: line.run for run_id, line in self._runs.lines.items()}
+        self.take({**runs, run.id: run}.values())
 
     def set_filter(self, text: str) -> None:
         """Shows the runs that `Search` finds by `text`."""
-        self.beginResetModel()
         self._runs.find(text)
-        self.endResetModel()
+        self._show()
 
     def line(self, row: int) -> Line:
-        """What is told in a row."""
-        return self._runs.shown[row]
+        """What is shown in a row."""
+        return self._shown[row]
 
     def run(self, row: int) -> RunRecord:
         """The run in a row."""
-        return self._runs.shown[row].run
+        return self._shown[row].run
 
     def row_of(self, run_id: str) -> int | None:
-        """Where a run is shown; None if the filter hides it."""
-        return self._runs.row_of(run_id)
+        """The row of a run; None if the filter hides it."""
+        line = self._runs.lines.get(run_id)
+        return next((row for row, shown in enumerate(self._shown) if shown is line), None)
 
     def known(self, run_id: str) -> RunRecord | None:
         """The run of that id, shown or not."""
@@ -101,7 +101,7 @@ class RunsRows(QAbstractTableModel):
         return None if line is None else line.run
 
     def tags(self) -> tuple[str, ...]:
-        """The tags that runs have, those of the most runs first."""
+        """The tags in use, the most frequent first."""
         return self._runs.tags()
 
     @property
@@ -111,110 +111,11 @@ class RunsRows(QAbstractTableModel):
 
     @property
     def queued(self) -> int:
-        """How many of them wait for their turn."""
+        """How many runs wait for their turn."""
         return len(self._runs.queue)
 
-    # What follows are Qt's own names.
-
-    def rowCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008
-        return 0 if parent.isValid() else len(self._runs.shown)
-
-    def columnCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008
-        return 0 if parent.isValid() else len(Column)
-
-    def sort(self, column: int, order: Qt.SortOrder = Qt.SortOrder.AscendingOrder) -> None:
-        self.sorted_by = (Column(column), order)
-        self.layoutAboutToBeChanged.emit()
-        # only now: a view's selection is kept as persistent indexes of its own from here on
-        before = self.persistentIndexList()
-        lines = [self.line(index.row()) for index in before]
-        self._runs.sort(Column(column), order is Qt.SortOrder.DescendingOrder)
-        if before:
-            places = {line.run.id: row for row, line in enumerate(self._runs.shown)}
-            rows = [places[line.run.id] for line in lines]
-            after = [self.index(row, index.column()) for row, index in zip(rows, before, strict=True)]
-            self.changePersistentIndexList(before, after)
-        self.layoutChanged.emit()
-
-    def _remove(self, run_id: str) -> None:
-        row = self.row_of(run_id)
-        if row is not None:
-            self._take_out(row)
-        del self._runs.lines[run_id]
-
-    def _take_out(self, row: int) -> None:
-        self.beginRemoveRows(QModelIndex(), row, row)
-        self._runs.shown.pop(row)
-        self.endRemoveRows()
-
-    def _put(self, run: RunRecord) -> None:
-        """Adds a run in its place, or moves it there."""
-        row, line = self.row_of(run.id), Line(run)
-        self._runs.lines[run.id] = line
-        place = self._runs.place_of(line, row)
-        if row is None and place is not None:
-            self.beginInsertRows(QModelIndex(), place, place)
-            self._runs.shown.insert(place, line)
-            self.endInsertRows()
-        elif row is not None and place is None:
-            self._take_out(row)
-        elif row is not None and place is not None:
-            self._move(row, place, line)
-
-    def _move(self, row: int, place: int, line: Line) -> None:
-        shown = self._runs.shown
-        if place == row:
-            shown[row] = line
-        else:
-            self.beginMoveRows(QModelIndex(), row, row, QModelIndex(), place if place < row else place + 1)
-            shown.pop(row)
-            shown.insert(place, line)
-            self.endMoveRows()
-        self.dataChanged.emit(self.index(place, 0), self.index(place, len(Column) - 1))
-
-    def _derive(self) -> None:
-        had_tags, only_pictures = bool(self.tags()), self._runs.only_pictures
-        self._runs.derive()
-        if had_tags != bool(self.tags()):
-            self.tags_changed.emit()
-        if only_pictures != self._runs.only_pictures:
-            self.headerDataChanged.emit(Qt.Orientation.Horizontal, Column.SPEED, Column.SPEED)
-
-    def _refresh_others(self) -> None:
-        """One run's end can change what the others say: who is next, and what they are measured against."""
-        self._derive()
-        if self._runs.is_sorted_by_ratio:
-            self.sort(*self.sorted_by)
-        self._emit_column(Column.WHEN)
-        self._emit_column(Column.RATIO)
-
-    def _emit_column(self, first: Column, last: Column | None = None) -> None:
-        if self._runs.shown:
-            bottom = len(self._runs.shown) - 1
-            self.dataChanged.emit(self.index(0, first), self.index(bottom, first if last is None else last))
-
-
-class RunsModel(RunsRows):
-    """The cells of the rows: their words and their ticks, what can be changed in place and dragged out."""
-
-    checked_changed = Signal(object)  # tuple[str, ...]
-    rename_requested = Signal(object, str)
-
-    def __init__(self, parent: QObject | None = None) -> None:
-        super().__init__(parent)
-        self._checked: set[str] = set()
-        self._progress: dict[str, float] = {}
-        self._paused: str | None = None
-
-    def set_runs(self, runs: Iterable[RunRecord]) -> None:
-        super().set_runs(runs)
-        there = {run_id for run_id in self._checked if self.known(run_id) is not None}
-        if there != self._checked:
-            self._checked = there
-            self.checked_changed.emit(self.checked())
-
     def set_progress(self, run_id: str, fraction: float, is_paused: bool = False) -> None:
-        """How far a running run is, 0 to 1, and whether it waits."""
+        """How far a running run is, 0 to 1, and whether it is paused."""
         self._progress[run_id] = min(max(fraction, 0.0), 1.0)
         self._paused = run_id if is_paused else None
         row = self.row_of(run_id)
@@ -227,7 +128,7 @@ class RunsModel(RunsRows):
         wanted = {run_id for run_id in ids if run_id in self._runs.lines}
         if wanted != self._checked:
             self._checked = wanted
-            self._emit_column(Column.TICK, Column.STATUS)
+            self._emit_columns(Column.TICK, Column.STATUS)
             self.checked_changed.emit(self.checked())
 
     def checked(self) -> tuple[str, ...]:
@@ -236,15 +137,15 @@ class RunsModel(RunsRows):
         return tuple(run.id for run in sorted(known, key=lambda run: run.number))
 
     def ticks(self) -> Qt.CheckState:
-        """Whether all, some or none of the runs that are shown are ticked; those that wait do not count."""
-        ticked = {line.run.id in self._checked for line in self._runs.shown if _can_tick(line.run)}
+        """Whether all, some or none of the shown runs are ticked; queued runs do not count."""
+        ticked = {line.run.id in self._checked for line in self._shown if _can_tick(line.run)}
         if len(ticked) > 1:
             return Qt.CheckState.PartiallyChecked
         return Qt.CheckState.Checked if ticked == {True} else Qt.CheckState.Unchecked
 
     def toggle_all(self) -> None:
-        """Ticks every run that is shown, or none of them where all are; what the filter hides stays."""
-        shown = {line.run.id for line in self._runs.shown if _can_tick(line.run)}
+        """Ticks all runs that are shown, or none if all are ticked; hidden runs keep their ticks."""
+        shown = {line.run.id for line in self._shown if _can_tick(line.run)}
         is_all = self.ticks() is Qt.CheckState.Checked
         self.set_checked(self._checked - shown if is_all else self._checked | shown)
 
@@ -252,19 +153,19 @@ class RunsModel(RunsRows):
         return self.run(row).id in self._checked
 
     def can_tick(self, row: int) -> bool:
-        """Whether there is anything to see of the run yet."""
+        """Whether the run in a row has anything to show yet."""
         return _can_tick(self.run(row))
 
     def progress(self, row: int) -> float | None:
-        """How far the run in a row is, where that is known."""
+        """How far the run in a row is, 0 to 1, if that is known."""
         return self._progress.get(self.run(row).id)
 
     def is_paused(self, row: int) -> bool:
-        """Whether the run in a row is being trained, but waits."""
+        """Whether the run in a row is paused."""
         return self.run(row).id == self._paused
 
     def is_spoiled(self, row: int) -> bool:
-        """Whether nothing follows from the ratio in a row, since the run or its baseline was disturbed."""
+        """Whether the ratio in a row means nothing, since the run or its baseline was disturbed."""
         line, baselines = self.line(row), self._runs.baselines
         return baselines.ratio(line) is not None and bool(baselines.spoiled(line))
 
@@ -275,7 +176,7 @@ class RunsModel(RunsRows):
 
     def text(self, row: int, column: Column) -> str:
         """The words of one cell."""
-        line = self._runs.shown[row]
+        line = self._shown[row]
         if column is Column.STATUS and self.is_paused(row):
             return "Paused"
         if column is not Column.WHEN:
@@ -284,7 +185,18 @@ class RunsModel(RunsRows):
             return "next" if self._runs.queue[:1] == [line.run.id] else "later"
         return when_words(line.run, datetime.now().astimezone())
 
-    # What follows are Qt's own names.
+    # Overrides of Qt, by Qt's names.
+
+    def rowCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008
+        return 0 if parent.isValid() else len(self._shown)
+
+    def columnCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008
+        return 0 if parent.isValid() else len(Column)
+
+    def sort(self, column: int, order: Qt.SortOrder = Qt.SortOrder.AscendingOrder) -> None:
+        self.sorted_by = (Column(column), order)
+        self._runs.sort(Column(column), order is Qt.SortOrder.DescendingOrder)
+        self._show()
 
     def headerData(
         self, section: int, orientation: Qt.Orientation, role: int = Qt.ItemDataRole.DisplayRole
@@ -357,11 +269,52 @@ class RunsModel(RunsRows):
         caution = ", not clean" if column is Column.RATIO and self.is_spoiled(row) else ""
         return f"{self.heading(column)[0]}: {self.text(row, column)}{caution}{note}"
 
-    def _put(self, run: RunRecord) -> None:
-        if run.status is not Status.RUNNING:
-            self._progress.pop(run.id, None)
-            self._paused = None if self._paused == run.id else self._paused
-        super()._put(run)
+    def _is_running(self, run_id: str) -> bool:
+        run = self.known(run_id)
+        return run is not None and run.status is Status.RUNNING
+
+    def _show(self) -> None:
+        """Shows the lines that the list has in view now; views keep their place on the rows that stay."""
+        lines = self._runs.in_view()
+        gone, new = set(self._shown).difference(lines), set(lines).difference(self._shown)
+        if len(gone) + len(new) > _MANY:
+            self.beginResetModel()
+            self._shown = lines
+            self.endResetModel()
+            return
+        arriving = {line.run.id: line for line in new}
+        for row in sorted(map(self._shown.index, gone), reverse=True):
+            line = arriving.pop(self.run(row).id, None)
+            if line is not None:
+                self._shown[row] = line
+            else:
+                self.beginRemoveRows(QModelIndex(), row, row)
+                del self._shown[row]
+                self.endRemoveRows()
+        if arriving:
+            self.beginInsertRows(QModelIndex(), len(self._shown), len(lines) - 1)
+            self._shown += arriving.values()
+            self.endInsertRows()
+        if lines != self._shown:
+            self._arrange(lines)
+        for row in map(lines.index, new):
+            self.dataChanged.emit(self.index(row, 0), self.index(row, len(Column) - 1))
+
+    def _arrange(self, lines: list[Line]) -> None:
+        """Puts the rows into the order of `lines`, which are the same."""
+        self.layoutAboutToBeChanged.emit()
+        # only now: a view's selection is kept as persistent indexes of its own from here on
+        before = self.persistentIndexList()
+        kept = [self._shown[index.row()] for index in before]
+        self._shown = lines
+        rows = {line: row for row, line in enumerate(lines)} if before else {}
+        after = [self.index(rows[line], index.column()) for line, index in zip(kept, before, strict=True)]
+        self.changePersistentIndexList(before, after)
+        self.layoutChanged.emit()
+
+    def _emit_columns(self, first: Column, last: Column) -> None:
+        if self._shown:
+            self.dataChanged.emit(self.index(0, first), self.index(len(self._shown) - 1, last))
 
 
 def _can_tick(run: RunRecord) -> bool:

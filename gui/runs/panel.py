@@ -111,7 +111,7 @@ class RunsPanel(QWidget):
 
     def set_runs(self, runs: Sequence[RunRecord]) -> None:
         """Shows these runs and no others; what is ticked and highlighted stays so."""
-        self.model.set_runs(runs)
+        self.model.take(runs)
         self._refresh()
 
     def update_run(self, run: RunRecord) -> None:

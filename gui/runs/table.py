@@ -123,40 +123,25 @@ class RunsHeader(QHeaderView):
         draw_icon(painter, box, "chevron-down" if falling else "chevron-up", ink)
 
 
-_ROOMY = {
-    Column.TICK: 40,
-    Column.MARKER: 28,
-    Column.NAME: 106,
-    Column.TAGS: 120,
-    Column.WHEN: 68,
-    Column.MODEL: 104,
-    Column.DATASET: 112,
-    Column.PRECISION: 102,
-    Column.RECIPE: 76,
-    Column.BATCH: 64,
-    Column.SPEED: 76,
-    Column.PEAK: 84,
-    Column.ACCURACY: 72,
-    Column.RATIO: 84,
-    Column.STATUS: 156,
+# roomy, and compact
+_WIDTHS = {
+    Column.TICK: (40, 40),
+    Column.MARKER: (28, 24),
+    Column.NAME: (106, 80),
+    Column.TAGS: (120, 84),
+    Column.WHEN: (68, 72),
+    Column.MODEL: (104, 80),
+    Column.DATASET: (112, 104),
+    Column.PRECISION: (102, 84),
+    Column.RECIPE: (76, 64),
+    Column.BATCH: (64, 56),
+    Column.SPEED: (76, 70),
+    Column.PEAK: (84, 66),
+    Column.ACCURACY: (72, 60),
+    Column.RATIO: (84, 68),
+    Column.STATUS: (156, 136),
 }
-_COMPACT = {
-    Column.TICK: 40,
-    Column.MARKER: 24,
-    Column.NAME: 80,
-    Column.TAGS: 84,
-    Column.WHEN: 72,
-    Column.MODEL: 80,
-    Column.DATASET: 104,
-    Column.PRECISION: 84,
-    Column.RECIPE: 64,
-    Column.BATCH: 56,
-    Column.SPEED: 70,
-    Column.PEAK: 66,
-    Column.ACCURACY: 60,
-    Column.RATIO: 68,
-    Column.STATUS: 136,
-}
+_ROOMY, _COMPACT = ({column: widths[place] for column, widths in _WIDTHS.items()} for place in (0, 1))
 # with the longest names of a precision and a speed of seven figures whole; the first needs it most
 _WIDER = {Column.PRECISION: 102, Column.SPEED: 76, Column.PEAK: 74, Column.MODEL: 100}
 _NARROW, _NAME_SHARE, _LONGEST_NAME = 780, 0.25, 200

@@ -119,7 +119,7 @@ def test_the_live_cards_give_no_ratio_of_a_disturbed_pair(qtbot: QtBot) -> None:
 def test_the_runs_table_marks_the_ratio_of_a_disturbed_pair(qtbot: QtBot, ran: Ran) -> None:
     base, slow, fine = ran(FP32, 1_000.0), ran(BF16, 120.0, BUSY), ran(BF16, 1_900.0)
     model = RunsModel()
-    model.set_runs([base, slow, fine])
+    model.take([base, slow, fine])
     cells = {model.run(row).id: model.index(row, Column.RATIO) for row in range(3)}
     assert cells[slow.id].data() == "0.12×" and model.is_spoiled(cells[slow.id].row())
     assert cells[slow.id].data(Qt.ItemDataRole.AccessibleTextRole) == "vs FP32: 0.12×, not clean"

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from PySide6.QtCore import QPersistentModelIndex, Qt
 from PySide6.QtTest import QAbstractItemModelTester
-from PySide6.QtWidgets import QAbstractButton
+from PySide6.QtWidgets import QAbstractButton, QLineEdit
 from pytestqt.qtbot import QtBot
 
 from engine.experiment.experiment import Experiment, Precision, Step
@@ -159,6 +159,19 @@ def test_an_update_keeps_ticks_and_highlights(panel: RunsPanel, qtbot: QtBot, ro
         panel.set_runs([run for run in rows.runs.values() if run.number != 3])
     assert panel.checked() == (rows.runs[1].id, rows.runs[2].id)
     assert [run.number for run in panel.table.highlighted()] == [4]
+
+
+def test_a_name_that_is_being_typed_stays_when_other_runs_come_and_go(
+    panel: RunsPanel, qtbot: QtBot, rows: Any, record: Callable[..., RunRecord]
+) -> None:
+    panel.table.rename(rows.runs[2].id)
+    editor = panel.table.viewport().findChild(QLineEdit)
+    editor.setText("A better name")
+    panel.update_run(record(9, Precision.TF32))
+    panel.set_runs([run for run in rows.runs.values() if run.number != 3])
+    with qtbot.waitSignal(panel.rename_requested) as signal:
+        qtbot.keyClick(editor, Qt.Key.Key_Return)
+    assert signal.args == [rows.runs[2], "A better name"]
 
 
 def test_a_ticked_run_that_is_gone_is_no_longer_ticked(panel: RunsPanel, qtbot: QtBot, rows: Any) -> None:
