@@ -23,6 +23,7 @@ from engine.drawing.looks import ThemeName
 from engine.export.content import Content
 from engine.export.formats import Write
 from engine.export.pictures.race import card_of, paint_card
+from engine.export.report.report import report_of
 from engine.race.card import Card
 from engine.race.race import Moment
 from resources.looks import DARK, LIGHT, Palette
@@ -218,7 +219,7 @@ def write_webp(content: Content, path: Path, *, palette: Palette = DARK) -> None
 
     Raises ProblemError where the runs have no race.
     """
-    card = card_of(content)
+    card = card_of(content, report_of(content))
     with path.open("wb") as file:
         writer = WebpWriter(file, (round(card.sizes.width), round(card.height)))
         for frame in frames(card, palette, 1.0):
@@ -228,7 +229,7 @@ def write_webp(content: Content, path: Path, *, palette: Palette = DARK) -> None
 
 def write_gif(content: Content, path: Path, *, palette: Palette = DARK) -> None:
     """Writes the race as animated GIF, 960 by 540. Raises ProblemError where the runs have no race."""
-    card = card_of(content)
+    card = card_of(content, report_of(content))
     size = (round(card.sizes.width * GIF_SCALE), round(card.height * GIF_SCALE))
     with path.open("wb") as file:
         writer = GifWriter(file, size, _gif_colors(card, palette))

@@ -33,11 +33,10 @@ from resources.looks import DARK, Palette
 
 @dataclass(frozen=True, eq=False)
 class RaceSource:
-    """A race, grey tiles (count, side, side), and lines on what was measured on what, and when."""
+    """A race, and grey tiles (count, side, side) of what was trained on."""
 
     race: Race
     tiles: NDArray[np.uint8]
-    facts: tuple[str, ...]
 
 
 def race_source(content: Content, side_id: str | None = None) -> RaceSource:
@@ -46,12 +45,12 @@ def race_source(content: Content, side_id: str | None = None) -> RaceSource:
     Raises ProblemError where they have none, with a sentence why.
     """
     race = race_of(content.comparison, content.curves, side_id or content.leading)
-    return RaceSource(race, _tiles(content, race), _facts(content, race, report_of(content)))
+    return RaceSource(race, _tiles(content, race))
 
 
-def race_source_if_any(content: Content) -> RaceSource | None:
+def race_source_if_any(content: Content, report: Report) -> RaceSource | None:
     """The race of the side that leads, else of the first in mixed precision; None where there is none."""
-    sides = [answer.side for answer in report_of(content).answers]
+    sides = [answer.side for answer in report.answers]
     chosen = [side for side in sides if side.holds(content.leading)]
     for side in [*chosen, *sorted(sides, key=lambda side: not side.precision.is_autocast)]:
         try:
@@ -152,20 +151,22 @@ def write_card_png(content: Content, path: Path, *, palette: Palette = DARK) -> 
 
     Raises ProblemError where the runs have no race.
     """
-    card = card_of(content)
+    report = report_of(content)
+    card = card_of(content, report)
     painter = paint_card(card, card.race.at(card.race.seconds), palette, SCALE)
-    painter.save(path, facts_of(report_of(content)))
+    painter.save(path, facts_of(report))
 
 
 def write_card_svg(content: Content, path: Path, *, palette: Palette = DARK) -> None:
     """Writes the card as SVG. Raises ProblemError where the runs have no race."""
-    card = card_of(content)
+    report = report_of(content)
+    card = card_of(content, report)
     more = {
         "style": f"background: {colour(palette, card.ground)}",
         "width": f"{card.sizes.width:.0f}",
         "height": f"{card.height:.0f}",
     }
-    told = json.dumps(facts_of(report_of(content)), ensure_ascii=False)
+    told = json.dumps(facts_of(report), ensure_ascii=False)
     text = card_svg(card, lambda ink: colour(palette, ink), "race", more, told)
     path.write_text(f'<?xml version="1.0" encoding="UTF-8"?>\n{text}\n', encoding="utf-8")
 
@@ -180,7 +181,7 @@ def paint_card(card: Card, moment: Moment, palette: Palette, scale: float) -> Pa
     return painter
 
 
-def card_of(content: Content) -> Card:
+def card_of(content: Content, report: Report) -> Card:
     """The card of a content's race. Raises ProblemError where the runs have none."""
     source = race_source(content)
-    return race_card(source.race, source.tiles, source.facts)
+    return race_card(source.race, source.tiles, _facts(content, source.race, report))

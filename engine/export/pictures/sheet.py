@@ -122,11 +122,13 @@ def _wrapped(text: str, width: float) -> list[str]:
 SHEET: tuple[ChartName, ...] = ("throughput", "loss")
 
 
-def picture(content: Content, charts: tuple[ChartName, ...] = SHEET, by: By = "seconds") -> Drawing:
+def picture(
+    content: Content, report: Report, charts: tuple[ChartName, ...] = SHEET, by: By = "seconds"
+) -> Drawing:
     """Some of the charts on a sheet with what was measured on what; those that the runs lack are left out."""
     found = Charts(content)
     chosen = [one for name in charts if (one := found.chart(name, by)) is not None]
-    return sheet(chosen, found, report_of(content))
+    return sheet(chosen, found, report)
 
 
 def write_png(
@@ -138,7 +140,8 @@ def write_png(
     palette: Palette = LIGHT,
 ) -> None:
     """Writes the picture as PNG, with settings and environment in its text fields."""
-    write_bitmap(picture(content, charts, by), palette, path, facts_of(report_of(content)))
+    report = report_of(content)
+    write_bitmap(picture(content, report, charts, by), palette, path, facts_of(report))
 
 
 def write_svg(
@@ -150,9 +153,10 @@ def write_svg(
     palette: Palette = LIGHT,
 ) -> None:
     """Writes the picture as SVG, which any page or slide can take in."""
-    drawing = picture(content, charts, by)
+    report = report_of(content)
+    drawing = picture(content, report, charts, by)
     ground = f"background: {palette.bg1}"
-    told = json.dumps(facts_of(report_of(content)), ensure_ascii=False)
+    told = json.dumps(facts_of(report), ensure_ascii=False)
     text = svg(drawing, lambda ink: colour(palette, ink), {"style": ground, **_size(drawing)}, told)
     path.write_text(f'<?xml version="1.0" encoding="UTF-8"?>\n{text}\n', encoding="utf-8")
 

@@ -31,7 +31,7 @@ from engine.experiment.text import printable
 from engine.export.content import Content
 from engine.export.pictures.charts import Charts
 from engine.export.pictures.race import card_svg, race_source_if_any
-from engine.export.report.report import report_of, untold_words
+from engine.export.report.report import Report, report_of, untold_words
 from engine.race import words
 from engine.race.card import page_card
 from engine.race.parts import MEDIUM, NARROW, WIDE
@@ -84,7 +84,7 @@ def page(content: Content) -> str:
         style=Markup(style),
         script=Markup(script),
         data=_json(_read_out(charts)),
-        race=_race(content),
+        race=_race(content, report),
         bars=_bars(charts),
         curves=_curves(charts),
         sentence=_sentence,
@@ -164,9 +164,9 @@ def _hidden(drawing: Drawing, name: str) -> Markup:
     return Markup(svg(drawing, _variable, {"class": name, "aria-hidden": "true"}))
 
 
-def _race(content: Content) -> dict[str, Any] | None:
+def _race(content: Content, report: Report) -> dict[str, Any] | None:
     """The race's card in three widths; None where the runs have none."""
-    source = race_source_if_any(content)
+    source = race_source_if_any(content, report)
     if source is None:
         return None
     cards = {size: page_card(source.race, source.tiles, sizes) for size, sizes in _RACE_SIZES.items()}

@@ -78,7 +78,7 @@ def write_pdf(content: Content, path: Path) -> None:
         pages.set_lang("en")
         pages.set_creation_date(content.created)
         _answers(pages, report)
-        _race(pages, content)
+        _race(pages, content, report)
         _figures(pages, report)
         _charts(pages, charts)
         _settings(pages, report)
@@ -114,8 +114,8 @@ def _answer(pages: Pages, answer: Answer, size: float) -> None:
     pages.gap(6)
 
 
-def _race(pages: Pages, content: Content) -> None:
-    source = race_source_if_any(content)
+def _race(pages: Pages, content: Content, report: Report) -> None:
+    source = race_source_if_any(content, report)
     if source is None:
         return
     card = page_card(source.race, source.tiles, WIDE)

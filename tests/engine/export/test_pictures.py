@@ -16,6 +16,7 @@ from engine.export.content import Content, content_of
 from engine.export.formats import export
 from engine.export.pictures.charts import Charts
 from engine.export.pictures.sheet import picture, write_png, write_svg
+from engine.export.report.report import report_of
 from engine.store.store import Store
 from resources.looks import MARK_FILLS
 
@@ -43,7 +44,7 @@ def test_any_chart_can_be_had_alone(pair: Content, tmp_path: Path, name: str) ->
 
 
 def test_png_is_sharp_and_says_what_it_shows(hostile: Content, tmp_path: Path) -> None:
-    drawing = picture(hostile)
+    drawing = picture(hostile, report_of(hostile))
     write_png(hostile, tmp_path / "x.png")
     with Image.open(tmp_path / "x.png") as shot:
         assert shot.size == (round(2 * drawing.width), round(2 * drawing.height))

@@ -27,6 +27,7 @@ from engine.export.pictures.animation import (
     frames,
 )
 from engine.export.pictures.race import card_of, race_source
+from engine.export.report.report import report_of
 from engine.protocol.pictures import sheet_of
 from engine.race.card import race_card
 from engine.store.store import Store
@@ -48,7 +49,7 @@ def test_the_file_plays_for_ever_at_the_races_pace(
     short: Content, tmp_path: Path, suffix: str, size: tuple[int, int]
 ) -> None:
     path = export(short, tmp_path / f"race{suffix}")
-    race = card_of(short).race
+    race = card_of(short, report_of(short)).race
     assert path.stat().st_size < 2_000_000
     with Image.open(path) as shown:
         assert shown.size == size and shown.info["loop"] == 0
@@ -64,7 +65,7 @@ def test_the_file_plays_for_ever_at_the_races_pace(
 
 
 def test_a_frame_shows_the_moment_that_it_is_shown_at(short: Content) -> None:
-    card = card_of(short)
+    card = card_of(short, report_of(short))
     corner = card.lanes[1].corner(20)
     place = (round(corner[0] + 8), round(corner[1] + 8))
     clock, lit_at = -FIRST_MS / 1e3, None
@@ -87,7 +88,7 @@ def test_what_does_not_change_is_one_frame(exports_store: Store, trained: Traine
     ids = [trained(name, speed=speed, steps=20, **one) for name, speed in (("fp32", 1.0), ("fp16", 2.0))]
     source = race_source(content_of(exports_store, ids))
     # tanks fill all the time
-    card = race_card(replace(source.race, peaks_mib=(None, None)), source.tiles, source.facts)
+    card = race_card(replace(source.race, peaks_mib=(None, None)), source.tiles, ())
     shown = [frame.duration_ms for frame in frames(card, DARK, 0.25)]
     assert len(shown) < 40 < sum(shown) / FRAME_MS
 

@@ -20,8 +20,15 @@ from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.export.content import Content, content_of
 from engine.export.formats import export
 from engine.export.pictures.animation import RACE_SUFFIXES, race_writer
-from engine.export.pictures.race import race_source, race_source_if_any, write_card_png, write_card_svg
+from engine.export.pictures.race import (
+    card_of,
+    race_source,
+    race_source_if_any,
+    write_card_png,
+    write_card_svg,
+)
 from engine.export.report.html import page
+from engine.export.report.report import report_of
 from engine.protocol.events import Failed
 from engine.protocol.pictures import ContactSheet, patterns, sheet_of
 from engine.race.card import Card, page_card, race_card
@@ -60,7 +67,7 @@ def raced(request: pytest.FixtureRequest, exports_store: Store, trained: Trained
 def _cards(content: Content) -> list[Card]:
     source = race_source(content)
     pages = [page_card(source.race, source.tiles, sizes) for sizes in (WIDE, MEDIUM, NARROW)]
-    return [race_card(source.race, source.tiles, source.facts), *pages]
+    return [card_of(content, report_of(content)), *pages]
 
 
 def _edges(words: Words) -> tuple[float, float]:
@@ -150,7 +157,8 @@ def test_another_side_can_be_raced(exports_store: Store, trained: Trained) -> No
 
 def test_a_report_races_the_side_that_it_leads_with(exports_store: Store, trained: Trained) -> None:
     ids = [trained("fp32"), trained("fp16", speed=2_000.0), trained("bf16", speed=2_500.0)]
-    source = race_source_if_any(content_of(exports_store, ids))
+    content = content_of(exports_store, ids)
+    source = race_source_if_any(content, report_of(content))
     assert source is not None and source.race.mixed.run.id == ids[2]
 
 

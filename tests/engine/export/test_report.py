@@ -5,8 +5,11 @@ from __future__ import annotations
 import base64
 import io
 import re
+import sys
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
+from types import FrameType
 
 import numpy as np
 import pytest
@@ -18,6 +21,7 @@ from engine.compare.verdict import plain
 from engine.drawing.shapes import Words
 from engine.experiment.problem import ProblemError
 from engine.export.content import Content, content_of
+from engine.export.formats import export
 from engine.export.pictures.race import race_source_if_any
 from engine.export.pictures.sheet import picture
 from engine.export.report.html import page
@@ -80,7 +84,7 @@ def test_sides_stand_in_the_order_of_the_runs_and_the_chosen_one_leads(
     led = report_of(content)
     assert led.title == "BF16 AMP against FP32" and not led.is_named
     assert [answer.side.title for answer in led.answers] == ["BF16 AMP", "FP16 AMP"]
-    source = race_source_if_any(content)
+    source = race_source_if_any(content, led)
     assert source is not None and source.race.mixed.side.title == "BF16 AMP"
     other = report_of(content_of(exports_store, ids, bf16, fp16))
     assert other.title == "FP16 AMP against BF16 AMP"
@@ -94,7 +98,7 @@ def test_a_title_stands_over_every_form(exports_store: Store, trained: Trained) 
     assert report.title == "Our new card <1>" and report.is_named
     assert '<p class="name"><bdi>Our new card &lt;1&gt;</bdi></p>' in page(content)
     assert markdown(content).startswith("## Our new card \\<1\\>\n")
-    shown = [shape.text for shape in picture(content).shapes if isinstance(shape, Words)]
+    shown = [shape.text for shape in picture(content, report).shapes if isinstance(shape, Words)]
     assert "Our new card <1>" in shown
 
 
@@ -152,7 +156,7 @@ def test_what_disturbed_a_measurement_comes_before_its_figures_in_every_format(
         text = re.sub(r"[\\$]|<[^>]*>|&nbsp;|~|\s+", " ", told)
         places = [text.index(words) for words in ("Not a clean measurement", "0.12")]
         assert places == sorted(places) and "not clean" in text
-    footer = [shape.text for shape in picture(content).shapes if isinstance(shape, Words)]
+    footer = [shape.text for shape in picture(content, report).shapes if isinstance(shape, Words)]
     assert any(text.startswith("Not a clean measurement.") for text in footer)
 
 
@@ -202,3 +206,19 @@ def test_a_run_alone_without_a_speed_says_what_it_did(exports_store: Store, trai
     )
     answer = report_of(content).answers[0]
     assert answer.text.startswith("FP32 was not measured. “Run 1” (FP32) has no speed. FP32 trained 3 steps")
+
+
+@pytest.mark.parametrize("suffix", [".html", ".pdf", ".png", ".svg"])
+def test_a_file_computes_its_report_once(pair: Content, tmp_path: Path, suffix: str) -> None:
+    made = []
+
+    def note(frame: FrameType, event: str, _argument: object) -> None:
+        if event == "call" and frame.f_code is report_of.__code__:
+            made.append(frame.f_locals["content"])
+
+    sys.setprofile(note)
+    try:
+        export(pair, tmp_path / f"x{suffix}")
+    finally:
+        sys.setprofile(None)
+    assert made == [pair]
