@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from engine.cli import output
 from engine.cli.options import AsJson
 from engine.drawing.looks import BYS, CHART_NAMES, RACE, THEME_NAMES, By, ThemeName
-from engine.experiment.experiment import flattened
 from engine.experiment.problem import ProblemError, request_problem, unknown_name
 from engine.export import formats
 from engine.export.archive.reader import Imported, import_archive
@@ -25,6 +24,7 @@ from engine.export.pictures.animation import RACE_SUFFIXES, race_writer
 from engine.export.trackers.mlflow_client import is_mlflow
 from engine.store.record import RunRecord
 from engine.store.store import Store
+from engine.words.settings import applying_settings
 from resources.looks import DARK, LIGHT
 
 _ROWS_SHOWN = 20
@@ -116,7 +116,7 @@ def _print_run(run: RunRecord, columns: dict[str, NDArray[Any]] | None) -> None:
     if run.note:
         output.line(f"\n{run.note}")
     output.line("\nSettings")
-    output.pairs(_shown(flattened(run.experiment)))
+    output.pairs(_shown(applying_settings(run.experiment)))
     if run.environment is not None:
         output.line("\nEnvironment")
         output.pairs(_shown(run.environment.model_dump()))

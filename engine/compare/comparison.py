@@ -20,11 +20,13 @@ from engine.compare.figures import (
 from engine.compare.sides import Side, all_runs, sides_of
 from engine.compare.split import Factor, KnownSpeeds, Split, split_of
 from engine.compare.verdict import Verdict, verdict_of
-from engine.experiment.experiment import Precision, flattened
+from engine.experiment.experiment import Precision, setting_fields
 from engine.experiment.problem import ProblemError, request_problem
 from engine.experiment.settings import PLAIN
 from engine.protocol.events import Epoch
 from engine.store.record import RunRecord
+from engine.words.numbers import NONE
+from engine.words.settings import applying_settings, setting_text
 
 NOT_REACHED = "not reached"
 
@@ -69,27 +71,38 @@ _MACHINE = ("device_name", "torch", "cuda", "driver")
 
 @dataclass(frozen=True)
 class SettingRow:
-    """A setting of every side, in their order; None where a side does not have it."""
+    """A setting of every side, in their order, as values and texts: None and a dash where it does not apply.
+
+    It `differs` only among the sides that it applies to.
+    """
 
     key: str
     values: tuple[Any, ...]
-
-    @property
-    def differs(self) -> bool:
-        return any(value != self.values[0] for value in self.values)
+    texts: tuple[str, ...]
+    differs: bool
 
 
 def setting_rows(sides: Sequence[Side]) -> tuple[SettingRow, ...]:
-    """Every setting by its dotted key, and what it was measured on; seeds as a list where there are more."""
-    settings = [settings_of(side) for side in sides]
-    keys = dict.fromkeys(key for one in settings for key in one)
-    return tuple(SettingRow(key, tuple(one.get(key) for one in settings)) for key in keys)
+    """Every setting that applies to any side, and what it was measured on; seeds as a list where more."""
+    settings = [_settings_of(side) for side in sides]
+    keys = [key for key in (*setting_fields(), *_MACHINE) if any(key in own for own in settings)]
+    return tuple(_setting_row(key, settings) for key in keys)
 
 
-def settings_of(side: Side) -> dict[str, Any]:
+def _setting_row(key: str, settings: Sequence[Mapping[str, Any]]) -> SettingRow:
+    known = [own[key] for own in settings if key in own]
+    return SettingRow(
+        key,
+        values=tuple(own.get(key) for own in settings),
+        texts=tuple(setting_text(key, own[key]) if key in own else NONE for own in settings),
+        differs=any(value != known[0] for value in known),
+    )
+
+
+def _settings_of(side: Side) -> dict[str, Any]:
     """What a side's repeats have in common, and their seeds."""
     run = side.runs[0]
-    settings = flattened(run.experiment)
+    settings = applying_settings(run.experiment)
     if len(side.runs) > 1:
         settings["seed"] = [one.experiment.seed for one in side.runs]
     for name in _MACHINE:

@@ -23,8 +23,8 @@ from engine.protocol.events import Epoch, Event, Started, Summary
 from engine.statistics import drift
 from engine.store.record import RunRecord, Status
 from engine.store.store import Store
-from engine.words.names import setting_value
 from engine.words.numbers import memory_text
+from engine.words.settings import setting_text
 
 
 @dataclass(frozen=True)
@@ -226,7 +226,7 @@ def _between(side: Side, baseline: Side) -> Iterator[Doubt]:
     for key, value, other in unlike_settings(mine.experiment, theirs.experiment):
         if is_work(key):
             continue
-        difference = f"{named(key)}: {setting_value(value)} against {setting_value(other)}."
+        difference = f"{named(key)}: {setting_text(key, value)} against {setting_text(key, other)}."
         # alike for all sides of which it is so: a report tells it once
         yield Doubt(side.id, "setting", f"Unlike the baseline in {difference}", difference)
     recipes = [run.summary.recipe if run.summary else None for run in (mine, theirs)]

@@ -24,7 +24,8 @@ from engine.experiment.settings import (
 )
 from engine.experiment.text import shortened
 from engine.store.record import RunRecord
-from engine.words.names import recipe_words, setting_value
+from engine.words.names import recipe_words
+from engine.words.settings import applying_settings, setting_text
 
 Axis = Literal["precision", "recipe", "batch"]
 AXES: tuple[Axis, ...] = ("precision", "recipe", "batch")
@@ -103,15 +104,19 @@ def same_machine(one: RunRecord, other: RunRecord) -> bool:
 
 
 def unlike_settings(one: Experiment, other: Experiment) -> tuple[tuple[str, object, object], ...]:
-    """The settings that matter and differ beside precision, recipe and batch: key, `one`'s and `other`'s."""
+    """The settings that matter and differ beside precision, recipe and batch: key, `one`'s and `other`'s.
+
+    Those that apply to neither do not matter.
+    """
     mine, theirs = flattened(one), flattened(other)
     ignored = {*_OF_AXES, *_HARMLESS}
     if one.precision is not other.precision:
         ignored |= {*_OF_PRECISION, *(key for key in mine if key.startswith("scaler."))}
-    if not (one.uses_scaler or other.uses_scaler):
-        ignored |= {key for key in mine if key.startswith("scaler.") and key != "scaler.mode"}
+    applying = applying_settings(one).keys() | applying_settings(other).keys()
     return tuple(
-        (key, mine[key], theirs[key]) for key in mine if key not in ignored and mine[key] != theirs[key]
+        (key, mine[key], theirs[key])
+        for key in mine
+        if key in applying and key not in ignored and mine[key] != theirs[key]
     )
 
 
@@ -140,7 +145,7 @@ def is_work(key: str) -> bool:
 def differing_work(one: Experiment, other: Experiment) -> tuple[Work, ...]:
     """What makes two experiments different trainings, the most telling first."""
     return tuple(
-        Work(_WORK[key], setting_value(mine), setting_value(theirs))
+        Work(_WORK[key], setting_text(key, mine), setting_text(key, theirs))
         for key, mine, theirs in unlike_settings(one, other)
         if is_work(key)
     )

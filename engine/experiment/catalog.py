@@ -12,11 +12,8 @@ from engine.experiment.value import MOST_ENTRIES, Mib, Positive, Whole
 
 Task = Literal["classification", "regression", "language"]
 
-SYNTHETIC_REGRESSION, SYNTHETIC_TOKENS, PYTHON_SOURCE = (
-    "synthetic-regression",
-    "synthetic-tokens",
-    "python-source",
-)
+SYNTHETIC, SYNTHETIC_REGRESSION, SYNTHETIC_TOKENS = "synthetic", "synthetic-regression", "synthetic-tokens"
+PYTHON_SOURCE, IMAGE_FOLDER = "python-source", "image-folder"
 _NO_PICTURES: dict[str, Task] = {
     SYNTHETIC_REGRESSION: "regression",
     SYNTHETIC_TOKENS: "language",

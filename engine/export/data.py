@@ -29,12 +29,12 @@ from engine.compare.figures import Cell, Figure, FigureRow
 from engine.compare.sides import Side
 from engine.compare.split import Split
 from engine.compare.verdict import Verdict
-from engine.experiment.experiment import flattened
 from engine.experiment.text import cell_text
 from engine.export.content import Content
 from engine.protocol.events import SAMPLE_COLUMNS
 from engine.store.journal import Columns
 from engine.store.record import RunRecord
+from engine.words.settings import applying_settings
 
 _WORDS = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 
@@ -244,7 +244,7 @@ def _run(run: RunRecord, side: Side) -> dict[str, Any]:
         "started": run.started.isoformat() if run.started else None,
         "ended": run.ended.isoformat() if run.ended else None,
         "problem": run.problem.message if run.problem else None,
-        **{f"setting.{key}": value for key, value in flattened(run.experiment).items()},
+        **{f"setting.{key}": value for key, value in applying_settings(run.experiment).items()},
         **_fields("environment", run.environment),
         **_fields("summary", run.summary),
     }

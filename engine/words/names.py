@@ -25,19 +25,6 @@ def speed_unit(datasets: Iterable[str]) -> str:
     return "img/s" if all(task_of(dataset) == "classification" for dataset in datasets) else "samples/s"
 
 
-def setting_value(value: object) -> str:
-    """A setting's value as people write it."""
-    if value is None:
-        return "none"
-    if isinstance(value, bool):
-        return "on" if value else "off"
-    if isinstance(value, list | tuple):
-        return ", ".join(map(str, value)) or "none"
-    return (
-        f"{value:,g}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)
-    )
-
-
 _PART_NOUNS = {
     "channels_last": "channels last",
     "fused": "fused optimizer",

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QLabel, QSizePolicy, QVBoxLayout, QWidget
 
-from engine.compare.comparison import Comparison
+from engine.compare.comparison import Comparison, setting_rows
 from engine.compare.sides import Side
 from engine.drawing.looks import side_fills
-from engine.experiment.experiment import Precision
 from engine.experiment.titles import setting_title
-from engine.words.names import recipe_title
 from gui.widgets import ElidedLabel, Marker, Segmented, label
 from gui.widgets.labels import plain_tip
 from resources.looks import MarkFill
@@ -72,17 +68,15 @@ class CompareSettings(QWidget):
             return
         comparison, side = self._shown
         pair, fills = (comparison.baseline, side), side_fills(comparison.sides)
-        places = [comparison.sides.index(member) for member in pair]
-        rows = [(row.key, [row.values[place] for place in places]) for row in comparison.all_settings]
-        differing = [(key, values) for key, values in rows if values[0] != values[1]]
+        rows = setting_rows(pair)
+        differing = [row for row in rows if row.differs]
         is_one_precision = pair[0].precision is pair[1].precision
         for column, member in enumerate(pair, start=1):
             text = member.note if is_one_precision and member.note else member.label
             self._grid.addWidget(_heading(member, text, fills[member.id]), 0, column)
         shown = differing if self._which.value() == "differences" else rows
-        for number, (key, values) in enumerate(shown, start=1):
-            texts = (setting_title(key), *(_shown(key, value) for value in values))
-            for column, text in enumerate(texts):
+        for number, row in enumerate(shown, start=1):
+            for column, text in enumerate((setting_title(row.key), *row.texts)):
                 self._grid.addWidget(_cell(text, column), number, column)
         for column, stretch in enumerate((4, 3, 3)):
             self._grid.setColumnStretch(column, stretch)
@@ -113,20 +107,6 @@ def _cell(text: str, column: int) -> QLabel:
     result.setToolTip(plain_tip(text))
     result.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
     return result
-
-
-def _shown(key: str, value: Any) -> str:
-    if value is None:
-        return "–"
-    if key == "precision":
-        return Precision(value).label
-    if key == "step.recipe":
-        return recipe_title(str(value))
-    if isinstance(value, bool):
-        return "on" if value else "off"
-    if isinstance(value, list):
-        return ", ".join(map(str, value)) or "–"
-    return f"{value:,g}" if isinstance(value, int | float) else str(value)
 
 
 def _clear(grid: QGridLayout) -> None:

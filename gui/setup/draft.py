@@ -1,4 +1,4 @@
-"""The setup form's draft: changes laid over a preset, and which settings apply. No Qt.
+"""The setup form's draft: changes laid over a preset. No Qt.
 
 A setting that does not apply, given the others, is hidden and left at its default.
 """
@@ -6,12 +6,12 @@ A setting that does not apply, given the others, is hidden and left at its defau
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from engine.experiment.checks import Catalog, DatasetEntry, DeviceEntry
+from engine.experiment.checks import Catalog
 from engine.experiment.experiment import (
     Experiment,
     Precision,
@@ -21,69 +21,8 @@ from engine.experiment.experiment import (
     layered,
 )
 from engine.experiment.presets import Preset
+from engine.words.settings import Chosen, applies
 from gui.setup.fields import NUMBER_KEYS, OPTIONS, words_of
-
-Text = Callable[[str], str]
-"""Gives the text in the field of a key."""
-
-
-def applies(key: str, text: Text, ticked: Sequence[Precision], catalog: Catalog | None) -> bool:
-    """Whether the setting `key` applies, given the text of the others and the ticked precisions."""
-    table = key.partition(".")[0]
-    if table == "schedule":
-        return _in_schedule(key, text("schedule.name"))
-    if key in ("step.fp32_modules", "step.autocast_tf32"):
-        return any(precision.is_autocast for precision in ticked)
-    if key == "optimizer.momentum":
-        return text("optimizer.name") == "sgd"
-    if table == "scaler" and key != "scaler.mode":
-        return _scales(text("scaler.mode"), ticked)
-    if key == "checkpoint.every":
-        return text("checkpoint.last") == "true"
-    if catalog is None:
-        return True
-    dataset = catalog.dataset(text("dataset"))
-    return dataset is None or _with_dataset(key, text, dataset, catalog.device(text("device")))
-
-
-def _scales(mode: str, ticked: Sequence[Precision]) -> bool:
-    """Whether any run uses a loss scaler: `Experiment.uses_scaler`, for a draft."""
-    return mode == "on" or (mode == "auto" and Precision.FP16 in ticked)
-
-
-def _in_schedule(key: str, schedule: str) -> bool:
-    shown = {
-        "schedule.warmup_steps": schedule != "one-cycle",
-        "schedule.final_fraction": schedule == "cosine",
-        "schedule.rise_fraction": schedule == "one-cycle",
-        "schedule.decay_epochs": schedule == "step",
-        "schedule.decay_factor": schedule == "step",
-    }
-    return shown.get(key, True)
-
-
-def _with_dataset(key: str, text: Text, dataset: DatasetEntry, device: DeviceEntry | None) -> bool:
-    validates = dataset.validation_samples is not None or dataset.needs_path
-    # loader processes serve a dataset that is not kept on the device
-    loads = dataset.loads and text("data.on_device") != "true"
-    shown = {
-        "path": dataset.needs_path,
-        "image_size": dataset.image_size is not None,
-        "num_classes": dataset.any_classes,
-        "samples": dataset.train_samples is None and not dataset.needs_path,
-        "sequence_length": dataset.task == "language",
-        "label_smoothing": dataset.task != "regression",
-        "data.augment": dataset.can_augment,
-        "data.skip_broken": dataset.needs_path,
-        "data.on_device": dataset.loads,
-        "data.workers": loads,
-        "data.prefetch": loads,
-        "data.pin_memory": loads and (device is None or device.is_gpu),
-        "data.persistent_workers": loads and text("data.workers").strip() != "0",
-        "checkpoint.best": validates and text("validation.every").strip() != "0",
-    }
-    return shown.get(key, True)
-
 
 _LENGTHS = ("epochs", "steps")
 # a comma after a leading zero is a decimal comma, which the validation refuses
@@ -224,7 +163,14 @@ class Draft:
 
     def applies(self, key: str, catalog: Catalog | None) -> bool:
         """Whether a setting applies; one that does not is hidden and left out."""
-        return applies(key, self.text, self.ticked, catalog)
+        device = catalog.device(self.text("device")) if catalog else None
+        chosen = Chosen(self.text, self.ticked, is_on_cpu=device is not None and not device.is_gpu)
+        if not applies(key, chosen):
+            return False
+        dataset = catalog.dataset(self.text("dataset")) if catalog else None
+        if dataset is not None and key == "num_classes":
+            return dataset.any_classes
+        return dataset is None or key != "data.augment" or dataset.can_augment
 
     def variants(self, catalog: Catalog | None) -> Iterator[tuple[str, dict[str, Any]]]:
         """The runs as (label, nested settings), at least one per ticked precision; values may be text."""

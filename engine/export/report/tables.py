@@ -5,17 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from engine.compare.comparison import Comparison, SettingRow, SideReport
 from engine.compare.figures import Cell, Figure
 from engine.compare.sides import Side
 from engine.compare.verdict import is_open
-from engine.experiment.experiment import Precision
 from engine.experiment.titles import FACTS, setting_title
 from engine.protocol.events import Environment
 from engine.store.record import RunRecord
-from engine.words.names import recipe_words
 from engine.words.numbers import NONE, memory_text, times
 
 
@@ -108,29 +105,16 @@ def figure_text(figure: Figure, cell: Cell, report: SideReport) -> FigureText:
 def setting_lines(rows: Iterable[SettingRow]) -> tuple[SettingLine, ...]:
     """Settings in words; those that only say where a run came from are among the facts of the machine."""
     return tuple(
-        SettingLine(row.key, setting_title(row.key), tuple(setting_text(row.key, one) for one in row.values))
+        SettingLine(row.key, setting_title(row.key), row.texts if row.differs else _all_alike(row.texts))
         for row in rows
         if row.key not in FACTS
     )
 
 
-def setting_text(key: str, value: Any) -> str:
-    """A setting's value in words."""
-    if value is None or value == [] or value == ():
-        return NONE
-    if key == "precision":
-        return Precision(value).label
-    if key == "step.recipe":
-        return recipe_words(str(value))
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, float):
-        return f"{value:,g}"
-    if isinstance(value, int):
-        return str(value) if key == "seed" else f"{value:,}"
-    if isinstance(value, list | tuple):
-        return ", ".join(map(str, value))
-    return str(value)
+def _all_alike(texts: tuple[str, ...]) -> tuple[str, ...]:
+    """What is known of some is told of all of them."""
+    known = {text for text in texts if text != NONE}
+    return (*known,) * len(texts) if len(known) == 1 else texts
 
 
 def environment_lines(sides: Sequence[Side]) -> tuple[SettingLine, ...]:
@@ -138,11 +122,9 @@ def environment_lines(sides: Sequence[Side]) -> tuple[SettingLine, ...]:
     lines = []
     for key, title in FACTS.items():
         values = tuple(_distinct(_fact(run.environment, key) for run in side.runs) for side in sides)
-        known = {value for value in values if value != NONE}
-        if known:
+        if any(value != NONE for value in values):
             # a run that has not begun has no machine of its own yet
-            told = (*known,) * len(values) if len(known) == 1 else values
-            lines.append(SettingLine(key, title, told))
+            lines.append(SettingLine(key, title, _all_alike(values)))
     return tuple(lines)
 
 

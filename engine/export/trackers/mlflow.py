@@ -7,13 +7,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from engine.experiment.experiment import flattened
 from engine.export.content import Content
 from engine.export.trackers.mlflow_client import Connection, MlflowPlace, connected, place_of
 from engine.export.trackers.tensorboard import CURVE_TAGS, epoch_values, summary_values
 from engine.protocol.events import Epoch
 from engine.store.journal import Columns
 from engine.store.record import RunRecord, Status
+from engine.words.settings import applying_settings
 
 EXPERIMENT = "Ammeter"
 """The experiment of MLflow's that the runs join, unless MLFLOW_EXPERIMENT_NAME says otherwise."""
@@ -81,7 +81,9 @@ def _send(connection: Connection, run: RunRecord, curves: Columns, epochs: Seque
     sent = client.create_run(connection.experiment_id, start_time=start_ms, tags=tags, run_name=run.name)
     run_id = sent.info.run_id
     connection.begun.append(run_id)
-    settings = [Param(name, str(value)[:_MOST_LETTERS]) for name, value in flattened(run.experiment).items()]
+    settings = [
+        Param(name, str(value)[:_MOST_LETTERS]) for name, value in applying_settings(run.experiment).items()
+    ]
     for parameters in _parts(settings, _MOST_PARAMETERS):
         client.log_batch(run_id, params=parameters, synchronous=True)
     values = [

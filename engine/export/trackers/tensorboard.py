@@ -12,11 +12,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from engine.experiment.experiment import flattened
 from engine.export.content import Content
 from engine.protocol.events import Epoch, Summary
 from engine.store.journal import Columns
 from engine.store.record import RunRecord, Status
+from engine.words.settings import applying_settings
 
 CURVE_TAGS = {
     "loss": "train/loss",
@@ -151,7 +151,9 @@ def _write_figures(events: _Events, run: RunRecord) -> None:
 
     summary = run.summary or Summary()
     figures = summary_values(run)
-    settings = {name: _plain(value) for name, value in flattened(run.experiment).items() if value is not None}
+    settings = {
+        name: _plain(value) for name, value in applying_settings(run.experiment).items() if value is not None
+    }
     described, begun, ended = hparams(settings, figures)
     if run.status not in (Status.FINISHED, Status.STOPPED):
         plugin = ended.value[0].metadata.plugin_data
@@ -166,7 +168,7 @@ def _write_figures(events: _Events, run: RunRecord) -> None:
 def _write_texts(events: _Events, run: RunRecord) -> None:
     from tensorboardX.summary import text
 
-    events.add(text("settings", _table(flattened(run.experiment))))
+    events.add(text("settings", _table(applying_settings(run.experiment))))
     environment = run.environment.model_dump() if run.environment else {}
     events.add(text("environment", _table(environment)))
     told: dict[str, Any] = {"name": run.name, "id": run.id, "status": run.status.value}

@@ -11,21 +11,26 @@ from itertools import cycle, islice
 
 import torch
 
-from engine.experiment.catalog import SYNTHETIC_REGRESSION, SYNTHETIC_TOKENS, task_of
+from engine.experiment.catalog import (
+    IMAGE_FOLDER,
+    SYNTHETIC,
+    SYNTHETIC_REGRESSION,
+    SYNTHETIC_TOKENS,
+    task_of,
+)
 from engine.experiment.checks import DatasetEntry, ModelEntry
 from engine.experiment.experiment import Experiment
 from engine.training.data import image_folder
 from engine.training.data import pictures as fakedata
 from engine.training.data import pictures as fashion
 from engine.training.data.batches import Batch, Resident, Source, Split, Turns, drawn_samples, turns_of
-from engine.training.data.image_folder import IMAGE_FOLDER, check_image_folder, read_image_folder
+from engine.training.data.image_folder import check_image_folder, read_image_folder
 from engine.training.data.picture_sets import download_set, set_entries
 from engine.training.data.picture_sources import FASHION, check_room, is_kept, load_pictures
 from engine.training.data.pictures import FAKEDATA
 from engine.training.data.text import load_text, text_entries
 from engine.training.models.build import REGRESSION_FEATURES, input_channels
 
-SYNTHETIC = "synthetic"
 _NOISE = 0.1
 
 

@@ -22,7 +22,6 @@ from engine.experiment.titles import named, setting_problem
 from engine.training.data.batches import Draw, HostBatch, seed_of, spread
 from engine.training.data.pictures import Colours
 
-IMAGE_FOLDER = "image-folder"
 PICTURE_ERRORS = (OSError, SyntaxError, ValueError, EOFError, struct.error, Image.DecompressionBombError)
 _LOOKED_AT = 3_000
 _VALIDATED_FRACTION = 0.1

@@ -7,13 +7,14 @@ import functools
 import psutil
 import torch
 
+from engine.experiment.catalog import IMAGE_FOLDER
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import ProblemError
 from engine.experiment.titles import named, setting_problem
 from engine.experiment.value import BYTES_PER_GIB
 from engine.training.data import image_folder, pictures
 from engine.training.data.batches import HeldPictures, Pictures, Resident, Source, Split
-from engine.training.data.image_folder import IMAGE_FOLDER, FolderPictures, read_image_folder
+from engine.training.data.image_folder import FolderPictures, read_image_folder
 from engine.training.data.loader import Loaded, kept
 from engine.training.data.picture_sets import SETS, whole
 from engine.training.data.pictures import FAKEDATA, Colours, FakePictures, PreparePictures, ShiftAndFlip

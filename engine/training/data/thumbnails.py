@@ -10,11 +10,11 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 
+from engine.experiment.catalog import IMAGE_FOLDER
 from engine.experiment.experiment import Experiment
 from engine.protocol.events import Log, Pictures
 from engine.protocol.pictures import MOST_SIDE, MOST_TILES, ContactSheet, sheet_of
 from engine.training.data.batches import Source
-from engine.training.data.image_folder import IMAGE_FOLDER
 from engine.training.data.picture_sets import SETS
 from engine.training.data.picture_sources import FASHION
 

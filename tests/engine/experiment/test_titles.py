@@ -34,7 +34,7 @@ def test_a_title_stands_in_a_sentence_too() -> None:
 
 @pytest.mark.parametrize("key", flattened(Experiment()))
 def test_a_report_has_the_titles_of_the_fields(key: str) -> None:
-    (line,) = setting_lines([SettingRow(key, (None, None))])
+    (line,) = setting_lines([SettingRow(key, (None, None), ("none", "none"), differs=False)])
     assert line.title == setting_fields()[key].title
 
 

@@ -15,13 +15,14 @@ import numpy as np
 import pytest
 
 from engine.cli import main
-from engine.experiment.experiment import Experiment, flattened
+from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Kind, ProblemError
 from engine.export.content import Content, content_of
 from engine.export.trackers.mlflow import EXPERIMENT, MOST_STEPS, log_runs
 from engine.export.trackers.mlflow_client import is_mlflow, place_of
 from engine.store import journal
 from engine.store.store import Store
+from engine.words.settings import applying_settings
 
 # before MLflow is imported by the tests themselves
 os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
@@ -57,7 +58,9 @@ def test_settings_curves_and_environment_come_back(store: Store, content: Conten
     assert first.started is not None and found.info.run_name == first.name
     assert found.info.status == "FINISHED"
     assert found.info.start_time == round(first.started.timestamp() * 1_000)
-    assert found.data.params == {name: str(value) for name, value in flattened(first.experiment).items()}
+    assert found.data.params == {
+        name: str(value) for name, value in applying_settings(first.experiment).items()
+    }
     assert found.data.tags["environment.device_name"] == "a card"
     assert found.data.tags["ammeter.run"] == first.id
     history = client.get_metric_history(found.info.run_id, "train/loss")

@@ -1,0 +1,123 @@
+"""The settings of an experiment as they are shown: only those that apply, and their values as text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+from engine.experiment.catalog import IMAGE_FOLDER, SYNTHETIC, SYNTHETIC_REGRESSION, SYNTHETIC_TOKENS, task_of
+from engine.experiment.experiment import Experiment, Precision, flattened
+from engine.words.names import recipe_words
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """What is chosen: the text of each setting ("true", "0", "sgd"), and the precisions it is to run in."""
+
+    text: Callable[[str], str]
+    precisions: Sequence[Precision]
+    is_on_cpu: bool = False
+
+    def has(self, key: str, *texts: str) -> bool:
+        """Whether the setting is one of `texts`."""
+        return self.text(key).strip().lower() in texts
+
+    @property
+    def has_pictures(self) -> bool:
+        return task_of(self.text("dataset")) == "classification"
+
+    @property
+    def loads(self) -> bool:
+        """Whether a loader can bring the dataset, which is not drawn on the device."""
+        return self.has_pictures and not self.has("dataset", SYNTHETIC)
+
+    @property
+    def uses_loader(self) -> bool:
+        return self.loads and not self.has("data.on_device", "true")
+
+    @property
+    def has_validation_samples(self) -> bool:
+        return not self.has("dataset", SYNTHETIC, SYNTHETIC_REGRESSION, SYNTHETIC_TOKENS)
+
+    @property
+    def uses_autocast(self) -> bool:
+        return any(precision.is_autocast for precision in self.precisions)
+
+    @property
+    def uses_scaler(self) -> bool:
+        """Whether any of the runs has a loss scaler, as `Experiment.uses_scaler` says of one."""
+        return self.has("scaler.mode", "on") or (
+            self.has("scaler.mode", "auto") and Precision.FP16 in self.precisions
+        )
+
+
+_CONDITIONS: Mapping[str, Callable[[Chosen], bool]] = MappingProxyType(
+    {
+        "path": lambda chosen: chosen.has("dataset", IMAGE_FOLDER),
+        "image_size": lambda chosen: chosen.has_pictures,
+        "num_classes": lambda chosen: not chosen.has("dataset", SYNTHETIC_REGRESSION),
+        "samples": lambda chosen: not chosen.loads,
+        "sequence_length": lambda chosen: task_of(chosen.text("dataset")) == "language",
+        "label_smoothing": lambda chosen: not chosen.has("dataset", SYNTHETIC_REGRESSION),
+        "optimizer.momentum": lambda chosen: chosen.has("optimizer.name", "sgd"),
+        "schedule.warmup_steps": lambda chosen: not chosen.has("schedule.name", "one-cycle"),
+        "schedule.final_fraction": lambda chosen: chosen.has("schedule.name", "cosine"),
+        "schedule.rise_fraction": lambda chosen: chosen.has("schedule.name", "one-cycle"),
+        "schedule.decay_epochs": lambda chosen: chosen.has("schedule.name", "step"),
+        "schedule.decay_factor": lambda chosen: chosen.has("schedule.name", "step"),
+        "scaler.init_scale": lambda chosen: chosen.uses_scaler,
+        "scaler.growth_factor": lambda chosen: chosen.uses_scaler,
+        "scaler.backoff_factor": lambda chosen: chosen.uses_scaler,
+        "scaler.growth_interval": lambda chosen: chosen.uses_scaler,
+        "step.fp32_modules": lambda chosen: chosen.uses_autocast,
+        "step.autocast_tf32": lambda chosen: chosen.uses_autocast,
+        "data.on_device": lambda chosen: chosen.loads,
+        "data.workers": lambda chosen: chosen.uses_loader,
+        "data.prefetch": lambda chosen: chosen.uses_loader,
+        "data.pin_memory": lambda chosen: chosen.uses_loader and not chosen.is_on_cpu,
+        "data.persistent_workers": lambda chosen: chosen.uses_loader and not chosen.has("data.workers", "0"),
+        "data.augment": lambda chosen: chosen.loads,
+        "data.skip_broken": lambda chosen: chosen.has("dataset", IMAGE_FOLDER),
+        "checkpoint.best": lambda chosen: (
+            chosen.has_validation_samples and not chosen.has("validation.every", "0")
+        ),
+        "checkpoint.every": lambda chosen: chosen.has("checkpoint.last", "true"),
+    }
+)
+"""When a setting means anything beside the others; one that is not here always does."""
+
+
+def applies(key: str, chosen: Chosen) -> bool:
+    """Whether the setting means anything beside the others; one that does not is shown nowhere."""
+    condition = _CONDITIONS.get(key)
+    return condition is None or condition(chosen)
+
+
+def applying_settings(experiment: Experiment) -> dict[str, Any]:
+    """The settings that apply, by their dotted keys, as plain JSON values; of the two lengths that holds."""
+    values = flattened(experiment)
+    chosen = Chosen(lambda key: str(values[key]), (experiment.precision,), experiment.device == "cpu")
+    del values["steps" if experiment.steps is None else "epochs"]
+    return {key: value for key, value in values.items() if applies(key, chosen)}
+
+
+_SWITCHES_LEFT_OPEN = ("optimizer.fused", "data.on_device")
+
+
+def setting_text(key: str, value: Any) -> str:
+    """The value of a setting, or of a fact of the machine, as text."""
+    if value is None or value == [] or value == ():
+        return "auto" if key in _SWITCHES_LEFT_OPEN else "none"
+    if key == "precision":
+        return Precision(value).label
+    if key == "step.recipe":
+        return recipe_words(str(value))
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    if isinstance(value, list | tuple):
+        return ", ".join(map(str, value))
+    if key == "seed" or not isinstance(value, int | float):
+        return str(value)
+    return f"{value:,}" if isinstance(value, int) else f"{value:,g}"
