@@ -31,6 +31,7 @@ _COMMANDS: dict[str, Callable[..., int]] = {
     "import": saved.import_,
     "delete": saved.delete,
     "presets": machine.presets,
+    "settings": machine.settings,
     "catalog": machine.catalog,
     "doctor": machine.doctor,
 }

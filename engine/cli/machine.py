@@ -1,4 +1,4 @@
-"""The verbs `presets`, `catalog` and `doctor`."""
+"""The verbs `presets`, `settings`, `catalog` and `doctor`."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from engine.cli import output
 from engine.cli.options import AsJson
 from engine.cli.session import TargetOption
 from engine.experiment.checks import Catalog, DatasetEntry, DeviceEntry
+from engine.experiment.experiment import Experiment, flattened
 from engine.experiment.presets import Preset, all_presets, broken_presets
 from engine.experiment.problem import Kind, Problem
+from engine.experiment.titles import setting_help, setting_title
 from engine.experiment.value import MIB_PER_GIB
 from engine.protocol.events import Check
 from engine.runner import Runner
@@ -48,6 +50,21 @@ def _about(preset: Preset) -> str:
     # whether this machine has a GPU is not asked: it would take an import of torch
     note = preset.without_gpu_note
     return f"{preset.about} {note}" if note else preset.about
+
+
+def settings(as_json: AsJson = False) -> int:
+    """List what --set takes: every setting, its default, and what it is for."""
+    defaults = flattened(Experiment())
+    if as_json:
+        entries = [
+            {"key": key, "default": value, "title": setting_title(key), "about": setting_help(key)}
+            for key, value in defaults.items()
+        ]
+        output.json_object({"settings": entries})
+        return 0
+    rows = [(key, output.as_typed(value), setting_help(key)) for key, value in defaults.items()]
+    output.table(("Setting", "Default", "About"), rows)
+    return 0
 
 
 def catalog(as_json: AsJson = False, target: TargetOption = Target.PROCESS) -> int:

@@ -30,14 +30,15 @@ def flag(name: str, text: str, metavar: str) -> Any:
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print exactly one JSON object on stdout, at the end.")]
 
-_PRECISIONS = f"One of {', '.join(Precision)}."
+PRECISIONS = f"One of {', '.join(Precision)}."
+DEFAULT_PRECISIONS = "Default: fp32 and fp16, without a GPU fp32 and bf16."
 _FLAGS = {
     "preset": (None, "Start from a preset; `ammeter presets` lists them.", "NAME"),
     "config": (None, "Settings from a TOML file, which override the preset.", "FILE"),
     "model": ("model", "`ammeter catalog` lists the models.", "NAME"),
     "dataset": ("dataset", "`ammeter catalog` lists the datasets.", "NAME"),
     "image_size": ("image_size", "", "PIXELS"),
-    "precision": ("precision", _PRECISIONS, "NAME"),
+    "precision": ("precision", PRECISIONS, "NAME"),
     "batch_size": ("batch_size", "", "N"),
     "epochs": ("epochs", "", "N"),
     "steps": ("steps", "", "N"),
@@ -50,7 +51,9 @@ _FLAGS = {
     "name": (None, "The name of the run.", "TEXT"),
 }
 """Each flag's setting, if it has one; its help, which follows that of the setting; and its placeholder."""
-_SET = flag("--set", "Any setting by its dotted key; overrides all others. Repeatable.", "KEY=VALUE")
+_SET = flag(
+    "--set", "Any setting; overrides all others. Repeatable. `ammeter settings` lists them.", "KEY=VALUE"
+)
 
 
 def _help(key: str | None, text: str) -> str:

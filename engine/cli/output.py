@@ -21,10 +21,9 @@ from engine.compare.sides import Side
 from engine.experiment.experiment import setting_fields
 from engine.experiment.problem import Problem
 from engine.experiment.text import printable, shortened
-from engine.experiment.value import MIB_PER_GIB
 from engine.protocol.events import Summary
 from engine.store.record import RunRecord
-from engine.words.numbers import NONE, number, times
+from engine.words.numbers import NONE, memory_text, times
 
 Pair = tuple[str, str]
 
@@ -89,7 +88,7 @@ def _memory(summary: Summary) -> Iterator[Pair]:
         ("Activations", summary.activations_mib),
         ("Other", summary.other_mib),
     )
-    return ((name, _size(mib)) for name, mib in parts if mib is not None)
+    return ((name, memory_text(mib)) for name, mib in parts if mib is not None)
 
 
 def _card(summary: Summary) -> Iterator[Pair]:
@@ -102,7 +101,7 @@ def _card(summary: Summary) -> Iterator[Pair]:
     if summary.clock_mhz is not None:
         yield "Clock", f"{summary.clock_mhz:,.0f} MHz"
     if summary.other_programs_mib is not None:
-        yield "Other programs", f"{_size(summary.other_programs_mib)} at most"
+        yield "Other programs", f"{memory_text(summary.other_programs_mib)} at most"
 
 
 def _speed(summary: Summary) -> str:
@@ -124,10 +123,6 @@ def _remark(figure_name: str, run: RunRecord) -> str:
         after = "" if summary.best_epoch is None else f" after epoch {summary.best_epoch:,}"
         return "" if best is None else f" (best {100 * best:.1f} %{after})"
     return ""
-
-
-def _size(mib: float) -> str:
-    return f"{number(mib / MIB_PER_GIB)} GiB" if mib >= MIB_PER_GIB else f"{number(mib)} MiB"
 
 
 _WIDTH_WITHOUT_TERMINAL = 160
@@ -164,6 +159,13 @@ def aside(text: str) -> None:
     """A remark on stderr, for people only."""
     if sys.stderr.isatty():
         _console(sys.stderr).print(printable(text), soft_wrap=True)
+
+
+def as_typed(value: object) -> str:
+    """A setting's value as --set takes it."""
+    if value is None or isinstance(value, bool):
+        return str(value).lower()
+    return ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
 
 
 def pairs(rows: Iterable[tuple[str, str]]) -> None:

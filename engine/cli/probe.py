@@ -31,7 +31,12 @@ Side = tuple[str, Experiment]
 def probe(
     ctx: typer.Context,
     precision: Annotated[
-        list[str] | None, options.flag("--precision", "A precision to search in. Repeatable.", "NAME")
+        list[str] | None,
+        options.flag(
+            "--precision",
+            f"A precision to search in. Repeatable. {options.PRECISIONS} {options.DEFAULT_PRECISIONS}",
+            "NAME",
+        ),
     ] = None,
     granularity: Annotated[
         int, typer.Option("--granularity", min=1, help="The batch found is a multiple of this; 1 is exact.")

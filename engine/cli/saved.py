@@ -116,16 +116,12 @@ def _print_run(run: RunRecord, columns: dict[str, NDArray[Any]] | None) -> None:
     if run.note:
         output.line(f"\n{run.note}")
     output.line("\nSettings")
-    output.pairs(_shown(applying_settings(run.experiment)))
+    output.pairs((key, output.as_typed(value)) for key, value in applying_settings(run.experiment).items())
     if run.environment is not None:
         output.line("\nEnvironment")
-        output.pairs(_shown(run.environment.model_dump()))
+        output.pairs((key, output.as_typed(value)) for key, value in run.environment.model_dump().items())
     if columns:
         _show_curves(columns)
-
-
-def _shown(settings: dict[str, Any]) -> list[tuple[str, str]]:
-    return [(key, "none" if value is None else str(value)) for key, value in settings.items()]
 
 
 def _show_curves(columns: dict[str, NDArray[Any]]) -> None:

@@ -46,6 +46,7 @@ def run(
 ) -> int:
     """Train one experiment, save it, and print its summary."""
     asked = options.asked(ctx.params)
+    _refuse_search(asked)
     experiment_from(asked.settings(True))
     with open_session(target) as session:
         # asking costs an import of torch, so it is asked only where the answer matters
@@ -55,6 +56,14 @@ def run(
         warn_if_busy(session, experiment)
         outcome = _train(session, session.store.add(experiment, name=name))
     return _print_outcome(*outcome, as_json)
+
+
+def _refuse_search(asked: Asked) -> None:
+    preset = asked.preset
+    if preset is not None and preset.kind == "probe":
+        message = f"The preset {preset.name} searches for the largest batch that fits."
+        remedy = f"Use `ammeter probe --preset {preset.name}`."
+        raise ProblemError(request_problem(message, remedy, key="preset", value=preset.name))
 
 
 def resume(run: RunId, as_json: options.AsJson = False, target: TargetOption = Target.PROCESS) -> int:
@@ -89,7 +98,10 @@ def compare(
     precision: Annotated[
         list[str] | None,
         options.flag(
-            "--precision", "One side of the comparison; the first is the baseline. Repeatable.", "NAME"
+            "--precision",
+            f"One side of the comparison; the first is the baseline. Repeatable. {options.PRECISIONS}"
+            f" {options.DEFAULT_PRECISIONS}",
+            "NAME",
         ),
     ] = None,
     repeats: Annotated[
@@ -107,6 +119,7 @@ def compare(
 ) -> int:
     """Train the same experiment in several precisions, and say what each gains."""
     asked = options.asked(ctx.params)
+    _refuse_search(asked)
     _sides(asked, precision, on_gpu=True)
     with open_session(target) as session:
         catalog = session.runner.catalog()

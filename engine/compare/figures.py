@@ -128,8 +128,8 @@ FIGURES = (
 def is_comparable(figure: Figure, side: Side, baseline: Side) -> bool:
     """Whether the figure of one may be set against that of the other.
 
-    Never allocated memory against resident memory, samples that are pictures against samples that are texts,
-    the time of a short training against that of a long one, or accuracies on two datasets.
+    Never allocated memory against resident memory, samples or memory of pictures against those of texts, the
+    time of a short training against that of a long one, or accuracies on two datasets.
     """
     count = _COUNTS.get(figure.name)
     if count is None:
@@ -155,7 +155,7 @@ def _training(run: RunRecord) -> object:
 
 def _peak(run: RunRecord) -> object:
     peak = training_peak(run)
-    return None if peak is None else peak[0]
+    return None if peak is None else (peak[0], task_of(run.experiment.dataset))
 
 
 def _dataset(run: RunRecord) -> object:

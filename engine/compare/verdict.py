@@ -92,6 +92,8 @@ def verdict_of(
     quality = _quality(cells, base_cells)
     in_memory = _memory(memory)
     rest = (*in_memory, *([Piece(", ")] if in_memory and quality else []), *quality)
+    if any(doubt.kind == "workload" for doubt in doubts):
+        rest = ()
     own = _own_ratio(side, baseline, speed.ratio, split) if outcome in ("ratio", "open") else None
     is_little = own is not None and own < LITTLE_GAIN and side.id in evidence
     reason = likely_reason(evidence[side.id], baseline.runs[0]) if is_little else None
@@ -242,7 +244,7 @@ def _quality(cells: Cells, base_cells: Cells) -> Pieces:
     """Accuracy, or without one the loss, against the baseline's and against the spread over repeats."""
     for figure, called, where in ((ACCURACY, "accuracy", ""), (LOSS, "mean loss", " in the last epoch")):
         mine, theirs = cells[figure.name], base_cells[figure.name]
-        if mine.value is None or theirs.value is None:
+        if mine.value is None or theirs.value is None or mine.difference is None:
             continue
         both = " against ".join(figure.text_with_unit(one.value) for one in (mine, theirs))
         if mine.within_spread:

@@ -112,7 +112,7 @@ def _from_detail(detail: dict[str, Any], titles: Mapping[str, str]) -> Problem:
     value, context = detail.get("input"), detail.get("ctx") or {}
     kind, name = str(detail["type"]), titles.get(key or "", key or "The settings")
     if kind == "extra_forbidden" and key:
-        return unknown_name_of_key(key, titles)
+        return unknown_name_of_key(_with_parts(key, value), titles)
     if kind == "setting":
         full = f"{key}.{context['key']}" if key else context["key"]
         message = f"{titles.get(full, full)} {context['message']}"
@@ -140,14 +140,38 @@ def _from_detail(detail: dict[str, Any], titles: Mapping[str, str]) -> Problem:
     )
 
 
+def _with_parts(key: str, value: object) -> str:
+    """The whole key as it was given, where its first part is unknown already."""
+    while isinstance(value, Mapping) and len(value) == 1 and len(key) < _LONGEST_KEY:
+        part, value = next(iter(value.items()))
+        key = f"{key}.{part}"
+    return key
+
+
+_LONGEST_KEY = 80
+
+
 def unknown_name_of_key(key: str, known_keys: Iterable[str]) -> Problem:
     """A setting that does not exist."""
     keys, key = sorted(known_keys), shortened(key)
-    near = difflib.get_close_matches(key, keys, n=1, cutoff=0.75)
-    remedy = f"Did you mean {near[0]}?" if near else "Remove it."
+    near, listed = _near_keys(key, keys), "`ammeter settings` lists all of them."
+    remedy = f"Did you mean {_or(near)}? {listed}" if near else f"Remove it; {listed}"
     return request_problem(
         f"There is no setting named '{key}'.", remedy, key=key, allowed=", ".join(keys) or None
     )
+
+
+def _near_keys(key: str, keys: list[str]) -> list[str]:
+    """The keys that may be meant: by the whole of it, else by its last part, in letters or in initials."""
+    near = difflib.get_close_matches(key, keys, n=1, cutoff=0.75)
+    if near:
+        return near
+    last = key.rpartition(".")[2].lower()
+    parts = {known: known.rpartition(".")[2] for known in keys}
+    alike = difflib.get_close_matches(last, sorted(set(parts.values())), n=1, cutoff=0.75)
+    initials = {known: "".join(word[:1] for word in part.split("_")) for known, part in parts.items()}
+    by_part = [known for known, part in parts.items() if part in alike]
+    return by_part or [known for known in keys if len(last) > 1 and initials[known] == last]
 
 
 _TYPES = {

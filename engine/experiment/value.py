@@ -31,7 +31,7 @@ LARGEST_STEP = 2**53
 StepNumber = Annotated[int, Field(ge=0, le=LARGEST_STEP)]
 """A step number that float64 columns hold exactly."""
 
-MIB_PER_GIB = 1024.0
+KIB_PER_MIB = MIB_PER_GIB = 1024.0
 BYTES_PER_MIB, BYTES_PER_GIB = 2**20, 2**30
 
 MOST_MIB = 1e15

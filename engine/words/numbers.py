@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from engine.experiment.value import MIB_PER_GIB
+from engine.experiment.value import KIB_PER_MIB, MIB_PER_GIB
 
 
 @dataclass(frozen=True)
@@ -139,12 +139,18 @@ def range_text(low: float, high: float) -> str:
 
 
 def memory_text(mib: float) -> str:
-    """An amount of memory given in MiB: "10.2 GiB", "940 MiB"; NaN, infinity and negative amounts are "–"."""
+    """An amount of memory given in MiB: "10.2 GiB", "0.2 KiB"; NaN, infinity and negative amounts are "–"."""
     if not math.isfinite(mib) or mib < 0:
         return NONE
     if round(mib) >= MIB_PER_GIB:
         return f"{mib / MIB_PER_GIB:,.1f} GiB"
+    if 0 < mib < _LEAST_MIB:
+        return f"{max(mib * KIB_PER_MIB, 0.1):.1f} KiB"
     return f"{mib:,.0f} MiB" if mib >= 10 or mib == 0 else f"{mib:.1f} MiB"
+
+
+_LEAST_MIB = 0.1
+"""Less is given in KiB."""
 
 
 def memory_unit_text(*mib: float | None) -> str:

@@ -23,12 +23,14 @@ _PIECES = 48
 
 @dataclass(frozen=True)
 class MemoryContent:
-    """`capacity_gib` is the limit and `capacity_text` its label; `ratio` holds the two sides' batches and the
-    text between them."""
+    """`capacity_gib` is the limit and `capacity_words` its label: a name, and what may follow it.
+
+    `ratio` holds the two sides' batches and the text between them.
+    """
 
     sides: tuple[SideView, ...] = ()
     capacity_gib: float | None = None
-    capacity_text: str = ""
+    capacity_words: tuple[str, str] = ("", "")
     ratio: tuple[int, int, str] | None = None
     shows_forecast: bool = True
 
@@ -116,7 +118,7 @@ def content_of(view: SearchView | None, *, on_gpu: bool, shows_forecast: bool) -
         # the worker's phase changes often, and is not painted
         sides=tuple(replace(side, doing="") for side in view.sides),
         capacity_gib=None if limit is None else limit / MIB_PER_GIB,
-        capacity_text=capacity(view, on_gpu),
+        capacity_words=capacity(view, on_gpu),
         ratio=_ratio(view),
         shows_forecast=shows_forecast,
     )

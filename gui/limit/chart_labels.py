@@ -45,7 +45,7 @@ class MemoryLabels:
         if self._content.ratio is not None:
             self._paint_ratio(*self._content.ratio)
         if self._content.capacity_gib:
-            self._paint_capacity(self._content.capacity_text, self._content.capacity_gib)
+            self._paint_capacity(*self._content.capacity_words, self._content.capacity_gib)
         for side in self._content.sides:
             self._paint_name(side)
 
@@ -79,14 +79,13 @@ class MemoryLabels:
         self._write(words, [QPointF(middle - width / 2, level + 5)], 13, 600, stays=True)
         self._places.take(QRectF(left, level - 8, right - left, 16))
 
-    def _paint_capacity(self, words: str, capacity_gib: float) -> None:
+    def _paint_capacity(self, name: str, more: str, capacity_gib: float) -> None:
         level = round(self._place(0, capacity_gib).y())
-        short = words.partition(" (")[0]
         # above the line where no trial is in the way, else below it, else shorter
-        for text in (words, short):
+        for text in dict.fromkeys((name + more, name)):
             left, right = self._area.left() + 9, self._area.right() - 9 - _width(text, 12)
             wanted = [QPointF(x, y) for y in (level - 8, level + 17) for x in (left, right)]
-            if self._write(text, wanted, 12, 600, stays=text == short):
+            if self._write(text, wanted, 12, 600, stays=text == name):
                 return
 
     def _paint_name(self, side: SideView) -> None:

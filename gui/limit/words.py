@@ -105,12 +105,12 @@ def card(view: SearchView, on_gpu: bool) -> str:
     return f"{article} {cap:g} GiB card" if on_gpu else f"{cap:g} GiB"
 
 
-def capacity(view: SearchView, on_gpu: bool) -> str:
-    """The label of the chart's limit."""
+def capacity(view: SearchView, on_gpu: bool) -> tuple[str, str]:
+    """The label of the chart's limit: its name, and what follows where there is room."""
     cap, budget = view.cap_gib, view.budget_mib
     if cap is None:
-        return f"{gib(budget)} GiB free on this GPU" if budget else ""
-    name = f"{cap:g} GiB card (simulated)" if on_gpu else f"{cap:g} GiB limit"
+        return (f"{gib(budget)} GiB free on this GPU" if budget else ""), ""
+    more = " (simulated)" if on_gpu else ""
     if budget and abs(budget / MIB_PER_GIB - cap) >= 0.05:
-        return f"{name}, {gib(budget)} GiB available"
-    return name
+        more = f"{more}, {gib(budget)} GiB available"
+    return (f"{cap:g} GiB card" if on_gpu else f"{cap:g} GiB limit"), more

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
+from typing import Any
 
 from pydantic import BaseModel, Field, ValidationError
 
@@ -15,6 +16,7 @@ from engine.experiment.repeats import check_seeds
 from engine.experiment.value import MIB_PER_GIB
 from gui.session.experiments import Request
 from gui.setup.draft import Draft, plain
+from gui.setup.fields import NUMBER_KEYS
 
 _GPU_SIZES = (2.0, 4.0, 6.0, 8.0, 12.0, 16.0, 24.0, 48.0, 80.0)
 _CPU_SIZES = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
@@ -68,15 +70,10 @@ def check(
         first.setdefault(problem.key or "", problem)
     experiments: list[tuple[str, Experiment]] = []
     for label, settings in draft.variants(catalog):
-        try:
-            experiment = experiment_from(settings)
-        except ProblemError as error:
-            against: tuple[Problem, ...] = error.problems
-        else:
-            against = problems(experiment, catalog) if catalog else ()
-            known_refusal = refused.get(experiment)
-            if known_refusal is not None:
-                against = (*against, known_refusal)
+        experiment, wrong = _validated(settings)
+        against = [*wrong, *(problems(experiment, catalog) if catalog and experiment else ())]
+        if experiment is not None and not wrong:
+            against += [refused[experiment]] if experiment in refused else []
             if experiment not in (known for _, known in experiments):
                 experiments.append((label, experiment))
         for problem in against:
@@ -85,11 +82,33 @@ def check(
     try:
         repeats = _Repeats.model_validate({"repeat": plain("repeat", draft.repeats)}).repeat
         check_seeds(experiments, repeats)
-    except ValidationError as wrong:
-        first.setdefault("repeat", problems_from_validation(wrong, {"repeat": "Repeat"})[0])
+    except ValidationError as error:
+        first.setdefault("repeat", problems_from_validation(error, {"repeat": "Repeat"})[0])
     except ProblemError as error:
         first.setdefault("seed", error.problem)
     return Outcome(tuple(experiments), first, repeats)
+
+
+def _validated(settings: Mapping[str, Any]) -> tuple[Experiment | None, list[Problem]]:
+    """The experiment, and all invalid settings: it has their defaults, so that the others are checked too."""
+    against: list[Problem] = []
+    while True:
+        try:
+            return experiment_from(settings), against
+        except ProblemError as error:
+            against += error.problems
+            fewer = _without({problem.key for problem in error.problems}, settings)
+            if fewer == settings:
+                return None, against
+            settings = fewer
+
+
+def _without(keys: Collection[str | None], settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    return {
+        name: _without(keys, value, f"{prefix}{name}.") if isinstance(value, Mapping) else value
+        for name, value in settings.items()
+        if prefix + name not in keys
+    }
 
 
 class _Repeats(BaseModel):
@@ -112,9 +131,12 @@ def _blanks(draft: Draft) -> list[Problem]:
 
 
 def explanation(problem: Problem) -> str:
-    """The problem's sentence, with the remedy if that is short and adds something."""
-    repeats = problem.allowed is not None and problem.remedy.startswith("Set it to ")
-    if repeats or len(problem.remedy) > _LONGEST_REMEDY:
+    """The problem's sentence, with the remedy if that is short and adds something.
+
+    For a number the sentence itself says what is allowed.
+    """
+    names_allowed = problem.key in NUMBER_KEYS and problem.allowed is not None
+    if names_allowed or len(problem.remedy) > _LONGEST_REMEDY:
         return problem.message
     return f"{problem.message} {problem.remedy}"
 

@@ -6,6 +6,7 @@ from PySide6.QtCore import QPoint, QPointF, Qt, Signal
 from PySide6.QtGui import QKeyEvent, QMouseEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QMenu, QSlider, QWidget
 
+from engine.words.numbers import three_figures
 from gui.show.scale import COLUMN_GAP, Scale, ShowButton, Span, handle_px
 from gui.show.stage import memory_width
 from gui.show.text import TextRow
@@ -156,8 +157,10 @@ class ShowTransport(QFrame):
     def set_seconds(self, seconds: float) -> None:
         self._seconds = seconds
         self.scrubber.set_seconds(seconds, self._total)
-        of = f"of {self._total:,.1f} s"
-        self._time.set_spans([], [Span(f"{seconds:,.1f}", 14, 600), Span(of, 14, 400, "text2", gap=5)])
+        digits = max(1, three_figures(self._total) - 1)
+        of = f"of {self._total:,.{digits}f} s"
+        shown = Span(f"{seconds:,.{digits}f}", 14, 600)
+        self._time.set_spans([], [shown, Span(of, 14, 400, "text2", gap=5)])
 
     def set_state(self, state: str) -> None:
         """What the first button offers: "play", "pause" or "replay"."""

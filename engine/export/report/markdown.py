@@ -48,8 +48,7 @@ def _lines(report: Report) -> Iterator[str]:
     if report.differing:
         yield from _table(["Differs", *titles], [[one.title, *one.values] for one in report.differing])
     shared = [line for line in (*report.environment, *report.shared) if line.is_shared]
-    told = "; ".join(f"{line.title}: {line.values[0]}" for line in shared)
-    yield f"Shared: {escaped(told)}.\n"
+    yield from _table(["Shared", ""], [[line.title, line.values[0]] for line in shared])
     yield f"{escaped(report.made)}."
 
 

@@ -145,7 +145,7 @@ def speed_of(samples: Sequence[int], seconds: Sequence[float], block_steps: int,
     """
     blocks = max(0, len(seconds) - warmup_steps) // block_steps
     if blocks < LEAST_BLOCKS:
-        return Speed(note=_too_short(blocks, block_steps, warmup_steps))
+        return Speed(note=_too_short(len(seconds), block_steps, warmup_steps))
     measured = slice(warmup_steps, warmup_steps + blocks * block_steps)
     block_seconds = np.asarray(seconds[measured]).reshape(blocks, block_steps).sum(axis=1)
     block_samples = np.asarray(samples[measured]).reshape(blocks, block_steps).sum(axis=1)
@@ -159,9 +159,10 @@ def speed_of(samples: Sequence[int], seconds: Sequence[float], block_steps: int,
     )
 
 
-def _too_short(blocks: int, block_steps: int, warmup_steps: int) -> str:
-    counted = "no whole block" if blocks == 0 else f"only {blocks} whole block{'s' if blocks > 1 else ''}"
+def _too_short(steps: int, block_steps: int, warmup_steps: int) -> str:
+    least = warmup_steps + LEAST_BLOCKS * block_steps
+    warm_up = f"{warmup_steps:,} to warm up and " if warmup_steps else ""
     return (
-        f"The run was too short to measure: {counted} of {block_steps:,} steps after {warmup_steps:,} "
-        f"warm-up step{'' if warmup_steps == 1 else 's'}, and a speed needs {LEAST_BLOCKS}."
+        f"The run was too short to measure: it had {steps:,} step{'' if steps == 1 else 's'}, and a speed "
+        f"needs {least:,}, {warm_up}{LEAST_BLOCKS} blocks of {block_steps:,}."
     )

@@ -261,11 +261,15 @@ def test_where_no_difference_is_shown_amp_is_not_called_slower(record: Record) -
 
 
 def test_pictures_and_texts_have_no_common_speed(record: Record) -> None:
-    picture = record(1, Experiment(), samples_per_second=1_000.0)
-    text = record(2, Experiment(model="causal-lm-tiny", dataset="synthetic-tokens"), samples_per_second=100.0)
+    known = {"peak_allocated_mib": 1_000.0, "final_train_loss": 0.5}
+    picture = record(1, Experiment(), samples_per_second=1_000.0, **known)
+    texts = Experiment(model="causal-lm-tiny", dataset="synthetic-tokens")
+    text = record(2, texts, samples_per_second=100.0, **known)
     found = compare([Evidence(run, np.ones(9), ()) for run in (picture, text)], picture.id).report(text.id)
     assert found.verdict.speedup is None
     assert "cannot be compared. A sample means something different to each." in found.verdict.sentence
+    assert found.verdict.memory_ratio is None
+    assert "memory" not in found.text and "loss" not in found.text
 
 
 def test_no_reason_is_taken_from_a_batch_that_the_precision_was_not_measured_at(record: Record) -> None:

@@ -83,11 +83,25 @@ def test_a_wrong_value_is_answered_with_key_value_and_what_is_allowed(
     assert problem.message.endswith(".") and problem.remedy.endswith(".")
 
 
-def test_an_unknown_key_is_answered_with_the_nearest_one() -> None:
+@pytest.mark.parametrize(
+    ("key", "remedy"),
+    [
+        ("batchsize", "Did you mean batch_size?"),
+        ("momentum", "Did you mean optimizer.momentum?"),
+        ("learnig_rate", "Did you mean optimizer.learning_rate?"),
+        ("optim.weight_decay", "Did you mean optimizer.weight_decay?"),
+        ("every", "Did you mean checkpoint.every or validation.every?"),
+        ("lr", "Did you mean optimizer.learning_rate?"),
+        ("wd", "Did you mean optimizer.weight_decay?"),
+        ("wings", "Remove it;"),
+        ("a.b.c", "Remove it;"),
+    ],
+)
+def test_an_unknown_key_is_answered_with_the_nearest_ones(key: str, remedy: str) -> None:
     with pytest.raises(ProblemError) as caught:
-        experiment_from({"batchsize": 4})
-    assert caught.value.problem.message == "There is no setting named 'batchsize'."
-    assert caught.value.problem.remedy == "Did you mean batch_size?"
+        experiment_from(from_dotted(key, 4))
+    assert caught.value.problem.message == f"There is no setting named '{key}'."
+    assert caught.value.problem.remedy == f"{remedy} `ammeter settings` lists all of them."
 
 
 def test_several_wrong_values_are_all_named() -> None:

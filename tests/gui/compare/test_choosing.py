@@ -10,9 +10,11 @@ from PySide6.QtGui import QDragEnterEvent, QDropEvent
 from PySide6.QtWidgets import QComboBox, QLabel
 from pytestqt.qtbot import QtBot
 
-from engine.experiment.experiment import Experiment
+from engine.experiment.experiment import Experiment, setting_fields
+from engine.experiment.titles import FACTS, setting_title
 from engine.store.record import RunRecord
 from engine.store.store import Store
+from engine.words.settings import applying_settings
 from gui.runs.line import dragged_runs
 from gui.widgets import Segmented
 
@@ -63,13 +65,19 @@ class TestChoices:
     def test_only_the_settings_that_differ_are_listed_until_all_are_asked_for(
         self, workspace: Any, trained: Trained
     ) -> None:
-        workspace.show(trained("fp32", 880.0), trained("fp16", 1_663.0, settings={"batch_size": 128}))
+        base = trained("fp32", 880.0)
+        workspace.show(base, trained("fp16", 1_663.0, settings={"batch_size": 128}))
         settings = workspace.column.settings
         assert settings.texts() == [["Precision", "FP32", "FP16 AMP"], ["Batch size", "64", "128"]]
         everything = workspace.column.findChild(Segmented).button("all")
         everything.click()
         names = [row[0] for row in settings.texts()]
-        assert {"Model", "Optimizer", "Loss scaler", "Device name", "Steps"} < set(names)
+        assert {setting_title(key) for key in (*applying_settings(base.experiment), "device_name")} <= set(
+            names
+        )
+        assert set(names) <= {setting_title(key) for key in (*setting_fields(), *FACTS)}
+        assert {"Loss scaler", "Steps", "Initial loss scale"} < set(names)
+        assert not {"Epochs", "Samples per epoch", "Sequence length", "Momentum"} & set(names)
         assert len(set(names)) == len(names)
         same = [one.text() for one in workspace.column.findChildren(QLabel) if "identical" in one.text()]
         assert same == [f"{len(names) - 2} other settings are identical"]

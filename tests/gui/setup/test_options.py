@@ -141,16 +141,16 @@ def test_loader_settings_are_for_a_dataset_that_is_loaded(
     make_classes(tmp_path, "cats", "dogs")
     panel.form.more.set_open(True)
     loading = {"data.on_device", "data.workers", "data.prefetch"}
-    assert not user.shown() & loading
     panel.form.edited.emit("model", "resnet50")
+    panel.form.edited.emit("dataset", "synthetic")
+    assert not user.shown() & loading
     panel.form.edited.emit("dataset", "image-folder")
     panel.form.edited.emit("path", str(tmp_path))
     assert loading < user.shown() and "data.persistent_workers" not in user.shown()
     user.choose("data.workers", "2")
     assert "data.persistent_workers" in user.shown()
     assert {experiment.data.workers for experiment in user.experiments()} == {2}
-    panel.form.edited.emit("dataset", "fashion")
-    panel.form.edited.emit("model", "small-cnn")
+    panel.form.edited.emit("dataset", "synthetic")
     assert {experiment.data.workers for experiment in user.experiments()} == {0}
 
 

@@ -58,6 +58,18 @@ def test_repeats_are_told_by_the_button_and_go_into_the_request(
     assert panel.form.repeat.text() == "1" and panel.foot.line.text() == "2 runs, 752 steps each"
 
 
+def test_all_that_is_wrong_is_told_at_once(panel: SetupPanel) -> None:
+    for key, text in (("optimizer.learning_rate", "-1"), ("batch_size", "100,000"), ("step.clip_norm", "x")):
+        panel.form.edited.emit(key, text)
+    assert (
+        panel.form.problem("optimizer.learning_rate") == "Learning rate is '-1', but it must be more than 0."
+    )
+    assert panel.form.problem("batch_size") == "Batch size is 100,000, but fashion has 6,000 samples."
+    assert panel.form.problem("step.clip_norm") == "Clip gradient norm is 'x', but it must be a number."
+    panel.form.edited.emit("optimizer.learning_rate", "0.1")
+    assert panel.form.problem("optimizer.learning_rate") is None and panel.form.problem("batch_size")
+
+
 @pytest.mark.parametrize(
     ("text", "reason"),
     [

@@ -90,6 +90,12 @@ class TestTransport:
         rows = [row.words() for row in room.race.transport.findChildren(TextRow)]
         assert "small-cnn, 64 images at once" in rows and f"0.0 of {usual.seconds:,.1f} s" in rows
 
+    def test_a_race_in_slow_motion_has_seconds_that_move(self, room: Any) -> None:
+        transport = room.race.transport
+        transport.show_race("small-cnn", 0.0342)
+        transport.set_seconds(0.012)
+        assert "0.012 of 0.034 s" in [row.words() for row in transport.findChildren(TextRow)]
+
     def test_the_menu_saves_goes_to_compare_and_measures_anew(self, room: Any) -> None:
         panel, actions = room.panel, room.race.transport.menu.actions()
         for number, name in enumerate(("animation", "card")):
