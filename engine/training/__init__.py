@@ -1,1 +1,1 @@
-"""Training and measuring with PyTorch: the only part of Ammeter, the worker apart, that imports torch."""
+"""Training and measuring with PyTorch: with the worker the only part of Ammeter that imports torch."""

@@ -1,4 +1,4 @@
-"""Checkpoints: all that a run needs to go on bit for bit, in files that load with `weights_only=True`."""
+"""Checkpoints: all that a run needs to resume bit for bit, in files that load with `weights_only=True`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CheckpointKind = Literal["best", "last"]
 
 _FORMAT, _VERSION = "ammeter-checkpoint", 1
 _PARTS = frozenset({"model", "optimizer", "scaler", "random", "progress"})
-# a damaged file makes torch's reader stumble in as many ways as it has instructions
+# a damaged file may fail in torch's reader in any of these ways
 _DAMAGES = (
     OSError,
     RuntimeError,
@@ -47,12 +47,12 @@ class Checkpoints:
         self._folder = folder
 
     def save(self, kind: CheckpointKind, state: Mapping[str, Any]) -> None:
-        """Writes a state of `capture_state`; the file before it is replaced only by one that is whole.
+        """Writes a state from `capture_state`; only a whole file replaces the one before it.
 
-        Raises ProblemError of kind DISK_FULL or STORE; nothing half-written is left behind.
+        Raises ProblemError of kind DISK_FULL or STORE, and leaves nothing half-written behind.
         """
         path = checkpoint_path(self._folder, kind)
-        # what a killed process leaves of it is overwritten by the next save, or swept when it is gone
+        # a killed process's part is overwritten by the next save, or swept by the store
         part = part_path(path)
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
@@ -69,10 +69,10 @@ class Checkpoints:
                 part.unlink(missing_ok=True)
 
     def load(self, kind: CheckpointKind) -> dict[str, Any]:
-        """What was saved last, on the CPU. Raises ProblemError for a file that is missing or damaged."""
+        """The last saved state, on the CPU. Raises ProblemError for a missing or damaged file."""
         path = checkpoint_path(self._folder, kind)
         try:
-            # torch checks no sums: without this a flipped bit would become a weight
+            # torch verifies no checksums: without this a flipped bit would become a weight
             with zipfile.ZipFile(path) as archive:
                 damaged = archive.testzip()
             state = None if damaged else torch.load(path, map_location="cpu", weights_only=True)
@@ -109,15 +109,15 @@ class _Progress(BaseModel):
 
 
 def resumable(state: Mapping[str, Any], steps_per_epoch: int) -> dict[str, Any]:
-    """The state of a checkpoint with its progress checked. Raises ProblemError where no run goes on from it.
+    """A checkpoint's state with its progress checked. Raises ProblemError where no run can resume from it.
 
-    Weights may be NaN where the loss was so before; otherwise they would only waste the run.
+    Weights may be NaN only if the loss was NaN before: a run from other such weights would be wasted.
     """
     try:
         progress = _Progress.model_validate(state["progress"])
     except ValidationError:
         raise ProblemError(_problem("The checkpoint does not say how far its run was.", _ANEW)) from None
-    # the epoch after the last step is the next one, in mid-epoch too where steps were asked for
+    # the epoch may be the one after the last step's, also in mid-epoch where the length is in steps
     steps, epoch = progress.tally.steps, progress.epoch
     if not steps <= epoch * steps_per_epoch <= steps + 2 * steps_per_epoch:
         message = f"The checkpoint says that its run was in epoch {epoch:,} after step {steps:,}."
@@ -140,7 +140,7 @@ def capture_state(
     progress: Mapping[str, Any],
     device: torch.device,
 ) -> dict[str, Any]:
-    """All that training goes on from, after a whole optimizer step; `progress` holds plain numbers.
+    """All that training resumes from, after a whole optimizer step; `progress` holds plain numbers.
 
     The tensors are those in use, not copies: save them before the next step. Waits for the device.
     """
@@ -160,9 +160,9 @@ def restore_state(
     scaler: torch.amp.GradScaler,
     device: torch.device,
 ) -> dict[str, Any]:
-    """Puts a state of `capture_state` back, before the first step, and returns its `progress`.
+    """Restores a state from `capture_state`, before the first step, and returns its `progress`.
 
-    Raises ProblemError where the state is of another model or optimizer.
+    Raises ProblemError where the state is of another model, optimizer or scaler.
     """
     try:
         model.load_state_dict(state["model"])
@@ -176,9 +176,9 @@ def restore_state(
 
 
 def _restore_optimizer(optimizer: torch.optim.Optimizer, saved: Mapping[str, Any]) -> None:
-    """The state of each parameter alone: the settings are this run's own.
+    """Restores only the parameters' state: the settings are this run's own.
 
-    A learning rate that is a tensor must stay the very tensor that the step holds and a graph reads.
+    A learning rate that is a tensor must stay the same tensor, which the step holds and a graph reads.
     """
     own = [
         {key: value for key, value in group.items() if key != "params"} for group in optimizer.param_groups
@@ -213,7 +213,7 @@ def _restore_random(states: Mapping[str, torch.Tensor], device: torch.device) ->
 
 
 class _Writer:
-    """Remembers why the file refused: torch's own writer says only that it could not write."""
+    """Remembers why writing failed: torch's own writer says only that it did."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
@@ -232,7 +232,7 @@ class _Writer:
 
 @contextmanager
 def _told_by(file: IO[bytes]) -> Iterator[_Writer]:
-    """A writer to the file, whose OSError is raised in place of what torch makes of it."""
+    """A writer to the file; its OSError is raised instead of torch's error."""
     writer = _Writer(file)
     try:
         yield writer
@@ -243,7 +243,7 @@ def _told_by(file: IO[bytes]) -> Iterator[_Writer]:
 
 
 def _sync_folder(folder: Path) -> None:
-    # Windows opens no folders; elsewhere a rename may be lost with the power until its folder is written
+    # Windows opens no folders; elsewhere a power cut may undo a rename until its folder is synced
     if os.name == "posix":
         handle = os.open(folder, os.O_RDONLY)
         try:

@@ -1,4 +1,4 @@
-"""What a running job and the threads beside it tell one another."""
+"""Signals between a running job and the threads beside it."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 class Control:
     """Shared by the loop and the worker's other threads.
 
-    `stop_requested` asks the loop to end after the step in flight, `pause_requested` to wait there for as
-    long as it is set. `step` is the last step that is known to have completed on the device; the loop writes
-    it and the heartbeat reads it.
+    `stop_requested` asks the loop to end after the step in flight, `pause_requested` to wait there while it
+    is set. `step` is the last step known to have completed on the device; the loop writes it and the
+    heartbeat reads it.
     """
 
     stop_requested: threading.Event = field(default_factory=threading.Event)

@@ -1,4 +1,4 @@
-"""The doctor: whether this machine is ready, check by check, and the catalog of what it offers."""
+"""The doctor, which checks whether this machine is ready, and the catalog of what it offers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from engine.words.numbers import memory_text
 
 
 def read_catalog() -> Catalog:
-    """This machine's devices, and the models and datasets that there are. Builds and downloads nothing."""
+    """This machine's devices, and all models and datasets. Builds and downloads nothing."""
     return Catalog(devices=device_entries(), models=model_entries(), datasets=dataset_entries())
 
 

@@ -1,4 +1,4 @@
-"""Exceptions of a run, told in plain words."""
+"""Exceptions of a run as problems in plain words."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.experiment.titles import named
 from engine.protocol.events import Summary
 
-# A CPU that runs out under a cap says so in as many ways as there are libraries in one step; on CUDA cuBLAS
-# and cuDNN have statuses of their own for what they allocate beside PyTorch.
+# On a CPU under a cap each library of a step has its own message for running out; on CUDA cuBLAS and cuDNN
+# have statuses of their own for what they allocate beside PyTorch.
 _OUT_OF_MEMORY = re.compile(
     r"out of memory|can't allocate memory|cannot allocate memory|not enough memory|bad_alloc"
     r"|could not create a primitive|could not create a memory|ALLOC(ATION)?_FAILED",
@@ -22,7 +22,7 @@ _LOADER_ENDED = re.compile(r"DataLoader worker .*(exited unexpectedly|killed by 
 
 
 class TrainingError(ProblemError):
-    """A run that ended with a problem of its own making; `summary` has its figures so far."""
+    """A run that ended with a problem of its own; `summary` has its figures so far."""
 
     def __init__(self, problem: Problem, summary: Summary) -> None:
         super().__init__(problem)
@@ -30,12 +30,12 @@ class TrainingError(ProblemError):
 
 
 def summary_of(error: BaseException) -> Summary | None:
-    """The figures that a failed run had until then, where it could still make them."""
+    """A failed run's figures so far, where it could still compute them."""
     return error.summary if isinstance(error, TrainingError) else None
 
 
 def problem_of(error: BaseException) -> Problem:
-    """What a person is told about an exception that ended a run."""
+    """The problem to show for an exception that ended a run."""
     if isinstance(error, ProblemError):
         return error.problem
     if isinstance(error, RuntimeError) and _LOADER_ENDED.search(str(error)):
@@ -69,7 +69,7 @@ def problem_of(error: BaseException) -> Problem:
 
 
 def not_a_number(step: int) -> Problem:
-    """The loss became NaN at `step`, and the experiment said that this is a failure."""
+    """The loss became NaN at `step`, which the experiment counts as a failure."""
     return Problem(
         kind=Kind.NOT_A_NUMBER,
         message=f"The loss is not a number (NaN) from step {step:,} on.",

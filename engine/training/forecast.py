@@ -1,4 +1,4 @@
-"""What a run will need, before it runs: one step made of fake tensors, which have sizes and no content."""
+"""A run's memory before it runs: one step with fake tensors, which have sizes but no content."""
 
 from __future__ import annotations
 
@@ -38,18 +38,18 @@ CPU_LIBRARIES_MIB = 55.0
 read when first used, 17 to 37 of the code that oneDNN generates, and threads' stacks (x86, torch 2.15)."""
 
 _LIBRARIES_MIB = {"cuda": LIBRARIES_MIB, "cpu": CPU_LIBRARIES_MIB}
-_SIZES = (64, 128)  # a fake batch costs the same whatever its size; these fill an allocator's blocks evenly
+_SIZES = (64, 128)  # a fake batch costs the same at any size; these fill an allocator's blocks evenly
 _CUDA_BLOCK_BYTES = 512
-_ACCUMULATED = 2  # batches of a group that are gone through: from the second on each is like the one before
+_ACCUMULATED = 2  # batches of a group that are traced: from the second on all are alike
 _CPU = torch.device("cpu")
 
 
 def forecast(experiment: Experiment, catalog: Catalog | None = None) -> ForecastMade:
-    """What the experiment will need at any batch size. Touches no device and takes no memory to speak of.
+    """What the experiment will need at any batch size. Touches no device and takes hardly any memory.
 
-    It is the peak over one whole optimizer step that is not the first, with the run's own settings: two such
-    steps of different batches give the memory of each moment as a straight line. Raises ProblemError where
-    the experiment cannot run here (or on the machine of `catalog`), or where nobody can tell.
+    That is the peak over a whole optimizer step, not the first, with the run's own settings: two such steps
+    with different batches give the memory of each moment as a straight line. Raises ProblemError where the
+    experiment cannot run here (or on the machine of `catalog`), or where no forecast can be made.
     """
     began = time.perf_counter()
     plan = Plan(experiment, catalog or read_catalog())
@@ -67,7 +67,7 @@ def forecast(experiment: Experiment, catalog: Catalog | None = None) -> Forecast
 
 @dataclass(frozen=True)
 class _Imagined:
-    """One step of fake tensors: the bytes that live after each operation, and its parts."""
+    """One step of fake tensors: the bytes alive after each operation, and its parts."""
 
     timeline: Sequence[int]
     activations: int
@@ -78,7 +78,7 @@ def _imagined_step(plan: Plan, batch_size: int) -> _Imagined:
     is_cuda = plan.device.type == "cuda"
     model = _model(plan)
     with (
-        # garbage that goes at another moment in the one step than in the other would look like its batch's
+        # garbage collected at different moments of the two steps would look like an effect of the batch
         no_collection(),
         FakeTensorMode(),
         LiveBytes(_CUDA_BLOCK_BYTES if is_cuda else 1) as live,
@@ -113,7 +113,7 @@ def _model(plan: Plan) -> nn.Module:
 
 def _step(plan: Plan, model: nn.Module) -> PlainStep:
     settings = plan.experiment
-    # the scaler reads whether a gradient overflowed, which a fake one cannot tell; it takes next to no memory
+    # the scaler reads found_inf, which fake gradients cannot have; it takes next to no memory
     unscaled = settings.model_copy(update={"scaler": settings.scaler.model_copy(update={"mode": "off"})})
     fused = settings.optimizer.fused
     is_fused = "fused" in settings.step.parts if fused is None else fused
@@ -129,10 +129,10 @@ def _step(plan: Plan, model: nn.Module) -> PlainStep:
 
 
 def _give_state(optimizer: torch.optim.Optimizer, *, is_cuda: bool) -> None:
-    """Makes what the optimizer keeps from step to step, which a first step would make."""
+    """Creates the optimizer's state, which a first step would create."""
     for group in optimizer.param_groups:
         if is_cuda and not group.get("fused"):
-            # PyTorch's choice for parameters on CUDA; it takes copies as large as all of them for a moment
+            # PyTorch's choice for parameters on CUDA; for a moment it takes copies as large as all of them
             group["foreach"] = True
         for parameter in group["params"]:
             if parameter.requires_grad:
@@ -142,7 +142,7 @@ def _give_state(optimizer: torch.optim.Optimizer, *, is_cuda: bool) -> None:
 
 
 class _ForwardWatch:
-    """The most bytes that a forward pass left alive for its backward pass."""
+    """The most bytes that a forward pass has left alive for its backward pass."""
 
     def __init__(self, model: nn.Module, live: LiveBytes) -> None:
         self.most = 0
@@ -184,7 +184,7 @@ def _told(plan: Plan, small: _Imagined, large: _Imagined, seconds: float) -> For
 
 
 def _moments(small: Sequence[int], large: Sequence[int]) -> list[MemoryLine]:
-    """Each moment of the step as a line; of steps that differ in their operations the peak alone."""
+    """Each moment of the step as a line; only the peak where the two steps differ in their operations."""
     if len(small) != len(large):
         return [_line(max(small), max(large))]
     return [_line(*pair) for pair in set(zip(small, large, strict=True))]

@@ -1,4 +1,4 @@
-"""Python's collection of cycles, kept from a stretch where it would disturb."""
+"""Python's cyclic garbage collection, switched off where it would disturb."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def no_collection() -> Iterator[None]:
-    """Collects what there is before the context begins, and nothing while it lasts; then as it was before."""
+    """Collects before the context begins and not while it lasts; afterwards as before."""
     gc.collect()
     was_enabled = gc.isenabled()
     gc.disable()

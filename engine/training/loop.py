@@ -34,10 +34,10 @@ def train(
 ) -> Iterator[Event]:
     """Trains and measures an experiment; the last event is `Finished`.
 
-    Checkpoints go into the folder `checkpoints`; with `resume` the run goes on from the last one there. The
+    Checkpoints go to the folder `checkpoints`; with `resume` the run resumes from the last one there. The
     accuracies in its events are fractions from 0 to 1; `Epoch.seconds` is when the epoch's last step ended,
-    counted from the first step's begin without pauses. Raises ProblemError of kind `REQUEST` before any event
-    where the experiment cannot run here, and TrainingError where a NaN is to be a failure.
+    from the start of the first step, without pauses. Raises ProblemError of kind `REQUEST` before any event
+    where the experiment cannot run here, and TrainingError where a NaN counts as a failure.
     """
     plan = Plan(experiment, read_catalog())
     settings, device = plan.experiment, plan.device
@@ -62,7 +62,7 @@ def train(
 
 def _train_epochs(run: Run) -> Iterator[Event]:
     while not (run.must_end or run.is_over):
-        # a run may go on from its last step, of which only the validation is missing
+        # a run may resume after its last step, with only the validation missing
         if not run.is_complete:
             yield from _train_epoch(run)
         if run.must_end:
@@ -83,7 +83,7 @@ def _train_epoch(run: Run) -> Iterator[Event]:
             break
         if run.control.pause_requested.is_set():
             yield from _pause(run)
-            if run.must_end:  # stopped while it waited: no step follows
+            if run.must_end:  # stopped during the pause: no step follows
                 break
         yield from _enter(run, run.training_phase)
     # The host waits for the device here, once an epoch: the mean loss needs the epoch's last step.
@@ -93,12 +93,12 @@ def _train_epoch(run: Run) -> Iterator[Event]:
 
 
 def _end_epoch(run: Run) -> Iterator[Event]:
-    """Validates, says how the epoch went, and saves what is to be saved of it."""
+    """Validates, reports the epoch, and saves the checkpoints that are due."""
     epoch, is_best, validation = run.epoch, False, None
     if run.validation_is_due():
         yield from _enter(run, PhaseName.VALIDATING)
         validation = run.validate()
-        if validation is None:  # stopped meanwhile: a resumed run validates anew
+        if validation is None:  # stopped meanwhile: a resumed run validates again
             return
         is_best = run.tally.add_validation(epoch, validation)
     yield Epoch(
@@ -115,7 +115,7 @@ def _end_epoch(run: Run) -> Iterator[Event]:
 
 
 def _pause(run: Run) -> Iterator[Event]:
-    """Waits at a step boundary until it is told to go on or to stop; no figure counts that time."""
+    """Waits at a step boundary until it may go on or must stop; no figure counts that time."""
     yield from _take(run, run.telemetry.flush())
     yield from _send(run)
     yield from _enter(run, PhaseName.PAUSED)
@@ -152,7 +152,7 @@ def _enter(run: Run, phase: PhaseName) -> Iterator[Event]:
 
 
 def _save(run: Run, kind: CheckpointKind) -> Iterator[Event]:
-    # first what led there: a run that goes on from here has nobody else to tell of these steps
+    # first the steps that led here: a run resumed from this checkpoint does not send them again
     yield from _send(run)
     yield from _enter(run, PhaseName.SAVING)
     try:

@@ -1,4 +1,4 @@
-"""This machine: the devices of the catalog, and the environment in which a run is measured.
+"""This machine: the devices of the catalog, and the environment of a run.
 
 The environment is the device, and the versions of the driver, the system and the libraries.
 """
@@ -19,7 +19,7 @@ from engine.training.precision import cpu_precisions, cuda_precisions, other_acc
 
 
 def environment_of(device: DeviceEntry) -> Environment:
-    """The machine and the software, as of now; CUDA and driver only where the device has them."""
+    """The machine and its software now; CUDA and driver only where the device has them."""
     on_cuda = device.name.startswith("cuda")
     return Environment(
         device_name=device.title,
@@ -35,7 +35,7 @@ def environment_of(device: DeviceEntry) -> Environment:
 
 def nvidia_driver() -> str | None:
     """The version of NVIDIA's driver; None without one."""
-    # A machine without the driver's library is ordinary, and the answer is then that there is none.
+    # a machine without the driver's library is nothing unusual
     with contextlib.suppress(pynvml.NVMLError):
         pynvml.nvmlInit()
         try:

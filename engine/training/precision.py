@@ -1,4 +1,4 @@
-"""Number formats: which a device or processor supports, and how each is switched on."""
+"""Number formats: which ones a device or processor supports, and how each is switched on."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _FP16_FLAGS = frozenset({"avx512_fp16", "amx_fp16", "fphp", "asimdhp"})
 
 @dataclass(frozen=True)
 class Processor:
-    """`title` as people know it; `computes_bf16` and `computes_fp16` are None where nothing tells."""
+    """`title` as people know it; `computes_bf16` and `computes_fp16` are None where unknown."""
 
     title: str
     memory_mib: float
@@ -74,8 +74,8 @@ def autocast(
 ) -> AbstractContextManager[object]:
     """The context of one forward pass.
 
-    Autocast is thread-local: enter it in the thread that trains, and around the forward pass alone. Its
-    cache of cast weights must be off while a CUDA graph is captured: a replay would find them outdated.
+    Autocast is thread-local: enter it in the training thread, around the forward pass only. Its cache of
+    cast weights must be off while a CUDA graph is captured: a replay would find them outdated.
     """
     dtype = _AUTOCAST_DTYPES.get(precision)
     if dtype is None:
@@ -84,7 +84,7 @@ def autocast(
 
 
 def float32_mode_name(precision: Precision, autocast_tf32: bool = False) -> Float32Mode:
-    """How products of float32 are made: strictly, in TF32, or as PyTorch's own flags say."""
+    """How float32 products are computed: strictly, in TF32, or as PyTorch's own flags say."""
     if precision is Precision.DEFAULT:
         return "default"
     allows_tf32 = precision is Precision.TF32 or (precision.is_autocast and autocast_tf32)
@@ -93,10 +93,10 @@ def float32_mode_name(precision: Precision, autocast_tf32: bool = False) -> Floa
 
 @contextmanager
 def float32_mode(precision: Precision, autocast_tf32: bool = False) -> Iterator[None]:
-    """Makes products of float32 as `float32_mode_name` says while the context lasts.
+    """Computes float32 products as `float32_mode_name` says while the context lasts; then restores all flags.
 
-    Under autocast too TF32 is off unless `autocast_tf32`: what autocast leaves in float32 is then true
-    float32, and a comparison measures the one format it names. All flags are as before afterwards.
+    TF32 is off under autocast too, unless `autocast_tf32`: what autocast leaves in float32 is then true
+    float32, and a comparison measures only the format it names.
     """
     mode = float32_mode_name(precision, autocast_tf32)
     if mode == "default":
@@ -138,8 +138,8 @@ def _read_flags() -> _Flags:
 
 
 def _write_flags(flags: _Flags) -> None:
-    # Both interfaces, the older first, for it writes the newer one too: torch.compile reads the older, which
-    # raises where the two disagree; and the older's "off" is "as the parent says", not strictly off.
+    # Both interfaces, the older first, since it writes the newer too: torch.compile reads the older, which
+    # raises where the two disagree; and the older's "off" means "as the parent", not strictly off.
     torch.set_float32_matmul_precision(flags.matmul)
     torch.backends.cudnn.allow_tf32 = flags.cudnn_allows_tf32
     for backend, value in zip(_backends(), flags.backends, strict=True):
@@ -151,7 +151,7 @@ def _entry(precision: Precision, *, reason: str | None = None, note: str | None 
 
 
 def cuda_precisions(capability: tuple[int, int]) -> tuple[PrecisionEntry, ...]:
-    """What a CUDA card of that compute capability can do."""
+    """The precisions of a CUDA card of that compute capability."""
     shown = ".".join(map(str, capability))
     ampere, volta = capability >= _AMPERE, capability >= _VOLTA
     tf32 = None if ampere else f"TF32 needs an Ampere card (compute capability 8.0) and this is {shown}"
@@ -168,7 +168,7 @@ def cuda_precisions(capability: tuple[int, int]) -> tuple[PrecisionEntry, ...]:
 
 
 def other_accelerator_precisions() -> tuple[PrecisionEntry, ...]:
-    """What an accelerator other than an NVIDIA card can do."""
+    """The precisions of an accelerator other than an NVIDIA card."""
     return (
         _entry(Precision.FP32),
         _entry(Precision.TF32, reason=_NOT_NVIDIA),
@@ -180,7 +180,7 @@ def other_accelerator_precisions() -> tuple[PrecisionEntry, ...]:
 
 
 def cpu_precisions(processor: Processor) -> tuple[PrecisionEntry, ...]:
-    """What a CPU can do: all but TF32, though not all of it quickly."""
+    """The precisions of a CPU: all but TF32, though not all of them fast."""
     fp16 = None if processor.computes_fp16 else "slow here, since most CPUs do not compute in FP16"
     bf16 = None if processor.computes_bf16 else "saves no time on a CPU without AVX512-BF16 and AMX"
     if processor.computes_bf16 is None:

@@ -1,4 +1,4 @@
-"""Puts a run together: everything that is done, and can be refused, before its first step."""
+"""Puts a run together: everything that is done, and may be refused, before its first step."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _TELLING_FRACTION = 0.01
 
 
 class Plan:
-    """A resolved experiment, what the catalog says of its parts, and how long it is.
+    """A resolved experiment, the catalog's entries of its parts, and its length.
 
     Raises ProblemError where the experiment cannot run here.
     """
@@ -72,7 +72,7 @@ class Plan:
 def prepare(
     plan: Plan, control: Control, checkpoints: Path | None, *, resume: bool
 ) -> Generator[Event, None, Run | None]:
-    """Builds the run, and tells how it goes; None where it was stopped before it was built.
+    """Builds the run and reports progress; returns None if it was stopped before it was built.
 
     Raises ProblemError of kind `REQUEST` before any event.
     """
@@ -161,7 +161,7 @@ def _download(dataset: DatasetEntry, control: Control) -> Generator[Event, None,
     for fraction in download(dataset.name, control.stop_requested.is_set):
         if fraction is None or abs(fraction - told) >= _TELLING_FRACTION:
             told = fraction or 0.0
-            # a server may send more than was announced
+            # a server may send more than it announced
             shown = None if fraction is None else min(1.0, fraction)
             yield Phase(name=PhaseName.DOWNLOADING, fraction=shown, detail=dataset.title)
 
@@ -222,7 +222,7 @@ def _notes(plan: Plan) -> tuple[str, ...]:
 
 
 def _steps_per_epoch(experiment: Experiment, facts: DatasetFacts) -> int:
-    """Raises ProblemError where an epoch is too short for the batch, or for what is accumulated."""
+    """Raises ProblemError where an epoch is too short for the batch or for gradient accumulation."""
     samples = facts.train_samples
     if experiment.batch_size > samples:
         raise ProblemError(
@@ -243,5 +243,5 @@ def _steps_per_epoch(experiment: Experiment, facts: DatasetFacts) -> int:
 def _entries(experiment: Experiment, catalog: Catalog) -> tuple[DeviceEntry, ModelEntry, DatasetEntry]:
     device, model = catalog.device(experiment.device), catalog.model(experiment.model)
     dataset = catalog.dataset(experiment.dataset)
-    assert device is not None and model is not None and dataset is not None  # resolve() has seen to it
+    assert device is not None and model is not None and dataset is not None  # resolve() has checked it
     return device, model, dataset

@@ -1,4 +1,4 @@
-"""Everything that one run consists of, and how far it is."""
+"""The parts of a run, and its progress."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from engine.training.validation import Validation, validate
 
 
 class Run:
-    """The parts of a run and how far it is.
+    """The parts of a run and its progress.
 
-    `experiment` is resolved; `resumed` is the state of a checkpoint that the run goes on from.
+    `experiment` is resolved; `resumed` is the state of the checkpoint that the run resumes from.
     """
 
     def __init__(
@@ -73,18 +73,18 @@ class Run:
         )
 
     def close(self) -> None:
-        """Gives back what lives beside the run: loader processes, and the thread that asks the card."""
+        """Ends what runs beside the run: loader processes, and the thread that reads the card."""
         self.source.close()
         self.instruments.close()
 
     def enter(self, phase: PhaseName) -> None:
-        """Goes over to a phase: what belongs to the measurement is counted in `MEASURING` alone."""
+        """Enters a phase; the instruments count for the measurement only in `MEASURING`."""
         self.phase = phase
         self.instruments.count(phase is PhaseName.MEASURING, is_capturing=phase is PhaseName.CAPTURING)
 
     @property
     def training_phase(self) -> PhaseName:
-        """What the next step is: compiling, capturing, warming up, or measured."""
+        """The phase of the next step: compiling, capturing, warming up, or measuring."""
         phase = self.step.next_phase()
         if phase is not None:
             return phase
@@ -93,23 +93,23 @@ class Run:
 
     @property
     def must_end(self) -> bool:
-        """Whether someone asked for the end, or a NaN calls for it."""
+        """Whether a stop was requested, or a NaN ends the run."""
         nan_ends = self.experiment.on_nan != "continue" and self.tally.first_nan_step is not None
         return nan_ends or self.control.stop_requested.is_set()
 
     @property
     def is_complete(self) -> bool:
-        """Whether all steps were made."""
+        """Whether all steps are done."""
         return self.telemetry.steps >= self.total_steps
 
     @property
     def is_over(self) -> bool:
-        """Whether the last epoch was ended too, and nothing is left to do."""
+        """Whether the last epoch has ended too, and nothing is left to do."""
         return self.is_complete and self._batches_done == 0
 
     def groups(self) -> Iterator[list[Batch]]:
-        """The batches of each optimizer step that is left of this epoch; waiting for them is marked."""
-        # Begun here and not at the first `next`, which is the first step's own time.
+        """The batches of each optimizer step left in this epoch; the wait for them is recorded."""
+        # Begun here and not at the first `next`, which counts as the first step's time.
         return self._groups(self.source.epoch(self.epoch, self._batches_done))
 
     def _groups(self, batches: Iterator[Batch]) -> Iterator[list[Batch]]:
@@ -118,7 +118,7 @@ class Run:
             yield group
 
     def train_on(self, group: list[Batch]) -> None:
-        """Makes one optimizer step, and has its figures recorded."""
+        """Makes one optimizer step and records its figures."""
         if self.phase is not PhaseName.MEASURING:
             self._warm_until = self.telemetry.steps + 1
         rate = self._learning_rate()
@@ -137,14 +137,14 @@ class Run:
 
     @property
     def _is_weighed(self) -> bool:
-        """Whether the next step's memory is taken apart: in the first one libraries take their workspaces."""
+        """Whether to break down the next step's memory; in the first, libraries take workspaces."""
         is_second = self.telemetry.steps == self._first_step + 1
         return is_second and self.phase is not PhaseName.MEASURING
 
     @property
     def _is_last_to_warm_up(self) -> bool:
-        """Whether one more step is left to take again from the device what the measured ones need; a single
-        one is the first, which has nothing to be given back."""
+        """Whether the next step is the warm-up's last, which takes again from the device what measured steps
+        need. A single warm-up step is also the first, before which there is nothing to free."""
         warmup = self.experiment.measure.warmup_steps
         return warmup > 1 and self.telemetry.steps == self._first_step + warmup - 1
 
@@ -159,24 +159,24 @@ class Run:
         )
 
     def begin_epoch(self) -> None:
-        """Goes over to the next epoch."""
+        """Begins the next epoch."""
         self.epoch += 1
         self._batches_done = 0
         self.tally.begin_epoch()
 
     def end_pause(self, seconds: float) -> None:
-        """Counts a pause, and nothing else of that time."""
+        """Counts a pause as such and in no other figure."""
         self._paused_seconds += seconds
         self.telemetry.begin(paused_seconds=seconds)
 
     def take(self, rows: Rows) -> None:
-        """Takes in steps that the device has completed."""
+        """Adds steps that the device has completed."""
         self.tally.add(rows)
         self.control.step = rows.last_step
         self._unsent.append(rows)
 
     def samples(self) -> Samples | None:
-        """The steps taken in since the last call as one event; None when there are none."""
+        """The steps added since the last call as one event; None without any."""
         unsent, self._unsent = self._unsent, []
         return samples_of(unsent, self.instruments.now()) if unsent else None
 
@@ -189,7 +189,7 @@ class Run:
         return ends_by_steps or self.epoch % every == 0
 
     def validate(self) -> Validation | None:
-        """Validates; None when it was asked to end."""
+        """Validates; None if it was asked to stop."""
         return validate(
             self._model,
             self.source.validation(self.experiment.validation.limit),
@@ -200,7 +200,7 @@ class Run:
         )
 
     def checkpoints_due(self, epoch: int, *, is_best: bool) -> Iterator[CheckpointKind]:
-        """What is to be saved after an epoch; at the run's end the last one is saved anyway."""
+        """The checkpoints to save after an epoch; at the run's end the last one is saved anyway."""
         wanted = self.experiment.checkpoint
         if self._checkpoints is None:
             return

@@ -1,4 +1,4 @@
-"""Tries one batch size: whole optimizer steps as the run would make them, and whether memory held."""
+"""Tries one batch size: whole optimizer steps as in the run, and whether memory sufficed."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from engine.training.steps.recipe import cudnn_search
 LEAST_STEPS = 3
 """The optimizer's state is made in the first whole step, and fragmentation shows in those after it."""
 
-# What convolutions say where cuDNN has tried all its algorithms, those too whose workspaces were refused.
+# The message of a convolution after cuDNN has tried all algorithms, some of whose workspaces were refused.
 _HIDES_A_REFUSAL = "unable to find an engine"
 _FLOAT32_BYTES = 4
 _SPILL_NOTE = "It took more than was free: the driver put the rest into the host's memory, which is slow."
@@ -40,9 +40,9 @@ _SPILL_NOTE = "It took more than was free: the driver put the rest into the host
 def try_batch(experiment: Experiment, control: Control) -> Iterator[Event]:
     """Trains at the experiment's batch size just long enough to know; the last event is `Tried`.
 
-    At least three whole optimizer steps, as many more as the recipe needs to be steady, the smaller group
-    that an epoch may end with, the validation in short, and a step after them. Raises ProblemError of kind
-    `REQUEST` where the experiment cannot run here, and whatever a step raises that is no lack of memory.
+    Makes at least three whole optimizer steps, more if the recipe needs them to be steady, the smaller group
+    that may end an epoch, a short validation, and a step after these. Raises ProblemError of kind `REQUEST`
+    where the experiment cannot run here, and any error of a step other than a lack of memory.
     """
     began = time.perf_counter()
     control.step = 0
@@ -66,7 +66,7 @@ def try_batch(experiment: Experiment, control: Control) -> Iterator[Event]:
         if not _ran_out(error, memory):
             raise
         progress.cause = "memory"
-    # outside the except block, where the exception no longer pins the tensors of the frames it went through
+    # outside the except block, where the exception no longer pins the tensors of its frames
     if progress.was_stopped:
         yield Finished(summary=Summary(), stopped=True)
         return
@@ -86,7 +86,7 @@ def try_batch(experiment: Experiment, control: Control) -> Iterator[Event]:
 
 @dataclass
 class _TrialProgress:
-    """How far a trial is."""
+    """A trial's progress."""
 
     whole_steps: int = 0
     parameters: int | None = None
@@ -95,20 +95,20 @@ class _TrialProgress:
 
 
 def _ran_out(error: Exception, memory: TrialMemory) -> bool:
-    """Whether the error is one of memory, also where a library that was refused some says less than that."""
+    """Whether the error is a lack of memory, even where the library that was refused it does not say so."""
     is_said = problem_of(error).kind is Kind.OUT_OF_MEMORY
     return is_said or (memory.was_refused() and _HIDES_A_REFUSAL in str(error))
 
 
 def _as_tried(experiment: Experiment) -> Experiment:
-    """The experiment with the least of all that changes how long a run takes, but not what it holds."""
+    """The experiment with a minimum of what prolongs a run without changing its memory."""
     measure = experiment.measure.model_copy(update={"warmup_steps": LEAST_WARMUP})
     return experiment.model_copy(update={"measure": measure})
 
 
 def _validated_in_short(plan: Plan) -> Experiment:
-    """The plan's experiment with a validation of one batch, and of the smaller one that it ends with: a
-    library may keep something for each size."""
+    """The plan's experiment with a validation of one batch and of the smaller last one: a library may keep
+    something for each size."""
     experiment, there = plan.experiment, plan.facts.validation_samples
     samples, batch_size = min(experiment.validation.limit or there, there), experiment.batch_size
     if samples <= batch_size:
@@ -139,7 +139,7 @@ def _train(plan: Plan, control: Control, progress: _TrialProgress) -> Iterator[E
 
 
 def _prepared(plan: Plan, control: Control, progress: _TrialProgress) -> Generator[Event, None, Run | None]:
-    """Prepares the run, but says nothing of its start: a trial that is stopped has nothing to be saved."""
+    """Prepares the run without its `Started` event: a stopped trial has nothing to save."""
     preparing = prepare(plan, control, None, resume=False)
     while True:
         try:
@@ -170,7 +170,7 @@ def _train_until_steady(run: Run, progress: _TrialProgress) -> Iterator[Event]:
 
 
 def _end_epoch(plan: Plan, run: Run) -> None:
-    """Trains on the smaller group that ends an epoch, where the run comes to one: beside a captured step it
+    """Trains on the smaller group that ends an epoch, if the run reaches one: beside a captured step it
     takes memory of its own."""
     accumulated = plan.experiment.step.gradient_accumulation
     is_smaller = plan.facts.train_samples % plan.experiment.step_samples != 0
@@ -182,8 +182,8 @@ def _end_epoch(plan: Plan, run: Run) -> None:
 
 
 def _train_on(run: Run, group: list[Batch]) -> None:
-    """One step, waited for. A single sample that is left over is left out: some models cannot train on one,
-    which is no matter of memory."""
+    """Makes one step and waits for it. A single left-over sample is left out: some models cannot train on
+    one, which has nothing to do with memory."""
     left_over = len(group[-1][1]) == 1 < run.experiment.batch_size
     group = group[:-1] if left_over else group
     if group:
@@ -198,8 +198,8 @@ def _validate(run: Run) -> None:
 
 
 def _begin_another_epoch(plan: Plan, run: Run) -> None:
-    """One more whole step, where the run goes on: what the smaller group and the validation leave behind, in
-    libraries and between blocks, has left less room for it."""
+    """Makes one more whole step if the run goes on: what the smaller group and the validation leave behind,
+    in libraries and between blocks, leaves less room for it."""
     if plan.total_steps > plan.steps_per_epoch:
         run.begin_epoch()
         run.telemetry.begin()
@@ -225,7 +225,7 @@ def _trial(plan: Plan, memory: TrialMemory, progress: _TrialProgress, seconds: f
 
 
 def _model_mib(plan: Plan, parameters: int | None) -> float:
-    """Parameters, gradients and the optimizer's state, all of them float32 under autocast too."""
+    """Parameters, gradients and optimizer state, all float32 even under autocast."""
     optimizer = plan.experiment.optimizer
     states = 2 if optimizer.name in ("adam", "adamw") else int(optimizer.momentum > 0)
     count = _count_parameters(plan) if parameters is None else parameters
@@ -233,7 +233,7 @@ def _model_mib(plan: Plan, parameters: int | None) -> float:
 
 
 def _count_parameters(plan: Plan) -> int:
-    """Of a model that did not even fit under the cap, which is over by now."""
+    """For a model that did not even fit under the cap, which is lifted by now."""
     experiment = plan.experiment
     model = build_model(
         experiment.model,

@@ -1,4 +1,4 @@
-"""How well a model does on samples it does not train on."""
+"""Validation: how well a model does on samples it does not train on."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from engine.training.precision import autocast
 
 @dataclass(frozen=True)
 class Validation:
-    """The mean loss, and the share (0 to 1) of predictions whose most likely class is the right one (top-1).
+    """The mean loss, and the fraction (0 to 1) of predictions whose most likely class is right (top-1).
 
-    A picture is one prediction, a sequence of text one for each of its tokens.
+    A picture is one prediction, a sequence of text one per token.
     """
 
     loss: float
@@ -36,8 +36,8 @@ def validate(
 ) -> Validation | None:
     """Validates under the run's autocast, without a scaler: there is no gradient to scale.
 
-    Takes the model itself, neither compiled nor captured. Returns None when asked to end before all batches
-    were seen. The model is left in training mode.
+    Takes the model itself, neither compiled nor captured, and leaves it in training mode. Returns None when
+    asked to end before the last batch.
     """
     loss_sum = torch.zeros((), device=device)
     correct = torch.zeros((), device=device, dtype=torch.long)
@@ -57,5 +57,5 @@ def validate(
                 predictions += targets.numel()
     finally:
         model.train()
-    # The one place that waits for the device, once a validation.
+    # The only wait for the device, once per validation.
     return Validation(loss=loss_sum.item() / samples, accuracy=correct.item() / predictions)

@@ -254,7 +254,7 @@ class _Watch:
         self.phase = PhaseName.BUILDING
 
     def note_look(self) -> None:
-        """Notes that someone looks now. A program that was suspended must not call its worker silent."""
+        """Notes that someone is looking: a program that was suspended must not call its worker silent."""
         now = time.monotonic()
         unwatched = now - self._looked
         self._looked = now

@@ -1,7 +1,7 @@
-"""Batches of samples: which samples a batch holds, and how they come to lie on the device.
+"""Batches of samples: which samples a batch holds, and how they reach the device.
 
-Data lie on the device whole, are drawn once and taken in turns, or are made in the host's memory by loader
-processes. What a run draws follows from its seed and the place in the run alone.
+A dataset is kept on the device, drawn once and taken in turn, or made in the host's memory by loader
+processes. What a run draws depends only on its seed and the place in the run.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ def seed_of(*place: int) -> int:
 
 
 def epoch_order(samples: int, seed: int, epoch: int) -> torch.Tensor:
-    """The samples' numbers (samples,) in the order in which that epoch takes them.
+    """The indices (samples,) of the samples in the order of that epoch.
 
-    It is drawn on the CPU, so that it is the same for every precision and device.
+    Drawn on the CPU, so that it is the same for every precision and device.
     """
     return torch.randperm(samples, generator=torch.Generator().manual_seed(seed_of(seed, epoch)))
 
 
 def spread(samples: int, count: int) -> list[int]:
-    """At most `count` of the samples' numbers, ascending and evenly spaced; nothing is drawn."""
+    """At most `count` sample indices, ascending and evenly spaced; nothing is drawn."""
     count = min(count, samples)
     return [place * samples // count for place in range(count)]
 
@@ -48,38 +48,38 @@ shape: the widest loads can read each turn where it lies, and what the compiler 
 class Source(Protocol):
     """Where a run's batches come from; each is (inputs, targets) on the device, ready for the model.
 
-    The stream that computes already waits for a batch's copy when it is handed out.
+    When a batch is handed out, the computing stream already waits for its copy.
     """
 
     train_samples: int
     has_validation: bool
 
     def epoch(self, number: int, skip: int = 0) -> Iterator[Batch]:
-        """The training batches of epoch `number` (from 1) but for the first `skip`; the last may be smaller.
+        """The training batches of epoch `number` (from 1) without the first `skip`; the last may be smaller.
 
-        Their order and augmentation depend on the seed and the number alone.
+        Their order and augmentation depend only on the seed and the number.
         """
         ...
 
     def validation(self, limit: int | None) -> Iterator[Batch]:
-        """The validation batches, of at most `limit` samples in all."""
+        """The validation batches, with at most `limit` samples in all."""
         ...
 
     def examples(self, count: int) -> torch.Tensor | None:
-        """At most `count` training inputs as they are kept, spread over the split evenly, on the host.
+        """At most `count` training inputs as they are kept, evenly spaced over the split, on the host.
 
-        None where they would have to be made for it. It takes nothing of the device, and draws nothing.
+        None where they would have to be made. Takes no device memory and draws nothing.
         """
         ...
 
     def close(self) -> None:
-        """Ends what was started to load the data, and waits for it."""
+        """Ends what was started to load the data, and waits for its end."""
         ...
 
 
 @dataclass(frozen=True)
 class Split:
-    """Inputs (samples, ...) and their targets (samples, ...), in one place."""
+    """Inputs (samples, ...) and their targets (samples, ...), on one device."""
 
     inputs: torch.Tensor
     targets: torch.Tensor
@@ -89,10 +89,10 @@ class Split:
 
 
 class Resident:
-    """A dataset that lies on the device whole and is shuffled anew for each epoch.
+    """A dataset that is kept on the device and shuffled for each epoch.
 
-    `augment` changes training inputs given their epoch and batch number; `prepare` makes any inputs the
-    model's own.
+    `augment` changes training inputs, given their epoch and batch number; `prepare` turns any inputs into the
+    model's.
     """
 
     def __init__(
@@ -117,9 +117,9 @@ class Resident:
         self.has_validation = validation is not None and len(validation.targets) > 0
 
     def epoch(self, number: int, skip: int = 0) -> Iterator[Batch]:
-        # Drawn before the first batch is asked for, so that no step's time contains the shuffle.
+        # Drawn before the first batch is requested, so that no step's time contains the shuffle.
         order = epoch_order(self.train_samples, self._seed, number)
-        # CUDA stages ordinary memory before it returns, so that the host need not wait for the device here.
+        # CUDA stages pageable memory before it returns, so the host need not wait for the device here.
         placed = order.to(self._device, non_blocking=self._device.type == "cuda")
         return self._training(placed, number, skip)
 
@@ -133,12 +133,12 @@ class Resident:
             yield self._prepare(inputs[chosen]), targets[chosen]
 
     def examples(self, count: int) -> torch.Tensor | None:
-        # one by one: a copy from the device of what lies there in one piece needs no memory there
+        # one by one: copying a contiguous sample takes no memory on the device
         chosen = spread(self.train_samples, count)
         return torch.stack([self._train.inputs[index].cpu() for index in chosen])
 
     def close(self) -> None:
-        """Nothing: the data lie in this process."""
+        """Nothing to end."""
 
     def _training(self, order: torch.Tensor, epoch: int, skip: int) -> Iterator[Batch]:
         for number in range(skip, math.ceil(self.train_samples / self._batch_size)):
@@ -150,15 +150,15 @@ class Resident:
 
 
 def drawn_samples(batch_size: int) -> int:
-    """How many samples are drawn for batches that are taken in turns."""
+    """How many samples are drawn for batches that are taken in turn."""
     return batch_size + (_TURNS - 1) * _SHIFT
 
 
 def turns_of(drawn: Batch, batch_size: int) -> tuple[Batch, ...]:
-    """Four batches, each a slice of what was drawn that begins a few samples after the one before it.
+    """Four batches, each a slice of the drawn samples that begins a few samples after the one before.
 
-    They share memory, which nothing writes to: four batches of their own would take more of a card than
-    many a model, and what is to be measured is the model.
+    They share memory, which nothing writes to: four separate batches would take more memory than many a
+    model, and the model is to be measured.
     """
     starts = range(0, _TURNS * _SHIFT, _SHIFT)
     inputs, targets = drawn
@@ -166,8 +166,7 @@ def turns_of(drawn: Batch, batch_size: int) -> tuple[Batch, ...]:
 
 
 class Turns:
-    """Samples `drawn` once, in batches that are taken in turns, for an epoch of `samples`; there is no
-    validation."""
+    """Samples `drawn` once, in batches that are taken in turn, for an epoch of `samples`; no validation."""
 
     has_validation = False
 
@@ -189,10 +188,10 @@ class Turns:
         return iter(())
 
     def examples(self, count: int) -> None:
-        """None: each input is a drawn one."""
+        """None: the inputs are drawn at random."""
 
     def close(self) -> None:
-        """Nothing: the samples lie on the device."""
+        """Nothing to end."""
 
 
 HostBatch = tuple[torch.Tensor, torch.Tensor]
@@ -200,10 +199,10 @@ HostBatch = tuple[torch.Tensor, torch.Tensor]
 
 @dataclass(frozen=True)
 class Draw:
-    """One batch to be made: which samples, and where in the run, which its random numbers follow from.
+    """A batch to make: its samples, and its place in the run, which determines its random numbers.
 
-    `indices` are into the training samples or, unless `is_training`, the others; `number` counts an epoch's
-    batches from 0.
+    `indices` refer to the training samples if `is_training`, else to the validation samples; `number` counts
+    an epoch's batches from 0.
     """
 
     is_training: bool
@@ -213,29 +212,29 @@ class Draw:
 
 
 class Pictures(Protocol):
-    """A dataset as each loader process has it. It is sent there, so it can be pickled and is small."""
+    """A dataset in a loader process; it is sent there, so it is small and can be pickled."""
 
     train_samples: int
     validation_samples: int
 
     def open(self) -> None:
-        """Reads what is read once, in the process that will make batches."""
+        """Reads what is read only once, in the process that will make batches."""
         ...
 
     def batch(self, draw: Draw) -> HostBatch:
-        """Bytes (batch, channels, height, width), all of one size, and classes. Raises ProblemError."""
+        """Bytes (batch, channels, height, width) of one size, and classes (batch,). Raises ProblemError."""
         ...
 
     def examples(self, count: int) -> torch.Tensor | None:
-        """At most `count` training pictures as bytes, spread over the split evenly, in any size.
+        """At most `count` training pictures as bytes, evenly spaced over the split, of any size.
 
-        None where this process has not opened the dataset and would have to.
+        None where this process would have to open the dataset first.
         """
         ...
 
 
 class HeldPictures:
-    """Samples that lie in memory as a whole once `open` has read them."""
+    """Samples that `open` reads into memory as a whole."""
 
     def __init__(self, read: SplitReader, train_samples: int, validation_samples: int) -> None:
         self._read = read
@@ -259,13 +258,13 @@ class HeldPictures:
 
 
 class SplitReader(Protocol):
-    """Reads the training and the validation split; can be pickled."""
+    """Reads the training and the validation split. Can be pickled."""
 
     def __call__(self) -> tuple[Split, Split]: ...
 
 
 def training_draws(samples: int, batch_size: int, seed: int, epoch: int, skip: int) -> Iterator[Draw]:
-    """The batches of one epoch but for the first `skip`."""
+    """The batches of an epoch without the first `skip`."""
     order = epoch_order(samples, seed, epoch)
     return (
         Draw(True, epoch, number, tuple(order[number * batch_size : (number + 1) * batch_size].tolist()))
@@ -274,6 +273,6 @@ def training_draws(samples: int, batch_size: int, seed: int, epoch: int, skip: i
 
 
 def draws_in_order(samples: int, batch_size: int, *, is_training: bool) -> Iterator[Draw]:
-    """The samples of one part in their own order."""
+    """The samples of one split in their own order."""
     for number, start in enumerate(range(0, samples, batch_size)):
         yield Draw(is_training, 0, number, tuple(range(start, min(start + batch_size, samples))))

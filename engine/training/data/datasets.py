@@ -1,6 +1,6 @@
-"""The datasets: their facts, the source of batches each becomes, and the device memory they take.
+"""The datasets: their facts, their sources of batches, and the device memory they take.
 
-The memory is worked out on tensors of the same sizes without content.
+The memory is determined with fake tensors of the same sizes.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ _NOISE = 0.1
 
 @dataclass(frozen=True)
 class DatasetFacts:
-    """What a run needs to know of its dataset before it begins.
+    """What a run must know of its dataset before it begins; 0 where it does not apply.
 
-    The catalog knows it of all but a person's own folder. What does not apply is 0.
+    The catalog knows it of every dataset but the user's own folder.
     """
 
     train_samples: int
@@ -49,7 +49,7 @@ class DatasetFacts:
 
 
 def dataset_entries() -> tuple[DatasetEntry, ...]:
-    """All datasets. `needs_download` says that the first run will fetch it."""
+    """All datasets; `needs_download` says that the first run will download it."""
     return (
         DatasetEntry(
             name=FASHION,
@@ -104,9 +104,9 @@ def dataset_entries() -> tuple[DatasetEntry, ...]:
 
 
 def facts_of(experiment: Experiment) -> DatasetFacts:
-    """What the dataset of a resolved experiment holds; a folder of pictures is read and checked for it.
+    """The facts of a resolved experiment's dataset; a folder of pictures is listed and checked for them.
 
-    Raises ProblemError of kind `REQUEST` where the folder, or keeping it on the device, cannot be.
+    Raises ProblemError of kind `REQUEST` where the folder cannot be used, or not be kept on the device.
     """
     entry = next(entry for entry in dataset_entries() if entry.name == experiment.dataset)
     train, validation = entry.train_samples or experiment.samples, entry.validation_samples or 0
@@ -127,9 +127,9 @@ def facts_of(experiment: Experiment) -> DatasetFacts:
 
 
 def download(name: str, must_end: Callable[[], bool]) -> Iterator[float | None]:
-    """Fetches a dataset that needs it; yields the fraction done, None where that is not known.
+    """Downloads a dataset; yields the fraction done, None where it is unknown.
 
-    It leaves nothing behind when it must end. Raises ProblemError of kind `DOWNLOAD` or `DISK_FULL`.
+    Leaves nothing behind when it must end. Raises ProblemError of kind `DOWNLOAD` or `DISK_FULL`.
     """
     return download_set(name, must_end)
 
@@ -142,7 +142,7 @@ def load_source(
 ) -> Source:
     """The batches of a resolved experiment, pictures with that many channels. Raises ProblemError.
 
-    The source is to be closed: it may have started processes.
+    Close the source: it may have started processes.
     """
     if task_of(experiment.dataset) == "language":
         return load_text(experiment, device)
@@ -177,12 +177,12 @@ def _regression(experiment: Experiment) -> Split:
 
 _LABEL_BYTES = 8
 _SOURCE_BYTES = 4 * 2**20  # Python's own modules, about
-_COPIED_AHEAD = 2  # of loaded pictures: the batch that is trained on, as bytes, and the one after it
+_COPIED_AHEAD = 2  # of loaded pictures, as bytes: the current batch and the next
 
 
 @dataclass(frozen=True)
 class Footprint:
-    """What lies on the device: the batches of one optimizer step, and whatever else `held` keeps there."""
+    """What is on the device: the batches of one optimizer step, and other tensors in `held`."""
 
     batches: tuple[Batch, ...]
     held: tuple[torch.Tensor, ...]
@@ -191,7 +191,7 @@ class Footprint:
 def footprint(
     experiment: Experiment, model: ModelEntry, dataset: DatasetEntry, facts: DatasetFacts, batch_size: int
 ) -> Footprint:
-    """The data of a resolved experiment in batches of `batch_size`; call it under fake tensors."""
+    """The data of a resolved experiment in batches of `batch_size`; call it in fake tensor mode."""
     groups = experiment.step.gradient_accumulation
     if experiment.dataset in (SYNTHETIC, SYNTHETIC_TOKENS):
         drawn = _batch(experiment, model, facts, drawn_samples(batch_size))
@@ -204,7 +204,7 @@ def footprint(
 
 
 def _captured_copies(experiment: Experiment, batches: tuple[Batch, ...]) -> Iterator[torch.Tensor]:
-    """A graph reads its batches where it read them when captured: copies of its own."""
+    """A graph reads its batches from copies of its own, where they were at the capture."""
     if "capture" in experiment.step.parts and experiment.device.startswith("cuda"):
         yield from (torch.empty_like(part) for batch in batches for part in batch)
 
@@ -221,7 +221,7 @@ def _batch(experiment: Experiment, model: ModelEntry, facts: DatasetFacts, batch
 
 
 def _other_bytes(experiment: Experiment, dataset: DatasetEntry, facts: DatasetFacts) -> tuple[int, int]:
-    """Bytes beside the batches: of the dataset as a whole, and for each sample of a batch."""
+    """Bytes beside the batches: for the whole dataset, and per sample of a batch."""
     if experiment.dataset == SYNTHETIC_REGRESSION:
         return facts.train_samples * (REGRESSION_FEATURES + 1) * 4, 0
     if task_of(experiment.dataset) == "language":

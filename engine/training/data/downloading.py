@@ -1,4 +1,4 @@
-"""Archives from the network, whole or not at all: in pieces, checked, unpacked beside their place."""
+"""Archives from the network: downloaded in pieces, verified, unpacked beside their final place."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NETWORK_ERRORS = (OSError, http.client.HTTPException, ValueError)
 
 @dataclass(frozen=True)
 class Archive:
-    """A file to be fetched: its name, the addresses that have it, and the MD5 of what they send."""
+    """A file to download: its name, its addresses, and its MD5."""
 
     name: str
     urls: tuple[str, ...]
@@ -33,17 +33,17 @@ class Archive:
 
 
 class Cancelled(Exception):  # noqa: N818 - nothing went wrong
-    """The download was asked to end."""
+    """The download was asked to stop."""
 
 
 class DownloadError(Exception):
-    """What was to be downloaded did not come; str() says why, as the second half of a sentence."""
+    """A download failed; str() says why, as the second half of a sentence."""
 
 
 def fetch(archive: Archive, folder: Path, must_end: Callable[[], bool], most_bytes: int) -> Iterator[int]:
-    """Fetches an archive into a folder; yields how many bytes came with each piece.
+    """Downloads an archive into a folder; yields the number of bytes of each piece.
 
-    The addresses are tried in turn; one that sends more than `most_bytes` is left. Raises DownloadError,
+    The addresses are tried in turn; one that sends more than `most_bytes` is given up. Raises DownloadError,
     Cancelled, and OSError where the file cannot be written.
     """
     why = "its servers did not answer as they should"
@@ -68,7 +68,7 @@ def fetch(archive: Archive, folder: Path, must_end: Callable[[], bool], most_byt
                     return
                 why = f"{archive.name} arrived damaged or incomplete"
         if came:
-            yield -came  # the next address begins anew
+            yield -came  # the next address begins again
     raise DownloadError(why)
 
 
@@ -87,7 +87,7 @@ def unpack(archive: Path, into: Path) -> None:
 
 @contextlib.contextmanager
 def unfinished_folder(folder: Path) -> Iterator[Path]:
-    """A new folder within `folder` that is gone afterwards; so are those of processes that have ended."""
+    """A new folder within `folder`, deleted afterwards; so are those left by ended processes."""
     folder.mkdir(parents=True, exist_ok=True)
     _remove_left_behind(folder)
     place = folder / f"{_UNFINISHED}{socket.gethostname()}-{_process_mark(psutil.Process())}"
@@ -117,12 +117,12 @@ def _is_running(pid: int, mark: str) -> bool:
 
 
 def _process_mark(process: psutil.Process) -> str:
-    # a pid is reused, a pid and its start are not
+    # pids are reused, a pid with its start time is not
     return f"{process.pid}-{process.create_time():.0f}"
 
 
 def _pieces(url: str) -> Iterator[bytes | None]:
-    """What an address sends, in pieces; None where it fails."""
+    """What an address sends, in pieces; None if it fails."""
     try:
         request = urllib.request.Request(url, headers={"User-Agent": "Ammeter"})
         with urllib.request.urlopen(request, timeout=_PATIENCE_SECONDS) as answer:

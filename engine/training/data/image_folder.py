@@ -1,4 +1,4 @@
-"""A folder of a user's own pictures: its classes, its faults, and its pictures decoded to one size."""
+"""A folder of the user's own pictures: its classes, its problems, and its pictures at one size."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _VALIDATED_FRACTION = 0.1
 
 @dataclass(frozen=True)
 class ImageFolder:
-    """The classes, and for each part its pictures as paths and class numbers."""
+    """The classes, and for each part the paths and class numbers of its pictures."""
 
     root: Path
     classes: tuple[str, ...]
@@ -40,8 +40,8 @@ class ImageFolder:
 def read_image_folder(path: str | None) -> ImageFolder:
     """Lists `path/<class>/*`, or `path/train/<class>/*` with `path/val/<class>/*`; opens no picture.
 
-    Without a `val` the last tenth of a shuffle that is always the same validates. Raises ProblemError of kind
-    `REQUEST`, key `path`.
+    Without a `val` a tenth of the pictures validates, always the same. Raises ProblemError of kind `REQUEST`,
+    key `path`.
     """
     if path is None:
         raise ProblemError(
@@ -65,9 +65,9 @@ def read_image_folder(path: str | None) -> ImageFolder:
 
 
 def check_image_folder(folder: ImageFolder, experiment: Experiment) -> None:
-    """Raises ProblemError where pictures are none, or the settings do not fit them.
+    """Raises ProblemError where files are not pictures, or where the settings do not fit them.
 
-    The heads of some 3,000 pictures are looked at; of a larger folder they are spread over it evenly.
+    Reads the headers of up to some 3,000 pictures, evenly spaced over a larger folder.
     """
     every = -(-(len(folder.train) + len(folder.validation)) // _LOOKED_AT)
     looked_at = [file for file, _ in (*folder.train, *folder.validation)][::every]
@@ -89,7 +89,7 @@ def check_image_folder(folder: ImageFolder, experiment: Experiment) -> None:
 
 
 def unreadable_problem(first: str, root: Path, count: int = 1, of: int | None = None) -> Problem:
-    """Pictures that cannot be read: which is the first, and how many of those looked at."""
+    """Pictures that cannot be read: the `first` of them, and `count` of the `of` that were opened."""
     name = os.path.relpath(first, root)
     if count == 1:
         message = f"The picture {name} in {root} cannot be read."
@@ -122,7 +122,7 @@ def _validation(root: Path, classes: tuple[str, ...]) -> tuple[tuple[str, int], 
 def _parted(
     listed: tuple[tuple[str, int], ...],
 ) -> tuple[tuple[tuple[str, int], ...], tuple[tuple[str, int], ...]]:
-    # not by the run's seed: runs with other seeds are compared on the same pictures
+    # not by the run's seed: runs with different seeds are compared on the same pictures
     generator = torch.Generator().manual_seed(seed_of(0))
     order = torch.randperm(len(listed), generator=generator).tolist()
     kept = len(listed) - max(1, round(_VALIDATED_FRACTION * len(listed)))
@@ -159,11 +159,11 @@ _MOST_PIXELS = 1920 * 1080
 
 
 class FolderPictures:
-    """`Pictures` of a folder: resized and cut to the middle `image_size` pixels a side, in three colours.
+    """`Pictures` of a folder, resized and cropped at the centre to `image_size` pixels per side, in RGB.
 
-    With `augment`, training pictures are a random part of the original, mirrored half the time; what is drawn
-    follows from `seed` and the batch's place. With `skip_broken` the next picture stands in for one that
-    cannot be read, which is named on stderr: that reaches the run's log from a loader process too.
+    With `augment`, training pictures are a random part of the original, mirrored half the time; the draw
+    depends on `seed` and the batch's place. With `skip_broken` the next picture replaces one that cannot be
+    read, which is named on stderr: from a loader process too that reaches the run's log.
     """
 
     def __init__(
@@ -191,7 +191,7 @@ class FolderPictures:
         return torch.stack([picture for picture, _ in made]), torch.tensor([label for _, label in made])
 
     def examples(self, count: int) -> torch.Tensor:
-        """The middle of some pictures, grey and 48 pixels a side; few, since they are read one by one."""
+        """The centres of a few pictures, grey and 48 pixels per side; few, since they are read one by one."""
         chosen = spread(self.train_samples, min(count, _MOST_EXAMPLES))
         read = [_example(self._folder.train[index][0]) for index in chosen]
         found = [torch.from_numpy(tile) for tile in read if tile is not None]
@@ -224,10 +224,10 @@ class FolderPictures:
 
 
 def _example(file: str) -> NDArray[np.uint8] | None:
-    """None for a picture that is broken, or that would take long to decode and much memory."""
+    """None for a picture that is broken or too large to decode quickly."""
     try:
         with Image.open(file) as picture:
-            # a JPEG is decoded at no more than it needs: down to an eighth of its size
+            # a JPEG is decoded at a reduced size, down to an eighth
             picture.draft("L", (_EXAMPLE_SIZE, _EXAMPLE_SIZE))
             if picture.width * picture.height > _MOST_PIXELS:
                 return None
@@ -240,13 +240,13 @@ def _example(file: str) -> NDArray[np.uint8] | None:
 
 def _in_colour(picture: Image.Image) -> Image.Image:
     if picture.mode.startswith("I"):
-        # 16 bits a pixel, which Pillow would cut off at 255: nearly all white
+        # 16 bits per pixel, which Pillow would clip at 255: nearly all white
         picture = picture.convert("I").point(lambda value: value * (1 / 256))
     return picture.convert("RGB")
 
 
 def _transforms(image_size: int) -> tuple[Any, Any]:
-    # not above: it takes a quarter of a second that no other dataset needs
+    # imported here: it takes a quarter of a second, which no other dataset needs
     from torchvision.transforms import v2
 
     steady = [v2.Resize(round(_MARGIN * image_size)), v2.CenterCrop(image_size), v2.PILToTensor()]

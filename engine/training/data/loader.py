@@ -1,7 +1,4 @@
-"""Loads batches in worker processes, and copies them to the device on a stream of their own.
-
-With no worker processes configured, this process loads them.
-"""
+"""Loads batches, in loader processes if there are any, and copies them on a stream of their own."""
 
 from __future__ import annotations
 
@@ -33,11 +30,11 @@ from engine.training.data.batches import (
 
 
 class Loader:
-    """Makes the batches that it is told to, in order and ahead of their use, in `data.workers` processes.
+    """Makes requested batches in order and ahead of their use, in `data.workers` processes.
 
-    The processes are started here, and each has read its dataset when this returns: importing PyTorch takes
-    them seconds that belong to no step. Without persistent workers the same is true of `begin`. Raises
-    ProblemError where the samples cannot be read.
+    The constructor starts the processes and returns once each has read its dataset: they take seconds to
+    import PyTorch, which belong to no step. Without persistent workers `begin` does so. Raises ProblemError
+    where the samples cannot be read.
     """
 
     def __init__(self, samples: Pictures, data: Data, device: torch.device) -> None:
@@ -48,7 +45,7 @@ class Loader:
         self._loader = DataLoader(
             _Maker(samples),
             batch_size=None,
-            # each index of this sampler is a whole batch
+            # each index from this sampler is a whole batch
             sampler=self._plan,
             collate_fn=_unchanged,
             num_workers=data.workers,
@@ -57,7 +54,7 @@ class Loader:
             multiprocessing_context="spawn" if data.workers else None,
             pin_memory=data.pin_memory and device.type in ("cuda", "xpu"),
             worker_init_fn=_end_with_parent,
-            # otherwise each epoch would draw from the global generator, and change what dropout draws
+            # otherwise each epoch would draw from the global generator and change dropout's draws
             generator=torch.Generator(),
         )
         if self._is_persistent:
@@ -66,9 +63,9 @@ class Loader:
             samples.open()
 
     def begin(self, draws: Iterable[Draw]) -> Iterator[HostBatch]:
-        """The batches of these draws; what is left of those begun before is dropped.
+        """The batches of these draws; the rest of earlier draws is dropped.
 
-        Their making begins at once. The iterator raises ProblemError for what cannot be read.
+        Loading begins at once. The iterator raises ProblemError for what cannot be read.
         """
         if not self._is_persistent:
             self.close()
@@ -76,7 +73,7 @@ class Loader:
         self._plan.draws = itertools.chain(itertools.repeat(None, to_start), draws)
         self._iterator = iter(self._loader)
         try:
-            # batches go round the processes, so that each of them answers once
+            # batches go round the processes, so each of them answers once
             for _ in range(to_start):
                 _raise_told(next(self._iterator))
         except BaseException:
@@ -85,19 +82,19 @@ class Loader:
         return map(_raise_told, self._iterator)
 
     def once(self, draw: Draw) -> HostBatch | None:
-        """One batch from processes that wait for work; None where some would have to be started for it."""
+        """A batch from waiting processes; None where processes would have to be started."""
         return next(self.begin((draw,))) if self._is_persistent else None
 
     def close(self) -> None:
         """Ends the processes and waits for them."""
         iterator, self._iterator = self._iterator, None
         if iterator is not None and self._workers:
-            # Left alone they end with the last reference, which a traceback or a generator may hold.
+            # Otherwise they end with the last reference, which a traceback or a generator may hold.
             iterator._shutdown_workers()
 
 
 class _Plan:
-    """The sampler: what is to be made next, one batch an item. None asks a process to open its dataset."""
+    """The sampler: each item is the next batch to make; None tells a process to open its dataset."""
 
     def __init__(self) -> None:
         self.draws: Iterable[Draw | None] = ()
@@ -108,7 +105,7 @@ class _Plan:
 
 @dataclass(frozen=True)
 class _Told:
-    """Problems on their way out of a loader process: PyTorch itself would pass on no more than a text."""
+    """Problems on their way out of a loader process: PyTorch itself would pass on only text."""
 
     problems: tuple[Problem, ...]
 
@@ -138,7 +135,7 @@ def _unchanged(made: Any) -> Any:
 
 
 def _end_with_parent(_worker: int) -> None:
-    """Ends this loader process as soon as the one that started it is gone, however that came."""
+    """Ends this loader process as soon as its parent is gone, for whatever reason."""
     parent = multiprocessing.parent_process()
     assert parent is not None
 
@@ -155,8 +152,8 @@ _KEPT_AT_ONCE = 64
 class Loaded:
     """A `Source` of pictures that are loaded while the model trains.
 
-    They travel as bytes; `augment` and `prepare` work on the device. Raises ProblemError where the first
-    reading fails; so do its iterators where a later one does.
+    They travel as bytes; `augment` and `prepare` work on the device. The constructor raises ProblemError
+    where opening the dataset fails, the iterators where a later reading does.
     """
 
     def __init__(
@@ -214,7 +211,7 @@ class Loaded:
 
 
 def kept(samples: Pictures, data: Data) -> tuple[Split, Split]:
-    """All of the samples, training and validation, in this process. Raises ProblemError."""
+    """All samples, training and validation, in this process. Raises ProblemError."""
     loader = Loader(samples, data, torch.device("cpu"))
     try:
         train, validation = (
@@ -231,7 +228,7 @@ def _gathered(batches: Iterator[HostBatch], count: int) -> Split:
     filled = 0
     for pictures, labels in batches:
         if not filled:
-            # of their whole size at once: parts put together in the end would need twice the memory
+            # allocated whole: joining parts at the end would take twice the memory
             inputs = pictures.new_empty((count, *pictures.shape[1:]))
             targets = labels.new_empty(count)
         inputs[filled : filled + len(labels)] = pictures
@@ -245,7 +242,7 @@ def _new_stream(device: torch.device) -> torch.cuda.Stream:
 
 
 def _copied_ahead(loaded: Iterator[HostBatch], copying: torch.cuda.Stream) -> Iterator[Batch]:
-    """The batches on the stream's device, each copied while the one before it is trained on."""
+    """The batches on the stream's device, each copied while the one before is trained on."""
     following: tuple[Batch, torch.cuda.Event] | None = None
     for batch in itertools.chain(loaded, (None,)):
         current = following
@@ -266,6 +263,6 @@ def _arrived(batch: Batch, is_there: torch.cuda.Event) -> Batch:
     computing = torch.cuda.current_stream(batch[0].device)
     computing.wait_event(is_there)
     for part in batch:
-        # It was allocated for the copying stream, whose next copy must not overwrite it while it is used.
+        # Allocated on the copying stream, whose next copy must not overwrite it while it is in use.
         part.record_stream(computing)
     return batch

@@ -1,4 +1,4 @@
-"""Opens the pictures that a run will be trained on, before it is: what is broken is not met in mid-run."""
+"""Opens the pictures of a run before it starts, so that it meets no broken one midway."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _THREADS = min(4, os.cpu_count() or 1)
 
 @dataclass(frozen=True)
 class Looked:
-    """How far the check is: the pictures opened of those that the run will use, and the broken ones."""
+    """The check's progress: pictures opened, pictures that the run will use, and the broken ones."""
 
     count: int
     of: int
@@ -32,13 +32,12 @@ class Looked:
 
 
 def pictures_used(folder: ImageFolder, experiment: Experiment, steps: int | None) -> tuple[str, ...]:
-    """The files that a run of so many steps reads (None: all), those that it trains on in their first order.
-
-    What it validates on is among them.
+    """The files that a run of so many steps reads (None: all): to train on, in the first epoch's order, then
+    to validate on.
     """
     count = len(folder.train)
     trained = count if steps is None else min(count, steps * experiment.step_samples)
-    # a run of less than an epoch reads the beginning of its first order
+    # a run of less than an epoch reads only the beginning of that order
     drawn = epoch_order(count, experiment.seed, 1)[:trained].tolist()
     validated = folder.validation[: experiment.validation.limit] if experiment.validation.every else ()
     return tuple(file for file, _ in (*(folder.train[index] for index in drawn), *validated))
@@ -47,10 +46,10 @@ def pictures_used(folder: ImageFolder, experiment: Experiment, steps: int | None
 def look_through(
     files: Sequence[str], must_end: Callable[[], bool], seed: int, most_seconds: float = MOST_SECONDS
 ) -> Iterator[Looked]:
-    """Decodes the pictures, in an order drawn from `seed` over all of them, and tells how far it is.
+    """Decodes the pictures in a random order from `seed`, and yields its progress.
 
-    It ends when all are seen, when the time is over, or when it must. Pillow decodes without Python's lock,
-    so a few threads share the work.
+    Ends when all are decoded, when time is up, or when it must. Pillow decodes without Python's lock, so a
+    few threads share the work.
     """
     order = random.Random(seed).sample(files, len(files))
     broken: tuple[str, ...] = ()
@@ -68,7 +67,7 @@ def look_through(
 def _is_whole(file: str) -> bool:
     try:
         with Image.open(file) as picture:
-            # a JPEG is read to its end at an eighth of its size too, in a third of the time
+            # at an eighth of its size a JPEG is still read to its end, in a third of the time
             picture.draft(None, (1, 1))
             picture.load()
     except PICTURE_ERRORS:

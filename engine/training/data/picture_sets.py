@@ -1,4 +1,4 @@
-"""The sets of small pictures that torchvision knows: fetched once, then read whole.
+"""The sets of small pictures that torchvision knows: downloaded once, then read whole.
 
 Deng, "The MNIST Database of Handwritten Digit Images", 2012; Xiao, Rasul and Vollgraf, "Fashion-MNIST", 2017;
 Krizhevsky, "Learning Multiple Layers of Features from Tiny Images", 2009.
@@ -36,7 +36,7 @@ from engine.training.data.pictures import Colours
 
 @dataclass(frozen=True)
 class PictureSet:
-    """A set as torchvision's class for it reads it; `archive_bytes` is what has to be fetched."""
+    """A set that torchvision's class `reader` reads; `archive_bytes` is the size of the download."""
 
     title: str
     reader: Any
@@ -50,12 +50,12 @@ class PictureSet:
 
     @property
     def folder_name(self) -> str:
-        """Where torchvision looks, within the datasets folder."""
+        """The folder within the datasets folder in which torchvision looks."""
         return str(self.reader.__name__ if self.is_mnist else self.reader.base_folder)
 
     @property
     def is_mnist(self) -> bool:
-        """Whether it comes in MNIST's four files, and not in CIFAR's one."""
+        """Whether it comes as MNIST's four files, not as CIFAR's one."""
         return issubclass(self.reader, MNIST)
 
     @property
@@ -120,7 +120,7 @@ SETS: dict[str, PictureSet] = {
 
 
 def set_entries() -> Iterator[DatasetEntry]:
-    """The catalog's entries; `needs_download` says that the first run will fetch the set."""
+    """The catalog's entries; `needs_download` says that the first run will download the set."""
     for name, pictures in SETS.items():
         yield DatasetEntry(
             name=name,
@@ -138,12 +138,12 @@ def set_entries() -> Iterator[DatasetEntry]:
 
 
 def is_downloaded(name: str) -> bool:
-    """Whether a set is there: its folder appears only when it is complete."""
+    """Whether a set has been downloaded: its folder appears only when it is complete."""
     return (datasets_folder() / SETS[name].folder_name).is_dir()
 
 
 def download_set(name: str, must_end: Callable[[], bool]) -> Iterator[float | None]:
-    """Fetches a set; yields the fraction done, and None while it unpacks. Leaves nothing when it must end.
+    """Downloads a set; yields the fraction done, None while it unpacks. Leaves nothing when it must end.
 
     Raises ProblemError of kind `DOWNLOAD` or `DISK_FULL`.
     """
@@ -171,7 +171,7 @@ def whole(name: str) -> tuple[Split, Split]:
     root, reader = str(datasets_folder()), SETS[name].reader
     try:
         with warnings.catch_warnings():
-            # newer releases of NumPy dislike how CIFAR's files were written
+            # newer NumPy warns about how CIFAR's files were written
             warnings.simplefilter("ignore")
             train, validation = reader(root, train=True), reader(root, train=False)
     except (OSError, RuntimeError, ValueError, AssertionError, EOFError, pickle.UnpicklingError) as error:
@@ -180,7 +180,7 @@ def whole(name: str) -> tuple[Split, Split]:
 
 
 def write_problem(name: str, folder: Path, error: OSError) -> Problem:
-    """Why a download could not be written."""
+    """The problem of a download that could not be written."""
     kind, remedy = Kind.DOWNLOAD, "Choose another folder with AMMETER_DATA."
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         needed = 2 * SETS[name].archive_bytes / BYTES_PER_MIB

@@ -23,13 +23,13 @@ FASHION = "fashion"
 
 
 def is_kept(experiment: Experiment) -> bool:
-    """Whether the pictures lie on the device as a whole: unless it is said, the small sets do."""
+    """Whether the pictures are kept on the device; by default the small sets are."""
     wanted = experiment.data.on_device
     return experiment.dataset not in (FAKEDATA, IMAGE_FOLDER) if wanted is None else wanted
 
 
 def check_room(experiment: Experiment, samples: int, channels: int) -> None:
-    """Raises ProblemError where pictures that are to be kept on the device do not fit there, as bytes."""
+    """Raises ProblemError where the bytes of pictures to be kept on the device do not fit there."""
     if not (is_kept(experiment) and experiment.dataset in (FAKEDATA, IMAGE_FOLDER)):
         return
     needed = samples * channels * (experiment.image_size or 0) ** 2 / BYTES_PER_GIB
@@ -50,7 +50,7 @@ def check_room(experiment: Experiment, samples: int, channels: int) -> None:
 def load_pictures(
     experiment: Experiment, channels: int, device: torch.device, memory_format: torch.memory_format
 ) -> Source:
-    """The batches of a resolved experiment on pictures. Raises ProblemError."""
+    """The batches of a resolved experiment with pictures. Raises ProblemError."""
     colours, own_size = _look(experiment)
     prepare = PreparePictures(
         colours,
@@ -94,7 +94,7 @@ def _look(experiment: Experiment) -> tuple[Colours, int]:
 
 
 def _augments_on_device(experiment: Experiment) -> bool:
-    # a folder's pictures lose more than 4 pixels when they are decoded, so that is where they are varied
+    # a folder's pictures are cropped when they are decoded, so that is where they are varied
     by_loaders = experiment.dataset == IMAGE_FOLDER and not is_kept(experiment)
     return experiment.data.augment and not by_loaders
 

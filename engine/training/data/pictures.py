@@ -1,9 +1,8 @@
 """Pictures as the model's input: bytes prepared and augmented on the device, and two built-in sources.
 
-Shifts and flips are drawn for whole batches on the device. The fake pictures of the guides are random, but
-made on the host one at a time, as real pictures are. The part of Fashion-MNIST that comes with the program is
-from Xiao, Rasul and Vollgraf, "Fashion-MNIST: a Novel Image Dataset for Benchmarking Machine Learning
-Algorithms", 2017.
+Shifts and flips are drawn for whole batches on the device. The fake pictures are random, but made on the host
+one at a time, like real ones. The built-in part of Fashion-MNIST is from Xiao, Rasul and Vollgraf,
+"Fashion-MNIST: a Novel Image Dataset for Benchmarking Machine Learning Algorithms", 2017.
 """
 
 from __future__ import annotations
@@ -18,14 +17,14 @@ from torch.nn.functional import interpolate, pad
 
 from engine.training.data.batches import Draw, HostBatch, Split, seed_of
 
-PADDING = 4  # pixels a side, as is usual for pictures of 32 x 32
+PADDING = 4  # pixels per side, as usual for pictures of 32 x 32
 
 
 class ShiftAndFlip:
-    """Shifts each picture by up to 4 pixels in both directions, on black, and mirrors half of them.
+    """Shifts each picture by up to 4 pixels in both directions, filling with black, and mirrors half of them.
 
-    What is drawn depends on the seed, the epoch and the batch alone, so that a resumed run and every
-    precision see the same pictures on the same device. The host never waits for the device.
+    The draw depends only on the seed, the epoch and the batch, so that a resumed run and every precision see
+    the same pictures on the same device. The host never waits for the device.
     """
 
     def __init__(self, seed: int, device: torch.device) -> None:
@@ -34,7 +33,7 @@ class ShiftAndFlip:
 
     def __call__(self, pictures: torch.Tensor, epoch: int, number: int) -> torch.Tensor:
         """The changed pictures (batch, channels, height, width), of the same dtype; batches count from 0."""
-        # one more than the number: (seed, epoch) alone is the seed of the epoch's order
+        # number + 1, since (seed, epoch) alone seeds the epoch's order
         generator = self._generator.manual_seed(seed_of(self._seed, epoch, number + 1))
         batch, channels, height, width = pictures.shape
         device = pictures.device
@@ -60,10 +59,10 @@ class Colours:
 
 
 class PreparePictures:
-    """Makes bytes (batch, channels, height, width) the model's float32 input, on their own device.
+    """Turns bytes (batch, channels, height, width) into the model's float32 input, on their device.
 
-    Normalised by `colours`, resized to `image_size` a side where that differs, grey pictures repeated to
-    `channels`, and laid out in `memory_format`.
+    Normalised by `colours`, resized to `image_size` per side if needed, grey pictures repeated to `channels`,
+    in `memory_format`.
     """
 
     def __init__(
@@ -88,7 +87,7 @@ class PreparePictures:
             pictures = interpolate(pictures.float(), size, mode="bilinear", antialias=True)
         if pictures.shape[1] != self._channels:
             pictures = pictures.expand(-1, self._channels, -1, -1)
-        # one pass converts, repeats and lays out; the copy is its own, so that the rest may be in place
+        # one pass converts, repeats and lays out; it always copies, so the rest may be in place
         prepared = pictures.to(torch.float32, memory_format=self._memory_format, copy=True)
         return prepared.mul_(self._scale).add_(self._shift)
 
@@ -100,9 +99,9 @@ FAKE_COLOURS = Colours((0.5, 0.5, 0.5), (0.25, 0.25, 0.25))
 
 
 class FakePictures:
-    """`Pictures` as torchvision's FakeData draws them, the validation's after the training's.
+    """`Pictures` as torchvision's FakeData draws them, validation after training.
 
-    torchvision itself reseeds the global generators for each picture, and dropout's with them.
+    torchvision itself reseeds the global generators, and so dropout's, for each picture.
     """
 
     train_samples = FAKE_TRAIN_SAMPLES
@@ -113,7 +112,7 @@ class FakePictures:
         self._classes = classes
 
     def open(self) -> None:
-        """Nothing: there is nothing to read."""
+        """Nothing to read."""
 
     def batch(self, draw: Draw) -> HostBatch:
         offset = 0 if draw.is_training else FAKE_TRAIN_SAMPLES
@@ -121,7 +120,7 @@ class FakePictures:
         return torch.stack(pictures), torch.stack(labels)
 
     def examples(self, count: int) -> None:
-        """None: each is noise."""
+        """None: they are noise."""
 
     def _picture(self, index: int) -> tuple[torch.Tensor, torch.Tensor]:
         generator = torch.Generator().manual_seed(index)

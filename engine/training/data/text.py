@@ -1,4 +1,4 @@
-"""Text to train a language model on that is always there: synthetic tokens, and Python's own source."""
+"""Text for language models that is always available: synthetic tokens, and Python's own source."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from engine.training.models.language import USUAL_VOCABULARY
 
 BYTES = 256
 VALIDATION_SEQUENCES = 256
-_HELD_OUT = 10  # each tenth file is kept for validation
+_HELD_OUT = 10  # every tenth file is for validation
 
 
 class Corpus:
-    """Bytes of text that lie on the device, cut into sequences of `sequence_length` without overlap.
+    """Bytes of text on the device, cut into sequences of `sequence_length` without overlap.
 
-    Each target is the byte after its input. An epoch is `samples` sequences in an order that depends on the
-    seed and the epoch's number alone; where that is more than there are, they come again in another order.
+    Each target is the byte after its input. An epoch is `samples` sequences in an order that depends only on
+    the seed and the epoch's number; if the text has fewer, they come again in another order.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class Corpus:
         self.has_validation = True
 
     def epoch(self, number: int, skip: int = 0) -> Iterator[Batch]:
-        """The training batches of epoch `number` (from 1) but for the first `skip`."""
+        """The training batches of epoch `number` (from 1) without the first `skip`."""
         generator = torch.Generator().manual_seed(seed_of(self._seed, number))
         there = self._sequences(self._train)
         turns = -(-self.train_samples // there)
@@ -58,7 +58,7 @@ class Corpus:
         return self._batches(self._train, order.to(self._offsets.device))
 
     def validation(self, limit: int | None) -> Iterator[Batch]:
-        """Batches of text that no epoch holds; of at most `limit` sequences, and of 256 in any case."""
+        """Batches of text that no epoch trains on, at most `limit` and never more than 256 sequences."""
         most = min(self._sequences(self._validation), VALIDATION_SEQUENCES)
         order = torch.arange(min(limit or most, most), device=self._offsets.device)
         return self._batches(self._validation, order)
@@ -67,7 +67,7 @@ class Corpus:
         """None: text is not shown."""
 
     def close(self) -> None:
-        """Nothing: there is no process to end."""
+        """Nothing to end."""
 
     def _sequences(self, text: torch.Tensor) -> int:
         return (len(text) - 1) // self._length
@@ -80,7 +80,7 @@ class Corpus:
 
 
 def text_entries() -> tuple[DatasetEntry, ...]:
-    """The datasets of text; an epoch of each is as long as the experiment's `samples`."""
+    """The text datasets; an epoch of each has the experiment's `samples`."""
     return (
         DatasetEntry(
             name=SYNTHETIC_TOKENS,
@@ -102,7 +102,7 @@ def text_entries() -> tuple[DatasetEntry, ...]:
 def load_text(experiment: Experiment, device: torch.device) -> Source:
     """The batches of a resolved experiment: tokens and the tokens after them, int64 (batch, sequence).
 
-    Raises ProblemError where this Python comes without its source, or with less than one sequence of it.
+    Raises ProblemError where this Python has no source, or less than a sequence of it.
     """
     if experiment.dataset == SYNTHETIC_TOKENS:
         return _synthetic(experiment, device)
@@ -122,9 +122,9 @@ def load_text(experiment: Experiment, device: torch.device) -> Source:
 
 
 def python_source(folder: Path | None = None) -> tuple[bytes, bytes]:
-    """The modules at the top of Python's standard library, about 4 MB: for training and for validation.
+    """The top-level modules of Python's standard library, about 4 MB, for training and for validation.
 
-    They are in the order of their names, so the same Python always gives the same bytes.
+    Sorted by name, so that the same Python always gives the same bytes.
     """
     library = folder or Path(sysconfig.get_path("stdlib"))
     texts = [path.read_bytes() for path in sorted(library.glob("*.py")) if path.is_file()]

@@ -1,4 +1,4 @@
-"""Some of the training pictures, small and grey, for whoever shows the run; no figure of it may change."""
+"""Some of the training pictures, small and grey, to show the run with; they change no figure of it."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ _GREY = np.array([0.299, 0.587, 0.114], dtype=np.float32)
 
 
 def prepare_pictures(experiment: Experiment) -> None:
-    """Loads what `pictures_told` will use, which is not to count as the run's own memory.
+    """Loads what `pictures_told` uses, so that it does not count as the run's memory. Never fails.
 
-    To be called before the idle level of memory is taken. It never fails.
+    Call it before the idle level of memory is taken.
     """
     if experiment.dataset in _PICTURED:
-        # where it cannot be done, `pictures_told` says why
+        # if this fails, `pictures_told` says why
         with suppress(Exception):
             sheet_of(_tiles(torch.zeros(MOST_TILES, len(_GREY), MOST_SIDE, MOST_SIDE, dtype=torch.uint8)))
 
 
 def pictures_told(experiment: Experiment, source: Source) -> Iterator[Pictures | Log]:
-    """Says what the pictures look like; nothing for text and drawn data. It never fails.
+    """The event with the pictures; none for text and drawn data. Never fails.
 
-    To be asked for before the first step. It draws no random number and takes no memory of the device.
+    Call it before the first step. It draws no random number and takes no device memory.
     """
     told: Pictures | Log | None
     try:
@@ -66,6 +66,6 @@ def _tiles(pictures: torch.Tensor) -> NDArray[np.uint8]:
 
 
 def _grey(picture: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    # one picture at a time: all of them in float32 would be megabytes more in the process's peak
+    # one picture at a time: all in float32 would add megabytes to the process's peak
     grey = np.rint(np.tensordot(_GREY, picture, 1)) if len(picture) == len(_GREY) else picture[0]
     return np.asarray(grey, dtype=np.uint8)

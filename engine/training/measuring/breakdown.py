@@ -1,7 +1,7 @@
 """The instruments beside a run's steps, and the breakdown of a step's memory.
 
 The parts are parameters, gradients, optimizer state and activations. The instruments read the memory, the
-card, and the share of the processor that other programs take.
+card, and the processor time of other programs.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from engine.training.steps.plain import TrainingStep
 
 @dataclass(frozen=True)
 class Breakdown:
-    """The parts in MiB. Buffers count as parameters; activations are None where nobody could see them."""
+    """The parts in MiB. Buffers count as parameters; activations are None where they could not be seen."""
 
     parameters_mib: float
     gradients_mib: float
@@ -35,7 +35,7 @@ class Breakdown:
     activations_mib: float | None
 
     def other_mib(self, training_peak_mib: float | None) -> float | None:
-        """What of the peak is none of the parts, such as workspaces and the loss; None if one is unknown."""
+        """The rest of the peak, such as workspaces and the loss; None if a part is unknown."""
         if training_peak_mib is None or self.activations_mib is None:
             return None
         known = self.parameters_mib + self.gradients_mib + self.optimizer_state_mib + self.activations_mib
@@ -45,9 +45,9 @@ class Breakdown:
 def breakdown_of(
     model: nn.Module, optimizer: torch.optim.Optimizer, activations_mib: float | None = None
 ) -> Breakdown:
-    """The sizes of a step's tensors, after one was made: before it an optimizer has no state.
+    """The sizes of a step's tensors; call it after a step, since before it an optimizer has no state.
 
-    A gradient that was freed between two steps counts as large as its parameter, which it is in the step.
+    A gradient that is freed between steps counts as large as its parameter, as it is within a step.
     """
     parameters = list(model.parameters())
     gradients = [each if each.grad is None else each.grad for each in parameters if each.requires_grad]
@@ -61,13 +61,13 @@ def breakdown_of(
 
 
 class ActivationMeter:
-    """`mib` is what the largest forward left for its backward; None before one, or where nobody can tell."""
+    """`mib` is what the largest forward left for its backward; None before one, or where it is unknown."""
 
     def __init__(self) -> None:
         self.mib: float | None = None
 
     def add(self, count: int) -> None:
-        """Takes a forward's bytes."""
+        """Adds a forward's bytes."""
         self.mib = max(self.mib or 0.0, count / BYTES_PER_MIB)
 
 
@@ -75,11 +75,10 @@ class ActivationMeter:
 def activations_of(model: nn.Module, device: torch.device) -> Iterator[ActivationMeter]:
     """Measures what the model's training forwards in this context leave alive at their end.
 
-    That is what the backward needs: activations, the output, and autocast's own copies of the weights; the
-    loss's part is not in it. Enter it around one step, best not the very first, in which libraries take their
-    workspaces. A model that is compiled is given as `torch.compile` returned it, and is left alone on a CPU,
-    where looking would change what is compiled; a forward that is being captured is not counted. No result
-    changes.
+    That is what the backward needs: activations, the output, and autocast's copies of the weights, without
+    the loss's part. Enter it around one step, not the first, in which libraries take their workspaces. Pass a
+    compiled model as `torch.compile` returned it; on a CPU it is not measured, since looking would change
+    what is compiled. A forward that is being captured does not count. No result changes.
     """
     meter = ActivationMeter()
     watch = _watch_for(model, device, meter)
@@ -88,7 +87,7 @@ def activations_of(model: nn.Module, device: torch.device) -> Iterator[Activatio
         return
     handles = (
         model.register_forward_pre_hook(watch.begin),
-        # also after a forward that failed: what was begun must be ended
+        # also after a failed forward: what was begun must be ended
         model.register_forward_hook(watch.end, always_call=True),
     )
     try:
@@ -101,7 +100,7 @@ def activations_of(model: nn.Module, device: torch.device) -> Iterator[Activatio
 def _watch_for(
     model: nn.Module, device: torch.device, meter: ActivationMeter
 ) -> _AllocatorWatch | _StorageWatch | None:
-    # there is no public way to ask whether nn.Module.compile() was called
+    # there is no public way to find out whether nn.Module.compile() was called
     if model._compiled_call_impl is not None:
         return None
     if device.type in ("cuda", "xpu"):
@@ -111,7 +110,7 @@ def _watch_for(
 
 
 class _AllocatorWatch:
-    """On an accelerator: by how much the allocator's count grew. It counts on the host, so nothing waits."""
+    """On an accelerator: the growth of the allocator's count, which is on the host, so nothing waits."""
 
     def __init__(self, device: torch.device, meter: ActivationMeter) -> None:
         self._device = device
@@ -136,7 +135,7 @@ class _AllocatorWatch:
 
 
 class _StorageWatch:
-    """On a CPU, whose allocator does not count: the storages that were made meanwhile and still live."""
+    """On a CPU, whose allocator does not count: the storages made meanwhile that are still alive."""
 
     def __init__(self, meter: ActivationMeter) -> None:
         self._meter = meter
@@ -157,7 +156,7 @@ class _StorageWatch:
 
 
 class _Made(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Keeps weak references to the storages of all results but those of `known` tensors."""
+    """Keeps weak references to the storages of all results, except those of `known` tensors."""
 
     def __init__(self, known: Iterable[object]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -170,7 +169,7 @@ class _Made(TorchDispatchMode):  # type: ignore[no-untyped-call]
         result = function(*args, **(kwargs or {}))
         for identity, storage in _storages(tree_leaves(result)).items():
             if identity not in self._known and identity not in self._made:
-                # a weak reference keeps the identity from being given to another storage
+                # a weak reference keeps the identity from being reused by another storage
                 reference = StorageWeakRef(storage)  # type: ignore[no-untyped-call]
                 self._made[identity] = reference, storage.nbytes()
         return result
@@ -191,7 +190,7 @@ def _mib(tensors: Iterable[torch.Tensor]) -> float:
 
 
 class Instruments:
-    """All that a run reads besides its steps' own figures. `memory` was made before the model."""
+    """All that a run reads besides its steps' own figures; make `memory` before the model."""
 
     def __init__(self, device: torch.device, memory: MemoryMeter, card: CardGauge) -> None:
         self._device = device
@@ -201,33 +200,33 @@ class Instruments:
         self._activations_mib: float | None = None
 
     def close(self) -> None:
-        """Ends the thread that asks the card."""
+        """Ends the thread that reads the card."""
         self._card.close()
 
     def count(self, is_measured: bool, *, is_capturing: bool = False) -> None:
-        """Says whether what follows belongs to the measurement, or is the capture of a step."""
+        """Sets whether what follows belongs to the measurement, or is the capture of a step."""
         self._memory.count(is_measured, captures=is_capturing)
         self._card.count(is_measured)
         if self._others is not None:
             self._others.count(is_measured)
 
     def settle(self) -> None:
-        """Before the last step of the warm-up: gives back what only the steps before it needed."""
+        """Frees what only the first steps needed; call it before the last warm-up step."""
         self._memory.settle()
 
     def now(self) -> dict[str, float]:
-        """The columns of a `Samples` event that are of this moment."""
+        """The columns of a `Samples` event that describe this moment."""
         return {**self._memory.sample(), **self._card.sample()}
 
     @contextmanager
     def weighing(self, step: TrainingStep) -> Iterator[None]:
-        """Around one eager step: measures what its forward leaves for its backward."""
+        """Measures what the forward of one eager step leaves for its backward."""
         with activations_of(step.watched, self._device) as meter:
             yield
         self._activations_mib = meter.mib
 
     def figures(self, step: TrainingStep) -> dict[str, Any]:
-        """Those fields of a `Summary` that the instruments know."""
+        """The fields of a `Summary` that the instruments know."""
         peaks, card = self._memory.peaks(), asdict(self._card.figures())
         card.pop("slowed_by")
         parts = breakdown_of(step.model, step.optimizer, self._activations_mib)
@@ -243,7 +242,7 @@ class Instruments:
         }
 
     def with_note(self, speed: Speed) -> Speed:
-        """The speed, with what it suffered from."""
+        """The speed, with a note on what it suffered from."""
         if speed.samples_per_second is None:
             return speed
         note = None if self._others is None else contention_note(self._others.share())

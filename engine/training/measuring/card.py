@@ -1,8 +1,8 @@
 """The card's own readings during a run: utilisation, power, temperature, clock, other programs' memory.
 
-NVML needs no CUDA context and knows nothing of streams, so no step waits for it, and a graph that is being
-captured is not disturbed. It is asked in a thread, since some answers take milliseconds. A CPU run, which
-shares its cores, gets a note on other programs instead.
+NVML needs no CUDA context and does not use streams, so no step waits for it and it does not disturb a
+capture. A thread asks it, since some answers take milliseconds. A CPU run, which shares its cores, gets a
+note on other programs instead.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from engine.experiment.value import BYTES_PER_MIB
 
 
 def contention_note(share: float) -> str | None:
-    """What to say of a speed that was measured beside other programs; None where it is little."""
+    """A note on a speed that was measured beside other programs; None if they took little."""
     if share < TOLERATED_SHARE:
         return None
     return (
@@ -34,13 +34,13 @@ def contention_note(share: float) -> str | None:
 
 @dataclass(frozen=True)
 class Reading:
-    """What the card said at one moment: `Samples` columns, and in plain words what holds its clocks down."""
+    """The card at one moment: `Samples` columns, and in words what holds its clocks down."""
 
     values: Mapping[str, float]
     slowed_by: frozenset[str] = frozenset()
 
 
-# Its own power limit is not among them: a busy card works at it, and that is no disturbance.
+# Without its own power limit: a busy card normally works at it.
 _SLOWDOWNS = {
     pynvml.nvmlClocksEventReasonSwThermalSlowdown: "heat",
     pynvml.nvmlClocksEventReasonHwThermalSlowdown: "heat",
@@ -49,7 +49,7 @@ _SLOWDOWNS = {
 
 
 class NvmlReader:
-    """Reads one card through NVIDIA's library. Raises NVMLError when made where there is none."""
+    """Reads a card through NVIDIA's library. The constructor raises NVMLError where there is none."""
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
@@ -61,12 +61,12 @@ class NvmlReader:
             raise
 
     def close(self) -> None:
-        # a driver that has gone has nothing left to be shut down
+        # a driver that is gone has nothing to shut down
         with suppress(pynvml.NVMLError):
             pynvml.nvmlShutdown()
 
     def read(self) -> Reading:
-        """Each quantity is asked apart: a card that does not support one still tells the others."""
+        """Asks for each quantity separately: a card that does not support one still tells the others."""
         asked: dict[str, Callable[[], float | None]] = {
             "gpu_utilization_percent": lambda: pynvml.nvmlDeviceGetUtilizationRates(self._handle).gpu,
             "power_watts": lambda: pynvml.nvmlDeviceGetPowerUsage(self._handle) / 1e3,
@@ -97,12 +97,12 @@ class NvmlReader:
 
 
 def others_bytes(used: Mapping[int, int | None], own_pid: int, own_reserved: int) -> int | None:
-    """What processes other than this one hold, of the bytes that each pid uses; None where that is unknown.
+    """What processes other than this one hold, given the bytes that each pid uses; None where unknown.
 
-    A driver that lists no process, or not what each uses, says nothing of others: this one is there, and what
-    the card has in use beside its reserved memory is its own context too.
-    In a container the driver knows this process by another number: it is then the one that holds the least
-    over what is reserved here, its share of the driver's own context.
+    It is unknown if the driver lists no process, or not what each uses: this one exists, and the card's used
+    memory beyond what it has reserved includes its own context. In a container the driver knows this process
+    by another pid: it is taken to be the one with the least above what is reserved here, which is its share
+    of the driver's context.
     """
     known = {pid: size for pid, size in used.items() if size is not None}
     if len(known) < len(used):
@@ -122,12 +122,12 @@ def _told(ask: Callable[[], float | None]) -> float | None:
 
 
 def _handle_of(device: torch.device) -> Any:
-    """By the UUID: NVML counts all cards of the machine, CUDA only those that it was shown."""
+    """By UUID: NVML numbers all cards of the machine, CUDA only those visible to it."""
     uuid = str(torch.cuda.get_device_properties(device).uuid).removeprefix("GPU-")
     try:
         return pynvml.nvmlDeviceGetHandleByUUID(f"GPU-{uuid}")
     except pynvml.NVMLError:
-        # a part of a card is a device too, under another name
+        # a MIG slice of a card is a device too, under another name
         return pynvml.nvmlDeviceGetHandleByUUID(f"MIG-{uuid}")
 
 
@@ -139,10 +139,10 @@ _HIGHEST = ("temperature_celsius", "other_programs_mib")
 
 @dataclass(frozen=True)
 class CardFigures:
-    """The measured time in figures, None where the card did not say.
+    """The card's figures over the measured time, None where it does not tell them.
 
-    Utilisation, power and clock are means; temperature and other programs' memory the highest seen.
-    `slowed_by` says what held the clocks down in the meantime, such as "heat".
+    Utilisation, power and clock are means; temperature and other programs' memory are maxima. `slowed_by`
+    says what held the clocks down meanwhile, such as "heat".
     """
 
     gpu_utilization_percent: float | None = None
@@ -155,11 +155,11 @@ class CardFigures:
 
 class CardGauge(Protocol):
     def sample(self) -> dict[str, float]:
-        """The card's columns of a `Samples` event, as last heard; those it does not tell are absent."""
+        """The card's columns of a `Samples` event, as last read; those it does not tell are absent."""
         ...
 
     def count(self, is_on: bool) -> None:
-        """Says whether what follows belongs to the measurement."""
+        """Sets whether what follows belongs to the measurement."""
         ...
 
     def figures(self) -> CardFigures:
@@ -167,12 +167,12 @@ class CardGauge(Protocol):
         ...
 
     def close(self) -> None:
-        """Ends the asking; what was heard can still be had."""
+        """Stops reading; the figures so far stay available."""
         ...
 
 
 def card_gauge(device: torch.device) -> CardGauge:
-    """A gauge for the device, already asking. One that tells nothing where there is no NVML for it."""
+    """A gauge that is already reading the device; `NoGauge` where there is no NVML for it."""
     if device.type == "cuda":
         with suppress(pynvml.NVMLError):
             reader = NvmlReader(device)
@@ -181,7 +181,7 @@ def card_gauge(device: torch.device) -> CardGauge:
 
 
 class ThreadedGauge:
-    """Asks `read` again and again in a thread of its own, `period_seconds` apart, until it is closed."""
+    """Calls `read` in a thread of its own, `period_seconds` apart, until it is closed."""
 
     def __init__(
         self,
@@ -229,7 +229,7 @@ class ThreadedGauge:
 
 
 class NoGauge:
-    """For a device that does not tell."""
+    """For a device without readings."""
 
     def sample(self) -> dict[str, float]:
         return {}
@@ -241,7 +241,7 @@ class NoGauge:
         return CardFigures()
 
     def close(self) -> None:
-        """Nothing was begun."""
+        """Nothing to end."""
 
 
 @dataclass

@@ -1,8 +1,8 @@
 """The memory of a run, now and at its peak, in MiB.
 
-On an accelerator: the caching allocator's counts, allocated and reserved, and what the whole device has in
-use, other programs included. On a CPU: the process's resident memory over its level before the run. In a
-forecast: the bytes of tensors that live after each operation, counted without computing anything.
+On an accelerator: the caching allocator's counts, allocated and reserved, and what is in use on the whole
+device, other programs included. On a CPU: the process's resident memory over its level before the run. In a
+forecast: the bytes of tensors alive after each operation, counted without computing anything.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from engine.experiment.value import BYTES_PER_MIB
 
 
 class LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Counts the storages of all results made in its context, as long as they live.
+    """Counts the bytes of all results in its context while they are alive.
 
-    `timeline` has the bytes that lived right after each operation since `restart`. Each storage takes a
-    multiple of `block_bytes`, as an allocator hands them out. Made for fake tensors: enter it within
-    `FakeTensorMode`. Unlike torch.distributed's MemTracker it keeps no account of modules, which took that
-    four fifths of its time, and it tells every moment, where MemTracker tells the peak alone.
+    `timeline` has the bytes alive after each operation since `restart`. Each storage takes a multiple of
+    `block_bytes`, as an allocator's blocks do. For fake tensors: enter it within `FakeTensorMode`. Unlike
+    torch.distributed's MemTracker it does not count per module, which took four fifths of that one's time,
+    and it records every moment, not only the peak.
     """
 
     def __init__(self, block_bytes: int = 1) -> None:
@@ -38,11 +38,11 @@ class LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.now = 0
         self.timeline: list[int] = []
         self._block_bytes = block_bytes
-        # by the identity of the storage; the reference takes its own entry away when the storage dies
+        # by the storage's identity; the reference removes its entry when the storage dies
         self._living: dict[int, weakref.ref[torch.UntypedStorage]] = {}
 
     def restart(self) -> None:
-        """Begins the timeline anew; what lives goes on being counted."""
+        """Restarts the timeline; what is alive still counts."""
         self.timeline = [self.now]
 
     def __torch_dispatch__(
@@ -73,8 +73,8 @@ class LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
 class Peaks:
     """Peaks in MiB; those that do not apply to the device are None.
 
-    Allocated and reserved are those of the training that counts; the whole run's is of allocated memory,
-    warm-up, validation and the libraries' search for algorithms included.
+    Allocated and reserved are of the training that counts; the whole run's is allocated memory, including
+    warm-up, validation and the libraries' search for algorithms.
     """
 
     allocated_mib: float | None = None
@@ -85,18 +85,18 @@ class Peaks:
 
 class MemoryMeter(Protocol):
     def sample(self) -> dict[str, float]:
-        """The memory columns of a `Samples` event, as of now. Cheap: it is called about 20 times a second."""
+        """The memory columns of a `Samples` event now. Cheap: it is called about 20 times a second."""
         ...
 
     def count(self, counts: bool, *, captures: bool = False) -> None:
-        """Says whether what follows counts as training: warm-up and validation do not.
+        """Sets whether what follows counts as training; warm-up and validation do not.
 
-        `captures` says that a CUDA graph of the step is made in it.
+        `captures`: a CUDA graph of the step is captured in it.
         """
         ...
 
     def settle(self) -> None:
-        """Gives back what only the first steps needed; may wait for the device, so it is for the warm-up."""
+        """Frees what only the first steps needed. It may wait for the device, so call it in the warm-up."""
         ...
 
     def peaks(self) -> Peaks:
@@ -105,7 +105,7 @@ class MemoryMeter(Protocol):
 
 
 def memory_meter(device: torch.device) -> MemoryMeter:
-    """A meter for the device. On a CPU make it before the model, since it takes the idle level."""
+    """A meter for the device; on a CPU make it before the model, since it takes the idle level."""
     if device.type in ("cuda", "xpu"):
         return AllocatorMeter(device)
     return ResidentMeter() if device.type == "cpu" else NoMeter()
@@ -114,10 +114,10 @@ def memory_meter(device: torch.device) -> MemoryMeter:
 class AllocatorMeter:
     """For an accelerator with PyTorch's caching allocator.
 
-    A sample's allocated memory is the peak since the sample before: between steps nothing of a step's
-    activations is left to be seen. Of a captured step it is never less than the capture's own peak: replays
-    work in memory that the allocator keeps for the graph and counts as free.
-    `module` does the counting; None is the device's own, such as `torch.cuda`.
+    A sample's allocated memory is the peak since the last sample: between steps no activations are left.
+    In a captured step it is at least the capture's own peak: replays work in memory that the allocator
+    keeps for the graph and counts as free. `module` does the counting; None means the device's, such as
+    `torch.cuda`.
     """
 
     def __init__(self, device: torch.device, module: Any = None) -> None:
@@ -128,7 +128,7 @@ class AllocatorMeter:
         self._allocated: int | None = None
         self._reserved: int | None = None
         self._whole_run = 0
-        # The allocator has no counts to reset before the device is in use.
+        # There are no counts to reset before the device is in use.
         self._module.init()
         self._module.reset_peak_memory_stats(device)
 
@@ -146,8 +146,8 @@ class AllocatorMeter:
         self._counts, self._captures = counts, captures
 
     def settle(self) -> None:
-        # Workspaces that cuDNN tried its algorithms with stay in the cache, where they would pass for memory
-        # that training needs. What a graph keeps for itself is not touched.
+        # Workspaces of cuDNN's search stay in the cache, where they would count as training's memory. A
+        # graph's own memory is not touched.
         self._module.empty_cache()
 
     def peaks(self) -> Peaks:
@@ -159,7 +159,7 @@ class AllocatorMeter:
         )
 
     def _close_span(self) -> tuple[int, int]:
-        # The allocator counts on the host, in the order of the calls, so this needs no waiting.
+        # The allocator counts on the host, in the order of the calls, so this does not wait.
         allocated: int = self._module.max_memory_allocated(self._device)
         reserved: int = self._module.max_memory_reserved(self._device)
         self._module.reset_peak_memory_stats(self._device)
@@ -176,9 +176,8 @@ class AllocatorMeter:
 class ResidentMeter:
     """For a CPU: resident memory over the idle level.
 
-    A sample is the peak since the sample before where Linux tells it: between steps nothing of a step's
-    activations is left to be seen. To ask the system takes a third of a millisecond, so it is not asked again
-    within `period_seconds`.
+    A sample is the peak since the last sample where Linux tells it: between steps no activations are left to
+    see. Asking the system takes a third of a millisecond, so it is asked at most once per `period_seconds`.
     """
 
     def __init__(self, period_seconds: float = 0.2) -> None:
@@ -198,7 +197,7 @@ class ResidentMeter:
         return {"resident_mib": max(0, self._last - self._idle) / BYTES_PER_MIB}
 
     def count(self, counts: bool, *, captures: bool = False) -> None:
-        """What a CPU's allocator keeps cannot be told apart by phase; the peak is the whole run's."""
+        """Nothing: resident memory cannot be separated by phase; the peak is the whole run's."""
 
     def settle(self) -> None:
         """Nothing: no cache is counted."""
@@ -208,7 +207,7 @@ class ResidentMeter:
         return Peaks(resident_mib=max(0, self._peak - self._idle) / BYTES_PER_MIB)
 
     def _resident(self) -> int:
-        """The peak since the last reset where there is one, or what is resident now."""
+        """The peak since the last reset, if available, or what is resident now."""
         own_peak = _resident_peak() if self._has_own_peak else None
         resident: int = own_peak or self._process.memory_info().rss
         self._peak = max(self._peak, resident)
@@ -241,7 +240,7 @@ def status_bytes(field: str) -> int | None:
 
 
 def _reset_resident_peak() -> bool:
-    # Some containers do not let a process write this; the peak is then the largest sample.
+    # Some containers forbid writing this; the peak is then the largest sample.
     with suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
         return _resident_peak() is not None

@@ -1,8 +1,7 @@
-"""A cap on this process's memory, as a smaller device would set it, and what a trial takes under it.
+"""A cap on this process's memory, like that of a smaller device, and what a trial takes under it.
 
-On a CPU the cap limits the data segment, and a trial is measured in the same quantity. glibc is made to
-return freed memory to the system, so that the cap applies to what is in use. On a device, memory that a trial
-took must be given back.
+On a CPU the cap limits the data segment, which is also what a trial measures; glibc is made to return freed
+memory to the system, so that the cap applies to what is in use. On a device a trial must free its memory.
 """
 
 from __future__ import annotations
@@ -29,11 +28,11 @@ from engine.training.measuring.memory import status_bytes
 
 
 class DataSegment:
-    """The data segment of this process over its size when made, which is just before the cap is set.
+    """The growth of this process's data segment since this was made, just before the cap is set.
 
     Linux refuses an allocation that would take the segment over RLIMIT_DATA, but keeps a peak only of the
-    whole address space. The rest of that (code, and what is only reserved) is the same at the peak as now, so
-    what the peak exceeds it by is the segment's own. On other systems nothing is told.
+    whole address space. The rest of that (code, reserved space) is the same at the peak as now, so the excess
+    of the peak is the segment's. Other systems tell nothing.
     """
 
     def __init__(self, budget_mib: float) -> None:
@@ -51,14 +50,14 @@ class DataSegment:
         return max(0, data + peak - whole - self._idle) / BYTES_PER_MIB
 
     def reserved_mib(self) -> float | None:
-        """None: every tensor goes back to the system as soon as it is dropped."""
+        """None: the memory of a dropped tensor goes back to the system at once."""
         return None
 
     def has_spilled(self) -> bool:
         return False
 
     def was_refused(self) -> bool:
-        """False: a refusal that a library gets over is counted by nobody."""
+        """False: refusals that a library recovers from are not counted."""
         return False
 
     def release(self) -> float:
@@ -70,8 +69,8 @@ class DataSegment:
 
 
 def _up_to_the_peak() -> mmap.mmap | None:
-    """Address space that fills up to the peak of the past, which cannot be reset: glibc reserves 64 MiB more
-    than it keeps when a thread first asks for memory. What cannot be written to is no part of the segment."""
+    """Address space that fills the gap to the past peak, which cannot be reset: glibc reserves 64 MiB more
+    than it keeps when a thread first allocates. Read-only space is not part of the data segment."""
     if sys.platform != "linux":
         return None
     gap = (status_bytes("VmPeak") or 0) - (status_bytes("VmSize") or 0)
@@ -89,11 +88,11 @@ _ARENAS = 2
 
 @contextmanager
 def memory_given_back() -> Iterator[None]:
-    """While the context lasts, what is 64 KiB or larger is mapped by itself and unmapped when it is freed.
+    """While the context lasts, blocks of 64 KiB or more are mapped separately and unmapped when freed.
 
-    Else pieces that glibc keeps count against the cap though nothing uses them, and a batch that was proven
-    to fit in a process that keeps none would not fit in one that does. It costs speed. A process that was
-    started so is left as it is, and so is one without glibc.
+    Otherwise free blocks that glibc keeps would count against the cap, and a batch that fits in a process
+    without such blocks would not fit in one that has them. It costs speed. A process that was started this
+    way is left as it is, and so is one without glibc.
     """
     mallopt = None if "MALLOC_MMAP_THRESHOLD_" in os.environ else _mallopt()
     if mallopt is None:
@@ -117,35 +116,35 @@ def _mallopt() -> ctypes._NamedFuncPointer | None:
 
 
 class TrialMemory(Protocol):
-    """Made before the trial's model, and before its cap is set. All in MiB."""
+    """A trial's memory in MiB; make it before the trial's model, and before its cap is set."""
 
     budget_mib: float
     baseline_mib: float
     other_programs_mib: float | None
 
     def peak_mib(self) -> float | None:
-        """The most that was taken, in the quantity of the budget; None where nothing tells."""
+        """The peak, in the quantity of the budget; None where it is unknown."""
         ...
 
     def reserved_mib(self) -> float | None:
-        """The most that the caching allocator held to give it; None where there is none."""
+        """The most that the caching allocator had reserved; None without one."""
         ...
 
     def has_spilled(self) -> bool:
-        """Whether more was taken than was free: a driver may put the rest into the host's memory."""
+        """Whether more was taken than was free: a driver may spill into the host's memory."""
         ...
 
     def was_refused(self) -> bool:
-        """Whether the caching allocator refused an allocation, also one that a library got over."""
+        """Whether the caching allocator refused an allocation, even one that a library recovered from."""
         ...
 
     def release(self) -> float:
-        """Gives back what is no longer used; what is held over the baseline after that."""
+        """Frees what is no longer used; returns what is still held over the baseline."""
         ...
 
 
 def trial_memory(device: torch.device, cap_gib: float | None) -> TrialMemory:
-    """The memory of a trial that begins now on the device, under a cap in GiB or under none."""
+    """The memory of a trial that begins now on the device, under a cap in GiB or without one."""
     cap_mib = None if cap_gib is None else cap_gib * MIB_PER_GIB
     if device.type in ("cuda", "xpu"):
         return AllocatorTrial(device, cap_mib)
@@ -155,7 +154,7 @@ def trial_memory(device: torch.device, cap_gib: float | None) -> TrialMemory:
 class AllocatorTrial:
     """For an accelerator with PyTorch's caching allocator.
 
-    The budget is what is free before the trial, so that other programs' memory is no part of it.
+    The budget is what is free before the trial, so it excludes other programs' memory.
     """
 
     def __init__(self, device: torch.device, cap_mib: float | None) -> None:
@@ -197,7 +196,7 @@ class AllocatorTrial:
         gc.collect()
         self._module.synchronize(self._device)
         if self._device.type == "cuda":
-            # each stream that multiplied matrices keeps some, which would count as leaked
+            # each stream that has multiplied matrices keeps a workspace, which would count as leaked
             torch._C._cuda_clearCublasWorkspaces()
         self._module.empty_cache()
 
@@ -232,12 +231,12 @@ def check_cap(device: DeviceEntry, cap_gib: float | None) -> None:
 
 @contextmanager
 def memory_cap(device: torch.device, cap_gib: float | None) -> Iterator[None]:
-    """Caps what the process may allocate, over what it has already, while the context lasts."""
+    """Caps what the process may allocate beyond what it has, while the context lasts."""
     if cap_gib is None:
         yield
     elif device.type == "cuda":
-        # It limits what the caching allocator holds, graphs' own pools included; what the driver and the
-        # libraries take beside it (the context, loaded kernels) is not counted.
+        # It limits what the caching allocator reserves, graphs' pools included, not what the driver and the
+        # libraries take beside it (the context, loaded kernels).
         total = torch.cuda.get_device_properties(device).total_memory
         before = torch.cuda.get_per_process_memory_fraction(device)
         torch.cuda.set_per_process_memory_fraction(min(before, cap_gib * BYTES_PER_GIB / total), device)
@@ -252,7 +251,7 @@ def memory_cap(device: torch.device, cap_gib: float | None) -> Iterator[None]:
 
 @contextmanager
 def _data_limit(budget_bytes: int) -> Iterator[None]:
-    # The module is there on Unix alone, and check_cap() has made sure that this is Linux.
+    # The module exists only on Unix, and check_cap() has made sure that this is Linux.
     import resource
 
     soft, hard = resource.getrlimit(resource.RLIMIT_DATA)

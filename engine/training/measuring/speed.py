@@ -18,7 +18,7 @@ from engine.training.validation import Validation
 
 
 class Tally:
-    """What the run's steps and validations come to. Fed in order, from completed steps only."""
+    """Totals of the run's completed steps and validations, added in order."""
 
     def __init__(self) -> None:
         self.samples = array("q")
@@ -37,7 +37,7 @@ class Tally:
 
     @property
     def steps(self) -> int:
-        """Steps in all; the columns hold those since the run was begun or resumed."""
+        """All steps; the columns hold those since the run was started or resumed."""
         return self._steps_before + len(self.samples)
 
     def add(self, rows: Rows) -> None:
@@ -55,11 +55,11 @@ class Tally:
             self.first_nan_step = int(rows.step[np.isnan(loss).argmax()])
 
     def begin_epoch(self) -> None:
-        """From here on `train_loss` is the mean over the new epoch's samples, once it has a step."""
+        """From now on `train_loss` is the mean over the new epoch's samples, once it has a step."""
         self._loss_sum, self._loss_samples = 0.0, 0
 
     def add_validation(self, epoch: int, validation: Validation) -> bool:
-        """Adds a validation after `epoch`; whether its accuracy is the best so far."""
+        """Adds a validation after `epoch`; returns whether its accuracy is the best so far."""
         self._accuracy = validation.accuracy
         if self._best_accuracy is not None and validation.accuracy <= self._best_accuracy:
             return False
@@ -67,7 +67,7 @@ class Tally:
         return True
 
     def state(self) -> dict[str, float | None]:
-        """What a resumed run goes on from, as plain numbers."""
+        """What a resumed run continues from, as plain numbers."""
         return {
             "steps": self.steps,
             "seconds": self.seconds,
@@ -82,7 +82,7 @@ class Tally:
         }
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Takes back what `state` gave."""
+        """Restores what `state` returned."""
         self._steps_before = state["steps"]
         self.seconds, self.train_loss = state["seconds"], state["train_loss"]
         self.skipped_steps, self.first_nan_step = state["skipped_steps"], state["first_nan_step"]
@@ -91,9 +91,9 @@ class Tally:
         self._loss_sum, self._loss_samples = state["loss_sum"], state["loss_samples"]
 
     def summary(self, *, steps_per_epoch: int, warm_steps: int, is_scaled: bool) -> Summary:
-        """The figures so far that follow from the steps alone; of them the first `warm_steps` warmed up.
+        """The figures so far that follow from the steps alone, of which the first `warm_steps` were warm-up.
 
-        The final train loss is the mean of the last epoch, or of its part trained.
+        The final train loss is the mean over the last epoch, or over its trained part.
         """
         return Summary(
             steps=self.steps,
@@ -111,7 +111,7 @@ class Tally:
         )
 
     def _wait_fraction(self, warm_steps: int) -> float | None:
-        """Of the measured steps' time, or of all where none was measured."""
+        """As a fraction of the measured steps' time, or of all steps' if none was measured."""
         first = warm_steps if warm_steps < len(self.step_seconds) else 0
         busy_seconds = sum(self.step_seconds[first:])
         return min(1.0, sum(self.wait_seconds[first:]) / busy_seconds) if busy_seconds else None
@@ -127,8 +127,8 @@ def skipped_steps(rows: Rows) -> tuple[int, ...]:
 class Speed:
     """Medians over blocks; each is None where `note` says why.
 
-    `interval` is the 95 % interval of the median over this run's blocks: how steady this run was, and nothing
-    about what another run would show.
+    `interval` is the 95 % interval of the median over this run's blocks: it shows how steady this run was,
+    not what another run would show.
     """
 
     samples_per_second: float | None = None
@@ -138,10 +138,9 @@ class Speed:
 
 
 def speed_of(samples: Sequence[int], seconds: Sequence[float], block_steps: int, warmup_steps: int) -> Speed:
-    """The speed of a run from each of its steps: how many samples it took and how many seconds it lasted.
+    """The speed of a run from the samples and the seconds of each step.
 
-    The first `warmup_steps` are left out. Blocks are of `block_steps` steps each; a rest at the end that
-    makes no whole block is left out too.
+    Leaves out the first `warmup_steps`, and steps at the end that make no whole block of `block_steps`.
     """
     blocks = max(0, len(seconds) - warmup_steps) // block_steps
     if blocks < LEAST_BLOCKS:

@@ -1,8 +1,8 @@
 """The figures and the time of each step, gathered without stalling the device.
 
-Each step's row of figures is copied into a block that lies on the device. About 20 times a second the block
-in use is copied to pinned memory, asynchronously, and another takes its place; the host reads a copy only
-once the device has passed it. Steps are timed on the device where it keeps a clock of its own.
+Each step's row of figures is copied into a block on the device. About 20 times a second the current block is
+copied asynchronously to pinned memory, and another takes its place; the host reads a copy only once the
+device has completed it. Steps are timed on the device where it has a clock of its own.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ Mark = float | torch.Event
 
 
 class Clock(Protocol):
-    """Marks points of the run and tells the time between two of them."""
+    """Marks points of the run, and measures the time between two marks."""
 
     def mark(self) -> Mark:
-        """Marks the point that the device reaches after all that it was given so far; never waits."""
+        """Marks the point after all work given to the device so far; never waits."""
         ...
 
     def seconds_between(self, earlier: Mark, later: Mark) -> float:
-        """Seconds from one mark to another, both of which the device has passed.
+        """Seconds between two marks that the device has passed.
 
-        A device tells them as milliseconds in float32: a quarter of one is lost after an hour, so what is
-        long is to be added up from what is short.
+        A device measures milliseconds in float32, which lose a quarter of one after an hour: add up long
+        times from short ones.
         """
         ...
 
 
 class HostClock:
-    """For a CPU, which is done when the call returns."""
+    """For a CPU, whose work is done when the call returns."""
 
     def mark(self) -> Mark:
         return time.perf_counter()
@@ -48,7 +48,7 @@ class HostClock:
 
 
 class DeviceClock:
-    """For an accelerator, which runs behind the host: events on its own time line."""
+    """For an accelerator, which runs behind the host: events on its own timeline."""
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
@@ -75,9 +75,9 @@ _ROWS = 1_024
 class Rows:
     """Steps that the device has completed, as columns of equal length.
 
-    `step` counts from 1; `seconds` runs from the first step's begin to each step's end, without pauses;
-    `step_seconds` is the step's own time, for `wait_seconds` of which the device had no data to work on.
-    `figures` holds the columns that the step gives.
+    `step` counts from 1; `seconds` runs from the start of the first step to each step's end, without pauses;
+    `step_seconds` is the step's own time, in `wait_seconds` of which the device had no data to work on.
+    `figures` holds the step's columns.
     """
 
     step: NDArray[np.int64]
@@ -94,10 +94,10 @@ class Rows:
 
 
 class Telemetry:
-    """Takes each step's figures and gives them back as `Rows`, in order, when the device is done with them.
+    """Takes each step's figures and returns them as `Rows`, in order, once the device has computed them.
 
-    `columns` are the names of the figures, which every step gives. A resumed run goes on from `first_step`
-    steps that took `first_seconds`.
+    `columns` are the names of every step's figures. A resumed run continues from `first_step` steps that took
+    `first_seconds`.
     """
 
     def __init__(
@@ -116,7 +116,7 @@ class Telemetry:
         self._in_flight: _Block | None = None
         self._ready: list[Rows] = []
         self._last: Mark | None = None
-        # how far the rows are that were made so far: the mark, and its seconds since the first step's begin
+        # the end of the rows made so far: its mark, and its seconds since the start of the first step
         self._reached: Mark | None = None
         self._reached_seconds = 0.0
         self._ready_at: Mark | None = None
@@ -125,9 +125,9 @@ class Telemetry:
         self.steps = first_step
 
     def begin(self, paused_seconds: float = 0.0) -> None:
-        """Says that steps follow: the time since the last one is a gap, and no step's own.
+        """Call it before steps follow: the time since the last step is a gap that belongs to no step.
 
-        Of that gap `paused_seconds` are left out of every row's `seconds`.
+        `paused_seconds` of the gap are left out of every later row's `seconds`.
         """
         self._offset_seconds -= paused_seconds
         self._last = self._clock.mark()
@@ -135,11 +135,11 @@ class Telemetry:
             self._reached = self._last
 
     def data_ready(self) -> None:
-        """Says that the device was given all that the next step's data wait for."""
+        """Call it once the device has been given all work that the next step's data need."""
         self._ready_at = self._clock.mark()
 
     def record(self, row: torch.Tensor, samples: int, learning_rate: float) -> None:
-        """Takes the figures, float32 (columns,), of the step that was just given to the device."""
+        """Takes the figures, float32 (columns,), of the step just given to the device."""
         assert self._last is not None, "begin() comes before the first step"
         end = self._clock.mark()
         self.steps += 1
@@ -156,7 +156,7 @@ class Telemetry:
         return time.perf_counter() - self._collected >= self._interval_seconds
 
     def collect(self) -> list[Rows]:
-        """What has arrived; sends the next block on its way. Never waits for the device."""
+        """Returns what has arrived and sends the next block. Never waits for the device."""
         self._collected = time.perf_counter()
         if self._in_flight is not None and self._in_flight.has_arrived():
             self._land()
@@ -167,7 +167,7 @@ class Telemetry:
         return self._take()
 
     def flush(self) -> list[Rows]:
-        """All that was recorded; waits until the device has completed it."""
+        """Returns all that was recorded; waits until the device has completed it."""
         self._land()
         self._send()
         self._land()
@@ -202,7 +202,7 @@ class Telemetry:
         )
 
     def _reach(self, span: _Span) -> float:
-        """Seconds from the first step's begin to this one's end, the gap before it included."""
+        """Seconds from the start of the first step to this step's end, including the gap before it."""
         between, reached = self._clock.seconds_between, self._reached
         assert reached is not None, "begin() comes before the first step"
         gap = 0.0 if span.begin is reached else between(reached, span.begin)
@@ -227,7 +227,7 @@ class _Block:
 
     def __init__(self, device: torch.device, columns: int) -> None:
         self._on_device = torch.zeros(_ROWS, columns, device=device)
-        # On a CPU the rows are where they are read, and there is nothing to wait for.
+        # On a CPU the rows are already where they are read, with nothing to wait for.
         is_host = device.type == "cpu"
         self._on_host = (
             self._on_device
@@ -265,7 +265,7 @@ _OWN_FIGURES = ("loss", "grad_scale", "grad_norm")
 
 
 def samples_of(rows: list[Rows], now: dict[str, float]) -> Samples:
-    """Completed steps as one `Samples` event; the figures of now stand in each of its rows."""
+    """Completed steps as one `Samples` event; the figures `now` are in each of its rows."""
     columns: dict[str, list[float]] = {}
     for part in rows:
         own = {

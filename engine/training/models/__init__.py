@@ -1,1 +1,1 @@
-"""The networks, their losses, and what is done to their modules."""
+"""The networks, their losses, and changes to their modules."""

@@ -1,6 +1,6 @@
 """The models: two small ones of our own, torchvision's classifiers, language models, and their losses.
 
-A module's forward can be run in another context; its name and state stay its own.
+`put_around` runs a module's forward in another context; its name and state stay the same.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from engine.training.models.language import build_language_model, is_language_mo
 
 
 class Around(nn.Module):
-    """What is put before a module's own class: its `forward` calls `super().forward` in some context."""
+    """A class to put before a module's own: its `forward` calls `super().forward` in some context."""
 
 
 _Around = TypeVar("_Around", bound=Around)
@@ -29,8 +29,8 @@ _Around = TypeVar("_Around", bound=Around)
 def put_around(module: nn.Module, around: type[_Around]) -> _Around:
     """Puts `around` before the module's class, in place, and returns the module.
 
-    A class, where a replaced `forward` of the instance would do, so that a copy of the module calls itself
-    and not the original, and so that torch.compile sees nothing unusual.
+    A class rather than a replaced `forward` of the instance, so that a copy of the module calls itself and
+    not the original, and torch.compile sees nothing unusual.
     """
     own = type(module)
     module.__class__ = type(own.__name__, (around, own), {})
@@ -38,7 +38,7 @@ def put_around(module: nn.Module, around: type[_Around]) -> _Around:
 
 
 def own_class(module: nn.Module) -> type[nn.Module]:
-    """The class as it was written, whatever was put around it."""
+    """The module's class without what was put around it."""
     classes = (owner for owner in type(module).__mro__ if issubclass(owner, nn.Module))
     return next(owner for owner in classes if not issubclass(owner, Around))
 
@@ -55,8 +55,8 @@ _NAMES: dict[Task, tuple[str, str]] = {
 def loss_for(task: Task, label_smoothing: float = 0.0) -> LossFunction:
     """The mean loss over a batch's samples, or over all tokens of its sequences.
 
-    `label_smoothing` is the share of probability (0 to 1) that is spread evenly over all classes. It means
-    nothing to a regression, and is refused there before a run starts.
+    `label_smoothing` is the probability (0 to 1) that is spread evenly over all classes; a regression with
+    it is refused before the run.
     """
     if task == "regression":
         return mse_loss
@@ -66,7 +66,7 @@ def loss_for(task: Task, label_smoothing: float = 0.0) -> LossFunction:
 
 
 def loss_name(task: Task) -> str:
-    """What the loss is called, such as "cross-entropy"."""
+    """The loss's name, such as "cross-entropy"."""
     return _NAMES[task][0]
 
 
@@ -84,7 +84,7 @@ REGRESSION_FEATURES = 10
 _SMALLEST_PICTURE = 8
 # torchvision names these sizes for its weights; the architectures themselves take any size.
 _ANY_SIZE = ("swin", "efficientnet_v2")
-# channels_last helps convolutions: the first has none, the second one, in front of all its attention.
+# channels_last helps convolutions: the first has none, the second a single one before its attention.
 _NOT_CONVOLUTIONAL = ("vit_", "swin")
 _SMALL = "Small models"
 # by the module of torchvision that builds them
@@ -107,13 +107,13 @@ _FAMILIES = {
     "vgg": "VGG",
     "vision_transformer": "Vision Transformer",
 }
-# torchvision counts the auxiliary head too, which is not built here
+# torchvision's count includes the auxiliary head, which is not built here
 _INCEPTION_HEAD = 3_326_696
-_MAXVIT_MULTIPLE = 224  # its four halvings must each leave a multiple of its windows of 7
+_MAXVIT_MULTIPLE = 224  # each of its four halvings must leave a multiple of its windows of 7
 
 
 class SmallCnn(nn.Module):
-    """Four convolutions and one linear layer, for pictures of 8 pixels a side or more.
+    """Four convolutions and one linear layer, for pictures of at least 8 pixels per side.
 
     Takes (batch, channels, height, width) and returns logits (batch, num_classes).
     """
@@ -137,7 +137,7 @@ class SmallCnn(nn.Module):
 
 
 def model_entries() -> tuple[ModelEntry, ...]:
-    """All models. Parameter counts come from torchvision's own tables and by formula, so nothing is built."""
+    """All models. Parameter counts come from torchvision's own tables and formulas."""
     return (
         ModelEntry(name=LINEAR, task="regression", parameters=REGRESSION_FEATURES + 1, family=_SMALL),
         ModelEntry(
@@ -154,7 +154,7 @@ def model_entries() -> tuple[ModelEntry, ...]:
 
 
 def input_channels(name: str, dataset_channels: int) -> int:
-    """The channels the model is given: torchvision's take three, ours what the dataset has."""
+    """The model's input channels: torchvision's models take three, ours the dataset's."""
     return dataset_channels if name == SMALL_CNN else 3
 
 
@@ -163,9 +163,9 @@ def build_model(
 ) -> nn.Module:
     """A model with random weights, on the CPU, that takes pictures or sequences of at least that size.
 
-    The weights depend on the seed and the settings alone: they are drawn on the CPU whatever the device, so
-    that every precision and device starts from the same ones. Reseeds torch's global generator. For text
-    `num_classes` is the vocabulary. Raises ProblemError where the machine's memory is too small for it.
+    The weights depend only on the seed and the settings: they are drawn on the CPU for every device, so that
+    all precisions and devices start from the same ones. Reseeds torch's global generator. For text
+    `num_classes` is the vocabulary. Raises ProblemError where the machine has too little memory for it.
     """
     if is_language_model(name):
         return build_language_model(name, vocabulary=num_classes, seed=seed)
@@ -181,7 +181,7 @@ def build_model(
 
 
 def count_parameters(model: nn.Module) -> int:
-    """Trainable parameters."""
+    """The number of trainable parameters."""
     return _count(model)
 
 
@@ -199,13 +199,13 @@ def _constructor_settings(name: str, image_size: int) -> dict[str, Any]:
     if name.startswith("maxvit"):
         return {"input_size": (image_size, image_size)}
     if name in ("googlenet", "inception_v3"):
-        # Without auxiliary heads the output is one tensor; their own slow initialisation needs half a minute.
+        # Without auxiliary heads the output is one tensor; their own initialisation takes half a minute.
         return {"aux_logits": False, "init_weights": False}
     return {}
 
 
 def _torchvision_entry(name: str) -> ModelEntry:
-    # some were also trained on larger pictures, with more parameters for their places
+    # some also have weights for larger pictures, with more parameters for positions
     every = [weights.meta for weights in torchvision.models.get_model_weights(name)]
     published = min(every, key=lambda meta: int(meta["num_params"]))
     least, multiple = _picture_sizes(name, min(every[0]["min_size"]))

@@ -1,7 +1,7 @@
 """Causal language models: Llama's architecture in sizes from tiny to 8 billion, with random weights.
 
-They are built from a configuration by `transformers`, an optional extra that takes seconds to import: it is
-imported when such a model is built, and never asked to fetch anything.
+`transformers`, an optional extra, builds them from a configuration. It takes seconds to import, so it is only
+imported to build such a model, and it never downloads anything.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _QUIET = {
 
 @dataclass(frozen=True)
 class Shape:
-    """The sizes of a model. Queries have `heads`, keys and values share `key_value_heads` among them."""
+    """The sizes of a model. Queries have `heads`, keys and values share `key_value_heads`."""
 
     hidden: int
     layers: int
@@ -70,8 +70,8 @@ class Decoder(nn.Module):
         self.rotary_emb = llama.rotary_emb
 
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:
-        # LlamaModel's own forward looks for packed sequences and so makes the host wait in every step.
-        # Without a mask each layer attends causally, by the fastest kernel there is.
+        # LlamaModel's own forward looks for packed sequences, which makes the host wait in every step.
+        # Without a mask each layer attends causally with the fastest kernel.
         hidden: torch.Tensor = self.embed_tokens(tokens)
         positions = torch.arange(tokens.shape[1], device=tokens.device).unsqueeze(0)
         rotation = self.rotary_emb(hidden, position_ids=positions)
@@ -84,7 +84,7 @@ class Decoder(nn.Module):
 class CausalLanguageModel(nn.Module):
     """A decoder and its projection: tokens in, logits (batch, sequence, vocabulary) out.
 
-    Its parts have the names they have in `LlamaForCausalLM`: `model.layers.0.self_attn`, `lm_head`.
+    Its parts have the same names as in `LlamaForCausalLM`: `model.layers.0.self_attn`, `lm_head`.
     """
 
     def __init__(self, llama: Any) -> None:
@@ -122,12 +122,12 @@ def is_language_model(name: str) -> bool:
 def build_language_model(name: str, *, vocabulary: int, seed: int) -> nn.Module:
     """A model with random float32 weights, on the CPU; reseeds torch's global generator.
 
-    That takes four bytes of the machine's memory a parameter, 32 GiB for the largest with its own vocabulary:
-    raises ProblemError where so much is not free.
+    That takes four bytes of the machine's memory per parameter, 32 GiB for the largest with its own
+    vocabulary. Raises ProblemError where less is free.
     """
     _check_memory(name, vocabulary)
     with warnings.catch_warnings():
-        # What a library's import warns of is not the user's to mend.
+        # The user cannot do anything about warnings of a library's import.
         warnings.simplefilter("ignore")
         return CausalLanguageModel(_llama(SHAPES[name], vocabulary, seed))
 
@@ -150,7 +150,7 @@ def _llama(shape: Shape, vocabulary: int, seed: int) -> Any:
         "max_position_embeddings": shape.max_sequence_length,
         "use_cache": False,
         "tie_word_embeddings": False,
-        # Tokens here are numbers without a meaning: none begins or ends a text.
+        # Tokens are mere numbers here: none begins or ends a text.
         "bos_token_id": None,
         "eos_token_id": None,
         "attn_implementation": "sdpa",

@@ -1,6 +1,6 @@
 """Changes to a model's forward: activation checkpointing, and submodules kept in float32.
 
-Checkpointed activations are computed again in the backward pass instead of being kept until then. The float32
+Checkpointed activations are recomputed in the backward pass instead of being kept for it. The float32
 submodules are exempt from autocast.
 """
 
@@ -26,7 +26,7 @@ _KEY = "step.fp32_modules"
 
 
 class _InFloat32(Around):
-    """Runs the module with autocast off, and its inputs cast up; what it returns stays float32."""
+    """Runs the module without autocast and with its inputs cast up; its output stays float32."""
 
     float32_device_type: str
 
@@ -36,11 +36,11 @@ class _InFloat32(Around):
 
 
 def keep_in_float32(model: nn.Module, patterns: Sequence[str], device: torch.device) -> tuple[str, ...]:
-    """Keeps the submodules that `patterns` name in float32, and returns their names.
+    """Keeps the submodules that match `patterns` in float32, and returns their names.
 
-    A pattern is a submodule's name ("layer4") or one with wildcards ("layer4.*", "*.bn1"; a star also stands
-    for dots). Their weights and state keep their names. A module that its parent never calls, but reads the
-    weights of, runs as its parent does. Raises ProblemError for a pattern that matches nothing.
+    A pattern is a submodule's name ("layer4") or has wildcards ("layer4.*", "*.bn1"; a star matches dots
+    too). Weights and state keep their names. A module that its parent does not call, but whose weights it
+    reads, runs as its parent does. Raises ProblemError for a pattern that matches nothing.
     """
     modules = {name: module for name, module in model.named_modules(remove_duplicate=False) if name}
     problems = [
@@ -59,7 +59,7 @@ def keep_in_float32(model: nn.Module, patterns: Sequence[str], device: torch.dev
 
 
 def _called(module: nn.Module) -> Iterator[nn.Module]:
-    """The module itself, or what it holds where it is a list that nobody calls."""
+    """The module itself, or the children of a list, which is never called itself."""
     if isinstance(module, nn.ModuleList | nn.ModuleDict) and not _has_forward(module):
         for child in module.children():
             yield from _called(child)
@@ -72,7 +72,7 @@ def _has_forward(module: nn.Module) -> bool:
 
 
 def _cast_up(value: Any) -> Any:
-    """Tensors of fewer than 32 bits as float32, within tuples, lists and dicts too."""
+    """Tensors of fewer than 32 bits as float32, also within tuples, lists and dicts."""
     if isinstance(value, torch.Tensor):
         is_half = value.is_floating_point() and value.dtype is not torch.float64
         return value.float() if is_half else value
@@ -99,7 +99,7 @@ _STATISTICS = ("running_mean", "running_var", "num_batches_tracked")
 
 
 class _Recomputed(Around):
-    """Keeps the module's inputs alone, and runs it a second time when its gradients are wanted."""
+    """Keeps only the module's inputs, and runs it again when its gradients are needed."""
 
     draws_at_random: bool | None = None
 
@@ -108,7 +108,7 @@ class _Recomputed(Around):
         if not (self.training and torch.is_grad_enabled()):
             return own(*args, **kwargs)
         if torch.compiler.is_compiling():
-            # The compiler makes every change of a buffer once, whatever it computes twice.
+            # The compiler changes every buffer once, whatever it computes twice.
             return checkpoint(own, *args, use_reentrant=False, **kwargs)
         before = _random_states(self) if self.draws_at_random is None else ()
         result = checkpoint(
@@ -116,7 +116,7 @@ class _Recomputed(Around):
             *map(_copied, args),
             use_reentrant=False,
             context_fn=self._contexts,
-            # Reading the generator's state costs time, and is not allowed while a graph is captured.
+            # Reading the generator's state takes time and is not allowed during a capture.
             preserve_rng_state=self.draws_at_random is not False,
             **{name: _copied(value) for name, value in kwargs.items()},
         )
@@ -129,11 +129,11 @@ class _Recomputed(Around):
 
 
 def checkpoint_activations(model: nn.Module) -> int:
-    """Recomputes the activations of the model's blocks; returns of how many, 0 where there are none.
+    """Recomputes the activations of the model's blocks; returns the number of blocks.
 
-    Blocks are what the model repeats: residual blocks, encoder and decoder layers, dense layers. Of a model
-    that repeats nothing they are its direct parts that consist of several modules. The losses stay the same
-    to the last bit, and BatchNorm's running statistics are updated once a step.
+    Blocks are what the model repeats: residual blocks, encoder and decoder layers, dense layers. In a model
+    without repetition they are its direct children that have children. The losses stay the same to the last
+    bit, and BatchNorm's running statistics are updated once per step.
     """
     blocks = _repeated(model) or [child for child in model.children() if any(child.children())]
     for block in blocks:
@@ -142,7 +142,7 @@ def checkpoint_activations(model: nn.Module) -> int:
 
 
 def _repeated(model: nn.Module) -> list[nn.Module]:
-    """The outermost modules of which there are several of their kind, each of several modules itself."""
+    """The outermost modules whose class occurs several times, each with children of its own."""
     kinds = Counter(own_class(module) for module in model.modules() if _may_be_block(module))
 
     def below(parent: nn.Module) -> Iterator[nn.Module]:
@@ -161,7 +161,7 @@ def _may_be_block(module: nn.Module) -> bool:
 
 
 def _copied(value: Any) -> Any:
-    """Lists and dicts anew, with the same tensors: a DenseNet appends to the list that it has passed on."""
+    """Copies lists and dicts, not tensors: a DenseNet appends to the list that it has passed on."""
     if isinstance(value, list):
         return [_copied(part) for part in value]
     if isinstance(value, dict):
@@ -171,7 +171,7 @@ def _copied(value: Any) -> Any:
 
 @contextmanager
 def _statistics_kept(block: nn.Module) -> Iterator[None]:
-    """Lets normalisations write to copies: the first forward pass has updated their statistics already."""
+    """Lets normalisations write to copies: the first forward pass has already updated their statistics."""
     own: list[tuple[nn.Module, str, torch.Tensor]] = []
     for module in block.modules():
         if isinstance(module, _NormBase):
@@ -189,7 +189,7 @@ def _statistics_kept(block: nn.Module) -> Iterator[None]:
 def _random_states(block: nn.Module) -> tuple[bytes, ...]:
     weight = next(block.parameters())
     if isinstance(weight, FakeTensor):
-        return ()  # a forecast computes nothing, so it draws nothing
+        return ()  # a forecast computes and draws nothing
     states = [torch.get_rng_state()]
     if weight.device.type != "cpu":
         states.append(torch.get_device_module(weight.device.type).get_rng_state())

@@ -1,7 +1,6 @@
-"""Models without weights, for a memory forecast: built in no time and no memory.
+"""Models without weights, for a memory forecast: only the sizes of tensors matter.
 
-Only the sizes of tensors matter. Tensors on the CPU are treated as CUDA treats them where that changes their
-memory.
+Tensors on the CPU are treated as on CUDA where that changes their memory.
 """
 
 from __future__ import annotations
@@ -13,8 +12,8 @@ from torch import nn
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_map_only
 
-# What CUDA casts to float32 and a CPU does not: AT_FORALL_FP32 and AT_FORALL_FP32_SET_OPT_DTYPE of
-# PyTorch's ATen/autocast_mode.h, as far as models call them, by the names they are called by.
+# What CUDA casts to float32 and a CPU does not: those of AT_FORALL_FP32 and AT_FORALL_FP32_SET_OPT_DTYPE in
+# PyTorch's ATen/autocast_mode.h that models call, by the names of the calls.
 _IN_FLOAT32 = frozenset(
     [
         "layer_norm",
@@ -44,10 +43,10 @@ _IN_FLOAT32 = frozenset(
 
 
 class AsOnCuda(TorchFunctionMode):
-    """Makes the CPU's autocast and dropout those of CUDA, for fake tensors: their sizes alone matter.
+    """Gives the CPU's autocast and dropout the tensor sizes of CUDA's, for fake tensors.
 
     CUDA computes normalisations over features, softmax and losses in float32, and its dropout keeps a mask of
-    one byte an element, where a CPU keeps one of the input's format.
+    one byte per element, where a CPU keeps one in the input's format.
     """
 
     def __torch_function__(
@@ -77,10 +76,10 @@ def _dropout(
 
 
 class Weightless(TorchFunctionMode):
-    """While a model is built in it, its weights take no memory and their initialisation no time.
+    """A model that is built in it has weights that take no memory, and no time to initialise.
 
-    Every module makes them by `torch.empty`; these alone lie on the meta device, so that a constructor may
-    still compute with small tensors of its own, and read them.
+    Every module makes its weights by `torch.empty`; only these are on the meta device, so that a constructor
+    may still compute with small tensors of its own and read them.
     """
 
     def __torch_function__(
@@ -93,7 +92,7 @@ class Weightless(TorchFunctionMode):
 
 
 def fill_with_fakes(model: nn.Module) -> None:
-    """Gives the model new parameters and buffers of the same shapes, on the CPU; call it under fake tensors.
+    """Gives the model new parameters and buffers of the same shapes, on the CPU; call it in fake tensor mode.
 
     Buffers keep their dtype, and a parameter that several modules share stays shared.
     """

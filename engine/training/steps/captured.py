@@ -1,4 +1,4 @@
-"""The whole step as a CUDA graph, and the plan of when to capture it and when to give that up.
+"""The whole step as a CUDA graph, and the plan of when to capture it or give up.
 
 The graph holds forward, backward, unscale, clip, optimizer, scaler and figures; batches are copied into its
 memory.
@@ -23,7 +23,7 @@ Shapes = tuple[tuple[torch.Size, torch.dtype, torch.Size, torch.dtype], ...]
 
 
 class Action(Enum):
-    """What is done with one group of batches."""
+    """What to do with a group of batches."""
 
     WARM_UP = auto()
     """Train uncaptured: the graph needs the optimizer's state and tuned kernels to exist."""
@@ -37,10 +37,10 @@ class Action(Enum):
 
 
 class CapturePlan:
-    """Decides from the batches' shapes alone.
+    """Decides from the shapes of the batches alone.
 
-    The largest group so far is the one to capture, after at least `LEAST_WARMUP` like it; a larger one
-    begins anew. Where most groups are shaped otherwise, capture is given up.
+    The largest group so far is captured, after at least `LEAST_WARMUP` like it; a larger one starts this
+    again. Where most groups have other shapes, capture is given up.
     """
 
     def __init__(self, warmup_steps: int) -> None:
@@ -59,17 +59,17 @@ class CapturePlan:
 
     @property
     def phase(self) -> PhaseName | None:
-        """What the next group is for; None where it changes nothing any more."""
+        """What the next group is for; None once the step is steady."""
         if self._is_given_up or self._is_captured:
             return None
         return PhaseName.WARMING_UP if self._warm_steps < self._warmup_steps else PhaseName.CAPTURING
 
     def give_up(self) -> None:
-        """From now on every group goes without."""
+        """From now on every group trains uncaptured."""
         self._is_given_up = True
 
     def action_for(self, batches: Sequence[Batch]) -> Action:
-        """What to do with the group; counts it as done."""
+        """What to do with the group, which then counts as done."""
         if self._is_given_up:
             return Action.GO_WITHOUT
         shapes = shapes_of(batches)
@@ -96,22 +96,22 @@ class CapturePlan:
 
 
 def shapes_of(batches: Sequence[Batch]) -> Shapes:
-    """What two groups must have in common for one graph to do for both."""
+    """What must be equal in two groups for one graph to serve both."""
     return tuple((inputs.shape, inputs.dtype, targets.shape, targets.dtype) for inputs, targets in batches)
 
 
 class Capture:
-    """Captures a step for batches shaped as the given ones, which it does not train on.
+    """Captures a step for batches of these shapes, without training on them.
 
-    The optimizer's state must be there, so some steps have been made on `stream`. Raises what the capture
-    fails with; model, optimizer, scaler and random state are then as before. Waits for the device.
+    The optimizer must have its state from earlier steps on `stream`. Raises the error of a failed capture;
+    model, optimizer, scaler and random state are then as before. Waits for the device.
     """
 
     def __init__(self, step: PlainStep, batches: Sequence[Batch], stream: torch.cuda.Stream) -> None:
         self._inputs = [inputs.clone() for inputs, _ in batches]
         self._targets = [targets.clone() for _, targets in batches]
         self._graph = torch.cuda.CUDAGraph()
-        # The graph takes memory of its own, so what the last step left is given back first.
+        # The graph takes memory of its own, so the last step's gradients are freed first.
         step.optimizer.zero_grad(set_to_none=True)
         self._row = self._capture(step, stream)
         self._gradients = [(parameter, parameter.grad) for parameter in step.model.parameters()]
@@ -125,10 +125,10 @@ class Capture:
         return self._row
 
     def restore_gradients(self) -> None:
-        """Lets the parameters show the graph's gradients again, after a step that was made beside it.
+        """Gives the parameters the graph's gradients again, after a step beside it.
 
-        The graph itself does not need it: it writes and reads where it did when captured, in memory that
-        nothing else is given while it lives.
+        The graph itself does not need this: it reads and writes the memory of its capture, which nothing
+        else gets while it lives.
         """
         for parameter, gradient in self._gradients:
             parameter.grad = gradient
@@ -140,31 +140,31 @@ class Capture:
         static = list(zip(self._inputs, self._targets, strict=True))
         try:
             with (
-                # Up to torch 2.11 a graph of before that is collected in a capture can break it.
+                # Up to torch 2.11 collecting an earlier graph during a capture can break it.
                 no_collection(),
                 torch.cuda.stream(stream),  # current again even where ending the capture raises
-                # Other threads may ask the device for events meanwhile, which must not break the capture.
+                # Other threads may query events meanwhile, which must not break the capture.
                 torch.cuda.graph(self._graph, pool=pool, stream=stream, capture_error_mode="thread_local"),
             ):
                 return step(static)
         except BaseException:
             _abandon(self._graph, stream.device, pool)
-            # Up to torch 2.11 a generator goes on believing that it is being captured.
+            # Up to torch 2.11 the generator still believes that it is being captured.
             generator.graphsafe_set_state(random)
             _forget(step.optimizer, step.scaler)
             raise
 
 
-# Up to torch 2.11 an allocator that has not learnt of a capture's end goes on asking its graph.
+# Up to torch 2.11 an allocator that was not told of a capture's end keeps asking its graph.
 _abandoned: list[torch.cuda.CUDAGraph] = []
 
 
 def _abandon(graph: torch.cuda.CUDAGraph, device: torch.device, pool: tuple[int, int]) -> None:
-    """Gives back a graph whose capture broke, with its memory."""
+    """Frees a graph whose capture failed, with its memory."""
     graph.reset()
     try:
-        # Where ending the capture raised, older versions leave this to nobody; where it did not, and in
-        # newer versions, it is done by now, and refused.
+        # Older versions leave this undone where ending the capture raised; otherwise it is done by now, and
+        # refused.
         torch._C._cuda_endAllocateToPool(device.index, pool)
     except RuntimeError:
         return
@@ -173,23 +173,23 @@ def _abandon(graph: torch.cuda.CUDAGraph, device: torch.device, pool: tuple[int,
 
 
 def _forget(optimizer: torch.optim.Optimizer, scaler: torch.amp.GradScaler) -> None:
-    """Takes back what a broken step has told the optimizer and the scaler: no value has changed yet."""
+    """Undoes what a failed step has set on the optimizer and the scaler; no value has changed yet."""
     optimizer.zero_grad(set_to_none=True)
     for name in ("grad_scale", "found_inf"):
         if hasattr(optimizer, name):
             delattr(optimizer, name)
     if scaler.is_enabled():
-        # Setting the scale that it has is the public way to a scaler at the beginning of a step.
+        # Setting its own scale is the public way to reset a scaler to the beginning of a step.
         scaler.update(scaler.get_scale())
 
 
 class CapturedStep:
     """Captures an inner step for groups of one shape, and replays it.
 
-    Its first calls warm up: they train uncaptured, on the stream that will capture, each on its own batches.
-    The next call captures, which computes nothing, and replays. A group of another shape (the last one of an
-    epoch) trains uncaptured on the same optimizer and scaler; a larger one than before is captured anew.
-    The inner step's optimizer is capturable, and with a scaler fused.
+    The first calls warm up: they train uncaptured, on the stream that will capture. The next call captures,
+    which computes nothing, and replays. A group of another shape (an epoch's last) trains uncaptured with the
+    same optimizer and scaler; a larger group than before is captured again. The inner step's optimizer is
+    capturable, and fused if there is a scaler.
     """
 
     def __init__(self, inner: PlainStep, *, warmup_steps: int) -> None:
@@ -262,14 +262,14 @@ class CapturedStep:
         return self._inner(batches) if self._capture is None else self._capture.replay(batches)
 
     def _drop(self) -> None:
-        """Gives back the memory of a graph for smaller groups."""
+        """Frees the memory of a graph for smaller groups."""
         if self._capture is not None:
             torch.cuda.synchronize(self._inner.device)
             self._capture = None
 
     def _uncaptured(self, batches: Sequence[Batch]) -> Tensor:
-        # On the capture's own stream: gradients accumulate on the stream that first made them, and one that
-        # is not the capture's would break it.
+        # On the capture's own stream: gradients accumulate on the stream that first made them, and any other
+        # would break the capture.
         current = torch.cuda.current_stream(self._inner.device)
         self._stream.wait_stream(current)
         with torch.cuda.stream(self._stream):

@@ -1,7 +1,7 @@
-"""The step with a compiled forward and backward pass, which falls back to the plain step.
+"""The step with compiled forward and backward passes, which falls back to the plain step.
 
-Besides gradients, a forward pass changes the model's buffers and the random state; both are put back where
-compiling fails.
+Besides gradients, a pass changes the model's buffers and the random state; both are restored where compiling
+fails.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from engine.training.steps.plain import PlainStep, reason_of
 
 
 class ForwardState:
-    """The model's buffers (such as BatchNorm's running means) and the random state, as they are now."""
+    """A copy of the model's buffers (such as BatchNorm's running means) and of the random state."""
 
     def __init__(self, model: nn.Module, device: torch.device) -> None:
         self._device = device
@@ -32,7 +32,7 @@ class ForwardState:
             self._device_random = torch.get_device_module(device).get_rng_state()
 
     def restore(self) -> None:
-        """Puts everything back, in place."""
+        """Restores everything in place."""
         with torch.no_grad():
             for buffer, saved in self._buffers:
                 buffer.copy_(saved)
@@ -42,23 +42,23 @@ class ForwardState:
 
 
 class CompiledStep(PlainStep):
-    """A plain step whose model went through `torch.compile`, for batches of one shape.
+    """A plain step whose model is compiled by `torch.compile` for batches of one shape.
 
-    The first call compiles. Where that fails, the same step is made uncompiled, as though it had never been
-    tried. A smaller batch at the end of an epoch goes through the model as it is; a larger one than before
-    compiles anew. Raises RuntimeError where this Python cannot compile at all.
+    The first call compiles. If that fails, the same step is made uncompiled, as if it had never been tried.
+    A smaller batch at the end of an epoch goes through the uncompiled model; a larger one than before
+    compiles again. Raises RuntimeError where this Python cannot compile at all.
     """
 
     def __init__(self, *args: Any, **settings: Any) -> None:
         super().__init__(*args, **settings)
-        # A copy beside the model: compiled in place, validation would compile too, for shapes of its own.
+        # A wrapper beside the model: compiled in place, validation would compile too, for its own shapes.
         with _quiet():
             self._compiled: nn.Module | None = cast(nn.Module, torch.compile(self.model, dynamic=False))
         self._shape: torch.Size | None = None
 
     @property
     def watched(self) -> nn.Module:
-        """The compiled model, from outside: hooks on the model itself would have it compiled anew."""
+        """The compiled wrapper: hooks on the model itself would cause a recompilation."""
         return self.model if self._compiled is None else self._compiled
 
     def next_phase(self) -> PhaseName | None:
@@ -66,7 +66,7 @@ class CompiledStep(PlainStep):
         return PhaseName.COMPILING if is_next else None
 
     def gradients(self, batches: Sequence[Batch]) -> Tensor:
-        """As the plain step's; compiles where the batches are larger than any before."""
+        """As in the plain step; compiles if the batches are larger than any before."""
         shape = max((inputs.shape for inputs, _ in batches), key=lambda shape: shape[0])
         if self._compiled is None or (self._shape is not None and shape[0] <= self._shape[0]):
             return super().gradients(batches)
@@ -86,13 +86,13 @@ class CompiledStep(PlainStep):
         try:
             with _quiet():
                 loss = super().gradients(batches)
-            _synchronize(self.device)  # what the kernels get wrong shows here
+            _synchronize(self.device)  # errors of the kernels show here
         except Exception as error:  # noqa: BLE001 - a compiler may fail in any way
             reason = reason_of(error)
         else:
             self.compile_seconds = (self.compile_seconds or 0.0) + time.perf_counter() - began
             return loss
-        # Outside of `except`, whose traceback would keep the tensors of the failed pass.
+        # Outside `except`, whose traceback would keep the tensors of the failed pass.
         self._compiled = None
         state.restore()
         self.record.leave_out("compile", f"it failed here ({reason})")
@@ -101,7 +101,7 @@ class CompiledStep(PlainStep):
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    # What the compiler warns of is for whoever wrote the model, or for PyTorch itself.
+    # The compiler's warnings are for the model's authors, or for PyTorch's.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield

@@ -10,7 +10,7 @@ from torch import nn
 
 from engine.experiment.experiment import Experiment, Optimizer, Schedule
 
-# PyTorch's own defaults for one-cycle: it begins at a 25th of the peak and ends at a 10,000th of that.
+# PyTorch's defaults for one-cycle: it begins at a 25th of the peak and ends at a 10,000th of that.
 _ONE_CYCLE_BEGIN, _ONE_CYCLE_END = 1 / 25, 1 / 250_000
 
 
@@ -20,8 +20,8 @@ def learning_rate_at(
     """The learning rate of one optimizer step; `step` counts from 0.
 
     The curves are those of `torch.optim.lr_scheduler`: LinearLR for the warm-up (its first step has one part
-    in `warmup_steps + 1`, the step after it the peak), then CosineAnnealingLR over the steps that are left,
-    OneCycleLR over all of them, or StepLR, whose epochs count from the run's begin.
+    in `warmup_steps + 1`, the step after it the peak), then CosineAnnealingLR over the remaining steps,
+    OneCycleLR over all steps, or StepLR, whose epochs count from the run's start.
     """
     peak = optimizer.learning_rate
     if step < schedule.warmup_steps:
@@ -51,7 +51,7 @@ def _one_cycle(step: int, schedule: Schedule, total_steps: int) -> float:
 
 
 def _annealed(begin: float, end: float, fraction: float) -> float:
-    """Half a cosine wave from `begin` to `end`, at a fraction (0 to 1) of the way."""
+    """The value at a fraction (0 to 1) of half a cosine wave from `begin` to `end`."""
     return end + (begin - end) * (1 + math.cos(math.pi * min(fraction, 1.0))) / 2
 
 
@@ -61,10 +61,10 @@ _WITH_FUSED_FORMS = ("cuda", "cpu", "xpu", "mps")
 def optimizer_for(
     model: nn.Module, experiment: Experiment, *, fused: bool | None = None, capturable: bool = False
 ) -> torch.optim.Optimizer:
-    """The experiment's optimizer for a model that lies on its device already.
+    """The experiment's optimizer for a model that is already on its device.
 
-    `fused` of None takes the form that the experiment names, and PyTorch's default one where it names none.
-    A `capturable` one keeps its learning rate on the device, so that a CUDA graph reads it anew each step.
+    With `fused` None the experiment chooses the form, and PyTorch where the experiment does not. If
+    `capturable`, the learning rate is on the device, where a CUDA graph reads it at every step.
     """
     settings = experiment.optimizer
     is_fused = bool(settings.fused if fused is None else fused)
@@ -73,7 +73,7 @@ def optimizer_for(
     if capturable:
         rate = torch.tensor(settings.learning_rate, device=parameters[0].device)
     shared: dict[str, Any] = {"lr": rate, "weight_decay": settings.weight_decay}
-    if is_fused:  # False would mean the form that loops over parameters, which is not the default one
+    if is_fused:  # False would mean the form that loops over parameters, not the default
         shared["fused"] = True
     if settings.name == "sgd":
         sgd = torch.optim.SGD(parameters, momentum=settings.momentum, **shared)
@@ -107,8 +107,8 @@ def scaler_for(experiment: Experiment, device: torch.device) -> torch.amp.GradSc
 
 
 def _begin_with_zero_momentum(optimizer: torch.optim.SGD) -> None:
-    # In a first step that the scaler skips, fused SGD would take memory that nobody has written for its
-    # momentum. Zeros give the very update that it makes of a first step otherwise.
+    # If the scaler skips the first step, fused SGD would use uninitialized memory as its momentum. Zeros give
+    # the same update as its usual first step.
     for group in optimizer.param_groups:
         for parameter in group["params"]:
             if parameter.requires_grad:

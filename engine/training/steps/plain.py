@@ -1,7 +1,6 @@
-"""The plain optimizer step, and the record of which parts of the recipe are in force.
+"""The plain optimizer step, and the record of which parts of the recipe are in force, or why not.
 
-A step trains on a group of batches and leaves a row of figures on the device. The record has the reason why a
-part is not in force.
+A step trains on a group of batches and leaves a row of figures on the device.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ _SAYS_NOTHING = re.compile(r"raised:?$|^$")
 
 
 def reason_of(error: Exception) -> str:
-    """The first telling line of what went wrong. Raises the error itself where memory ran out."""
+    """The first informative line of an error. Raises the error itself where memory ran out."""
     for cause in _with_causes(error):
         if problem_of(cause).kind is Kind.OUT_OF_MEMORY:
             raise cause
@@ -41,7 +40,7 @@ def reason_of(error: Exception) -> str:
 
 
 def _first_of(error: BaseException) -> BaseException:
-    # What broke a capture comes first; ending the capture then fails as well, and says less.
+    # The error that broke a capture comes first; ending the capture then fails too, and says less.
     while error.__context__ is not None and not error.__suppress_context__:
         error = error.__context__
     return error
@@ -56,7 +55,7 @@ def _with_causes(error: BaseException | None) -> Iterator[BaseException]:
 
 
 class RecipeRecord:
-    """The parts that were asked for, and what became of them as steps were made."""
+    """The requested parts of the recipe, and what became of them."""
 
     def __init__(self, wanted: Iterable[RecipePart]) -> None:
         self._in_force = list(wanted)
@@ -65,16 +64,16 @@ class RecipeRecord:
 
     @property
     def recipe(self) -> str:
-        """What is in force, by the name that `engine.parts.joined` gives it."""
+        """The parts in force, by the name that `joined` gives them."""
         return joined(self._in_force)
 
     @property
     def left_out(self) -> Mapping[str, str]:
-        """Parts that could not be had, each with the reason as a short clause."""
+        """Requested parts that are not in force, each with the reason as a short clause."""
         return self._left_out
 
     def has(self, part: RecipePart) -> bool:
-        """Whether the part was asked for and is still in force."""
+        """Whether the part was requested and is still in force."""
         return part in self._in_force
 
     def leave_out(self, part: RecipePart, reason: str) -> None:
@@ -86,7 +85,7 @@ class RecipeRecord:
         self._notes.append(f"The recipe goes without {part}: {reason}.")
 
     def take_notes(self) -> list[str]:
-        """What was left out since the last call, a sentence each."""
+        """A sentence on each part left out since the last call."""
         notes, self._notes = self._notes, []
         return notes
 
@@ -97,14 +96,14 @@ LossFunction = Callable[[Tensor, Tensor], Tensor]
 
 
 class TrainingStep(Protocol):
-    """What the loop calls once an optimizer step.
+    """What the loop calls once per optimizer step.
 
-    A saved state of the optimizer or the scaler is to be loaded before the first call.
+    Load a saved state of the optimizer or the scaler before the first call.
     """
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The figures' names: "loss" first, then those of the scaler and of clipping where there are such."""
+        """The figures' names: "loss", then those of the scaler and of clipping, if any."""
         ...
 
     @property
@@ -114,7 +113,7 @@ class TrainingStep(Protocol):
 
     @property
     def watched(self) -> nn.Module:
-        """The module whose hooks see each forward pass that is made uncaptured."""
+        """The module whose hooks see every uncaptured forward pass."""
         ...
 
     @property
@@ -125,14 +124,14 @@ class TrainingStep(Protocol):
 
     @property
     def memory_format(self) -> torch.memory_format:
-        """The format that pictures should come in."""
+        """The memory format that pictures should have."""
         ...
 
     def __call__(self, batches: Sequence[Batch]) -> Tensor:
-        """Trains on a group of batches; gives its figures as float32 (columns,), valid until the next call.
+        """Trains on a group of batches; returns its figures as float32 (columns,), valid until the next call.
 
-        The loss is the mean over the group's samples, the grad scale the one that this step used, and the
-        norm that of before clipping.
+        The loss is the mean over the group's samples, the grad scale is the one this step used, and the norm
+        is the one before clipping.
         """
         ...
 
@@ -141,7 +140,7 @@ class TrainingStep(Protocol):
         ...
 
     def set_learning_rate(self, value: float) -> None:
-        """Sets the rate of the steps to come, without waiting for the device."""
+        """Sets the rate of later steps without waiting for the device."""
         ...
 
     @property
@@ -151,7 +150,7 @@ class TrainingStep(Protocol):
 
     @property
     def left_out(self) -> Mapping[str, str]:
-        """Why a part that was asked for is not in force."""
+        """Why each requested part that is missing is not in force."""
         ...
 
     @property
@@ -161,16 +160,16 @@ class TrainingStep(Protocol):
     def capture_seconds(self) -> float | None: ...
 
     def take_notes(self) -> list[str]:
-        """What was left out since the last call, a sentence each."""
+        """A sentence on each part left out since the last call."""
         ...
 
 
 class PlainStep:
-    """The step as PyTorch's own guides to mixed precision and to accumulation write it.
+    """The step as in PyTorch's own guides to mixed precision and gradient accumulation.
 
-    Nothing here waits for the device but `GradScaler.step`, which reads found_inf once a step for an
-    optimizer that is not fused: that wait belongs to the plain recipe, and is measured with it. The model
-    lies on `device`, in training mode.
+    Only `GradScaler.step` waits for the device: it reads found_inf once per step if the optimizer is not
+    fused. That wait belongs to the plain recipe and is measured with it. The model is on `device`, in
+    training mode.
     """
 
     def __init__(
@@ -232,14 +231,14 @@ class PlainStep:
             rate = group["lr"]
             if not isinstance(rate, Tensor):
                 group["lr"] = value
-            elif rate.device.type != self.device.type:  # as a saved state may have brought it
+            elif rate.device.type != self.device.type:  # a saved state may have brought it
                 group["lr"] = torch.full((), value, device=self.device)
             elif value != self._learning_rate:
                 rate.fill_(value)
         self._learning_rate = value
 
     def gradients(self, batches: Sequence[Batch]) -> Tensor:
-        """Leaves the group's gradients, scaled, with the parameters; returns its mean loss."""
+        """Leaves the group's scaled gradients in the parameters; returns its mean loss."""
         self.optimizer.zero_grad(set_to_none=True)
         samples = sum(len(targets) for _, targets in batches)
         total: Tensor | None = None

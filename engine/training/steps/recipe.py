@@ -1,4 +1,4 @@
-"""Builds the step that a recipe asks for, from those of its parts that can be had here."""
+"""Builds the step of a recipe, from those of its parts that are possible here."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def build_step(
 ) -> TrainingStep:
     """The experiment's step. Moves the model to the device, into its memory format and into training mode.
 
-    Parts that cannot be had are left out, and the step says which and why.
+    Parts that are not possible here are left out; the step says which and why.
     """
     record = RecipeRecord(experiment.step.parts)
     if record.has("channels_last") and not is_convolutional:
@@ -49,7 +49,7 @@ def build_step(
         optimizer=optimizer_for(model, experiment, fused=is_fused, capturable=is_captured),
         record=record,
         memory_format=memory_format,
-        # Capturing does not go with autocast's cache of cast weights.
+        # Capturing does not work with autocast's cache of cast weights.
         cache_casts=not is_captured,
     )
     return CapturedStep(step, warmup_steps=experiment.measure.warmup_steps) if is_captured else step
@@ -66,8 +66,8 @@ def cudnn_search(experiment: Experiment) -> Iterator[None]:
 def no_cudnn_search() -> Iterator[None]:
     """For a group that is smaller than the others, such as an epoch's last.
 
-    It would be searched for in the middle of the measured steps, where the memory that the search takes would
-    pass for theirs, and the host waits for the device when it is given back.
+    A search for it would come in the middle of the measured steps, which its memory would be counted in, and
+    the host would wait for the device when that memory is freed.
     """
     with _cudnn_searches(False):
         yield
@@ -130,6 +130,6 @@ def _uncaptured(
     if record.has("compile"):
         try:
             return CompiledStep(model, loss_function, experiment, device, record=record, **settings)
-        except RuntimeError as error:  # a Python or a system that the compiler does not know
+        except RuntimeError as error:  # a Python or a system that the compiler does not support
             record.leave_out("compile", reason_of(error))
     return PlainStep(model, loss_function, experiment, device, record=record, **settings)
