@@ -56,7 +56,7 @@ class Checkpoints:
         part = part_path(path)
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
-            with part.open("wb") as file, _told_by(file) as writer:
+            with part.open("wb") as file, _keeping_error(file) as writer:
                 torch.save({"format": _FORMAT, "version": _VERSION, **state}, cast(IO[bytes], writer))
                 file.flush()
                 os.fsync(file.fileno())
@@ -77,14 +77,14 @@ class Checkpoints:
                 damaged = archive.testzip()
             state = None if damaged else torch.load(path, map_location="cpu", weights_only=True)
         except FileNotFoundError:
-            raise ProblemError(_problem(f"There is no checkpoint at {path}.", _ANEW)) from None
+            raise ProblemError(_problem(f"There is no checkpoint at {path}.", _START_NEW)) from None
         except _DAMAGES as error:
             raise ProblemError(_not_ours(path)) from error
         if not isinstance(state, dict) or state.get("format") != _FORMAT:
             raise ProblemError(_not_ours(path))
         if state.get("version") != _VERSION or not state.keys() >= _PARTS:
             message = f"The checkpoint {path} was written by another version of Ammeter."
-            raise ProblemError(_problem(message, f"Use that version. {_ANEW}"))
+            raise ProblemError(_problem(message, f"Use that version. {_START_NEW}"))
         return state
 
 
@@ -116,21 +116,23 @@ def resumable(state: Mapping[str, Any], steps_per_epoch: int) -> dict[str, Any]:
     try:
         progress = _Progress.model_validate(state["progress"])
     except ValidationError:
-        raise ProblemError(_problem("The checkpoint does not say how far its run was.", _ANEW)) from None
+        raise ProblemError(_problem("The checkpoint does not say how far its run got.", _START_NEW)) from None
     # the epoch may be the one after the last step's, also in mid-epoch where the length is in steps
     steps, epoch = progress.tally.steps, progress.epoch
     if not steps <= epoch * steps_per_epoch <= steps + 2 * steps_per_epoch:
         message = f"The checkpoint says that its run was in epoch {epoch:,} after step {steps:,}."
-        raise ProblemError(_problem(message, _ANEW))
+        raise ProblemError(_problem(message, _START_NEW))
     if progress.tally.first_nan_step is None and not _are_finite(state["model"]):
-        message = "The checkpoint's weights are not all numbers (NaN), though its run had no such loss."
-        raise ProblemError(_problem(message, _ANEW))
+        message = (
+            "The checkpoint's weights are not all numbers (NaN), though its run never had a loss of NaN."
+        )
+        raise ProblemError(_problem(message, _START_NEW))
     return {**state, "progress": progress.model_dump()}
 
 
 def _are_finite(weights: Mapping[str, Any]) -> bool:
-    tensors = [each for each in weights.values() if isinstance(each, torch.Tensor)]
-    return all(bool(torch.isfinite(each).all()) for each in tensors if each.is_floating_point())
+    tensors = [value for value in weights.values() if isinstance(value, torch.Tensor)]
+    return all(bool(torch.isfinite(tensor).all()) for tensor in tensors if tensor.is_floating_point())
 
 
 def capture_state(
@@ -172,7 +174,7 @@ def restore_state(
         return dict(state["progress"])
     except (RuntimeError, ValueError, KeyError, TypeError) as error:
         message = "The checkpoint does not fit this run: it is of another model, optimizer or scaler."
-        raise ProblemError(_problem(message, _ANEW)) from error
+        raise ProblemError(_problem(message, _START_NEW)) from error
 
 
 def _restore_optimizer(optimizer: torch.optim.Optimizer, saved: Mapping[str, Any]) -> None:
@@ -231,7 +233,7 @@ class _Writer:
 
 
 @contextmanager
-def _told_by(file: IO[bytes]) -> Iterator[_Writer]:
+def _keeping_error(file: IO[bytes]) -> Iterator[_Writer]:
     """A writer to the file; its OSError is raised instead of torch's error."""
     writer = _Writer(file)
     try:
@@ -252,7 +254,7 @@ def _sync_folder(folder: Path) -> None:
             os.close(handle)
 
 
-_ANEW = "Start it as a new run."
+_START_NEW = "Start it as a new run."
 
 
 def _not_written(path: Path, error: OSError) -> Problem:
@@ -267,7 +269,7 @@ def _not_written(path: Path, error: OSError) -> Problem:
 
 
 def _not_ours(path: Path) -> Problem:
-    return _problem(f"{path} is not a checkpoint of Ammeter's, or it is damaged.", _ANEW)
+    return _problem(f"{path} is not a checkpoint of Ammeter's, or it is damaged.", _START_NEW)
 
 
 def _problem(message: str, remedy: str) -> Problem:

@@ -58,12 +58,12 @@ def _device_check(device: DeviceEntry) -> Check:
     if device.is_gpu:
         driver = nvidia_driver()
         return Check(name="Device", status="ok", detail=memory + (f", driver {driver}" if driver else ""))
-    return Check(name="Device", status="note", detail=f"{memory}; no GPU was found, so the CPU trains")
+    return Check(name="Device", status="note", detail=f"{memory}; no GPU found, so training runs on the CPU")
 
 
 def _tensor_core_check(device: DeviceEntry) -> Check:
     if device.tensor_cores:
-        return Check(name="Tensor Cores", status="ok", detail="there: 16-bit products run on them")
+        return Check(name="Tensor Cores", status="ok", detail="available: 16-bit products run on them")
     return Check(name="Tensor Cores", status="note", detail="none: expect less from mixed precision")
 
 
@@ -101,8 +101,8 @@ def _one_step(device: torch.device, precision: Precision) -> float:
 
 
 def _disk_check(folder: Path) -> Check:
-    there = next(path for path in (folder, *folder.parents) if path.exists())
-    free_gib = shutil.disk_usage(there).free / BYTES_PER_GIB
+    existing = next(path for path in (folder, *folder.parents) if path.exists())
+    free_gib = shutil.disk_usage(existing).free / BYTES_PER_GIB
     is_low = free_gib < _LOW_DISK_GIB
     return Check(
         name="Disk", status="note" if is_low else "ok", detail=f"{free_gib:.1f} GiB free at {folder}"

@@ -64,7 +64,7 @@ def problem_of(error: BaseException) -> Problem:
     return Problem(
         kind=Kind.INTERNAL,
         message=f"The training stopped on an error that Ammeter did not expect: {_first_line(error)}",
-        remedy="The details name the place. Try another model or precision; report this if it comes back.",
+        remedy="The details show where. Try another model or precision; report it if it happens again.",
     )
 
 

@@ -31,11 +31,11 @@ from engine.training.steps.optimizer import optimizer_for
 from engine.training.steps.plain import PlainStep, RecipeRecord
 
 LIBRARIES_MIB = 88.0
-"""What CUDA's libraries take from the allocator beside any tensor, as workspaces: 80 to 95 MiB on an H200."""
+"""Workspaces that CUDA's libraries take from the allocator beside tensors: 80 to 95 MiB on an H200."""
 
 CPU_LIBRARIES_MIB = 55.0
-"""What a first training makes resident on a CPU beside any tensor: 25 to 31 MiB of the libraries' own code,
-read when first used, 17 to 37 of the code that oneDNN generates, and threads' stacks (x86, torch 2.15)."""
+"""What the first training makes resident on a CPU beside tensors: 25 to 31 MiB of libraries' code, loaded at
+first use, 17 to 37 of code that oneDNN generates, and threads' stacks (x86, torch 2.15)."""
 
 _LIBRARIES_MIB = {"cuda": LIBRARIES_MIB, "cpu": CPU_LIBRARIES_MIB}
 _SIZES = (64, 128)  # a fake batch costs the same at any size; these fill an allocator's blocks evenly
@@ -62,7 +62,7 @@ def forecast(experiment: Experiment, catalog: Catalog | None = None) -> Forecast
         raise failure
     if failure is not None:
         raise ProblemError(_unknown(plan.experiment.model, failure)) from failure
-    return _told(plan, small, large, time.perf_counter() - began)
+    return _forecast_from(plan, small, large, time.perf_counter() - began)
 
 
 @dataclass(frozen=True)
@@ -158,7 +158,7 @@ class _ForwardWatch:
         self.most = max(self.most, self._live.now - self._before)
 
 
-def _told(plan: Plan, small: _Imagined, large: _Imagined, seconds: float) -> ForecastMade:
+def _forecast_from(plan: Plan, small: _Imagined, large: _Imagined, seconds: float) -> ForecastMade:
     batch_size = plan.experiment.batch_size
     libraries_mib = _LIBRARIES_MIB.get(plan.device.type, 0.0)
     lines = tuple(
@@ -200,7 +200,7 @@ def _line(small: int, large: int) -> MemoryLine:
 
 def _note(experiment: Experiment) -> str | None:
     if "compile" in experiment.step.parts:
-        return "Compiled it will need less: the forecast is for the step as it is uncompiled."
+        return "Compiled, it will need less: the forecast is for the uncompiled step."
     return None
 
 
@@ -208,8 +208,8 @@ def _unknown(model: str, failure: Exception) -> Problem:
     lines = str(failure).strip().splitlines()
     return Problem(
         kind=Kind.INTERNAL,
-        message=f"What {model} will need cannot be told before it runs: {lines[0] if lines else 'no reason'}",
-        remedy="Find the largest batch by trials: these need no forecast.",
+        message=f"The memory of {model} cannot be forecast: {lines[0] if lines else 'no reason is known'}",
+        remedy="Find the largest batch by trials, which need no forecast.",
         key="model",
         value=model,
     )

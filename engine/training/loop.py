@@ -15,7 +15,7 @@ from engine.experiment.problem import ProblemError
 from engine.protocol.events import Epoch, Event, Finished, Log, Phase, PhaseName, Skipped, Summary
 from engine.training.checkpoints import CheckpointKind
 from engine.training.control import Control
-from engine.training.data.thumbnails import pictures_told, prepare_pictures
+from engine.training.data.thumbnails import picture_events, prepare_pictures
 from engine.training.doctor import read_catalog
 from engine.training.failures import TrainingError, not_a_number
 from engine.training.measuring.memory_cap import check_cap, memory_cap
@@ -55,7 +55,7 @@ def train(
             yield Finished(summary=Summary(speed_note="Stopped before training began."), stopped=True)
             return
         with closing(run):
-            yield from pictures_told(run.experiment, run.source)
+            yield from picture_events(run.experiment, run.source)
             yield from _train_epochs(run)
             yield from _finish(run)
 

@@ -85,7 +85,7 @@ def _cuda_entry(index: int) -> DeviceEntry:
 def _xpu_entries() -> tuple[DeviceEntry, ...]:
     if not torch.xpu.is_available():
         return ()
-    found = [(index, torch.xpu.get_device_properties(index)) for index in range(torch.xpu.device_count())]
+    devices = [(index, torch.xpu.get_device_properties(index)) for index in range(torch.xpu.device_count())]
     return tuple(
         DeviceEntry(
             name=f"xpu:{index}",
@@ -93,7 +93,7 @@ def _xpu_entries() -> tuple[DeviceEntry, ...]:
             memory_mib=properties.total_memory / BYTES_PER_MIB,
             precisions=other_accelerator_precisions(),
         )
-        for index, properties in found
+        for index, properties in devices
     )
 
 

@@ -65,7 +65,7 @@ _AUTOCAST_DTYPES = {
 }
 _AMPERE, _VOLTA = (8, 0), (7, 0)
 _NOT_NVIDIA = "TF32 is a format of NVIDIA GPUs"
-_SAME_AS_FP32 = "as FP32, since TF32 is a format of NVIDIA GPUs"
+_SAME_AS_FP32 = "the same as FP32, since TF32 is a format of NVIDIA GPUs"
 _UNSCALED = "trains without a loss scaler: gradients too small for FP16 become zero"
 
 
@@ -154,9 +154,9 @@ def cuda_precisions(capability: tuple[int, int]) -> tuple[PrecisionEntry, ...]:
     """The precisions of a CUDA card of that compute capability."""
     shown = ".".join(map(str, capability))
     ampere, volta = capability >= _AMPERE, capability >= _VOLTA
-    tf32 = None if ampere else f"TF32 needs an Ampere card (compute capability 8.0) and this is {shown}"
+    tf32 = None if ampere else f"TF32 needs an Ampere card (compute capability 8.0); this one has {shown}"
     fp16 = None if volta else "without Tensor Cores FP16 saves memory but hardly any time"
-    bf16 = None if ampere else "BF16 is emulated before Ampere, and slow"
+    bf16 = None if ampere else "before Ampere BF16 is emulated and slow"
     return (
         _entry(Precision.FP32),
         _entry(Precision.TF32, reason=tf32),

@@ -45,7 +45,7 @@ from engine.training.models.recompute import checkpoint_activations, keep_in_flo
 from engine.training.run import Run
 from engine.training.steps.recipe import build_step
 
-_TELLING_FRACTION = 0.01
+_REPORTED_FRACTION = 0.01
 
 
 class Plan:
@@ -157,10 +157,10 @@ def _put_together(
 
 def _download(dataset: DatasetEntry, control: Control) -> Generator[Event, None, None]:
     yield Phase(name=PhaseName.DOWNLOADING, fraction=0.0, detail=dataset.title)
-    told = 0.0
+    reported = 0.0
     for fraction in download(dataset.name, control.stop_requested.is_set):
-        if fraction is None or abs(fraction - told) >= _TELLING_FRACTION:
-            told = fraction or 0.0
+        if fraction is None or abs(fraction - reported) >= _REPORTED_FRACTION:
+            reported = fraction or 0.0
             # a server may send more than it announced
             shown = None if fraction is None else min(1.0, fraction)
             yield Phase(name=PhaseName.DOWNLOADING, fraction=shown, detail=dataset.title)
@@ -170,23 +170,23 @@ def _check_pictures(plan: Plan, control: Control, steps: int | None) -> Generato
     """Raises ProblemError where some of the pictures are broken."""
     yield Phase(name=PhaseName.CHECKING, fraction=0.0)
     folder = read_image_folder(plan.experiment.path)
-    looked, told = None, 0.0
-    for looked in look_through(
+    progress, reported = None, 0.0
+    for progress in look_through(
         pictures_used(folder, plan.experiment, steps), control.stop_requested.is_set, plan.experiment.seed
     ):
-        fraction = looked.count / looked.of
-        if fraction - told >= _TELLING_FRACTION:
-            told = fraction
+        fraction = progress.count / progress.of
+        if fraction - reported >= _REPORTED_FRACTION:
+            reported = fraction
             yield Phase(name=PhaseName.CHECKING, fraction=fraction)
-    if looked is None or control.stop_requested.is_set():
+    if progress is None or control.stop_requested.is_set():
         return
-    if looked.broken:
+    if progress.broken:
         raise ProblemError(
-            unreadable_problem(looked.broken[0], folder.root, len(looked.broken), looked.count)
+            unreadable_problem(progress.broken[0], folder.root, len(progress.broken), progress.count)
         )
-    if looked.count < looked.of:
-        seen = f"{looked.count:,} of the {looked.of:,} pictures that the run uses"
-        yield Log(message=f"Only {seen} were checked in the time allowed; all of those are sound.")
+    if progress.count < progress.of:
+        checked = f"{progress.count:,} of the {progress.of:,} pictures that the run uses"
+        yield Log(message=f"Only {checked} were checked in the time allowed; none of those is broken.")
 
 
 def _started(plan: Plan, model: nn.Module, resumed_step: int | None) -> Started:
@@ -213,9 +213,9 @@ def _notes(plan: Plan) -> tuple[str, ...]:
         experiment.optimizer.fused is None and "fused" in experiment.step.parts
     )
     if experiment.uses_scaler and device.is_gpu and not is_fused:
-        notes.append("The optimizer is not fused, so GradScaler.step waits for the device once a step.")
+        notes.append("The optimizer is not fused, so GradScaler.step waits for the device in every step.")
     if experiment.data.workers and (not plan.dataset_entry.loads or is_kept(experiment)):
-        notes.append("The data lie on the device as a whole, so no loader process is started.")
+        notes.append("The whole dataset is on the device, so no loader process is started.")
     if experiment.memory_cap_gib is not None and not device.is_gpu:
         notes.append(CAPPED_CPU_NOTE)
     return tuple(notes)

@@ -236,7 +236,7 @@ class Run:
         """The figures so far. Waits for the device."""
         warm_steps = self._warm_until - self._first_step
         scaler, speed = self.step.scaler, self._speed(warm_steps)
-        found = self.tally.summary(
+        totals = self.tally.summary(
             steps_per_epoch=self.steps_per_epoch, warm_steps=warm_steps, is_scaled=scaler.is_enabled()
         )
         figures = {
@@ -253,7 +253,7 @@ class Run:
             "capture_seconds": self.step.capture_seconds,
             "paused_seconds": self._paused_seconds or None,
         }
-        return found.model_copy(update=figures)
+        return totals.model_copy(update=figures)
 
     def _float32_mode(self) -> Float32Mode:
         mode = float32_mode_name(self.experiment.precision, self.experiment.step.autocast_tf32)

@@ -29,7 +29,7 @@ from engine.training.steps.captured import LEAST_WARMUP
 from engine.training.steps.recipe import cudnn_search
 
 LEAST_STEPS = 3
-"""The optimizer's state is made in the first whole step, and fragmentation shows in those after it."""
+"""The first whole step makes the optimizer's state; fragmentation shows in those after it."""
 
 # The message of a convolution after cuDNN has tried all algorithms, some of whose workspaces were refused.
 _HIDES_A_REFUSAL = "unable to find an engine"

@@ -41,8 +41,8 @@ Augment = Callable[[torch.Tensor, int, int], torch.Tensor]
 
 _TURNS = 4
 _SHIFT = 4
-"""Samples from one turn to the next. Four of float32 or int64 are a multiple of 16 bytes whatever their
-shape: the widest loads can read each turn where it lies, and what the compiler makes copies none."""
+"""Samples from one turn to the next. Four of float32 or int64 are a multiple of 16 bytes for any shape, so
+the widest loads can read each turn in place, and compiled code copies none."""
 
 
 class Source(Protocol):

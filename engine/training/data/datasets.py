@@ -198,8 +198,11 @@ def footprint(
         batches = tuple(islice(cycle(turns_of(drawn, batch_size)), groups))
         return Footprint(batches, (*drawn, *_captured_copies(experiment, batches)))
     batches = tuple(_batch(experiment, model, facts, batch_size) for _ in range(groups))
-    kept, each = _other_bytes(experiment, dataset, facts)
-    held = (torch.empty(kept, dtype=torch.uint8), torch.empty(each * batch_size, dtype=torch.uint8))
+    fixed_bytes, sample_bytes = _other_bytes(experiment, dataset, facts)
+    held = (
+        torch.empty(fixed_bytes, dtype=torch.uint8),
+        torch.empty(sample_bytes * batch_size, dtype=torch.uint8),
+    )
     return Footprint(batches, (*held, *_captured_copies(experiment, batches)))
 
 

@@ -46,9 +46,9 @@ def fetch(archive: Archive, folder: Path, must_end: Callable[[], bool], most_byt
     The addresses are tried in turn; one that sends more than `most_bytes` is given up. Raises DownloadError,
     Cancelled, and OSError where the file cannot be written.
     """
-    why = "its servers did not answer as they should"
+    reason = "its servers did not answer properly"
     for url in archive.urls:
-        came = 0
+        received = 0
         digest = hashlib.md5(usedforsecurity=False)
         with (folder / archive.name).open("wb") as file:
             for piece in _pieces(url):
@@ -56,20 +56,20 @@ def fetch(archive: Archive, folder: Path, must_end: Callable[[], bool], most_byt
                     raise Cancelled
                 if piece is None:
                     break
-                if came + len(piece) > most_bytes:
-                    why = f"{archive.name} is larger than it should be"
+                if received + len(piece) > most_bytes:
+                    reason = f"{archive.name} is larger than it should be"
                     break
                 file.write(piece)
                 digest.update(piece)
-                came += len(piece)
+                received += len(piece)
                 yield len(piece)
             else:
                 if digest.hexdigest() == archive.md5:
                     return
-                why = f"{archive.name} arrived damaged or incomplete"
-        if came:
-            yield -came  # the next address begins again
-    raise DownloadError(why)
+                reason = f"{archive.name} arrived damaged or incomplete"
+        if received:
+            yield -received  # the next address begins again
+    raise DownloadError(reason)
 
 
 def unpack(archive: Path, into: Path) -> None:

@@ -23,7 +23,7 @@ from engine.training.data.batches import Draw, HostBatch, seed_of, spread
 from engine.training.data.pictures import Colours
 
 PICTURE_ERRORS = (OSError, SyntaxError, ValueError, EOFError, struct.error, Image.DecompressionBombError)
-_LOOKED_AT = 3_000
+_MOST_CHECKED = 3_000
 _VALIDATED_FRACTION = 0.1
 
 
@@ -46,22 +46,22 @@ def read_image_folder(path: str | None) -> ImageFolder:
     if path is None:
         raise ProblemError(
             request_problem(
-                "image-folder needs path, the folder of your pictures.",
-                "Set path to a folder that has one folder of pictures for each class.",
+                "image-folder needs a folder of pictures.",
+                "Choose a folder that has one folder of pictures for each class.",
                 key="path",
             )
         )
     root = Path(path).expanduser().absolute()
     train_root, validation_root = parts(root)
-    found = {name: tuple(pictures(train_root / name)) for name in folders(train_root)}
-    classes = tuple(name for name, files in found.items() if files)
+    by_class = {name: tuple(pictures(train_root / name)) for name in folders(train_root)}
+    classes = tuple(name for name, files in by_class.items() if files)
     too_few = classes_problem(train_root, classes)
     if too_few is not None:
         raise ProblemError(too_few)
-    listed = tuple((file, number) for number, name in enumerate(classes) for file in found[name])
+    listed = tuple((file, number) for number, name in enumerate(classes) for file in by_class[name])
     if validation_root is not None:
         return ImageFolder(root, classes, listed, _validation(validation_root, classes))
-    return ImageFolder(root, classes, *_parted(listed))
+    return ImageFolder(root, classes, *_split(listed))
 
 
 def check_image_folder(folder: ImageFolder, experiment: Experiment) -> None:
@@ -69,11 +69,11 @@ def check_image_folder(folder: ImageFolder, experiment: Experiment) -> None:
 
     Reads the headers of up to some 3,000 pictures, evenly spaced over a larger folder.
     """
-    every = -(-(len(folder.train) + len(folder.validation)) // _LOOKED_AT)
-    looked_at = [file for file, _ in (*folder.train, *folder.validation)][::every]
-    broken = [file for file in looked_at if not _has_head(file)]
+    every = -(-(len(folder.train) + len(folder.validation)) // _MOST_CHECKED)
+    checked = [file for file, _ in (*folder.train, *folder.validation)][::every]
+    broken = [file for file in checked if not _has_head(file)]
     if broken and not experiment.data.skip_broken:
-        raise ProblemError(unreadable_problem(broken[0], folder.root, len(broken), len(looked_at)))
+        raise ProblemError(unreadable_problem(broken[0], folder.root, len(broken), len(checked)))
     if experiment.batch_size > len(folder.train):
         raise ProblemError(_too_few(folder, experiment))
     if experiment.num_classes not in (None, len(folder.classes)):
@@ -95,18 +95,17 @@ def unreadable_problem(first: str, root: Path, count: int = 1, of: int | None = 
         message = f"The picture {name} in {root} cannot be read."
     else:
         message = f"{count:,} of {of:,} pictures in {root} cannot be read; the first is {name}."
-    what = "it" if count == 1 else "them"
-    remedy = (
-        f"Remove {what}, save {what} anew, or switch {named('data.skip_broken')} on to train without {what}."
-    )
+    them = "it" if count == 1 else "them"
+    skipping = f"switch {named('data.skip_broken')} on to train without {them}"
+    remedy = f"Remove {them}, save {them} again, or {skipping}."
     return request_problem(message, remedy, key="path", value=root)
 
 
 def _validation(root: Path, classes: tuple[str, ...]) -> tuple[tuple[str, int], ...]:
     listed = []
     for name in folders(root):
-        found = [*pictures(root / name)]
-        if found and name not in classes:
+        files = [*pictures(root / name)]
+        if files and name not in classes:
             raise ProblemError(
                 request_problem(
                     f"{root} has the class '{name}', which {root.parent / 'train'} does not have.",
@@ -115,11 +114,11 @@ def _validation(root: Path, classes: tuple[str, ...]) -> tuple[tuple[str, int], 
                     value=root.parent,
                 )
             )
-        listed += [(file, classes.index(name)) for file in found]
+        listed += [(file, classes.index(name)) for file in files]
     return tuple(listed)
 
 
-def _parted(
+def _split(
     listed: tuple[tuple[str, int], ...],
 ) -> tuple[tuple[tuple[str, int], ...], tuple[tuple[str, int], ...]]:
     # not by the run's seed: runs with different seeds are compared on the same pictures
@@ -194,8 +193,8 @@ class FolderPictures:
         """The centres of a few pictures, grey and 48 pixels per side; few, since they are read one by one."""
         chosen = spread(self.train_samples, min(count, _MOST_EXAMPLES))
         read = [_example(self._folder.train[index][0]) for index in chosen]
-        found = [torch.from_numpy(tile) for tile in read if tile is not None]
-        return torch.stack(found).unsqueeze(1) if found else torch.empty(0, 1, 0, 0, dtype=torch.uint8)
+        tiles = [torch.from_numpy(tile) for tile in read if tile is not None]
+        return torch.stack(tiles).unsqueeze(1) if tiles else torch.empty(0, 1, 0, 0, dtype=torch.uint8)
 
     def _readable(
         self, part: tuple[tuple[str, int], ...], index: int, transform: Any
@@ -209,7 +208,7 @@ class FolderPictures:
                     raise
                 if file not in self._named:
                     self._named.add(file)
-                    sys.stderr.write(f"{error.problem.message} The next picture stands in.\n")
+                    sys.stderr.write(f"{error.problem.message} The next picture is used instead.\n")
                     sys.stderr.flush()
         raise AssertionError("at least one picture is tried")
 

@@ -75,11 +75,11 @@ class Loader:
         try:
             # batches go round the processes, so each of them answers once
             for _ in range(to_start):
-                _raise_told(next(self._iterator))
+                _or_raise(next(self._iterator))
         except BaseException:
             self.close()
             raise
-        return map(_raise_told, self._iterator)
+        return map(_or_raise, self._iterator)
 
     def once(self, draw: Draw) -> HostBatch | None:
         """A batch from waiting processes; None where processes would have to be started."""
@@ -104,7 +104,7 @@ class _Plan:
 
 
 @dataclass(frozen=True)
-class _Told:
+class _Problems:
     """Problems on their way out of a loader process: PyTorch itself would pass on only text."""
 
     problems: tuple[Problem, ...]
@@ -114,18 +114,18 @@ class _Maker(Dataset[Any]):
     def __init__(self, samples: Pictures) -> None:
         self._samples = samples
 
-    def __getitem__(self, draw: Draw | None) -> HostBatch | _Told | None:
+    def __getitem__(self, draw: Draw | None) -> HostBatch | _Problems | None:
         try:
             if draw is None:
                 self._samples.open()
                 return None
             return self._samples.batch(draw)
         except ProblemError as error:
-            return _Told(error.problems)
+            return _Problems(error.problems)
 
 
-def _raise_told(made: Any) -> Any:
-    if isinstance(made, _Told):
+def _or_raise(made: Any) -> Any:
+    if isinstance(made, _Problems):
         raise ProblemError(*made.problems)
     return made
 

@@ -16,14 +16,14 @@ from engine.training.data.batches import epoch_order
 from engine.training.data.image_folder import PICTURE_ERRORS, ImageFolder
 
 MOST_SECONDS = 10.0
-"""How long a run may wait for this; of a folder that takes longer a sample is looked at."""
+"""How long a run may wait for this; of a folder that takes longer only a part is checked."""
 
 _AT_ONCE = 32
 _THREADS = min(4, os.cpu_count() or 1)
 
 
 @dataclass(frozen=True)
-class Looked:
+class CheckProgress:
     """The check's progress: pictures opened, pictures that the run will use, and the broken ones."""
 
     count: int
@@ -45,7 +45,7 @@ def pictures_used(folder: ImageFolder, experiment: Experiment, steps: int | None
 
 def look_through(
     files: Sequence[str], must_end: Callable[[], bool], seed: int, most_seconds: float = MOST_SECONDS
-) -> Iterator[Looked]:
+) -> Iterator[CheckProgress]:
     """Decodes the pictures in a random order from `seed`, and yields its progress.
 
     Ends when all are decoded, when time is up, or when it must. Pillow decodes without Python's lock, so a
@@ -59,7 +59,7 @@ def look_through(
             some = order[first : first + _AT_ONCE]
             are_whole = pool.map(_is_whole, some)
             broken += tuple(file for file, is_whole in zip(some, are_whole, strict=True) if not is_whole)
-            yield Looked(first + len(some), len(order), broken)
+            yield CheckProgress(first + len(some), len(order), broken)
             if must_end() or time.monotonic() > ends:
                 return
 

@@ -202,8 +202,8 @@ def _fetch_into(
         into = unfinished / pictures.folder_name / "raw"
         into.mkdir(parents=True)
     for archive in pictures.archives():
-        for came in fetch(archive, unfinished, must_end, pictures.archive_bytes - done):
-            done += came
+        for received in fetch(archive, unfinished, must_end, pictures.archive_bytes - done):
+            done += received
             yield min(1.0, done / pictures.archive_bytes)
         if must_end():
             raise Cancelled
@@ -218,12 +218,11 @@ def _split(read: Any) -> Split:
     return Split(torch.from_numpy(read.data).permute(0, 3, 1, 2).contiguous(), labels)
 
 
-def _unreachable(name: str, why: str) -> Problem:
+def _unreachable(name: str, reason: str) -> Problem:
     return Problem(
         kind=Kind.DOWNLOAD,
-        message=f"{name} could not be downloaded: {why}.",
-        remedy="Check the network and run it again, or choose the dataset fashion, which comes with the "
-        "program.",
+        message=f"{name} could not be downloaded: {reason}.",
+        remedy="Check the network and run it again, or choose the dataset fashion, which is built in.",
         key="dataset",
         value=name,
     )

@@ -39,8 +39,8 @@ def check_room(experiment: Experiment, samples: int, channels: int) -> None:
         raise ProblemError(
             setting_problem(
                 "data.on_device",
-                f"is on, but {samples:,} pictures take {needed:,.2f} GiB, and {free:,.2f} GiB "
-                "are free there.",
+                f"is on, but {samples:,} pictures take {needed:,.2f} GiB and only "
+                f"{free:,.2f} GiB are free there.",
                 f"Switch it off, or lower {named('image_size')}.",
                 value="true",
             )
@@ -89,8 +89,8 @@ def _look(experiment: Experiment) -> tuple[Colours, int]:
         return image_folder.COLOURS, image_folder.IMAGE_SIZE
     if experiment.dataset == FASHION:
         return pictures.FASHION_COLOURS, pictures.FASHION_IMAGE_SIZE
-    found = SETS[experiment.dataset]
-    return found.colours, found.image_size
+    picture_set = SETS[experiment.dataset]
+    return picture_set.colours, picture_set.image_size
 
 
 def _augments_on_device(experiment: Experiment) -> bool:
@@ -125,8 +125,8 @@ def _pictures(experiment: Experiment) -> Pictures:
     read = functools.partial(_read_splits, experiment.dataset)
     if experiment.dataset == FASHION:
         return HeldPictures(read, pictures.FASHION_TRAIN_SAMPLES, pictures.FASHION_VALIDATION_SAMPLES)
-    found = SETS[experiment.dataset]
-    return HeldPictures(read, found.train_samples, found.validation_samples)
+    picture_set = SETS[experiment.dataset]
+    return HeldPictures(read, picture_set.train_samples, picture_set.validation_samples)
 
 
 def _free_bytes(device: torch.device) -> int:

@@ -51,9 +51,9 @@ class Corpus:
     def epoch(self, number: int, skip: int = 0) -> Iterator[Batch]:
         """The training batches of epoch `number` (from 1) without the first `skip`."""
         generator = torch.Generator().manual_seed(seed_of(self._seed, number))
-        there = self._sequences(self._train)
-        turns = -(-self.train_samples // there)
-        orders = [torch.randperm(there, generator=generator) for _ in range(turns)]
+        sequences = self._sequences(self._train)
+        turns = -(-self.train_samples // sequences)
+        orders = [torch.randperm(sequences, generator=generator) for _ in range(turns)]
         order = torch.cat(orders)[skip * self._batch_size : self.train_samples]
         return self._batches(self._train, order.to(self._offsets.device))
 

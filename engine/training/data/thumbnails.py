@@ -24,29 +24,29 @@ _GREY = np.array([0.299, 0.587, 0.114], dtype=np.float32)
 
 
 def prepare_pictures(experiment: Experiment) -> None:
-    """Loads what `pictures_told` uses, so that it does not count as the run's memory. Never fails.
+    """Loads what `picture_events` uses, so that it does not count as the run's memory. Never fails.
 
     Call it before the idle level of memory is taken.
     """
     if experiment.dataset in _PICTURED:
-        # if this fails, `pictures_told` says why
+        # if this fails, `picture_events` says why
         with suppress(Exception):
             sheet_of(_tiles(torch.zeros(MOST_TILES, len(_GREY), MOST_SIDE, MOST_SIDE, dtype=torch.uint8)))
 
 
-def pictures_told(experiment: Experiment, source: Source) -> Iterator[Pictures | Log]:
+def picture_events(experiment: Experiment, source: Source) -> Iterator[Pictures | Log]:
     """The event with the pictures; none for text and drawn data. Never fails.
 
     Call it before the first step. It draws no random number and takes no device memory.
     """
-    told: Pictures | Log | None
+    event: Pictures | Log | None
     try:
         sheet = _sheet(experiment, source)
-        told = None if sheet is None else Pictures(jpeg=sheet.jpeg, side=sheet.side, count=sheet.count)
+        event = None if sheet is None else Pictures(jpeg=sheet.jpeg, side=sheet.side, count=sheet.count)
     except Exception as error:  # noqa: BLE001 - whatever it is, the run goes on without them
-        told = Log(message=f"The training pictures cannot be shown: {str(error) or 'no reason is known'}")
-    if told is not None:
-        yield told
+        event = Log(message=f"The training pictures cannot be shown: {str(error) or 'no reason is known'}")
+    if event is not None:
+        yield event
 
 
 def _sheet(experiment: Experiment, source: Source) -> ContactSheet | None:
@@ -61,7 +61,7 @@ def _tiles(pictures: torch.Tensor) -> NDArray[np.uint8]:
     grey = [_grey(picture.numpy()) for picture in pictures]
     side = min(MOST_SIDE, *pictures.shape[-2:])
     if pictures.shape[-2:] != (side, side):
-        grey = [np.asarray(Image.fromarray(each).resize((side, side))) for each in grey]
+        grey = [np.asarray(Image.fromarray(tile).resize((side, side))) for tile in grey]
     return np.stack(grey)
 
 

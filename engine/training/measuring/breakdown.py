@@ -50,7 +50,8 @@ def breakdown_of(
     A gradient that is freed between steps counts as large as its parameter, as it is within a step.
     """
     parameters = list(model.parameters())
-    gradients = [each if each.grad is None else each.grad for each in parameters if each.requires_grad]
+    trained = [parameter for parameter in parameters if parameter.requires_grad]
+    gradients = [parameter if parameter.grad is None else parameter.grad for parameter in trained]
     state = [value for values in optimizer.state.values() for value in tree_leaves(values)]
     return Breakdown(
         parameters_mib=_mib([*parameters, *model.buffers()]),

@@ -76,14 +76,14 @@ class NvmlReader:
             "clock_mhz": partial(pynvml.nvmlDeviceGetClockInfo, self._handle, pynvml.NVML_CLOCK_SM),
             "other_programs_mib": self._other_programs_mib,
         }
-        told = {name: _told(ask) for name, ask in asked.items()}
+        answers = {name: _answer(ask) for name, ask in asked.items()}
         return Reading(
-            values={name: float(value) for name, value in told.items() if value is not None},
+            values={name: float(value) for name, value in answers.items() if value is not None},
             slowed_by=self._slowed_by(),
         )
 
     def _slowed_by(self) -> frozenset[str]:
-        reasons = _told(partial(pynvml.nvmlDeviceGetCurrentClocksEventReasons, self._handle)) or 0
+        reasons = _answer(partial(pynvml.nvmlDeviceGetCurrentClocksEventReasons, self._handle)) or 0
         return frozenset(words for bit, words in _SLOWDOWNS.items() if int(reasons) & bit)
 
     def _other_programs_mib(self) -> float | None:
@@ -92,7 +92,7 @@ class NvmlReader:
             *pynvml.nvmlDeviceGetGraphicsRunningProcesses(self._handle),
         ]
         reserved = torch.cuda.memory_reserved(self._device)
-        others = others_bytes({each.pid: each.usedGpuMemory for each in processes}, os.getpid(), reserved)
+        others = others_bytes({user.pid: user.usedGpuMemory for user in processes}, os.getpid(), reserved)
         return None if others is None else others / BYTES_PER_MIB
 
 
@@ -115,7 +115,7 @@ def others_bytes(used: Mapping[int, int | None], own_pid: int, own_reserved: int
     return sum(size for pid, size in known.items() if pid != own_pid)
 
 
-def _told(ask: Callable[[], float | None]) -> float | None:
+def _answer(ask: Callable[[], float | None]) -> float | None:
     with suppress(pynvml.NVMLError):
         return ask()
     return None

@@ -87,7 +87,7 @@ _ARENAS = 2
 
 
 @contextmanager
-def memory_given_back() -> Iterator[None]:
+def freed_memory_returned() -> Iterator[None]:
     """While the context lasts, blocks of 64 KiB or more are mapped separately and unmapped when freed.
 
     Otherwise free blocks that glibc keeps would count against the cap, and a batch that fits in a process
@@ -111,8 +111,8 @@ def memory_given_back() -> Iterator[None]:
 def _mallopt() -> ctypes._NamedFuncPointer | None:
     if sys.platform != "linux":
         return None
-    found: ctypes._NamedFuncPointer | None = getattr(ctypes.CDLL(None), "mallopt", None)
-    return found
+    function: ctypes._NamedFuncPointer | None = getattr(ctypes.CDLL(None), "mallopt", None)
+    return function
 
 
 class TrialMemory(Protocol):
@@ -161,7 +161,7 @@ class AllocatorTrial:
         self._device = device
         self._module: Any = torch.get_device_module(device)
         self._module.init()
-        self._give_back()
+        self._free_unused()
         self._module.reset_peak_memory_stats(device)
         self._baseline: int = self._module.memory_allocated(device)
         self._refused = self._refusals()
@@ -185,14 +185,14 @@ class AllocatorTrial:
         return self._refusals() > self._refused
 
     def release(self) -> float:
-        self._give_back()
+        self._free_unused()
         held: int = self._module.memory_allocated(self._device)
         return max(0, held - self._baseline) / BYTES_PER_MIB
 
     def _refusals(self) -> int:
         return int(self._module.memory_stats(self._device).get("num_ooms", 0))
 
-    def _give_back(self) -> None:
+    def _free_unused(self) -> None:
         gc.collect()
         self._module.synchronize(self._device)
         if self._device.type == "cuda":
@@ -245,7 +245,7 @@ def memory_cap(device: torch.device, cap_gib: float | None) -> Iterator[None]:
         finally:
             torch.cuda.set_per_process_memory_fraction(before, device)
     else:
-        with memory_given_back(), _data_limit(int(cap_gib * BYTES_PER_GIB)):
+        with freed_memory_returned(), _data_limit(int(cap_gib * BYTES_PER_GIB)):
             yield
 
 

@@ -119,8 +119,8 @@ class Tally:
 
 def skipped_steps(rows: Rows) -> tuple[int, ...]:
     """The numbers of the steps that the loss scaler skipped."""
-    found = rows.figures.get("found_inf")
-    return () if found is None else tuple(rows.step[found > 0].tolist())
+    found_inf = rows.figures.get("found_inf")
+    return () if found_inf is None else tuple(rows.step[found_inf > 0].tolist())
 
 
 @dataclass(frozen=True)

@@ -170,8 +170,8 @@ def _check_memory(name: str, vocabulary: int) -> None:
     free = psutil.virtual_memory().available / BYTES_PER_GIB
     if needed > free:
         message = (
-            f"model is '{name}', whose weights are made in the machine's own memory first: "
-            f"that takes {needed:.1f} GiB, and {free:.1f} are free."
+            f"model is '{name}', whose weights are first made in the machine's own memory: "
+            f"that takes {needed:.1f} GiB, but only {free:.1f} are free."
         )
         raise ProblemError(
             request_problem(message, "Choose a smaller model, or free some memory.", key="model", value=name)

@@ -90,7 +90,7 @@ def _matches_nothing(pattern: str, names: list[str]) -> Problem:
     outer = ", ".join(name for name in names if "." not in name)
     remedy = f"Name one of its parts, or a part within one: {outer}." if outer else "Leave it empty."
     return setting_problem(
-        _KEY, f"has '{pattern}', but no part of the model has a name like it.", remedy, value=pattern
+        _KEY, f"has '{pattern}', but no part of the model has such a name.", remedy, value=pattern
     )
 
 
@@ -175,8 +175,8 @@ def _statistics_kept(block: nn.Module) -> Iterator[None]:
     own: list[tuple[nn.Module, str, torch.Tensor]] = []
     for module in block.modules():
         if isinstance(module, _NormBase):
-            found = ((module, name, getattr(module, name)) for name in _STATISTICS)
-            own += [entry for entry in found if entry[2] is not None]
+            statistics = ((module, name, getattr(module, name)) for name in _STATISTICS)
+            own += [entry for entry in statistics if entry[2] is not None]
     for module, name, statistic in own:
         setattr(module, name, statistic.clone())
     try:

@@ -26,14 +26,14 @@ class Action(Enum):
     """What to do with a group of batches."""
 
     WARM_UP = auto()
-    """Train uncaptured: the graph needs the optimizer's state and tuned kernels to exist."""
+    """Train uncaptured: a capture needs the optimizer's state and tuned kernels."""
     CAPTURE = auto()
     """Capture for groups like this one, then replay."""
     REPLAY = auto()
     BESIDE = auto()
-    """Train uncaptured, since the group is shaped otherwise; what is captured stays as it is."""
+    """Train uncaptured, since the group has other shapes; the captured graph stays."""
     GO_WITHOUT = auto()
-    """Train as though capture had not been asked for."""
+    """Train as if capture had not been requested."""
 
 
 class CapturePlan:

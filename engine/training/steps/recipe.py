@@ -37,7 +37,7 @@ def build_step(
     _place(model, device, memory_format)
     is_fused = _is_fused(model, experiment, device, record)
     if _compiling_costs(experiment, device, is_convolutional):
-        record.leave_out("compile", "it speeds up no convolutions on a CPU; the recipe `compile` forces it")
+        record.leave_out("compile", "no gain with convolutions on a CPU; the recipe `compile` forces it")
     if record.has("capture") and (reason := _not_capturable(experiment, device, is_fused)):
         record.leave_out("capture", reason)
     is_captured = record.has("capture")

@@ -150,7 +150,7 @@ def test_a_cpu_does_all_but_tf32(computes_bf16: bool | None, says: bool) -> None
     assert [name for name, entry in entries.items() if not entry.available] == [Precision.TF32]
     assert (entries[Precision.BF16].note is not None) is says
     assert entries[Precision.FP16].note is not None
-    assert entries[Precision.DEFAULT].note == "as FP32, since TF32 is a format of NVIDIA GPUs"
+    assert entries[Precision.DEFAULT].note == "the same as FP32, since TF32 is a format of NVIDIA GPUs"
 
 
 def test_a_processor_is_read_from_cpuinfo() -> None:

@@ -148,7 +148,7 @@ def test_grey_and_transparent_pictures_are_given_three_colours(pets: Path) -> No
 
 
 def test_no_path_is_told() -> None:
-    with pytest.raises(ProblemError, match="image-folder needs path"):
+    with pytest.raises(ProblemError, match="image-folder needs a folder"):
         facts_of(Experiment(dataset="image-folder"))
 
 

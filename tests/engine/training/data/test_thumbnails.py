@@ -21,7 +21,7 @@ from engine.training.data.batches import Resident, Source, Split
 from engine.training.data.datasets import load_source
 from engine.training.data.picture_sets import SETS
 from engine.training.data.text import Corpus
-from engine.training.data.thumbnails import pictures_told
+from engine.training.data.thumbnails import picture_events
 from engine.training.doctor import read_catalog
 from engine.training.trial import try_batch
 
@@ -37,7 +37,7 @@ def told(dataset: str, **settings: Any) -> Pictures | None:
     """What is told of a dataset's pictures."""
     chosen = experiment(dataset, **settings)
     source = load_source(chosen, 3, CPU)
-    events = list(pictures_told(chosen, source))
+    events = list(picture_events(chosen, source))
     source.close()
     assert all(isinstance(event, Pictures) for event in events)
     return next((event for event in events if isinstance(event, Pictures)), None)
@@ -71,7 +71,7 @@ def test_colours_become_grey_and_large_pictures_small() -> None:
     split = Split(coloured, torch.zeros(3, dtype=torch.long))
     source = Resident(split, None, batch_size=1, seed=0, device=CPU)
     assert "cifar10" in SETS
-    (event,) = pictures_told(Experiment(dataset="cifar10"), source)
+    (event,) = picture_events(Experiment(dataset="cifar10"), source)
     assert isinstance(event, Pictures) and (event.side, event.count) == (48, 3)
     assert [round(float(tile.mean())) for tile in event.sheet.tiles()] == [76, 150, 29]
 
@@ -99,7 +99,7 @@ def test_pictures_that_are_broken_or_huge_are_left_out(folder: Path) -> None:
     assert examples is not None and 20 < len(examples) < 45
     for file in sorted(folder.glob("*/*")):
         file.write_bytes(b"nothing")
-    assert list(pictures_told(chosen, source)) == []
+    assert list(picture_events(chosen, source)) == []
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_drawn_data_show_none(dataset: str, settings: dict[str, Any]) -> None:
 
 def test_text_shows_none() -> None:
     text = Corpus(bytes(101), bytes(31), sequence_length=10, samples=10, batch_size=4, seed=0, device=CPU)
-    assert list(pictures_told(Experiment(dataset="python-source"), text)) == []
+    assert list(picture_events(Experiment(dataset="python-source"), text)) == []
 
 
 def test_they_are_told_once_before_the_first_step_and_change_nothing(
@@ -129,7 +129,7 @@ def test_they_are_told_once_before_the_first_step_and_change_nothing(
     assert names.index("started") < names.index("pictures") < names.index("samples")
     before = [event.name for event in shown.events[: names.index("pictures")] if event.event == "phase"]
     assert before == ["building"]
-    monkeypatch.setattr(loop, "pictures_told", lambda *_: iter(()))
+    monkeypatch.setattr(loop, "picture_events", lambda *_: iter(()))
     assert fashion().samples.loss == shown.samples.loss
 
 
@@ -138,7 +138,7 @@ def test_nothing_is_drawn_for_them(folder: Path) -> None:
         chosen = experiment(dataset, **settings)
         source = load_source(chosen, 3, CPU)
         states = (torch.get_rng_state(), random.getstate(), np.random.get_state()[1].tolist())
-        assert len(list(pictures_told(chosen, source))) == 1
+        assert len(list(picture_events(chosen, source))) == 1
         assert torch.equal(torch.get_rng_state(), states[0]) and random.getstate() == states[1]
         assert np.random.get_state()[1].tolist() == states[2]
 
