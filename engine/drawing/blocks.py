@@ -10,8 +10,11 @@ from numpy.typing import NDArray
 from engine.drawing.shapes import Point
 
 UNLIT = "unlit"
-_GAP, _ROUND = 3 / 26, 3 / 23
-"""Of the way from one block to the next, and of a block's shorter side."""
+ROUND = 3 / 23
+"""The radius of a block's corners, of its shorter side."""
+
+_GAP = 3 / 26
+"""Of the way from one block to the next."""
 
 _MOST_STRETCH = 1.5
 """How much longer one side of a block may be than the other so that the lane is filled."""
@@ -48,15 +51,21 @@ class Grid:
         return self.rows * self.down - self.gap
 
 
-def grid_for(count: int, width: float, height: float) -> Grid:
-    """The grid whose blocks are the largest that fit, stretched until they fill the room."""
+def grid_for(count: int, width: float, height: float, *, whole_gaps: bool = False) -> Grid:
+    """The grid whose blocks are the largest that fit, stretched until they fill the room.
+
+    With `whole_gaps` a gap takes whole pixels, and at least one where a block has more than two.
+    """
 
     def pitch(rows: int) -> float:
         return min(width / (-(-count // rows) - _GAP), height / (rows - _GAP))
 
     rows = max(range(1, count + 1), key=pitch)
     columns, gap = -(-count // rows), _GAP * pitch(rows)
-    most = _MOST_STRETCH * (pitch(rows) - gap) + gap
+    side = pitch(rows) - gap
+    if whole_gaps:
+        gap = min(max(round(gap), 1), int(side)) if side > 2 else 0
+    most = _MOST_STRETCH * side + gap
     across, down = min((width + gap) / columns, most), min((height + gap) / rows, most)
     return Grid(count, columns, rows, across, down, gap)
 
@@ -77,7 +86,7 @@ class Blocks:
 
     @property
     def radius(self) -> float:
-        return min(self.grid.block_width, self.grid.block_height) * _ROUND
+        return min(self.grid.block_width, self.grid.block_height) * ROUND
 
     def corner(self, number: int) -> Point:
         """The top left of a block."""

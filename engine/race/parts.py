@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from engine.drawing.shapes import CAPITAL, Shape, Words, shortened, text_width, wrapped_evenly
 from engine.race import words as race_words
+from engine.race.number import laid_out
 from engine.race.race import LANES, Moment, Race, Which
 
 
@@ -81,7 +82,6 @@ MEDIUM = replace(WIDE, width=600, gap=20, panel=0, lane=78, number=96, name=18, 
 NARROW = replace(MEDIUM, width=372, lane=80, number=84, name=17, caption=19)
 
 
-_TIMES = "\N{MULTIPLICATION SIGN}"
 _MARK = 0.66
 _APART = 0.5
 _CLEAR = 26.0
@@ -172,65 +172,34 @@ def ratio(race: Race, sizes: Sizes, x: float, top: float, height: float) -> Part
     moments = race.telling_moments
     words = [line for one in moments for line in race_words.caption(race, one)]
     widest = max(text_width(word, sizes.caption, 600) for word in words)
-    texts = [text for one in moments if (text := race_words.counted_text(race, one))]
+    texts = [text for moment in moments if (text := race_words.counted_text(race, moment))]
+    final = race_words.counted_text(race, race.at(race.seconds)) or ""
+    widest_number = max((laid_out(text, final).width for text in texts), default=0.0)
     gap = 0.35 * sizes.caption + 16
     beside_most = sizes.lanes - gap - min(widest, 0.55 * sizes.lanes)
-    is_beside = not texts or height > 0 or _widest(texts) * sizes.number <= beside_most
-    most = min(sizes.number, (height - 2 * _CLEAR) / CAPITAL) if height > 0 else sizes.number
-    number = _Number(x, texts, most, beside_most if is_beside else sizes.lanes)
-    left = x + number.width + gap if is_beside and texts else x
+    is_beside = not texts or height > 0 or widest_number * sizes.number <= beside_most
+    size = min(sizes.number, (height - 2 * _CLEAR) / CAPITAL) if height > 0 else sizes.number
+    if texts:
+        size = min(size, (beside_most if is_beside else sizes.lanes) / widest_number)
+    number_height = CAPITAL * size if texts else 0.0
+    left = x + widest_number * size + gap if is_beside and texts else x
     room = x + sizes.lanes - left
     block = _Caption(race, sizes, left, room)
     if is_beside:
-        needed = max(number.height, block.height)
+        needed = max(number_height, block.height)
         middle = top + max(height, needed) / 2
-        number_base, caption_top = middle + number.height / 2, middle - block.height / 2
+        number_base, caption_top = middle + number_height / 2, middle - block.height / 2
     else:
-        needed = number.height + 0.8 * sizes.caption + block.height
-        number_base = top + number.height
+        needed = number_height + 0.8 * sizes.caption + block.height
+        number_base = top + number_height
         caption_top = number_base + 0.8 * sizes.caption
 
     def moving(moment: Moment) -> tuple[Shape, ...]:
         text = race_words.counted_text(race, moment)
-        shown = number.shapes(text, number_base) if text else ()
+        shown = laid_out(text, final).shapes(x, number_base, size) if text else ()
         return *shown, *block.shapes(moment, caption_top)
 
     return Part((), moving, top + max(height, needed))
-
-
-class _Number:
-    """The ratio in one size for all that it counts through."""
-
-    def __init__(self, x: float, texts: list[str], size: float, room: float) -> None:
-        self._x = x
-        widest = _widest(texts)
-        self.size = min(size, room / widest) if texts else size
-        self.width = widest * self.size
-        self.height = CAPITAL * self.size if texts else 0.0
-
-    def shapes(self, text: str, baseline: float) -> tuple[Shape, ...]:
-        # letters of this size stand too far apart by themselves
-        shapes, right = [], self._x - 0.05 * self.size
-        for letter in text:
-            shapes.append(Words(right, baseline, letter, "text", self.size, 700))
-            right += text_width(letter, self.size, 700) - _TIGHTER * self.size
-        right += _BEFORE_TIMES * self.size
-        # its middle is the figures' own
-        raised = baseline - _RAISED * self.size
-        return *shapes, Words(right, raised, _TIMES, "text", _TIMES_SIZE * self.size, 600)
-
-
-def _widest(texts: list[str]) -> float:
-    """The width of the widest number, in sizes of type."""
-    return max((_number_width(text, 1.0) for text in texts), default=0.0)
-
-
-_TIGHTER, _BEFORE_TIMES, _TIMES_SIZE, _RAISED = 0.04, 0.02, 0.8, 0.09
-
-
-def _number_width(text: str, size: float) -> float:
-    letters = sum(text_width(letter, size, 700) - _TIGHTER * size for letter in text)
-    return letters + _BEFORE_TIMES * size + text_width(_TIMES, _TIMES_SIZE * size, 600) - 0.1 * size
 
 
 class _Caption:

@@ -16,43 +16,19 @@ from PySide6.QtCore import QEvent, QPointF, QRect, QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QImage, QPainter, QPaintEvent, QPen, QPixmap
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
+from engine.drawing.blocks import ROUND, Grid, grid_for
 from engine.experiment.experiment import Precision
 from engine.protocol.pictures import brightened, shades
 from gui.theme.theme import theme
 from resources.looks import MarkFill, Palette, PrecisionLook
 
-GAP = 3 / 26
-"""The gap between two blocks as a part of the way from one to the next."""
-MOST_STRETCH = 1.5
-"""How much wider than high, or higher than wide, a block may be so that the lane is filled."""
 
-
-@dataclass(frozen=True)
-class Grid:
-    """`total` blocks in columns of `rows`, filled from the top of each column, within `width` x `height`.
-
-    All in device pixels: edges are whole, so that no block is blurred, and gaps are all alike.
-    """
-
-    total: int
-    columns: int
-    rows: int
-    gap: int
-    width: float
-    height: float
+class PixelGrid(Grid):
+    """The engine's grid in device pixels: edges are whole, so that no block is blurred."""
 
     @classmethod
-    def fitted(cls, total: int, width: int, height: int) -> Grid:
-        """The grid whose blocks are the largest that fit; nearly square ones."""
-        total, width, height = max(total, 1), max(width, 1), max(height, 1)
-        rows = max(range(1, min(total, height) + 1), key=lambda rows: _side(total, rows, width, height))
-        columns = math.ceil(total / rows)
-        side = _side(total, rows, width, height)
-        gap = min(max(round(side * GAP / (1 - GAP)), 1), int(side)) if side > 2 else 0
-        most = side * MOST_STRETCH + gap
-        across = min((width + gap) / columns, most) * columns - gap
-        down = min((height + gap) / rows, most) * rows - gap
-        return cls(total, columns, rows, gap, across, down)
+    def fitted(cls, count: int, width: int, height: int) -> PixelGrid:
+        return cls(**vars(grid_for(max(count, 1), max(width, 1), max(height, 1), whole_gaps=True)))
 
     def rect(self, index: int) -> QRect:
         """The block that is lit as number `index`, from 0."""
@@ -60,12 +36,13 @@ class Grid:
         return self.span(column, column + 1, row, row + 1)
 
     def rects(self) -> Iterator[QRect]:
-        return map(self.rect, range(self.total))
+        return map(self.rect, range(self.count))
 
     def span(self, left: int, right: int, top: int, bottom: int) -> QRect:
         """All from column `left` to before `right` and likewise down, the gaps between included."""
         x, y = self._x(left), self._y(top)
-        return QRect(x, y, self._x(right) - self.gap - x, self._y(bottom) - self.gap - y)
+        gap = round(self.gap)
+        return QRect(x, y, self._x(right) - gap - x, self._y(bottom) - gap - y)
 
     def covered(self, first: int, end: int) -> list[QRect]:
         """The blocks from `first` to before `end` as at most three rectangles that hold no others."""
@@ -83,18 +60,12 @@ class Grid:
         return found
 
     def _x(self, column: int) -> int:
-        return round(column * (self.width + self.gap) / self.columns)
+        return round(column * self.across)
 
     def _y(self, row: int) -> int:
-        return round(row * (self.height + self.gap) / self.rows)
+        return round(row * self.down)
 
 
-def _side(total: int, rows: int, width: int, height: int) -> float:
-    columns = math.ceil(total / rows)
-    return min(width / (columns - GAP), height / (rows - GAP)) * (1 - GAP)
-
-
-_RADIUS = 3 / 23
 _FORMAT = QImage.Format.Format_ARGB32_Premultiplied
 
 
@@ -107,7 +78,7 @@ class LaneLayers:
 
 
 def lane_layers(
-    grid: Grid,
+    grid: PixelGrid,
     tiles: NDArray[np.uint8] | None,
     palette: Palette,
     look: PrecisionLook,
@@ -145,7 +116,7 @@ def tinted(tiles: NDArray[np.uint8], palette: Palette, look: PrecisionLook) -> l
     return images
 
 
-def _blocks(grid: Grid, color: str) -> QImage:
+def _blocks(grid: PixelGrid, color: str) -> QImage:
     layer = QImage(max(math.ceil(grid.width), 1), max(math.ceil(grid.height), 1), _FORMAT)
     layer.fill(Qt.GlobalColor.transparent)
     painter = QPainter(layer)
@@ -153,7 +124,7 @@ def _blocks(grid: Grid, color: str) -> QImage:
     painter.setPen(Qt.PenStyle.NoPen)
     painter.setBrush(QColor(color))
     for rect in grid.rects():
-        radius = _RADIUS * min(rect.width(), rect.height())
+        radius = ROUND * min(rect.width(), rect.height())
         painter.drawRoundedRect(QRectF(rect), radius, radius)
     painter.end()
     return layer
@@ -169,7 +140,7 @@ def _recolored(layer: QImage, color: str) -> QImage:
     return copied
 
 
-def _paint_tiles(lit: QImage, grid: Grid, images: list[QImage]) -> None:
+def _paint_tiles(lit: QImage, grid: PixelGrid, images: list[QImage]) -> None:
     painter = QPainter(lit)
     # only where the rounded blocks are
     painter.setCompositionMode(QPainter.CompositionMode.CompositionMode_SourceAtop)
@@ -190,7 +161,7 @@ def _covering(image: QImage, rect: QRect) -> QImage:
     return large.copy(left, top, rect.width(), rect.height())
 
 
-def _paint_rims(lit: QImage, grid: Grid, color: str) -> None:
+def _paint_rims(lit: QImage, grid: PixelGrid, color: str) -> None:
     painter = QPainter(lit)
     painter.setRenderHint(QPainter.RenderHint.Antialiasing)
     for rect in grid.rects():
@@ -198,7 +169,7 @@ def _paint_rims(lit: QImage, grid: Grid, color: str) -> None:
         width = max(side / 12, 1.0)
         painter.setPen(QPen(QColor(color), width))
         inner = QRectF(rect).adjusted(width / 2, width / 2, -width / 2, -width / 2)
-        painter.drawRoundedRect(inner, _RADIUS * side, _RADIUS * side)
+        painter.drawRoundedRect(inner, ROUND * side, ROUND * side)
     painter.end()
 
 
@@ -213,7 +184,7 @@ class LaneView(QWidget):
         self._precision, self._fill = precision, _FULL
         self._tiles: NDArray[np.uint8] | None = None
         self._total, self._lit = 0, 0
-        self._grid: Grid | None = None
+        self._grid: PixelGrid | None = None
         self._layers: LaneLayers | None = None
         self._layers_of: tuple[object, ...] = ()
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
@@ -291,11 +262,11 @@ class LaneView(QWidget):
                 painter.drawPixmap(QPointF(rect.topLeft()) / ratio, layer, QRectF(rect))
         painter.end()
 
-    def _painted(self) -> tuple[Grid, LaneLayers]:
+    def _painted(self) -> tuple[PixelGrid, LaneLayers]:
         ratio, palette = self.devicePixelRatioF(), theme().palette
         wanted = (self._total, int(self.width() * ratio), int(self.height() * ratio), ratio, palette.name)
         if self._grid is None or self._layers is None or wanted != self._layers_of:
-            self._grid = Grid.fitted(*wanted[:3])
+            self._grid = PixelGrid.fitted(*wanted[:3])
             look = palette.look(self._precision)
             self._layers = lane_layers(self._grid, self._tiles, palette, look, self._fill)
             for layer in (self._layers.unlit, self._layers.lit):

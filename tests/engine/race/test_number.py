@@ -9,6 +9,7 @@ import pytest
 
 from engine.experiment.experiment import Precision
 from engine.race import words as words
+from engine.race.number import laid_out
 from engine.race.race import LONGEST_SECONDS, Race
 from engine.words.numbers import number_text
 
@@ -136,3 +137,9 @@ def test_of_two_different_trainings_there_is_no_number(racers: Any, mine: dict[s
         assert words.counted_text(race, race.at(at)) is None
         assert words.caption(race, race.at(at))[0] == "No fair figure"
     assert "left open" not in words.certainty(race)
+
+
+def test_the_sign_stands_still_while_figures_count() -> None:
+    counted = [laid_out(text, "4.7") for text in ("1.0", "1.1", "2.9", "3.8", "4.7")]
+    assert len({number.sign for number in counted}) == 1
+    assert all(number.figures[0][1] >= -0.1 and number.width > number.sign for number in counted)

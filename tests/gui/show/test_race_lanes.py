@@ -13,7 +13,7 @@ from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from engine.experiment.experiment import Precision
-from gui.show.race.lanes import Grid, LaneView, lane_layers, tinted
+from gui.show.race.lanes import LaneView, PixelGrid, lane_layers, tinted
 from gui.theme.theme import DARK, LIGHT, Palette, theme
 
 
@@ -23,7 +23,7 @@ def flat(value: int, count: int = 4, side: int = 8) -> NDArray[np.uint8]:
 
 class TestGrid:
     def test_the_design_has_forty_columns_of_five(self) -> None:
-        grid = Grid.fitted(200, 1037, 127)
+        grid = PixelGrid.fitted(200, 1037, 127)
         assert (grid.columns, grid.rows, grid.gap) == (40, 5, 3)
         first, last = grid.rect(0), grid.rect(199)
         assert (first.x(), first.y(), first.width(), first.height()) == (0, 0, 23, 23)
@@ -34,7 +34,7 @@ class TestGrid:
     def test_every_block_is_inside_and_none_touches_another(
         self, total: int, width: int, height: int
     ) -> None:
-        grid = Grid.fitted(total, width, height)
+        grid = PixelGrid.fitted(total, width, height)
         rects = list(grid.rects())
         assert len(rects) == total
         together = QRegion()
@@ -48,7 +48,7 @@ class TestGrid:
 
     @pytest.mark.parametrize("first, end", [(0, 1), (3, 5), (0, 200), (7, 23), (4, 6), (198, 200), (9, 9)])
     def test_what_is_covered_holds_these_blocks_and_no_other(self, first: int, end: int) -> None:
-        grid = Grid.fitted(200, 1037, 127)
+        grid = PixelGrid.fitted(200, 1037, 127)
         covered = grid.covered(first, end)
         assert len(covered) <= 3
         for number, rect in enumerate(grid.rects()):
@@ -58,7 +58,7 @@ class TestGrid:
 
     def test_blocks_stay_nearly_square_however_few(self) -> None:
         for total in (1, 2, 7, 41, 157, 500):
-            rect = Grid.fitted(total, 1037, 127).rect(0)
+            rect = PixelGrid.fitted(total, 1037, 127).rect(0)
             assert 0.6 < rect.width() / rect.height() < 1.55
 
 
@@ -87,7 +87,7 @@ class TestTint:
 
     @pytest.mark.parametrize("chosen", [DARK, LIGHT], ids=["dark", "light"])
     def test_corners_are_clear_and_tiles_begin_anew(self, qapp: QApplication, chosen: Palette) -> None:
-        grid = Grid.fitted(10, 260, 50)
+        grid = PixelGrid.fitted(10, 260, 50)
         tiles = np.concatenate([flat(0, 1), flat(255, 1)])
         layers = lane_layers(grid, tiles, chosen, chosen.look(Precision.FP32))
         lit, unlit = layers.lit.toImage(), layers.unlit.toImage()
@@ -98,13 +98,13 @@ class TestTint:
         assert lit.pixelColor(QPoint(0, 0)).alpha() < 128
 
     def test_without_pictures_blocks_are_plain(self, qapp: QApplication) -> None:
-        grid, look = Grid.fitted(10, 260, 50), DARK.look(Precision.BF16)
+        grid, look = PixelGrid.fitted(10, 260, 50), DARK.look(Precision.BF16)
         for tiles in (None, flat(0, 0)):
             lit = lane_layers(grid, tiles, DARK, look).lit.toImage()
             assert lit.pixelColor(grid.rect(0).center()) == QColor(look.color)
 
     def test_the_second_lane_of_one_precision_has_rims(self, qapp: QApplication) -> None:
-        grid, look = Grid.fitted(10, 520, 100), DARK.look(Precision.FP16)
+        grid, look = PixelGrid.fitted(10, 520, 100), DARK.look(Precision.FP16)
         full = lane_layers(grid, flat(0), DARK, look, "full").lit.toImage()
         hollow = lane_layers(grid, flat(0), DARK, look, "hollow").lit.toImage()
         edge = QPoint(grid.rect(0).center().x(), grid.rect(0).top())
@@ -139,7 +139,7 @@ def lane(qtbot: QtBot) -> Watched:
 
 def colors(lane: LaneView, *numbers: int) -> list[QColor]:
     image: QImage = lane.grab().toImage()
-    grid = Grid.fitted(lane.blocks, lane.width(), lane.height())
+    grid = PixelGrid.fitted(lane.blocks, lane.width(), lane.height())
     return [image.pixelColor(grid.rect(number).center()) for number in numbers]
 
 
