@@ -72,7 +72,7 @@ def laid_out(text: str, room_for: str, metrics: Metrics = DRAWN) -> Number:
     # what is still shorter than what it comes to begins at the same edge
     like = _widened(room_for if len(room_for) == len(text) else text)
     places = _places(like, metrics)
-    figures = []
+    figures: list[tuple[str, float]] = []
     for figure, (begin, advance) in zip(text, places, strict=True):
         x = begin + (advance - metrics.advance(figure, _FIGURE)) / 2
         # a figure wider than the first one it comes to is not cut off

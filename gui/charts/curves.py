@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from PySide6.QtGui import QColor, QPen
 
 from engine.experiment.experiment import Precision
-from gui.charts.scales import Scale, nice_step
+from gui.charts.scales import Scale, nearest_row, nice_step
 from gui.charts.smoothing import Values, extended, local_line
 from gui.theme.theme import theme
 from gui.widgets.markers import precision_pen
@@ -56,18 +56,6 @@ class Curve:
         kept = np.flatnonzero(np.diff(pixels, prepend=-1))
         return tuple(seen[kept].tolist())
 
-    def index_at(self, place: float) -> int | None:
-        """The row nearest to `place`, or None where the curve does not reach."""
-        if not len(self.x):
-            return None
-        right = int(np.searchsorted(self.x, place))
-        if right >= len(self.x):
-            gap = float(self.x[-1] - self.x[-2]) if len(self.x) > 1 else 0.5
-            return len(self.x) - 1 if place - float(self.x[-1]) <= gap else None
-        if right and place - self.x[right - 1] < self.x[right] - place:
-            right -= 1
-        return right
-
 
 def marker_rows(count: int, visible: float, precision: Precision) -> NDArray[np.intp]:
     """The rows that carry a marker: one per 40 at most, five across what is visible, staggered."""
@@ -92,18 +80,29 @@ def _live_line() -> pg.PlotDataItem:
     return pg.PlotDataItem(antialias=False, connect="finite", autoDownsampleFactor=1.0)
 
 
-class CurveItems:
-    """The items of one curve in one plot: dim trace, line, sparse markers, last point."""
+class PlotItems:
+    """pyqtgraph's items of one curve in one plot, the undermost first and at height `lowest`."""
+
+    def __init__(self, plot: pg.PlotItem, items: tuple[pg.GraphicsObject, ...], lowest: int) -> None:
+        self._plot, self._items = plot, items
+        for height, item in enumerate(items, lowest):
+            item.setZValue(height)
+            plot.addItem(item, ignoreBounds=True)
+
+    def remove(self) -> None:
+        """Takes the items out of the plot."""
+        for item in self._items:
+            self._plot.removeItem(item)
+
+
+class CurveItems(PlotItems):
+    """Dim trace, line, sparse markers, last point."""
 
     def __init__(self, plot: pg.PlotItem, precision: Precision, is_beneath: bool = False) -> None:
-        self._plot, self._precision, self._is_beneath = plot, precision, is_beneath
+        self._precision, self._is_beneath = precision, is_beneath
         self._dim, self._line = _live_line(), _live_line()
         self._markers = pg.ScatterPlotItem()
-        items = (self._dim, self._line, self._markers)
-        for height, item in enumerate(items):
-            item.setZValue(height - len(items) if is_beneath else height)
-            plot.addItem(item, ignoreBounds=True)
-        self._items = items
+        super().__init__(plot, (self._dim, self._line, self._markers), -3 if is_beneath else 0)
         self.restyle()
 
     def show(
@@ -141,11 +140,6 @@ class CurveItems:
         self._markers.setBrush(QColor(look.color))
         self._markers.setPen(pg.mkPen(palette.bg1, width=1))
 
-    def remove(self) -> None:
-        """Takes the items out of the plot."""
-        for item in self._items:
-            self._plot.removeItem(item)
-
 
 _ENOUGH_FOR_PERCENTILES = 100
 
@@ -163,9 +157,7 @@ class Shown:
 
     def row_at(self, place: float | None) -> int | None:
         """The row to read off: at `place`, or the last one for None."""
-        if place is not None:
-            return self.curve.index_at(place)
-        return len(self.values) - 1 if len(self.values) else None
+        return nearest_row(self.curve.x[: len(self.values)], place)
 
     def visible(self, x_range: tuple[float, float]) -> list[Values]:
         """What of the curve decides the y range while `x_range` is in view."""

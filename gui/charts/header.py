@@ -18,7 +18,8 @@ from PySide6.QtWidgets import (
     QWidgetAction,
 )
 
-from gui.charts.lines import By, Quantity
+from engine.drawing.looks import By
+from gui.charts.lines import Quantity
 from gui.charts.smoothing import WINDOWS, smoothing
 from gui.theme.icons import icon
 from gui.theme.theme import theme

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
+from engine.drawing.looks import By
 from engine.drawing.smoothing import Values, local_line, thinned
 from engine.experiment.experiment import Precision
-from gui.charts.scales import Tick, linear_ticks
+from gui.charts.scales import nearest_row
 from resources.looks import MarkFill
-
-By = Literal["step", "seconds", "samples"]
-BYS: tuple[By, ...] = ("step", "seconds", "samples")
 
 _MOST_POINTS = 256
 """A thick antialiased pen is slow: more points than this would be felt, and no more are seen."""
@@ -79,17 +77,8 @@ class Trace:
     def value_at(self, by: By, place: float | None, rows: int, smooth: int) -> float | None:
         """What the curve shows at `place`, or at its end for None; None where it does not reach."""
         level = self.level(rows, smooth)
-        if not len(level.y):
-            return None
-        x = level.x[by]
-        if place is None:
-            return float(level.y[-1])
-        right = int(np.searchsorted(x, place))
-        gap = float(x[-1] - x[-2]) if len(x) > 1 else 0.5
-        if right >= len(x):
-            return float(level.y[-1]) if place - float(x[-1]) <= gap else None
-        is_left_nearer = right > 0 and place - x[right - 1] < x[right] - place
-        return float(level.y[right - 1 if is_left_nearer else right])
+        row = nearest_row(level.x[by], place)
+        return None if row is None else float(level.y[row])
 
     def _made(self, rows: int) -> Level:
         places, means = thinned(tuple(self._x.values()), self._values, rows)
@@ -134,7 +123,6 @@ class Line:
 
 _FAR_OFF = 2.0
 """How far above its start a loss may rise, in its own fall, before the rest counts for more."""
-_UNITS: dict[By, str] = {"step": "steps", "seconds": "s", "samples": "samples"}
 
 
 def y_range(pieces: Iterable[Values]) -> tuple[float, float] | None:
@@ -152,22 +140,3 @@ def y_range(pieces: Iterable[Values]) -> tuple[float, float] | None:
         high = low + _FAR_OFF * (usual - low)
     margin = (high - low) * 0.06 or abs(high) * 0.1 or 1.0
     return (0.0 if 0 <= low < 0.35 * high else low - margin), high + margin
-
-
-def x_ticks(x_range: tuple[float, float], most: int, by: By) -> tuple[Tick, ...]:
-    """Ticks of which the last carries the unit."""
-    ticks = linear_ticks(*x_range, most, whole=by != "seconds")
-    if not ticks:
-        return ()
-    last = ticks[-1]
-    unit = "step" if by == "step" and last.text == "1" else _UNITS[by]
-    return (*ticks[:-1], replace(last, text=f"{last.text} {unit}"))
-
-
-def place_words(place: float | None, by: By) -> str:
-    """Where the values of the legend were read off."""
-    if place is None:
-        return "at the end"
-    if by == "seconds":
-        return f"{place:,.1f} s"
-    return f"step {place:,.0f}" if by == "step" else f"{place:,.0f} samples"

@@ -4,24 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
 
 import numpy as np
 from PySide6.QtCore import QSize, Signal
 from PySide6.QtGui import QResizeEvent, QShowEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QVBoxLayout, QWidget
 
+from engine.drawing.looks import By
 from engine.words.numbers import decimals_for, number
 from gui.charts.canvas import PlotCanvas
 from gui.charts.curves import Curve, CurveItems, Shown, marker_rows, prepared
 from gui.charts.frame import Capacity, Frame
 from gui.charts.header import PlotHeader
 from gui.charts.legend import Entry, LegendRow
-from gui.charts.scales import Scale, Tick, extent, linear_ticks
+from gui.charts.scales import Scale, extent, place_text, x_ticks
 from gui.charts.smoothing import Values, smoothing
 from gui.theme.theme import theme
 
-XAxis = Literal["steps", "seconds"]
 Range = tuple[float, float]
 
 _ROOM_RIGHT = 1.065
@@ -53,20 +52,6 @@ def with_capacity(
     if place <= high * (_CAPACITY_IN_SCALE if scale is Scale.LINEAR else 1.0):
         return (low, max(high, place + (place - low) * 0.08)), Capacity(text, place)
     return (low, high + (high - low) * _CAPACITY_HEADROOM), Capacity(text)
-
-
-def x_ticks(x_range: Range, most: int, x_axis: XAxis) -> tuple[Tick, ...]:
-    """Ticks of which the last carries the unit."""
-    return with_unit(linear_ticks(*x_range, most, whole=x_axis == "steps"), x_axis)
-
-
-def with_unit(ticks: Sequence[Tick], x_axis: XAxis) -> tuple[Tick, ...]:
-    """The ticks of an x axis, with its unit behind the last one."""
-    if not ticks:
-        return ()
-    last = ticks[-1]
-    unit = "s" if x_axis == "seconds" else "step" if last.text == "1" else "steps"
-    return (*ticks[:-1], replace(last, text=f"{last.text} {unit}"))
 
 
 LEAST_HEIGHT, MOST_HEIGHT = 150, 260
@@ -114,7 +99,7 @@ class LivePlot(QFrame):
         self._items: dict[str, CurveItems] = {}
         self._shown: dict[str, Shown] = {}
         self._curves: tuple[Curve, ...] = ()
-        self._x_axis: XAxis = "steps"
+        self._by: By = "step"
         self._chosen: tuple[float, float] | None = None
         self._total: float | None = None
         self._warmup: float | None = None
@@ -182,10 +167,10 @@ class LivePlot(QFrame):
     def set_title(self, title: str, unit: str) -> None:
         self.header.set_title(title, unit)
 
-    def set_x_axis(self, x_axis: XAxis) -> None:
+    def set_by(self, by: By) -> None:
         """What the curves' x is, for the unit at the axis and in the readout."""
-        if x_axis != self._x_axis:
-            self._x_axis = x_axis
+        if by != self._by:
+            self._by = by
             self._redraw()
             self._show_values()
 
@@ -296,7 +281,7 @@ class LivePlot(QFrame):
         return Frame(
             x_range=x_range,
             y_range=y_range,
-            x_ticks=x_ticks(x_range, max(2, int(area.width() // 85)), self._x_axis),
+            x_ticks=x_ticks(x_range, max(2, int(area.width() // 85)), self._by),
             y_ticks=scale.ticks(*y_range, max(2, int(area.height() // 26))) if bounds else (),
             shade_until=shade,
             shade_text="warm-up, not counted" if shade else "",
@@ -341,9 +326,7 @@ class LivePlot(QFrame):
     def _place_text(self, place: float | None) -> str:
         if not self._curves:
             return ""
-        if place is None:
-            return "latest"
-        return f"step {max(1, round(place)):,}" if self._x_axis == "steps" else f"{place:,.1f} s"
+        return "latest" if place is None else place_text(place, self._by)
 
 
 def _extra(curve: Curve, row: int | None, decimals: int) -> str:

@@ -13,6 +13,7 @@ from PySide6.QtWidgets import QFrame, QVBoxLayout, QWidget
 
 from engine.words.numbers import decimals_for, number
 from gui.charts.canvas import PlotCanvas
+from gui.charts.curves import PlotItems
 from gui.charts.frame import Frame, Note
 from gui.charts.header import OverlayHeader
 from gui.charts.legend import Entry, LegendRows
@@ -20,13 +21,11 @@ from gui.charts.lines import (
     Line,
     Quantity,
     Trace,
-    place_words,
     rows_a_point,
     smoothing_words,
-    x_ticks,
     y_range,
 )
-from gui.charts.scales import linear_ticks
+from gui.charts.scales import linear_ticks, place_text, x_ticks
 from gui.charts.smoothing import Values, smoothing
 from gui.theme.theme import theme
 from gui.widgets.markers import DOT, precision_pen
@@ -37,18 +36,16 @@ _MARKER_SIZE, _LAST_MARKER_SIZE = 8.0, 10.0
 _MARKERS = 5
 
 
-class LineItems:
-    """The items of one line in one plot: the line itself and its sparse markers."""
+class LineItems(PlotItems):
+    """The line itself and its sparse markers."""
 
     def __init__(self, plot: pg.PlotItem, line: Line) -> None:
-        self._plot, self._line = plot, line
+        self._line = line
         self._curve = pg.PlotCurveItem(antialias=True, connect="finite")
         self._markers, self._dots = pg.ScatterPlotItem(), pg.ScatterPlotItem()
         marks = () if line.is_repeat else (self._markers,)
-        self._items = (self._curve, *marks, *((self._dots,) if line.fill == "dotted" else ()))
-        for height, item in enumerate(self._items):
-            item.setZValue(height + (0 if line.is_repeat else 1))
-            plot.addItem(item, ignoreBounds=True)
+        dots = (self._dots,) if line.fill == "dotted" else ()
+        super().__init__(plot, (self._curve, *marks, *dots), 0 if line.is_repeat else 1)
 
     def restyle(self, *, is_wide: bool) -> None:
         """Takes the colours of the theme."""
@@ -77,11 +74,6 @@ class LineItems:
         self._markers.setData(x[rows], y[rows], size=sizes)
         if self._line.fill == "dotted":
             self._dots.setData(x[rows], y[rows], size=sizes * DOT)
-
-    def remove(self) -> None:
-        """Takes the items out of the plot."""
-        for item in self._items:
-            self._plot.removeItem(item)
 
 
 def _marked_rows(values: Values) -> NDArray[np.intp]:
@@ -272,4 +264,4 @@ class OverlayPlot(QFrame):
             )
             for line, value in zip(full, values, strict=True)
         ]
-        self._legend.show_values(entries, place_words(place, by))
+        self._legend.show_values(entries, "at the end" if place is None else place_text(place, by))

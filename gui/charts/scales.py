@@ -1,17 +1,51 @@
-"""The scale of a plot's y axis, linear, logarithmic or powers of two, and its ticks."""
+"""The axes of a plot: x by step, time or samples; y linear, logarithmic or in powers of two; their ticks."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from dataclasses import replace
 from enum import StrEnum
 
 import numpy as np
 
+from engine.drawing.looks import By
 from engine.words.numbers import Tick, linear_ticks, nice_step, plain
 from gui.charts.smoothing import Values
 
 __all__ = ["Tick", "linear_ticks", "log2_ticks", "log10_ticks", "nice_step", "plain"]
+
+
+_UNITS: dict[By, str] = {"step": "steps", "seconds": "s", "samples": "samples"}
+
+
+def x_ticks(x_range: tuple[float, float], most: int, by: By) -> tuple[Tick, ...]:
+    """Ticks of which the last carries the unit."""
+    ticks = linear_ticks(*x_range, most, whole=by != "seconds")
+    if not ticks:
+        return ()
+    last = ticks[-1]
+    unit = "step" if by == "step" and last.text == "1" else _UNITS[by]
+    return (*ticks[:-1], replace(last, text=f"{last.text} {unit}"))
+
+
+def place_text(place: float, by: By) -> str:
+    """A place on the x axis, as the legend writes it."""
+    if by == "seconds":
+        return f"{place:,.1f} s"
+    return f"step {max(1, round(place)):,}" if by == "step" else f"{place:,.0f} samples"
+
+
+def nearest_row(x: Values, place: float | None) -> int | None:
+    """The row of rising `x` nearest to `place`, or the last for None; None where the curve does not reach."""
+    last = len(x) - 1
+    if place is None or last < 0:
+        return last if last >= 0 else None
+    right = int(np.searchsorted(x, place))
+    if right > last:
+        gap = float(x[-1] - x[-2]) if last else 0.5
+        return last if place - float(x[-1]) <= gap else None
+    return right - 1 if right and place - x[right - 1] < x[right] - place else right
 
 
 def log10_ticks(low: float, high: float, most: int) -> tuple[Tick, ...]:

@@ -17,7 +17,7 @@ from gui.widgets import EmptyState
 from gui.widgets.shortcuts import tab_after
 
 if TYPE_CHECKING:
-    from gui.charts.live_plot import XAxis
+    from engine.drawing.looks import By
     from gui.train.cards import LiveCards
     from gui.train.details import LiveDetails, LiveGauges
     from gui.train.page import RunsPage
@@ -74,7 +74,7 @@ class LivePanel(QFrame):
         page.strip.stop_requested.connect(self._stop)
         page.strip.pause_toggled.connect(self.pause_toggled)
         page.strip.details_toggled.connect(self._show_details)
-        page.strip.x_axis_chosen.connect(self.set_x_axis)
+        page.strip.by_chosen.connect(self.set_by)
         page.fit(self.height())
         self._stack.addWidget(page)
         tab_after(self.empty, page)
@@ -139,10 +139,10 @@ class LivePanel(QFrame):
             self._has_saved = has_saved
             self.empty.tell(*(NONE_OPEN if has_saved else NOTHING_YET))
 
-    def set_x_axis(self, x_axis: XAxis) -> None:
-        """Plots against `x_axis`, "steps" or "seconds"."""
-        self.strip.x_axis.set_value(x_axis)
-        self.plots.set_x_axis(x_axis)
+    def set_by(self, by: By) -> None:
+        """Plots against `by`, "step" or "seconds"."""
+        self.strip.by.set_value(by)
+        self.plots.set_by(by)
         self._seen = None
         self.refresh()
 

@@ -12,10 +12,11 @@ from dataclasses import replace
 import numpy as np
 from PySide6.QtWidgets import QGridLayout, QWidget
 
+from engine.drawing.looks import By
 from engine.experiment.value import MIB_PER_GIB
 from engine.words.numbers import memory_text, memory_unit
 from gui.charts.curves import Curve
-from gui.charts.live_plot import MOST_HEIGHT, LivePlot, PlotSpec, XAxis
+from gui.charts.live_plot import MOST_HEIGHT, LivePlot, PlotSpec
 from gui.session.live_run import LiveRun, Values
 from gui.train import figures as figures
 from gui.train.details import waiting_percent
@@ -52,7 +53,7 @@ class LivePlots(QWidget):
         self.memory, self.speed = LivePlot(_MEMORY), LivePlot(_SPEED)
         self.accuracy, self.waiting = LivePlot(_ACCURACY), LivePlot(_WAITING)
         self._second = self.scale
-        self._x_axis: XAxis = "steps"
+        self._by: By = "step"
         self._unit_mib = MIB_PER_GIB
         self._beneath: tuple[tuple[LiveRun, str], ...] = ()
         grid = QGridLayout(self)
@@ -88,13 +89,13 @@ class LivePlots(QWidget):
             plot.set_x_range(chosen)
             plot.refresh()
 
-    def set_x_axis(self, x_axis: XAxis) -> None:
+    def set_by(self, by: By) -> None:
         """Plots against steps, or against seconds since each run's first step."""
-        self._x_axis = x_axis
+        self._by = by
         for plot, *_ in self._grid_places():
             plot.set_crosshair(None)
             plot.set_x_range(None)
-            plot.set_x_axis(x_axis)
+            plot.set_by(by)
 
     def set_beneath(self, runs: Sequence[tuple[LiveRun, str]]) -> None:
         """Draws finished runs, named, faintly under those that `show_runs` shows next."""
@@ -116,7 +117,7 @@ class LivePlots(QWidget):
             plot.refresh()
 
     def _total(self, runs: Sequence[LiveRun]) -> float | None:
-        if self._x_axis == "seconds":
+        if self._by == "seconds":
             ends = [float(run.column("seconds")[-1]) for run in runs if len(run.column("seconds"))]
             return max(ends, default=None)
         totals = [run.total_steps for run in runs if run.total_steps is not None and not run.is_over]
@@ -124,11 +125,11 @@ class LivePlots(QWidget):
         return float(max([*totals, *seen], default=0)) or None
 
     def _curve(self, run: LiveRun, y: Values, *, shadow: Values | None = None, key: str = "") -> Curve:
-        x = run.column("step" if self._x_axis == "steps" else "seconds")
+        x = run.column(self._by)
         count = min(len(x), len(y))
         skips = self._places(run) if key == "scale" else np.empty(0)
         return Curve(
-            key=f"{run.run_id}:{self._x_axis}:{key}",
+            key=f"{run.run_id}:{self._by}:{key}",
             precision=run.precision,
             name=run.label,
             x=x[:count],
@@ -169,7 +170,7 @@ class LivePlots(QWidget):
     def _places(self, run: LiveRun) -> Values:
         """The run's skipped steps, in x units."""
         steps, seconds = run.skipped.values, run.column("seconds")
-        if self._x_axis == "steps":
+        if self._by == "step":
             return steps
         rows = np.searchsorted(run.column("step"), steps)
         return seconds[rows[rows < len(seconds)]]
@@ -211,9 +212,9 @@ class LivePlots(QWidget):
 
     def _accuracy_curve(self, run: LiveRun) -> Curve:
         epochs = figures.accuracies(run)
-        by_step = self._x_axis == "steps"
+        by_step = self._by == "step"
         return Curve(
-            key=f"{run.run_id}:{self._x_axis}:accuracy",
+            key=f"{run.run_id}:{self._by}:accuracy",
             precision=run.precision,
             name=run.label,
             x=np.array([float(epoch.step) if by_step else epoch.seconds for epoch in epochs]),
@@ -259,7 +260,7 @@ class LivePlots(QWidget):
         self._fill(self.speed, runs, alike, lambda run: self._curve(run, run.column("samples_per_second")))
         self.speed.set_hint(_why_empty(runs, "Samples per second appear here."))
         warmups = [run.warmup_steps for run in runs]
-        if self._x_axis == "seconds":
+        if self._by == "seconds":
             seconds = [run.column("seconds") for run in runs]
             reached = [
                 column[min(end, len(column)) - 1]

@@ -78,12 +78,12 @@ class Wishes:
 
 
 class LiveStrip(QWidget):
-    """`x_axis_chosen` carries "steps" or "seconds", `details_toggled` whether to show the details."""
+    """`by_chosen` carries "step" or "seconds", `details_toggled` whether to show the details."""
 
     stop_requested = Signal()
     pause_toggled = Signal()
     details_toggled = Signal(bool)
-    x_axis_chosen = Signal(str)
+    by_chosen = Signal(str)
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -94,10 +94,10 @@ class LiveStrip(QWidget):
         self.progress = ProgressLine("Progress")
         self.progress.setFixedWidth(120)
         self.left = label("", "legend")
-        self.x_axis = Segmented(
-            (("steps", "Steps"), ("seconds", "Time")), "Horizontal axis", "Plot against steps or against time"
+        self.by = Segmented(
+            (("step", "Steps"), ("seconds", "Time")), "Horizontal axis", "Plot against steps or against time"
         )
-        self.x_axis.changed.connect(self.x_axis_chosen)
+        self.by.changed.connect(self.by_chosen)
         self.stop = Button(
             "Stop", "strip", "Stop this run and keep what it recorded; the next in the queue starts", "stop"
         )
@@ -115,7 +115,7 @@ class LiveStrip(QWidget):
         self._row.addWidget(self.title)
         self._row.addSpacing(4)
         self._row.addWidget(self.status, 1)
-        for part in (self.step, self.progress, self.left, self.x_axis, self.details, self.pause, self.stop):
+        for part in (self.step, self.progress, self.left, self.by, self.details, self.pause, self.stop):
             self._row.addWidget(part)
         self.setFixedHeight(32)
         self._narrow = self._tight = self._is_counting = False

@@ -8,13 +8,13 @@ from PySide6.QtGui import QFontMetricsF
 from pytestqt.qtbot import QtBot
 
 from gui.charts.frame import x_texts
-from gui.charts.live_plot import x_ticks
+from gui.charts.scales import x_ticks
 from gui.theme.fonts import font
 
 
 def test_none_lies_on_another_and_the_last_with_the_unit_is_always_there(qtbot: QtBot) -> None:
     metrics = QFontMetricsF(font(11))
-    ticks = x_ticks((0.0, 121.0), 8, "steps")
+    ticks = x_ticks((0.0, 121.0), 8, "step")
     for width in range(120, 600, 7):
         texts = x_texts(ticks, lambda steps, width=width: 40 + steps / 121.0 * width, 40.0 + width, metrics)
         assert texts[0][0] == "120 steps"

@@ -10,7 +10,8 @@ from pytestqt.qtbot import QtBot
 
 from engine.experiment.experiment import Precision
 from gui.charts.curves import Curve, marker_rows, staircase
-from gui.charts.live_plot import LivePlot, PlotSpec, x_ticks
+from gui.charts.live_plot import LivePlot, PlotSpec
+from gui.charts.scales import nearest_row, x_ticks
 from gui.charts.smoothing import smoothing
 from gui.theme.theme import theme
 
@@ -66,9 +67,9 @@ class TestCurves:
 
     def test_a_place_is_read_at_its_nearest_row(self) -> None:
         points = curve([5.0, 6.0, 7.0])
-        assert [points.index_at(place) for place in (0.0, 1.4, 1.6, 3.4)] == [0, 0, 1, 2]
-        assert points.index_at(9.0) is None
-        assert curve([]).index_at(1.0) is None
+        assert [nearest_row(points.x, place) for place in (0.0, 1.4, 1.6, 3.4)] == [0, 0, 1, 2]
+        assert nearest_row(points.x, 9.0) is None
+        assert nearest_row(curve([]).x, 1.0) is None
 
 
 class TestLivePlot:
@@ -119,7 +120,7 @@ class TestLivePlot:
         assert readout(plot) == ["99.0", "2.0"] and plot.legend.place() == "latest"
         plot.set_crosshair(50.0)
         assert readout(plot) == ["49.0", "–"] and plot.legend.place() == "step 50"
-        plot.set_x_axis("seconds")
+        plot.set_by("seconds")
         assert plot.legend.place() == "50.0 s"
 
     def test_a_value_that_is_not_a_number_is_told_in_words(self, plot: LivePlot) -> None:
@@ -234,8 +235,8 @@ class TestLivePlot:
         assert len(columns) > 10 and columns[-1] < picture.width() - 2
 
     def test_a_plot_of_one_step_says_so_in_the_singular(self) -> None:
-        assert [tick.text for tick in x_ticks((0.0, 1.0), 4, "steps")][-1] == "1 step"
-        assert [tick.text for tick in x_ticks((0.0, 2.1), 4, "steps")][-1] == "2 steps"
+        assert [tick.text for tick in x_ticks((0.0, 1.0), 4, "step")][-1] == "1 step"
+        assert [tick.text for tick in x_ticks((0.0, 2.1), 4, "step")][-1] == "2 steps"
 
     def test_a_curve_that_is_gone_leaves_nothing_behind(self, plot: LivePlot) -> None:
         plot.set_curves([curve([1.0, 2.0, 3.0]), curve([2.0, 2.0, 2.0], key="b", precision=Precision.TF32)])

@@ -34,7 +34,7 @@ def test_thousands_of_skipped_steps_are_no_more_ticks_than_there_are_pixels(
 
 def test_skipped_steps_stand_at_their_time_too(panel: LivePanel, live: Any) -> None:
     panel.set_runs(live.pair())
-    panel.set_x_axis("seconds")
+    panel.set_by("seconds")
     places = [place for place, _ in panel.plots.scale.canvas.frame.skips]
     assert places == pytest.approx([step * 64 / 1663.0 for step in (4, 12, 26)])
 
@@ -77,7 +77,7 @@ def test_one_x_range_holds_for_all_four_plots(panel: LivePanel, live: Any) -> No
 
 def test_time_as_the_x_axis_shows_seconds_on_all_four(qtbot: QtBot, panel: LivePanel, live: Any) -> None:
     panel.set_runs(live.pair())
-    qtbot.mouseClick(panel.strip.x_axis.button("seconds"), Qt.MouseButton.LeftButton)
+    qtbot.mouseClick(panel.strip.by.button("seconds"), Qt.MouseButton.LeftButton)
     ranges = {plot.canvas.frame.x_range for plot in panel.plots.plots}
     assert len(ranges) == 1 and ranges.pop()[1] == pytest.approx(200 * 64 / 880 * 1.065)
     assert all(plot.canvas.frame.x_ticks[-1].text.endswith(" s") for plot in panel.plots.plots)

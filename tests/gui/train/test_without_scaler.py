@@ -67,7 +67,7 @@ def test_the_accuracy_of_each_epoch_has_the_plot_of_the_grad_scale(panel: LivePa
     assert [(entry.name, entry.value) for entry in plot.legend.entries()] == [("FP32", "70.0")]
     plot.hovered.emit(50.0)
     assert plot.legend.entries()[0].value == "50.0"
-    panel.set_x_axis("seconds")
+    panel.set_by("seconds")
     panel.plots.set_crosshair(5.0)
     assert plot.legend.entries()[0].value == "50.0"
 
