@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import cast
 
 from PySide6.QtCore import QSize, Qt, Signal
@@ -94,6 +94,7 @@ _QUANTITIES = (
     ("loss", "Loss", "Show the training loss"),
     ("accuracy", "Accuracy", "Show the accuracy of validation"),
 )
+_BRIEF_TITLES: Mapping[Quantity, str] = {"loss": "Loss", "accuracy": "Acc."}
 _BYS = (
     ("step", "Steps", "Lay the curves by training step"),
     ("seconds", "Time", "Lay the curves by seconds since each run began"),
@@ -113,6 +114,7 @@ class OverlayHeader(QWidget):
         super().__init__(parent)
         self._title, self._unit = ElidedLabel("", "panelTitle"), ElidedLabel("", "unit")
         self._unit.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
+        self._whole_title = ""
         row = QHBoxLayout(self)
         row.setContentsMargins(12, 10, 12, 6)
         row.setSpacing(4)
@@ -131,6 +133,7 @@ class OverlayHeader(QWidget):
         super().resizeEvent(event)
         is_narrow = event.size().width() < _NARROW
         self.smooth.set_brief(is_narrow)
+        self._show_title()
         for gap in self._gaps:
             gap.changeSize(4 if is_narrow else 12, 0)
 
@@ -149,8 +152,13 @@ class OverlayHeader(QWidget):
                 group.button([key for key, *_ in choices].index(wanted)).click()
 
     def set_words(self, title: str, unit: str) -> None:
-        self._title.set_whole_text(title)
+        self._whole_title = title
+        self._show_title()
         self._unit.set_whole_text(unit)
+
+    def _show_title(self) -> None:
+        is_narrow = self.width() < _NARROW
+        self._title.set_whole_text(_BRIEF_TITLES[self.quantity] if is_narrow else self._whole_title)
 
     def set_quantity_known(self, quantity: Quantity, is_known: bool) -> None:
         """Whether any of the runs has it."""

@@ -9,10 +9,9 @@ from engine.compare.evidence import about_machine
 from engine.compare.figures import ACCURACY, SPEED
 from engine.experiment.catalog import task_of
 from engine.experiment.experiment import Precision
-from engine.experiment.value import MIB_PER_GIB
 from engine.store.record import Status
 from engine.words.names import left_out_words, recipe_title, speed_unit
-from engine.words.numbers import NONE, number, times
+from engine.words.numbers import NONE, memory_unit, number, times
 from gui.runs.line import HEADINGS, STATUS_ORDER, Baselines, Column, Line, begun, dataset_words, status_words
 from gui.widgets.labels import plain_tip
 
@@ -101,11 +100,12 @@ def cell_text(line: Line, column: Column, baselines: Baselines) -> str:
         case Column.BATCH:
             return f"{overview.batch_size:,}"
         case Column.SPEED:
-            return SPEED.text(line.overview.samples_per_second)
+            return SPEED.text(overview.samples_per_second)
         case Column.PEAK:
-            return number(_scaled(line.overview.peak_mib, 1 / MIB_PER_GIB))
+            return _memory(overview.peak_mib)
         case Column.ACCURACY:
-            return number(_scaled(line.overview.accuracy, 100.0), ACCURACY.digits)
+            percent = None if overview.accuracy is None else overview.accuracy * 100.0
+            return number(percent, ACCURACY.digits)
         case Column.RATIO:
             ratio = baselines.ratio(line)
             return NONE if ratio is None else f"{times(ratio)}×"
@@ -135,8 +135,11 @@ def _orderly(value: float | None) -> float | None:
     return None if value != value else value
 
 
-def _scaled(value: float | None, factor: float) -> float | None:
-    return None if value is None else value * factor
+def _memory(mib: float | None) -> str:
+    if mib is None:
+        return NONE
+    unit, size_mib = memory_unit([mib])
+    return f"{number(mib / size_mib)} {unit}"
 
 
 _SORTED_BY: dict[Column, Callable[[Line], object | None]] = {

@@ -219,7 +219,11 @@ class RunsDelegate(QStyledItemDelegate):
             weight, ink = 400, palette.text3
             right = rect.right() - _PAD - QFontMetrics(self._fonts[400]).horizontalAdvance(text) - 4
             draw_icon(painter, QRectF(right - 12, rect.center().y() - 6, 12, 12), "info", ink)
-        self._draw_text(painter, rect.adjusted(_PAD, 0, -_PAD, 0), text, weight, ink, side)
+        run = self._model.run(row)
+        # "Show me, FP32": the names of a comparison differ at their end
+        keeps_end = column is Column.NAME and run.label is not None and run.label in run.name
+        elide = Qt.TextElideMode.ElideLeft if keeps_end else Qt.TextElideMode.ElideRight
+        self._draw_text(painter, rect.adjusted(_PAD, 0, -_PAD, 0), text, weight, ink, side, elide)
         if column is Column.RECIPE and text == _FAST:
             left = rect.left() + _PAD + QFontMetrics(self._fonts[400]).horizontalAdvance(text) + 3
             draw_icon(painter, QRectF(left, rect.center().y() - 6, 14, 14), "bolt", ink)
@@ -258,12 +262,19 @@ class RunsDelegate(QStyledItemDelegate):
         )
 
     def _draw_text(
-        self, painter: QPainter, rect: QRect, text: str, weight: int, ink: str, side: Qt.AlignmentFlag
+        self,
+        painter: QPainter,
+        rect: QRect,
+        text: str,
+        weight: int,
+        ink: str,
+        side: Qt.AlignmentFlag,
+        elide: Qt.TextElideMode = Qt.TextElideMode.ElideRight,
     ) -> None:
         face = self._fonts[weight]
         painter.setFont(face)
         painter.setPen(QColor(ink))
-        elided = QFontMetrics(face).elidedText(text, Qt.TextElideMode.ElideRight, max(rect.width(), 0))
+        elided = QFontMetrics(face).elidedText(text, elide, max(rect.width(), 0))
         painter.drawText(rect, side | Qt.AlignmentFlag.AlignVCenter, elided)
 
 

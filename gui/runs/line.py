@@ -53,7 +53,7 @@ HEADINGS = {
     Column.RECIPE: ("Recipe", "How a step is made: plain, fast, or some parts of that"),
     Column.BATCH: ("Batch", "Samples that go through the network at once"),
     Column.SPEED: ("samples/s", "Samples trained in a second, warm-up not counted"),
-    Column.PEAK: ("Peak GiB", "The most memory that training took, warm-up not counted"),
+    Column.PEAK: ("Peak", "The most memory that training took, warm-up not counted"),
     Column.ACCURACY: ("Acc. %", "Validation accuracy at the end of the run"),
     Column.RATIO: ("vs FP32", "Speed as a multiple of the newest clean FP32 run with the same settings"),
     Column.STATUS: ("Status", "How the run stands"),

@@ -127,7 +127,7 @@ class RunsHeader(QHeaderView):
 _WIDTHS = {
     Column.TICK: (40, 40),
     Column.MARKER: (28, 24),
-    Column.NAME: (106, 80),
+    Column.NAME: (106, 84),
     Column.TAGS: (120, 84),
     Column.WHEN: (68, 72),
     Column.MODEL: (104, 80),
@@ -136,14 +136,14 @@ _WIDTHS = {
     Column.RECIPE: (76, 64),
     Column.BATCH: (64, 56),
     Column.SPEED: (76, 70),
-    Column.PEAK: (84, 66),
+    Column.PEAK: (84, 74),
     Column.ACCURACY: (72, 60),
     Column.RATIO: (84, 68),
-    Column.STATUS: (156, 136),
+    Column.STATUS: (156, 124),
 }
 _ROOMY, _COMPACT = ({column: widths[place] for column, widths in _WIDTHS.items()} for place in (0, 1))
 # with the longest names of a precision and a speed of seven figures whole; the first needs it most
-_WIDER = {Column.PRECISION: 102, Column.SPEED: 76, Column.PEAK: 74, Column.MODEL: 100}
+_WIDER = {Column.PRECISION: 102, Column.SPEED: 76, Column.MODEL: 100}
 _NARROW, _NAME_SHARE, _LONGEST_NAME = 780, 0.25, 200
 """Beyond that many pixels a name has its share before what can be told elsewhere has any."""
 # what a narrow table does without, first to go first; the tip of the name still tells it

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
+from PySide6.QtWidgets import QLabel
 from pytestqt.qtbot import QtBot
 
 from engine.experiment.experiment import Precision
@@ -153,6 +154,15 @@ class TestPlot:
         assert plot.canvas.frame.hint == "No curve: this run ended before its first step."
         plot.set_lines([line("none", []), line("neither", [])], {})
         assert plot.canvas.frame.hint == "No curve: these runs ended before their first step."
+
+
+@pytest.mark.parametrize(("width", "title"), [(435, "Loss"), (700, "Training loss")])
+def test_its_title_is_whole_in_little_room_too(
+    plot: OverlayPlot, qtbot: QtBot, width: int, title: str
+) -> None:
+    plot.set_lines([line("some", falling())], {})
+    plot.resize(width, 320)
+    qtbot.waitUntil(lambda: title in {label.text() for label in plot.header.findChildren(QLabel)})
 
 
 def test_a_curve_that_shoots_up_does_not_flatten_the_others() -> None:

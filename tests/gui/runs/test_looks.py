@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -57,6 +58,15 @@ def test_a_narrow_table_does_without_the_dataset_first(panel: RunsPanel, rows: A
     assert not panel.table.isColumnHidden(Column.WHEN)
     name = panel.model.index(rows.place(2), Column.NAME)
     assert "fashion" in panel.model.data(name, Qt.ItemDataRole.ToolTipRole)
+
+
+def test_the_names_of_a_comparison_differ_in_a_narrow_table_too(panel: RunsPanel, rows: Any) -> None:
+    panel.resize(640, 320)
+    drawn = []
+    for label in ("FP16 AMP", "BF16 AMP"):
+        panel.update_run(replace(rows.runs[2], name=f"One that you showed me, {label}", label=label))
+        drawn.append(panel.table.viewport().grab(rows.rect(2, Column.NAME)).toImage())
+    assert drawn[0] != drawn[1]
 
 
 def test_it_folds_to_its_header(panel: RunsPanel, qtbot: QtBot) -> None:

@@ -33,10 +33,19 @@ def test_a_row_tells_its_figures_and_a_missing_one_is_a_dash(panel: RunsPanel, r
     cells = [rows.text(2, Column(place)) for place in Column]
     assert cells[Column.NAME :] == [
         *("Run 2", "", "12:02", "small-cnn", "fashion", "FP16 AMP"),
-        *("Plain", "64", "1,664", "3.10", "60.0", "1.89×", "Finished"),
+        *("Plain", "64", "1,664", "3.10 GiB", "60.0", "1.89×", "Finished"),
     ]
     figures = (Column.SPEED, Column.PEAK, Column.ACCURACY, Column.RATIO)
     assert {rows.text(6, figure) for figure in figures} == {"–"}
+
+
+def test_the_memory_of_a_small_run_is_in_mib(
+    panel: RunsPanel, rows: Any, record: Callable[..., RunRecord]
+) -> None:
+    small = record(9, peak_mib=63.24)
+    panel.update_run(small)
+    row = panel.model.row_of(small.id)
+    assert row is not None and panel.model.text(row, Column.PEAK) == "63.2 MiB"
 
 
 def test_the_baseline_itself_is_one_and_other_settings_have_none(
