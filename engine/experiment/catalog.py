@@ -2,13 +2,48 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from engine.experiment.settings import Precision
 from engine.experiment.text import Line
 from engine.experiment.value import MOST_ENTRIES, Mib, Positive, Whole
+
+
+class Precision(StrEnum):
+    """The number formats a run can train in.
+
+    `FP32` is strict: TF32 is off everywhere. `DEFAULT` leaves PyTorch's own flags alone: float32, with
+    convolutions in TF32 where the device has it. `FP16_UNSCALED` is autocast without a loss scaler.
+    """
+
+    FP32 = "fp32"
+    TF32 = "tf32"
+    DEFAULT = "default"
+    FP16 = "fp16"
+    BF16 = "bf16"
+    FP16_UNSCALED = "fp16-unscaled"
+
+    @property
+    def label(self) -> str:
+        """The name on screen, such as "FP16 AMP"."""
+        return _LABELS[self]
+
+    @property
+    def is_autocast(self) -> bool:
+        return self in (Precision.FP16, Precision.BF16, Precision.FP16_UNSCALED)
+
+
+_LABELS = {
+    Precision.FP32: "FP32",
+    Precision.TF32: "TF32",
+    Precision.DEFAULT: "Default FP32",
+    Precision.FP16: "FP16 AMP",
+    Precision.BF16: "BF16 AMP",
+    Precision.FP16_UNSCALED: "FP16 unscaled",
+}
+
 
 Task = Literal["classification", "regression", "language"]
 

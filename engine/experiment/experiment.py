@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, Field, ValidationError, model_validator
 from pydantic.fields import FieldInfo
 
+from engine.experiment.catalog import Precision
 from engine.experiment.problem import ProblemError, problems_from_validation, request_problem, setting_error
 from engine.experiment.settings import (
     LEAST_BLOCKS,
@@ -22,7 +23,6 @@ from engine.experiment.settings import (
     NoneFromText,
     Optimizer,
     Part,
-    Precision,
     Scaler,
     Schedule,
     Step,

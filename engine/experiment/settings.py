@@ -1,49 +1,14 @@
-"""The tables of settings that make up an experiment, and its number formats; frozen and validated."""
+"""The tables of settings that make up an experiment, frozen and validated."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from enum import StrEnum
 from typing import Annotated, Literal, Self, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from engine.experiment.problem import setting_error
-
-
-class Precision(StrEnum):
-    """The number formats a run can train in.
-
-    `FP32` is strict: TF32 is off everywhere. `DEFAULT` leaves PyTorch's own flags alone: float32, with
-    convolutions in TF32 where the device has it. `FP16_UNSCALED` is autocast without a loss scaler.
-    """
-
-    FP32 = "fp32"
-    TF32 = "tf32"
-    DEFAULT = "default"
-    FP16 = "fp16"
-    BF16 = "bf16"
-    FP16_UNSCALED = "fp16-unscaled"
-
-    @property
-    def label(self) -> str:
-        """The name on screen, such as "FP16 AMP"."""
-        return _LABELS[self]
-
-    @property
-    def is_autocast(self) -> bool:
-        return self in (Precision.FP16, Precision.BF16, Precision.FP16_UNSCALED)
-
-
-_LABELS = {
-    Precision.FP32: "FP32",
-    Precision.TF32: "TF32",
-    Precision.DEFAULT: "Default FP32",
-    Precision.FP16: "FP16 AMP",
-    Precision.BF16: "BF16 AMP",
-    Precision.FP16_UNSCALED: "FP16 unscaled",
-}
 
 
 def none_from_text(value: object) -> object:
@@ -53,6 +18,7 @@ def none_from_text(value: object) -> object:
 
 NoneFromText = BeforeValidator(none_from_text)
 Count = Annotated[int, Field(ge=1, le=1_000_000_000)]
+SmallCount = Annotated[int, Field(ge=1, le=1_000_000)]
 
 
 class Part(BaseModel):
@@ -76,10 +42,8 @@ class Measure(Part):
         json_schema_extra={"unit": "steps"},
         description="The first steps are trained but not counted in the speed.",
     )
-    block_steps: int = Field(
+    block_steps: SmallCount = Field(
         10,
-        ge=1,
-        le=1_000_000,
         title="Measured block",
         json_schema_extra={"unit": "steps"},
         description="Speed is the median over blocks of this many steps.",
@@ -101,11 +65,7 @@ class Optimizer(Part):
         1e-3, gt=0, le=1_000, title="Learning rate", description="How far each step moves the weights."
     )
     weight_decay: float = Field(
-        0.0,
-        ge=0,
-        le=1_000,
-        title="Weight decay",
-        description="How strongly the weights are pulled towards zero.",
+        0.0, ge=0, le=1_000, title="Weight decay", description="How strongly weights are pulled towards zero."
     )
     momentum: float = Field(
         0.0, ge=0, lt=1, title="Momentum", description="How much of the last step SGD carries into the next."
@@ -121,10 +81,7 @@ class Optimizer(Part):
     def _momentum_is_for_sgd(self) -> Self:
         if self.momentum and self.name != "sgd":
             raise setting_error(
-                "momentum",
-                f"is for sgd; {self.name} has its own.",
-                "Set it to 0.",
-                self.momentum,
+                "momentum", f"is for sgd; {self.name} has its own.", "Set it to 0.", self.momentum
             )
         return self
 
@@ -165,10 +122,8 @@ class Schedule(Part):
         json_schema_extra={"unit": "of run"},
         description="Fraction of the run in which the learning rate rises to its peak; then it falls.",
     )
-    decay_epochs: int = Field(
+    decay_epochs: SmallCount = Field(
         30,
-        ge=1,
-        le=1_000_000,
         title="Decay interval",
         json_schema_extra={"unit": "epochs"},
         description="The learning rate falls whenever this many epochs have passed.",
@@ -203,30 +158,20 @@ class Scaler(Part):
         description="Scales the loss up so that small FP16 gradients do not vanish. Auto: for FP16 AMP only.",
     )
     init_scale: float = Field(
-        65_536.0,
-        gt=0,
-        le=2.0**127,
-        title="Initial loss scale",
-        description="The scale that the run begins with.",
+        65_536.0, gt=0, le=2.0**127, title="Initial loss scale", description="The scale at the run's start."
     )
     growth_factor: float = Field(
         2.0,
         gt=1,
         le=1_024,
         title="Scale growth factor",
-        description="The scale is multiplied by this after enough clean steps.",
+        description="Multiplies the scale after enough clean steps.",
     )
     backoff_factor: float = Field(
-        0.5,
-        gt=0,
-        lt=1,
-        title="Scale backoff factor",
-        description="The scale is multiplied by this after an overflow.",
+        0.5, gt=0, lt=1, title="Scale backoff factor", description="Multiplies the scale after an overflow."
     )
-    growth_interval: int = Field(
+    growth_interval: Count = Field(
         2_000,
-        ge=1,
-        le=1_000_000_000,
         title="Scale growth interval",
         json_schema_extra={"unit": "steps"},
         description="How many clean steps in a row it takes for the scale to grow.",
@@ -279,10 +224,8 @@ class Step(Part):
         description="How a step is made. Plain: the loop as every guide writes it. Fast: everything "
         "PyTorch offers to speed it up. Parts: some of that.",
     )
-    gradient_accumulation: int = Field(
+    gradient_accumulation: SmallCount = Field(
         1,
-        ge=1,
-        le=1_000_000,
         title="Gradient accumulation",
         json_schema_extra={"unit": "batches"},
         description="Each step adds up the gradients of this many batches: a large batch in the "
@@ -397,10 +340,8 @@ class Checkpoint(Part):
         title="Save last checkpoint",
         description="Saves the state during the run, so that a stopped run can be resumed.",
     )
-    every: int = Field(
+    every: SmallCount = Field(
         1,
-        ge=1,
-        le=1_000_000,
         title="Checkpoint interval",
         json_schema_extra={"unit": "epochs"},
         description="Epochs between two saves of the last checkpoint; stopping the run saves it once more.",

@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from engine.experiment.catalog import Catalog, DeviceEntry
+from engine.experiment.catalog import Catalog, DeviceEntry, Precision
 from engine.experiment.experiment import Experiment, experiment_from
 from engine.experiment.problem import Problem, request_problem
-from engine.experiment.settings import Precision
 
 TITLE = "Show me"
 MOST_ATTEMPTS = 4
