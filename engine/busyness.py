@@ -10,9 +10,14 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-import psutil
+from engine import Later
+
+if TYPE_CHECKING:
+    import psutil
+else:
+    psutil = Later("psutil")
 
 TOLERATED_SHARE = 0.15
 """A window that repaints five times a second stays below this on two cores."""

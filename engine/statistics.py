@@ -18,9 +18,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, TypeAlias
 
-import numpy as np
-from numpy.typing import NDArray
+from engine import Later
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+else:
+    np = Later("numpy")
 
 Interval = tuple[float, float]
 
@@ -83,7 +89,7 @@ def _correlation_time(values: NDArray[np.float64]) -> float:
     return max(1.0, 2.0 * float(pairs[: ends[0] if len(ends) else None].sum()) - 1.0)
 
 
-Values = Sequence[float] | NDArray[np.float64]
+Values: TypeAlias = "Sequence[float] | NDArray[np.float64]"
 
 _NORMAL = 1.959964
 # Student's t at 97.5 % for 1, 2, 3, ... degrees of freedom

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import gc
 import sys
 
@@ -20,15 +21,20 @@ def main() -> int:
 
 
 def _open_window() -> int:
+    # some thousand modules' worth of objects come to stay: looking through them for garbage, again and again
+    # while they come, is a tenth of the start; the window switches it on again
+    gc.disable()
     from gui.window.display import display_problem
 
     problem = display_problem()
     if problem is not None:
         sys.stderr.write(f"{problem.message} {problem.remedy}\n")
         return 2 if problem.key == "display" else 1
-    # some thousand modules' worth of objects come to stay: looking through them for garbage, again and again
-    # while they come, is a tenth of the start; the window switches it on again
-    gc.disable()
+    import PySide6.QtCore  # noqa: F401
+
+    # PySide reads the source of every module that is imported after it, in case that asks for one of its
+    # `__feature__`s, which is a tenth of the start: nothing here does
+    builtins.__import__ = getattr(builtins, "__orig_import__", builtins.__import__)
     from gui.window.app import run
 
     return run()

@@ -8,11 +8,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
+from engine import Later
 from engine.busyness import TOLERATED_MIB
 from engine.compare.sides import Side, differing_work, is_in_turns, is_work, unlike_settings
 from engine.experiment.catalog import task_of
@@ -25,6 +23,12 @@ from engine.store.record import RunRecord, Status
 from engine.store.store import Store
 from engine.words.numbers import memory_text
 from engine.words.settings import setting_text
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+else:
+    np = Later("numpy")
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,7 @@ import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from engine import statistics as intervals
 from engine.compare.sides import Side, is_in_turns
@@ -23,6 +20,10 @@ from engine.statistics import Interval, steadiness
 from engine.store.record import RunRecord
 from engine.words.names import speed_unit
 from engine.words.numbers import number
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 MemoryQuantity = Literal["allocated", "resident"]
 
@@ -177,7 +178,7 @@ _COUNTS: dict[str, Callable[[RunRecord], object]] = {
 
 
 IntervalKind = Literal["repeats", "within run"]
-Blocks = Mapping[str, NDArray[np.float64]]
+Blocks: TypeAlias = "Mapping[str, NDArray[np.float64]]"
 _TIMED_BY_BLOCKS = ("samples_per_second", "step_ms")
 
 

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-import numpy as np
-
+from engine import Later
 from engine.experiment.experiment import Experiment, Precision, flattened
 from engine.experiment.settings import (
     FAST,
@@ -26,6 +25,11 @@ from engine.experiment.text import shortened
 from engine.store.record import RunRecord
 from engine.words.names import recipe_words
 from engine.words.settings import applying_settings, setting_text
+
+if TYPE_CHECKING:
+    import numpy as np
+else:
+    np = Later("numpy")
 
 Axis = Literal["precision", "recipe", "batch"]
 AXES: tuple[Axis, ...] = ("precision", "recipe", "batch")

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import TYPE_CHECKING, TypeAlias
 
-import numpy as np
-from numpy.typing import NDArray
+from engine import Later
 
-Values = NDArray[np.float64]
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+else:
+    np = Later("numpy")
+
+
+Values: TypeAlias = "NDArray[np.float64]"
 
 
 def local_line(values: Values, window: int) -> Values:

@@ -11,9 +11,15 @@ import io
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import numpy as np
-from numpy.typing import NDArray
+from engine import Later
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+else:
+    np = Later("numpy")
 
 _SIDE = 24
 _LEAST_CORNERS, _KINDS = 2, 3
@@ -103,7 +109,6 @@ class ContactSheet:
 
         Anything but a plain grey JPEG of exactly this size is refused before it is decoded.
         """
-        import numpy as np
         from PIL import Image
 
         _check_shape(self.side, self.count)
@@ -138,7 +143,6 @@ def sheet_of(tiles: NDArray[np.uint8]) -> ContactSheet:
 
     Raises ValueError for none, for more than `MOST_TILES`, and for tiles larger than `MOST_SIDE`.
     """
-    import numpy as np
     from PIL import Image
 
     count, side = len(tiles), tiles.shape[-1]

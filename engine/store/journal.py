@@ -9,10 +9,9 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
 
-import numpy as np
-from numpy.typing import NDArray
-
+from engine import Later
 from engine.protocol.events import (
     Epoch,
     Event,
@@ -32,11 +31,17 @@ from engine.protocol.pictures import MOST_BYTES, ContactSheet
 from engine.store.connection import Connection
 from engine.store.record import unreadable
 
-Columns = dict[str, NDArray[np.float64]]
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+else:
+    np = Later("numpy")
+
+Columns: TypeAlias = "dict[str, NDArray[np.float64]]"
 MOST_ROWS = 65_536
 """Of a block: it is read whole."""
 
-_WIRE = np.dtype("<f8")
+_WIRE = "<f8"
 
 
 @dataclass(frozen=True)

@@ -7,14 +7,20 @@ import socket
 import sqlite3
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import psutil
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from engine import Later
 from engine.experiment.problem import Kind, Problem, ProblemError, request_problem
 from engine.store import checkpoints as resume
 from engine.store import recording
 from engine.store.record import RunRecord, Status
+
+if TYPE_CHECKING:
+    import psutil
+else:
+    psutil = Later("psutil")
 
 # psutil derives the start from the boot time, which shifts a little when the clock is set
 _START_TOLERANCE_SECONDS = 2.0

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from sqlite3 import Row
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
+from engine import Later
 from engine.experiment.problem import ProblemError, request_problem
 from engine.experiment.text import one_line, shortened
 from engine.protocol.events import Event, Summary
@@ -23,6 +21,12 @@ from engine.store.record import (
     run_from,
     unreadable,
 )
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+else:
+    np = Later("numpy")
 
 _SELECT = f"SELECT {RUN_COLUMNS} FROM runs WHERE deleted IS NULL"
 

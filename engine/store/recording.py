@@ -9,15 +9,20 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
-import numpy as np
-from numpy.typing import NDArray
-
+from engine import Later
 from engine.experiment.problem import ProblemError
 from engine.protocol.events import Epoch, Event, Failed, Finished, Pictures, Skipped, Started, Summary
 from engine.store import checkpoints, journal
 from engine.store.database import open_in_memory
 from engine.store.record import Status
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+else:
+    np = Later("numpy")
 
 _INTERRUPTED_NOTE = "the run ended early"
 

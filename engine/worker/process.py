@@ -11,14 +11,18 @@ import sys
 import threading
 from collections import deque
 from functools import partial
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
-import psutil
-
+from engine import Later
 from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.experiment.text import one_line, shortened
 from engine.protocol import jobs
 from engine.protocol.events import Event, Log, from_line
+
+if TYPE_CHECKING:
+    import psutil
+else:
+    psutil = Later("psutil")
 
 _STDERR_TAIL_LINES = 200
 _STDERR_LINES_PASSED_ON = 2_000

@@ -170,6 +170,8 @@ class CompareController(QObject):
         self._awaited, self._panel = AwaitedRuns(saved, self), panel
         self._titles: dict[frozenset[str], str] = {}
         self._connect(panel)
+        self._count()
+        self.show_ticked()
 
     def set_in_sight(self, is_in_sight: bool) -> None:
         """Sets whether the workspace is visible."""

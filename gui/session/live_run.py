@@ -5,10 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
-
+from engine import Later
 from engine.experiment.experiment import Experiment, Precision
 from engine.experiment.problem import Problem
 from engine.protocol.events import (
@@ -26,7 +25,13 @@ from engine.protocol.events import (
 )
 from engine.words.names import speed_unit
 
-Values = NDArray[np.float64]
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import ArrayLike, NDArray
+else:
+    np = Later("numpy")
+
+Values: TypeAlias = "NDArray[np.float64]"
 
 
 class Series:

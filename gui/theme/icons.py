@@ -67,10 +67,14 @@ def svg(name: str, color: str, width: float = 1.4) -> str:
 
 def pixmap(name: str, color: str, size: int = 16, ratio: float = 1.0) -> QPixmap:
     """The icon `size` logical pixels wide, crisp on a screen of device pixel ratio `ratio`."""
+    return _rendered(_renderer(name, color), size, ratio)
+
+
+def _rendered(renderer: QSvgRenderer, size: int, ratio: float) -> QPixmap:
     picture = QPixmap(QSize(round(size * ratio), round(size * ratio)))
     picture.fill(Qt.GlobalColor.transparent)
     painter = QPainter(picture)
-    _renderer(name, color).render(painter, QRectF(picture.rect()))
+    renderer.render(painter, QRectF(picture.rect()))
     painter.end()
     picture.setDevicePixelRatio(ratio)
     return picture
@@ -84,10 +88,11 @@ def draw_icon(painter: QPainter, rect: QRectF, name: str, color: str) -> None:
 def icon(name: str, color: str, size: int = 16, disabled: str | None = None) -> QIcon:
     """The icon in `color`, or in `disabled` when the control is, for ordinary and dense screens."""
     result = QIcon()
-    for ratio in (1.0, 2.0, 3.0):
-        result.addPixmap(pixmap(name, color, size, ratio))
-        if disabled is not None:
-            result.addPixmap(pixmap(name, disabled, size, ratio), QIcon.Mode.Disabled)
+    for stroke, mode in ((color, QIcon.Mode.Normal), (disabled, QIcon.Mode.Disabled)):
+        if stroke is not None:
+            renderer = _renderer(name, stroke)
+            for ratio in (1.0, 2.0, 3.0):
+                result.addPixmap(_rendered(renderer, size, ratio), mode)
     return result
 
 

@@ -9,7 +9,7 @@ import gc
 import signal
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 
 from PySide6.QtCore import QEventLoop, Qt, QTimer
@@ -64,23 +64,35 @@ def run(arguments: Sequence[str] | None = None) -> int:
             box.setTextFormat(Qt.TextFormat.PlainText)
             box.exec()
             return 1
+        window.painted.connect(lambda: _make_rest(window))
         window.show()
-        QTimer.singleShot(_FIRST_PAINT_MS, window, lambda: _make_rest(window))
         # Python's own handler would only print a traceback from whatever slot runs next
         signal.signal(signal.SIGINT, lambda *_: window.close_without_asking())
         return application.exec()
 
 
-_FIRST_PAINT_MS = 300
-"""After so long the window has been painted, and nobody has pressed anything yet."""
-
-
 def _make_rest(window: MainWindow) -> None:
-    """Makes what the first view does without, so that nobody waits for it later."""
-    for made in (window.live.page, window.setup.form.more.form, window.compare.curves):
-        made.ensurePolished()
-    gc.freeze()
-    gc.enable()
+    """Makes what the first view does without, so that nobody waits for it later.
+
+    Between two parts the event loop answers what a user does meanwhile.
+    """
+    parts: Iterator[Callable[[], object]] = iter(
+        (
+            lambda: window.live.page.ensurePolished(),
+            lambda: window.setup.form.more.form.ensurePolished(),
+            lambda: window.compare.curves.ensurePolished(),
+            gc.freeze,
+            gc.enable,
+        )
+    )
+
+    def make_next() -> None:
+        for part in parts:
+            part()
+            QTimer.singleShot(0, window, make_next)
+            return
+
+    make_next()
 
 
 def make_application(arguments: Sequence[str] | None = None) -> QApplication:

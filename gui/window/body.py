@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QSplitter, QStackedWidget, QVBoxLayout, QWidget
 
@@ -28,13 +26,13 @@ class Dock(QFrame):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setProperty("surface", "dock")
-        self.runs = RunsPanel()
-        self.log = LogPanel()
+        # made in its place: whatever changes its parent is styled anew with all that is in it
+        self._pages = QStackedWidget(self)
+        self.runs = RunsPanel(self._pages)
         to_log = IconButton("log", "Show the log", "Show the log of this session (Ctrl+L)")
         to_log.clicked.connect(lambda: self.show_page("log"))
         self.runs.add_header_widget(to_log)
         self.runs.open_changed.connect(self._fold)
-        self._pages = QStackedWidget()
         self._pages.addWidget(self.runs)
         self._pages.addWidget(self._log_page())
         column = QVBoxLayout(self)
@@ -47,7 +45,7 @@ class Dock(QFrame):
         return "log" if self._pages.currentIndex() else "runs"
 
     def show_page(self, page: str) -> None:
-        """ShowController "runs" or "log"; the dock is unfolded for the log."""
+        """Shows "runs" or "log"; the dock is unfolded for the log."""
         self._pages.setCurrentIndex(1 if page == "log" else 0)
         if page == "log":
             self.runs.set_open(True)
@@ -56,7 +54,8 @@ class Dock(QFrame):
         self.show_page("runs" if self.page == "log" else "log")
 
     def _log_page(self) -> QWidget:
-        page = QWidget()
+        page = QWidget(self._pages)
+        self.log = LogPanel()
         header = QHBoxLayout()
         header.setContentsMargins(16, 0, 16, 0)
         header.addWidget(label("Log", "panelTitle"))
@@ -98,19 +97,18 @@ _LEAST_ABOVE = 200
 class DockRoom(QSplitter):
     """The dock's height is its own, and what a person drags it to; all the rest goes to what is above."""
 
-    def __init__(self, dock: Dock) -> None:
-        super().__init__(Qt.Orientation.Vertical)
-        self._dock = dock
+    def __init__(self, parent: QWidget) -> None:
+        super().__init__(Qt.Orientation.Vertical, parent)
+        # the order of Tab is that in which they are made
+        self.above = QWidget(self)
+        self.above.setMinimumHeight(_LEAST_ABOVE)
+        self.dock = Dock(self)
         self._was_open = True
         self._chosen: int | None = None
         self.setChildrenCollapsible(False)
-        self.splitterMoved.connect(lambda: self._choose(self._dock.height()))
-
-    def fill(self, above: QWidget) -> None:
-        """Puts `above` and the dock in their places."""
-        above.setMinimumHeight(_LEAST_ABOVE)
-        self.addWidget(above)
-        self.addWidget(self._dock)
+        self.splitterMoved.connect(lambda: self._choose(self.dock.height()))
+        self.addWidget(self.above)
+        self.addWidget(self.dock)
         self.setStretchFactor(0, 1)
 
     @property
@@ -126,14 +124,14 @@ class DockRoom(QSplitter):
 
     def settle(self, window_height: int) -> None:
         """Gives the dock the chosen height, or what is usual in a window of this height, folded or open."""
-        height, dock = self.height(), self._dock.usual_height(window_height)
-        if self._chosen is not None and self._dock.runs.is_open():
+        height, dock = self.height(), self.dock.usual_height(window_height)
+        if self._chosen is not None and self.dock.runs.is_open():
             dock = min(self._chosen, max(LOW_HEIGHT, height - _LEAST_ABOVE))
         self.setSizes([max(1, height - dock), dock])
 
     def window_resized(self, old_height: int, new_height: int) -> None:
         """A window that became low gives the plots the room, and one that became high the runs."""
-        usual = self._dock.usual_height
+        usual = self.dock.usual_height
         if self._chosen is not None or usual(old_height) != usual(new_height):
             self.settle(new_height)
 
@@ -143,15 +141,15 @@ class DockRoom(QSplitter):
         `is_training` says whether the workspace that is left is Train, where a person's choice counts.
         """
         if is_training:
-            self._was_open = self._dock.runs.is_open()
-        self._dock.runs.set_open(self._was_open and not is_crowded)
+            self._was_open = self.dock.runs.is_open()
+        self.dock.runs.set_open(self._was_open and not is_crowded)
 
     def is_open(self, is_training: bool) -> bool:
         """Whether the dock is open, or will be again when the workspace that folded it is left."""
-        return self._dock.runs.is_open() if is_training else self._was_open
+        return self.dock.runs.is_open() if is_training else self._was_open
 
     def _choose(self, height: int) -> None:
-        if self._dock.runs.is_open():
+        if self.dock.runs.is_open():
             self._chosen = height
 
 
@@ -164,60 +162,59 @@ class Body(QSplitter):
     """One workspace at a time, each by its key with the side column beside it; None: it has all the room.
 
     Each change of a parent sets the style of all that is below it anew, so panels are made as children of
-    `pages` and `side`, once the body stands in its window.
+    `pages` and `side`.
     """
 
-    def __init__(self, notice: Notice, dock: Dock) -> None:
-        super().__init__(Qt.Orientation.Horizontal)
-        self._notice, self._dock = notice, dock
+    def __init__(self, parent: QWidget) -> None:
+        super().__init__(Qt.Orientation.Horizontal, parent)
         self._workspaces: dict[str, tuple[QWidget, QWidget | None]] = {}
-        self._keys: tuple[str, ...] = ()
-        self.side, self.pages = QStackedWidget(), QStackedWidget()
+        self.side = QStackedWidget(self)
         self.side.setMinimumWidth(_LEAST_SIDE)
         self.side.setMaximumWidth(_WIDEST_SIDE)
-        self.middle = DockRoom(dock)
+        self.middle = DockRoom(self)
+        self.dock = self.middle.dock
+        self.pages = QStackedWidget(self.middle.above)
         self.setChildrenCollapsible(False)
         self.addWidget(self.side)
         self.addWidget(self.middle)
         self.setStretchFactor(1, 1)
         self.setSizes([SIDE_WIDTH, 1120])
 
-        holder = QWidget()
-        self.middle.fill(holder)
-        column = QVBoxLayout(holder)
+        column = QVBoxLayout(self.middle.above)
         column.setContentsMargins(0, 0, 0, 0)
         column.addWidget(self.pages)
-        notice.float_over(holder)
+        self.notice = Notice(self.middle.above)
 
-    def fill(self, workspaces: Mapping[str, tuple[QWidget, QWidget | None]]) -> None:
-        """Takes in what it shows, which was made in `pages` and `side`."""
-        self._workspaces, self._keys = dict(workspaces), tuple(workspaces)
-        for page, side in workspaces.values():
-            self.pages.addWidget(page)
-            if side is not None and self.side.indexOf(side) < 0:
-                self.side.addWidget(side)
+    def add(self, key: str, page: QWidget, side: QWidget | None) -> None:
+        """Takes in a workspace, which was made in `pages` and `side`."""
+        self._workspaces[key] = (page, side)
+        self.pages.addWidget(page)
+        if side is not None and self.side.indexOf(side) < 0:
+            self.side.addWidget(side)
 
     @property
     def workspace(self) -> str:
-        return self._keys[self.pages.currentIndex()]
+        return tuple(self._workspaces)[self.pages.currentIndex()]
 
     def show_workspace(self, key: str, ticked: int) -> None:
         """Brings a workspace to the front; with `ticked` runs, Compare may take the room of the dock.
 
         Raises ValueError for a key that there is not.
         """
-        index, side = self._keys.index(key), self._workspaces[key][1]
+        if key not in self._workspaces:
+            raise ValueError(f"There is no workspace '{key}'.")
+        page, side = self._workspaces[key]
         if key != self.workspace:
             self._make_room(key, ticked)
-        self.pages.setCurrentIndex(index)
+        self.pages.setCurrentWidget(page)
         if side is not None:
             self.side.setCurrentWidget(side)
         self.side.setVisible(side is not None)
-        self._notice.keep_free(_CONTROLS if side is None else 0)
-        self._dock.setVisible(side is not None)
+        self.notice.keep_free(_CONTROLS if side is None else 0)
+        self.dock.setVisible(side is not None)
 
     def _make_room(self, key: str, ticked: int) -> None:
-        is_low = self._dock.usual_height(self.window().height()) < OPEN_HEIGHT
+        is_low = self.dock.usual_height(self.window().height()) < OPEN_HEIGHT
         is_crowded = {"compare": ticked > 1, "memory": is_low}
         self.middle.make_room(self.workspace == "train", is_crowded.get(key, False))
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QSize, Qt, QTimer
-from PySide6.QtGui import QCloseEvent, QResizeEvent, QShowEvent
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QSize, Qt, QTimer, Signal
+from PySide6.QtGui import QCloseEvent, QPaintEvent, QResizeEvent, QShowEvent
 from PySide6.QtWidgets import QMainWindow, QWidget
 
 from engine.experiment.checks import Catalog
@@ -12,28 +15,28 @@ from engine.experiment.problem import Problem, ProblemError
 from engine.store.record import RunRecord
 from engine.store.store import Store
 from engine.worker.launcher import Launcher
-from gui.compare.column import ComparisonColumn
-from gui.compare.controller import CompareController
-from gui.compare.panel import ComparePanel
-from gui.help.dialog import show_help
-from gui.limit.controller import LimitController
-from gui.limit.panel import MemoryLimitPanel
 from gui.runs.controller import RunsController
 from gui.session.experiments import Experiments
 from gui.setup.panel import Request, SetupPanel
-from gui.show.controller import ShowController
-from gui.show.panel import ShowPanel
 from gui.theme.theme import theme
 from gui.train.controller import LiveController
 from gui.train.panel import LivePanel
 from gui.widgets import FocusRing
 from gui.widgets.messages import may_stop, may_stop_search
-from gui.widgets.notice import Notice
 from gui.widgets.shortcuts import install
-from gui.window.body import Body, Dock, stack
+from gui.window.body import Body, stack
 from gui.window.quiet import Quiet
-from gui.window.remembered import HasState, Kept, Key, Settings, kept_parts, remember, restore
+from gui.window.remembered import HasState, Kept, Key, Settings, kept_parts, remember, restore, state_parts
 from gui.window.top_bar import DeviceMemory, TopBar
+
+if TYPE_CHECKING:
+    from gui.compare.column import ComparisonColumn
+    from gui.compare.controller import CompareController
+    from gui.compare.panel import ComparePanel
+    from gui.limit.panel import MemoryLimitPanel
+    from gui.show.controller import ShowController
+    from gui.show.panel import ShowPanel
+    from gui.window.workspaces import OtherWorkspaces
 
 WORKSPACES = (
     ("train", "Train", "Train, and watch the curves live (Ctrl+1)"),
@@ -48,7 +51,12 @@ WINDOW_FRAME = QSize(8, 40)
 
 
 class MainWindow(QMainWindow):
-    """Owns the panels and `experiments`. It repaints at `repaint_hz`, or as the device that trains allows."""
+    """Owns the panels and `experiments`. It repaints at `repaint_hz`, or as the device that trains allows.
+
+    `painted` is emitted once, after its first paint.
+    """
+
+    painted = Signal()
 
     def __init__(
         self,
@@ -65,22 +73,12 @@ class MainWindow(QMainWindow):
         self.resize(room.boundedTo(FULL_SIZE).expandedTo(self.minimumSize()))
         self._settings = settings or Settings.load()
         self._asks_before_closing = True
+        self._is_painted = False
+        self._store_path = store.path
         self.experiments = Experiments(store, launcher, self)
         self._make_panels()
         self._followed = LiveController(self.live, self.experiments, repaint_hz, self)
         self._runs_controller = RunsController(self.runs, self.experiments, self.notice, self)
-        self.comparisons = CompareController(
-            store.path, self.experiments, self.runs, self.column, self.compare, self.notice, self
-        )
-        self.shows = ShowController(
-            store.path,
-            self.experiments,
-            self.show_panel,
-            self.comparisons,
-            self.notice,
-            self,
-            (self.top_bar, self.notice),
-        )
         self._connect()
         self._install_shortcuts()
         self.experiments.load()
@@ -94,39 +92,77 @@ class MainWindow(QMainWindow):
             self.dock.log.append("warning", words)
 
     def _make_panels(self) -> None:
-        self.top_bar = TopBar(WORKSPACES)
-        self.dock = Dock()
-        self.runs = self.dock.runs
-        self.notice = Notice()
-        holder = QWidget()
+        holder = QWidget(self)
         self.setCentralWidget(holder)
-        self._body = Body(self.notice, self.dock)
-        self._middle = self._body.middle
-        stack(holder, self.top_bar, self._body)
-        pages, side = self._body.pages, self._body.side
         # the order of Tab is that in which they are made
-        self.live = LivePanel(pages)
-        self.setup = SetupPanel(side)
-        self.memory_limit = MemoryLimitPanel(pages)
-        self.compare = ComparePanel(pages)
-        self.column = ComparisonColumn(side)
-        self.show_panel = ShowPanel(pages)
-        workspaces = {
-            "train": (self.live, self.setup),
-            "memory": (self.memory_limit, self.setup),
-            "compare": (self.compare, self.column),
-            "show": (self.show_panel, None),
-        }
-        self._body.fill(workspaces)
+        self.top_bar = TopBar(WORKSPACES, holder)
+        self._body = Body(holder)
+        self._middle, self.dock, self.notice = self._body.middle, self._body.dock, self._body.notice
+        self.runs = self.dock.runs
+        stack(holder, self.top_bar, self._body)
+        self.live = LivePanel(self._body.pages)
+        self.setup = SetupPanel(self._body.side)
+        self._body.add("train", self.live, self.setup)
         self._middle.settle(self.height())
         self._memory = DeviceMemory(self)
         self._focus_ring = FocusRing(self)
         self._quiet = Quiet(self.setup, self._may_look_around, self)
 
+    @cached_property
+    def others(self) -> OtherWorkspaces:
+        """Every workspace but Train, made when one is first asked for, or after the first paint."""
+        from gui.window.workspaces import OtherWorkspaces
+
+        others = OtherWorkspaces(
+            self,
+            self._store_path,
+            self.experiments,
+            top_bar=self.top_bar,
+            body=self._body,
+            setup=self.setup,
+            dock=self.dock,
+            notice=self.notice,
+        )
+        others.workspace_wanted.connect(self.show_workspace)
+        others.experiment_wanted.connect(self._go_to_form)
+        others.problem.connect(self._tell)
+        restore(self._settings, state_parts(others.parts()))
+        others.set_in_sight(self.workspace)
+        return others
+
+    @property
+    def _has_others(self) -> bool:
+        return "others" in vars(self)
+
+    @property
+    def memory_limit(self) -> MemoryLimitPanel:
+        return self.others.memory_limit
+
+    @property
+    def compare(self) -> ComparePanel:
+        return self.others.compare
+
+    @property
+    def column(self) -> ComparisonColumn:
+        return self.others.column
+
+    @property
+    def comparisons(self) -> CompareController:
+        return self.others.comparisons
+
+    @property
+    def show_panel(self) -> ShowPanel:
+        return self.others.show_panel
+
+    @property
+    def shows(self) -> ShowController:
+        return self.others.shows
+
     def _connect(self) -> None:
         self.top_bar.workspace_chosen.connect(self.show_workspace)
         self.top_bar.theme_toggled.connect(theme().toggle)
-        self.top_bar.help_requested.connect(lambda: show_help(self))
+        self.top_bar.help_requested.connect(self._show_help)
+        self.top_bar.welcome_requested.connect(lambda: self.shows.welcome())
         self.setup.run_requested.connect(self._submit)
         self.setup.queue_requested.connect(self._submit)
         self.setup.own_presets.problem_raised.connect(self._tell)
@@ -140,27 +176,7 @@ class MainWindow(QMainWindow):
         self._quiet.ready.connect(self._submit)
         self._connect_runs()
         self._connect_experiments()
-        self._connect_limits()
-        self.comparisons.workspace_wanted.connect(lambda: self.show_workspace("compare"))
-        self.comparisons.problem.connect(self._tell)
-        self._connect_wishes()
-
-    def _connect_wishes(self) -> None:
-        self.shows.offer(self.runs, self.column)
-        self.top_bar.welcome_requested.connect(self.shows.welcome)
-        self.shows.show_me.at_work.connect(lambda is_on: self.top_bar.set_busy("show", is_on))
-        self.shows.workspace_wanted.connect(self.show_workspace)
-        self.shows.experiment_wanted.connect(self._go_to_form)
-        self.compare.experiment_wanted.connect(self._go_to_form)
         self.live.experiment_wanted.connect(self.setup.run_action.trigger)
-
-    def _connect_limits(self) -> None:
-        self._limits = LimitController(self.setup, self.memory_limit, self.experiments, self)
-        self._limits.searching_changed.connect(lambda is_on: self.top_bar.set_busy("memory", is_on))
-        self._limits.workspace_wanted.connect(lambda: self.show_workspace("memory"))
-        self._limits.refused.connect(self.notice.tell)
-        self._limits.told.connect(self.notice.tell)
-        self._limits.written.connect(lambda path: self.notice.tell_written(f"Wrote {path.name}.", path))
 
     def _connect_runs(self) -> None:
         self.runs.compare_requested.connect(lambda _run_ids: self.show_workspace("compare"))
@@ -185,7 +201,7 @@ class MainWindow(QMainWindow):
         self.experiments.logged.connect(self.dock.log.append)
         self.experiments.problem.connect(self._tell_of_run)
         self._followed.progressed.connect(self.runs.set_progress)
-        self._followed.progressed.connect(lambda *_: self.shows.refresh())
+        self._followed.progressed.connect(self._refresh_shows)
         self._runs_controller.wanted.connect(self._submit)
 
     def _install_shortcuts(self) -> None:
@@ -202,29 +218,27 @@ class MainWindow(QMainWindow):
                 "memory": lambda: self.show_workspace("memory"),
                 "compare": lambda: self.show_workspace("compare"),
                 "show": lambda: self.show_workspace("show"),
-                "present": self.shows.present,
-                "limit": self.setup.find_limit,
+                "present": lambda: self.shows.present(),
+                "limit": self._find_limit,
                 "undo": self._runs_controller.undo,
                 "filter": self._go_to_filter,
-                "export": self.comparisons.export,
-                "import": self.comparisons.importing.ask,
+                "export": lambda: self.comparisons.export(),
+                "import": lambda: self.comparisons.importing.ask(),
                 "fold": lambda: self.runs.set_open(not self.runs.is_open()),
                 "log": self.dock.toggle_log,
                 "theme": theme().toggle,
-                "help": lambda: show_help(self),
+                "help": self._show_help,
                 "quit": self.close,
             },
         )
 
     def show_workspace(self, key: str) -> None:
         """Brings "train", "memory", "compare" or "show" to the front, with what stands beside it."""
+        others = self.others if key != "train" or self._has_others else None
         self._body.show_workspace(key, len(self.runs.checked()))
         self.setup.set_on_limits(key == "memory")
-        self.comparisons.set_in_sight(key == "compare")
-        self.shows.set_in_sight(key == "show")
-        self._limits.refresh()
-        if key == "memory":
-            self._limits.open_newest()
+        if others is not None:
+            others.set_in_sight(key)
         self.top_bar.set_workspace(key)
 
     @property
@@ -241,6 +255,20 @@ class MainWindow(QMainWindow):
         # after the first paint: the worker that it starts would take a core from it
         QTimer.singleShot(0, self.experiments.start)
 
+    def paintEvent(self, event: QPaintEvent) -> None:
+        super().paintEvent(event)
+        if not self._is_painted:
+            self._is_painted = True
+            QTimer.singleShot(0, self, self._finish)
+
+    def _finish(self) -> None:
+        self._make_others()
+        self.painted.emit()
+
+    def _make_others(self) -> None:
+        # asking for them makes them
+        assert self.others is not None
+
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
         self._middle.window_resized(event.oldSize().height(), event.size().height())
@@ -251,8 +279,8 @@ class MainWindow(QMainWindow):
             return
         self.hide()
         self._followed.stop()
-        self.comparisons.stop()
-        self.shows.stop()
+        if self._has_others:
+            self.others.stop()
         self._memory.stop()
         self._quiet.stop()
         remember(self._settings, self._kept_parts())
@@ -273,7 +301,8 @@ class MainWindow(QMainWindow):
         self.top_bar.set_device(device)
         self._memory.start(device)
         self._quiet.start()
-        self._limits.refresh()
+        if self._has_others:
+            self.others.limits.refresh()
 
     def _may_look_around(self) -> bool:
         if self.experiments.running is not None or self.experiments.searches.running is not None:
@@ -310,12 +339,17 @@ class MainWindow(QMainWindow):
     def _show_list(self) -> None:
         self.runs.set_runs(self.experiments.runs.records())
         self._followed.drop_deleted()
-        self.comparisons.show_ticked()
+        if self._has_others:
+            self.comparisons.show_ticked()
 
     def _show_run(self, run_id: str) -> None:
         record = self.experiments.runs.record(run_id)
         if record is not None:
             self.runs.update_run(record)
+
+    def _refresh_shows(self) -> None:
+        if self._has_others:
+            self.shows.refresh()
 
     def _open_run(self, run_id: str) -> None:
         self._followed.show_group(run_id)
@@ -334,6 +368,15 @@ class MainWindow(QMainWindow):
         self.setup.use_settings(run.experiment)
         self.show_workspace("train")
 
+    def _find_limit(self) -> None:
+        self._make_others()
+        self.setup.find_limit()
+
+    def _show_help(self) -> None:
+        from gui.help.dialog import show_help
+
+        show_help(self)
+
     def _go_to_form(self) -> None:
         self.show_workspace("train")
         self.setup.foot.run_button.setFocus()
@@ -345,7 +388,7 @@ class MainWindow(QMainWindow):
 
     def _tell_of_run(self, problem: Problem) -> None:
         # how a run of Show's own ended stands on its page, and need not stand above it as well
-        if self.experiments.running is not None or not self.shows.is_measuring:
+        if self.experiments.running is not None or not (self._has_others and self.shows.is_measuring):
             self._tell(problem)
 
     def _tell(self, problem: Problem) -> None:
@@ -361,10 +404,7 @@ class MainWindow(QMainWindow):
         self.dock.settle()
 
     def _kept_parts(self) -> tuple[Kept, ...]:
-        others: dict[Key, HasState] = {
-            Key.FORM: self.setup,
-            Key.MEMORY_LIMIT: self.memory_limit,
-            Key.EXPORT: self.comparisons,
-            Key.SHOW: self.shows,
-        }
-        return kept_parts(self, self._body, self.dock, others, self.show_workspace)
+        states: dict[Key, HasState] = {Key.FORM: self.setup}
+        if self._has_others:
+            states |= self.others.parts()
+        return kept_parts(self, self._body, self.dock, states, self.show_workspace)

@@ -184,11 +184,16 @@ class HasState(Protocol):
     def restore(self, state: Any, /) -> object: ...
 
 
+def state_parts(states: Mapping[Key, HasState]) -> tuple[Kept, ...]:
+    """What keeps a state of its own."""
+    return tuple(Kept(key, part.state, part.restore) for key, part in states.items())
+
+
 def kept_parts(
     window: QMainWindow,
     body: Body,
     dock: Dock,
-    others: Mapping[Key, HasState],
+    states: Mapping[Key, HasState],
     show_workspace: Callable[[str], object],
 ) -> tuple[Kept, ...]:
     """The parts in the order in which they are brought back: the workspace after what it shows."""
@@ -201,7 +206,7 @@ def kept_parts(
         kept_bytes(Key.GEOMETRY, window.saveGeometry, lambda value: _restore_geometry(window, value)),
         kept_bytes(Key.SIDE_SPLITTER, body.saveState, body.restoreState),
         Kept(Key.DOCK_HEIGHT, lambda: middle.chosen_height, middle.restore_height),
-        *(Kept(key, part.state, part.restore) for key, part in others.items()),
+        *state_parts(states),
         Kept(Key.REDUCED_MOTION, reduced_motion_choice, _restore_motion),
         Kept(Key.SMOOTHING, lambda: smoothing().steps, lambda steps: smoothing().set_steps(steps)),
         Kept(Key.WORKSPACE, lambda: body.workspace, show_workspace),

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-import psutil
 from PySide6.QtCore import QObject, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QIcon, QPixmap, QResizeEvent
 from PySide6.QtWidgets import QButtonGroup, QFrame, QHBoxLayout, QLabel, QPushButton, QWidget
 
+from engine import Later
 from engine.experiment.checks import DeviceEntry
 from engine.experiment.experiment import Precision
 from engine.experiment.value import BYTES_PER_MIB
@@ -22,6 +23,11 @@ from gui.theme.theme import theme
 from gui.widgets import IconButton
 from gui.widgets.bars import ProgressLine
 from gui.widgets.labels import ElidedLabel, divider, label, plain_tip, set_text
+
+if TYPE_CHECKING:
+    import psutil
+else:
+    psutil = Later("psutil")
 
 _log = logging.getLogger(__name__)
 _EVERY_MS = 2_000
@@ -185,7 +191,7 @@ class TopBar(QFrame):
         self._recolor()
 
     def set_workspace(self, key: str) -> None:
-        """ShowController a workspace's tab as the current one, without emitting `workspace_chosen`."""
+        """Shows a workspace's tab as the current one, without emitting `workspace_chosen`."""
         self._tabs[key].setChecked(True)
 
     def set_busy(self, key: str, is_busy: bool) -> None:
@@ -197,7 +203,7 @@ class TopBar(QFrame):
         tab.setAccessibleName(name + _AT_WORK if is_busy else name)
 
     def set_device(self, device: DeviceEntry) -> None:
-        """ShowController the device that experiments train on."""
+        """Shows the device that experiments train on."""
         facts = [memory_text(device.memory_mib)]
         if device.tensor_cores:
             facts.append("Tensor Cores")

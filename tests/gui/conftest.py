@@ -201,13 +201,15 @@ def store(home: Path) -> Iterator[Store]:
 def start(
     qtbot: QtBot, store: Store, home: Path, seen_before: Callable[[Path], Settings]
 ) -> Iterator[Callable[[], MainWindow]]:
-    """Opens a window that nobody sees, so that no engine is started for it."""
+    """Opens a window that nobody sees, so that no engine is started for it, with all its workspaces."""
     opened: list[MainWindow] = []
     with Launcher(Target.THREAD) as launcher:
 
         def open_one() -> MainWindow:
             opened.append(MainWindow(store, launcher, seen_before(home)))
             qtbot.addWidget(opened[-1])
+            # a window that is seen makes them after its first paint
+            assert opened[-1].others is not None
             return opened[-1]
 
         yield open_one

@@ -170,7 +170,7 @@ def test_a_cpu_is_searched_under_the_usual_limit_until_another_is_chosen(
     assert window.setup.foot.need.text().startswith("Uses up to 2.0 GiB of")
     assert window.setup.text("memory_cap_gib") == "", "under a cap it would have no speed"
     with qtbot.waitSignal(window.setup.limit_requested) as asked:
-        window.setup.limit_requested.disconnect(window._limits.submit)
+        window.setup.limit_requested.disconnect(window.others.limits.submit)
         window.setup.find_limit()
     assert [one.memory_cap_gib for _, one in asked.args[0].experiments] == [2.0]
 

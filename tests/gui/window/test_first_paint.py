@@ -2,21 +2,51 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QWidget
+from pytestqt.qtbot import QtBot
 
+from engine.store.store import Store
+from engine.worker.launcher import Launcher, Target
 from gui.window.main_window import MainWindow
+from gui.window.remembered import Key, Settings
+
+
+@pytest.fixture
+def unpainted(
+    qtbot: QtBot, store: Store, home: Path, seen_before: Callable[[Path], Settings]
+) -> Iterator[Callable[..., MainWindow]]:
+    """Opens a window as the program does, with what an earlier one left."""
+    opened: list[MainWindow] = []
+    with Launcher(Target.THREAD) as launcher:
+
+        def open_one(**remembered: object) -> MainWindow:
+            settings = seen_before(home)
+            for key, value in remembered.items():
+                settings.set(key, value)
+            opened.append(MainWindow(store, launcher, settings))
+            qtbot.addWidget(opened[-1])
+            return opened[-1]
+
+        yield open_one
+        for window in opened:
+            window.close_without_asking()
+
 
 ROOT = Path(__file__).parents[3]
 LOADED = """
 import sys
 import gui.window.app
-print(sorted({"torch", "matplotlib", "pyqtgraph", "jinja2"} & set(sys.modules)))
+late = {"torch", "matplotlib", "pyqtgraph", "jinja2", "numpy", "psutil", "PIL", "gui.help.dialog"}
+late |= {f"gui.{workspace}.panel" for workspace in ("limit", "compare", "show")}
+print(sorted(late & set(sys.modules)))
 """
 
 
@@ -30,7 +60,7 @@ def stops(window: QWidget) -> list[QWidget]:
     return found
 
 
-def test_the_window_loads_no_plots_reports_or_torch() -> None:
+def test_the_window_loads_only_what_its_first_view_needs() -> None:
     done = subprocess.run(
         [sys.executable, "-c", LOADED], cwd=ROOT, capture_output=True, text=True, check=True
     )
@@ -45,3 +75,40 @@ def test_what_is_made_later_takes_its_place_in_the_order_of_tab(start: Callable[
     assert [stop for stop in after if not (page.isAncestorOf(stop) or curves.isAncestorOf(stop))] == before
     assert page.strip.isAncestorOf(after[after.index(window.live.empty.button) + 1])
     assert curves.isAncestorOf(after[after.index(window.compare.table.target.edit) + 1])
+
+
+def test_the_other_workspaces_are_made_once_the_window_was_painted(
+    qtbot: QtBot, unpainted: Callable[..., MainWindow]
+) -> None:
+    window = unpainted()
+    assert "others" not in vars(window)
+    before = stops(window)
+    with qtbot.waitSignal(window.painted):
+        window.show()
+    assert "others" in vars(window)
+    assert stops(window)[: len(before)] == before
+
+
+def test_a_workspace_that_is_asked_for_before_the_first_paint_is_made_then(
+    unpainted: Callable[..., MainWindow],
+) -> None:
+    window = unpainted()
+    window.show_workspace("compare")
+    assert window.workspace == "compare"
+    assert window.column.isVisibleTo(window) and not window.setup.isVisibleTo(window)
+
+
+def test_what_a_workspace_remembers_comes_back_with_it(unpainted: Callable[..., MainWindow]) -> None:
+    state = {"granularity": 24, "margin": 0.1, "forecast": False, "cpu_limit_gib": None}
+    window = unpainted(**{Key.MEMORY_LIMIT: state})
+    assert window.memory_limit.state() == state
+
+
+def test_a_window_that_was_never_painted_forgets_nothing(
+    unpainted: Callable[..., MainWindow], home: Path
+) -> None:
+    state = {"granularity": 24, "margin": 0.1, "forecast": False, "cpu_limit_gib": None}
+    window = unpainted(**{Key.MEMORY_LIMIT: state})
+    window.close_without_asking()
+    (saved,) = (json.loads(path.read_text()) for path in home.rglob("window.json"))
+    assert saved[Key.MEMORY_LIMIT] == state

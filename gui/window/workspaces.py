@@ -1,0 +1,97 @@
+"""Memory limit, Compare and Show: the workspaces that the window's first paint does without."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from PySide6.QtCore import QObject, Signal
+from PySide6.QtWidgets import QMainWindow
+
+from gui.compare.column import ComparisonColumn
+from gui.compare.controller import CompareController
+from gui.compare.panel import ComparePanel
+from gui.limit.controller import LimitController
+from gui.limit.panel import MemoryLimitPanel
+from gui.session.experiments import Experiments
+from gui.setup.panel import SetupPanel
+from gui.show.controller import ShowController
+from gui.show.panel import ShowPanel
+from gui.widgets.notice import Notice
+from gui.window.body import Body, Dock
+from gui.window.remembered import HasState, Key
+from gui.window.top_bar import TopBar
+
+
+class OtherWorkspaces(QObject):
+    """Makes the panels in the window's body, and joins their controllers.
+
+    `workspace_wanted` carries the workspace that should come to the front; `experiment_wanted` when the form
+    should; `problem` (Problem) what a user must know.
+    """
+
+    workspace_wanted = Signal(str)
+    experiment_wanted = Signal()
+    problem = Signal(object)
+
+    def __init__(
+        self,
+        window: QMainWindow,
+        store_path: Path,
+        experiments: Experiments,
+        *,
+        top_bar: TopBar,
+        body: Body,
+        setup: SetupPanel,
+        dock: Dock,
+        notice: Notice,
+    ) -> None:
+        super().__init__(window)
+        self._top_bar, self._setup, self._runs, self._notice = top_bar, setup, dock.runs, notice
+        pages, side = body.pages, body.side
+        # the order of Tab is that in which they are made
+        self.memory_limit = MemoryLimitPanel(pages)
+        self.compare = ComparePanel(pages)
+        self.column = ComparisonColumn(side)
+        self.show_panel = ShowPanel(pages)
+        body.add("memory", self.memory_limit, setup)
+        body.add("compare", self.compare, self.column)
+        body.add("show", self.show_panel, None)
+        self.limits = LimitController(setup, self.memory_limit, experiments, self)
+        self.comparisons = CompareController(
+            store_path, experiments, self._runs, self.column, self.compare, notice, window
+        )
+        self.shows = ShowController(
+            store_path, experiments, self.show_panel, self.comparisons, notice, window, (top_bar, notice)
+        )
+        self._connect()
+
+    def parts(self) -> dict[Key, HasState]:
+        """What is remembered of them between two starts."""
+        return {Key.MEMORY_LIMIT: self.memory_limit, Key.EXPORT: self.comparisons, Key.SHOW: self.shows}
+
+    def set_in_sight(self, key: str) -> None:
+        """Says which workspace is looked at."""
+        self.comparisons.set_in_sight(key == "compare")
+        self.shows.set_in_sight(key == "show")
+        self.limits.refresh()
+        if key == "memory":
+            self.limits.open_newest()
+
+    def stop(self) -> None:
+        """Waits for what is being read or written; the window closes."""
+        self.comparisons.stop()
+        self.shows.stop()
+
+    def _connect(self) -> None:
+        self.limits.searching_changed.connect(lambda is_on: self._top_bar.set_busy("memory", is_on))
+        self.limits.workspace_wanted.connect(lambda: self.workspace_wanted.emit("memory"))
+        self.limits.refused.connect(self._notice.tell)
+        self.limits.told.connect(self._notice.tell)
+        self.limits.written.connect(lambda path: self._notice.tell_written(f"Wrote {path.name}.", path))
+        self.comparisons.workspace_wanted.connect(lambda: self.workspace_wanted.emit("compare"))
+        self.comparisons.problem.connect(self.problem)
+        self.compare.experiment_wanted.connect(self.experiment_wanted)
+        self.shows.offer(self._runs, self.column)
+        self.shows.show_me.at_work.connect(lambda is_on: self._top_bar.set_busy("show", is_on))
+        self.shows.workspace_wanted.connect(self.workspace_wanted)
+        self.shows.experiment_wanted.connect(self.experiment_wanted)
