@@ -230,14 +230,15 @@ class MemoryLimitPanel(QFrame):
         self._second = QHBoxLayout()
         self._second.addStretch(1)
         self._pages = QStackedLayout()
-        self._pages.addWidget(self.empty)
-        self._pages.addWidget(self.chart)
         column = QVBoxLayout(panel)
         column.setContentsMargins(12, 8, 12, 4)
         column.setSpacing(8)
         column.addLayout(head)
         column.addLayout(self._second)
         column.addLayout(self._pages, 1)
+        # its first page is shown at once, and would be a window of its own before it has its place
+        self._pages.addWidget(self.empty)
+        self._pages.addWidget(self.chart)
         return panel
 
 

@@ -47,7 +47,8 @@ def open_window(
             window = MainWindow(saved, launcher, seen_before(tmp_path))
             window.experiments._has_started = True
             window.resize(1_280, 800)
-            window.show()
+            with qtbot.waitSignal(window.painted):
+                window.show()
             qtbot.addWidget(window)
             opened.append(window)
             return window
