@@ -10,10 +10,8 @@ from PySide6.QtWidgets import (
     QButtonGroup,
     QComboBox,
     QFrame,
-    QHBoxLayout,
     QRadioButton,
     QScrollArea,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -39,6 +37,7 @@ from gui.widgets import (
     marker_pixmap,
     set_text,
 )
+from gui.widgets.boxes import Stretch, in_column, in_row, wide
 from gui.widgets.labels import plain_tip
 from resources.looks import MarkFill
 
@@ -58,20 +57,11 @@ class OtherSides(QWidget):
         self._chosen: str | None = None
         self._radios = QButtonGroup(self)
         self._rows: list[QWidget] = []
-        self._list = QVBoxLayout()
-        self._list.setSpacing(8)
         self._hint = label(_NONE, "hint")
         self._hint.setWordWrap(True)
-        self._list.addWidget(self._hint)
-        head = QHBoxLayout()
-        head.addWidget(label("Compared with", "label"))
-        head.addStretch(1)
-        head.addWidget(label("headline", "note"))
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(4)
-        column.addLayout(head)
-        column.addLayout(self._list)
+        self._list = in_column(self._hint, spacing=8)
+        head = in_row(label("Compared with", "label"), Stretch(1), label("headline", "note"))
+        in_column(head, self._list, parent=self, spacing=4)
 
     def say_alone(self, is_alone: bool) -> None:
         """Sets whether there is a baseline already, and only other runs must be ticked."""
@@ -124,14 +114,17 @@ class _SideRow(QFrame):
         self._title = ElidedLabel(side.title, "figureName")
         self._runs = ElidedLabel(side_runs(side), "unit")
         self._signs = [Sign("bolt")] if side.is_named_fast else []
-        layout = QHBoxLayout(self)
-        layout.setContentsMargins(11, 0, 8, 0)
-        layout.setSpacing(_GAP)
-        for widget in (Marker(side.precision, fill=fill), self._title, *self._signs):
-            layout.addWidget(widget)
-        layout.addStretch(1)
-        layout.addWidget(self._runs)
-        layout.addWidget(self.radio)
+        in_row(
+            Marker(side.precision, fill=fill),
+            self._title,
+            *self._signs,
+            Stretch(1),
+            self._runs,
+            self.radio,
+            parent=self,
+            margins=(11, 0, 8, 0),
+            spacing=_GAP,
+        )
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
@@ -231,34 +224,27 @@ class ComparisonColumn(QFrame):
 
     def _lay_out(self) -> None:
         inner = QWidget()
-        column = QVBoxLayout(inner)
-        column.setContentsMargins(16, 16, 16, 16)
-        column.setSpacing(0)
-        head = QHBoxLayout()
-        head.addWidget(label("Comparison", "title"))
-        head.addStretch(1)
-        head.addWidget(self.show_button)
-        head.addSpacing(8)
-        head.addWidget(self._swap)
-        column.addLayout(head)
-        column.addSpacing(8)
-        column.addWidget(Field("Baseline", self._baseline))
-        column.addWidget(self.others)
-        column.addSpacing(16)
-        column.addWidget(divider())
-        column.addSpacing(8)
-        column.addWidget(self.settings)
-        column.addStretch(1)
+        head = in_row(label("Comparison", "title"), Stretch(1), self.show_button, 8, self._swap)
+        in_column(
+            head,
+            8,
+            Field("Baseline", self._baseline),
+            self.others,
+            16,
+            divider(),
+            8,
+            self.settings,
+            Stretch(1),
+            parent=inner,
+            margins=16,
+            spacing=0,
+        )
         scroll = QScrollArea()
         scroll.setWidgetResizable(True)
         scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         scroll.setWidget(inner)
-        outer = QVBoxLayout(self)
-        outer.setContentsMargins(0, 0, 1, 0)
-        outer.setSpacing(0)
-        outer.addWidget(scroll, 1)
-        outer.addWidget(self.export)
+        in_column(wide(scroll), self.export, parent=self, margins=(0, 0, 1, 0), spacing=0)
 
     def _recolor(self) -> None:
         if self._comparison is not None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from PySide6.QtCore import QPoint, Qt, Signal
 from PySide6.QtGui import QMouseEvent
-from PySide6.QtWidgets import QApplication, QFrame, QHBoxLayout, QMenu, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QApplication, QFrame, QMenu, QWidget
 
 from gui.widgets import Button, label
+from gui.widgets.boxes import Stretch, in_column, in_row, wide
 from gui.widgets.shortcuts import keys_of
 
 _QUICK = (
@@ -63,18 +64,10 @@ class ExportBlock(QFrame):
             action.setEnabled(count > 0)
 
     def _lay_out(self) -> None:
-        head = QHBoxLayout()
-        head.addWidget(label("Export", "label"))
-        head.addStretch(1)
-        head.addWidget(self._count)
-        quick = QHBoxLayout()
-        quick.setSpacing(8)
-        for name, text, tip in _QUICK:
-            quick.addWidget(self._button(name, text, tip), 1)
-        second = QHBoxLayout()
-        second.setSpacing(8)
+        head = in_row(label("Export", "label"), Stretch(1), self._count)
+        quick = in_row(*(wide(self._button(*words)) for words in _QUICK), spacing=8)
         tip = "A stand-alone program that repeats the training of the run in the headline, to read and change"
-        second.addWidget(self._button("script", "Python script", tip, "code"), 1)
+        second = in_row(wide(self._button("script", "Python script", tip, "code")), spacing=8)
         more = Button(
             " More", "narrow", "More export formats, the clipboard, and importing runs", "chevron-up"
         )
@@ -86,13 +79,7 @@ class ExportBlock(QFrame):
         report.clicked.connect(lambda: self.wanted.emit("any"))
         report.dragged.connect(self.drag_wanted)
         self._buttons.append(report)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(16, 12, 16, 16)
-        column.setSpacing(8)
-        column.addLayout(head)
-        column.addLayout(quick)
-        column.addLayout(second)
-        column.addWidget(report)
+        in_column(head, quick, second, report, parent=self, margins=(16, 12, 16, 16), spacing=8)
 
     def _button(self, name: str, text: str, tip: str, icon: str | None = None) -> Button:
         button = Button(f" {text}" if icon else text, "narrow", tip, icon)

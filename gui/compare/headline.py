@@ -8,7 +8,7 @@ from typing import Literal
 
 from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtGui import QFontMetricsF, QResizeEvent
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QLabel, QWidget
 
 from engine.compare.comparison import Comparison
 from engine.compare.sides import Side
@@ -21,6 +21,7 @@ from gui.theme.fonts import font
 from gui.theme.icons import pixmap
 from gui.theme.theme import theme
 from gui.widgets import Button, label
+from gui.widgets.boxes import Placed, Stretch, in_column, in_row, wide
 
 _GAP = 24
 
@@ -40,16 +41,13 @@ class DoubtLine(QWidget):
         self._more.toggled.connect(self._unfold)
         self._beside = label("", "body")
         self._beside.hide()
-        row = QHBoxLayout()
-        row.setSpacing(12)
-        row.addWidget(self._first, 1)
-        row.addWidget(self._more, 0, Qt.AlignmentFlag.AlignTop)
-        row.addWidget(self._beside, 0, Qt.AlignmentFlag.AlignTop)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(2)
-        column.addLayout(row)
-        column.addWidget(self._rest)
+        row = in_row(
+            wide(self._first),
+            Placed(self._more, 0, Qt.AlignmentFlag.AlignTop),
+            Placed(self._beside, 0, Qt.AlignmentFlag.AlignTop),
+            spacing=12,
+        )
+        in_column(row, self._rest, parent=self, spacing=2)
         self.hide()
 
     def show_doubts(self, doubts: Sequence[str]) -> None:
@@ -206,15 +204,9 @@ class Headline(QWidget):
         self._origin, self._doubts = OriginRow(), DoubtLine()
         self._subject = ""
         self._origin.missing_wanted.connect(self.missing_wanted)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 8, 0, 8)
-        column.setSpacing(8)
-        column.addWidget(self._large)
-        column.addWidget(self._small)
-        column.addWidget(self.again, alignment=Qt.AlignmentFlag.AlignLeft)
-        column.addWidget(self._origin)
-        column.addWidget(self._doubts)
-        column.addStretch(1)
+        again = Placed(self.again, alignment=Qt.AlignmentFlag.AlignLeft)
+        parts = (self._large, self._small, again, self._origin, self._doubts, Stretch(1))
+        in_column(*parts, parent=self, margins=(0, 8, 0, 8), spacing=8)
 
     def show_hint(self, text: str, small: str = "") -> None:
         """Shows what to do while there is nothing to compare."""

@@ -6,7 +6,7 @@ from html import escape
 
 from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QLabel, QWidget
 
 from engine.compare.comparison import Comparison, SideReport
 from engine.compare.split import Factor, Split
@@ -15,6 +15,7 @@ from engine.words.names import recipe_words
 from engine.words.numbers import times
 from gui.theme.theme import theme
 from gui.widgets import Button, ElidedLabel
+from gui.widgets.boxes import Placed, in_column, in_row
 
 _QUEUE_ONE = "Queue the missing run"
 _GAPS, _STRONGER = 140, 1.05
@@ -39,16 +40,8 @@ class OriginRow(QWidget):
         self._queue.clicked.connect(self._ask_missing)
         self._beside, self._below = ElidedLabel("", "body"), ElidedLabel("", "body")
         self._beside.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
-        row = QHBoxLayout()
-        row.setSpacing(12)
-        row.addWidget(self._origin, 3)
-        row.addWidget(self._queue)
-        row.addWidget(self._beside, 2)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(4)
-        column.addLayout(row)
-        column.addWidget(self._below)
+        row = in_row(Placed(self._origin, 3), self._queue, Placed(self._beside, 2), spacing=12)
+        in_column(row, self._below, parent=self, spacing=4)
         theme().changed.connect(self._refresh)
 
     def show_side(self, comparison: Comparison, report: SideReport, subject: str) -> None:

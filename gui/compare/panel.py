@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QDragEnterEvent, QDropEvent
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QScrollArea, QWidget
 
 from engine.compare.comparison import Comparison
 from engine.compare.figures import SPEED, FigureRow
@@ -23,6 +23,7 @@ from gui.compare.reading import ComparedRuns
 from gui.compare.table import FigureTable
 from gui.runs.line import dropped_runs, has_runs
 from gui.widgets import Button, ElidedLabel, label
+from gui.widgets.boxes import Placed, in_column, in_row, wide
 from gui.widgets.shortcuts import tab_after
 
 if TYPE_CHECKING:
@@ -37,15 +38,8 @@ class BarPanel(QFrame):
         self.setProperty("surface", "panel")
         self.chart = BarChart()
         self._unit = ElidedLabel("", "unit")
-        head = QHBoxLayout()
-        head.setSpacing(8)
-        head.addWidget(label(SPEED.title, "panelTitle"))
-        head.addWidget(self._unit, 1)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(12, 14, 12, 8)
-        column.setSpacing(8)
-        column.addLayout(head)
-        column.addWidget(self.chart, 1)
+        head = in_row(label(SPEED.title, "panelTitle"), wide(self._unit), spacing=8)
+        in_column(head, wide(self.chart), parent=self, margins=(12, 14, 12, 8), spacing=8)
 
     def show_comparison(self, comparison: Comparison) -> None:
         """Shows a bar per side."""
@@ -256,20 +250,12 @@ class ComparePanel(QScrollArea):
     def _lay_out(self) -> None:
         inner = QFrame()
         inner.setProperty("surface", "page")
-        column = QVBoxLayout(inner)
-        column.setContentsMargins(16, 16, 16, 16)
-        column.setSpacing(8)
-        column.addWidget(self.headline)
-        column.addWidget(self.offer, alignment=Qt.AlignmentFlag.AlignLeft)
-        column.addWidget(self.table)
         self._charts = QWidget()
-        self._charts_row = charts = QHBoxLayout(self._charts)
-        charts.setContentsMargins(0, 0, 0, 0)
-        charts.setSpacing(8)
-        charts.addWidget(self.bars, 2)
+        self._charts_row = in_row(Placed(self.bars, 2), parent=self._charts, spacing=8)
         self._charts.setMinimumHeight(240)
-        column.addWidget(self._charts, 1)
         # else the offer would be at the lower edge
         self._rest = QWidget()
-        column.addWidget(self._rest, 1)
+        offer = Placed(self.offer, alignment=Qt.AlignmentFlag.AlignLeft)
+        parts = (self.headline, offer, self.table, wide(self._charts), wide(self._rest))
+        in_column(*parts, parent=inner, margins=16, spacing=8)
         self.setWidget(inner)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QLabel, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QGridLayout, QLabel, QSizePolicy, QWidget
 
 from engine.compare.comparison import Comparison, setting_rows
 from engine.compare.sides import Side
 from engine.drawing.looks import side_fills
 from engine.experiment.titles import setting_title
 from gui.widgets import ElidedLabel, Marker, Segmented, label
+from gui.widgets.boxes import Stretch, in_column, in_row
 from gui.widgets.labels import plain_tip
 from resources.looks import MarkFill
 
@@ -30,16 +31,8 @@ class CompareSettings(QWidget):
         self._grid.setSpacing(0)
         self._same = label("", "body")
         self._same.setWordWrap(True)
-        head = QHBoxLayout()
-        head.addWidget(label("Settings", "label"))
-        head.addStretch(1)
-        head.addWidget(self._which)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(8)
-        column.addLayout(head)
-        column.addLayout(self._grid)
-        column.addWidget(self._same)
+        head = in_row(label("Settings", "label"), Stretch(1), self._which)
+        in_column(head, self._grid, self._same, parent=self, spacing=8)
 
     def show_pair(self, comparison: Comparison, side: Side) -> None:
         """Lists the settings of the baseline and of `side`."""
@@ -89,10 +82,7 @@ class CompareSettings(QWidget):
 def _heading(side: Side, text: str, fill: MarkFill) -> QWidget:
     holder = QWidget()
     holder.setFixedHeight(_ROW)
-    row = QHBoxLayout(holder)
-    row.setContentsMargins(0, 0, 0, 0)
-    row.setSpacing(6)
-    row.addWidget(Marker(side.precision, fill=fill))
+    row = in_row(Marker(side.precision, fill=fill), parent=holder, spacing=6)
     name = ElidedLabel(text, "value")
     name.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
     row.addWidget(name, 1)

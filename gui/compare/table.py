@@ -10,11 +10,9 @@ from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import (
     QFrame,
     QGridLayout,
-    QHBoxLayout,
     QLabel,
     QLineEdit,
     QScrollArea,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -25,6 +23,7 @@ from engine.export.report.tables import FigureText, figure_text
 from engine.words.numbers import times
 from gui.compare.headline import Sign
 from gui.widgets import ElidedLabel, Marker, label, set_property
+from gui.widgets.boxes import Stretch, in_column, in_row
 from gui.widgets.labels import plain_tip
 from resources.looks import MarkFill
 
@@ -61,10 +60,7 @@ def side_heading(report: SideReport, fill: MarkFill) -> QWidget:
     holder.setProperty("cell", "heading")
     holder.setFixedHeight(HEADING_HEIGHT)
     holder.setToolTip(plain_tip(_heading_tip(report)))
-    row = QHBoxLayout(holder)
-    row.setContentsMargins(12, 0, 12, 0)
-    row.setSpacing(6)
-    row.addStretch(1)
+    row = in_row(Stretch(1), parent=holder, margins=(12, 0, 12, 0), spacing=6)
     if report.doubts:
         row.addWidget(Sign("info"))
     row.addWidget(Marker(side.precision, fill=fill))
@@ -84,10 +80,7 @@ def figure_name(row: FigureRow, is_last: bool) -> QWidget:
     holder = QFrame()
     holder.setProperty("cell", "last" if is_last else "plain")
     holder.setFixedHeight(ROW_HEIGHT)
-    line = QHBoxLayout(holder)
-    line.setContentsMargins(12, 0, 0, 0)
-    line.setSpacing(6)
-    line.addWidget(label(figure.title, "figureName"))
+    line = in_row(label(figure.title, "figureName"), parent=holder, margins=(12, 0, 0, 0), spacing=6)
     if figure.unit:
         line.addWidget(label(figure.unit, "unit"))
     line.addStretch(1)
@@ -109,12 +102,7 @@ def figure_beside(shown: FigureText, tip: str, is_last: bool) -> QWidget:
     holder.setFixedHeight(ROW_HEIGHT)
     holder.setToolTip(f"{shown.interval.capitalize()}: nothing follows from this ratio\n{tip}".rstrip())
     holder.setAccessibleName(f"{shown.beside}, {shown.interval}")
-    row = QHBoxLayout(holder)
-    row.setContentsMargins(0, 0, 0, 0)
-    row.setSpacing(4)
-    row.addStretch(1)
-    row.addWidget(Sign("info"))
-    row.addWidget(label(shown.beside, role))
+    in_row(Stretch(1), Sign("info"), label(shown.beside, role), parent=holder, spacing=4)
     return holder
 
 
@@ -179,14 +167,10 @@ class TargetRow(QWidget):
         self.edit.setPlaceholderText("none")
         self.edit.editingFinished.connect(self._tell)
         self.edit.textEdited.connect(lambda _text: set_property(self.edit, "problem", "false"))
-        row = QHBoxLayout(self)
-        row.setContentsMargins(12, 0, 12, 0)
-        row.setSpacing(8)
         self._words = label("Time and samples to reach an accuracy of", "body")
         self._note = ElidedLabel("", "unit")
         self._percent = label("%", "unit")
-        for part in (self._words, self.edit, self._percent):
-            row.addWidget(part)
+        row = in_row(self._words, self.edit, self._percent, parent=self, margins=(12, 0, 12, 0), spacing=8)
         self._note.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
         row.addWidget(self._note, 1)
 
@@ -236,11 +220,7 @@ class FigureTable(QFrame):
         self._scroll.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.target = TargetRow()
         self.target.changed.connect(self.target_chosen)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(1, 1, 1, 1)
-        column.setSpacing(0)
-        column.addWidget(self._scroll)
-        column.addWidget(self.target)
+        in_column(self._scroll, self.target, parent=self, margins=1, spacing=0)
         self._texts: list[list[str]] = []
         self._cells: dict[str, list[QWidget]] = {}
         self._headline: str | None = None

@@ -10,13 +10,14 @@ from collections.abc import Sequence
 
 from PySide6.QtCore import QEvent, QObject, Qt, QUrl
 from PySide6.QtGui import QDesktopServices, QKeySequence, QShortcut
-from PySide6.QtWidgets import QDialog, QFrame, QHBoxLayout, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QDialog, QFrame, QWidget
 
 from engine import __version__
 from engine.experiment.paths import checkpoints_folder, config_folder, datasets_folder, store_path
 from gui.help.browser import GuideBrowser
 from gui.help.index import GuideList
 from gui.help.pages import GuidePage, guide_pages
+from gui.widgets.boxes import in_column, in_row, wide
 from gui.widgets.shortcuts import SHORTCUTS, keys_of
 
 _IN_THE_TABLE = (
@@ -130,14 +131,8 @@ class GuideDialog(QDialog):
         side = QFrame()
         side.setProperty("surface", "side")
         side.setFixedWidth(_LIST_WIDTH)
-        column = QVBoxLayout(side)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.addWidget(self.list)
-        row = QHBoxLayout(self)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(0)
-        row.addWidget(side)
-        row.addWidget(self.page, 1)
+        in_column(self.list, parent=side)
+        in_row(side, wide(self.page), parent=self, spacing=0)
         self.setMinimumSize(*_LEAST_SIZE)
         self.resize(*_SIZE)
 

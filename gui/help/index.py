@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 from PySide6.QtCore import QEvent, QObject, QSize, Qt, Signal
 from PySide6.QtGui import QKeyEvent
-from PySide6.QtWidgets import QHBoxLayout, QLineEdit, QListWidget, QListWidgetItem, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QLineEdit, QListWidget, QListWidgetItem, QWidget
 
 from gui.help.pages import GuidePage, best_of, matching
 from gui.theme.fonts import font
+from gui.widgets.boxes import in_column, in_row, wide
 from gui.widgets.labels import label
 
 _NAME = Qt.ItemDataRole.UserRole
@@ -44,15 +45,8 @@ class GuideList(QWidget):
         self._fill(self._pages)
 
     def _lay_out(self) -> None:
-        column = QVBoxLayout(self)
-        column.setContentsMargins(12, 16, 4, 4)
-        column.setSpacing(8)
-        row = QHBoxLayout()
-        row.setContentsMargins(0, 0, 8, 0)
-        row.addWidget(self.field)
-        column.addLayout(row)
-        column.addWidget(self._nothing)
-        column.addWidget(self.list, 1)
+        row = in_row(self.field, margins=(0, 0, 8, 0))
+        in_column(row, self._nothing, wide(self.list), parent=self, margins=(12, 16, 4, 4), spacing=8)
 
     def names(self) -> tuple[str, ...]:
         """The pages in the list, from its top."""

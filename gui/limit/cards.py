@@ -10,15 +10,14 @@ from PySide6.QtWidgets import (
     QAbstractButton,
     QDialog,
     QDialogButtonBox,
-    QHBoxLayout,
     QLineEdit,
-    QVBoxLayout,
     QWidget,
 )
 
 from engine.experiment.checks import DeviceEntry
 from gui.setup.check import offered_gib, usual_gib
 from gui.widgets import Field, Segmented, label, set_text
+from gui.widgets.boxes import in_column, in_row
 
 _LEAST_GIB = 0.1
 _WIDTH = 340
@@ -43,10 +42,7 @@ class OtherSize(QDialog):
         for button in buttons.buttons():
             # the style's coloured icons match nothing else here
             button.setIcon(QIcon())
-        column = QVBoxLayout(self)
-        column.setContentsMargins(16, 16, 16, 16)
-        column.addWidget(self.field)
-        column.addWidget(buttons)
+        in_column(self.field, buttons, parent=self, margins=16)
         self.edit.textChanged.connect(lambda _text: self.field.set_problem(None))
         buttons.accepted.connect(self.accept)
         buttons.rejected.connect(self.reject)
@@ -105,10 +101,7 @@ class CardChooser(QWidget):
         self._device: DeviceEntry | None = None
         self._shown: tuple[tuple[str, str], ...] = ()
         self._value = WHOLE
-        self._row = QHBoxLayout(self)
-        self._row.setContentsMargins(0, 0, 0, 0)
-        self._row.setSpacing(12)
-        self._row.addWidget(self._label)
+        self._row = in_row(self._label, parent=self, spacing=12)
 
     def show_cards(self, device: DeviceEntry | None, cap: str) -> None:
         """Offers the sizes for `device`, with the form's `cap` chosen."""

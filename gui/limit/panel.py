@@ -8,7 +8,7 @@ from typing import Any
 
 from PySide6.QtCore import Signal
 from PySide6.QtGui import QIntValidator, QResizeEvent
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QStackedLayout, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QStackedLayout, QWidget
 
 from engine.experiment.checks import DeviceEntry
 from gui.limit.cards import CardChooser
@@ -21,6 +21,7 @@ from gui.limit.words import picture_heading, progress, sentence
 from gui.session.searches import SearchView
 from gui.setup.search import SearchBox
 from gui.widgets import Button, ElidedLabel, EmptyState, label
+from gui.widgets.boxes import Stretch, in_column, in_row, wide
 
 _GRANULARITIES = (1, 8, 16, 32, 64)
 _WIDE, _SIDE, _NARROW_SIDE, _LEAST = 1000, 392, 360, 640
@@ -188,54 +189,25 @@ class MemoryLimitPanel(QFrame):
         self.trials.export.clicked.connect(self._open_export)
 
     def _lay_out(self) -> None:
-        strip = QHBoxLayout()
-        strip.setSpacing(8)
-        strip.addWidget(label("Largest batch that fits", "title"))
-        strip.addSpacing(4)
-        strip.addWidget(self._note, 1)
-        strip.addWidget(self.cards)
+        strip = in_row(label("Largest batch that fits", "title"), 4, wide(self._note), self.cards, spacing=8)
         self._column = QWidget()
-        right = QVBoxLayout(self._column)
-        right.setContentsMargins(0, 0, 0, 0)
-        right.setSpacing(8)
-        right.addWidget(self.result)
-        right.addWidget(self.trials, 1)
-        body = QHBoxLayout()
-        body.setSpacing(8)
-        body.addWidget(self._chart_panel(), 1)
-        body.addWidget(self._column)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(16, 16, 16, 16)
-        column.setSpacing(8)
-        column.addLayout(strip)
-        column.addLayout(body, 1)
+        in_column(self.result, wide(self.trials), parent=self._column, spacing=8)
+        body = in_row(wide(self._chart_panel()), self._column, spacing=8)
+        in_column(strip, wide(body), parent=self, margins=16, spacing=8)
 
     def _chart_panel(self) -> QFrame:
         panel = QFrame()
         panel.setProperty("surface", "panel")
-        self._head = head = QHBoxLayout()
-        head.addWidget(self._title)
-        head.addWidget(self._unit)
-        head.addStretch(1)
+        self._head = head = in_row(self._title, self._unit, Stretch(1))
         self._steps.setBuddy(self.granularity_box)
         self._choices = QWidget()
-        choices = QHBoxLayout(self._choices)
-        choices.setContentsMargins(0, 0, 0, 0)
-        choices.setSpacing(8)
-        for widget in (self._steps, self.granularity_box, self.forecast):
-            choices.addWidget(widget)
+        in_row(self._steps, self.granularity_box, self.forecast, parent=self._choices, spacing=8)
         head.addWidget(self._choices)
         for widget in (self.saved, self.stop):
             head.addWidget(widget)
-        self._second = QHBoxLayout()
-        self._second.addStretch(1)
+        self._second = in_row(Stretch(1))
         self._pages = QStackedLayout()
-        column = QVBoxLayout(panel)
-        column.setContentsMargins(12, 8, 12, 4)
-        column.setSpacing(8)
-        column.addLayout(head)
-        column.addLayout(self._second)
-        column.addLayout(self._pages, 1)
+        in_column(head, self._second, wide(self._pages), parent=panel, margins=(12, 8, 12, 4), spacing=8)
         # its first page is shown at once, and would be a window of its own before it has its place
         self._pages.addWidget(self.empty)
         self._pages.addWidget(self.chart)

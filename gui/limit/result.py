@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from PySide6.QtCore import QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QColor, QPainter, QPaintEvent
-from PySide6.QtWidgets import QFrame, QGridLayout, QHBoxLayout, QMenu, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QGridLayout, QMenu, QSizePolicy, QWidget
 
 from engine.experiment.experiment import Precision
 from engine.limit.prober import DEFAULT_MARGIN
@@ -16,6 +16,7 @@ from gui.limit.words import card, menu_words, proof, recommendation, sentence, s
 from gui.session.searches import SearchView, SideView
 from gui.theme.theme import theme
 from gui.widgets import Button, ComboBox, ElidedLabel, Marker, label, set_precision, set_text
+from gui.widgets.boxes import Stretch, in_column, in_row, wide
 
 _NO_SAVED = "No search has been saved yet. Each one is kept here when it ends."
 
@@ -217,29 +218,12 @@ class ResultPanel(QFrame):
             grid.addWidget(label(words, "legend"), row + 1, 2, 1, 3, _RIGHT)
 
     def _lay_out(self) -> None:
-        head = QHBoxLayout()
-        head.addWidget(self._title, 1)
-        head.addWidget(self.margin)
+        head = in_row(wide(self._title), self.margin)
         self._large = QWidget()
-        large = QHBoxLayout(self._large)
-        large.setContentsMargins(0, 0, 0, 0)
-        large.setSpacing(14)
-        large.addWidget(self._ratio)
-        beside = QVBoxLayout()
-        beside.setSpacing(2)
-        beside.addStretch(1)
-        beside.addWidget(self._what)
-        beside.addWidget(self._against)
-        beside.addStretch(1)
-        large.addLayout(beside, 1)
-        self._column = QVBoxLayout(self)
-        self._column.setContentsMargins(12, 8, 12, 12)
-        self._column.setSpacing(8)
-        self._column.addLayout(head)
-        self._column.addWidget(self._large)
-        self._column.addWidget(self._rows)
-        self._column.addWidget(self._words)
-        self._column.addWidget(self._short)
+        beside = in_column(Stretch(1), self._what, self._against, Stretch(1), spacing=2)
+        in_row(self._ratio, wide(beside), parent=self._large, spacing=14)
+        parts = (self._large, self._rows, self._words, self._short)
+        self._column = in_column(head, *parts, parent=self, margins=(12, 8, 12, 12), spacing=8)
         self._title.setMinimumHeight(28)
 
 

@@ -9,12 +9,10 @@ from PySide6.QtGui import QBrush, QColor, QFontMetrics, QIcon, QPainter, QPaintE
 from PySide6.QtWidgets import (
     QAbstractButton,
     QFrame,
-    QHBoxLayout,
     QHeaderView,
     QStyledItemDelegate,
     QStyleOptionViewItem,
     QTableView,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -27,6 +25,7 @@ from gui.theme.fonts import font
 from gui.theme.icons import icon
 from gui.theme.theme import theme
 from gui.widgets import Button, label, marker_pixmap, set_text
+from gui.widgets.boxes import Stretch, in_column, in_row, wide
 from gui.widgets.labels import plain_tip
 
 COLUMNS = ("Precision", "Batch", "Result", "Peak GiB", "Time s")
@@ -171,21 +170,16 @@ class TrialTable(QFrame):
         self._count = label("", "unit")
         self.export = Button("Export…", "link", _EXPORT)
         self.view = _make_view(self.model)
-        head = QHBoxLayout()
-        head.setContentsMargins(_INNER_MARGIN + _PADDING - 1, 0, _INNER_MARGIN + _PADDING - 1, 0)
-        head.setSpacing(8)
-        head.addWidget(label("Trials", "panelTitle"))
-        head.addWidget(self._count)
-        head.addStretch(1)
-        head.addWidget(self.export)
-        body = QHBoxLayout()
-        body.setContentsMargins(_INNER_MARGIN - 1, 0, _INNER_MARGIN - 1, 0)
-        body.addWidget(self.view)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(1, 8, 1, 1)
-        column.setSpacing(2)
-        column.addLayout(head)
-        column.addLayout(body, 1)
+        head = in_row(
+            label("Trials", "panelTitle"),
+            self._count,
+            Stretch(1),
+            self.export,
+            margins=(_INNER_MARGIN + _PADDING - 1, 0, _INNER_MARGIN + _PADDING - 1, 0),
+            spacing=8,
+        )
+        body = in_row(self.view, margins=(_INNER_MARGIN - 1, 0, _INNER_MARGIN - 1, 0))
+        in_column(head, wide(body), parent=self, margins=(1, 8, 1, 1), spacing=2)
         theme().changed.connect(self._recolor)
         self._series: str | None = None
         self._follows = True

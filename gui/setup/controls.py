@@ -21,6 +21,7 @@ from PySide6.QtWidgets import (
 from gui.theme.fonts import font
 from gui.theme.theme import theme
 from gui.widgets import ComboBox, set_property
+from gui.widgets.boxes import Stretch, in_row
 
 
 class InnerNote(QWidget):
@@ -223,8 +224,4 @@ class ChoiceBox(ComboBox):
 
 
 def _inner_row(host: QWidget, right: int) -> QHBoxLayout:
-    row = QHBoxLayout(host)
-    row.setContentsMargins(11, 0, right, 0)
-    row.setSpacing(0)
-    row.addStretch()
-    return row
+    return in_row(Stretch(), parent=host, margins=(11, 0, right, 0), spacing=0)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QAction
-from PySide6.QtWidgets import QFrame, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QWidget
 
 from gui.setup.need import NeedLine
 from gui.widgets import Button, IconButton, label, set_text
+from gui.widgets.boxes import Placed, in_column
 
 _WAITS = "Training starts when this machine is quiet."
 _WAIT, _WAIT_TIP = "Train when it is quiet", "Trains as soon as other programs are done"
@@ -37,16 +38,18 @@ class SetupFoot(QFrame):
         self.wait_button.clicked.connect(self.wait_pressed)
         self.run_button = Button("Train", "primary", "")
         self.queue_button = Button("Add to queue", "secondary", "")
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(16, 16, 16, 16)
-        layout.setSpacing(8)
-        layout.addWidget(self.need)
-        layout.addWidget(self.line)
-        layout.addWidget(self.busy)
-        layout.addWidget(self.wait_button, 0, Qt.AlignmentFlag.AlignLeft)
-        layout.addSpacing(4)
-        layout.addWidget(self.run_button)
-        layout.addWidget(self.queue_button)
+        in_column(
+            self.need,
+            self.line,
+            self.busy,
+            Placed(self.wait_button, 0, Qt.AlignmentFlag.AlignLeft),
+            4,
+            self.run_button,
+            self.queue_button,
+            parent=self,
+            margins=16,
+            spacing=8,
+        )
         for button, action in ((self.run_button, run), (self.queue_button, queue)):
             button.clicked.connect(action.trigger)
             action.changed.connect(self._follow)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QCheckBox, QGridLayout, QHBoxLayout, QToolButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QCheckBox, QGridLayout, QHBoxLayout, QToolButton, QWidget
 
 from engine.experiment.checks import Catalog
 from engine.experiment.experiment import Precision
@@ -20,6 +20,7 @@ from gui.setup.folder import FolderEdit
 from gui.setup.options import MoreOptions, dataset_words, model_groups, parameters_words, preset_caption
 from gui.setup.search import SearchBox
 from gui.widgets import Field, PrecisionChip, Segmented, divider, label, set_text
+from gui.widgets.boxes import Placed, Stretch, in_column, in_row
 from gui.widgets.labels import plain_tip
 
 _PARTS = "parts"
@@ -72,9 +73,7 @@ class RecipeEdit(QWidget):
         for place, box in enumerate(self.boxes.values()):
             grid.addWidget(box, place // 2, place % 2)
             grid.setColumnStretch(place % 2, 1)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.addWidget(self.choice)
+        in_column(self.choice, parent=self)
         self.set_value(PLAIN)
 
     def value(self) -> str:
@@ -274,28 +273,26 @@ class SetupForm(QWidget):
         self.ticked.emit(tuple(precision for precision, chip in self.chips.items() if chip.isChecked()))
 
     def _lay_out(self) -> None:
-        self._column = layout = QVBoxLayout(self)
-        layout.setContentsMargins(_MARGIN, 0, _MARGIN, 0)
-        layout.setSpacing(0)
-        layout.addWidget(self.preset_field)
-        for key in ("model", "dataset", "path", "precision"):
-            layout.addWidget(self._fields[key])
-        layout.addLayout(self._side_by_side("batch_size", "length"))
-        layout.addLayout(self._side_by_side("step.recipe", "repeat"))
         self._fields["repeat"].setFixedWidth(_REPEAT_WIDTH)
-        layout.addWidget(self.recipe.parts)
-        layout.addSpacing(4)
-        layout.addWidget(divider())
-        layout.addSpacing(12)
-        layout.addWidget(self.more)
-        layout.addStretch()
+        self._column = in_column(
+            self.preset_field,
+            *(self._fields[key] for key in ("model", "dataset", "path", "precision")),
+            self._side_by_side("batch_size", "length"),
+            self._side_by_side("step.recipe", "repeat"),
+            self.recipe.parts,
+            4,
+            divider(),
+            12,
+            self.more,
+            Stretch(),
+            parent=self,
+            margins=(_MARGIN, 0, _MARGIN, 0),
+            spacing=0,
+        )
 
     def _side_by_side(self, *keys: str) -> QHBoxLayout:
-        row = QHBoxLayout()
-        row.setSpacing(12)
-        for key in keys:
-            row.addWidget(self._fields[key], 1, Qt.AlignmentFlag.AlignTop)
-        return row
+        parts = (Placed(self._fields[key], 1, Qt.AlignmentFlag.AlignTop) for key in keys)
+        return in_row(*parts, spacing=12)
 
     def _connect(self) -> None:
         self.preset.edited.connect(self.preset_chosen)

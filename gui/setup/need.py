@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from PySide6.QtCore import QSize
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QLabel, QWidget
 
 from engine.words.numbers import gib
 from gui.session.forecaster import Need
 from gui.theme.icons import pixmap
 from gui.theme.theme import theme
 from gui.widgets import ProgressLine, label, set_text
+from gui.widgets.boxes import in_column, in_row, wide
 
 _ICON = 12
 
@@ -24,16 +25,8 @@ class NeedLine(QWidget):
         self._icon.setFixedSize(QSize(_ICON, _ICON))
         self._verdict = label("", "label")
         self._bar = ProgressLine("Memory needed")
-        row = QHBoxLayout()
-        row.setSpacing(6)
-        row.addWidget(self._words, 1)
-        row.addWidget(self._icon)
-        row.addWidget(self._verdict)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 8)
-        column.setSpacing(6)
-        column.addLayout(row)
-        column.addWidget(self._bar)
+        row = in_row(wide(self._words), self._icon, self._verdict, spacing=6)
+        in_column(row, self._bar, parent=self, margins=(0, 0, 0, 8), spacing=6)
         self._fits: bool | None = None
         theme().changed.connect(self._recolor)
         self.hide()

@@ -10,10 +10,8 @@ from PySide6.QtGui import QColor, QFontMetrics, QPainter, QPaintEvent
 from PySide6.QtWidgets import (
     QAbstractButton,
     QGridLayout,
-    QHBoxLayout,
     QLabel,
     QSizePolicy,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -26,6 +24,7 @@ from gui.theme.fonts import font
 from gui.theme.icons import draw_icon
 from gui.theme.theme import theme
 from gui.widgets import Field, label, set_text
+from gui.widgets.boxes import in_column, in_row, wide
 from gui.widgets.shortcuts import tab_after
 
 _INDENT = 20
@@ -155,9 +154,7 @@ class OptionsForm(QWidget):
         self._grids: list[tuple[Group, QGridLayout]] = []
         self._headings: dict[str, QLabel] = {}
         self._shown: dict[str, list[Option]] = {}
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(0)
+        layout = in_column(parent=self, spacing=0)
         for group in GROUPS:
             layout.addLayout(self._make_grid(group))
         self.name = NumberEdit("Name", TIPS["name"], hint="numbered")
@@ -306,17 +303,6 @@ class MoreOptions(QWidget):
             self.set_open(True)
 
     def _lay_out(self) -> None:
-        row = QHBoxLayout()
-        row.setContentsMargins(0, 0, 0, 0)
-        row.addWidget(self._head, 1)
-        row.addWidget(self._note)
-        lines = QVBoxLayout(self._summary)
-        lines.setContentsMargins(20, 0, 0, 0)
-        lines.setSpacing(4)
-        for line in self._lines:
-            lines.addWidget(line)
-        self._column = layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 12)
-        layout.setSpacing(8)
-        layout.addLayout(row)
-        layout.addWidget(self._summary)
+        row = in_row(wide(self._head), self._note)
+        in_column(*self._lines, parent=self._summary, margins=(20, 0, 0, 0), spacing=4)
+        self._column = in_column(row, self._summary, parent=self, margins=(0, 0, 0, 12), spacing=8)

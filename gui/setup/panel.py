@@ -7,7 +7,7 @@ from typing import Any
 
 from PySide6.QtCore import QSize, Qt, Signal, SignalInstance
 from PySide6.QtGui import QAction, QHideEvent, QShowEvent
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QScrollArea, QWidget
 
 from engine.experiment.checks import Catalog
 from engine.experiment.experiment import Experiment
@@ -34,6 +34,7 @@ from gui.setup.form import SetupForm
 from gui.setup.options import folder_words
 from gui.setup.saving import OwnPresets
 from gui.widgets import label
+from gui.widgets.boxes import Stretch, in_column, in_row, wide
 
 __all__ = ["Request", "SetupPanel"]
 
@@ -310,18 +311,15 @@ class SetupPanel(QFrame):
         self.form.limit_asked.connect(self.find_limit)
 
     def _lay_out(self) -> None:
-        head = QHBoxLayout()
-        head.setContentsMargins(16, 12, 12, 8)
-        head.setSpacing(4)
-        head.addWidget(label("Experiment", "title"))
-        head.addStretch()
-        for icon, name, action in (
+        actions = (
             ("pencil", "Rename the preset", self.rename_action),
             ("trash", "Delete the preset", self.delete_action),
             ("save", "Save as a preset", self.save_action),
             ("reset", "Reset the form", self.reset_action),
-        ):
-            head.addWidget(button_for(action, icon, name, self))
+        )
+        buttons = (button_for(action, icon, name, self) for icon, name, action in actions)
+        title = label("Experiment", "title")
+        head = in_row(title, Stretch(), *buttons, margins=(16, 12, 12, 8), spacing=4)
         # made in its place: a change of parent would style it and all its children again
         scroll = QScrollArea(self)
         self.form = SetupForm(scroll.viewport())
@@ -335,11 +333,7 @@ class SetupPanel(QFrame):
         bar.rangeChanged.connect(
             lambda _, high: self.form.set_bar_width(bar.sizeHint().width() if high else 0)
         )
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(0)
-        layout.addLayout(head)
-        layout.addWidget(scroll, 1)
+        layout = in_column(head, wide(scroll), parent=self, spacing=0)
         self.foot = SetupFoot(self.run_action, self.queue_action)
         layout.addWidget(self.foot)
         self.setMinimumWidth(288)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from PySide6.QtCore import QObject, Signal
-from PySide6.QtWidgets import QDialog, QHBoxLayout, QLineEdit, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QDialog, QLineEdit, QWidget
 
 from engine.experiment.experiment import Experiment, flattened, from_dotted, layered
 from engine.experiment.presets import (
@@ -21,6 +21,7 @@ from engine.experiment.presets import (
 from engine.experiment.problem import Problem, ProblemError
 from gui.setup.draft import Draft
 from gui.widgets import Button, Field, label
+from gui.widgets.boxes import Stretch, in_column, in_row
 
 
 def save_preset(
@@ -143,18 +144,8 @@ class TitleDialog(QDialog):
         hint.setWordWrap(True)
         cancel = Button("Cancel", "secondary", "Change nothing")
         cancel.clicked.connect(self.reject)
-        buttons = QHBoxLayout()
-        buttons.setSpacing(8)
-        buttons.addStretch()
-        buttons.addWidget(cancel)
-        buttons.addWidget(self.save_button)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(16, 16, 16, 16)
-        layout.setSpacing(8)
-        layout.addWidget(label(heading, "title"))
-        layout.addWidget(hint)
-        layout.addWidget(self.field)
-        layout.addLayout(buttons)
+        buttons = in_row(Stretch(), cancel, self.save_button, spacing=8)
+        in_column(label(heading, "title"), hint, self.field, buttons, parent=self, margins=16, spacing=8)
 
     def _refresh(self) -> None:
         title = self.title.text().strip()

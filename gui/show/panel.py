@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QKeyEvent, QResizeEvent
-from PySide6.QtWidgets import QApplication, QFrame, QLayout, QStackedWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QApplication, QFrame, QLayout, QStackedWidget, QWidget
 
 from gui.show.scale import Scale, scale_for, sizes
+from gui.widgets.boxes import in_column
 
 if TYPE_CHECKING:
     from engine.race.race import Race
@@ -52,8 +53,7 @@ class ShowPanel(QFrame):
         self._page: Page | None = None
         self._is_presenting = False
         self._frame_ms: int | None = None
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
+        column = in_column(parent=self)
         # what it needs goes by what it is given: asking for it would keep a window from being made smaller
         column.setSizeConstraint(QLayout.SizeConstraint.SetNoConstraint)
         column.addWidget(self._pages)

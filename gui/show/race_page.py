@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PySide6.QtCore import QPoint, QRect, Qt, Signal
 from PySide6.QtGui import QGuiApplication, QKeyEvent
-from PySide6.QtWidgets import QFrame, QGridLayout, QLabel, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QGridLayout, QLabel, QWidget
 
 from engine.protocol.pictures import patterns
 from engine.race import words as race_words
@@ -20,6 +20,7 @@ from gui.show.stage import LaneHead, ShowStage
 from gui.show.transport import ShowTransport
 from gui.theme.motion import reduces_motion, set_reduced_motion
 from gui.widgets import label, set_text
+from gui.widgets.boxes import Placed, in_column, wide
 
 _CLOSING = (Qt.Key.Key_Escape, Qt.Key.Key_Space, Qt.Key.Key_Return, Qt.Key.Key_Enter)
 _WIDTH = 420
@@ -42,12 +43,16 @@ class CertaintyPopover(QFrame):
         self._doubts_title = label("What speaks against it", "showPopTitle")
         self.compare = ShowButton("All figures in Compare", "showLink", "Open these runs in Compare")
         self.compare.clicked.connect(self._leave)
-        self._column = QVBoxLayout(self)
         self._title = label("", "showPopTitle")
-        self._column.addWidget(self._title)
-        for one in (self._sure, self._doubts_title, self._doubts):
-            self._column.addWidget(one)
-        self._column.addWidget(self.compare, 0, Qt.AlignmentFlag.AlignLeft)
+        self._column = in_column(
+            self._title,
+            self._sure,
+            self._doubts_title,
+            self._doubts,
+            Placed(self.compare, 0, Qt.AlignmentFlag.AlignLeft),
+            parent=self,
+            margins=None,
+        )
 
     def set_scale(self, scale: Scale) -> None:
         side = max(scale.px(20), 14)
@@ -153,11 +158,7 @@ class RacePage(QWidget):
         self.popover = CertaintyPopover(self)
         self.clock = RaceClock(self)
         self._plays_on, self._sure = False, ""
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
-        column.addWidget(self.stage, 1)
-        column.addWidget(self.transport)
+        in_column(wide(self.stage), self.transport, parent=self, spacing=0)
         self._connect()
 
     def set_scale(self, scale: Scale) -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from PySide6.QtCore import QPoint, QPointF, Qt, Signal
 from PySide6.QtGui import QKeyEvent, QMouseEvent
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QMenu, QSlider, QWidget
+from PySide6.QtWidgets import QFrame, QMenu, QSlider, QWidget
 
 from engine.words.numbers import three_figures
 from gui.show.scale import COLUMN_GAP, Scale, ShowButton, Span, handle_px
 from gui.show.stage import memory_width
 from gui.show.text import TextRow
 from gui.widgets import Segmented
+from gui.widgets.boxes import in_row, wide
 
 MS = 1_000
 
@@ -220,16 +221,6 @@ class ShowTransport(QFrame):
 
     def _lay_out(self) -> None:
         self._right = QWidget()
-        self._ends = QHBoxLayout(self._right)
-        self._ends.setContentsMargins(0, 0, 0, 0)
-        self._ends.addWidget(self._subject, 1)
-        self._ends.addWidget(self.save)
-        self._ends.addWidget(self.full_screen)
-        self._controls = QHBoxLayout()
-        self._controls.addWidget(self.play)
-        self._controls.addWidget(self.speed)
-        self._controls.addWidget(self.scrubber, 1)
-        self._controls.addWidget(self._time)
-        self._row = QHBoxLayout(self)
-        self._row.addLayout(self._controls, 1)
-        self._row.addWidget(self._right)
+        self._ends = in_row(wide(self._subject), self.save, self.full_screen, parent=self._right)
+        self._controls = in_row(self.play, self.speed, wide(self.scrubber), self._time)
+        self._row = in_row(wide(self._controls), self._right, parent=self, margins=None)

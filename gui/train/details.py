@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QFrame, QGridLayout, QHBoxLayout, QSizePolicy, QWidget
+from PySide6.QtWidgets import QFrame, QGridLayout, QSizePolicy, QWidget
 
 from engine.compare.sides import Side
 from engine.experiment.experiment import Experiment
@@ -16,6 +16,7 @@ from engine.words.numbers import memory_text, memory_unit, number
 from gui.session.live_run import LiveRun, Values
 from gui.train.strip import current_run
 from gui.widgets import ElidedLabel, Marker, Share, ShareBar, label
+from gui.widgets.boxes import Stretch, in_row, wide
 
 _RECENT = 50
 
@@ -29,10 +30,7 @@ class LiveGauges(QWidget):
         self._has_room = True
         self._marker: Marker | None = None
         self.words = ElidedLabel("", "legend")
-        self._row = QHBoxLayout(self)
-        self._row.setContentsMargins(4, 0, 4, 0)
-        self._row.setSpacing(8)
-        self._row.addWidget(self.words, 1)
+        self._row = in_row(wide(self.words), parent=self, margins=(4, 0, 4, 0), spacing=8)
         self.hide()
 
     def set_room(self, has_room: bool) -> None:
@@ -277,12 +275,14 @@ def _trouble(run: LiveRun) -> dict[str, str]:
 def _head(run: LiveRun) -> QWidget:
     holder = QWidget()
     holder.setAccessibleName(run.label)
-    row = QHBoxLayout(holder)
-    row.setContentsMargins(0, 0, 0, 2)
-    row.setSpacing(6)
-    row.addWidget(Marker(run.precision))
-    row.addWidget(label(run.label, "value"))
-    row.addStretch(1)
+    in_row(
+        Marker(run.precision),
+        label(run.label, "value"),
+        Stretch(1),
+        parent=holder,
+        margins=(0, 0, 0, 2),
+        spacing=6,
+    )
     return holder
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QScrollArea, QWidget
 
 from gui.train.cards import LiveCards
 from gui.train.details import LiveDetails, LiveGauges
 from gui.train.plots import LivePlots
 from gui.train.strip import LiveStrip
+from gui.widgets.boxes import Stretch, in_column, wide
 
 _COMPACT_BELOW = 560
 
@@ -25,12 +26,17 @@ class RunsPage(QScrollArea):
         self.gauges, self.details = LiveGauges(page), LiveDetails(page)
         self.plots = LivePlots(page)
         self.details.hide()
-        self._column = QVBoxLayout(page)
-        self._column.setSpacing(8)
-        for part in (self.strip, self.cards, self.gauges, self.details):
-            self._column.addWidget(part)
-        self._column.addWidget(self.plots, 1)
-        self._column.addStretch()
+        self._column = in_column(
+            self.strip,
+            self.cards,
+            self.gauges,
+            self.details,
+            wide(self.plots),
+            Stretch(),
+            parent=page,
+            margins=None,
+            spacing=8,
+        )
         self.setWidget(page)
 
     def fit(self, height: int) -> None:

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 
 from PySide6.QtCore import Signal
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QHBoxLayout, QWidget
+from PySide6.QtWidgets import QWidget
 
 from engine.protocol.events import PhaseName
 from engine.words.numbers import duration
 from gui.session.live_run import LiveRun
 from gui.train import figures as figures
 from gui.widgets import Button, ElidedLabel, IconButton, Marker, ProgressLine, Segmented, label, set_text
+from gui.widgets.boxes import in_row, wide
 from gui.widgets.shortcuts import keys_of
 
 _STILL = (
@@ -109,14 +110,8 @@ class LiveStrip(QWidget):
         )
         self.details.setCheckable(True)
         self.details.toggled.connect(self.details_toggled)
-        self._row = QHBoxLayout(self)
-        self._row.setContentsMargins(0, 0, 0, 0)
-        self._row.setSpacing(10)
-        self._row.addWidget(self.title)
-        self._row.addSpacing(4)
-        self._row.addWidget(self.status, 1)
-        for part in (self.step, self.progress, self.left, self.by, self.details, self.pause, self.stop):
-            self._row.addWidget(part)
+        parts = (self.step, self.progress, self.left, self.by, self.details, self.pause, self.stop)
+        self._row = in_row(self.title, 4, wide(self.status), *parts, parent=self, spacing=10)
         self.setFixedHeight(32)
         self._narrow = self._tight = self._is_counting = False
 

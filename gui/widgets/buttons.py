@@ -9,7 +9,6 @@ from PySide6.QtWidgets import (
     QButtonGroup,
     QComboBox,
     QFrame,
-    QHBoxLayout,
     QPushButton,
     QSizePolicy,
     QToolButton,
@@ -18,6 +17,7 @@ from PySide6.QtWidgets import (
 
 from gui.theme.icons import icon
 from gui.theme.theme import theme
+from gui.widgets.boxes import in_row
 
 _AROUND = 10
 """The list's border and inner margin, on both sides."""
@@ -123,11 +123,12 @@ class Segmented(QFrame):
         self._group = QButtonGroup(self)
         self._group.setExclusive(True)
         self._buttons: dict[str, QPushButton] = {}
-        row = QHBoxLayout(self)
-        row.setContentsMargins(1, 1, 1, 1)
-        row.setSpacing(0)
-        for key, text in choices:
-            row.addWidget(self._segment(key, text, f"{name}: {text}", tooltip))
+        in_row(
+            *(self._segment(key, text, f"{name}: {text}", tooltip) for key, text in choices),
+            parent=self,
+            margins=1,
+            spacing=0,
+        )
         self._buttons[choices[0][0]].setChecked(True)
 
     def _segment(self, key: str, text: str, name: str, tooltip: str) -> QPushButton:

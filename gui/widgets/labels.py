@@ -6,9 +6,10 @@ import html
 
 from PySide6.QtCore import QSize, Qt
 from PySide6.QtGui import QFontMetrics, QResizeEvent
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QLabel, QSizePolicy, QWidget
 
 from engine.experiment.experiment import Precision
+from gui.widgets.boxes import Stretch, in_column, in_row
 
 _WIDEST = 100
 
@@ -21,15 +22,8 @@ def plain_tip(text: str) -> str:
 
 def centre(page: QWidget, inner: QWidget) -> None:
     """Lays out `page` with `inner` alone in its optical centre."""
-    across = QHBoxLayout()
-    across.addStretch(1)
-    across.addWidget(inner)
-    across.addStretch(1)
-    down = QVBoxLayout(page)
-    down.addStretch(2)
-    down.addLayout(across)
     # the optical centre is a little above the middle
-    down.addStretch(3)
+    in_column(Stretch(2), in_row(Stretch(1), inner, Stretch(1)), Stretch(3), parent=page, margins=None)
 
 
 def label(text: str, role: str, parent: QWidget | None = None) -> QLabel:
@@ -142,18 +136,8 @@ class Field(QWidget):
         self._problem = label("", "problem")
         self._problem.setWordWrap(True)
         self._problem.hide()
-        head = QHBoxLayout()
-        head.setContentsMargins(0, 0, 0, 0)
-        head.addWidget(self._label)
-        head.addStretch(1)
-        head.addWidget(self._note)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 12)
-        column.setSpacing(4)
-        column.addLayout(head)
-        column.addWidget(control)
-        column.addWidget(self._hint)
-        column.addWidget(self._problem)
+        head = in_row(self._label, Stretch(1), self._note)
+        in_column(head, control, self._hint, self._problem, parent=self, margins=(0, 0, 0, 12), spacing=4)
         self._label.setFixedHeight(16)
         self._label.setBuddy(control)
         if not control.accessibleName():

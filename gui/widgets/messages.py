@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QMessageBox, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QMessageBox, QWidget
 
+from gui.widgets.boxes import Placed, Stretch, in_column, in_row
 from gui.widgets.buttons import Button
 from gui.widgets.labels import label, set_text
 
@@ -72,15 +73,17 @@ class EmptyState(QWidget):
         self._hint.setMaximumWidth(_WIDEST_TEXT)
         self.button = Button(action, "strip", tooltip)
         self.button.clicked.connect(self.pressed)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(16, 0, 16, 0)
-        column.setSpacing(4)
-        column.addStretch()
-        column.addWidget(self._text)
-        column.addLayout(_centred(self._hint, 8))
-        column.addSpacing(4)
-        column.addLayout(_centred(self.button, 0))
-        column.addStretch()
+        in_column(
+            Stretch(),
+            self._text,
+            _centred(self._hint, 8),
+            4,
+            _centred(self.button, 0),
+            Stretch(),
+            parent=self,
+            margins=(16, 0, 16, 0),
+            spacing=4,
+        )
         self.tell(text, hint, action, tooltip)
 
     def tell(self, text: str, hint: str = "", action: str = "", tooltip: str = "") -> None:
@@ -117,8 +120,4 @@ def _middle(role: str) -> QLabel:
 
 
 def _centred(widget: QWidget, stretch: int) -> QHBoxLayout:
-    row = QHBoxLayout()
-    row.addStretch(1)
-    row.addWidget(widget, stretch)
-    row.addStretch(1)
-    return row
+    return in_row(Stretch(1), Placed(widget, stretch), Stretch(1))

@@ -16,8 +16,9 @@ from PySide6.QtGui import (
     QShortcut,
     QShowEvent,
 )
-from PySide6.QtWidgets import QApplication, QFrame, QHBoxLayout, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QApplication, QFrame, QWidget
 
+from gui.widgets.boxes import Placed, in_column, in_row, wide
 from gui.widgets.buttons import Button, IconButton
 from gui.widgets.labels import ElidedLabel, label
 
@@ -46,12 +47,7 @@ class Message(QFrame):
         self.asks = self.stands = False
         self.setProperty("surface", "popover")
         self.setAccessibleName(f"{text} {remedy}".strip())
-        column = QVBoxLayout(self)
-        column.setContentsMargins(16, 10, 10, 12)
-        column.setSpacing(6)
-        buttons = QHBoxLayout()
-        buttons.setContentsMargins(0, 4, 0, 0)
-        buttons.setSpacing(8)
+        buttons = in_row(margins=(0, 4, 0, 0), spacing=8)
         for name, do in offers:
             button = Button(name, "strip", name)
             button.clicked.connect(lambda _=False, do=do: self.answered.emit(do))
@@ -59,11 +55,8 @@ class Message(QFrame):
         buttons.addStretch(1)
         close = IconButton("cross", "Close this message", "Close this message (Escape)")
         close.clicked.connect(lambda: self.answered.emit(None))
-        head = QHBoxLayout()
-        head.setSpacing(8)
-        head.addWidget(_wrapped(text, "strong"), 1)
-        head.addWidget(close, 0, Qt.AlignmentFlag.AlignTop)
-        column.addLayout(head)
+        head = in_row(wide(_wrapped(text, "strong")), Placed(close, 0, Qt.AlignmentFlag.AlignTop), spacing=8)
+        column = in_column(head, parent=self, margins=(16, 10, 10, 12), spacing=6)
         if remedy:
             column.addWidget(_wrapped(remedy, "body"))
         if path is not None:
@@ -106,9 +99,7 @@ class Notice(QWidget):
         super().__init__(parent)
         self._messages: list[Message] = []
         self._below = 0
-        self._column = QVBoxLayout(self)
-        self._column.setContentsMargins(0, 0, 0, 0)
-        self._column.setSpacing(_GAP)
+        self._column = in_column(parent=self, spacing=_GAP)
         self._escape = QShortcut(QKeySequence(Qt.Key.Key_Escape), self)
         self._escape.activated.connect(self._close_newest)
         self.hide()

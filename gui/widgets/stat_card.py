@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QFont, QFontMetrics, QResizeEvent
-from PySide6.QtWidgets import QFrame, QGridLayout, QHBoxLayout, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QGridLayout, QSizePolicy, QWidget
 
 from engine.experiment.experiment import Precision
 from gui.theme.fonts import font
+from gui.widgets.boxes import Stretch, in_column, in_row
 from gui.widgets.labels import ElidedLabel, label, plain_tip, set_precision, set_property, set_text
 from gui.widgets.markers import Marker
 
@@ -44,10 +45,7 @@ class _Row:
         self.value = label("", "stat")
         self.after = label("", "absent")
         self.parts: tuple[QWidget, ...] = (self.marker, self.name, self.value, self.after)
-        values = QHBoxLayout()
-        values.setSpacing(4)
-        values.addWidget(self.value)
-        values.addWidget(self.after)
+        values = in_row(self.value, self.after, spacing=4)
         grid.addWidget(self.marker, number, 0)
         grid.addWidget(self.name, number, 1)
         grid.addLayout(values, number, 2, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
@@ -85,21 +83,12 @@ class StatCard(QFrame):
         self._ratio = label("", "ratio")
         self._rows: list[_Row] = []
         self._compact = self._narrow = self._crowded = False
-        self._head = QHBoxLayout()
-        self._head.setSpacing(6)
-        self._head.addWidget(self._title)
-        self._head.addWidget(self._unit)
-        self._head.addStretch(1)
-        self._head.addWidget(self._ratio)
+        self._head = in_row(self._title, self._unit, Stretch(1), self._ratio, spacing=6)
         self._grid = QGridLayout()
         self._grid.setHorizontalSpacing(_GAP)
         self._grid.setVerticalSpacing(0)
         self._grid.setColumnStretch(1, 1)
-        self._column = QVBoxLayout(self)
-        self._column.setSpacing(2)
-        self._column.addLayout(self._head)
-        self._column.addLayout(self._grid)
-        self._column.addStretch(1)
+        self._column = in_column(self._head, self._grid, Stretch(1), parent=self, margins=None, spacing=2)
         self._apply_size()
 
     def set_compact(self, compact: bool) -> None:

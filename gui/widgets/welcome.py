@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QWidget
 
 from gui.theme.fonts import DISPLAY_FAMILIES
 from gui.widgets import Button, centre, label, set_property
+from gui.widgets.boxes import Stretch, in_column, in_row
 
 TITLE = "See what mixed precision is worth on this machine"
 MEANING = "Mixed precision computes in 16-bit numbers where that is safe, and in 32-bit ones where it is not."
@@ -71,39 +72,31 @@ class Welcome(QWidget):
         set_property(self.show_me, "low", "true")
         self._about_show_me.hide()
         self._meaning.hide()
-        row = QHBoxLayout()
-        row.setSpacing(8)
-        row.addStretch()
+        row = in_row(Stretch(), spacing=8)
         for button in (self.show_me, self.experiment, self.limit):
             button.setFixedHeight(_COMPACT_BUTTON)
             row.addWidget(button)
         row.addStretch()
-        column = QVBoxLayout(self)
-        column.setContentsMargins(16, 0, 16, 0)
-        column.setSpacing(4)
-        column.addStretch()
-        column.addWidget(self._title)
-        column.addWidget(self._sentence)
-        column.addSpacing(4)
-        column.addLayout(row)
-        column.addStretch()
+        in_column(
+            Stretch(),
+            self._title,
+            self._sentence,
+            4,
+            row,
+            Stretch(),
+            parent=self,
+            margins=(16, 0, 16, 0),
+            spacing=4,
+        )
 
     def _lay_out_large(self) -> None:
         self._offers = QHBoxLayout()
         offers = ((self.show_me, self._about_show_me), (self.experiment, None), (self.limit, None))
         for (button, about), words in zip(offers, (_SHOW_ME, _EXPERIMENT, _LIMIT), strict=True):
-            offer = QVBoxLayout()
-            offer.addWidget(button)
-            offer.addWidget(about or _centred(words, "hint", "about"))
-            offer.addStretch()
+            offer = in_column(button, about or _centred(words, "hint", "about"), Stretch())
             self._offers.addLayout(offer, 1)
         self._inner = QWidget()
-        self._column = QVBoxLayout(self._inner)
-        self._column.setContentsMargins(0, 0, 0, 0)
-        self._column.addWidget(self._title)
-        self._column.addWidget(self._meaning)
-        self._column.addWidget(self._sentence)
-        self._column.addLayout(self._offers)
+        self._column = in_column(self._title, self._meaning, self._sentence, self._offers, parent=self._inner)
         centre(self, self._inner)
 
     def _grow(self) -> None:

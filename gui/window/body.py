@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QSplitter, QStackedWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QSplitter, QStackedWidget, QWidget
 
 from gui.runs.panel import RunsPanel
 from gui.widgets import IconButton, label
+from gui.widgets.boxes import Stretch, in_column, in_row, wide
 from gui.widgets.notice import Notice
 from gui.window.log import LogPanel
 from gui.window.top_bar import SIDE_WIDTH
@@ -35,9 +36,7 @@ class Dock(QFrame):
         self.runs.open_changed.connect(self._fold)
         self._pages.addWidget(self.runs)
         self._pages.addWidget(self._log_page())
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.addWidget(self._pages)
+        in_column(self._pages, parent=self)
         self._fold(True)
 
     @property
@@ -56,19 +55,11 @@ class Dock(QFrame):
     def _log_page(self) -> QWidget:
         page = QWidget(self._pages)
         self.log = LogPanel()
-        header = QHBoxLayout()
-        header.setContentsMargins(16, 0, 16, 0)
-        header.addWidget(label("Log", "panelTitle"))
-        header.addStretch(1)
-        header.addWidget(self.log.action_row)
+        header = in_row(label("Log", "panelTitle"), Stretch(1), self.log.action_row, margins=(16, 0, 16, 0))
         back = IconButton("table", "Show the runs", "Back to the runs (Ctrl+L)")
         back.clicked.connect(lambda: self.show_page("runs"))
         header.addWidget(back)
-        column = QVBoxLayout(page)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
-        column.addLayout(header)
-        column.addWidget(self.log, 1)
+        in_column(header, wide(self.log), parent=page, spacing=0)
         return page
 
     def usual_height(self, window_height: int) -> int:
@@ -180,9 +171,7 @@ class Body(QSplitter):
         self.setStretchFactor(1, 1)
         self.setSizes([SIDE_WIDTH, 1120])
 
-        column = QVBoxLayout(self.middle.above)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.addWidget(self.pages)
+        in_column(self.pages, parent=self.middle.above)
         self.notice = Notice(self.middle.above)
 
     def add(self, key: str, page: QWidget, side: QWidget | None) -> None:
@@ -221,8 +210,4 @@ class Body(QSplitter):
 
 def stack(holder: QWidget, above: QWidget, below: QWidget) -> None:
     """Puts the one above the other, which has all the room that is left."""
-    column = QVBoxLayout(holder)
-    column.setContentsMargins(0, 0, 0, 0)
-    column.setSpacing(0)
-    column.addWidget(above)
-    column.addWidget(below, 1)
+    in_column(above, wide(below), parent=holder, spacing=0)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from datetime import datetime
 
 from PySide6.QtGui import QColor, QFont, QGuiApplication, QSyntaxHighlighter, QTextCharFormat, QTextCursor
-from PySide6.QtWidgets import QHBoxLayout, QPlainTextEdit, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QPlainTextEdit, QPushButton, QWidget
 
 from gui.theme.fonts import font
 from gui.theme.theme import theme
+from gui.widgets.boxes import Stretch, in_column, in_row, wide
 
 MOST_LINES = 5_000
 _TIME_WIDTH = len("14:02:31")
@@ -38,11 +39,7 @@ class LogPanel(QWidget):
         self._ink = _Ink(self)
         theme().changed.connect(self._ink.refresh)
         self.action_row = self._make_actions()
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(0)
-        layout.addWidget(self.action_row)
-        layout.addWidget(self.view, 1)
+        in_column(self.action_row, wide(self.view), parent=self, spacing=0)
         self.view.textChanged.connect(self._fit)
         self._fit()
 
@@ -80,9 +77,6 @@ class LogPanel(QWidget):
 
     def _make_actions(self) -> QWidget:
         row = QWidget()
-        layout = QHBoxLayout(row)
-        layout.setContentsMargins(16, 6, 12, 6)
-        layout.setSpacing(4)
         self._wrap = _button("Wrap", "Break long lines at the panel's edge")
         self._wrap.setCheckable(True)
         self._wrap.toggled.connect(self.set_wrapped)
@@ -91,9 +85,7 @@ class LogPanel(QWidget):
         clear = _button("Clear", "Empty this view. Nothing that was saved with a run is lost")
         clear.clicked.connect(self.clear)
         self._needing_text = (copy, clear)
-        layout.addStretch()
-        for button in (self._wrap, copy, clear):
-            layout.addWidget(button)
+        in_row(Stretch(), self._wrap, copy, clear, parent=row, margins=(16, 6, 12, 6), spacing=4)
         return row
 
     def _fit(self) -> None:

@@ -22,6 +22,7 @@ from gui.theme.icons import icon, pixmap
 from gui.theme.theme import theme
 from gui.widgets import IconButton
 from gui.widgets.bars import ProgressLine
+from gui.widgets.boxes import Stretch, in_row
 from gui.widgets.labels import ElidedLabel, divider, label, plain_tip, set_text
 
 if TYPE_CHECKING:
@@ -107,11 +108,8 @@ class DeviceChip(QFrame):
         self._bar.setFixedWidth(48)
         self._usage = label("", "body")
         self._has_facts_room = self._has_bar_room = True
-        row = QHBoxLayout(self)
-        row.setContentsMargins(11, 0, 11, 0)
-        row.setSpacing(8)
-        for part in (self._icon, self._title, self._facts, self._divider, self._bar, self._usage):
-            row.addWidget(part)
+        parts = (self._icon, self._title, self._facts, self._divider, self._bar, self._usage)
+        in_row(*parts, parent=self, margins=(11, 0, 11, 0), spacing=8)
         self._divider.setFixedHeight(16)
         self.set_device("Looking at this machine", ())
         self.set_usage(None, "")
@@ -175,18 +173,20 @@ class TopBar(QFrame):
         self._theme_button.clicked.connect(self.theme_toggled)
         help_button = IconButton("help", "Help", "Shortcuts, and where your data lives (F1)")
         help_button.clicked.connect(self.help_requested)
-        row = QHBoxLayout(self)
-        row.setContentsMargins(16, 0, 16, 0)
-        row.setSpacing(0)
-        row.addWidget(self._name())
-        row.addLayout(self._make_tabs(workspaces))
-        row.addSpacing(24)
-        row.addStretch(1)
-        row.addWidget(self.device)
-        row.addSpacing(16)
-        row.addWidget(self._theme_button)
-        row.addSpacing(4)
-        row.addWidget(help_button)
+        in_row(
+            self._name(),
+            self._make_tabs(workspaces),
+            24,
+            Stretch(1),
+            self.device,
+            16,
+            self._theme_button,
+            4,
+            help_button,
+            parent=self,
+            margins=(16, 0, 16, 0),
+            spacing=0,
+        )
         theme().changed.connect(self._recolor)
         self._recolor()
 
@@ -227,16 +227,12 @@ class TopBar(QFrame):
         self._logo.clicked.connect(self.welcome_requested)
         holder = QWidget()
         holder.setFixedWidth(SIDE_WIDTH)
-        row = QHBoxLayout(holder)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.addWidget(self._logo)
-        row.addStretch(1)
+        in_row(self._logo, Stretch(1), parent=holder)
         return holder
 
     def _make_tabs(self, workspaces: Sequence[tuple[str, str, str]]) -> QHBoxLayout:
         group = QButtonGroup(self)
-        row = QHBoxLayout()
-        row.setSpacing(32)
+        row = in_row(spacing=32)
         for key, name, tooltip in workspaces:
             tab = QPushButton(name)
             tab.setProperty("kind", "tab")

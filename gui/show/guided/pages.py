@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QWidget
 
 from engine.drawing.looks import precision_look
 from engine.experiment.experiment import Experiment, Precision
@@ -26,6 +26,7 @@ from gui.show.scale import Scale, ShowButton, Span
 from gui.show.stage import LaneHead, ShowStage
 from gui.show.text import TextBlock, TextRow
 from gui.widgets import centre
+from gui.widgets.boxes import Stretch, in_column, in_row, wide
 
 if TYPE_CHECKING:
     from engine.race.race import Which
@@ -107,16 +108,9 @@ class RefusedPage(QWidget):
         self.compare = ShowButton("Choose runs in Compare", "show", "Tick the runs to lay side by side")
         self.show_me.clicked.connect(self.show_me_wanted)
         self.compare.clicked.connect(self.compare_wanted)
-        self._buttons = QHBoxLayout()
-        for button in (self.show_me, self.compare):
-            self._buttons.addWidget(button)
-        self._buttons.addStretch(1)
+        self._buttons = in_row(self.show_me, self.compare, Stretch(1))
         self._inner = QWidget()
-        self._column = QVBoxLayout(self._inner)
-        self._column.setContentsMargins(0, 0, 0, 0)
-        for block in (self._sentence, self._remedy):
-            self._column.addWidget(block)
-        self._column.addLayout(self._buttons)
+        self._column = in_column(self._sentence, self._remedy, self._buttons, parent=self._inner)
         centre(self, self._inner)
 
     def set_scale(self, scale: Scale) -> None:
@@ -263,15 +257,8 @@ class MeasuringPage(QWidget):
         why = "One after the other, so that neither slows the other down. Then both are played side by side."
         self._why.set_spans([Span(why, 14, 400, "text2")])
         self._why.set_told(why)
-        self._row = QHBoxLayout(self._foot)
-        self._row.addWidget(self.stop)
-        self._row.addWidget(self._why, 1)
-        self._row.addWidget(self._subject)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
-        column.addWidget(self.stage, 1)
-        column.addWidget(self._foot)
+        self._row = in_row(self.stop, wide(self._why), self._subject, parent=self._foot, margins=None)
+        in_column(wide(self.stage), self._foot, parent=self, spacing=0)
 
     def set_scale(self, scale: Scale) -> None:
         for part in (self.stage, self.stop, self._why, self._subject):

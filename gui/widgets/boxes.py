@@ -1,0 +1,73 @@
+"""Rows and columns of widgets, each laid out in one call."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, TypeVar
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QBoxLayout, QHBoxLayout, QLayout, QVBoxLayout, QWidget
+
+_Box = TypeVar("_Box", bound=QBoxLayout)
+
+Margins = int | tuple[int, int, int, int] | None
+"""The same on all sides, or left, top, right and bottom; None: the style's."""
+
+
+class Stretch(NamedTuple):
+    """Room that grows between two parts."""
+
+    factor: int = 0
+
+
+class Placed(NamedTuple):
+    """A part that takes a share of the room that is left, or less than all of its own."""
+
+    part: QWidget | QLayout
+    stretch: int = 0
+    alignment: Qt.AlignmentFlag = Qt.AlignmentFlag(0)
+
+
+Part = QWidget | QLayout | Placed | Stretch | int
+"""What stands in a row or column; a number is a gap of so many pixels."""
+
+
+def wide(part: QWidget | QLayout) -> Placed:
+    """The part with all the room that is left."""
+    return Placed(part, 1)
+
+
+def in_row(
+    *parts: Part, parent: QWidget | None = None, margins: Margins = 0, spacing: int | None = None
+) -> QHBoxLayout:
+    """The parts side by side, as the layout of `parent` where one is given. No spacing: the style's."""
+    return _filled(QHBoxLayout(), parent, parts, margins, spacing)
+
+
+def in_column(
+    *parts: Part, parent: QWidget | None = None, margins: Margins = 0, spacing: int | None = None
+) -> QVBoxLayout:
+    """The parts below one another; the rest as for `in_row`."""
+    return _filled(QVBoxLayout(), parent, parts, margins, spacing)
+
+
+def _filled(
+    box: _Box, parent: QWidget | None, parts: tuple[Part, ...], margins: Margins, spacing: int | None
+) -> _Box:
+    if parent is not None:
+        parent.setLayout(box)
+    if margins is not None:
+        box.setContentsMargins(*((margins,) * 4 if isinstance(margins, int) else margins))
+    if spacing is not None:
+        box.setSpacing(spacing)
+    for part in parts:
+        if isinstance(part, Stretch):
+            box.addStretch(part.factor)
+        elif isinstance(part, int):
+            box.addSpacing(part)
+        else:
+            placed = part if isinstance(part, Placed) else Placed(part)
+            if isinstance(placed.part, QLayout):
+                box.addLayout(placed.part, placed.stretch)
+            else:
+                box.addWidget(placed.part, placed.stretch, placed.alignment)
+    return box
