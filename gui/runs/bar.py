@@ -28,7 +28,7 @@ _UNTIL = "They can be brought back until Ammeter is closed."
 
 
 class NoRuns(QWidget):
-    """`all_wanted` when the filter is to be emptied, `undo_wanted` when a deletion is to be undone.
+    """`all_wanted` asks to empty the filter, `undo_wanted` to undo a deletion.
 
     `welcome` stands here where nothing was trained yet.
     """
@@ -49,7 +49,7 @@ class NoRuns(QWidget):
             self._pages.addWidget(page)
 
     def tell_none(self) -> None:
-        """Says that there is nothing yet, and what to begin with."""
+        """Says that there are no runs yet, and what to begin with."""
         self._pages.setCurrentWidget(self.welcome)
 
     def tell_not_found(self, looked_for: str) -> None:
@@ -58,7 +58,7 @@ class NoRuns(QWidget):
         self._pages.setCurrentWidget(self._not_found)
 
     def tell_deleted(self) -> None:
-        """Says that there were runs, and all of them have just been deleted."""
+        """Says that all runs have just been deleted."""
         self._pages.setCurrentWidget(self._deleted)
 
     def minimumSizeHint(self) -> QSize:
@@ -97,7 +97,7 @@ HEIGHT = 40
 
 
 class RunsBar(QWidget):
-    """Its controls are for the panel to connect."""
+    """The panel connects its controls."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -125,21 +125,21 @@ class RunsBar(QWidget):
             row.addWidget(button)
 
     def add(self, widget: QWidget) -> None:
-        """Stands a control of the window's beside the filter."""
+        """Puts a control of the window beside the filter."""
         self._extras.addWidget(widget)
 
     def set_open(self, is_open: bool) -> None:
-        """Says of the chevron what it does now."""
+        """Turns the chevron, and says what it does now."""
         self.chevron.set_icon("chevron-down" if is_open else "chevron-up")
         self.chevron.setAccessibleName("Close the runs" if is_open else "Open the runs")
         self.chevron.setToolTip("Close the table of runs" if is_open else "Open the table of runs")
 
     def set_counts(self, shown: int, total: int, queued: int, ticked: int) -> None:
-        """How many runs there are, those that the filter shows, that wait, and that are ticked."""
-        # those that wait stand at the end of the table, out of sight of who has just queued one
+        """Shows how many runs there are, pass the filter, wait and are ticked."""
+        # queued runs may be out of sight
         waiting = f" · {queued:,} queued" if queued else ""
-        found = f"{shown:,} of " if shown != total else ""
-        set_text(self._count, f"{found}{total:,}{waiting}")
+        shown_of = f"{shown:,} of " if shown != total else ""
+        set_text(self._count, f"{shown_of}{total:,}{waiting}")
         set_text(self._ticked, f"{ticked:,} ticked" if ticked else "")
         self.compare.setEnabled(ticked > 1)
         tip = "Set the ticked runs side by side" if ticked > 1 else "Tick two or more runs to compare them"
@@ -147,7 +147,7 @@ class RunsBar(QWidget):
         self.export.setEnabled(ticked > 0)
 
     def set_highlighted(self, runs: Sequence[RunRecord]) -> None:
-        """Which runs the bin would delete."""
+        """Enables the bin if it can delete any of these runs."""
         deletable = any(run.status is not Status.RUNNING for run in runs)
         self.delete.setEnabled(deletable)
         self.delete.setToolTip(

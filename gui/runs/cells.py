@@ -19,7 +19,7 @@ _LONGEST = 600
 
 
 def cell_tip(line: Line, column: Column, baselines: Baselines) -> str | None:
-    """What there is to tell beyond the words of a cell; None for nothing."""
+    """The tooltip of a cell; None for no tooltip."""
     run = line.run
     match column:
         case Column.TICK:
@@ -56,25 +56,27 @@ def _recipe(line: Line) -> str:
     left_out = left_out_words(summary.left_out) if summary else ""
     in_force = f"\nIn force: {recipe_title(summary.recipe)}" if summary and summary.recipe else ""
     is_whole = summary is None or summary.recipe in (None, line.overview.recipe)
-    told = recipe_title(line.overview.recipe) + ("" if is_whole else in_force)
-    return told + (f"\nLeft out:\n{left_out}" if left_out else "")
+    recipe = recipe_title(line.overview.recipe) + ("" if is_whole else in_force)
+    return recipe + (f"\nLeft out:\n{left_out}" if left_out else "")
 
 
 def _speed(line: Line) -> str | None:
     run, speed = line.run, line.overview.samples_per_second
     if speed is None:
         return plain_tip(run.summary.speed_note or "") if run.summary else None
-    told = f"{SPEED.text(speed)} {speed_unit([line.overview.dataset])}"
+    text = f"{SPEED.text(speed)} {speed_unit([line.overview.dataset])}"
     if task_of(line.overview.dataset) != "language":
-        return told
+        return text
     length = run.experiment.sequence_length
-    return f"{told} of {length:,} tokens each: {SPEED.text(speed * length)} tokens/s"
+    return f"{text} of {length:,} tokens each: {SPEED.text(speed * length)} tokens/s"
 
 
 def _spoiled(line: Line, baselines: Baselines) -> str | None:
-    found = baselines.spoiled(line) if baselines.ratio(line) is not None else ()
-    told = [f"“{one.run.name}” {what}." for one in found for _, what in about_machine(one.run.summary)]
-    return plain_tip("\n".join(["Not clean: nothing follows from this ratio.", *told])) if told else None
+    runs = [spoiled.run for spoiled in baselines.spoiled(line)] if baselines.ratio(line) is not None else []
+    reasons = [f"“{run.name}” {what}." for run in runs for _, what in about_machine(run.summary)]
+    if not reasons:
+        return None
+    return plain_tip("\n".join(["Not clean: nothing follows from this ratio.", *reasons]))
 
 
 _PRECISION_ORDER = {precision: place for place, precision in enumerate(Precision)}
@@ -82,7 +84,7 @@ _STATUS_ORDER = {status: place for place, status in enumerate(STATUS_ORDER)}
 
 
 def cell_text(line: Line, column: Column, baselines: Baselines) -> str:
-    """The words of one cell that depend on the run alone."""
+    """The text of a cell, as far as it depends on its run and the baselines."""
     run, overview = line.run, line.overview
     match column:
         case Column.NAME:
@@ -116,14 +118,14 @@ def cell_text(line: Line, column: Column, baselines: Baselines) -> str:
 
 
 def sorter(column: Column, baselines: Baselines) -> Callable[[Line], object | None]:
-    """What a column is sorted by, of each line; None sorts last in either direction."""
+    """A column's sort key; lines whose key is None are last in either direction."""
     if column is Column.RATIO:
         return lambda line: _orderly(baselines.ratio(line))
     return _SORTED_BY.get(column) or (lambda line: cell_text(line, column, baselines).casefold())
 
 
 def _when(line: Line) -> tuple[int, float]:
-    # what trains, then the queue with the next one on top, then what is over, the newest first
+    # running, then queued with the next one on top, then over, the newest first
     run = line.run
     if run.status is Status.QUEUED:
         return 1, -run.number

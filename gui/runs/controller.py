@@ -61,14 +61,14 @@ class RunsController(QObject):
         deleted = self._experiments.delete(run_ids)
         if not deleted:
             return
-        deletion = _Deletion(deleted, tuple(one for one in deleted if one in ticked))
+        deletion = _Deletion(deleted, tuple(run_id for run_id in deleted if run_id in ticked))
         what = f"“{names[deleted[0]]}”" if len(deleted) == 1 else f"{len(deleted):,} runs"
         undo = partial(self._restore, deletion)
         self._deletions[deletion] = self._notice.tell(f"Deleted {what}.", action="Undo", do=undo, asks=False)
         self._table.set_can_undo(True)
 
     def offer(self, deleted: tuple[str, ...]) -> None:
-        """Offers to bring back what an earlier window deleted, and never came to delete for good."""
+        """Offers to bring back runs that an earlier window deleted, but not for good."""
         if not deleted:
             return
         last = _Deletion(deleted, ())
@@ -86,7 +86,7 @@ class RunsController(QObject):
         self._runs.purge(deletion.run_ids)
 
     def undo(self) -> None:
-        """Brings the runs of the last deletion back; nothing happens where there is none."""
+        """Undoes the last deletion, if there is one."""
         if self._deletions:
             self._restore(next(reversed(self._deletions)))
 
@@ -100,14 +100,13 @@ class RunsController(QObject):
         self._table.set_can_undo(bool(self._deletions))
 
     def begin(self) -> None:
-        """Offers, one after the other, to begin what waits, to bring back what was deleted, to delete what
-        cannot be read."""
+        """Offers in turn to train queued runs, to bring back deleted ones and to delete unreadable ones."""
         deleted = self._runs.deleted()
         self._from_last_time = [self._waiting, partial(self.offer, deleted), self._unreadable]
         self._next()
 
     def _look_at_store(self) -> None:
-        """Says as long as it holds that nothing can be saved."""
+        """Says that nothing can be saved, for as long as that is so."""
         problem = self._runs.unwritable
         if problem is None:
             self._notice.take_back(self._stands)
@@ -149,7 +148,7 @@ class RunsController(QObject):
         )
 
     def retry(self, run_id: str) -> None:
-        """Offers what would fit, where a run ran out of memory and a forecast knows it."""
+        """Offers settings that fit after a run is out of memory, if a forecast knows any."""
         record = self._runs.record(run_id)
         if record is None or record.problem is None:
             return

@@ -43,7 +43,7 @@ _LEAST = 24
 
 
 def draw_chips(painter: QPainter, room: QRect, tags: Sequence[str], face: QFont, palette: Palette) -> None:
-    """Draws as many tags as there is room for, and how many more there are; the last may be cut short."""
+    """Draws the tags that fit, the last one perhaps elided, and how many more there are."""
     metrics = QFontMetrics(face)
     painter.setFont(face)
     painter.setRenderHint(QPainter.RenderHint.Antialiasing)
@@ -58,7 +58,7 @@ def draw_chips(painter: QPainter, room: QRect, tags: Sequence[str], face: QFont,
             painter.setPen(QColor(palette.text3))
             painter.drawText(more, Qt.AlignmentFlag.AlignVCenter, f"+{later + 1}")
             return
-        # an advance is rounded, and what just fits would be cut short
+        # an advance is rounded, and a tag that just fits would be elided
         width = min(metrics.horizontalAdvance(tag) + 2 * _INNER + 2, free)
         chip = QRect(left, room.center().y() - _HEIGHT // 2 + 1, width, _HEIGHT)
         painter.setPen(QColor(palette.line2))
@@ -95,7 +95,7 @@ _BUTTONS = {
 
 
 def draw_tick(painter: QPainter, cell: QRect, state: Qt.CheckState, able: bool, palette: Palette) -> None:
-    """The box of a row, or of the heading, where some of the rows may be ticked and others not."""
+    """The box of a row, or of the heading, which may be ticked in part."""
     box = QRect(cell.left() + 16, cell.center().y() - _BOX // 2 + 1, _BOX, _BOX).toRectF()
     is_ticked = state is not Qt.CheckState.Unchecked
     painter.setRenderHint(QPainter.RenderHint.Antialiasing)
@@ -110,7 +110,7 @@ def draw_tick(painter: QPainter, cell: QRect, state: Qt.CheckState, able: bool, 
 
 
 class RunsDelegate(QStyledItemDelegate):
-    """Paints every cell from the theme's tokens; clicks on a tick or a row's button are answered here."""
+    """Paints every cell from the theme's tokens; handles clicks on a tick or a row's button."""
 
     stop_requested = Signal()
     take_out_requested = Signal(str)

@@ -30,10 +30,10 @@ from gui.widgets.notice import Notice
 
 @dataclass(frozen=True)
 class Order:
-    """Which runs are exported; `baseline` is the id of one of the side that the others are set against.
+    """The runs to export; `baseline` is the id of a run of the baseline.
 
-    `side` is the id of one of the side that leads the report and races the baseline; None: as these choose.
-    `title` is what the report is called, "" for what it compares.
+    `side` is the id of a run of the side that leads the report and races the baseline; None: the default.
+    `title` is the title of the report; "" for what it compares.
     """
 
     run_ids: tuple[str, ...]
@@ -48,7 +48,7 @@ class Order:
 
 @dataclass(frozen=True)
 class Written:
-    """Where the export is now; `is_taken` where something else is there, which may not be replaced.
+    """The export's path; `is_taken`: another file is there, and may not be replaced.
 
     `beside` are the other files that go with it.
     """
@@ -86,7 +86,7 @@ def _writer(path: Path, form: str | None, theme: ThemeName) -> formats.Write:
     chosen = formats.format_for(path) if form is None else formats.format_named(form)
     if not chosen.is_race:
         return chosen.write
-    # drawing takes libraries that the window's start does without
+    # drawing needs libraries that would slow the window's start
     from engine.export.pictures.animation import race_writer
 
     return race_writer(chosen.suffix, theme)
@@ -110,7 +110,7 @@ def table(store_path: Path, order: Order, form: Literal["markdown", "latex"]) ->
 
 
 def send_to_mlflow(store_path: Path, order: Order, destination: str) -> tuple[str, ...]:
-    """Sends runs to a folder or a tracking server; what to say of it. Raises ProblemError."""
+    """Sends runs to a folder or a tracking server; returns a message. Raises ProblemError."""
     # its client takes a second to load
     from engine.export.trackers.mlflow import log_runs
 
@@ -119,7 +119,7 @@ def send_to_mlflow(store_path: Path, order: Order, destination: str) -> tuple[st
 
 
 def file_name(runs: Sequence[RunRecord]) -> str:
-    """What a file is called that nobody has named yet, without its ending: what is in it, and of which day.
+    """The suggested name of a file, without its ending: what is in it, and the date.
 
     One run gives its name; several their model, or how many there are, and their precisions.
     """
@@ -128,8 +128,8 @@ def file_name(runs: Sequence[RunRecord]) -> str:
     models = dict.fromkeys(run.experiment.model for run in runs)
     precisions = dict.fromkeys(run.experiment.precision.value for run in runs)
     parts = [next(iter(models)) if len(models) == 1 else f"{len(models)} models", *precisions]
-    told = runs[0].name if len(runs) == 1 else " ".join(parts)
-    kept = "".join(letter if letter.isalnum() or letter in "-_ " else " " for letter in told)
+    name = runs[0].name if len(runs) == 1 else " ".join(parts)
+    kept = "".join(letter if letter.isalnum() or letter in "-_ " else " " for letter in name)
     name = "-".join(kept.split())[:60].strip("-") or "run"
     return f"{name}-{max(run.created for run in runs).astimezone():%Y-%m-%d}"
 
@@ -138,7 +138,7 @@ _FOLDER_FORMS = ("tensorboard",)
 
 
 class Exporting(QObject):
-    """Writes in a thread, one export after another, and tells the outcome in the window's notice."""
+    """Writes exports one after another in a thread, and shows the outcome in the window's notice."""
 
     def __init__(
         self, store_path: Path, runs: SavedRuns, background: Background, notice: Notice, window: QWidget
@@ -193,7 +193,7 @@ class Exporting(QObject):
         self._background.do(work, partial(self._tell_written, order, is_folder, again), self._fail)
 
     def copy(self, order: Order, form: Literal["markdown", "latex"]) -> None:
-        """Puts the tables on the clipboard."""
+        """Copies the tables to the clipboard."""
         name = {"markdown": "Markdown", "latex": "LaTeX"}[form]
 
         def keep(text: str) -> None:
@@ -203,20 +203,20 @@ class Exporting(QObject):
         self._background.do(partial(table, self._store_path, order, form), keep, self._fail)
 
     def send_to_mlflow(self, order: Order, destination: str) -> None:
-        """Sends runs to a folder of MLflow's, or to a tracking server."""
+        """Sends runs to an MLflow folder or a tracking server."""
         self._notice.tell(f"Sending {order.words} to MLflow…")
         work = partial(send_to_mlflow, self._store_path, order, destination)
         self._background.do(work, lambda said: self._notice.tell(said[0], " ".join(said[1:])), self._fail)
 
     def drag_report(self, order: Order, source: QWidget) -> None:
-        """Writes the report where nobody sees it, and drags it if the button is still pressed then."""
+        """Writes the report to a temporary folder, and drags it if the button is still pressed then."""
         self._dragged = QTemporaryDir()
         path = Path(self._dragged.path()) / f"{self._name(order)}.html"
         work = partial(write, self._store_path, order, path, force=True)
         self._background.do(work, partial(self._drag, source), self._fail)
 
     def state(self) -> dict[str, str]:
-        """What survives a restart: where was exported to last."""
+        """What survives a restart: the place of the last export."""
         return {"folder": str(self._folder), "mlflow": self._mlflow}
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -279,11 +279,11 @@ class Exporting(QObject):
 
 
 def _offered(form: str, runs: int) -> list[Format]:
-    """The forms that a person may choose among."""
+    """The formats to choose from."""
     if form == "animation":
         return [format_named("animation"), format_named("gif")]
     if form != "any":
         return [format_named(form)]
     # a script is of one run, a race of two
-    files = [one for one in FORMATS if one.suffix != "/"]
-    return [one for one in files if not (one.is_race if runs == 1 else one.name == "script")]
+    files = [form for form in FORMATS if form.suffix != "/"]
+    return [form for form in files if not (form.is_race if runs == 1 else form.name == "script")]

@@ -25,7 +25,7 @@ _ARCHIVE = "Runs exported by Ammeter (*.zip)"
 
 @dataclass(frozen=True)
 class Place:
-    """Where a person wants a file; `may_replace`: they were asked, if there is one of that name.
+    """The path chosen for a file; `may_replace`: the user was asked about replacing an existing one.
 
     `form` is the name of the chosen form where the ending of the path would mean another.
     """
@@ -36,8 +36,8 @@ class Place:
 
 
 def ask_file(window: QWidget, folder: Path, name: str, formats: Sequence[Format]) -> Place | None:
-    """Asks where to save, in one of `formats`; None if the person thought better of it."""
-    filters = {f"{one.title} (*{one.suffix})": one for one in formats}
+    """Asks where to save, in one of `formats`; None if cancelled."""
+    filters = {f"{form.title} (*{form.suffix})": form for form in formats}
     first = formats[0]
     chosen, used = QFileDialog.getSaveFileName(
         window, "Export", str(folder / f"{name}{first.suffix}"), ";;".join(filters), next(iter(filters))
@@ -46,28 +46,28 @@ def ask_file(window: QWidget, folder: Path, name: str, formats: Sequence[Format]
 
 
 def place_of(chosen: str, used: Format) -> Place:
-    """The path that was typed, with the ending of the form that was chosen where it has none."""
+    """The path as typed, with the chosen format's ending if it has none."""
     path = Path(chosen)
-    if path.suffix.lower() in {one.suffix for one in FORMATS}:
+    if path.suffix.lower() in {form.suffix for form in FORMATS}:
         form = _told_form(used) if path.suffix.lower() == used.suffix else None
         return Place(path, path.exists(), form)
-    # nobody was asked about the name with its ending
+    # the dialog asked about the name without the ending
     return Place(path.with_name(path.name + used.suffix), False, _told_form(used))
 
 
 def _told_form(used: Format) -> str | None:
-    """The form's name where another one comes first among those of its ending."""
-    return None if next(one for one in FORMATS if one.suffix == used.suffix) is used else used.name
+    """The format's name, if it is not the first one with its ending."""
+    return None if next(form for form in FORMATS if form.suffix == used.suffix) is used else used.name
 
 
 def ask_folder(window: QWidget, folder: Path, title: str) -> Path | None:
-    """Asks for a folder that is there; None if the person thought better of it."""
+    """Asks for a folder that is there; None if cancelled."""
     chosen = QFileDialog.getExistingDirectory(window, title, str(folder))
     return Path(chosen) if chosen else None
 
 
 def ask_archive(window: QWidget, folder: Path) -> Path | None:
-    """Asks for a .zip to import; None if the person thought better of it."""
+    """Asks for a .zip to import; None if cancelled."""
     chosen, _ = QFileDialog.getOpenFileName(window, "Import runs", str(folder), _ARCHIVE)
     return Path(chosen) if chosen else None
 
@@ -82,7 +82,7 @@ def ask_title(window: QWidget, last: str) -> str | None:
 
 
 def ask_mlflow(window: QWidget, last: str) -> str | None:
-    """Asks where MLflow keeps runs; None if the person thought better of it."""
+    """Asks where MLflow keeps runs; None if cancelled."""
     question = "A folder, or http://HOST:PORT of a tracking server:"
     text, agreed = QInputDialog.getText(
         window, "Send to MLflow", question, QLineEdit.EchoMode.Normal, last or str(Path.home() / "mlruns")
@@ -91,7 +91,7 @@ def ask_mlflow(window: QWidget, last: str) -> str | None:
 
 
 class Importing(QObject):
-    """Takes archives in a thread, and tells in the notice what came in, or why nothing did.
+    """Imports archives in a thread, and says in the notice what came in, or why nothing did.
 
     `imported` when runs were added; `compare_wanted` carries the ids of runs that came in together.
     """
@@ -165,7 +165,7 @@ def archives_in(data: QMimeData) -> tuple[Path, ...]:
 
 
 def import_words(imported: Imported) -> str:
-    """What came in, in a sentence or two."""
+    """What was imported, in a sentence or two."""
     added, here, copies = len(imported.added), len(imported.already_here), len(imported.copies)
     if not added and not here:
         return "The archive holds no runs."

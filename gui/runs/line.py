@@ -1,4 +1,4 @@
-"""A line of the runs table: its columns and words, its FP32 baseline, and dragging runs."""
+"""A line of the runs table: its columns and text, its FP32 baseline, and dragging runs."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ HEADINGS = {
     Column.PEAK: ("Peak", "The most memory that training took, warm-up not counted"),
     Column.ACCURACY: ("Acc. %", "Validation accuracy at the end of the run"),
     Column.RATIO: ("vs FP32", "Speed as a multiple of the newest clean FP32 run with the same settings"),
-    Column.STATUS: ("Status", "How the run stands"),
+    Column.STATUS: ("Status", "The state of the run"),
 }
 PICTURES_HEADING = ("img/s", "Pictures trained in a second, warm-up not counted")
 """The heading of the speed where all runs train on pictures."""
@@ -76,19 +76,19 @@ STATUS_ORDER = tuple(_STATUS_WORDS)
 
 
 def status_words(run: RunRecord) -> str:
-    """How a run stands: "Finished", "Out of memory"."""
+    """The status of a run: "Finished", "Out of memory"."""
     if run.status is Status.FAILED and run.problem is not None and run.problem.kind is Kind.OUT_OF_MEMORY:
         return "Out of memory"
     return _STATUS_WORDS[run.status]
 
 
 def dataset_words(dataset: str, image_size: int | None) -> str:
-    """The dataset, with the picture size where it is not the dataset's own affair."""
+    """The dataset, with the picture size where the dataset has none of its own."""
     return f"{dataset} {image_size}" if dataset == "synthetic" and image_size is not None else dataset
 
 
 def when_words(run: RunRecord, now: datetime) -> str:
-    """When a run began, as short as it can be told: "now", "14:02", "19 Nov"."""
+    """When a run began, as short as possible: "now", "14:02", "19 Nov"."""
     if run.status is Status.RUNNING:
         return "now"
     moment, today = begun(run).astimezone(now.tzinfo), now
@@ -98,7 +98,7 @@ def when_words(run: RunRecord, now: datetime) -> str:
 
 
 def begun(run: RunRecord) -> datetime:
-    """When the run began, or was queued where it has not begun."""
+    """When the run began, or was queued if it has not begun."""
     return run.started or run.created
 
 
@@ -107,7 +107,7 @@ RUNS_MIME_TYPE = "application/x-ammeter-runs"
 
 
 def dragged_runs(runs: Sequence[tuple[str, str]]) -> QMimeData:
-    """What is dragged of runs given as (id, name): their ids for this window, their names for others."""
+    """The drag data of runs given as (id, name): ids for this window, names for other programs."""
     data = QMimeData()
     data.setData(RUNS_MIME_TYPE, json.dumps([run_id for run_id, _ in runs]).encode())
     data.setText("\n".join(name for _, name in runs))
@@ -115,21 +115,21 @@ def dragged_runs(runs: Sequence[tuple[str, str]]) -> QMimeData:
 
 
 def has_runs(data: QMimeData) -> bool:
-    """Whether there are runs in what is dragged."""
+    """Whether the drag data holds runs."""
     return data.hasFormat(RUNS_MIME_TYPE)
 
 
 def dropped_runs(data: QMimeData) -> tuple[str, ...]:
-    """The ids of the runs; none where it is something else."""
+    """The ids of dropped runs; none for other data."""
     try:
-        found = json.loads(bytes(data.data(RUNS_MIME_TYPE).data()))
+        ids = json.loads(bytes(data.data(RUNS_MIME_TYPE).data()))
     except (ValueError, RecursionError):
         return ()
-    return tuple(found) if isinstance(found, list) and all(isinstance(one, str) for one in found) else ()
+    return tuple(ids) if isinstance(ids, list) and all(isinstance(run_id, str) for run_id in ids) else ()
 
 
 class Line:
-    """A run with what the table says of it; what takes longer is worked out when it is asked for."""
+    """A run with what the table shows of it; costly parts are worked out on first use."""
 
     def __init__(self, run: RunRecord) -> None:
         self.run = run
@@ -143,13 +143,13 @@ class Line:
 
     @cached_property
     def settings_key(self) -> tuple[str, str]:
-        """The same for runs that differ in nothing but the precision, and were trained on alike devices."""
+        """The same for runs that differ only in precision, on devices of the same name."""
         device = self.run.environment.device_name if self.run.environment else ""
         return self.run.settings_but_precision, device
 
     @cached_property
     def words(self) -> str:
-        """All that a word of the filter may stand in, casefolded."""
+        """All text that the filter searches, casefolded."""
         run, overview = self.run, self.overview
         own = "\n".join((run.name, *run.tags, run.note)).casefold()
         shared = _shared_words(
@@ -172,23 +172,23 @@ def _shared_words(
     precision: Precision,
     recipe: str,
     status: Status,
-    how: str,
+    status_text: str,
 ) -> str:
-    # thousands of runs have the same
-    told = (
+    # thousands of runs share these
+    texts = (
         model,
         dataset_words(dataset, image_size),
         precision.value,
         precision.label,
         recipe_title(recipe),
         status.value,
-        how,
+        status_text,
     )
-    return "\n".join(told).casefold()
+    return "\n".join(texts).casefold()
 
 
 class Baselines:
-    """The FP32 run that each run is measured against: the newest finished one of the same overview.
+    """The FP32 run that each run is measured against: the newest finished one of the same settings.
 
     One that was disturbed counts only where there is no other.
     """
@@ -201,20 +201,20 @@ class Baselines:
                 self._newest[line.settings_key] = line
 
     def of(self, line: Line) -> Line | None:
-        """What the run is measured against; None without any."""
+        """The baseline of the run, if there is one."""
         return line if _is_baseline(line) else self._newest.get(line.settings_key)
 
     def ratio(self, line: Line) -> float | None:
-        """The run's speed as a multiple of its baseline's; None where either is missing."""
+        """The run's speed as a multiple of its baseline's; None if either is missing."""
         mine, baseline = line.overview.samples_per_second, self.of(line)
         theirs = baseline.overview.samples_per_second if baseline is not None else None
         return mine / theirs if mine is not None and theirs else None
 
     def spoiled(self, line: Line) -> tuple[Line, ...]:
-        """The run and its baseline as far as they were disturbed: nothing follows from their ratio."""
+        """Those of the run and its baseline that were disturbed: their ratio means nothing."""
         baseline = self.of(line)
-        both = (line,) if baseline is None or baseline is line else (line, baseline)
-        return tuple(one for one in both if one.is_spoiled)
+        lines = (line,) if baseline is None or baseline is line else (line, baseline)
+        return tuple(line for line in lines if line.is_spoiled)
 
 
 def _is_baseline(line: Line) -> bool:

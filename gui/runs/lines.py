@@ -18,7 +18,7 @@ from gui.runs.line import Baselines, Column, Line, dataset_words, status_words
 
 
 def ordered(lines: Iterable[Line], column: Column, is_descending: bool, baselines: Baselines) -> list[Line]:
-    """The lines by what they say in a column; those that say nothing last, the newest first among equals."""
+    """The lines by a column; those without a value are last, and among equals the newest is first."""
     value_of, sign = sorter(column, baselines), 1 if is_descending else -1
     valued: list[tuple[Any, int, Line]] = []
     silent: list[Line] = []
@@ -27,7 +27,7 @@ def ordered(lines: Iterable[Line], column: Column, is_descending: bool, baseline
         if value is None:
             silent.append(line)
         else:
-            # no two runs have the same number, so that lines themselves are never compared
+            # run numbers are unique, so that lines themselves are never compared
             valued.append((value, sign * line.run.number, line))
     valued.sort(reverse=is_descending)
     silent.sort(key=lambda line: -line.run.number)
@@ -59,31 +59,31 @@ _WHOLE = {
 
 
 class Search:
-    """A filter as it was typed; capitals make no difference, and an unknown key is a word like others."""
+    """A filter as typed; case makes no difference, and an unknown key is an ordinary word."""
 
     def __init__(self, text: str = "") -> None:
-        self._terms = tuple(_term(found) for found in _TERM.finditer(text.casefold()))
+        self._terms = tuple(_term(match) for match in _TERM.finditer(text.casefold()))
 
     def __call__(self, line: Line) -> bool:
-        """Whether the run is one of those looked for."""
+        """Whether the run passes the filter."""
         return all(fits(line) for fits in self._terms)
 
 
-def _term(found: re.Match[str]) -> Callable[[Line], bool]:
-    key, *values = found.groups()
+def _term(match: re.Match[str]) -> Callable[[Line], bool]:
+    key, *values = match.groups()
     value = next((part for part in values if part is not None), "")
     place = _PLACES.get(key or "")
     if place is None:
         wanted = f"{key}:{value}" if key else value
         return lambda line: wanted in line.words
     if value and (key == "batch" or value in _WHOLE.get(key, ())):
-        # "fp16" is not to find what was trained unscaled, nor 64 what was trained with 640
+        # "fp16" must not find fp16-unscaled, nor 64 find 640
         return lambda line: value in place(line).casefold().split("\n")
     return lambda line: bool(said := place(line)) and value in said.casefold()
 
 
 class RunsList:
-    """`lines` by the runs' ids. `queue` holds the ids of the runs that wait, the next one first;
+    """`lines` by the runs' ids. `queue` holds the ids of queued runs, the next one first;
     `only_pictures`: whether all runs train on pictures.
     """
 
@@ -130,6 +130,6 @@ class RunsList:
 
     def _line(self, run: RunRecord) -> Line:
         line = self.lines.get(run.id)
-        # the store hands out the same record of a run that has not changed
+        # the store returns the same record while a run is unchanged
         is_same = line is not None and (line.run is run or line.run == run)
         return line if line is not None and is_same else Line(run)

@@ -1,4 +1,4 @@
-"""The dialog in which runs are tagged, and one of them is given a note."""
+"""The dialog for the tags of runs, and for the note of a single run."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ _WIDTH, _NOTE_HEIGHT = 440, 132
 class MarksDialog(QDialog):
     """`tags_chosen` carries tuples by run id, `note_written` a run id and the note; both on Save.
 
-    Of several runs it shows the tags that all of them have: what is added or taken away there is so for each
-    of them, and their other tags stay.
+    Of several runs it shows the tags that all of them have: a tag added or removed there is added to or
+    removed from all of them, and their other tags stay.
     """
 
     tags_chosen = Signal(object)
@@ -55,7 +55,7 @@ class MarksDialog(QDialog):
         self._lay_out()
 
     def accept(self) -> None:
-        """Tells what was written, or why it cannot be kept."""
+        """Emits the tags and the note, or says why they cannot be saved."""
         try:
             tags, note = cleaned_tags(self.tags.text().split(",")), cleaned_note(self.note.toPlainText())
             chosen = {run.id: self._tags_of(run, tags) for run in self._runs}
@@ -120,7 +120,7 @@ def shared_tags(runs: Sequence[RunRecord]) -> tuple[str, ...]:
 
 
 def toggled(runs: Sequence[RunRecord], tag: str) -> dict[str, tuple[str, ...]]:
-    """Every run's tags with `tag` added, or taken away where all of them have it."""
+    """Every run's tags with `tag` added, or removed if all of them have it."""
     if tag in shared_tags(runs):
-        return {run.id: tuple(one for one in run.tags if one != tag) for run in runs}
+        return {run.id: tuple(own for own in run.tags if own != tag) for run in runs}
     return {run.id: (*run.tags, tag) for run in runs if tag not in run.tags}

@@ -83,7 +83,7 @@ class RunsModel(QAbstractTableModel):
         self._show()
 
     def line(self, row: int) -> Line:
-        """What is shown in a row."""
+        """The line in a row."""
         return self._shown[row]
 
     def run(self, row: int) -> RunRecord:
@@ -175,7 +175,7 @@ class RunsModel(QAbstractTableModel):
         return PICTURES_HEADING if is_of_pictures else HEADINGS[column]
 
     def text(self, row: int, column: Column) -> str:
-        """The words of one cell."""
+        """The text of a cell."""
         line = self._shown[row]
         if column is Column.STATUS and self.is_paused(row):
             return "Paused"

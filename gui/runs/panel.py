@@ -21,7 +21,7 @@ _MOST_TAGS_OFFERED = 12
 
 @dataclass(frozen=True)
 class Entry:
-    """One line of the menu: its words, what it does, and why it cannot be chosen (None where it can)."""
+    """A line of the menu: its words, its action, and why it is disabled (None if it is not)."""
 
     words: str
     do: Callable[[], object]
@@ -29,7 +29,7 @@ class Entry:
 
 
 def add_entries(menu: QMenu, entries: Sequence[Entry]) -> None:
-    """Adds lines to a menu; one that cannot be chosen says why in its tip."""
+    """Adds lines to a menu; the tooltip of a disabled one says why."""
     menu.setToolTipsVisible(True)
     for entry in entries:
         action = menu.addAction(entry.words)
@@ -45,7 +45,7 @@ def add_tags(
     toggle: Callable[[str], object],
     others: Callable[[], object],
 ) -> None:
-    """Adds a menu of the tags that are used most, checked where all of the runs have them."""
+    """Adds a menu of the most frequent tags, checked if all of the runs have them."""
     submenu = menu.addMenu("Tags")
     submenu.setAccessibleName("Tags of the run")
     shared = shared_tags(runs)
@@ -64,11 +64,11 @@ _NOT_BEGUN = "Runs cannot be begun here."
 
 
 class RunsPanel(QWidget):
-    """The dock's runs. It shows and asks; the main window does what is asked, and hands the runs in."""
+    """The dock's runs. It shows runs and emits requests; the main window carries them out."""
 
     checked_changed = Signal(object)  # tuple[str, ...]
     compare_requested = Signal(object)  # tuple[str, ...]
-    race_requested = Signal(object)  # tuple[str, ...]: one of them means all that it was compared with
+    race_requested = Signal(object)  # tuple[str, ...]: a single run means its whole comparison
     delete_requested = Signal(object)  # tuple[str, ...]
     export_asked = Signal(object)  # tuple[str, ...]
     use_settings_requested = Signal(object)  # RunRecord
@@ -115,12 +115,12 @@ class RunsPanel(QWidget):
         self._refresh()
 
     def update_run(self, run: RunRecord) -> None:
-        """Adds a run, or shows what has changed in one."""
+        """Adds a run, or shows what has changed in it."""
         self.model.update_run(run)
         self._refresh()
 
     def set_progress(self, run_id: str, fraction: float, is_paused: bool = False) -> None:
-        """How far a running run is, 0 to 1, and whether it waits."""
+        """How far a running run is, 0 to 1, and whether it is paused."""
         self.model.set_progress(run_id, fraction, is_paused)
 
     def set_checked(self, ids: Iterable[str]) -> None:
@@ -135,7 +135,7 @@ class RunsPanel(QWidget):
         return self._is_open
 
     def set_open(self, is_open: bool) -> None:
-        """Shows the table, or the header alone; `open_changed` tells the window to make room."""
+        """Shows the table, or only the bar; `open_changed` tells the window to make room."""
         if is_open == self._is_open:
             return
         self._is_open = is_open
@@ -144,20 +144,20 @@ class RunsPanel(QWidget):
         self.open_changed.emit(is_open)
 
     def add_header_widget(self, widget: QWidget) -> None:
-        """Stands a control of the window's, such as the switch to the log, beside the filter."""
+        """Puts a control of the window, such as the switch to the log, beside the filter."""
         self.bar.add(widget)
 
     def set_can_undo(self, can_undo: bool) -> None:
-        """Whether runs that were deleted can be brought back, as an empty table then says."""
+        """Whether deleted runs can be brought back, which an empty table offers."""
         self._can_undo = can_undo
         self._refresh()
 
     def set_resume_obstacle(self, obstacle: Callable[[RunRecord], str | None]) -> None:
-        """How the panel learns why a run that is over cannot go on; None where it can."""
+        """Sets what says why a run that is over cannot be resumed; None if it can."""
         self._resume_obstacle = obstacle
 
     def set_begin_obstacle(self, obstacle: Callable[[RunRecord], str | None]) -> None:
-        """How the panel learns why a queued run is not for this window to begin; None where it is."""
+        """Sets what says why this window cannot begin a queued run; None if it can."""
         self._begin_obstacle = obstacle
 
     def state(self) -> dict[str, Any]:
@@ -173,7 +173,7 @@ class RunsPanel(QWidget):
         self.table.sortByColumn(Column(state["column"]), order)
 
     def delete_highlighted(self) -> None:
-        """Asks for the highlighted runs to be deleted; one that waits is taken out of the queue instead."""
+        """Asks to delete the highlighted runs; queued ones are taken out of the queue."""
         chosen = self.table.highlighted()
         for run in chosen:
             if run.status is Status.QUEUED:
@@ -183,7 +183,7 @@ class RunsPanel(QWidget):
             self.delete_requested.emit(over)
 
     def menu_for(self, run: RunRecord) -> QMenu:
-        """What can be done with a run, as the menu of its row."""
+        """The context menu of a run."""
         menu = QMenu(self)
         menu.setAccessibleName(f"What to do with {run.name}")
         marked = self._marked(run)
@@ -201,7 +201,7 @@ class RunsPanel(QWidget):
         return menu
 
     def edit_marks(self, runs: Sequence[RunRecord]) -> MarksDialog:
-        """Opens the dialog in which runs are tagged, and one of them is given a note."""
+        """Opens the dialog for the tags of runs, and for the note of a single run."""
         dialog = MarksDialog(runs, self)
         dialog.tags_chosen.connect(self.tags_requested)
         dialog.note_written.connect(self.note_requested)
@@ -211,7 +211,7 @@ class RunsPanel(QWidget):
     def _entries(self, run: RunRecord, marked: Sequence[RunRecord]) -> list[Entry]:
         unborn = "It has not begun yet." if run.status is Status.QUEUED else None
         alone = None if len(self.checked()) > 1 else "Tick two or more runs to compare them."
-        ids = tuple(one.id for one in marked)
+        ids = tuple(chosen.id for chosen in marked)
         return [
             Entry("Show its curves", lambda: self.open_requested.emit(run.id), unborn),
             Entry("Details", lambda: self.details_requested.emit(run.id), unborn),
@@ -224,7 +224,7 @@ class RunsPanel(QWidget):
 
     def _race_entry(self, run: RunRecord, unborn: str | None) -> Entry:
         ticked = self.checked()
-        # one that is not ticked is meant by itself, and not those that are
+        # a run that is not ticked is meant by itself
         run_ids = ticked if len(ticked) > 1 and run.id in ticked else (run.id,)
         is_alone = len(run_ids) == 1 and run.comparison is None
         alone = "Tick two or more runs to show them side by side." if is_alone else None
@@ -246,9 +246,9 @@ class RunsPanel(QWidget):
         ]
 
     def _marked(self, run: RunRecord) -> tuple[RunRecord, ...]:
-        """The highlighted runs where `run` is one of them, else it alone."""
+        """The highlighted runs if `run` is among them, else only `run`."""
         marked = self.table.highlighted()
-        return marked if run.id in {one.id for one in marked} else (run,)
+        return marked if run.id in {chosen.id for chosen in marked} else (run,)
 
     def _connect(self) -> None:
         self.model.checked_changed.connect(self.checked_changed)

@@ -36,7 +36,7 @@ _HEIGHT, _DRAG_PAD, _WIDEST = 28, 12, 240
 
 
 def drag_pixmap(runs: Sequence[RunRecord]) -> QPixmap:
-    """A chip that names the run, or says how many there are."""
+    """A chip with the run's name, or how many runs there are."""
     face, palette = font(12, 600), theme().palette
     metrics = QFontMetrics(face)
     whole = runs[0].name if len(runs) == 1 else f"{len(runs):,} runs"
@@ -80,7 +80,7 @@ class RunsHeader(QHeaderView):
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
         self._is_pressed = self._is_over_box(event)
-        # what is pressed there ticks, and sorts by nothing
+        # a press on the box ticks, and does not sort
         if not self._is_pressed:
             super().mousePressEvent(event)
 
@@ -142,11 +142,11 @@ _WIDTHS = {
     Column.STATUS: (156, 124),
 }
 _ROOMY, _COMPACT = ({column: widths[place] for column, widths in _WIDTHS.items()} for place in (0, 1))
-# with the longest names of a precision and a speed of seven figures whole; the first needs it most
+# room for the longest precision and a speed of seven figures, in order of need
 _WIDER = {Column.PRECISION: 102, Column.SPEED: 76, Column.MODEL: 100}
 _NARROW, _NAME_SHARE, _LONGEST_NAME = 780, 0.25, 200
-"""Beyond that many pixels a name has its share before what can be told elsewhere has any."""
-# what a narrow table does without, first to go first; the tip of the name still tells it
+"""In a wider table the name gets its share before the dispensable columns get any."""
+# hidden in a narrow table, in this order; the name's tooltip has their values
 _DISPENSABLE = (Column.DATASET, Column.BATCH, Column.RECIPE, Column.TAGS, Column.WHEN, Column.MODEL)
 
 
@@ -199,14 +199,14 @@ class RunsTable(QTableView):
         return tuple(self._runs.run(row) for row in rows)
 
     def rename(self, run_id: str) -> None:
-        """Opens the name of a run for editing in its cell."""
+        """Edits the name of a run in its cell."""
         row = self._runs.row_of(run_id)
         if row is not None:
             self.edit(self._runs.index(row, Column.NAME))
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         if self.state() == QTableView.State.EditingState:
-            # the Return that ends the renaming of a run is not one that opens it
+            # the Return that ends a renaming must not open the run
             super().keyPressEvent(event)
             return
         chosen = self.highlighted()
@@ -276,7 +276,7 @@ class RunsTable(QTableView):
     def _fit_columns(self) -> None:
         has_tags = bool(self._runs.tags())
         widths, hidden = fitting(self.viewport().width(), has_tags)
-        # set anew only when the table changes its density: in between the user's own widths hold
+        # only when the density changes: until then the user's own widths hold
         if widths != self._widths:
             self._widths = widths
             for column, width in widths.items():
@@ -286,7 +286,7 @@ class RunsTable(QTableView):
 
 
 def fitting(room: int, has_tags: bool) -> tuple[dict[Column, int], set[Column]]:
-    """The widths of the columns in so many pixels, and the columns for which there is no room."""
+    """The widths of the columns in `room` pixels, and the columns that do not fit."""
     hidden = set[Column]() if has_tags else {Column.TAGS}
     tags = 0 if has_tags else _ROOMY[Column.TAGS]
     widths = _ROOMY if sum(_ROOMY.values()) - tags <= room else _COMPACT
