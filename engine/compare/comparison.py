@@ -1,4 +1,4 @@
-"""A comparison: sides against a baseline, their figures and intervals, their settings, and the verdict."""
+"""A comparison: sides against a baseline, with their figures, intervals, settings and verdicts."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ NOT_REACHED = "not reached"
 
 
 def reaching_figures(target_accuracy: float, epochs: Mapping[str, Sequence[Epoch]]) -> tuple[Figure, ...]:
-    """Lines of the table for the first epoch whose validation reached `target_accuracy` (a fraction).
+    """The lines of the table on the first epoch whose validation reached `target_accuracy`, a fraction.
 
-    `epochs` are those of each run by its id. Seconds count from the first step, validations included;
-    samples count every batch as whole.
+    `epochs` are those of each run by its id. Seconds count from the first step and include validation;
+    samples count every batch as full.
     """
 
     def first(run: RunRecord) -> Epoch | None:
@@ -71,9 +71,9 @@ _MACHINE = ("device_name", "torch", "cuda", "driver")
 
 @dataclass(frozen=True)
 class SettingRow:
-    """A setting of every side, in their order, as values and texts: None and a dash where it does not apply.
+    """A setting with the value and text of each side, in their order; None and a dash if it does not apply.
 
-    It `differs` only among the sides that it applies to.
+    Whether it `differs` counts only the sides that it applies to.
     """
 
     key: str
@@ -83,7 +83,7 @@ class SettingRow:
 
 
 def setting_rows(sides: Sequence[Side]) -> tuple[SettingRow, ...]:
-    """Every setting that applies to any side, and what it was measured on; seeds as a list where more."""
+    """Every setting that applies to any side, and the machine; seeds of several repeats are a list."""
     settings = [_settings_of(side) for side in sides]
     keys = [key for key in (*setting_fields(), *_MACHINE) if any(key in own for own in settings)]
     return tuple(_setting_row(key, settings) for key in keys)
@@ -100,11 +100,11 @@ def _setting_row(key: str, settings: Sequence[Mapping[str, Any]]) -> SettingRow:
 
 
 def _settings_of(side: Side) -> dict[str, Any]:
-    """What a side's repeats have in common, and their seeds."""
+    """The settings that a side's repeats share, the machine, and their seeds."""
     run = side.runs[0]
     settings = applying_settings(run.experiment)
     if len(side.runs) > 1:
-        settings["seed"] = [one.experiment.seed for one in side.runs]
+        settings["seed"] = [repeat.experiment.seed for repeat in side.runs]
     for name in _MACHINE:
         value = getattr(run.environment, name, None)
         if value is not None:
@@ -145,23 +145,23 @@ class SideReport:
 
     @property
     def spoilers(self) -> tuple[Doubt, ...]:
-        """What disturbed the measurement of either side; where there is any, nothing may be concluded."""
+        """What disturbed the measurement of either side; if anything did, no conclusion may be drawn."""
         return tuple(doubt for doubt in self.doubts if doubt.spoils)
 
     @property
     def is_disturbed(self) -> bool:
-        """Whether its own measurement was disturbed, whatever was that of the baseline."""
+        """Whether its own measurement was disturbed, whatever happened to the baseline's."""
         return any(doubt.side_id == self.side.id for doubt in self.spoilers)
 
     @property
     def untold(self) -> tuple[Doubt, ...]:
-        """The doubts that the verdict does not tell itself, each sentence once."""
-        said = {doubt.sentence for doubt in self.verdict.told}
-        by_sentence = {doubt.sentence: doubt for doubt in self.doubts if doubt.sentence not in said}
+        """The doubts that the verdict does not mention, each sentence once."""
+        told = {doubt.sentence for doubt in self.verdict.told}
+        by_sentence = {doubt.sentence: doubt for doubt in self.doubts if doubt.sentence not in told}
         return tuple(by_sentence.values())
 
     def caution(self, figure: Figure) -> str:
-        """The mark beside a ratio from which nothing may be concluded: "not clean", or "unlike"; else ""."""
+        """The mark beside a ratio that allows no conclusion: "not clean" or "unlike"; else ""."""
         if self.is_baseline or not figure.has_ratio:
             return ""
         if self.spoilers and figure.is_of_time:
@@ -170,7 +170,7 @@ class SideReport:
 
     @property
     def text(self) -> str:
-        """All of it in sentences: the verdict, where the gain comes from, and what speaks against it."""
+        """The verdict, where the gain comes from, and the doubts, in sentences."""
         parts = [self.verdict.sentence]
         if self.split is not None:
             parts.append(f"Where the gain comes from: {self.split.sentence}.")
@@ -181,7 +181,7 @@ class SideReport:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What `compare` found; `settings` are those of `all_settings` that differ. Rows go by the sides."""
+    """The result of `compare`; `settings` are those of `all_settings` that differ."""
 
     sides: tuple[Side, ...]
     baseline: Side
@@ -192,7 +192,7 @@ class Comparison:
 
     @property
     def clean(self) -> bool:
-        """Whether nothing speaks against any of its figures."""
+        """Whether there is no doubt about any of its figures."""
         return not any(report.doubts for report in self.reports)
 
     def report(self, side_id: str) -> SideReport:
@@ -215,17 +215,16 @@ def compare(
     """The runs as sides, each against the baseline.
 
     `baseline_id` is the id of any run of the baseline (None: as `baseline_of` chooses). `target_accuracy`, a
-    fraction, adds how long each side took to reach it. `others` are further saved runs, in which those may be
-    found that a gain is split by. Raises ProblemError where there are no runs, or the baseline is not among
-    them.
+    fraction, adds how long each side took to reach it. `others` are further saved runs that may help to split
+    a gain. Raises ProblemError without runs, or if the baseline is not among them.
     """
-    sides = sides_of([one.run for one in evidence])
+    sides = sides_of([known.run for known in evidence])
     baseline = baseline_of(sides, baseline_id)
-    blocks = {one.run.id: one.block_speeds for one in evidence}
-    shown = list(figures(all_runs(sides)))
+    blocks = {known.run.id: known.block_speeds for known in evidence}
+    lines = list(figures(all_runs(sides)))
     if target_accuracy is not None:
-        shown += reaching_figures(target_accuracy, {one.run.id: one.epochs for one in evidence})
-    rows = tuple(row_of(figure, sides, baseline, blocks) for figure in shown)
+        lines += reaching_figures(target_accuracy, {known.run.id: known.epochs for known in evidence})
+    rows = tuple(row_of(figure, sides, baseline, blocks) for figure in lines)
     settings = setting_rows(sides)
     return Comparison(
         sides=sides,
@@ -244,7 +243,7 @@ def _reports(
     evidence: Sequence[Evidence],
     others: Sequence[RunRecord],
 ) -> tuple[SideReport, ...]:
-    by_id = {one.run.id: one for one in evidence}
+    by_id = {known.run.id: known for known in evidence}
     speed_row = next(row for row in rows if row.figure.name == SPEED.name)
     ratios = {side.id: cell.ratio for side, cell in zip(sides, speed_row.cells, strict=True)}
     speeds = KnownSpeeds(baseline, sides, ratios, others)
@@ -253,7 +252,7 @@ def _reports(
     for place, side in enumerate(sides):
         cells = {row.figure.name: row.cells[place] for row in rows}
         doubts = doubts_of(side, baseline, by_id)
-        # of a measurement that was disturbed there is nothing to split
+        # a disturbed measurement has no gain to split
         is_spoiled = any(doubt.spoils for doubt in doubts)
         split = None if is_spoiled else split_of(side, baseline, speeds, ratios[side.id])
         verdict = verdict_of(
@@ -264,9 +263,9 @@ def _reports(
 
 
 def baseline_of(sides: Sequence[Side], run_id: str | None = None) -> Side:
-    """The side of that run; without one the first plain side in strict FP32, else the first side.
+    """The side of that run; by default a plain one in strict FP32, else any in strict FP32, else the first.
 
-    Raises ProblemError where there are no sides, or the run is in none of them.
+    Raises ProblemError without sides, or if the run is in none of them.
     """
     if not sides:
         raise ProblemError(request_problem("There are no runs to compare.", "Choose one or more runs."))

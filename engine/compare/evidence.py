@@ -35,8 +35,8 @@ else:
 class Evidence:
     """What is known of one run beside its record.
 
-    `block_speeds` are the samples a second of each whole block after warm-up, `epochs` those that ended,
-    `notes` what the worker remarked on precision and settings when it started.
+    `block_speeds` are the samples per second of each whole block after warm-up, `epochs` the complete ones,
+    `notes` the worker's remarks on precision and settings at the start.
     """
 
     run: RunRecord
@@ -46,12 +46,12 @@ class Evidence:
 
 
 def evidence_of(store: Store, runs: Sequence[RunRecord]) -> tuple[Evidence, ...]:
-    """The evidence of each run, in their order. Raises ProblemError where the store cannot be read."""
+    """The evidence of each run, in their order. Raises ProblemError if the store cannot be read."""
     return tuple(evidence_from(run, store.events(run.id), store.samples(run.id)) for run in runs)
 
 
 def evidence_from(run: RunRecord, events: Sequence[Event], samples: Mapping[str, NDArray[Any]]) -> Evidence:
-    """The evidence of a run whose events and samples are at hand."""
+    """The evidence of a run from its events and samples."""
     return Evidence(
         run,
         block_speeds(run, samples),
@@ -63,8 +63,8 @@ def evidence_from(run: RunRecord, events: Sequence[Event], samples: Mapping[str,
 def block_speeds(run: RunRecord, samples: Mapping[str, NDArray[Any]]) -> NDArray[np.float64]:
     """Samples per second of each whole block of `measure.block_steps` steps after warm-up.
 
-    Of a block that is the harmonic mean over its steps: samples by time, for batches of one size. Blocks with
-    a step whose speed is not a number are left out.
+    A block's speed is the harmonic mean over its steps: samples by time, for batches of one size. Blocks with
+    a step without a usable speed are left out.
     """
     speeds = samples.get("samples_per_second")
     if speeds is None:
@@ -78,7 +78,7 @@ def block_speeds(run: RunRecord, samples: Mapping[str, NDArray[Any]]) -> NDArray
 
 
 def warm_steps(run: RunRecord, samples: Mapping[str, NDArray[Any]]) -> int:
-    """Compiling and capturing make the warm-up longer than was asked for."""
+    """The steps of the warm-up, which compiling and capturing prolong."""
     asked = run.experiment.measure.warmup_steps
     seconds, summary = samples.get("seconds"), run.summary
     if seconds is None or summary is None or not (summary.compile_seconds or summary.capture_seconds):
@@ -102,18 +102,18 @@ DoubtKind = Literal[
 ]
 
 SPOILING: frozenset[DoubtKind] = frozenset({"other-program", "throttled"})
-"""What makes a speed another than the machine's own: nothing can be concluded from it, only measured again.
-The other kinds qualify what is concluded."""
+"""Kinds that change a speed, which then allows no conclusion. The others only qualify it."""
 
 _STEADY_CLOCKS = 0.95
-"""Repeats do the same work, so that their mean clocks are this much alike unless something held one down."""
+"""Repeats do the same work, so the lowest of their mean clocks is at least this fraction of the highest,
+unless something held one down."""
 
 
 @dataclass(frozen=True)
 class Doubt:
-    """One reason to trust a figure less, a sentence; `side_id` is None where it is not of one side.
+    """A reason to trust a figure less, as a sentence; `side_id` is None if it concerns no single side.
 
-    `difference` is how a setting differs from the baseline's, where that is the reason.
+    `difference` says how a setting differs from the baseline's, if that is the reason.
     """
 
     side_id: str | None
@@ -128,18 +128,15 @@ class Doubt:
 
 
 def doubts_of(side: Side, baseline: Side, evidence: Mapping[str, Evidence]) -> tuple[Doubt, ...]:
-    """What speaks against the figures of `side` and of the baseline that they are measured against.
-
-    `evidence` is that of each run by its id.
-    """
-    found = [*_of_side(side, evidence)]
+    """The doubts about the figures of `side` and of the baseline; `evidence` is by the ids of the runs."""
+    doubts = [*_of_side(side, evidence)]
     if side is not baseline:
-        found += [*_of_side(baseline, evidence), *_between(side, baseline)]
-    return tuple(found)
+        doubts += [*_of_side(baseline, evidence), *_between(side, baseline)]
+    return tuple(doubts)
 
 
 def is_spoiled(summary: Measured | None) -> bool:
-    """Whether something on the machine is known to have slowed down a run of that summary."""
+    """Whether something on the machine is known to have slowed down the run."""
     return any(kind in SPOILING for kind, _ in about_machine(summary))
 
 
@@ -153,7 +150,7 @@ def _of_side(side: Side, evidence: Mapping[str, Evidence]) -> Iterator[Doubt]:
             told.setdefault((kind, kinds.count(kind)), []).append(sentence)
             kinds.append(kind)
     for (kind, _), (first, *more) in told.items():
-        alike = f" {len(more):,} more of its runs raise a doubt of this kind." if more else ""
+        alike = f" The same kind of doubt applies to {len(more):,} more of its runs." if more else ""
         yield Doubt(side.id, kind, first + alike)
     clocks = [run.summary.clock_mhz for run in side.runs if run.summary and run.summary.clock_mhz]
     if clocks and min(clocks) < _STEADY_CLOCKS * max(clocks):
@@ -176,7 +173,7 @@ def _about_end(run: RunRecord, evidence: Evidence | None) -> Iterator[tuple[Doub
 
 
 class Measured(Protocol):
-    """What tells whether a run was disturbed, of a `Summary` or of less."""
+    """The part of a `Summary` that tells whether a run was disturbed."""
 
     @property
     def samples_per_second(self) -> float | None: ...
@@ -187,12 +184,12 @@ class Measured(Protocol):
 
 
 def about_machine(summary: Measured | None) -> Iterator[tuple[DoubtKind, str]]:
-    """What slowed a run down, each with its kind: "suffered: other programs took ..."."""
+    """What slowed a run down, each with its kind: "was disturbed: other programs took ..."."""
     if summary is None:
         return
     note = summary.speed_note
     if note and summary.samples_per_second is not None:
-        yield "other-program" if note.startswith("other programs") else "throttled", f"suffered: {note}"
+        yield "other-program" if note.startswith("other programs") else "throttled", f"was disturbed: {note}"
     others_mib = summary.other_programs_mib
     if others_mib is not None and others_mib > TOLERATED_MIB:
         yield (
@@ -210,7 +207,7 @@ def _about_drift(evidence: Evidence | None) -> Iterator[tuple[DoubtKind, str]]:
 
 def _between(side: Side, baseline: Side) -> Iterator[Doubt]:
     if not is_in_turns(side, baseline):
-        # told of the two alike, whichever is the baseline
+        # the same sentence whichever of the two is the baseline
         both = " and ".join(sorted((side.title, baseline.title)))
         yield Doubt(
             side.id,
@@ -231,7 +228,7 @@ def _between(side: Side, baseline: Side) -> Iterator[Doubt]:
         if is_work(key):
             continue
         difference = f"{named(key)}: {setting_text(key, value)} against {setting_text(key, other)}."
-        # alike for all sides of which it is so: a report tells it once
+        # the same sentence for every such side, so that a report says it once
         yield Doubt(side.id, "setting", f"Unlike the baseline in {difference}", difference)
     recipes = [run.summary.recipe if run.summary else None for run in (mine, theirs)]
     asked = [run.experiment.step.recipe for run in (mine, theirs)]
@@ -239,12 +236,12 @@ def _between(side: Side, baseline: Side) -> Iterator[Doubt]:
         yield Doubt(
             side.id,
             "setting",
-            f"Of the recipe, {side.title} had {recipes[0]}, and {baseline.title} {recipes[1]}.",
+            f"Recipe in force: {recipes[0]} for {side.title}, {recipes[1]} for {baseline.title}.",
         )
 
 
 def first_begun(side: Side) -> RunRecord:
-    """Its first run that has a machine, which one that never began has not."""
+    """Its first run that has begun and so has a machine, or else its first."""
     return next((run for run in side.runs if run.environment is not None), side.runs[0])
 
 
@@ -270,7 +267,7 @@ _ENDINGS = {
 
 
 LITTLE_GAIN = 1.1
-"""Below this many times as fast a reason is looked for."""
+"""A ratio below this calls for a reason."""
 
 _WAITING_FRACTION = 0.2
 _BUSY_PERCENT = 80.0
@@ -282,17 +279,17 @@ _MOST_REASONS = 2
 
 
 def likely_reason(evidence: Evidence, baseline: RunRecord) -> str | None:
-    """Why this run under autocast was hardly faster than `baseline`, as a clause; None if nothing tells."""
+    """Why this run under autocast was hardly faster than `baseline`, as a clause; None if unknown."""
     run = evidence.run
     if not run.experiment.precision.is_autocast:
         return None
-    found = [
+    reasons = [
         *_of_device(evidence),
         *_of_baseline(baseline),
         *(list(_of_waiting(run)) or _of_filling(run)),
         *_of_sizes(run),
     ]
-    return " and ".join(found[:_MOST_REASONS]) or None
+    return " and ".join(reasons[:_MOST_REASONS]) or None
 
 
 def _of_device(evidence: Evidence) -> Iterator[str]:

@@ -1,6 +1,6 @@
 """The figures of a comparison: a row for each quantity, with units, intervals and ratios to the baseline.
 
-A ratio is given only where the figures of both sides count the same thing.
+Ratios are given only for figures that count the same thing.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ MemoryQuantity = Literal["allocated", "resident"]
 
 @dataclass(frozen=True)
 class Figure:
-    """One line of the table; values are in `unit`, shown with `digits` after the point (None: three figures).
+    """One line of the table; values are in `unit`, shown with `digits` decimals (None: three figures).
 
-    `has_ratio` says whether a ratio of two values means something; else their difference does. Over repeats
-    a figure is the mean where `is_mean`, the geometric mean where it has a ratio, so that the values' ratio
-    is the one that is shown, else the median; one that `needs_all` has none unless every repeat
-    has it. `absent` stands for a value that is not there.
+    `has_ratio` says whether the ratio of two values means something, or their difference. The value over
+    repeats is the arithmetic mean if it `is_mean`; the geometric mean if it has a ratio, so that the values
+    give the ratio shown; else the median. One that `needs_all` has no value unless every repeat has one.
+    `absent` is shown for a missing value.
     """
 
     name: str
@@ -50,22 +50,22 @@ class Figure:
 
     @property
     def is_of_time(self) -> bool:
-        """Whether it says how long something took, which a drift of the machine and other programs change."""
+        """Whether it is a speed or a time, which other programs and a drift of the machine change."""
         return self.name in ("samples_per_second", "step_ms", "seconds")
 
     def text(self, value: float | None) -> str:
-        """The value as shown, without its unit; what diverged is shown as NaN, ∞ or a power of ten."""
+        """The value as shown, without its unit; diverged values are NaN, ∞ or a power of ten."""
         return self.absent if value is None else number(value, self.digits)
 
     def text_with_unit(self, value: float | None) -> str:
-        """The value as shown, and its unit."""
+        """The value as shown, with its unit."""
         return f"{self.text(value)} {self.unit}" if self.unit else self.text(value)
 
 
 def figures(runs: Sequence[RunRecord]) -> tuple[Figure, ...]:
-    """The lines of the comparison, in the order shown, in the units that these runs call for.
+    """The lines of the comparison, in the order shown, in units that suit these runs.
 
-    Samples are images where all runs train on them; memory is in MiB where all of it is below 1 GiB.
+    Samples are called images if all runs train on images; memory is in MiB if all of it is below 1 GiB.
     """
     peaks = [peak[1] for run in runs if (peak := training_peak(run)) is not None]
     fitting = {SPEED: replace(SPEED, unit=speed_unit(run.experiment.dataset for run in runs))}
@@ -75,7 +75,7 @@ def figures(runs: Sequence[RunRecord]) -> tuple[Figure, ...]:
 
 
 def training_peak(run: RunRecord) -> tuple[MemoryQuantity, float] | None:
-    """The run's peak memory in training and what it counts, in MiB: allocated where there is a GPU."""
+    """What the run's peak memory counts, and the peak in MiB: allocated on a GPU, else resident."""
     summary = run.summary
     if summary is None:
         return None
@@ -90,8 +90,8 @@ def _of(name: str, scale: float = 1.0) -> Callable[[RunRecord], float | None]:
     assert name in Summary.model_fields
 
     def value(run: RunRecord) -> float | None:
-        figure = getattr(run.summary, name) if run.summary is not None else None
-        return None if figure is None else float(figure) * scale
+        recorded = getattr(run.summary, name) if run.summary is not None else None
+        return None if recorded is None else float(recorded) * scale
 
     return value
 
@@ -127,20 +127,20 @@ FIGURES = (
 
 
 def is_comparable(figure: Figure, side: Side, baseline: Side) -> bool:
-    """Whether the figure of one may be set against that of the other.
+    """Whether the figures of the two sides count the same thing.
 
-    Never allocated memory against resident memory, samples or memory of pictures against those of texts, the
-    time of a short training against that of a long one, or accuracies on two datasets.
+    Allocated and resident memory do not, nor do samples or memory of images and of texts, the times of a short
+    and a long training, or accuracies on two datasets.
     """
     count = _COUNTS.get(figure.name)
     if count is None:
         return True
-    counted = {count(run) for run in (*side.runs, *baseline.runs) if figure.value(run) is not None}
-    return len(counted) <= 1
+    quantities = {count(run) for run in (*side.runs, *baseline.runs) if figure.value(run) is not None}
+    return len(quantities) <= 1
 
 
 def _sample(run: RunRecord) -> object:
-    """What one sample is: a picture or a row, or a text of so many tokens."""
+    # texts of different lengths are different samples
     experiment = run.experiment
     return experiment.sequence_length if task_of(experiment.dataset) == "language" else None
 
@@ -186,13 +186,12 @@ _TIMED_BY_BLOCKS = ("samples_per_second", "step_ms")
 class Cell:
     """One side's figure; what does not apply is None.
 
-    `value` is over the repeats: the geometric mean for speeds, times and memory, else the mean;
-    `values` has one a repeat. `interval` is the value's (95 %), and `interval_kind` says what from: from
-    repeats, or from the blocks of the only run, which says no more than how steady that run was. `ratio` is
-    to the baseline, of the geometric means over the repeats, which for repeats in pairs a drift of the
-    machine does not shift; `ratio_interval` is its 95 % interval, only from repeats of both sides, and of
-    what takes time only where these were made in turns.
-    `within_spread` says whether the difference is no larger than repeats of one side differ among themselves.
+    `value` is over the repeats (see `Figure`); `values` has one for each. `interval` is the value's 95 %
+    interval, and `interval_kind` its source: repeats, or the blocks of the only run, which say only how
+    steady that run was. `ratio` is to the baseline, of geometric means, so that a drift of the machine
+    cancels out in repeats made in pairs. `ratio_interval` (95 %) needs repeats of both sides, for speeds and
+    times made in turns. `within_spread` says whether the difference is no larger than those between repeats
+    of one side.
     """
 
     value: float | None
@@ -207,14 +206,14 @@ class Cell:
 
 @dataclass(frozen=True)
 class FigureRow:
-    """One figure of every side, in the order of the sides."""
+    """One figure with the cells of the sides, in their order."""
 
     figure: Figure
     cells: tuple[Cell, ...]
 
 
 def row_of(figure: Figure, sides: Sequence[Side], baseline: Side, blocks: Blocks) -> FigureRow:
-    """The figure of every side against `baseline`; `blocks` are each run's block speeds by its id."""
+    """The figure of every side against `baseline`; `blocks` are block speeds by the ids of runs."""
     return FigureRow(figure, tuple(_cell(figure, side, baseline, blocks) for side in sides))
 
 
@@ -222,14 +221,14 @@ def _cell(figure: Figure, side: Side, baseline: Side, blocks: Blocks) -> Cell:
     values, base_values = _values(figure, side), _values(figure, baseline)
     value, base = _over_repeats(figure, values), _over_repeats(figure, base_values)
     interval, kind = _interval(figure, side, values, blocks)
-    alone = Cell(value, values, interval, kind)
+    cell = Cell(value, values, interval, kind)
     if value is None or base is None or not is_comparable(figure, side, baseline):
-        return alone
+        return cell
     if side is baseline:
-        return replace(alone, ratio=1.0 if figure.has_ratio and base else None, difference=0.0)
+        return replace(cell, ratio=1.0 if figure.has_ratio and base else None, difference=0.0)
     ratio, ratio_interval = _ratio(figure, side, baseline) if figure.has_ratio else (None, None)
     return replace(
-        alone,
+        cell,
         ratio=ratio,
         ratio_interval=ratio_interval,
         difference=value - base,
@@ -267,7 +266,7 @@ def _interval(
 
 
 def _within_run(figure: Figure, run: RunRecord, blocks: Blocks) -> Interval | None:
-    # the run's own knows how many samples each step took, which its saved columns do not
+    # the run's own interval knows how many samples each step took; its saved columns do not
     interval = run.summary.samples_per_second_ci if run.summary is not None else None
     if interval is None and run.id in blocks:
         interval = steadiness(blocks[run.id])
@@ -278,26 +277,26 @@ def _within_run(figure: Figure, run: RunRecord, blocks: Blocks) -> Interval | No
 
 
 def _ratio(figure: Figure, side: Side, baseline: Side) -> tuple[float | None, Interval | None]:
-    """The ratio and its interval, by pairs where every repeat has a partner and both have the figure."""
+    """The ratio and its interval, from pairs if every repeat has a partner and both have the figure."""
     values, base_values = _known(_values(figure, side)), _known(_values(figure, baseline))
     ratio = intervals.typical_ratio(values, base_values)
     if ratio is None or (figure.is_of_time and not is_in_turns(side, baseline)):
         return ratio, None
     partners = _partners(side, baseline) or []
     pairs = [(figure.value(run), figure.value(partner)) for run, partner in partners]
-    whole = [(mine, theirs) for mine, theirs in pairs if mine is not None and theirs is not None]
-    if len(whole) > 1 and len(whole) == len(pairs):
-        return ratio, intervals.paired_ratio_interval(*zip(*whole, strict=True))
+    complete = [(mine, theirs) for mine, theirs in pairs if mine is not None and theirs is not None]
+    if len(complete) > 1 and len(complete) == len(pairs):
+        return ratio, intervals.paired_ratio_interval(*zip(*complete, strict=True))
     return ratio, intervals.ratio_interval(values, base_values)
 
 
 def _partners(side: Side, baseline: Side) -> list[tuple[RunRecord, RunRecord]] | None:
-    """The repeats of both sides by comparison and seed; None where they were not made in pairs."""
+    """The repeats of both sides paired by comparison and seed; None if they were not made in pairs."""
     mine, theirs = (
-        {(run.comparison, run.experiment.seed): run for run in one.runs} for one in (side, baseline)
+        {(run.comparison, run.experiment.seed): run for run in either.runs} for either in (side, baseline)
     )
-    one_each = len(mine) == len(side.runs) and len(theirs) == len(baseline.runs)
-    if not one_each or mine.keys() != theirs.keys() or any(comparison is None for comparison, _ in mine):
+    are_unique = len(mine) == len(side.runs) and len(theirs) == len(baseline.runs)
+    if not are_unique or mine.keys() != theirs.keys() or any(comparison is None for comparison, _ in mine):
         return None
     return [(run, theirs[key]) for key, run in mine.items()]
 
@@ -306,9 +305,9 @@ def _is_within_spread(
     difference: float, values: Sequence[float | None], base_values: Sequence[float | None]
 ) -> bool | None:
     known = [_known(values), _known(base_values)]
-    if min(map(len, known)) < 2 or not all(math.isfinite(value) for one in known for value in one):
+    if min(map(len, known)) < 2 or not all(math.isfinite(value) for repeats in known for value in repeats):
         return None
-    return abs(difference) <= max(max(one) - min(one) for one in known)
+    return abs(difference) <= max(max(repeats) - min(repeats) for repeats in known)
 
 
 def _known(values: Sequence[float | None]) -> list[float]:

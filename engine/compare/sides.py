@@ -1,7 +1,4 @@
-"""The sides of a comparison: repeats of an experiment, the name they share, and how two sides differ.
-
-Two speeds can be compared only where the settings that bear on speed are the same.
-"""
+"""The sides of a comparison: the repeats of an experiment, their common name, and how two sides differ."""
 
 from __future__ import annotations
 
@@ -48,12 +45,12 @@ _OF_PRECISION = ("step.fp32_modules", "step.autocast_tf32")
 
 
 def differing_axes(one: Experiment, other: Experiment) -> tuple[Axis, ...]:
-    """In which of precision, recipe and batch two experiments differ."""
+    """Those of precision, recipe and batch in which two experiments differ."""
     return tuple(axis for axis in AXES if _place(one, axis) != _place(other, axis))
 
 
 def moved(experiment: Experiment, axes: Iterable[Axis], target: Experiment) -> Experiment:
-    """The experiment with those axes as `target` has them."""
+    """The experiment with the target's values on these axes."""
     for axis in axes:
         if axis == "precision":
             step = experiment.step.model_copy(
@@ -73,7 +70,7 @@ def moved(experiment: Experiment, axes: Iterable[Axis], target: Experiment) -> E
 
 
 def for_speed(experiment: Experiment) -> Experiment:
-    """The experiment without what does not bear on its speed, so that equal ones ought to be equally fast."""
+    """The experiment with all that does not affect its speed reset, so that equal ones are equally fast."""
     optimizer = experiment.optimizer
     step = experiment.step
     if not experiment.precision.is_autocast:
@@ -100,7 +97,7 @@ def for_speed(experiment: Experiment) -> Experiment:
 
 
 def same_machine(one: RunRecord, other: RunRecord) -> bool:
-    """Whether both runs were made on devices of one name by one version of torch."""
+    """Whether both runs had devices of the same name and the same version of torch."""
     mine, theirs = one.environment, other.environment
     if mine is None or theirs is None:
         return False
@@ -108,7 +105,7 @@ def same_machine(one: RunRecord, other: RunRecord) -> bool:
 
 
 def unlike_settings(one: Experiment, other: Experiment) -> tuple[tuple[str, object, object], ...]:
-    """The settings that matter and differ beside precision, recipe and batch: key, `one`'s and `other`'s.
+    """Key and values of the settings that matter and differ, except precision, recipe and batch.
 
     Those that apply to neither do not matter.
     """
@@ -125,7 +122,7 @@ def unlike_settings(one: Experiment, other: Experiment) -> tuple[tuple[str, obje
 
 
 class Work(NamedTuple):
-    """What of the work differs, in the plural, and the values of two experiments."""
+    """A difference between two trainings: what differs, in the plural, and both values."""
 
     what: str
     one: str
@@ -142,12 +139,12 @@ _WORK = {
 
 
 def is_work(key: str) -> bool:
-    """Whether the setting of that key makes it another training, whatever it is trained with."""
+    """Whether another value of that setting makes it another training."""
     return key in _WORK
 
 
 def differing_work(one: Experiment, other: Experiment) -> tuple[Work, ...]:
-    """What makes two experiments different trainings, the most telling first."""
+    """The differences that make two experiments different trainings, the most important first."""
     return tuple(
         Work(_WORK[key], setting_text(key, mine), setting_text(key, theirs))
         for key, mine, theirs in unlike_settings(one, other)
@@ -161,17 +158,17 @@ def _place(experiment: Experiment, axis: Axis) -> object:
     return experiment.step.recipe if axis == "recipe" else experiment.batch_size
 
 
-# What a run that waits has not been given yet: it is a repeat of runs that have it.
+# A run that waits may not know these yet; it is a repeat of runs that do.
 _OPEN = {"device": "auto", "image_size": None, "num_classes": None}
 _ABSENT = object()
 
 
 @dataclass(frozen=True)
 class Side:
-    """Repeats of one experiment: runs whose settings differ in nothing but the seed, name aside.
+    """Repeats of one experiment: runs that differ only in seed and name, on the same device and torch.
 
-    They were made on devices of one name by one version of torch. `runs` has at least one, oldest first.
-    `label` is the precision, and `note` what else tells the sides of a comparison apart: "fast", "batch 64".
+    `runs` has at least one run, oldest first. `label` is the precision, and `note` whatever else
+    distinguishes the sides of a comparison: "fast", "batch 64".
     """
 
     runs: tuple[RunRecord, ...]
@@ -186,7 +183,7 @@ class Side:
 
     @property
     def is_named_fast(self) -> bool:
-        """Whether its note says that it has the fast recipe, as it does where the sides differ in that."""
+        """Whether its note says that it has the fast recipe, as it does if the recipes differ."""
         return self.recipes_differ and self.runs[0].experiment.step.recipe == FAST
 
     @property
@@ -200,11 +197,11 @@ class Side:
 
     @property
     def recipe(self) -> str:
-        """The recipe that was asked for, in words: "plain", "fast", or the parts of it."""
+        """The recipe asked for, in words: "plain", "fast", or its parts."""
         return recipe_words(self.runs[0].experiment.step.recipe)
 
     def holds(self, run_id: str | None) -> bool:
-        """Whether the run of that id is one of its repeats."""
+        """Whether that run is one of its repeats."""
         return any(run.id == run_id for run in self.runs)
 
     @property
@@ -214,11 +211,11 @@ class Side:
 
 
 def sides_of(runs: Sequence[RunRecord]) -> tuple[Side, ...]:
-    """The runs as sides, in the order in which the sides first appear."""
+    """The runs as sides, in the order of their first runs."""
     groups: list[_Group] = []
     for run in runs:
-        settings = _telling_settings(run)
-        group = next((one for one in groups if _agree(one.settings, settings)), None)
+        settings = _shared_settings(run)
+        group = next((group for group in groups if _agree(group.settings, settings)), None)
         if group is None:
             groups.append(group := _Group(settings))
         elif run.environment is not None:
@@ -235,13 +232,13 @@ _IN_TURNS = 0.5
 
 
 def is_in_turns(side: Side, other: Side) -> bool:
-    """Whether the repeats of two sides were begun so much in turns that a drift hits both alike.
+    """Whether the repeats of two sides took turns, so that a drift of the machine affects both alike.
 
-    It is measured by Somers' D of side and order (American Sociological Review 27, 1962): 0 for A B B A, a
-    half for A B A B, 1 where the whole of one side came first. It is the part of a steady drift's worst bias
-    that is left in a ratio of the two, and in turns is at most a half. A side of one run has no order.
+    The measure is Somers' D of side and order (American Sociological Review 27, 1962): 0 for A B B A, a half
+    for A B A B, 1 if all of one side came first. It is the fraction of a steady drift's worst bias that is
+    left in the ratio; in turns it is at most a half. A side of one run has no order.
     """
-    mine, theirs = (np.array([run.started for run in one.runs if run.started]) for one in (side, other))
+    mine, theirs = (np.array([run.started for run in either.runs if run.started]) for either in (side, other))
     if min(len(mine), len(theirs)) < 2:
         return True
     is_later = mine[:, np.newaxis] > theirs
@@ -255,8 +252,7 @@ class _Group:
     runs: list[RunRecord] = field(default_factory=list)
 
 
-def _telling_settings(run: RunRecord) -> dict[str, Any]:
-    """What repeats of one experiment have in common."""
+def _shared_settings(run: RunRecord) -> dict[str, Any]:
     settings = flattened(run.experiment)
     del settings["seed"]
     if run.environment is not None:
@@ -274,7 +270,7 @@ _Name = tuple[str, str]
 
 
 def _names(firsts: Sequence[RunRecord]) -> list[_Name]:
-    """The label and the note for the first run of each side: as short as tells them apart."""
+    """The label and the note for the first run of each side, as short as possible but unique."""
     names = [(run.experiment.precision.label, "") for run in firsts]
     for word in (_model, _dataset, _recipe, _batch):
         names = _extended(names, [word(run) for run in firsts], everywhere=True)
@@ -289,13 +285,13 @@ def _names(firsts: Sequence[RunRecord]) -> list[_Name]:
 
 
 def _extended(names: list[_Name], words: list[str], *, everywhere: bool) -> list[_Name]:
-    """The names with their words where these differ: among all sides, or among those of one name."""
+    """The names, with their words where these differ: among all sides, or among those of one name."""
     extended = []
     for (label, note), word in zip(names, words, strict=True):
         name = (label, note)
-        among = {other for one, other in zip(names, words, strict=True) if everywhere or one == name}
-        is_telling = word and len(among) > 1
-        extended.append((label, f"{note}, {word}" if note else word) if is_telling else name)
+        rivals = {rival for owner, rival in zip(names, words, strict=True) if everywhere or owner == name}
+        is_needed = word and len(rivals) > 1
+        extended.append((label, f"{note}, {word}" if note else word) if is_needed else name)
     return extended
 
 
@@ -332,5 +328,5 @@ def _name(run: RunRecord) -> str:
 
 
 def all_runs(sides: Iterable[Side]) -> tuple[RunRecord, ...]:
-    """Every run of the sides, side by side."""
+    """All runs, one side after the other."""
     return tuple(run for side in sides for run in side.runs)

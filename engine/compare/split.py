@@ -1,4 +1,4 @@
-"""Where a gain comes from: what of a ratio the precision did, what the recipe, and what the batch."""
+"""Where a gain comes from: the parts of a ratio due to the precision, the recipe and the batch."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from engine.words.numbers import times
 
 @dataclass(frozen=True)
 class Factor:
-    """One part of a ratio: how many times as fast this change alone made the training."""
+    """One factor of a ratio: how many times as fast this change alone made the training."""
 
     name: Axis
     ratio: float
@@ -28,12 +28,11 @@ class Factor:
 
 @dataclass(frozen=True)
 class Split:
-    """`total` is the product of `factors`: the precision first, under the baseline's recipe and batch.
+    """`total` is the product of `factors`, the first of which is under the baseline's recipe and batch.
 
-    `other_order` takes the first of these changes last (the precision, under the side's own recipe). Each is
-    empty where a corner is missing, and `missing` are the experiments that would fill it. `versus_default` is
-    the gain against PyTorch's default (convolutions in TF32 already), on a GPU where such a run is known.
-    `sentence` has no full stop.
+    `other_order` makes the first change last, under the side's own recipe. Either is empty if a run is
+    missing for it; `missing` are those experiments. `versus_default` is the gain over PyTorch's default
+    (convolutions already in TF32), on a GPU with such a run. `sentence` has no full stop.
     """
 
     total: float
@@ -45,21 +44,20 @@ class Split:
 
     @property
     def precision_ratio(self) -> float | None:
-        """The precision's part under the side's own recipe and batch; None where unknown."""
+        """The precision's factor under the side's own recipe and batch; None if unknown."""
         parts = {factor.name: factor.ratio for factor in self.other_order}
         return parts.get("precision")
 
 
 MOST_OTHERS = 1_000
-"""How many saved runs are worth looking through for speeds, newest first."""
+"""How many of the newest saved runs are searched for speeds."""
 
 
 class KnownSpeeds:
-    """How fast experiments are as multiples of the baseline, from runs that were made on its machine.
+    """How many times as fast as the baseline experiments are, from undisturbed runs on its machine.
 
-    A side that is compared has the ratio that the comparison gives it, of `ratios` by the ids of `sides`, so
-    that no other figure stands beside that; `others` are further runs, which count by the geometric
-    mean over repeats. What was disturbed does not count.
+    A side has the comparison's own ratio, in `ratios` by the ids of `sides`, so that the two never disagree;
+    `others` are further runs, of which repeats count by their geometric mean.
     """
 
     def __init__(
@@ -74,7 +72,7 @@ class KnownSpeeds:
         self._sides, self._ratios, self._others = sides, ratios, others
 
     def ratio(self, experiment: Experiment) -> float | None:
-        """How many times as fast as the baseline; None without a run that agrees in what bears on speed."""
+        """How many times as fast as the baseline; None without a run whose settings mean the same speed."""
         key = for_speed(experiment)
         if key in self._of_sides:
             return self._of_sides[key]
@@ -83,20 +81,20 @@ class KnownSpeeds:
 
     @cached_property
     def _of_sides(self) -> dict[Experiment, float]:
-        found: dict[Experiment, float] = {}
+        ratios: dict[Experiment, float] = {}
         for side in self._sides:
             ratio = self._ratios.get(side.id)
             if ratio and all(map(self._may_count, side.runs)):
-                found.setdefault(for_speed(side.runs[0].experiment), ratio)
-        return found
+                ratios.setdefault(for_speed(side.runs[0].experiment), ratio)
+        return ratios
 
     @cached_property
     def _by_settings(self) -> dict[Experiment, list[RunRecord]]:
         known = {run.id: run for run in (*all_runs(self._sides), *self._others) if self._may_count(run)}
-        found: dict[Experiment, list[RunRecord]] = {}
+        runs: dict[Experiment, list[RunRecord]] = {}
         for run in known.values():
-            found.setdefault(for_speed(run.experiment), []).append(run)
-        return found
+            runs.setdefault(for_speed(run.experiment), []).append(run)
+        return runs
 
     def _may_count(self, run: RunRecord) -> bool:
         if run.status is not Status.FINISHED or not _is_readable(run):
@@ -118,7 +116,7 @@ def _same_software(one: RunRecord, other: RunRecord) -> bool:
 
 
 def _is_readable(run: RunRecord) -> bool:
-    """A damaged run, or a newer version's, is no corner, and none of the comparison's business."""
+    # the comparison ignores damaged runs and those of newer versions
     try:
         return run.experiment is not None and (run.environment, run.summary) != (None, None)
     except (ProblemError, ValueError):
@@ -128,8 +126,8 @@ def _is_readable(run: RunRecord) -> bool:
 def split_of(side: Side, baseline: Side, speeds: KnownSpeeds, total: float | None) -> Split | None:
     """How the gain `total` of `side` over `baseline` splits.
 
-    None for the baseline itself, without a gain, where more differs than precision, recipe and batch, and
-    where only the precision differs and no run of PyTorch's default is known.
+    None for the baseline itself, without a gain, if more differs than precision, recipe and batch, and if
+    only the precision differs and no run of PyTorch's default is known.
     """
     start, end = baseline.runs[0].experiment, side.runs[0].experiment
     axes = differing_axes(start, end)
@@ -152,7 +150,8 @@ def split_of(side: Side, baseline: Side, speeds: KnownSpeeds, total: float | Non
         other_order=other_order if len(axes) > 1 else (),
         missing=tuple(missing.values()),
         versus_default=versus_default,
-        sentence=_sentence(factors, other_order, end, tuple(missing.values())) + _against(versus_default),
+        sentence=_sentence(factors, other_order, end, tuple(missing.values()))
+        + _against_default(versus_default),
     )
 
 
@@ -175,12 +174,12 @@ def _factors(
     order: Sequence[Axis], total: float, speeds: KnownSpeeds, start: Experiment, end: Experiment
 ) -> tuple[Factor, ...]:
     ratios = [1.0, *(speeds.ratio(corner) for corner in _between(order, start, end)), total]
-    found = []
+    factors = []
     for axis, (before, after) in zip(order, pairwise(ratios), strict=True):
         if not before or after is None:
             return ()
-        found.append(Factor(axis, after / before))
-    return tuple(found)
+        factors.append(Factor(axis, after / before))
+    return tuple(factors)
 
 
 def _versus_default(total: float, side: Side, baseline: Side, speeds: KnownSpeeds) -> float | None:
@@ -199,34 +198,33 @@ def _sentence(
     missing: tuple[Experiment, ...],
 ) -> str:
     if len(factors) == 1:
-        return _told(factors, end)
-    lacking = " and of ".join(_named(experiment) for experiment in missing)
+        return _clause(factors, end)
+    lacking = " and of ".join(_name(experiment) for experiment in missing)
     if factors and other_order:
-        return f"{_told(factors, end)}; the other way round, {_told(other_order, end)}"
+        return f"{_clause(factors, end)}; the other way round, {_clause(other_order, end)}"
     if factors or other_order:
-        only = f"{_told(factors or other_order, end)}; the other way round is not known"
+        only = f"{_clause(factors or other_order, end)}; the other way round is not known"
         return f"{only} without a run of {lacking}"
     return f"how the gain splits is not known without a run of {lacking}"
 
 
-def _against(versus_default: float | None) -> str:
-    """PyTorch's default is what most people have today."""
+def _against_default(versus_default: float | None) -> str:
     if versus_default is None:
         return ""
     return f"; {times(versus_default)} times as fast as PyTorch's default, which has convolutions in TF32"
 
 
-def _told(factors: tuple[Factor, ...], end: Experiment) -> str:
+def _clause(factors: tuple[Factor, ...], end: Experiment) -> str:
     if len(factors) == 1:
         return f"all of it from {_cause(factors[0].name, end)}"
     return ", ".join(_part(factor, end, is_first=not place) for place, factor in enumerate(factors))
 
 
 def _part(factor: Factor, end: Experiment, *, is_first: bool) -> str:
+    ratio = f"{times(factor.ratio)} times as fast from {_cause(factor.name, end)}"
     if is_first:
-        return f"{times(factor.ratio)} times as fast from {_cause(factor.name, end)}"
-    more = "more" if factor.ratio >= 1 else "that"
-    return f"{times(factor.ratio)} times {more} from {_cause(factor.name, end)}"
+        return ratio
+    return f"another {ratio}" if factor.ratio >= 1 else f"but only {ratio}"
 
 
 def _cause(axis: Axis, end: Experiment) -> str:
@@ -237,6 +235,6 @@ def _cause(axis: Axis, end: Experiment) -> str:
     return f"the batch of {end.batch_size:,}"
 
 
-def _named(experiment: Experiment) -> str:
+def _name(experiment: Experiment) -> str:
     recipe = recipe_words(experiment.step.recipe)
     return f"{experiment.precision.label} with the {recipe} recipe at batch {experiment.batch_size:,}"

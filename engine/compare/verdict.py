@@ -1,4 +1,4 @@
-"""The outcome of a comparison in pieces of sentences that claim no more than was measured."""
+"""The verdict of a comparison, in pieces of sentences that claim no more than was measured."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Outcome = Literal["alone", "baseline", "no-speed", "spoiled", "unlike", "open", 
 
 @dataclass(frozen=True)
 class Piece:
-    """A part of a sentence: a side's `title`, a `strong` fact, a `plain` word, or an `aside` in brackets."""
+    """A part of a sentence: a side's `title`, a `strong` fact, `plain` words, or an `aside` in brackets."""
 
     text: str
     role: Literal["title", "strong", "plain", "aside"] = "plain"
@@ -37,13 +37,13 @@ def plain(pieces: Iterable[Piece]) -> str:
 class Verdict:
     """One side against the baseline; what does not apply is None.
 
-    `outcome` says what may be concluded: nothing from a `spoiled` measurement, nothing about the precision
-    from `unlike` things, no difference where the interval leaves it `open`. `lines` are the answer, each
-    whole on a line; `notes` are sentences in small print, and `told` the doubts that these tell already.
+    `outcome` is what may be concluded: nothing from a `spoiled` measurement, nothing about the precision from
+    `unlike` trainings, no difference if the interval leaves it `open`. `lines` are the answer, `notes`
+    sentences in small print, and `told` the doubts that either mentions.
 
-    `speedup` is how many times as fast as measured, with its 95 % interval from repeats. `accuracy` is what
-    is said of the accuracy, or of the loss without one ("" with neither). `reason` is why AMP is hardly
-    faster or slower, likely.
+    `speedup` is the measured ratio of speeds, with its 95 % interval from repeats. `accuracy` is the clause
+    on the accuracy, or else on the loss ("" with neither). `reason` is why AMP is likely slower or hardly
+    faster.
     """
 
     outcome: Outcome
@@ -58,14 +58,14 @@ class Verdict:
 
     @property
     def pieces(self) -> Pieces:
-        """The lines as running text."""
+        """The lines as pieces of running text."""
         joint = Piece(", " if self.outcome == "ratio" else ". ")
         running = [piece for line in self.lines for piece in (joint, *line)]
         return (*running[1:], Piece("."))
 
     @property
     def sentence(self) -> str:
-        """All of it as running text."""
+        """The lines and the notes as running text."""
         return " ".join([plain(self.pieces), *self.notes])
 
 
@@ -80,9 +80,9 @@ def verdict_of(
     *,
     is_alone: bool = False,
 ) -> Verdict:
-    """The verdict on `side`; `cells` are its figures by name, `evidence` that of each run by its id.
+    """The verdict on `side`; `cells` are its figures by name, `evidence` is by the ids of runs.
 
-    `is_alone` says that there is no other side.
+    `is_alone` means that there is no other side.
     """
     speed, memory = cells[SPEED.name], cells[PEAK_MEMORY.name]
     if side is baseline:
@@ -97,12 +97,13 @@ def verdict_of(
     own = _own_ratio(side, baseline, speed.ratio, split) if outcome in ("ratio", "open") else None
     is_little = own is not None and own < LITTLE_GAIN and side.id in evidence
     reason = likely_reason(evidence[side.id], baseline.runs[0]) if is_little else None
-    said = _Said(side, baseline, speed, base_cells[SPEED.name], rest, doubts)
-    lines, notes, told = said.of(outcome)
+    wording = _Wording(side, baseline, speed, base_cells[SPEED.name], rest, doubts)
+    lines, notes, told = wording.of(outcome)
     if reason is not None and own is not None:
-        which = "It" if own == speed.ratio else "The precision by itself"
+        subject = "It" if own == speed.ratio else "The precision by itself"
         is_slower = own < 1 and (own != speed.ratio or outcome != "open")
-        notes += (f"{which} {'was slower' if is_slower else 'gained little'} here, likely because {reason}.",)
+        effect = "was slower" if is_slower else "gained little"
+        notes += (f"{subject} {effect} here, likely because {reason}.",)
     return Verdict(
         outcome, lines, notes, told, speed.ratio, speed.ratio_interval, memory.ratio, plain(quality), reason
     )
@@ -119,12 +120,12 @@ def _outcome(speed: Cell, doubts: Sequence[Doubt]) -> Outcome:
 
 
 def is_open(cell: Cell) -> bool:
-    """Whether the interval of its ratio leaves open which side has more of it."""
+    """Whether the interval of the ratio leaves open which side is ahead."""
     return cell.ratio_interval is not None and cell.ratio_interval[0] <= 1.0 <= cell.ratio_interval[1]
 
 
 _Words = tuple[tuple[Pieces, ...], tuple[str, ...], tuple[Doubt, ...]]
-"""Lines, notes, and the doubts that are told in them."""
+"""Lines, notes, and the doubts that they mention."""
 
 
 def _of_baseline(
@@ -147,13 +148,13 @@ def _of_baseline(
     line = (*title, Piece(" was not measured" if is_alone else " is the baseline"))
     if trained:
         return "baseline", (line,), (f"As measured, it {trained}." if spoilers else f"It {trained}.",), ()
-    why = _without_speed(doubts)
-    return "alone" if is_alone else "baseline", (line,), tuple(one.sentence for one in why), why
+    told = _without_speed(doubts)
+    return "alone" if is_alone else "baseline", (line,), tuple(doubt.sentence for doubt in told), told
 
 
 @dataclass(frozen=True)
-class _Said:
-    """What there is to say of a side; `rest` are its memory and accuracy, which nothing disturbs."""
+class _Wording:
+    """`rest` are the side's memory and accuracy, which nothing disturbs."""
 
     side: Side
     baseline: Side
@@ -171,8 +172,8 @@ class _Said:
             spoilers = [doubt for doubt in self.doubts if doubt.spoils]
             unlike = [doubt for doubt in self.doubts if doubt.kind == "workload"]
             told = (spoilers[0], *unlike)
-            nothing = f"Nothing follows from the speeds as measured ({ratio} times as fast): measure again."
-            return (_NOT_CLEAN,), (*(one.sentence for one in told), nothing, *self._rest_note()), told
+            advice = f"The speeds as measured ({ratio} times as fast) allow no conclusion: measure again."
+            return (_NOT_CLEAN,), (*(doubt.sentence for doubt in told), advice, *self._rest_note()), told
         trained = (
             *mine,
             Piece(" trained "),
@@ -180,13 +181,13 @@ class _Said:
             Piece(" as fast as "),
             *theirs,
         )
-        certain = Piece(f" ({self._certainty()})", "aside")
+        certainty = Piece(f" ({self._certainty()})", "aside")
         if outcome == "unlike":
             different = tuple(doubt for doubt in self.doubts if doubt.kind == "workload")
             base, mine_first = first_begun(self.baseline), first_begun(self.side)
             work, *others = differing_work(base.experiment, mine_first.experiment)
             line = (Piece(f"Different {work.what}", "strong"), Piece(f": {work.other} against {work.one}"))
-            more = tuple(one.sentence for one in different[1:] if others)
+            more = tuple(doubt.sentence for doubt in different[1:] if others)
             as_measured = f"As measured, {plain(trained)}: that says nothing about the precision."
             return (line,), (*more, as_measured), different
         if outcome == "open":
@@ -194,17 +195,17 @@ class _Said:
             aside = Piece(f" ({ratio} times as fast, {self._certainty()})", "aside")
             first = (*lead, Piece(" and "), *theirs, aside)
             return (first, *([(*mine, Piece(" trained "), *self.rest)] if self.rest else [])), (), ()
-        return ((*trained, certain), *([self.rest] if self.rest else [])), (), ()
+        return ((*trained, certainty), *([self.rest] if self.rest else [])), (), ()
 
     def _without_speed(self) -> _Words:
         names = (*_title(self.side), Piece(" and "), *_title(self.baseline))
         line = (Piece("The speeds of "), *names, Piece(" cannot be compared"))
-        why = _without_speed(self.doubts)
-        reasons = [one.sentence for one in why]
+        told = _without_speed(self.doubts)
+        reasons = [doubt.sentence for doubt in told]
         if self.speed.value is not None and self.base_speed.value is not None:
-            reasons = ["A sample means something different to each."]
-            why = ()
-        return (line,), (*reasons, *self._rest_note()), why
+            reasons = ["They count different things as a sample."]
+            told = ()
+        return (line,), (*reasons, *self._rest_note()), told
 
     def _rest_note(self) -> tuple[str, ...]:
         return (f"{plain(_title(self.side))} trained {plain(self.rest)}.",) if self.rest else ()
@@ -213,7 +214,7 @@ class _Said:
         if self.speed.ratio_interval is not None:
             low, high = self.speed.ratio_interval
             return f"95 % interval {times(low)} to {times(high)}"
-        repeats = [sum(one is not None for one in cell.values) for cell in (self.speed, self.base_speed)]
+        repeats = [sum(value is not None for value in cell.values) for cell in (self.speed, self.base_speed)]
         if max(repeats) == 1:
             return "one run each, so no interval"
         return (
@@ -241,22 +242,22 @@ def _memory(cell: Cell) -> Pieces:
 
 
 def _quality(cells: Cells, base_cells: Cells) -> Pieces:
-    """Accuracy, or without one the loss, against the baseline's and against the spread over repeats."""
-    for figure, called, where in ((ACCURACY, "accuracy", ""), (LOSS, "mean loss", " in the last epoch")):
+    """The accuracy, or else the loss, against the baseline's and the spread over repeats."""
+    for figure, name, where in ((ACCURACY, "accuracy", ""), (LOSS, "mean loss", " in the last epoch")):
         mine, theirs = cells[figure.name], base_cells[figure.name]
         if mine.value is None or theirs.value is None or mine.difference is None:
             continue
-        both = " against ".join(figure.text_with_unit(one.value) for one in (mine, theirs))
+        both = " against ".join(figure.text_with_unit(cell.value) for cell in (mine, theirs))
         if mine.within_spread:
-            return Piece(f"with the same {called}{where}"), Piece(f" ({both}, within spread)", "aside")
-        spread = "no spread known" if mine.within_spread is None else "more apart than repeats are"
-        values = f"{both} {called}" if figure is ACCURACY else f"a {called} of {both}{where}"
+            return Piece(f"with the same {name}{where}"), Piece(f" ({both}, within spread)", "aside")
+        spread = "no spread known" if mine.within_spread is None else "further apart than repeats are"
+        values = f"{both} {name}" if figure is ACCURACY else f"a {name} of {both}{where}"
         return Piece(f"with {values}"), Piece(f" ({spread})", "aside")
     return ()
 
 
 def _own_ratio(side: Side, baseline: Side, speedup: float | None, split: Split | None) -> float | None:
-    """The precision's own part of the speed-up where this side trained, whose figures give the reason."""
+    """The precision's own part of the speed-up, under this side's recipe and batch."""
     if differing_axes(baseline.runs[0].experiment, side.runs[0].experiment) == ("precision",):
         return speedup
     return split.precision_ratio if split is not None else None

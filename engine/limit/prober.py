@@ -1,4 +1,4 @@
-"""Searches for the largest batch that fits, trial by trial, and keeps what it finds in the store."""
+"""Searches for the largest batch that fits, trial by trial, and saves the search in the store."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ DEFAULT_MARGIN = 0.1
 TOLERATED_LEAK_MIB = 1.0
 _LOOK_SECONDS = 0.05
 _UNKNOWN_LIMIT = 1_000_000_000
-# A process that is refused memory outside of Python ends at once; its last words say of what.
+# A process that is refused memory outside of Python ends at once; its last output says why.
 _DIED_OF_MEMORY = re.compile(
     r"bad_alloc|MemoryError|cannot allocate memory|can't allocate memory|Thread creation failed"
     r"|can't start new thread",
@@ -38,7 +38,7 @@ _DIED_OF_MEMORY = re.compile(
 
 
 class Prober:
-    """Searches in the thread that iterates. Without a `catalog` it asks for this machine's own."""
+    """Searches in the thread that iterates; by default with the catalog of this machine."""
 
     def __init__(self, store: Store, launcher: Launcher, catalog: Catalog | None = None) -> None:
         self._store = store
@@ -49,7 +49,7 @@ class Prober:
         self._stop_asked = Flag()
 
     def stop(self) -> None:
-        """Ends the search that runs, with what it knows by then. Any thread may ask."""
+        """Ends the current search with what it knows by then. Any thread may ask."""
         self._stop_asked.set()
         runner = self._trial_runner
         if runner is not None:
@@ -66,31 +66,30 @@ class Prober:
     ) -> Iterator[ProbeEvent]:
         """Searches in the experiment's precision; ProbeEnded or Failed is the last event.
 
-        `first_guess` is a forecast's line for the experiment, in place of the one that is known; `series`
-        joins searches that belong together.
-        Failed comes where training fails for another reason than memory, whatever the batch. Raises
-        ProblemError before any event where the experiment cannot be searched on this machine.
+        `first_guess` is a forecast's line for the experiment, instead of the known one; searches that belong
+        together share a `series`. Failed means that training fails whatever the batch. Raises ProblemError
+        before any event if the experiment cannot be searched on this machine.
         """
         self._stop_asked.clear()
         catalog = self._catalog or Runner(self._store, self._launcher).catalog()
-        wanted = _resolved(experiment, granularity, catalog)
-        device = _searchable(wanted, catalog)
-        guess = first_guess or self._known_line(wanted, device)
-        search = _search(wanted, granularity, guess, device, catalog)
+        experiment = _resolved(experiment, granularity, catalog)
+        device = _searchable(experiment, catalog)
+        guess = first_guess or self._known_line(experiment, device)
+        search = _search(experiment, granularity, guess, device, catalog)
         probe_id = self._store.probes.add(
-            wanted,
+            experiment,
             granularity=granularity,
             margin_fraction=margin_fraction,
             device_name=device.title,
             series=series,
         )
-        record = _SearchRecord(self._store, probe_id, wanted, search, margin_fraction)
-        runner = self._trial_runner = TrialRunner(self._launcher, wanted.device)
+        record = _SearchRecord(self._store, probe_id, experiment, search, margin_fraction)
+        runner = self._trial_runner = TrialRunner(self._launcher, experiment.device)
         try:
             yield ProbeStarted(
                 probe_id=probe_id,
-                experiment=wanted,
-                precision=wanted.precision,
+                experiment=experiment,
+                precision=experiment.precision,
                 granularity=granularity,
                 budget_mib=search.budget_mib or 0.0,
             )
@@ -102,7 +101,7 @@ class Prober:
         yield record.outcome
 
     def _known_line(self, experiment: Experiment, device: DeviceEntry) -> MemoryLine | None:
-        """Of an earlier forecast. On a CPU trials are told in another quantity than forecasts."""
+        # on a CPU trials and forecasts count different quantities
         forecast = self._forecasts.find(experiment) if device.is_gpu else None
         if forecast is None or not forecast.lines:
             return None
@@ -114,7 +113,7 @@ class Prober:
             self._forecasts.learn(experiment, trial.batch_size, trial.peak_mib, "allocated")
 
     def _await_worker(self, runner: TrialRunner) -> None:
-        """Until the first worker has imported torch, which is no part of the time that the search takes."""
+        # importing torch does not count in the time that the search takes
         runner.prepare()
         patience = time.monotonic() + self._launcher.limits.ready
         while not runner.is_ready and time.monotonic() < patience:
@@ -126,13 +125,13 @@ class Prober:
         record.begin()
         while not self._stop_asked.is_set() and (size := record.next_batch()) is not None:
             yield TrialBegun(batch_size=size)
-            tried = record.experiment_of(size)
+            experiment = record.experiment_of(size)
             last: Event | None = None
-            for last in runner.run(tried):
+            for last in runner.run(experiment):
                 if isinstance(last, Phase | Log):
                     yield last
                 if self._stop_asked.is_set():
-                    # it may have been asked before there was a trial to stop; asking twice does no harm
+                    # stop() may have come before there was a trial; asking twice does no harm
                     runner.stop()
             if isinstance(last, Finished):
                 return
@@ -140,17 +139,17 @@ class Prober:
             ended = record.take(size, last)
             if ended is None:
                 return
-            self._learn(tried, ended.trial)
+            self._learn(experiment, ended.trial)
             if ended.replaced_worker:
                 runner.replace_worker()
             yield ended
 
 
 class _SearchRecord:
-    """How far one search is, and what is written of it.
+    """The state of one search, and what is saved of it.
 
-    Each batch compiles anew, so under a recipe that compiles it is first searched without. Compiled, a step
-    needs other memory, mostly less: from the answer on it is searched compiled, to a proof of its own.
+    Every batch compiles anew, so a recipe that compiles is first searched uncompiled. A compiled step needs
+    different memory, mostly less: compiled trials then start at the uncompiled answer and prove their own.
     """
 
     def __init__(
@@ -182,7 +181,7 @@ class _SearchRecord:
         return size
 
     def experiment_of(self, batch_size: int) -> Experiment:
-        """What is trained to try a batch now."""
+        """The experiment that tries a batch now."""
         step = self._experiment.step
         if self._compiles_later:
             parts = joined(part for part in step.parts if part != "compile")
@@ -190,11 +189,11 @@ class _SearchRecord:
         return self._experiment.model_copy(update={"batch_size": batch_size, "step": step})
 
     def take(self, batch_size: int, last: Tried | Failed) -> TrialEnded | None:
-        """Takes in a trial's end; None where it says that the search is pointless."""
+        """Takes in a trial's end; None if it shows that the search is pointless."""
         if isinstance(last, Tried):
             self._tried = last
             trial = last.trial
-            # on a CPU the worker ends with its trial, and what its libraries took on first use with it
+            # on a CPU the worker ends with its trial, and so does what its libraries took on first use
             why = None if self._experiment.device == "cpu" else _why_replaced(last)
             if last.train_samples is not None:
                 self.search.limit_to(last.train_samples // self._experiment.step.gradient_accumulation)
@@ -211,7 +210,7 @@ class _SearchRecord:
         return TrialEnded(trial=trial, budget_mib=budget_mib, other_programs_mib=others, replaced_worker=why)
 
     def close(self) -> None:
-        """Writes what is known, whether the search came to its end or was left."""
+        """Saves what is known, whether the search is complete or not."""
         search, before = self.search, self._uncompiled
         if before is not None and not search.trials:
             search, before = before, None
@@ -237,14 +236,14 @@ class _SearchRecord:
 
     def _failed_trial(self, batch_size: int, failed: Failed) -> Trial:
         cause = _cause(failed)
-        known = [each.batch_size for each in self.search.trials if each.cause == "memory"]
-        if cause == "death" and self._experiment.device == "cpu" and max(known, default=0) > batch_size:
-            # a larger batch was refused memory in words: code that does not look whether it got any crashes
+        refused = [trial.batch_size for trial in self.search.trials if trial.cause == "memory"]
+        if cause == "death" and self._experiment.device == "cpu" and max(refused, default=0) > batch_size:
+            # a larger batch reported a refusal; code that does not check whether it got its memory crashes
             cause = "memory"
         return Trial(batch_size=batch_size, fits=False, cause=cause, note=failed.problem.message)
 
     def _is_pointless(self, trial: Trial, problem: Problem) -> bool:
-        """Whether it is not the batch that fails: nothing passed yet, and nothing ran out of memory."""
+        # it is not the batch that fails if nothing has passed yet and nothing ran out of memory
         is_too_large = problem.kind is Kind.REQUEST and problem.key == "batch_size"
         return trial.cause != "memory" and not is_too_large and not self.search.trials
 
@@ -263,19 +262,19 @@ def _cause(failed: Failed) -> Cause:
 def _why_replaced(tried: Tried) -> str | None:
     if tried.leaked_mib <= TOLERATED_LEAK_MIB:
         return None
-    return f"{tried.leaked_mib:,.0f} MiB were not given back after the trial."
+    return f"{tried.leaked_mib:,.0f} MiB were not freed after the trial."
 
 
 def _resolved(experiment: Experiment, granularity: int, catalog: Catalog) -> Experiment:
-    """The experiment with what the machine decides; its own batch size is of no concern here."""
+    # its own batch size does not matter here
     smallest = experiment.model_copy(update={"batch_size": 1})
-    if found := problems(smallest, catalog):
-        raise ProblemError(*found)
+    if wrong := problems(smallest, catalog):
+        raise ProblemError(*wrong)
     return resolve(smallest, catalog).model_copy(update={"batch_size": granularity})
 
 
 def _searchable(experiment: Experiment, catalog: Catalog) -> DeviceEntry:
-    """The device. Raises ProblemError where its memory has no end to search for."""
+    """The device. Raises ProblemError if its memory has no limit to search for."""
     device = catalog.device(experiment.device)
     assert device is not None  # the experiment is resolved
     if device.name == "cpu" and experiment.memory_cap_gib is None:
@@ -283,7 +282,7 @@ def _searchable(experiment: Experiment, catalog: Catalog) -> DeviceEntry:
             setting_problem(
                 "memory_cap_gib",
                 "is empty, but on a CPU there is no card whose memory could be the limit.",
-                "Give a limit in GiB, such as 2 (--memory-gib 2). Only Linux holds to it; else take a GPU.",
+                "Give a limit in GiB, such as 2 (--memory-gib 2); only Linux enforces it. Or use a GPU.",
             )
         )
     if device.name == "mps":
@@ -291,7 +290,7 @@ def _searchable(experiment: Experiment, catalog: Catalog) -> DeviceEntry:
             setting_problem(
                 "device",
                 f"is '{device.name}', but {device.title} shares the machine's memory and cannot be "
-                "capped, so that there is no limit to search for.",
+                "capped, so there is no limit to search for.",
                 "Search on an NVIDIA GPU, or on the CPU of a Linux machine with a limit.",
                 value=device.name,
             )
@@ -325,7 +324,7 @@ def _search(
 
 
 def _data_limit(experiment: Experiment, dataset: DatasetEntry) -> tuple[int, str]:
-    """The largest batch that the data allow, and why; of a person's folder only a trial can tell."""
+    # for a folder of one's own only a trial can tell
     accumulated = experiment.step.gradient_accumulation
     taken = f", and an optimizer step takes {accumulated:,} batches" if accumulated > 1 else ""
     if dataset.needs_path:

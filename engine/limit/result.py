@@ -1,4 +1,4 @@
-"""What a search found, with the sentences that a person needs beside the number."""
+"""The result of a search, and its sentences."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _OUTCOMES = {
 
 
 class Side(Protocol):
-    """One precision of a search as far as it is known; `result` is None while it goes on, or if it failed.
+    """One precision of a search so far; `result` is None while it runs, or if it failed.
 
-    `largest_batch` is the largest that passed so far, and 0 where none did.
+    `largest_batch` is the largest that passed, or 0.
     """
 
     @property
@@ -36,16 +36,16 @@ class Side(Protocol):
 
 
 def sentence(sides: Sequence[Side]) -> str:
-    """What was found, or is known so far: "FP32 fits 289, FP16 AMP fits 561: 1.94 times the batch."."""
+    """What is known so far: "FP32 fits 289, FP16 AMP fits 561: 1.94 times the batch."."""
     if not sides:
         return ""
-    told = ", ".join(f"{side.label} {_fits(side)}" for side in sides)
+    limits = ", ".join(f"{side.label} {_fits(side)}" for side in sides)
     ratio = times_the_batch(*_base_first(sides)) if len(sides) == 2 else None
-    return f"{told}." if ratio is None else f"{told}: {times(ratio)} times the batch."
+    return f"{limits}." if ratio is None else f"{limits}: {times(ratio)} times the batch."
 
 
 def at_least(side: Side) -> str:
-    """ "at least " where the next larger batch was not proven to be too large."""
+    """ "at least " unless the next larger batch was proven to be too large."""
     result = side.result
     is_proven = result is not None and result.verified and result.bound_by != "data"
     return "" if is_proven else "at least "
@@ -60,13 +60,13 @@ def times_the_batch(base: Side, other: Side) -> float | None:
 
 
 def outcome(trial: Trial) -> str:
-    """How one trial went, in a word or three."""
-    went = "fits" if trial.fits else _OUTCOMES.get(trial.cause or "", "failed")
-    return f"{went}, uncompiled" if trial.uncompiled else went
+    """How one trial ended, in a few words."""
+    ending = "fits" if trial.fits else _OUTCOMES.get(trial.cause or "", "failed")
+    return f"{ending}, uncompiled" if trial.uncompiled else ending
 
 
 def telling(trials: Sequence[Trial]) -> tuple[Trial, ...]:
-    """Those that the answer rests on: once a trial was compiled, the compiled ones."""
+    """The trials that the answer rests on: the compiled ones, if there are any."""
     compiled = tuple(trial for trial in trials if not trial.uncompiled)
     return compiled or tuple(trials)
 
@@ -80,19 +80,19 @@ def result_of(
     seconds: float,
     uncompiled: Sequence[Trial] = (),
 ) -> ProbeResult:
-    """The result of a search as far as it came. `tried` is what the last trial told of the machine.
+    """The result of a search so far; `tried` is what the last trial reported of the machine.
 
-    The trials `uncompiled` came before the search's own, and led to where it began. A search whose own trials
-    are uncompiled has proven nothing of the experiment yet.
+    The trials `uncompiled` preceded the search's own and led to its first batch. A search whose own trials
+    are uncompiled has proven nothing about the experiment yet.
     """
     largest, failure, bound = search.largest_batch, search.first_failure, search.bound_by
     if _is_uncompiled(search):
         bound = "stopped"
-    passed = next((each for each in search.trials if each.fits and each.batch_size == largest), None)
+    passed = next((trial for trial in search.trials if trial.fits and trial.batch_size == largest), None)
     return ProbeResult(
         precision=experiment.precision,
         largest_batch=largest,
-        # a worker may die or hang of more than the batch, so that this proves nothing
+        # a worker may die or hang for other reasons than the batch, so that proves nothing
         verified=largest > 0 and bound in ("memory", "data", "error"),
         first_failure=None if failure is None else failure.batch_size,
         recommended_batch=search.recommended_batch(margin_fraction) or None,
@@ -114,7 +114,7 @@ def _fits(side: Side) -> str:
 
 
 def _base_first(sides: Sequence[Side]) -> Sequence[Side]:
-    """Strict FP32 is what the other is measured against, wherever it stands; else the first is."""
+    # the other is measured against strict FP32, wherever that stands, or else against the first
     return sorted(sides, key=lambda side: side.result is None or side.result.precision is not Precision.FP32)
 
 
@@ -124,28 +124,29 @@ def _is_uncompiled(search: Search) -> bool:
 
 def _compiled(search: Search, uncompiled: Sequence[Trial]) -> list[str]:
     if _is_uncompiled(search):
-        return ["So far the trials were uncompiled: compiled, the largest batch may be another."]
+        return ["So far the trials ran uncompiled: compiled, the largest batch may differ."]
     if not uncompiled:
         return []
     first = "trial" if len(uncompiled) == 1 else f"{len(uncompiled)} trials"
-    return [f"To save time the first {first} went uncompiled; the answer rests on compiled ones."]
+    return [f"To save time, the first {first} ran uncompiled; the answer rests on compiled ones."]
 
 
 def _sentences(search: Search, bound: Bound, experiment: Experiment, tried: Tried | None) -> list[str]:
     failure = search.first_failure
-    told: list[str] = []
+    sentences: list[str] = []
     match bound:
         case "stopped":
-            told.append("The search was stopped before the answer was proven.")
+            sentences.append("The search was stopped before the answer was proven.")
         case "data":
-            told.append(f"It is the data that end here, not the memory: {search.limit_reason}.")
+            sentences.append(f"The limit is the data, not the memory: {search.limit_reason}.")
         case "memory" if not search.largest_batch:
-            told.append(_nothing_fits(search, tried))
+            sentences.append(_nothing_fits(search, tried))
         case "error" | "death" | "hang" if failure is not None:
-            told.append(f"A batch of {failure.batch_size:,} fails, but not of memory: {failure.note}")
+            batch = f"A batch of {failure.batch_size:,}"
+            sentences.append(f"{batch} fails, but not for lack of memory: {failure.note}")
     if others := _others(experiment, tried):
-        told.append(others)
-    return told
+        sentences.append(others)
+    return sentences
 
 
 def _nothing_fits(search: Search, tried: Tried | None) -> str:
@@ -153,17 +154,17 @@ def _nothing_fits(search: Search, tried: Tried | None) -> str:
     if tried is None or tried.model_mib is None:
         return f"Not even {few}."
     return (
-        f"Not even {few}: the model alone needs {memory_text(tried.model_mib)} with its gradients and its "
-        f"optimizer's state, and there are {memory_text(tried.budget_mib)}."
+        f"Not even {few}: the model alone needs {memory_text(tried.model_mib)} with its gradients and "
+        f"optimizer state, but only {memory_text(tried.budget_mib)} are available."
     )
 
 
 def _others(experiment: Experiment, tried: Tried | None) -> str | None:
-    """Said where other programs leave less than the cap, or than the device has."""
+    # only where other programs leave less than the cap, or than the device has
     if tried is None or not tried.other_programs_mib:
         return None
     cap = experiment.memory_cap_gib
     if cap is not None and tried.budget_mib >= cap * MIB_PER_GIB:
         return None
     others, budget = memory_text(tried.other_programs_mib), memory_text(tried.budget_mib)
-    return f"Other programs hold {others} of the device, which are not in the {budget} here."
+    return f"Other programs hold {others} of the device's memory, in addition to the {budget} here."

@@ -1,6 +1,6 @@
-"""The search for the largest batch that fits: where the limit is believed to be, and what to try next.
+"""The search for the largest batch that fits: where the limit is likely to be, and what to try next.
 
-It decides from the trials so far and knows no worker, so that it outlives the worker processes.
+It decides from the trials so far and knows no worker, so it outlives the worker processes.
 """
 
 from __future__ import annotations
@@ -15,49 +15,53 @@ from engine.protocol.memory_lines import MemoryLine
 from engine.protocol.trials import Bound, Trial
 
 APART_FRACTION = 0.9
-"""Of a batch: one that is not below it by at least the rest tells little of the slope that noise is not."""
+"""Above this fraction of a batch, another batch is so near that noise hides the slope between the two."""
 
 _FARTHEST = 2.0
-"""A line through two batches is drawn on by so many times their distance, where another one must not be."""
+"""A line through two batches is trusted up to this many times their distance beyond the larger one."""
 _MOVE_FRACTION = 0.06
-"""Of what the last batch that passed moved the expected limit by: so far it may move again."""
+"""The expected limit may move again by this fraction of what the last batch that passed moved it by."""
 _UNCERTAIN_FRACTION = 0.025
-"""Of the stretch from the largest batch that passed to where the line meets the budget."""
-_HELD_WEIGHT = 0.8
-"""How near the limit is to where held memory meets the budget, rather than to where allocated memory does."""
-_HELD_SPREAD = 0.25
+"""The uncertain part of the stretch from the largest batch that passed to where the line meets the budget."""
+_RESERVED_WEIGHT = 0.8
+"""How much nearer the limit is to where reserved memory meets the budget than to where allocated does."""
+_RESERVED_SPREAD = 0.25
 _UNINFORMED_SHARE = 0.1
-"""Of the chances, once a batch has failed: so a line that misleads gives way to halving."""
+"""The share of the chances that is spread evenly once a batch has failed, so that a line that misleads gives
+way to halving."""
 
 
 @dataclass(frozen=True)
 class LimitEstimate:
-    """Chances around `centre`, half of them within `spread`: a Cauchy distribution, whose heavy tails leave a
-    line that misled in growing strides. Both in whatever batches are counted in."""
+    """A Cauchy distribution of the limit: half its chances lie within `spread` of `centre`, both in batches.
+
+    Its heavy tails let the search leave a misleading line in growing strides.
+    """
 
     centre: float
     spread: float
 
     def quantile_above(self, low: int, share: float) -> int:
-        """The batch that parts off the lower `share` of the chances over `low`, which passed; at least the
-        next one."""
+        """The batch with this `share` of the chances above `low`, which passed, below it; more than `low`."""
         passed = self._chance_below(low)
         chance = passed + (1 - passed) * share
         return max(low + 1, math.floor(self.centre + self.spread * math.tan(math.pi * (chance - 0.5))))
 
     def quantile_between(self, low: int, high: int, share: float) -> int:
-        """The batch between `low`, which passed, and `high`, which failed, that parts off the lower `share`
-        of the chances best. There must be one."""
+        """The batch between `low`, which passed, and `high`, which failed, nearest to this `share`.
+
+        There must be a batch between them.
+        """
 
         def chance(size: int) -> float:
             even = (size - low) / (high - low)
             return (1 - _UNINFORMED_SHARE) * self._chance_below(size) + _UNINFORMED_SHARE * even
 
-        wanted = chance(low) + (chance(high) - chance(low)) * share
+        target = chance(low) + (chance(high) - chance(low)) * share
         sizes = range(low + 1, high)
-        found = sizes[min(bisect_left(sizes, wanted, key=chance), len(sizes) - 1)]
-        is_one_less_nearer = wanted - chance(found - 1) <= chance(found) - wanted
-        return found - 1 if found - 1 > low and is_one_less_nearer else found
+        size = sizes[min(bisect_left(sizes, target, key=chance), len(sizes) - 1)]
+        is_one_less_nearer = target - chance(size - 1) <= chance(size) - target
+        return size - 1 if size - 1 > low and is_one_less_nearer else size
 
     def _chance_below(self, size: float) -> float:
         return 0.5 + math.atan((size - self.centre) / self.spread) / math.pi
@@ -66,37 +70,40 @@ class LimitEstimate:
 def estimated_limit(
     trials: Sequence[Trial], line: MemoryLine | None, budget_mib: float | None
 ) -> LimitEstimate | None:
-    """In samples. `line` is the one to follow where no two trials that passed speak for another.
+    """The limit in samples. `line` is followed until two trials that passed suggest another.
 
-    None without a budget or a line that rises.
+    None without a budget or a rising line.
     """
     if line is None or line.per_sample_mib <= 0 or budget_mib is None:
         return None
     passed = passed_trials(trials)
     meets = _meeting(passed, budget_mib) or line.batch_at(budget_mib)
     spread = _spread(passed, line, meets, budget_mib)
-    held = _limit_by_reserved(trials, line, budget_mib)
-    if held >= meets:
+    reserved = _limit_by_reserved(trials, line, budget_mib)
+    if reserved >= meets:
         return LimitEstimate(meets, spread)
-    return LimitEstimate(meets - _HELD_WEIGHT * (meets - held), max(spread, _HELD_SPREAD * (meets - held)))
+    gap = meets - reserved
+    return LimitEstimate(meets - _RESERVED_WEIGHT * gap, max(spread, _RESERVED_SPREAD * gap))
 
 
 def passed_trials(trials: Sequence[Trial]) -> list[Trial]:
-    """Those that passed and told a peak, the smallest batch first."""
-    told = (each for each in trials if each.fits and each.peak_mib is not None)
-    return sorted(told, key=lambda each: each.batch_size)
+    """The trials that passed and reported a peak, the smallest batch first."""
+    passed = (trial for trial in trials if trial.fits and trial.peak_mib is not None)
+    return sorted(passed, key=_size)
 
 
 def line_through(below: Trial, top: Trial) -> MemoryLine:
-    """The line through the peaks of two trials that passed, of different batches."""
+    """The line through the peaks of two trials that passed with different batches."""
     assert below.peak_mib is not None and top.peak_mib is not None
     slope = (top.peak_mib - below.peak_mib) / (top.batch_size - below.batch_size)
     return MemoryLine(fixed_mib=top.peak_mib - slope * top.batch_size, per_sample_mib=slope)
 
 
 def _meeting(passed: Sequence[Trial], budget_mib: float) -> float | None:
-    """Where memory comes to the budget, by the largest batch and the nearest one that is far enough below:
-    near the limit the slope may be another than far from it. None where all that is far enough is none."""
+    """Where memory meets the budget, by the largest batch and the nearest one that is far enough below it.
+
+    Near the limit the slope may differ from the slope far from it. None without a rising line.
+    """
     if len(passed) < 2:
         return None
     *others, top = passed
@@ -105,7 +112,7 @@ def _meeting(passed: Sequence[Trial], budget_mib: float) -> float | None:
         meets = line.batch_at(budget_mib)
         if line.per_sample_mib > 0 and meets - top.batch_size <= _FARTHEST * distance:
             return meets
-    apart = [each for each in others if each.batch_size <= APART_FRACTION * top.batch_size]
+    apart = [trial for trial in others if trial.batch_size <= APART_FRACTION * top.batch_size]
     line = line_through(apart[-1] if apart else others[0], top)
     return line.batch_at(budget_mib) if line.per_sample_mib > 0 else None
 
@@ -119,11 +126,9 @@ def _spread(passed: Sequence[Trial], line: MemoryLine, meets: float, budget_mib:
 
 
 def _limit_by_reserved(trials: Sequence[Trial], line: MemoryLine, budget_mib: float) -> float:
-    """Where what the allocator holds comes to the budget: of that some can still be given out."""
+    """Where reserved memory meets the budget; some of it can still be given out."""
     top = max(
-        (each for each in trials if each.fits and each.reserved_mib is not None),
-        key=lambda each: each.batch_size,
-        default=None,
+        (trial for trial in trials if trial.fits and trial.reserved_mib is not None), key=_size, default=None
     )
     if top is None or top.reserved_mib is None or not top.peak_mib:
         return math.inf
@@ -133,31 +138,30 @@ def _limit_by_reserved(trials: Sequence[Trial], line: MemoryLine, budget_mib: fl
 
 SMALL_BATCH = 8
 SMALL_RATIO = 4
-"""The two small trials: far enough apart that the allocator's rounding is little of their difference."""
+"""The two small trials are so far apart that the allocator's rounding is little of their difference."""
 
 _MOST_GROWTH = 32
-"""A line from small batches is not trusted beyond so many times the largest of them."""
+"""A line from small batches is not trusted beyond this many times the largest of them."""
 _STRAIGHT_RATIO = 1.3
-"""Of one stretch's slope to the one's before it; what grows faster than that is no line yet."""
+"""The most that a stretch's slope may exceed the slope before it while the two count as one line."""
 _GROWTH = 4
-"""From one batch to the next where what passed says nothing of how much more would."""
+"""The growth from one batch to the next while what passed says nothing of how much more would."""
 _PART_WAY = 3
-"""One part of so many of the way to a limit that is farther than the line is trusted."""
+"""The search goes one part in this many of the way to a limit beyond where the line is trusted."""
 _LEAST_SPREAD = 0.8
-"""Of what the line says, in multiples of the granularity."""
+"""The least uncertainty of what the line says, in multiples of the granularity."""
 _CAREFUL_SHARE, _EVEN_SHARE = 0.2, 0.43
-"""The chance that the next batch fails: one that passes tells its memory, and that is worth the more, the
-farther away it is."""
+"""The chance that the next batch fails. A batch that passes shows its memory, which is worth more the farther
+away it is."""
 
 
 class Search:
     """Finds the largest multiple of `granularity` that fits, among those up to `limit`.
 
-    It assumes that what is larger than a batch that failed fails too. `first_guess` is a line from a
-    forecast; without one two small trials draw a line. `first_batch` is tried first where it is known that
-    the answer is near. `budget_mib` is what a trial may take, as far as it is
-    known beforehand; each trial tells it anew. `limit_reason` says what the limit is, as a clause. Raises
-    ValueError where the granularity is larger than the limit.
+    It assumes that every batch larger than one that failed fails too. `first_guess` is a line from a
+    forecast; without it two small trials draw a line. `first_batch`, where the answer is known to be near, is
+    tried first. `budget_mib` is what a trial may take, if known beforehand; each trial reports it anew.
+    `limit_reason` is a clause on the limit. Raises ValueError if the granularity exceeds the limit.
     """
 
     def __init__(
@@ -181,14 +185,14 @@ class Search:
         self._widths: list[int] = []
 
     def begun_at_answer(self) -> Search:
-        """Another search for the same, that begins with this one's answer and its memory."""
+        """A new search for the same limit that begins with this one's answer and memory."""
         first = max(self._passed, 1) * self.granularity
         return Search(
             self.granularity, self.line(), self.limit, self.limit_reason, self.budget_mib, first_batch=first
         )
 
     def limit_to(self, limit: int) -> None:
-        """Lowers the limit, where only a trial could tell it; not below what has passed."""
+        """Lowers the limit that only a trial could tell; not below what has passed."""
         self._top = max(self._passed, min(self._top, limit // self.granularity))
 
     @property
@@ -197,7 +201,7 @@ class Search:
         return self._top * self.granularity
 
     def learn(self, trial: Trial, budget_mib: float | None = None) -> None:
-        """Takes in how a trial of `next_batch` went."""
+        """Takes in the trial of `next_batch`."""
         self.trials.append(trial)
         if self._failed is not None:
             self._widths.append(self._failed - self._passed)
@@ -211,18 +215,18 @@ class Search:
 
     @property
     def largest_batch(self) -> int:
-        """The largest batch that passed so far; 0 where none did."""
+        """The largest batch that passed so far, or 0."""
         return self._passed * self.granularity
 
     @property
     def first_failure(self) -> Trial | None:
         """The smallest batch within the limit that did not fit."""
-        failed = (each for each in self.trials if not each.fits and each.batch_size <= self.limit)
+        failed = (trial for trial in self.trials if not trial.fits and trial.batch_size <= self.limit)
         return min(failed, key=_size, default=None)
 
     @property
     def is_proven(self) -> bool:
-        """Whether the next larger batch failed in a trial, or there is none."""
+        """Whether the next larger batch failed in a trial or does not exist."""
         return self._target() is None and bool(self.trials)
 
     @property
@@ -236,13 +240,15 @@ class Search:
         return "memory" if failure.cause == "spill" else failure.cause
 
     def line(self) -> MemoryLine | None:
-        """Through the largest batch that passed and one so much smaller that noise is not magnified; with a
-        single one, the forecast's slope. None without figures."""
+        """The line through the largest batch that passed and one far enough below it.
+
+        With a single trial it has the forecast's slope. None without figures.
+        """
         known = passed_trials(self.trials)
         if not known:
             return self._first_guess
         top = known[-1]
-        apart = [each for each in known if each.batch_size <= APART_FRACTION * top.batch_size]
+        apart = [trial for trial in known if trial.batch_size <= APART_FRACTION * top.batch_size]
         below = apart[-1] if apart else known[0]
         if below is not top:
             return line_through(below, top)
@@ -252,23 +258,23 @@ class Search:
         return MemoryLine(fixed_mib=(top.peak_mib or 0.0) - slope * top.batch_size, per_sample_mib=slope)
 
     def recommended_batch(self, margin_fraction: float) -> int:
-        """The largest batch that leaves the margin free of what can really be had, by the line."""
+        """The largest batch that, by the line, leaves the margin free of the memory that can be used."""
         line, most = self.line(), self.largest_batch
         if line is None or line.per_sample_mib <= 0 or self.budget_mib is None:
-            whole = math.floor(most * (1 - margin_fraction))
+            size = math.floor(most * (1 - margin_fraction))
         else:
-            # what fragmentation keeps from being had is seen where the next batch failed
+            # where the next batch failed shows how much fragmentation makes unusable
             usable = self.budget_mib
             if self.first_failure is not None:
                 usable = min(usable, line.at(most + self.granularity))
-            whole = math.floor(min(most, line.batch_at(usable * (1 - margin_fraction))))
-        return max(0, whole // self.granularity * self.granularity)
+            size = math.floor(min(most, line.batch_at(usable * (1 - margin_fraction))))
+        return max(0, size // self.granularity * self.granularity)
 
     # From here on batches are counted in multiples of the granularity.
 
     @property
     def _passed(self) -> int:
-        return max((self._units(each) for each in self.trials if each.fits), default=0)
+        return max((self._units(trial) for trial in self.trials if trial.fits), default=0)
 
     @property
     def _failed(self) -> int | None:
@@ -288,16 +294,16 @@ class Search:
         return min(max(target, low + 1), ceiling - 1)
 
     def _proposed(self, low: int, high: int | None) -> int | None:
-        """What the figures so far speak for; None where they say nothing."""
+        """What the figures so far suggest; None if they suggest nothing."""
         if self._first_batch is not None and not self.trials:
             return self._first_batch // self.granularity
         if not low and (self._first_guess is None or len(self.trials) >= 2):
-            # a forecast that was wrong twice, with nothing to correct it by, is not asked a third time
+            # a forecast that was wrong twice, with nothing to correct it by, is not followed a third time
             first = max(1, SMALL_BATCH // self.granularity)
             return first if high is None or first < high else None
         if high is None and len(self.trials) == 1 and self._first_guess is None:
             return low * SMALL_RATIO
-        estimate = self._belief()
+        estimate = self._estimate()
         if estimate is None or self._stalls():
             return None
         reach = _MOST_GROWTH if self._is_straight() else SMALL_RATIO
@@ -309,29 +315,27 @@ class Search:
             return max(estimate.quantile_above(low, share), self._past_creeping(low))
         return estimate.quantile_between(low, high, share)
 
-    def _belief(self) -> LimitEstimate | None:
-        """Where the answer is expected, in multiples of the granularity."""
-        found = estimated_limit(self.trials, self.line(), self.budget_mib)
-        if found is None:
+    def _estimate(self) -> LimitEstimate | None:
+        samples = estimated_limit(self.trials, self.line(), self.budget_mib)
+        if samples is None:
             return None
-        centre = min(found.centre / self.granularity, 2.0 * self._top)
-        return LimitEstimate(centre, max(_LEAST_SPREAD, found.spread / self.granularity))
+        centre = min(samples.centre / self.granularity, 2.0 * self._top)
+        return LimitEstimate(centre, max(_LEAST_SPREAD, samples.spread / self.granularity))
 
     def _stalls(self) -> bool:
-        """Whether the last two trials did not halve what is open between them: then it is halved instead."""
+        # the last two trials together did not halve what is open
         return len(self._widths) > 2 and self._widths[-1] > self._widths[-3] / 2
 
     def _past_creeping(self, low: int) -> int:
-        """Where batch after batch passes that should have been the last: on in growing strides."""
-        passed = sorted(self._units(each) for each in self.trials if each.fits)[-3:]
+        """Growing strides where batch after batch passes that was expected to be the last."""
+        passed = sorted(self._units(trial) for trial in self.trials if trial.fits)[-3:]
         strides = [upper - lower for lower, upper in pairwise(passed)]
         creeps = len(strides) == 2 and strides[0] <= strides[1] <= low / 100
         return low + 2 * strides[1] if creeps else low
 
     def _is_straight(self) -> bool:
-        """Whether memory grew alike over the last two stretches: what a step takes whatever the batch may
-        hide the batch's own share while that is small."""
-        figures = [(each.batch_size, each.peak_mib or 0.0) for each in passed_trials(self.trials)[-3:]]
+        # what a step takes whatever its batch may hide the batch's own share while that is small
+        figures = [(trial.batch_size, trial.peak_mib or 0.0) for trial in passed_trials(self.trials)[-3:]]
         slopes = [(top - low) / (size - less) for (less, low), (size, top) in pairwise(figures)]
         return len(slopes) < 2 or slopes[1] <= _STRAIGHT_RATIO * slopes[0]
 

@@ -1,4 +1,4 @@
-"""Where trials run: one after another, each in a worker that no earlier one has poisoned."""
+"""Runs trials one after another, each in a worker that no earlier one has poisoned."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from engine.worker.launcher import Launcher, iterate
 from engine.worker.process import WorkerProcess
 from engine.worker.supervision import Limits, ProcessSession
 
-# a download, decoding a folder and a compiler take as long as they take
+# nobody knows how long a download, decoding a folder or a compiler takes
 _LONG_PHASES = (PhaseName.DOWNLOADING, PhaseName.BUILDING, PhaseName.COMPILING)
 _STANDSTILL_SECONDS = 300.0
-"""A trial is a handful of steps: one that stands still for so long will not go on."""
+"""A trial is a handful of steps: one that stands still for this long will not go on."""
 
 RETURNS_MEMORY = {
     "MALLOC_MMAP_THRESHOLD_": "65536",
     "MALLOC_TRIM_THRESHOLD_": "65536",
     "MALLOC_ARENA_MAX": "2",
 }
-"""The environment of a process that makes trials on a CPU: what glibc keeps of freed memory would make a peak
-depend on what ran before it. It costs half the speed."""
+"""The environment of a process for trials on a CPU: otherwise glibc keeps freed memory, and a peak depends on
+what ran before it. It costs half the speed."""
 
 
 class TrialRunner:
     """Runs the trials of one search on one device, always in processes.
 
     On an accelerator a worker takes trials until it is replaced; on a CPU, where a cap holds for the process,
-    it takes exactly one, and the next worker gets ready meanwhile. To be closed.
+    it takes exactly one, and the next worker gets ready meanwhile. Must be closed.
     """
 
     def __init__(self, launcher: Launcher, device: str) -> None:
@@ -42,7 +42,7 @@ class TrialRunner:
         self._session: ProcessSession | None = None
 
     def prepare(self) -> None:
-        """Starts the first trial's worker. Raises ProblemError where none can be started."""
+        """Starts the first trial's worker. Raises ProblemError if it cannot be started."""
         self._worker = self._take()
 
     @property
@@ -51,9 +51,9 @@ class TrialRunner:
         return self._worker is not None and self._worker.has_spoken
 
     def run(self, experiment: Experiment) -> Iterator[Event]:
-        """One trial's events; the last one is Tried, Failed, or Finished where it was stopped.
+        """One trial's events; the last is Tried, Failed, or Finished if it was stopped.
 
-        Raises ProblemError where no worker can be started.
+        Raises ProblemError if no worker can be started.
         """
         worker = self._take()
         self._worker = None if self._is_disposable else worker
@@ -67,19 +67,19 @@ class TrialRunner:
             session.close()
 
     def stop(self) -> None:
-        """Ends the trial that runs. Any thread may ask."""
+        """Ends the current trial. Any thread may ask."""
         session = self._session
         if session is not None:
             session.stop()
 
     def replace_worker(self) -> None:
-        """Gives the next trial another process."""
+        """Gives the next trial a new process."""
         if self._worker is not None and not self._is_disposable:
             self._worker.close()
             self._worker = None
 
     def close(self) -> None:
-        """Ends what is left of workers."""
+        """Ends the remaining worker."""
         if self._worker is not None:
             self._worker.discard()
             self._worker = None
@@ -95,7 +95,7 @@ class TrialRunner:
 
 
 def trial_limits(limits: Limits) -> Limits:
-    """The launcher's limits with less patience: nobody waits for a trial as for a run."""
+    """The launcher's limits with less patience, since nobody waits as long for a trial as for a run."""
     standstill = {
         phase: seconds if phase in _LONG_PHASES else min(seconds, _STANDSTILL_SECONDS)
         for phase, seconds in limits.standstill.items()

@@ -51,7 +51,7 @@ def test_a_disturbed_run_says_so_beside_its_speed(capsys: pytest.CaptureFixture[
     output.run_summary(quiet)
     assert "Not clean" not in capsys.readouterr().out
     output.run_summary(busy)
-    assert f"the run suffered: {note}" in " ".join(capsys.readouterr().out.split())
+    assert f"the run was disturbed: {note}" in " ".join(capsys.readouterr().out.split())
     output.runs_table([quiet, busy])
     shown = capsys.readouterr().out
     assert shown.count("not clean") == 1 and "102, not clean" in shown

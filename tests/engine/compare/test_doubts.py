@@ -139,7 +139,7 @@ def test_parts_of_the_same_recipe_that_one_side_went_without_are_told(record: Re
     fast = {"step": Step(recipe="fast")}
     base = record(1, FP32.model_copy(update=fast), **{**SPEED, "recipe": "fast"})
     other = record(2, FP16.model_copy(update=fast), **{**SPEED, "recipe": "fused"})
-    assert only(doubts(base, other)) == ("setting", "Of the recipe, FP16 AMP had fused, and FP32 fast.")
+    assert only(doubts(base, other)) == ("setting", "Recipe in force: fused for FP16 AMP, fast for FP32.")
 
 
 def test_clocks_that_differ_between_repeats_are_told(record: Record) -> None:

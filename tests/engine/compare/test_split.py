@@ -69,9 +69,8 @@ def test_a_gain_is_split_in_both_orders_from_all_four_corners(run: Record) -> No
     assert np.prod([factor.ratio for factor in found.other_order]) == pytest.approx(found.total)
     assert found.missing == () and found.versus_default is None
     assert found.sentence == (
-        "1.89 times as fast from the precision, 3.01 times more from the fast recipe; the other way round, "
-        "1.25 times as fast from the fast recipe, 4.55 times more from the precision"
-    )
+        "1.89 times as fast from the precision, another 3.01 times as fast from the fast recipe; the other way
+        round, " "1.25 times as fast from the fast recipe, another 4.55 times as fast from the precision" )
 
 
 def test_a_missing_corner_is_ready_to_be_run(run: Record) -> None:
@@ -91,7 +90,7 @@ def test_the_report_says_what_of_the_gain_is_the_precisions(run: Record) -> None
     assert "FP16 AMP (fast) trained 5.68 times as fast as FP32 (plain)" in found
     assert "how the gain splits is not known" in found
     found = report(base, side, [run(experiment("fp16"), 1_663.0)]).text
-    assert "1.89 times as fast from the precision, 3.01 times more from the fast recipe" in found
+    assert "1.89 times as fast from the precision, another 3.01 times as fast from the fast recipe" in found
 
 
 def test_a_part_of_the_gain_that_is_a_side_too_has_that_sides_ratio(record: Record) -> None:
@@ -138,9 +137,9 @@ def test_what_disturbed_a_side_is_credited_to_nothing_though_it_is_shown(run: Re
 
 
 def test_a_precision_that_costs_speed_under_a_faster_recipe_is_said_to(run: Record) -> None:
-    base, side = run(experiment("fp32"), 1_000.0), run(experiment("fp16", "fast"), 3_000.0)
-    found = split(base, side, [run(experiment("fp32", "fast"), 4_000.0)])
-    assert "4.00 times as fast from the fast recipe, 0.75 times that from the precision" in found.sentence
+    base, side = run(experiment("fp32"), 1_000.0), run(experiment("fp16", "fast"), 3_000.0) found =
+    split(base, side, [run(experiment("fp32", "fast"), 4_000.0)]) assert "4.00 times as fast from the fast
+    recipe, but only 0.75 times as fast from the precision" in found.sentence
 
 
 def test_precision_recipe_and_batch_are_three_factors(run: Record) -> None:
@@ -149,7 +148,7 @@ def test_precision_recipe_and_batch_are_three_factors(run: Record) -> None:
     found = split(base, side, others)
     assert factors(found) == {"precision": 2.0, "recipe": 3.0, "batch": 1.333}
     assert found.missing == (experiment("fp32", "fast"), experiment("fp32", "fast", 256))
-    assert "1.33 times more from the batch of 256" in found.sentence
+    assert "another 1.33 times as fast from the batch of 256" in found.sentence
 
 
 def test_where_only_the_precision_differs_there_is_nothing_to_split(run: Record) -> None:

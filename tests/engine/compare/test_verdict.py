@@ -106,7 +106,7 @@ def test_an_accuracy_outside_the_spread_is_called_so(record: Record) -> None:
         [figures(1, None, 0.88), figures(1, None, 0.881)],
         [figures(2, None, 0.80), figures(2, None, 0.801)],
     )[1]
-    assert other.accuracy == "with 80.1 % against 88.0 % accuracy (more apart than repeats are)"
+    assert other.accuracy == "with 80.1 % against 88.0 % accuracy (further apart than repeats are)"
 
 
 def test_without_an_accuracy_the_loss_is_told(record: Record) -> None:
@@ -213,8 +213,8 @@ def test_what_disturbed_a_measurement_is_said_before_any_figure(record: Record) 
             "Not a clean measurement"
         ]
         assert found.sentence == (
-            f"Not a clean measurement. {name} suffered: {note}. "
-            "Nothing follows from the speeds as measured (0.12 times as fast): measure again."
+            f"Not a clean measurement. {name} was disturbed: {note}. "
+            "The speeds as measured (0.12 times as fast) allow no conclusion: measure again."
         )
 
 
@@ -267,7 +267,7 @@ def test_pictures_and_texts_have_no_common_speed(record: Record) -> None:
     text = record(2, texts, samples_per_second=100.0, **known)
     found = compare([Evidence(run, np.ones(9), ()) for run in (picture, text)], picture.id).report(text.id)
     assert found.verdict.speedup is None
-    assert "cannot be compared. A sample means something different to each." in found.verdict.sentence
+    assert "cannot be compared. They count different things as a sample." in found.verdict.sentence
     assert found.verdict.memory_ratio is None
     assert "memory" not in found.text and "loss" not in found.text
 

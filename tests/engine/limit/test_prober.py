@@ -294,7 +294,7 @@ def test_what_compiles_is_searched_uncompiled_and_proven_compiled(
     assert later > 0 and not any(trial.uncompiled for trial in result.trials[later:])
     assert result.trials[later].batch_size == max(1, uncompiled)
     first = f"{later} trials" if later > 1 else "trial"
-    told = f"To save time the first {first} went uncompiled; the answer rests on compiled ones."
+    told = f"To save time, the first {first} ran uncompiled; the answer rests on compiled ones."
     assert result.note is not None and result.note.endswith(told)
     assert store.probes.newest()[0].result == result
 
@@ -332,7 +332,7 @@ def test_a_search_that_is_stopped_before_it_compiled_proves_nothing(
             prober.stop()
     result = result_of(events)
     assert (result.largest_batch, result.verified, result.bound_by) == (77, False, "stopped")
-    assert result.note is not None and "compiled, the largest batch may be another" in result.note
+    assert result.note is not None and "compiled, the largest batch may differ" in result.note
 
 
 def test_a_compiled_trial_that_fails_of_itself_is_the_searchs_failure(

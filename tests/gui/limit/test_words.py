@@ -32,7 +32,7 @@ def test_a_larger_margin_recommends_a_smaller_batch(searches: Any) -> None:
 
 def test_an_answer_bound_by_the_data_or_stopped_claims_no_ratio_and_is_called_a_least(searches: Any) -> None:
     cases: tuple[tuple[Bound, str], ...] = (
-        ("data", "It is the data that end here."),
+        ("data", "The limit is the data."),
         ("stopped", "The search was stopped."),
     )
     for bound, note in cases:
