@@ -1,4 +1,4 @@
-"""Horizontal bars, one a side: its name, the bar with the whisker of its interval, and the figure."""
+"""Horizontal bars, one for each side: its name, the bar with a whisker for its interval, and the figure."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from engine.words.numbers import linear_ticks
 
 _AXIS = 28.0
 _BESIDE_NAME = 18.0 + 14.0
-"""Of a name's column: the mark before the name, and the gap between the name and the bar."""
+"""In a name's column: the mark before the name, and the gap between the name and the bar."""
 _MANY = 8
 _BOLT = 18.0
 _LEAST_PITCH, _MOST_PITCH, _HIGHEST_BAR = 34.0, 64.0, 32.0
-"""Of rows that share a given height."""
+"""For rows that share a given height."""
 _LONGEST_WHISKER = 1.5
 
 
 @dataclass(frozen=True)
 class _Rows:
-    """How high a bar and its row are, the first from `top`: lower where there are many on a page.
+    """The heights of the bars and their rows, the first from `top`; with many bars both are lower.
 
-    Their names then take one line.
+    Names then take one line.
     """
 
     top: float
@@ -34,10 +34,7 @@ class _Rows:
 
 @dataclass(frozen=True)
 class Bar:
-    """One side; `value` is None where it has none, and `text` is how it reads.
-
-    One that `is_fast` has a bolt behind its `note`.
-    """
+    """The bar of a side; `text` is its `value` as shown. A bolt follows the `note` if it `is_fast`."""
 
     look: SideLook
     title: str
@@ -49,10 +46,10 @@ class Bar:
 
 
 def bar_chart(bars: tuple[Bar, ...], width: float, description: str, height: float | None = None) -> Drawing:
-    """The axis starts at zero, since a bar's length is its figure.
+    """Bars on an axis that starts at zero, since a bar's length is its figure.
 
-    A whisker that is longer than the bars by far is cut, and ends in an arrow. With a `height`, of at least
-    `least_height`, the rows share it.
+    A whisker far longer than the bars is cut and ends in an arrow. The rows share the `height`, if there is
+    one, which is at least `least_height`.
     """
     rows = _rows(len(bars), height)
     names = min(0.42 * width, _BESIDE_NAME + max(_name_width(bar, rows) for bar in bars))
@@ -72,14 +69,14 @@ def bar_chart(bars: tuple[Bar, ...], width: float, description: str, height: flo
 
 
 def axis_end(bars: Sequence[Bar]) -> float:
-    """Where the axis ends: no whisker is so long that the bars are not to be seen beside it."""
+    """The end of the axis, limited so that no whisker dwarfs the bars."""
     value = max((bar.value or 0.0 for bar in bars), default=0.0)
     end = max((bar.interval[1] for bar in bars if bar.interval and bar.value is not None), default=0.0)
     return max(value, min(end, _LONGEST_WHISKER * value))
 
 
 def least_height(count: int) -> float:
-    """What a chart of so many bars takes at the least."""
+    """The least height of a chart with so many bars, in pixels."""
     return _AXIS + _LEAST_PITCH * max(2, count)
 
 
@@ -116,7 +113,7 @@ def _name(bar: Bar, middle: float, room: float, rows: _Rows) -> list[Shape]:
 
 
 def _bolt(x: float, y: float) -> Shape:
-    """The sign of the fast recipe, as the window's icon has it, 14 pixels high."""
+    # the same shape as the window's icon, 14 pixels high
     corners = ((9, 1.8), (3.6, 9), (8, 9), (7, 14.2), (12.4, 7), (8, 7), (9, 1.8))
     return Stroke(tuple((x + 0.875 * right, y + 0.875 * down) for right, down in corners), "text2", 1.2)
 
@@ -142,7 +139,6 @@ def _bar(bar: Bar, left: float, middle: float, scale: float, height: float, righ
 
 
 def _arrow(x: float, y: float, size: float) -> Shape:
-    """Says that a whisker goes on beyond the frame."""
     return Fill(((x, y), (x - size, y - size / 2), (x - size, y + size / 2)), "text")
 
 

@@ -1,6 +1,6 @@
 """Drawings as bitmaps, painted by Pillow: PNG files, and frames of an animation.
 
-A PNG has two pixels for each of the drawing's, for sharp screens.
+A PNG has twice the drawing's pixels each way, for sharp screens.
 """
 
 from __future__ import annotations
@@ -46,27 +46,27 @@ def write_bitmap(drawing: Drawing, palette: Palette, path: Path, facts: dict[str
 
 
 _FINER = 4
-"""Shapes are drawn so many times as large, for smooth edges."""
+"""Shapes are drawn this many times as large, for smooth edges."""
 
 _EDGE = 1.5
 _BEFORE: dict[Anchor, float] = {"start": 0.0, "middle": 0.5, "end": 1.0}
-"""How much of a text is before its place."""
+"""The fraction of a text's width that is left of its position."""
 
 
 class Painter:
-    """A bitmap of `scale` pixels for each of a drawing's."""
+    """Paints drawings on a bitmap with `scale` pixels per pixel of the drawing."""
 
     def __init__(self, image: Image.Image, palette: Palette, scale: float) -> None:
         self.image, self._palette, self._scale = image, palette, scale
 
     @classmethod
     def blank(cls, drawing: Drawing, ground: str, palette: Palette, scale: float) -> Painter:
-        """A painter on a ground of that ink, as large as the drawing."""
+        """A painter on a bitmap of that ink, as large as the drawing."""
         size = (round(drawing.width * scale), round(drawing.height * scale))
         return cls(Image.new("RGB", size, colour(palette, ground)), palette, scale)
 
     def copy(self) -> Painter:
-        """Another on a copy of the bitmap."""
+        """A painter on a copy of the bitmap."""
         return Painter(self.image.copy(), self._palette, self._scale)
 
     def save(self, path: Path, facts: dict[str, str]) -> None:
@@ -77,12 +77,12 @@ class Painter:
         self.image.save(path, format="png", pnginfo=info, dpi=(_DOTS_PER_INCH, _DOTS_PER_INCH))
 
     def paint(self, drawing: Drawing) -> None:
-        """Puts the drawing's shapes on the bitmap, the first of them undermost."""
+        """Paints the drawing's shapes, the first at the bottom."""
         for shape in drawing.shapes:
             self._paint(shape)
 
     def paint_blocks(self, blocks: Blocks, first: int = 0, last: int | None = None) -> None:
-        """Puts the blocks from number `first` to before `last` on the bitmap, lit or not."""
+        """Paints the blocks from number `first` up to, but not including, `last`, lit or not."""
         sides = blocks.grid.block_width, blocks.grid.block_height
         width, height = (max(1, round(side * self._scale)) for side in sides)
         mask = _rounded_mask(width, height, max(1, round(blocks.radius * self._scale)))
@@ -112,7 +112,7 @@ class Painter:
             outline = _circle(shape) if isinstance(shape, Dot) else shape.points
             self._area(outline, ink, 1.0 if isinstance(shape, Dot) else shape.opacity)
             if shape.edge is not None:
-                # once round and a side more, so that the first corner is joined as the others are
+                # round and one side further, so that the first corner is joined like the others
                 self._lines([(*outline, *outline[:2])], colour(self._palette, shape.edge), _EDGE)
 
     def _write(self, words: Words, ink: str) -> None:
@@ -120,11 +120,11 @@ class Painter:
         share = _BEFORE[words.anchor]
         x = words.x - (share * text_width(text, words.size, words.weight) if share else 0.0)
         draw, size = ImageDraw.Draw(self.image), max(1, round(words.size * self._scale))
-        # all at once each letter would take whole pixels, and a long line grow out of its room
+        # drawn at once, letters would take whole pixels, and a long line would outgrow its room
         for part, file, width in parts(text, words.weight):
             if not part.isspace():
                 place, font = (x * self._scale, words.y * self._scale), sized(file, size)
-                # else words right to left would put all that is between them right to left too
+                # otherwise right-to-left words would reverse what is between them
                 direction = "ltr" if font.layout_engine == ImageFont.Layout.RAQM else None
                 draw.text(place, part, fill=ink, font=font, anchor="ls", direction=direction)
             x += width * words.size
@@ -138,14 +138,14 @@ class Painter:
         stencil = _Stencil([point for line in lines for point in line], width / 2, self._scale)
         thick = max(1, round(width * self._scale * _FINER))
         for line in lines:
-            # from its middle such a line reaches a pixel further to the right and down
+            # Pillow draws lines a pixel too far to the right and down
             places = [(x - 1, y - 1) for x, y in stencil.places(line)]
             stencil.draw.line(places, fill=255, width=thick, joint="curve")
         self.image.paste(ink, stencil.corner, stencil.mask())
 
 
 class _Stencil:
-    """What a shape covers, which reaches `around` beyond its points; drawn larger, for smooth edges."""
+    """A mask of a shape that extends `around` beyond its points; drawn larger, for smooth edges."""
 
     def __init__(self, points: Sequence[Point], around: float, scale: float) -> None:
         across, down = zip(*points, strict=True)
@@ -170,7 +170,7 @@ def _circle(dot: Dot) -> tuple[Point, ...]:
 
 
 def _dashes(stroke: Stroke) -> list[list[Point]]:
-    """The line cut into its dashes, which go round its corners."""
+    """The line cut into its dashes, which continue round corners."""
     if not stroke.dash:
         return [list(stroke.points)]
     dashes: list[list[Point]] = []
@@ -195,7 +195,7 @@ def _along(start: Point, end: Point, part: float) -> Point:
 def _tinted(tile: NDArray[np.uint8], table: NDArray[np.uint8], size: tuple[int, int]) -> Image.Image:
     grey = Image.fromarray(tile)
     if grey.size != size:
-        # a smaller picture of a larger one keeps its edges; of a smaller one it is smooth
+        # Lanczos keeps edges when it shrinks, and is smooth when it enlarges
         grey = ImageOps.fit(grey, size, Image.Resampling.LANCZOS)
     return Image.fromarray(table[np.asarray(grey)])
 

@@ -1,4 +1,4 @@
-"""A lane's blocks: one for so many samples, lit when they have been trained, each with a small picture."""
+"""A lane's blocks: each stands for some samples, is lit once they are trained, and shows a small picture."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from engine.drawing.shapes import Point
 
 UNLIT = "unlit"
 ROUND = 3 / 23
-"""The radius of a block's corners, of its shorter side."""
+"""The radius of a block's corners, as a fraction of its shorter side."""
 
 _GAP = 3 / 26
-"""Of the way from one block to the next."""
+"""The gap, as a fraction of the way from one block to the next."""
 
 _MOST_STRETCH = 1.5
-"""How much longer one side of a block may be than the other so that the lane is filled."""
+"""The most that a block may be stretched to fill the lane."""
 
 
 @dataclass(frozen=True)
 class Grid:
-    """Where blocks stand: column after column, each from the top.
+    """The positions of blocks, column after column, each from the top.
 
-    `across` and `down` are from one block to the next, of which `gap` is empty.
+    `across` and `down` are from one block to the next, including an empty `gap`.
     """
 
     count: int
@@ -52,9 +52,9 @@ class Grid:
 
 
 def grid_for(count: int, width: float, height: float, *, whole_gaps: bool = False) -> Grid:
-    """The grid whose blocks are the largest that fit, stretched until they fill the room.
+    """The grid with the largest blocks that fit, stretched to fill the room.
 
-    With `whole_gaps` a gap takes whole pixels, and at least one where a block has more than two.
+    With `whole_gaps` gaps are whole pixels, at least one if a block has more than two.
     """
 
     def pitch(rows: int) -> float:
@@ -72,9 +72,9 @@ def grid_for(count: int, width: float, height: float, *, whole_gaps: bool = Fals
 
 @dataclass(frozen=True, eq=False)
 class Blocks:
-    """The blocks of one lane from (x, y); the first `lit` of them show `tiles` (count, side, side), grey.
+    """The blocks of a lane from (x, y); the first `lit` of them show grey `tiles` (count, side, side).
 
-    Lit ones are in the shades of the precision `ink`.
+    Lit blocks are in the shades of the precision `ink`.
     """
 
     x: float
@@ -89,14 +89,14 @@ class Blocks:
         return min(self.grid.block_width, self.grid.block_height) * ROUND
 
     def corner(self, number: int) -> Point:
-        """The top left of a block."""
+        """The top left corner of a block."""
         column, row = divmod(number, self.grid.rows)
         return self.x + column * self.grid.across, self.y + row * self.grid.down
 
     def tile(self, number: int) -> NDArray[np.uint8]:
-        """The picture of a block; where there are fewer pictures than blocks they come again."""
-        chosen: NDArray[np.uint8] = self.tiles[number % len(self.tiles)]
-        return chosen
+        """The picture of a block; if there are fewer pictures than blocks, they repeat."""
+        tile: NDArray[np.uint8] = self.tiles[number % len(self.tiles)]
+        return tile
 
     def with_lit(self, lit: int) -> Blocks:
         return replace(self, lit=lit)

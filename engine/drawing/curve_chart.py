@@ -1,4 +1,4 @@
-"""Curves laid over one another: means as lines, in pale bands from the lowest to the highest value.
+"""Overlaid curves: smoothed lines, in pale bands from the lowest to the highest value.
 
 A run's curve is reduced to as many points as a page can show; the bands keep what the reduction would hide.
 """
@@ -25,7 +25,7 @@ _MOST_BLOCKS = 1_600
 
 @dataclass(frozen=True)
 class Points:
-    """Values over the training steps; NaN where there is nothing to draw."""
+    """Values over the training; NaN where there is nothing to draw."""
 
     steps: Values
     seconds: Values
@@ -38,9 +38,9 @@ class Points:
 
 @dataclass(frozen=True)
 class Curve:
-    """One run's curve, the `repeat`-th (from 0) of a side.
+    """The curve of a run, the `repeat`-th (from 0) of its side.
 
-    `line` is smoothed where there is much to smooth; `low` and `high` bound what was recorded.
+    `line` is smoothed if there are many points; `low` and `high` bound what was recorded.
     """
 
     run: RunRecord
@@ -52,26 +52,26 @@ class Curve:
 
 
 def smoothed(points: Points) -> Points:
-    """The points smoothed by lines fitted to some of them about each, and so many of these as are seen.
+    """The points smoothed by local lines, reduced to as many as can be seen.
 
-    A long run is taken in short blocks of steps by their means first.
+    A long run is first reduced to the means of short blocks.
     """
-    whole = (points.steps, points.seconds, points.samples)
-    places, values = thinned(whole, points.values, -(-len(points.values) // _MOST_BLOCKS))
+    axes = (points.steps, points.seconds, points.samples)
+    places, values = thinned(axes, points.values, -(-len(points.values) // _MOST_BLOCKS))
     count = len(values)
     fitted = local_line(values, max(min(_LEAST_WINDOW, count // 4), count // _WINDOWS_A_RUN))
     rows = np.unique(np.linspace(0, len(fitted) - 1, _LINE_POINTS).astype(int))
     return Points(*(column[rows] for column in (*places, fitted)))
 
 
-def _bounds(whole: Points) -> tuple[Points, Points]:
-    """The lowest and highest finite value in each of so many columns of the page."""
-    count = max(1, min(_COLUMNS, len(whole.values) // 3))
-    first = np.linspace(0, len(whole.values), count, endpoint=False).astype(int)
-    finite = np.isfinite(whole.values)
-    lowest = np.minimum.reduceat(np.where(finite, whole.values, np.inf), first)
-    highest = np.maximum.reduceat(np.where(finite, whole.values, -np.inf), first)
-    places = (whole.steps[first], whole.seconds[first], whole.samples[first])
+def bounds(points: Points) -> tuple[Points, Points]:
+    """The lowest and highest finite value in each column of the page."""
+    count = max(1, min(_COLUMNS, len(points.values) // 3))
+    first = np.linspace(0, len(points.values), count, endpoint=False).astype(int)
+    finite = np.isfinite(points.values)
+    lowest = np.minimum.reduceat(np.where(finite, points.values, np.inf), first)
+    highest = np.maximum.reduceat(np.where(finite, points.values, -np.inf), first)
+    places = (points.steps[first], points.seconds[first], points.samples[first])
     low, high = (np.where(np.isfinite(edge), edge, np.nan) for edge in (lowest, highest))
     return Points(*places, low), Points(*places, high)
 
@@ -84,7 +84,7 @@ _FAR_OFF = 4.0
 
 @dataclass(frozen=True)
 class Frame:
-    """Where the data lie: x_low is at `left`, x_high at `right`, y_low at `bottom` and y_high at `top`."""
+    """The plot area: x_low is at `left`, x_high at `right`, y_low at `bottom` and y_high at `top`."""
 
     left: float
     right: float
@@ -112,9 +112,10 @@ def curve_chart(
     x_end: float,
     description: str,
 ) -> tuple[Drawing, Frame]:
-    """The curves from 0 to `x_end`, beside `room` for the ticks' labels; repeats after the first are pale.
+    """The curves from 0 to `x_end`, with `room` for the labels of the y axis; repeats after the first are
+    pale.
 
-    What lies far off the rest's scale is held at the edge of the frame.
+    Outliers are clipped to the edge of the frame.
     """
     low, high = _extent(curves)
     frame = Frame(room, size[0] - 8, _TOP, size[1] - _BOTTOM, 0.0, x_end, low, high)
@@ -122,19 +123,19 @@ def curve_chart(
     if len(curves) <= _MOST_BANDS and all(curve.repeat == 0 for curve in curves):
         for curve in curves:
             shapes += _band(curve, looks[curve.side.id], by, frame)
-    # repeats first, so that no side's own line lies under another's repeats
+    # repeats first, so that they are below the main lines of all sides
     for curve in sorted(curves, key=lambda curve: curve.repeat == 0):
         shapes += _line(curve, looks[curve.side.id], by, frame)
     return Drawing(*size, tuple(shapes), description), frame
 
 
 def label_room(curves: Sequence[Curve]) -> float:
-    """How much the labels of the curves' ticks need, in pixels."""
+    """The width of the labels of the y axis, in pixels."""
     return 12 + max(text_width(tick.text, 11) for tick in linear_ticks(*_extent(curves), 5))
 
 
 def furthest(curves: Sequence[Curve], by: By) -> float:
-    """Where the longest curve ends."""
+    """The x value at which the longest curve ends."""
     ends = [float(x[-1]) for curve in curves if len(x := curve.line.x(by)) and np.isfinite(x[-1])]
     return max(ends, default=0.0) or 1.0
 
@@ -145,7 +146,7 @@ def _extent(curves: Sequence[Curve]) -> tuple[float, float]:
     if not len(finite):
         return 0.0, 1.0
     low, high = float(finite.min()), float(finite.max())
-    # a curve that shot up must not flatten all the rest
+    # a single spike must not flatten all the rest
     usual = float(np.quantile(finite, 0.9))
     if high - low > _FAR_OFF * max(usual - low, 1e-12) and usual > low:
         high = low + _FAR_OFF * (usual - low)
@@ -167,10 +168,10 @@ def _axes(frame: Frame, by: By) -> list[Shape]:
     )
     unit = {"step": "steps", "seconds": "s", "samples": "samples"}[by]
     for place, tick in enumerate(ticks):
-        last = place == len(ticks) - 1
-        x, text = frame.x(tick.position), f"{tick.text} {unit}" if last else tick.text
-        if last and place:
-            # the number stays centred under its place, and the unit follows it
+        is_last = place == len(ticks) - 1
+        x, text = frame.x(tick.position), f"{tick.text} {unit}" if is_last else tick.text
+        if is_last and place:
+            # the number stays centred, and the unit follows it
             x = min(x - text_width(tick.text, 11) / 2, frame.right + 6 - text_width(text, 11))
             shapes.append(Words(x, frame.bottom + 17, text, "text3", 11))
         else:
@@ -200,7 +201,7 @@ def _line(curve: Curve, look: SideLook, by: By, frame: Frame) -> list[Shape]:
 
 
 def _pieces(points: Points, by: By, frame: Frame) -> list[tuple[Point, ...]]:
-    """The points on the page, parted where there are none."""
+    """The points on the page, in pieces between the gaps."""
     pieces: list[list[Point]] = [[]]
     for x, value in zip(points.x(by), points.values, strict=True):
         if np.isfinite(value) and np.isfinite(x):

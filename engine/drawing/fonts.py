@@ -23,7 +23,7 @@ def font_file(weight: int) -> Path:
 
 
 def fallback_file(weight: int) -> Path:
-    """DejaVu Sans, which has most of the letters that Inter lacks, and a box for those that it lacks too."""
+    """DejaVu Sans, which has most of the letters that Inter lacks, and a box for all others."""
     return _path(_nearest(_DEJAVU, weight))
 
 
@@ -39,25 +39,25 @@ def _path(name: str) -> Path:
 
 @lru_cache(maxsize=64)
 def sized(file: Path, size: int) -> ImageFont.FreeTypeFont:
-    """A font at a size in pixels. Letters of Inter stand one by one; others are joined, right to left too."""
-    from PIL import ImageFont  # the window takes markers from `shapes`, and no words
+    """A font at a size in pixels. Letters of Inter are separate; others are shaped, also right to left."""
+    from PIL import ImageFont  # imported here, since the window draws markers but no text by these shapes
 
     layout = ImageFont.Layout.BASIC if file.name in _INTER.values() else None
     return ImageFont.truetype(str(file), size, layout_engine=layout)
 
 
-# an animation asks for the same few words at each of its frames
+# an animation asks for the same few words at every frame
 @lru_cache(maxsize=4096)
 def parts(text: str, weight: int) -> tuple[tuple[str, Path, float], ...]:
-    """The text in parts that are drawn at once, each with its font and its width in sizes of type.
+    """The text in parts that are drawn at once, each with its font and its width in units of the font size.
 
-    A letter of Inter is a part by itself; neighbours that Inter lacks are one part with the spaces between.
+    A letter of Inter is a part by itself; adjacent letters that Inter lacks form one part.
     """
     own, other = font_file(weight), fallback_file(weight)
     lacking = "".join("x" if _is_lacking(letter, own) else " " if letter == " " else "o" for letter in text)
-    found = [(text[slice(*match.span())], match[0][0] == "x") for match in re.finditer("x( *x)*|.", lacking)]
+    split = [(text[slice(*match.span())], match[0][0] == "x") for match in re.finditer("x( *x)*|.", lacking)]
     return tuple(
-        (part, file, _width(part, file)) for part, is_other in found for file in (other if is_other else own,)
+        (part, file, _width(part, file)) for part, is_other in split for file in (other if is_other else own,)
     )
 
 
@@ -70,5 +70,5 @@ def _width(part: str, file: Path) -> float:
 def _is_lacking(letter: str, own: Path) -> bool:
     if letter.isascii() or letter.isspace():
         return False
-    # in place of what it lacks Inter draws nothing
+    # Inter draws nothing for a letter that it lacks
     return not sized(own, _MEASURED_AT).getmask(letter).size[1]

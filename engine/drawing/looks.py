@@ -1,8 +1,4 @@
-"""What can be drawn of runs, and how the sides of a comparison look.
-
-A side has the colour, symbol and dash of its precision; sides of the same precision differ in the fill of
-their marks.
-"""
+"""The names of the charts, and how the sides of a comparison look."""
 
 from __future__ import annotations
 
@@ -20,7 +16,7 @@ ChartName = Literal["throughput", "loss", "accuracy", "memory"]
 CHART_NAMES: tuple[ChartName, ...] = get_args(ChartName)
 
 RACE = "race"
-"""The name under which the card of a race is asked for beside the charts."""
+"""The name of a race's card, beside those of the charts."""
 
 By = Literal["step", "seconds", "samples"]
 BYS: tuple[By, ...] = get_args(By)
@@ -42,7 +38,7 @@ class SideLook:
         return marker(self.symbol, x, y, size, self.ink, self.fill)
 
     def sample(self, x: float, y: float) -> tuple[Shape, ...]:
-        """A short piece of the line with its mark, as a legend has it, 24 pixels wide."""
+        """A short piece of the line with its mark for a legend, 24 pixels wide."""
         return Stroke(((x, y), (x + 24, y)), self.ink, 1.5, self.dash), *self.mark(x + 12, y, 8)
 
 
@@ -59,7 +55,7 @@ def side_looks(sides: Sequence[Side]) -> dict[str, SideLook]:
 
 
 def side_fills(sides: Sequence[Side]) -> dict[str, MarkFill]:
-    """How each side's mark is filled, by its id; of one precision the first is full, the fourth again."""
+    """The fill of each side's mark by its id; among sides of one precision the fills take turns."""
     seen: Counter[Precision] = Counter()
     fills = {}
     for side in sides:

@@ -1,7 +1,7 @@
-"""Drawings and text in a PDF: shapes as lines, and the program's fonts with quadratic outlines.
+"""Drawings and text in a PDF: shapes as vectors, and the program's fonts with quadratic outlines.
 
-Inter comes with cubic outlines (CFF), which fpdf2 embeds under a type that readers warn of; TrueType outlines
-of the same letters are read everywhere. A letter that no font has is replaced by a visible box.
+Inter has cubic outlines (CFF), which fpdf2 embeds in a way that readers warn about; TrueType outlines of the
+same letters work everywhere. A letter that no font has becomes a visible box.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from engine.experiment.text import printable
 from resources.looks import Palette
 
 _MOST_ERROR = 0.0005
-"""How far an outline may move, in parts of the letters' height."""
+"""The largest error of an outline, as a fraction of the font size."""
 
 
 def write_fonts(weights: Iterable[int], folder: Path) -> dict[int, Path]:
-    """Writes the program's font in each weight as TrueType, with figures of one width; files by weight."""
+    """Writes the program's font in each weight as TrueType, with tabular figures; returns files by weight."""
     return {weight: _write_font(weight, folder / f"{weight}.ttf") for weight in weights}
 
 
@@ -57,7 +57,7 @@ def _write_font(weight: int, path: Path) -> Path:
 
 
 def _use_tabular_figures(font: TTFont) -> None:
-    """Puts the figures of one width in the place of the others; nothing else chooses them in a PDF."""
+    # a PDF has no other way to choose tabular figures
     letters = font["GSUB"].table
     chosen = {
         index
@@ -122,22 +122,22 @@ _BOX = "\N{WHITE SQUARE}"
 
 
 class Letters:
-    """Which letters can be shown; what cannot be is replaced, so that a reader sees that it is not there."""
+    """The letters that the fonts have; all others are replaced by a box."""
 
     def __init__(self) -> None:
         self._known = letters_of(font_file(400)) | letters_of(fallback_file(400))
 
     def shown(self, text: str) -> str:
         """The text with a box for every letter that no font has; line ends become spaces."""
-        kept = printable(text).translate(_SPACES)
-        return "".join(one if one in self._known else _BOX for one in kept)
+        line = printable(text).translate(_SPACES)
+        return "".join(letter if letter in self._known else _BOX for letter in line)
 
 
 _SPACES = str.maketrans({"\n": " ", "\r": " ", "\t": " "})
 
 
 def use_fonts(pdf: FPDF, folder: Path) -> None:
-    """Makes the fonts known to the document; they are read from `folder` until it is written."""
+    """Adds the fonts to the document, which reads them from `folder` until it is written."""
     for weight, file in write_fonts(_STYLES, folder).items():
         pdf.add_font(_FAMILY, _STYLES[weight], file)
     pdf.add_font(_OTHER, "", fallback_file(400))
@@ -145,19 +145,19 @@ def use_fonts(pdf: FPDF, folder: Path) -> None:
 
 
 def set_face(pdf: FPDF, weight: int, size: float, colour: str) -> None:
-    """Chooses the font of what is written next: its weight as in CSS, its size in points, its colour."""
-    nearest = min(_STYLES, key=lambda one: abs(one - weight))
+    """Sets the font for the text that follows: weight as in CSS, size in points, colour."""
+    nearest = min(_STYLES, key=lambda known: abs(known - weight))
     pdf.set_font(_FAMILY, _STYLES[nearest], size)
     pdf.set_text_color(colour)
 
 
 SCALE = 0.75
-"""Points a pixel: a drawing 96 pixels wide takes an inch."""
+"""Points per pixel: a drawing 96 pixels wide takes an inch."""
 
 
 @dataclass(frozen=True)
 class _Place:
-    """Where on a page a drawing lies, in points."""
+    """The position and scale of a drawing on a page, in points."""
 
     left: float
     top: float
@@ -168,7 +168,7 @@ class _Place:
 
 
 def draw(pdf: FPDF, drawing: Drawing, palette: Palette, corner: Point, scale: float = SCALE) -> None:
-    """Puts the drawing's top left corner at that place of the page, in points."""
+    """Draws with the top left corner at that place of the page, in points."""
     place = _Place(*corner, scale)
     for shape in drawing.shapes:
         if isinstance(shape, Words):
@@ -183,7 +183,7 @@ def _write(pdf: FPDF, words: Words, palette: Palette, place: _Place) -> None:
     width = text_width(words.text, words.size, words.weight)
     start = {"start": 0.0, "middle": width / 2, "end": width}[words.anchor]
     left, baseline = place(words.x - start, words.y)
-    # a cell of no height has its baseline three tenths of the letters' height below it
+    # the baseline of a cell without height is 0.3 of the font size below it
     pdf.set_xy(left, baseline - 0.3 * size)
     pdf.cell(w=width * place.scale, h=0, text=words.text)
 

@@ -1,8 +1,8 @@
-"""A picture as a list of shapes, which a page, a PDF and a bitmap each paint in their own way.
+"""A picture as a list of shapes, which web page, PDF, bitmap and window each paint.
 
-Lengths are in CSS pixels from the top left. An ink is the name of a colour in `resources.looks`: a token such
-as "text", a precision such as "fp16", or "fp16-dim" for its pale form; "fp16-low" and "fp16-high" are what
-black and white of a picture become in the precision's shades.
+Lengths are in CSS pixels from the top left. An ink names a colour of `resources.looks`: a token such as
+"text", a precision such as "fp16", or its pale form "fp16-dim"; "fp16-low" and "fp16-high" are what black and
+white of a picture become in the precision's shades.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Anchor = Literal["start", "middle", "end"]
 
 @dataclass(frozen=True)
 class Stroke:
-    """A line through points; `dash` is in pixels on and off."""
+    """A line through points; `dash` alternates pixels on and off."""
 
     points: tuple[Point, ...]
     ink: str
@@ -31,7 +31,7 @@ class Stroke:
 
 @dataclass(frozen=True)
 class Fill:
-    """A filled polygon; with an `edge` its outline is drawn in that ink."""
+    """A filled polygon, outlined in the ink `edge`, if any."""
 
     points: tuple[Point, ...]
     ink: str
@@ -52,7 +52,7 @@ class Box:
 
 @dataclass(frozen=True)
 class Dot:
-    """A filled circle; with an `edge` its outline is drawn in that ink."""
+    """A filled circle, outlined in the ink `edge`, if any."""
 
     x: float
     y: float
@@ -63,7 +63,7 @@ class Dot:
 
 @dataclass(frozen=True)
 class Words:
-    """Text whose baseline begins, is centred or ends at (x, y); `weight` as in CSS."""
+    """Text whose baseline starts, is centred or ends at (x, y); `weight` is as in CSS."""
 
     x: float
     y: float
@@ -79,7 +79,7 @@ Shape = Stroke | Fill | Box | Dot | Words
 
 @dataclass(frozen=True)
 class Drawing:
-    """A picture; `description` says in a sentence what it shows, for who cannot see it."""
+    """A picture; `description` says in a sentence what it shows, for screen readers."""
 
     width: float
     height: float
@@ -88,14 +88,14 @@ class Drawing:
 
 
 def colour(palette: Palette, ink: str) -> str:
-    """What an ink is in a theme, as "#RRGGBB"."""
-    found = next((one for one in _FORMS if ink.endswith(one)), "")
-    name = ink.removesuffix(found)
+    """The colour of an ink in a theme, as "#RRGGBB"."""
+    form = next((form for form in _FORMS if ink.endswith(form)), "")
+    name = ink.removesuffix(form)
     if name not in palette.precisions:
         return str(getattr(palette, ink))
     look = palette.precisions[name]
-    # the strong form of a colour is its bright one in the dark theme, and its dark one in the light theme
-    is_dim = found == "-dim" or found == ("-low" if palette.is_dark else "-high")
+    # the strong form of a colour is the brighter one in the dark theme, the darker one in the light theme
+    is_dim = form == "-dim" or form == ("-low" if palette.is_dark else "-high")
     return look.dim if is_dim else look.color
 
 
@@ -105,9 +105,9 @@ _FORMS = ("-dim", "-low", "-high")
 def marker(
     symbol: str, x: float, y: float, size: float, ink: str, fill: MarkFill = "full"
 ) -> tuple[Shape, ...]:
-    """The mark of a precision, by the name that `resources.looks` has for it.
+    """The mark of a precision, by its name in `resources.looks`.
 
-    A hollow one is an outline, and a dotted one has a small mark of its own kind inside.
+    A hollow mark is an outline, and a dotted one has a small copy of itself inside.
     """
     inside, edge = (ink, None) if fill == "full" else ("bg1", ink)
     outer = _mark(symbol, x, y, size, inside, edge)
@@ -138,7 +138,7 @@ _OUTLINES: dict[str, tuple[Point, ...]] = {
 
 
 def moved(shapes: Iterable[Shape], right: float, down: float) -> tuple[Shape, ...]:
-    """The shapes at another place."""
+    """The shapes, shifted by these distances."""
     return tuple(_moved(shape, right, down) for shape in shapes)
 
 
@@ -173,12 +173,12 @@ CAPITAL = 0.73
 
 
 def text_width(text: str, size: float, weight: int = 400) -> float:
-    """How wide the text is in the program's fonts, in pixels."""
+    """The width of the text in the program's fonts, in pixels."""
     return size * sum(width for _part, _file, width in parts(text, weight))
 
 
 def shortened(text: str, room: float, size: float, weight: int = 400) -> str:
-    """The text, cut with an ellipsis where it is wider than `room` pixels."""
+    """The text, cut with an ellipsis if it is wider than `room` pixels."""
     if text_width(text, size, weight) <= room:
         return text
     return next(
@@ -192,7 +192,7 @@ def shortened(text: str, room: float, size: float, weight: int = 400) -> str:
 
 
 def wrapped(text: str, room: float, size: float, weight: int = 400, most: int = 2) -> tuple[str, ...]:
-    """The text in lines no wider than `room` pixels; what is more than `most` lines ends in an ellipsis."""
+    """The text in at most `most` lines no wider than `room` pixels; an ellipsis marks what was cut."""
     lines = [""]
     words = text.split()
     for place, word in enumerate(words):
@@ -208,7 +208,7 @@ def wrapped(text: str, room: float, size: float, weight: int = 400, most: int = 
 
 
 def wrapped_evenly(text: str, room: float, size: float, weight: int = 400, most: int = 2) -> tuple[str, ...]:
-    """The same in as few lines, as alike as they can be: no word is left alone on the last."""
+    """The same in as few lines, of about equal length: no word is alone on the last."""
     lines = wrapped(text, room, size, weight, most)
     for part in range(_PARTS - 1, 3 * _PARTS // 4, -1):
         narrower = wrapped(text, room * part / _PARTS, size, weight, most)

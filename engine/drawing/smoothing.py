@@ -1,4 +1,4 @@
-"""A noisy curve in fewer points, and smoothed by a local line fit, which does not lag as averages do."""
+"""Noisy curves thinned, and smoothed by a local line fit, which does not lag as averages do."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ Values: TypeAlias = "NDArray[np.float64]"
 
 
 def local_line(values: Values, window: int) -> Values:
-    """Each value replaced by a line fitted to the `window` values about it (Savitzky and Golay, 1964).
+    """Each value replaced by a line fitted to the `window` values around it (Savitzky and Golay, 1964).
 
-    At the ends the window is cut off where the data end. Values that are not finite stay as they are and
-    are left out of the fits; a window with fewer than two finite values gives the value itself.
+    The window is cut off at the ends of the data. Values that are not finite stay and are left out of the
+    fits; a window with fewer than two finite values gives the value itself.
     """
     half = window // 2
     if half < 1 or len(values) < 3:
@@ -34,9 +34,9 @@ def local_line(values: Values, window: int) -> Values:
 
 
 def extended(smoothed: Values, values: Values, window: int) -> Values:
-    """The smoothed `values`, where `smoothed` is what an earlier, shorter part of them gave.
+    """The smoothed `values`, given the `smoothed` beginning of them.
 
-    Only what new values can have changed is fitted again, so that a long run costs no more than a short one.
+    Only what new values can have changed is fitted again, so a long run costs no more than a short one.
     """
     settled = len(smoothed) - window
     if settled < window:
@@ -46,9 +46,9 @@ def extended(smoothed: Values, values: Values, window: int) -> Values:
 
 
 def thinned(places: Sequence[Values], values: Values, rows: int) -> tuple[tuple[Values, ...], Values]:
-    """Means over blocks of `rows`, of `values` where these are finite; the last block may be shorter.
+    """Means over blocks of `rows`, of the finite ones of `values`; the last block may be shorter.
 
-    A block in which nothing is finite is NaN.
+    A block without finite values is NaN.
     """
     if rows <= 1:
         return tuple(places), values
@@ -62,7 +62,7 @@ def thinned(places: Sequence[Values], values: Values, rows: int) -> tuple[tuple[
 
 
 def _smooth_finite(values: Values, half: int) -> Values:
-    # where nothing is missing, the line's value at the centre of a whole window is the window's mean
+    # if nothing is missing, the line's value at the centre of a whole window is the window's mean
     window = 2 * half + 1
     result = np.empty_like(values)
     result[half:-half] = np.convolve(values, np.full(window, 1.0 / window), mode="valid")
@@ -74,7 +74,7 @@ def _smooth_finite(values: Values, half: int) -> Values:
 
 
 def _within(fitted: Values, values: Values, half: int) -> Values:
-    """The cut-off fits, held to what their windows hold: a line shoots past a curve that bends."""
+    """The cut-off fits, clipped to the range of their windows, since a line overshoots a bending curve."""
     lowest = np.minimum.accumulate(values[: 2 * half])[half:]
     highest = np.maximum.accumulate(values[: 2 * half])[half:]
     return np.clip(fitted, lowest, highest)
@@ -82,7 +82,7 @@ def _within(fitted: Values, values: Values, half: int) -> Values:
 
 @lru_cache(maxsize=8)
 def _edge_weights(half: int) -> Values:
-    """What each of the first 2 `half` values counts in each of the first `half` fits."""
+    """The weight of each of the first 2 `half` values in each of the first `half` fits."""
     weights = np.zeros((half, 2 * half))
     for row in range(half):
         offsets = np.arange(row + half + 1, dtype=np.float64) - row
@@ -94,17 +94,17 @@ def _edge_weights(half: int) -> Values:
 def _smooth_with_gaps(values: Values, finite: NDArray[np.bool_], half: int) -> Values:
     offsets = np.arange(-half, half + 1, dtype=np.float64)
     weights, known = finite.astype(np.float64), np.where(finite, values, 0.0)
-    # moments of each window about its centre; np.convolve turns the kernel round, hence the sign
+    # moments of each window about its centre; np.convolve reverses the kernel, hence the sign
     count, first = _windowed(weights, np.ones_like(offsets)), _windowed(weights, -offsets)
     second = _windowed(weights, offsets**2)
-    total, leaning = _windowed(known, np.ones_like(offsets)), _windowed(known, -offsets)
+    total, slanted = _windowed(known, np.ones_like(offsets)), _windowed(known, -offsets)
     determinant = count * second - first**2
     usable = finite & (determinant > 0.5)
     result = values.copy()
-    np.divide(second * total - first * leaning, determinant, out=result, where=usable)
+    np.divide(second * total - first * slanted, determinant, out=result, where=usable)
     if usable.any():
-        held = np.clip(result, values[finite].min(), values[finite].max())
-        result = np.where(usable, held, result)
+        clipped = np.clip(result, values[finite].min(), values[finite].max())
+        result = np.where(usable, clipped, result)
     return result
 
 

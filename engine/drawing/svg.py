@@ -1,4 +1,4 @@
-"""A drawing as SVG, for a file of its own or within a page."""
+"""A drawing as SVG, for a file or within a page."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ def svg(
     drawing: Drawing,
     colour: Callable[[str], str],
     attributes: Mapping[str, str] | None = None,
-    told: str = "",
+    metadata: str = "",
     *,
     inside: str = "",
     keeps_widths: bool = False,
 ) -> str:
-    """The whole element; `colour` turns an ink into what CSS knows.
+    """The SVG element; `colour` turns an ink into a CSS colour.
 
-    `attributes` are added to it, and `told` is kept as its metadata. `inside` are elements that come on top.
-    With `keeps_widths` text is as wide as in the program's font, whichever font a reader has.
+    `inside` are elements on top of the drawing. With `keeps_widths` text is as wide as in the program's font,
+    whatever font the reader has.
     """
     more = "".join(f" {name}={quoteattr(value)}" for name, value in (attributes or {}).items())
-    kept = f"<metadata>{escape(printable(told))}</metadata>\n" if told else ""
+    head = f"<metadata>{escape(printable(metadata))}</metadata>\n" if metadata else ""
     elements = [_element(shape, colour, keeps_widths) for shape in drawing.shapes]
-    body = kept + "\n".join([*elements, inside] if inside else elements)
+    body = head + "\n".join([*elements, inside] if inside else elements)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_n(drawing.width)} {_n(drawing.height)}"'
         f' role="img" aria-label={quoteattr(printable(drawing.description))} font-family="{FAMILY}"{more}>\n'

@@ -19,7 +19,7 @@ from engine.store.store import Store
 
 
 class SavedCurves(Mapping[str, Columns]):
-    """The samples of runs by their ids, read from the store each time: a long run's take many megabytes."""
+    """The samples of runs by their ids, read from the store each time: a long run has many megabytes."""
 
     def __init__(self, store: Store, run_ids: Sequence[str]) -> None:
         self._store = store
@@ -45,9 +45,9 @@ def _no_pictures(run_ids: Sequence[str]) -> ContactSheet | None:
 class Content:
     """Runs side by side. `curves` and `events` are by run id; `groups` are the comparisons they belong to.
 
-    `leading` is the id of one of the side that leads, None: the report chooses; `title` is what it is to be
-    called, "" for what it compares. `pictures` gives those of the first of the named runs that has any. It
-    all holds as long as the store that it was read from is open.
+    `leading` is the id of any run of the side that leads (None: the report chooses); `title` is "" unless the
+    user chose one. `pictures` gives those of the first of these runs that has any. Valid while the store that
+    it was read from is open.
     """
 
     comparison: Comparison
@@ -69,9 +69,9 @@ class Content:
         return tuple(event for event in self.events[run_id] if isinstance(event, Epoch))
 
     def started(self, run_id: str) -> Started | None:
-        """How the run began; None for one that never did."""
-        found = [event for event in self.events[run_id] if isinstance(event, Started)]
-        return found[-1] if found else None
+        """How the run last began; None if it never did."""
+        starts = [event for event in self.events[run_id] if isinstance(event, Started)]
+        return starts[-1] if starts else None
 
 
 def content_of(
@@ -81,10 +81,10 @@ def content_of(
     leading_id: str | None = None,
     title: str = "",
 ) -> Content:
-    """Reads runs by their ids, or unambiguous starts of them, in that order; a run named twice counts once.
+    """Reads runs by their ids, or unambiguous beginnings of them, in that order; duplicates count once.
 
-    The baseline is the side that `baseline_id` belongs to, or the one that `baseline_of` chooses; the side of
-    `leading_id` leads. Raises ProblemError for a run that is not there, and where either is of none of them.
+    The baseline is the side of `baseline_id`, or the one that `baseline_of` chooses; the side of `leading_id`
+    leads. Raises ProblemError for an unknown run, and if either of these is not among the runs.
     """
     if not run_ids:
         raise ProblemError(request_problem("There is no run to export.", "Name at least one.", key="run"))
@@ -108,6 +108,6 @@ def content_of(
 
 def _among(runs: Mapping[str, RunRecord], run_id: str) -> str:
     if run_id not in runs:
-        message = f"The run {run_id}, which is to lead, is not among those to export."
+        message = f"The leading run {run_id} is not among those to export."
         raise ProblemError(request_problem(message, "Choose one of the runs.", key="lead", value=run_id))
     return run_id

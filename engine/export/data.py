@@ -1,12 +1,12 @@
-"""Runs and comparisons as data: CSV files after RFC 4180, and JSON.
+"""Runs and comparisons as data: CSV files (RFC 4180), and JSON.
 
-The CSV files: `x.csv` has a row for every step of every run: its id and name, the side it belongs to,
-precision, recipe and seed, then the columns of the samples; a column that a run does not have is empty, and
-NaN is written "NaN". `x-summary.csv` has a row for every side and figure. `x-runs.csv` has a row for every
-run, with every setting (`setting.`), the machine (`environment.`) and every figure (`summary.`). Text that a
-spreadsheet would run as a formula is kept from it by an apostrophe.
+`x.csv` has a row for every step of every run: its id and name, its side, precision, recipe and seed, then the
+columns of the samples. A column that a run lacks is empty; NaN is written "NaN". `x-summary.csv` has a row
+for every side and figure, `x-runs.csv` one for every run, with every setting (`setting.`), the machine
+(`environment.`) and every figure (`summary.`). An apostrophe precedes text that a spreadsheet would run as a
+formula.
 
-The JSON holds the comparison's figures and words, and every run with its samples. JSON knows neither NaN nor
+The JSON holds the comparison's figures and words, and every run with its samples. JSON has neither NaN nor
 infinity: they are written as text, as in the protocol.
 """
 
@@ -47,18 +47,18 @@ def plain_column(values: NDArray[Any]) -> list[Any]:
 
 
 def plain(value: Any) -> Any:
-    """A value as JSON has it; tuples and lists are gone through, and what is no number stays."""
+    """A value as JSON has it, with NaN and infinity as text, also within tuples, lists and dicts."""
     if isinstance(value, float) and not math.isfinite(value):
         return _WORDS[str(value)]
     if isinstance(value, tuple | list):
-        return [plain(one) for one in value]
+        return [plain(part) for part in value]
     if isinstance(value, dict):
-        return {key: plain(one) for key, one in value.items()}
+        return {key: plain(part) for key, part in value.items()}
     return value
 
 
 def write_json(content: Content, path: Path) -> None:
-    """Writes one object; the runs follow one another, so that only one is in memory at a time."""
+    """Writes one object, with only one run in memory at a time."""
     with path.open("w", encoding="utf-8") as file:
         head = json.dumps(_head(content), allow_nan=False)
         file.write(head.removesuffix("}"))
@@ -113,7 +113,7 @@ def _split(split: Split) -> dict[str, Any]:
         "total": plain(split.total),
         "factors": [plain(asdict(factor)) for factor in split.factors],
         "other_order": [plain(asdict(factor)) for factor in split.other_order],
-        "missing": [json.loads(one.to_json()) for one in split.missing],
+        "missing": [json.loads(experiment.to_json()) for experiment in split.missing],
         "versus_default": plain(split.versus_default),
         "sentence": split.sentence,
     }
@@ -126,28 +126,29 @@ def _figure(row: FigureRow, comparison: Comparison) -> dict[str, Any]:
 
 
 def _write_run(content: Content, run: RunRecord, file: TextIO) -> None:
-    whole = {
+    epochs = content.epochs(run.id)
+    value = {
         **run.to_dict(),
-        "epochs": [json.loads(one.model_dump_json(exclude={"event"})) for one in content.epochs(run.id)],
+        "epochs": [json.loads(epoch.model_dump_json(exclude={"event"})) for epoch in epochs],
         "samples": {name: plain_column(values) for name, values in content.curves[run.id].items()},
     }
-    file.write(json.dumps(whole, allow_nan=False))
+    file.write(json.dumps(value, allow_nan=False))
 
 
 def write_csv(content: Content, path: Path) -> None:
-    """Writes the samples to `path`, and the two tables to files beside it."""
+    """Writes the samples to `path`, and the two tables beside it."""
     _write(path, sample_rows(content))
     _write(beside(path, "summary"), summary_rows(content))
     _write(beside(path, "runs"), run_rows(content))
 
 
-def beside(path: Path, what: str) -> Path:
-    """The path of a table that goes with that of the samples."""
-    return path.with_name(f"{path.stem}-{what}{path.suffix}")
+def beside(path: Path, table: str) -> Path:
+    """The path of a `table` beside that of the samples."""
+    return path.with_name(f"{path.stem}-{table}{path.suffix}")
 
 
 def sample_rows(content: Content) -> Iterator[list[Any]]:
-    """The heading, and one row a step of each run."""
+    """The heading, and one row for each step of each run."""
     names = _names_of_columns(content)
     yield ["run_id", "run_name", "side", "precision", "recipe", "seed", *names]
     for side in content.comparison.sides:
@@ -173,7 +174,7 @@ def summary_rows(content: Content) -> Iterator[list[Any]]:
 
 
 def run_rows(content: Content) -> Iterator[list[Any]]:
-    """The heading, and one row a run with all that is known of it beside its samples."""
+    """The heading, and one row for each run with all that is known of it except its samples."""
     rows = [_run(run, side) for side in content.comparison.sides for run in side.runs]
     names = list(dict.fromkeys(name for row in rows for name in row))
     yield names
@@ -182,13 +183,13 @@ def run_rows(content: Content) -> Iterator[list[Any]]:
 
 
 def _write(path: Path, rows: Iterable[Sequence[Any]]) -> None:
-    # a name may hold a lone surrogate, which no encoding has
+    # a name may hold a lone surrogate, which cannot be encoded
     with path.open("w", encoding="utf-8", errors="backslashreplace", newline="") as file:
         csv.writer(file).writerows(rows)
 
 
 def _text(value: Any) -> Any:
-    """A value as it is written, but for numbers: those the csv module writes to the last bit itself."""
+    # numbers stay numbers: the csv module writes them to the last bit
     if isinstance(value, float) and math.isnan(value):
         return "NaN"
     if isinstance(value, str):
@@ -196,7 +197,7 @@ def _text(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return cell_text(" ".join(map(str, value)))
     if isinstance(value, dict):
-        return cell_text("; ".join(f"{key}: {one}" for key, one in value.items()))
+        return cell_text("; ".join(f"{key}: {part}" for key, part in value.items()))
     return value
 
 
@@ -236,7 +237,7 @@ def _figure_fields(figure: Figure, cell: Cell) -> list[Any]:
 
 
 def _run(run: RunRecord, side: Side) -> dict[str, Any]:
-    told = {
+    fields = {
         "run_id": run.id,
         "run_name": run.name,
         "side": side.title,
@@ -248,7 +249,7 @@ def _run(run: RunRecord, side: Side) -> dict[str, Any]:
         **_fields("environment", run.environment),
         **_fields("summary", run.summary),
     }
-    return {name: _text(value) for name, value in told.items()}
+    return {name: _text(value) for name, value in fields.items()}
 
 
 def _fields(prefix: str, part: BaseModel | None) -> dict[str, Any]:

@@ -1,6 +1,6 @@
-"""Exported files that appear whole or not at all: written to a hidden folder, then moved into place.
+"""Exported files that appear complete or not at all: written to a hidden folder, then moved into place.
 
-The hidden folder lies beside the destination. Folders left by programs that were killed are removed.
+The hidden folder is beside the destination. Folders left by killed programs are removed.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _HOUR_SECONDS = 3600.0
 
 
 def make_workplace(folder: Path) -> Path:
-    """A new hidden folder in `folder`, which names the process that makes it. Raises OSError."""
+    """A new hidden folder in `folder`, named after the process that makes it. Raises OSError."""
     return Path(tempfile.mkdtemp(prefix=f".ammeter-{_host()}-{os.getpid()}-", dir=folder))
 
 
 def sweep(folder: Path) -> None:
-    """Removes what programs of this machine and this user that were killed left in `folder`.
+    """Removes what killed programs of this machine and user left in `folder` more than an hour ago.
 
-    It is an hour old at least. What cannot be looked at or removed stays.
+    What cannot be read or removed stays.
     """
     with contextlib.suppress(OSError), os.scandir(folder) as entries:
         stale = [entry.path for entry in entries if _is_stale(entry)]
@@ -42,37 +42,35 @@ def sweep(folder: Path) -> None:
 
 
 def _is_stale(entry: os.DirEntry[str]) -> bool:
-    found = _NAME.fullmatch(entry.name)
-    if found is None or found["host"] != _host() or not entry.is_dir(follow_symlinks=False):
+    name = _NAME.fullmatch(entry.name)
+    if name is None or name["host"] != _host() or not entry.is_dir(follow_symlinks=False):
         return False
-    about = entry.stat(follow_symlinks=False)
-    is_own = not hasattr(os, "getuid") or about.st_uid == os.getuid()
-    return (
-        is_own and time.time() - about.st_mtime > _HOUR_SECONDS and not psutil.pid_exists(int(found["pid"]))
-    )
+    stat = entry.stat(follow_symlinks=False)
+    is_own = not hasattr(os, "getuid") or stat.st_uid == os.getuid()
+    is_old = time.time() - stat.st_mtime > _HOUR_SECONDS
+    return is_own and is_old and not psutil.pid_exists(int(name["pid"]))
 
 
 _NAME = re.compile(r"\.ammeter-(?P<host>[0-9a-f]{12})-(?P<pid>[0-9]{1,9})-\w+", re.ASCII)
 
 
 def _host() -> str:
-    """This machine in a name: a process's number says nothing of those of others that share the folder."""
+    # the ids of processes mean nothing to other machines that share the folder
     return hashlib.sha256(socket.gethostname().encode("utf-8", "replace")).hexdigest()[:12]
 
 
 class TakenError(ProblemError):
-    """Raised where something is there already, and nobody has said that it may be replaced."""
+    """Something exists already, and nobody has said that it may be replaced."""
 
 
 @contextmanager
 def place(path: Path, *, force: bool = False) -> Iterator[Path]:
     """Gives a temporary path of the same name; what is written there, and beside it, is moved into place.
 
-    `path` may become a file, a file with others beside it, or a folder. On failure nothing is left behind,
-    and what is there stays as it is; it always does without `force`. Of a folder that is there only files of
-    the same names are replaced. What a killed export left there is swept up. Raises ProblemError: kind
-    REQUEST where another path is needed, DISK_FULL or STORE where the disk failed; TakenError where `force`
-    would help.
+    `path` may become a file, a file with others beside it, or a folder. On failure nothing is left behind and
+    existing files stay; without `force` they always do. In an existing folder only files of the same names
+    are replaced. What a killed export left there is removed. Raises ProblemError: kind REQUEST if another
+    path is needed, DISK_FULL or STORE if the disk failed; TakenError if `force` would help.
     """
     _refuse(path, force)
     sweep(path.parent)
@@ -94,7 +92,7 @@ def _refuse(path: Path, force: bool) -> None:
     if not os.path.isdir(folder):  # noqa: PTH112 - Path raises for a name that is too long
         message = f"There is no folder {folder}."
         raise ProblemError(
-            request_problem(message, "Make it first, or choose another.", key="to", value=path)
+            request_problem(message, "Create it first, or choose another.", key="to", value=path)
         )
     if not force and os.path.lexists(path) and not _is_empty_folder(path):
         raise TakenError(_taken(path))
@@ -110,7 +108,7 @@ def _taken(path: Path) -> Problem:
 
 
 def _move(workplace: Path, target: Path, force: bool) -> None:
-    """Moves every file of the workplace to the same place under `target`, all or none."""
+    """Moves all files of the workplace, or none, to the same places under `target`."""
     files = [file.relative_to(workplace) for file in sorted(workplace.rglob("*")) if file.is_file()]
     for file in files:
         if not force and os.path.lexists(target / file):
@@ -123,7 +121,7 @@ def _move(workplace: Path, target: Path, force: bool) -> None:
                 _put(workplace / file, target / file, force)
         except BaseException as error:
             if isinstance(error, TakenError):
-                # what is there is another program's
+                # the file there is another program's
                 undo.pop()
             for placed, replaced in reversed(undo):
                 _put_back(placed, replaced)
@@ -133,7 +131,7 @@ def _move(workplace: Path, target: Path, force: bool) -> None:
 def _put_aside(file: Path, where: Path) -> Path | None:
     if not file.exists():
         return None
-    # a link to the old file: it stays in its place until the new one takes it
+    # linked, not moved: the old file stays until the new one replaces it
     try:
         where.hardlink_to(file)
     except OSError:
@@ -147,7 +145,7 @@ def _put(file: Path, target: Path, force: bool) -> None:
         file.replace(target)
         return
     try:
-        # unlike a renaming this fails where another program has just made a file of that name
+        # unlike renaming, this fails if another program has just made a file of that name
         target.hardlink_to(file)
     except FileExistsError:
         raise TakenError(_taken(target)) from None

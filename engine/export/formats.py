@@ -1,4 +1,4 @@
-"""The forms in which runs leave the program, chosen by the ending of the path."""
+"""The export formats, chosen by the ending of the path."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ Write = Callable[[Content, Path], None]
 
 @dataclass(frozen=True)
 class Format:
-    """One form: `suffix` ends its paths ("/" for a folder), and `title` is what a menu calls it.
+    """A format: `suffix` ends its paths ("/" for a folder), and `title` is its name in menus.
 
-    `write` takes the content and the path to write; others of the format's files go beside that, whose names
-    end in one of `beside` in place of `suffix`. Of formats that share a suffix the first is what a path that
-    ends in it asks for. `is_race`: it takes two sides that can be raced.
+    `write` takes the content and the path. Further files go beside that path; their names end in one of
+    `beside` instead of `suffix`. If formats share a suffix, a path with that suffix means the first. A format
+    that `is_race` needs two sides that can be raced.
     """
 
     name: str
@@ -33,7 +33,7 @@ class Format:
 
 
 def _lazily(module: str, function: str) -> Write:
-    # each form has libraries of its own, and whoever wants one should not wait for all
+    # each format has libraries of its own, and nobody should wait for those of the others
     def write(content: Content, path: Path) -> None:
         getattr(importlib.import_module(f"engine.export.{module}"), function)(content, path)
 
@@ -77,12 +77,12 @@ FORMATS = (
 
 
 def format_named(name: str) -> Format:
-    """The format of that `name`, as in `FORMATS`."""
-    return next(one for one in FORMATS if one.name == name)
+    """The format of that `name`. Raises StopIteration for any other."""
+    return next(form for form in FORMATS if form.name == name)
 
 
 def format_for(path: str | Path) -> Format:
-    """The format that a path asks for. Raises ProblemError that names what there is."""
+    """The format that a path asks for. Raises ProblemError, which lists the formats."""
     text = os.fspath(path)
     if text.endswith(("/", os.sep)):
         return format_named("tensorboard")
@@ -94,42 +94,42 @@ def format_for(path: str | Path) -> Format:
         remedy = f"Give a file's name ({_endings()}), or end the path with / for TensorBoard."
         raise ProblemError(request_problem(message, remedy, key="to", value=text, allowed=_endings()))
     suffix = Path(text).suffix.lower()
-    found = next((one for one in FORMATS if one.suffix == suffix), None)
-    if found is None:
-        said = f"ends in {suffix}, which no format does" if suffix else "has no ending that names a format"
+    form = next((form for form in FORMATS if form.suffix == suffix), None)
+    if form is None:
+        reason = f"ends in {suffix}, which no format does" if suffix else "has no ending that names a format"
         remedy = f"End it in {_endings()}, or in / for TensorBoard."
-        problem = request_problem(f"{text} {said}.", remedy, key="to", value=text, allowed=_endings())
+        problem = request_problem(f"{text} {reason}.", remedy, key="to", value=text, allowed=_endings())
         raise ProblemError(problem)
-    return found
+    return form
 
 
 def export(content: Content, path: str | Path, *, force: bool = False, write: Write | None = None) -> Path:
-    """Writes the content in the format that `path` asks for, or as `write` does; the path as written.
+    """Writes the content in the format that `path` asks for, or by `write`, and returns the path.
 
-    Raises ProblemError, and then nothing is left half-written. A file that is there is kept unless `force`.
+    Existing files are kept unless `force`. Raises ProblemError; nothing is left half-written.
     """
-    chosen = format_for(path).write if write is None else write
+    write = format_for(path).write if write is None else write
     target = Path(path)
     with place(target, force=force) as temporary:
-        chosen(content, temporary)
+        write(content, temporary)
     return target
 
 
 def files_beside(path: Path) -> tuple[Path, ...]:
-    """The other files of what was written to `path`, as far as they are there."""
-    ends = next((one.beside for one in FORMATS if one.suffix == path.suffix.lower()), ())
+    """The further files of the export to `path` that exist."""
+    ends = next((form.beside for form in FORMATS if form.suffix == path.suffix.lower()), ())
     return tuple(file for end in ends if (file := path.with_name(path.stem + end)).is_file())
 
 
 def and_beside(files: Sequence[Path]) -> str:
-    """The other files of an export as a clause; empty where it has none."""
+    """The further files of an export as a clause; "" without any."""
     names = " and ".join(file.name for file in files)
     return f", with {names} beside it" if names else ""
 
 
 def endings() -> tuple[str, ...]:
-    """What the paths of files may end in."""
-    return tuple(dict.fromkeys(one.suffix for one in FORMATS if one.suffix != "/"))
+    """The endings of files, without that of a folder."""
+    return tuple(dict.fromkeys(form.suffix for form in FORMATS if form.suffix != "/"))
 
 
 def _endings() -> str:

@@ -15,7 +15,7 @@ from engine.words.numbers import pace_text
 
 
 def lane_name(race: Race, which: Which) -> str:
-    """The name above a lane: "Full precision", "Mixed precision", or its side's title beside its like."""
+    """The name above a lane: "Full precision", "Mixed precision", or its side's title if both are alike."""
     if not is_one_of_each(race):
         return race.lane(which).side.title
     return f"{_amp(race, which)} precision"
@@ -26,7 +26,7 @@ def _amp(race: Race, which: Which) -> str:
 
 
 def short_name(race: Race, which: Which) -> tuple[str, ...]:
-    """The least that tells the lane from the other, in pieces that a comma joins.
+    """The shortest name that distinguishes the lane, in pieces that a comma joins.
 
     "Mixed"; "fast" for "FP16 AMP, fast" against plain.
     """
@@ -76,22 +76,22 @@ _NUMBERS = {
 
 
 def place(race: Race) -> str:
-    """What the training ran on, in a word."""
+    """ "processor" or "card", which the training ran on."""
     return "processor" if race.is_cpu else "card"
 
 
 def opened(words: str) -> str:
-    """Words as they begin a sentence."""
+    """The words with a capital, for the start of a sentence."""
     return words[:1].upper() + words[1:]
 
 
 def continued(words: str) -> str:
-    """Words that begin a sentence, as they stand within one; an abbreviation stays as it is."""
+    """The words without their capital, for within a sentence; abbreviations keep theirs."""
     return words if words[1:2].isupper() else words[:1].lower() + words[1:]
 
 
 _NOT_OF_THE_TRAINING = ("steps", "epochs", "measure.warmup_steps", "measure.block_steps", "validation.limit")
-"""Settings that differ without making it another training, as far as a replay of a part of it shows."""
+"""Settings that may differ although a replay of a part shows the same training."""
 
 _HARDLY = 0.97
 _MUCH_APART = 0.85
@@ -102,7 +102,7 @@ Outcome = Literal["gain", "little", "even", "loss"]
 
 
 def title(race: Race) -> str:
-    """What is raced against what, as a headline; of a disturbed measurement what disturbed it."""
+    """What is raced against what, as a headline; for a disturbed measurement what disturbed it."""
     if race.report.spoilers:
         return DISTURBED[race.report.spoilers[0].kind][0].format(place=place(race))
     mine, theirs = race.full.run.experiment, race.mixed.run.experiment
@@ -121,18 +121,18 @@ def title(race: Race) -> str:
 DISTURBED: Mapping[DoubtKind, tuple[str, str]] = {
     "other-program": (
         "Other programs disturbed this measurement",
-        "Each count is what that run did meanwhile. Measure again when nothing else runs.",
+        "The counts show what each run did meanwhile. Measure again when nothing else runs.",
     ),
     "throttled": (
         "The {place} slowed down during this measurement",
-        "Each count is what that run did meanwhile. Measure again once it has cooled down.",
+        "The counts show what each run did meanwhile. Measure again once it has cooled down.",
     ),
 }
-"""Of what spoils a measurement: what happened, and what to make of it."""
+"""What happened and what to make of it, for each kind of doubt that spoils a measurement."""
 
 
 def _unlike(race: Race) -> Unlike | None:
-    """The gravest thing that the two lanes have not in common, beside precision, recipe and batch."""
+    """The most serious difference between the lanes, apart from precision, recipe and batch."""
     if race.is_unlike:
         return "training"
     if len(_devices(race)) > 1:
@@ -146,22 +146,23 @@ def _differs_in_settings(race: Race) -> bool:
 
 
 def sentence(race: Race) -> str:
-    """What came of it and why, in plain words: one sentence, or two or three short ones."""
+    """The result and its reason in plain words: one to three short sentences."""
     if race.report.spoilers:
         return DISTURBED[race.report.spoilers[0].kind][1].format(place=place(race))
     if race.ratio is None:
-        return f"{why_no_ratio(race)}, so there is no figure for how much faster. The replay is as it went."
+        reason = why_no_ratio(race)
+        return f"{reason}, so there is no figure for how much faster. The replay shows how both went."
     return " ".join(part for part in (_result(race, race.ratio), _ending(race)) if part)
 
 
 def _result(race: Race, ratio: float) -> str:
     unlike = _unlike(race)
     if unlike is not None or not is_usual(race):
-        told = f"it was {pace_text(ratio)}" if ratio >= 1 else f"it took {pace_text(ratio)}"
-        measured = f"{opened(called(race, 'mixed'))} is measured against {called(race, 'full')}: {told}."
+        result = f"it was {pace_text(ratio)}" if ratio >= 1 else f"it took {pace_text(ratio)}"
+        measured = f"{opened(called(race, 'mixed'))} is measured against {called(race, 'full')}: {result}."
         return measured if unlike is None else f"{measured} {_CAUTIONS[unlike]}"
-    told = {"gain": _gain, "little": _little, "even": _even, "loss": _loss}[_outcome(race)](race)
-    return " ".join(part for part in (told, _beside_precision(race)) if part)
+    result = {"gain": _gain, "little": _little, "even": _even, "loss": _loss}[_outcome(race)](race)
+    return " ".join(filter(None, (result, _beside_precision(race))))
 
 
 def _ending(race: Race) -> str:
@@ -173,14 +174,14 @@ def _ending(race: Race) -> str:
 
 
 _CAUTIONS: Mapping[Unlike, str] = {
-    "training": "They are two different trainings, so this is not the precision's doing alone.",
-    "machine": "They ran on two different machines, so this is not the precision's doing alone.",
-    "settings": "They differ in other settings too, so this may not be the precision's doing alone.",
+    "training": "They are two different trainings, so the precision is not the only cause.",
+    "machine": "They ran on two different machines, so the precision is not the only cause.",
+    "settings": "They differ in other settings too, so the precision may not be the only cause.",
 }
 
 
 def why_no_ratio(race: Race) -> str:
-    """Why the two have no speeds that can be set against each other, as a main clause."""
+    """Why the speeds of the two cannot be compared, as a main clause."""
     if not is_comparable(SPEED, race.mixed.side, race.full.side):
         is_text = race.unit == "sequences"
         kinds = "texts of different lengths" if is_text else "different kinds of things"
@@ -195,7 +196,7 @@ def why_no_ratio(race: Race) -> str:
 
 _NO_SPEED = {
     "unfinished": "did not get to the end of its training",
-    "too-short": "trained too briefly to have a sure speed",
+    "too-short": "trained too briefly for a reliable speed",
     "no-speed": "has no speed that can be trusted",
 }
 
@@ -228,7 +229,7 @@ def _little(race: Race) -> str:
 def _even(race: Race) -> str:
     low, high = race.ratio_interval or (1.0, 1.0)
     if low < _MUCH_APART or high > 1 / _MUCH_APART or not race.matches_ratio:
-        return "Here the measurements differ too much among themselves to say which of the two is faster."
+        return "Here the measurements vary too much to say which of the two is faster."
     return f"Here mixed precision is about as fast as full precision{_because(race)}.{_in_less_memory(race)}"
 
 
@@ -237,9 +238,9 @@ def _loss(race: Race) -> str:
     if causes:
         together = f"Together with {causes} mixed precision took longer than full precision here"
         return f"{together}{_because(race)}.{_in_less_memory(race)}"
-    told = f"For this training full precision is the better choice on this {place(race)}"
-    why = "" if race.reason else f" {_IT_HAPPENS}"
-    return f"{told}: mixed precision took longer{_because(race)}.{why}{_in_less_memory(race)}"
+    choice = f"For this training full precision is the better choice on this {place(race)}"
+    comfort = "" if race.reason else f" {_IT_HAPPENS}"
+    return f"{choice}: mixed precision took longer{_because(race)}.{comfort}{_in_less_memory(race)}"
 
 
 _IT_HAPPENS = "That happens, above all with small models: making the numbers shorter takes time too."
@@ -255,7 +256,7 @@ def _in_less_memory(race: Race) -> str:
 
 
 def _beside_precision(race: Race) -> str:
-    """What else than the precision differs, which a ratio must not be taken for the precision's own."""
+    """What else contributed to the ratio, so that nobody takes all of it for the precision's."""
     own, causes = _own_part(race), _causes(race)
     if not causes or (own is not None and own < LITTLE_GAIN and _outcome(race) == "gain"):
         return ""
@@ -271,7 +272,7 @@ def _beside_precision(race: Race) -> str:
 
 
 def _own_part(race: Race) -> float | None:
-    """How many times as fast the precision alone made it, as the comparison knows it."""
+    """How many times as fast the precision alone made it, by the comparison."""
     split = race.report.split
     if not _causes(race):
         return race.ratio
@@ -283,15 +284,15 @@ def _own_part(race: Race) -> float | None:
 
 
 def _causes(race: Race) -> str:
-    """What differs beside the precision and bears on the speed: "the fast recipe"; "" where nothing does."""
+    """What differs beside the precision and affects the speed: "the fast recipe"; "" for nothing."""
     axes = differing_axes(race.full.run.experiment, race.mixed.run.experiment)
-    named = {"recipe": f"the {race.mixed.side.recipe} recipe", "batch": "the other batch size"}
-    return " with ".join(named[axis] for axis in axes if axis in named)
+    causes = {"recipe": f"the {race.mixed.side.recipe} recipe", "batch": "the other batch size"}
+    return " with ".join(causes[axis] for axis in axes if axis in causes)
 
 
 def _devices(race: Race) -> set[str]:
     environments = (race.full.run.environment, race.mixed.run.environment)
-    return {one.device_name for one in environments if one is not None}
+    return {environment.device_name for environment in environments if environment is not None}
 
 
 def _places(race: Race) -> str:

@@ -1,7 +1,7 @@
 """The lanes of a race: which two runs are replayed, at what pace, and over which stretch.
 
-A lane counts the samples trained over time, on its own clock. A stretch is whole blocks of samples that both
-lanes measured.
+A lane counts the samples trained over time, on its own clock. A stretch is a number of whole blocks of
+samples that both lanes measured.
 """
 
 from __future__ import annotations
@@ -26,12 +26,11 @@ from engine.store.record import RunRecord, Status
 
 @dataclass(frozen=True, eq=False)
 class Lane:
-    """The counted steps of one run: `seconds[i]` is when the i-th ended, `samples[i]` what was trained then.
+    """The counted steps of one run: the i-th ended at `seconds[i]`, with `samples[i]` trained by then.
 
-    The clock counts training after warm-up only: no validation and no pause. An epoch's last batch, which may
-    be smaller, stands there as a whole one that took as much longer. A lane may begin later in its run, and
-    within a step (`part_of`). `stopped` is "", or why it ends before the race does, as the end of a sentence
-    on the run: "ran out of memory".
+    The clock counts only training after warm-up: no validation and no pause. An epoch's last batch, which may
+    be smaller, counts as a whole one that took longer in proportion. A lane may begin later in its run, even
+    within a step (`part_of`). `stopped` is why it ends before the race does ("ran out of memory"), or "".
     """
 
     side: Side
@@ -42,37 +41,37 @@ class Lane:
 
     @property
     def step_samples(self) -> int:
-        """Samples of one of its steps."""
+        """Samples per step."""
         return self.run.experiment.step_samples
 
     @property
     def is_cut_short(self) -> bool:
-        """Whether its run ended before it was to."""
+        """Whether its run ended early."""
         return self.run.status in (Status.STOPPED, Status.FAILED, Status.INTERRUPTED)
 
     @property
     def speed(self) -> float:
-        """Samples per second of the whole run: its own figure, or without one the mean over the lane."""
+        """Samples per second of the whole run: its own figure, or else the mean over the lane."""
         known = SPEED.value(self.run)
         if known is not None and 0 < known < math.inf:
             return known
         return float(self.samples[-1] / self.seconds[-1])
 
     def samples_at(self, seconds: float) -> float:
-        """What was trained by then, with the part of the step that is under way; held at the end."""
+        """The samples trained by then, including part of the current step; constant after the end."""
         return _evenly(seconds, self.seconds, self.samples)
 
     def seconds_to(self, samples: float) -> float | None:
-        """When that many samples had been trained; None where the lane does not get there."""
+        """When that many samples had been trained; None if the lane never gets there."""
         if samples > self.samples[-1] * (1.0 + _ROUNDING):
             return None
         return _evenly(samples, self.samples, self.seconds)
 
 
 def lane_of(side: Side, run: RunRecord, columns: Mapping[str, NDArray[Any]]) -> Lane | None:
-    """The lane of a run from its samples by column; None where no step after warm-up has a speed.
+    """The lane of a run from its samples by column; None if no step after warm-up has a speed.
 
-    A step whose own speed is none takes the lane's median.
+    A step without a usable speed gets the lane's median.
     """
     speeds = columns.get("samples_per_second")
     if speeds is None:
@@ -88,15 +87,15 @@ def lane_of(side: Side, run: RunRecord, columns: Mapping[str, NDArray[Any]]) -> 
 
 
 def part_of(lane: Lane, samples: float, within: float) -> Lane:
-    """The lane from where on it trains `samples` in the next `within` seconds.
+    """The lane from the first place where it trains `samples` in the next `within` seconds, or nearest to it.
 
-    That is the first such place, or the one that comes nearest; a lane that is too short begins as it did.
+    A lane that is too short stays as it is.
     """
     latest = float(lane.seconds[-1]) - within
     if not latest > 0:
         return lane
     times, counts = (np.concatenate(([0.0], values)) for values in (lane.seconds, lane.samples))
-    # between these what is trained from there on grows or falls evenly
+    # between these places the samples trained within the window grow or fall linearly
     bends = np.concatenate((times, times - within))
     begins = np.unique(np.append(bends[(bends >= 0) & (bends <= latest)], latest))
     off = np.interp(begins + within, times, counts) - np.interp(begins, times, counts) - samples
@@ -115,7 +114,7 @@ def part_of(lane: Lane, samples: float, within: float) -> Lane:
 
 
 def _evenly(x: float, ends: NDArray[np.float64], values: NDArray[np.float64]) -> float:
-    """The value at `x`, from 0 at 0 evenly from one end to the next, and held after the last."""
+    """The value at `x`: linear from 0 at 0 through the `ends`, constant after the last."""
     step = int(np.searchsorted(ends, x, "right"))
     if step == len(ends):
         return float(values[-1])
@@ -124,7 +123,7 @@ def _evenly(x: float, ends: NDArray[np.float64], values: NDArray[np.float64]) ->
 
 
 def ending(run: RunRecord) -> str:
-    """Why a run trained no further, as the end of a sentence on it."""
+    """Why a run trained no further, as the end of a sentence about it."""
     if run.status is Status.FAILED and run.problem is not None:
         return _FAILURES.get(run.problem.kind, "failed")
     return _ENDINGS[run.status]
@@ -132,7 +131,7 @@ def ending(run: RunRecord) -> str:
 
 _ROUNDING = 1e-9
 
-# what a damaged file may hold would carry the sum of all steps beyond what a float holds
+# a damaged file may hold steps whose sum exceeds any float
 _LONGEST_STEP_SECONDS = 1e9
 
 _ENDINGS = {
@@ -146,18 +145,18 @@ _ENDINGS = {
 _FAILURES = {
     Kind.OUT_OF_MEMORY: "ran out of memory",
     Kind.NOT_A_NUMBER: "went wrong in its numbers",
-    Kind.DISK_FULL: "found the disk full",
+    Kind.DISK_FULL: "ran out of disk space",
     Kind.WORKER_DIED: "crashed",
-    Kind.HANG: "stood still and was ended",
+    Kind.HANG: "hung and was ended",
 }
 
 
 def pair_of(
     comparison: Comparison, curves: Mapping[str, Columns], side_id: str | None = None
 ) -> tuple[Lane, Lane]:
-    """The lanes of the baseline and of a side; of repeats those whose ratio is nearest to the comparison's.
+    """The lanes of the baseline and of a side, by the repeats whose ratio is nearest to the comparison's.
 
-    Raises ProblemError where there is no such side, or one of the two has nothing to replay.
+    Raises ProblemError if there is no such side, or one of the two has nothing to replay.
     """
     sides = _candidates(comparison, side_id)
     base_lanes = _lanes(comparison.baseline, curves)
@@ -170,7 +169,7 @@ def pair_of(
 
 
 def _candidates(comparison: Comparison, side_id: str | None) -> list[Side]:
-    """The sides that may race the baseline, the one that is most wanted first."""
+    """The sides that may race the baseline, the best candidate first."""
     others = [side for side in comparison.sides if side is not comparison.baseline]
     if not others:
         message = "There is only one side here, so it has nothing to race against."
@@ -192,13 +191,13 @@ def _candidates(comparison: Comparison, side_id: str | None) -> list[Side]:
 
 
 def _lanes(side: Side, curves: Mapping[str, Columns]) -> list[Lane]:
-    found = (lane_of(side, run, curves.get(run.id, {})) for run in side.runs)
-    return [lane for lane in found if lane is not None]
+    lanes = (lane_of(side, run, curves.get(run.id, {})) for run in side.runs)
+    return [lane for lane in lanes if lane is not None]
 
 
 def _nearest(full: Sequence[Lane], mixed: Sequence[Lane], ratio: float | None) -> tuple[Lane, Lane]:
-    """Whole runs before those cut short, and pairs of one seed before others."""
-    pairs = [(one, other) for one in full for other in mixed]
+    """Prefers complete runs, then pairs of one seed."""
+    pairs = [(mine, theirs) for mine in full for theirs in mixed]
 
     def unfitness(pair: tuple[Lane, Lane]) -> tuple[int, bool, float]:
         cut_short = sum(lane.is_cut_short for lane in pair)
@@ -213,7 +212,7 @@ def _is_of_one_seed(full: Lane, mixed: Lane) -> bool:
 
 
 def _distance(full: Lane, mixed: Lane, ratio: float | None) -> float:
-    """How far the pair's own ratio is from the comparison's, as a logarithm; 0 where there is none."""
+    """How far the pair's own ratio is from the comparison's, as a logarithm; 0 without a ratio."""
     speeds = [SPEED.value(lane.run) for lane in (mixed, full)]
     known = [speed for speed in (*speeds, ratio) if speed is not None and speed > 0 and math.isfinite(speed)]
     if len(known) < 3:
@@ -223,8 +222,8 @@ def _distance(full: Lane, mixed: Lane, ratio: float | None) -> float:
 
 def _nothing_to_replay(side: Side) -> ProblemError:
     run = max(side.runs, key=lambda run: run.status is not Status.QUEUED)
-    what = _what_happened(run)
-    message = f"“{shortened(run.name)}” ({side.title}) {what}, so there is nothing of it to replay."
+    event = _what_happened(run)
+    message = f"“{shortened(run.name)}” ({side.title}) {event}, so there is nothing to replay."
     return ProblemError(request_problem(message, _remedy(run), key="run", value=run.id))
 
 
@@ -247,31 +246,31 @@ def _remedy(run: RunRecord) -> str:
         return run.problem.remedy
     if run.status is Status.FINISHED:
         return f"Train it for at least {run.experiment.measure.least_steps:,} steps."
-    return "Train it again, to its end."
+    return "Train it again to the end."
 
 
 MOST_BLOCKS = 200
-"""How many blocks a lane is shown as, at most."""
+"""The most blocks a lane is shown as."""
 
 LONGEST_SECONDS = 12.0
-"""How long a replay lasts on screen, at most, but for `_LITTLE_LONGER`."""
+"""The longest replay on screen, except for `_LITTLE_LONGER`."""
 
 _LITTLE_LONGER = 1.5
-"""So many times as long is shown at its true pace all the same."""
+"""A race up to this many times `LONGEST_SECONDS` long is still shown at its true pace."""
 
 _FEWEST_BLOCKS = 40
-"""So many are worth watching: where they take longer at true pace, the replay goes faster than it."""
+"""The fewest worth watching: if they take too long at the true pace, the replay is faster."""
 
 _MANY_BLOCKS = 100
-"""Lanes have five rows, or four on low screens: of so many blocks some are left out to fill every column."""
+"""From this many blocks some are left out to fill every column; lanes have five rows, four on low screens."""
 
 _TOO_QUICK_SECONDS, _SLOWED_SECONDS = 2.0, 4.0
-"""What is over sooner than one can see it is shown slowed, to last so long."""
+"""A race shorter than the first, too quick to see, is slowed to last as long as the second."""
 
 
 @dataclass(frozen=True)
 class Stretch:
-    """`samples` to train in each lane, which are `blocks` of `block_samples`."""
+    """`samples` to train in each lane, shown as `blocks` of `block_samples`."""
 
     samples: int
     block_samples: int
@@ -279,21 +278,21 @@ class Stretch:
 
 
 def stretches_of(full: Lane, mixed: Lane) -> Iterator[Stretch]:
-    """As much as both lanes measured, but no more than the faster trains in `LONGEST_SECONDS`; then less.
+    """What both lanes measured, but at most what the faster one trains in `LONGEST_SECONDS`; then less.
 
-    Where that is less than `_FEWEST_BLOCKS` batches, it is as many of these. Of two lanes one of which was
-    cut short, what the other one measured counts: the short lane stops where it did.
+    It has at least `_FEWEST_BLOCKS` batches if both lanes have. If one of the lanes was cut short, what the
+    other measured counts, and the short lane stops where it did.
     """
     faster = max((full, mixed), key=lambda lane: lane.speed)
     is_long = faster.seconds[-1] > LONGEST_SECONDS * _LITTLE_LONGER
     most = min(_measured(full, mixed), faster.speed * LONGEST_SECONDS if is_long else math.inf)
-    found = (_stretch(full, mixed, most * part) for part in _PARTS)
-    # few steps have no shorter part
-    return iter(dict.fromkeys(found))
+    stretches = (_stretch(full, mixed, most * part) for part in _PARTS)
+    # a few steps have no shorter part
+    return iter(dict.fromkeys(stretches))
 
 
 def whole_of(full: Lane, mixed: Lane) -> Stretch:
-    """As much as both lanes measured, however long it took."""
+    """All that both lanes measured, however long it took."""
     return _stretch(full, mixed, math.inf)
 
 
@@ -305,15 +304,15 @@ def _stretch(full: Lane, mixed: Lane, most: float) -> Stretch:
     measured = _measured(full, mixed)
     batch = max(steps) if max(steps) <= measured else min(steps)
     batches = int(min(measured, max(most, _FEWEST_BLOCKS * batch)) // batch)
-    a_block = -(-batches // MOST_BLOCKS)
-    blocks = batches // a_block
+    block_batches = -(-batches // MOST_BLOCKS)
+    blocks = batches // block_batches
     if blocks >= _FEWEST_BLOCKS:
         blocks -= blocks % (20 if blocks >= _MANY_BLOCKS else 5)
-    return Stretch(blocks * a_block * batch, a_block * batch, blocks)
+    return Stretch(blocks * block_batches * batch, block_batches * batch, blocks)
 
 
 def playback_rate_of(seconds: float) -> float:
-    """How many seconds of the runs pass in one on screen: 1, or as many as make it bearable to watch."""
+    """How many seconds of the runs pass per second on screen: 1, unless that is hard to watch."""
     if seconds > LONGEST_SECONDS * _LITTLE_LONGER:
         return seconds / LONGEST_SECONDS
     return seconds / _SLOWED_SECONDS if seconds < _TOO_QUICK_SECONDS else 1.0

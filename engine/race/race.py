@@ -1,4 +1,4 @@
-"""Two recorded runs replayed on one clock: who had trained how much by when, and what the comparison says."""
+"""Two recorded runs replayed on one clock: what each had trained by when, and what the comparison says."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ LaneState = Literal["waiting", "running", "over", "stopped"]
 
 @dataclass(frozen=True)
 class LaneMoment:
-    """A lane's count of samples as it is shown, its whole blocks lit, and its `fraction` of all, 0 to 1."""
+    """A lane's count of samples, its lit blocks, and its `fraction` of all samples, 0 to 1."""
 
     samples: int
     blocks: int
@@ -63,8 +63,8 @@ class LaneMoment:
 class Moment:
     """The race at `seconds` of its clock.
 
-    `number` is how many times as many samples as the other the lane that is ahead has (`Race.ahead`): the
-    ratio of the two counts. None while they are too few to tell, and where there is no `Race.claim`.
+    `number` is the leading lane's count of samples over the other's (`Race.ahead`); None while the counts are
+    too small to tell, or without a `Race.claim`.
     """
 
     seconds: float
@@ -79,14 +79,13 @@ class Moment:
 
 @dataclass(frozen=True, eq=False)
 class Race:
-    """Two lanes, of which the first one to have trained `samples` ends the race, or to go no further.
+    """Two lanes; the first to have trained `samples`, or to go no further, ends the race.
 
-    `full` is the comparison's baseline, `mixed` the side that is measured against it; `samples` are shown as
-    `blocks` of `block_samples`. `seconds` is when the race ends, on the runs' own clock, and `playback_rate`
-    how many such seconds pass in a second on screen. Ratios and their interval are the comparison's, and None
-    where it has none; `peaks_mib` are the full and the mixed lane's, both None where they do not count the
-    same memory. `accuracy` says how the accuracies relate ("same accuracy"), "" where nothing can be said.
-    `pictured` are ids of runs, those first whose pictures are to be looked for first.
+    `full` is the comparison's baseline, `mixed` the side measured against it; `samples` are shown as `blocks`
+    of `block_samples`. `seconds` is when the race ends, on the runs' own clock, and `playback_rate` how many
+    of these pass per second on screen. Ratios and interval are the comparison's, or None; `peaks_mib` are the
+    full and the mixed lane's, both None unless they count the same memory. `accuracy` says how the accuracies
+    relate ("same accuracy"), or is "". `pictured` are the runs to ask for pictures, in this order, by id.
     """
 
     full: Lane
@@ -120,23 +119,22 @@ class Race:
 
     @cached_property
     def telling_moments(self) -> tuple[Moment, ...]:
-        """Moments that hold the longest of all words and numbers."""
+        """Moments that include the longest words and numbers of the race."""
         return tuple(self.at(self.seconds * part / 20) for part in range(21))
 
     @property
     def claim(self) -> float | None:
-        """The ratio where it may be claimed: of one training that nothing disturbed, and that tells which of
-        the two is the faster one."""
+        """The ratio, if it may be claimed: the same training, undisturbed, with a clear winner."""
         return _claim(self.full, self.mixed, self.ratio, self.ratio_interval, self.report)
 
     @property
     def is_unlike(self) -> bool:
-        """Whether the two are different trainings, so that no ratio of theirs is the precision's doing."""
+        """Whether the two are different trainings, whose ratio says nothing about the precision."""
         return _is_unlike(self.full, self.mixed)
 
     @property
     def ahead(self) -> Which:
-        """The faster lane: by the comparison's ratio, or by the counts where these belie it."""
+        """The faster lane: by the comparison's ratio, or by the counts if these contradict it."""
         ratio = self.claim
         if not self.matches_ratio:
             ratio = self.mixed.samples_at(self.seconds) / self.full.samples_at(self.seconds)
@@ -144,22 +142,22 @@ class Race:
 
     @property
     def matches_ratio(self) -> bool:
-        """Whether the counts come to the comparison's ratio, as nearly as one can see."""
+        """Whether the counts visibly come to the comparison's ratio."""
         return _matches_ratio(self.full, self.mixed, self.seconds, self.claim)
 
     @property
     def figure(self) -> float | None:
-        """What the number ends at: the comparison's ratio, or that of the counts where these belie it."""
+        """What the number ends at: the comparison's ratio, or that of the counts if these contradict it."""
         return self.at(self.seconds).number
 
     def at(self, seconds: float) -> Moment:
-        """The race at that second of its clock, 0 to `seconds`."""
+        """The race at that second of its clock, limited to 0 to `seconds`."""
         now = min(max(0.0, seconds), self.seconds) if seconds == seconds else 0.0
         full, mixed = self._lane_at(self.full, now), self._lane_at(self.mixed, now)
         return Moment(now, full, mixed, self._number_of(full, mixed, now), now >= self.seconds)
 
     def passed(self, seconds: float) -> float:
-        """How much of the race has passed, 0 to 1: so far its memory is shown."""
+        """The fraction of the race that has passed, 0 to 1, to which its memory is shown."""
         return min(max(seconds / self.seconds, 0.0), 1.0) if self.seconds > 0 else 1.0
 
     def _lane_at(self, lane: Lane, seconds: float) -> LaneMoment:
@@ -184,11 +182,11 @@ class Race:
         return by if self.ahead == "mixed" else 1.0 / by
 
 
-_SEEN = 0.01
-"""How far the ratio of the counts may be from the comparison's until one sees that they are not the same."""
+_VISIBLE = 0.01
+"""How far, as a logarithm, the counts' ratio may be from the comparison's before the difference shows."""
 
 _ENOUGH = 0.1
-"""How much of the race has passed before the ratio of the counts tells more than a step or two."""
+"""The fraction of the race after which the ratio of the counts tells more than a step or two."""
 
 _HAIR = 1e-9
 
@@ -197,19 +195,18 @@ def _matches_ratio(full: Lane, mixed: Lane, seconds: float, ratio: float | None)
     if ratio is None:
         return True
     trained = mixed.samples_at(seconds), full.samples_at(seconds)
-    # of few samples a count, which is whole, says little
     if not min(trained):
         return True
     off = math.log(trained[0]) - math.log(trained[1]) - math.log(ratio)
-    return abs(off) <= _SEEN + 0.5 / min(trained)
+    # counts are whole numbers: a small one is off by up to half a sample
+    return abs(off) <= _VISIBLE + 0.5 / min(trained)
 
 
 def race_of(comparison: Comparison, curves: Mapping[str, Columns], side_id: str | None = None) -> Race:
     """The race of a side against the comparison's baseline; `curves` are the samples of each run by its id.
 
-    `side_id` is the id of any run of the side; without one it is the first side under autocast that is not
-    the baseline and can be replayed, else the first of the others. Raises ProblemError where there is no such
-    side, or a run has nothing to replay.
+    `side_id` is the id of any run of the side. By default it is the first side under autocast that can be
+    replayed, else the first other one. Raises ProblemError if there is no such side, or nothing to replay.
     """
     full, mixed = pair_of(comparison, curves, side_id)
     cells, base_cells = comparison.cells(mixed.side.id), comparison.cells(full.side.id)
@@ -244,7 +241,7 @@ def race_of(comparison: Comparison, curves: Mapping[str, Columns], side_id: str 
 
 
 def _replayed(full: Lane, mixed: Lane, ratio: float | None) -> tuple[Stretch, Lane, Lane, float]:
-    """What is replayed of each, and when that is over: a part that bears the ratio out, else all there is."""
+    """The stretch, its two lanes and its end: a part whose counts match the ratio, else the whole."""
     for stretch in stretches_of(full, mixed):
         parts = _parts(full, mixed, stretch.samples, ratio)
         seconds = _end(*parts, stretch.samples)
@@ -261,7 +258,7 @@ def _replayed(full: Lane, mixed: Lane, ratio: float | None) -> tuple[Stretch, La
 
 
 def _parts(full: Lane, mixed: Lane, samples: int, ratio: float | None) -> tuple[Lane, Lane]:
-    """The faster lane where its pace is its own speed, and the other one where it trains as much less."""
+    """The faster lane where its pace is its mean speed, and the other where the counts match the ratio."""
     is_mixed_ahead = mixed.speed >= full.speed if ratio is None else ratio >= 1
     ahead, behind = (mixed, full) if is_mixed_ahead else (full, mixed)
     ahead = part_of(ahead, samples, samples / ahead.speed)
@@ -271,9 +268,9 @@ def _parts(full: Lane, mixed: Lane, samples: int, ratio: float | None) -> tuple[
     return (behind, ahead) if is_mixed_ahead else (ahead, behind)
 
 
-def _end(one: Lane, other: Lane, samples: int) -> float:
+def _end(full: Lane, mixed: Lane, samples: int) -> float:
     """When the first of the two has trained so many, or goes no further."""
-    ends = [(lane.seconds_to(samples), float(lane.seconds[-1])) for lane in (one, other)]
+    ends = [(lane.seconds_to(samples), float(lane.seconds[-1])) for lane in (full, mixed)]
     return min(last if finish is None else finish for finish, last in ends)
 
 
@@ -293,7 +290,7 @@ def _is_unlike(full: Lane, mixed: Lane) -> bool:
 
 
 def _sound(ratio: float | None) -> float | None:
-    """A ratio that can be shown: what diverged or was damaged cannot."""
+    # what diverged or was damaged cannot be shown
     return ratio if ratio is not None and math.isfinite(ratio) and ratio > 0 else None
 
 
@@ -317,7 +314,7 @@ def _peaks_mib(comparison: Comparison, full: Side, mixed: Side) -> tuple[float |
 
 
 _CLOSE_POINTS = 1.0
-"""Accuracies less apart than so many percentage points are about the same, even from one run each."""
+"""Accuracies closer than this many percentage points are about the same, even from one run each."""
 
 
 def _accuracy(cell: Cell, full: Side, mixed: Side) -> str:
@@ -337,11 +334,11 @@ _AS_LONG = 0.9
 
 
 def _learned_alike(full: Side, mixed: Side) -> bool:
-    """Whether an accuracy is the precision's doing: all trained as long, and none went wrong on the way."""
-    told = [(run, run.summary) for run in (*full.runs, *mixed.runs) if ACCURACY.value(run) is not None]
-    if any(summary is not None and summary.first_nan_step is not None for _, summary in told):
+    """Whether the accuracies can be compared: all trained about as long, and none met NaN."""
+    known = [(run, run.summary) for run in (*full.runs, *mixed.runs) if ACCURACY.value(run) is not None]
+    if any(summary is not None and summary.first_nan_step is not None for _, summary in known):
         return False
-    trained = [run.experiment.step_samples * summary.steps for run, summary in told if summary is not None]
+    trained = [run.experiment.step_samples * summary.steps for run, summary in known if summary is not None]
     return min(trained, default=0) >= _AS_LONG * max(trained, default=0)
 
 

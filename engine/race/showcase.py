@@ -1,4 +1,4 @@
-"""The pair of experiments that "Show me" trains: what suits this machine and is over within a minute."""
+"""The pair of experiments that "Show me" trains: one that suits this machine and takes about a minute."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from engine.experiment.problem import Problem, request_problem
 
 TITLE = "Show me"
 MOST_ATTEMPTS = 4
-"""So often a pair is begun, at most: a machine whose pace changes all the time would keep people waiting."""
+"""The most starts of a pair: a machine whose pace keeps changing would keep people waiting."""
 
 
 @dataclass(frozen=True)
 class Span:
-    """How many seconds a run is to train; between the shortest and the longest it is left as it is."""
+    """How many seconds a run should train; between the shortest and the longest it is left alone."""
 
     shortest: float
     wanted: float
@@ -28,45 +28,45 @@ class Span:
 
 
 FIRST, SHORTENED, SECOND = Span(5.0, 9.0, 18.0), Span(0.0, 9.0, 18.0), Span(0.0, 18.0, 27.0)
-"""For full precision: long enough to be watched and measured, and no longer, since a new start costs seconds.
-Once it was shortened for the sake of mixed precision, which has as many steps, it does not grow again."""
+"""FIRST is for full precision: long enough to watch and measure. SHORTENED is for it after a cut for the sake
+of mixed precision, which has as many steps: it does not grow again. SECOND is for mixed precision."""
 
 PATIENCE_SECONDS = 45.0
-"""Longer than this nobody is made to watch a run of the fewest steps and the smallest workload."""
+"""The longest that anybody has to watch a run of the fewest steps and the smallest workload."""
 
 _LARGE_CARD_MIB = 12 * 1024 * 0.95
-"""A card that is sold as one of 12 GiB tells of a little less."""
+"""A card sold with 12 GiB reports a little less."""
 _RESTART_SECONDS = 4.0
 _LEAST_COUNTED, _LEAST_SECONDS, _LEAST_WARM_SECONDS = 5, 1.0, 3.0
 
 
 @dataclass(frozen=True)
 class Showcase:
-    """Two experiments, full precision first, each under its label; `why` says what is to be expected."""
+    """Two experiments with their labels, full precision first; `why` says what to expect."""
 
     title: str
     sides: tuple[tuple[str, Experiment], ...]
     why: str
 
     def of_length(self, like: Experiment) -> Showcase:
-        """The same with as many steps as `like` has on both sides."""
+        """The same with the steps of `like` on both sides."""
         return self._with({"steps": like.steps})
 
     def lighter(self) -> Showcase | None:
         """The same with the next smaller workload; None after the smallest."""
-        of_now = self.sides[0][1]
-        place = next((place for place, one in enumerate(_WORKLOADS) if _is_of(of_now, one)), len(_WORKLOADS))
-        if place + 1 >= len(_WORKLOADS):
+        experiment = self.sides[0][1]
+        place = next((n for n, workload in enumerate(_WORKLOADS) if _is_of(experiment, workload)), None)
+        if place is None or place + 1 >= len(_WORKLOADS):
             return None
         return self._with({"image_size": None, **_WORKLOADS[place + 1]})
 
     def holds(self, experiments: Iterable[Experiment]) -> bool:
-        """Whether these are two of its own, of any length and workload."""
-        plain = {one.model_copy(update=_UNTOLD) for _, one in self.sides}
-        return {one.model_copy(update=_UNTOLD) for one in experiments} == plain
+        """Whether these are its two experiments, of any length and workload."""
+        own = {experiment.model_copy(update=_IGNORED) for _, experiment in self.sides}
+        return {experiment.model_copy(update=_IGNORED) for experiment in experiments} == own
 
     def _with(self, settings: dict[str, Any]) -> Showcase:
-        sides = tuple((label, one.model_copy(update=settings)) for label, one in self.sides)
+        sides = tuple((label, experiment.model_copy(update=settings)) for label, experiment in self.sides)
         return Showcase(self.title, sides, self.why)
 
 
@@ -78,17 +78,18 @@ def showcase(catalog: Catalog) -> Showcase:
         mixed = Precision.BF16 if mixed is Precision.FP16 else Precision.FP16
     base = experiment_from({**_COMMON, **settings, "device": device.name})
     sides = (base, base.model_copy(update={"precision": mixed}))
-    return Showcase(TITLE, tuple((one.precision.label, one) for one in sides), _why(device, mixed))
+    labelled = tuple((experiment.precision.label, experiment) for experiment in sides)
+    return Showcase(TITLE, labelled, _why(device, mixed))
 
 
 def adapted(
     case: Showcase, span: Span, steps_per_second: float | None, done: int
 ) -> Showcase | Problem | None:
-    """What to begin anew with where a run of `case` made `done` steps at that pace; None: it goes on.
+    """What to begin anew with after `done` steps of a run of `case` at that pace; None to go on.
 
-    A run that would end too soon to be watched gets more steps; one that would keep people waiting fewer, and
-    where even the fewest take too long a smaller workload. A problem says that this machine is too busy for
-    the smallest. Without a pace the machine was too slow to tell one.
+    A run too short to watch gets more steps; one that would keep people waiting gets fewer or, if even the
+    fewest take too long, a smaller workload. A Problem says that this machine is too busy for the smallest.
+    The pace is None on a machine that was too slow to tell one.
     """
     experiment = case.sides[0][1]
     left = (experiment.steps or 0) - done
@@ -97,7 +98,7 @@ def adapted(
     if steps_per_second is None:
         return case.lighter() or busy(experiment, done)
     least = experiment.measure.least_steps
-    # what is nearly done is sooner ended than begun anew
+    # what is nearly done ends sooner than a new start
     if min(left, least) / steps_per_second > span.longest and (lighter := case.lighter()) is not None:
         return lighter
     if least / steps_per_second > PATIENCE_SECONDS:
@@ -107,9 +108,9 @@ def adapted(
 
 
 def is_hopeless(experiment: Experiment, steps_per_second: float | None, done: int) -> bool:
-    """Whether a run that nothing can take the place of is given up after `done` steps at that pace.
+    """Whether a run that cannot be replaced is given up after `done` steps at that pace.
 
-    One that has enough steps for a speed goes on, and so does one whose rest is soon over.
+    It goes on if it has enough steps for a speed, or will soon be over.
     """
     if done >= min(experiment.steps or 0, experiment.measure.least_steps):
         return False
@@ -120,24 +121,24 @@ def is_hopeless(experiment: Experiment, steps_per_second: float | None, done: in
 def busy(experiment: Experiment, done: int) -> Problem:
     """Why nothing was measured on a machine that is too slow now."""
     least = experiment.measure.least_steps
-    of = f"only {done:,} of {least:,} steps were done, and " if done < least else ""
+    progress = f"only {done:,} of {least:,} steps were done, and " if done < least else ""
     return request_problem(
-        f"This machine is busy: {of}the rest would take too long.",
+        f"This machine is busy: {progress}the rest would take too long.",
         "Close programs that use the processor or the card, then try again.",
     )
 
 
 def pace_of(experiment: Experiment, samples_per_second: ArrayLike) -> float | None:
-    """Steps a second, from the speed of each step so far; None while too few say too little.
+    """Steps per second, from the speed of each step so far; None while there are too few.
 
-    The warm-up is not counted, but where it takes seconds by itself: then it says enough.
+    The warm-up counts only if it takes seconds by itself.
     """
     speeds = np.asarray(samples_per_second, dtype=np.float64)
     warmup = experiment.measure.warmup_steps
     counted = _seconds(experiment, speeds[warmup:])
     if len(counted) >= _LEAST_COUNTED and counted.sum() >= _LEAST_SECONDS:
         return float(len(counted) / counted.sum())
-    # the first step is no measure of the others: it is the one that loads and chooses kernels
+    # the first step loads and chooses kernels, so it says nothing of the others
     warm = _seconds(experiment, speeds[1:warmup])
     if len(warm) and warm.sum() >= _LEAST_WARM_SECONDS:
         return float(len(warm) / warm.sum())
@@ -147,7 +148,7 @@ def pace_of(experiment: Experiment, samples_per_second: ArrayLike) -> float | No
 def _better_fitted(
     experiment: Experiment, span: Span, steps_per_second: float, done: int
 ) -> Experiment | None:
-    """The experiment at another length, where that is worth a new start after `done` steps; else None."""
+    """The experiment at another length, if that is worth a new start after `done` steps."""
     steps = experiment.steps or done
     expected, left = steps / steps_per_second, (steps - done) / steps_per_second
     if span.shortest <= expected <= span.longest:
@@ -160,7 +161,7 @@ def _better_fitted(
 
 
 def refitted(experiment: Experiment, steps_per_second: float, seconds: float) -> Experiment:
-    """The experiment with as many steps as take so long at that pace, and at least enough for a speed."""
+    """The experiment with as many steps as take `seconds` at that pace, but at least enough for a speed."""
     steps = max(experiment.measure.least_steps, round(steps_per_second * seconds))
     return experiment.model_copy(update={"steps": steps, "epochs": None})
 
@@ -181,7 +182,7 @@ def _why(device: DeviceEntry, mixed: Precision) -> str:
         if device.tensor_cores:
             return "This card has Tensor Cores, which multiply half-length numbers several times as fast."
         if note is None:
-            # of another maker than NVIDIA, with units and rules of its own
+            # not an NVIDIA card: it has units and rules of its own
             return "On most cards mixed precision saves memory and time: the race shows what it does here."
         return "This card has no Tensor Cores: mixed precision saves memory here, and likely little time."
     if note is None:
@@ -193,7 +194,7 @@ _COMMON: dict[str, Any] = {
     "dataset": "fashion",
     "precision": Precision.FP32,
     "optimizer": {"name": "adamw", "learning_rate": 1e-3},
-    # on a slow machine a whole measurement is to be had in few steps
+    # so that even a slow machine completes a measurement in few steps
     "measure": {"warmup_steps": 5, "block_steps": 5},
     # once, at the end: the accuracy is as honest, and nobody waits for it after each epoch
     "validation": {"every": 1_000},
@@ -216,14 +217,14 @@ _ON_SMALL_CARD: dict[str, Any] = {
 _ON_CPU: dict[str, Any] = {"model": "small-cnn", "batch_size": 64, "steps": 500}
 _ON_SLOW_CPU: dict[str, Any] = {"model": "small-cnn", "batch_size": 8, "steps": 100}
 _WORKLOADS = tuple(
-    {key: value for key, value in one.items() if key != "step"}
-    for one in (_ON_LARGE_CARD, _ON_SMALL_CARD, _ON_CPU, _ON_SLOW_CPU)
+    {key: value for key, value in workload.items() if key != "step"}
+    for workload in (_ON_LARGE_CARD, _ON_SMALL_CARD, _ON_CPU, _ON_SLOW_CPU)
 )
 """What is trained, from the heaviest workload to the lightest."""
-_UNTOLD: dict[str, Any] = {
+_IGNORED: dict[str, Any] = {
     "model": "",
     "image_size": None,
-    # a run that has begun is saved with those of its dataset
+    # a run that has begun is saved with the classes of its dataset
     "num_classes": None,
     "batch_size": 1,
     "steps": None,

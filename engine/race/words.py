@@ -1,4 +1,4 @@
-"""A race in plain words, for people who do not code: captions, memory, certainty and doubts."""
+"""A race in plain words for people who do not code: captions, memory, certainty and doubts."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ _PARTS = (
 
 
 def memory_words(race: Race) -> tuple[str, str]:
-    """What the mixed lane took of the full one's memory, strong and then joining words, with the accuracy."""
+    """The mixed lane's share of the full lane's memory, and the accuracy: a strong part and the rest."""
     ratio = race.memory_ratio
-    strong, joining = _unknown(race) if ratio is None else _amount(ratio)
-    return strong, f"{joining}, {race.accuracy}" if race.accuracy else joining
+    strong, rest = _no_ratio(race) if ratio is None else _amount(ratio)
+    return strong, f"{rest}, {race.accuracy}" if race.accuracy else rest
 
 
-def _unknown(race: Race) -> tuple[str, str]:
+def _no_ratio(race: Race) -> tuple[str, str]:
     if is_comparable(PEAK_MEMORY, race.mixed.side, race.full.side):
         return "No measurement", "of the memory"
     return "No comparison", "between a card's memory and a processor's"
@@ -58,7 +58,7 @@ def _amount(ratio: float) -> tuple[str, str]:
 
 
 def certainty(race: Race) -> str:
-    """How far the ratio can be trusted: its interval in plain words, or why there is none."""
+    """How far the ratio can be trusted: its interval in plain words, or why it has none."""
     if race.ratio is None:
         return f"There is no ratio: {continued(why_no_ratio(race))}."
     times, is_once = _measured(race.repeats)
@@ -68,18 +68,18 @@ def certainty(race: Race) -> str:
         if is_once:
             return f"Measured {times}. Repeats would show how sure the figure is."
         is_in_order = not any(doubt.kind == "order" for doubt in race.doubts)
-        why = "too few to say how sure it is" if is_in_order else _NOT_IN_TURNS
-        return f"Measured {times}, {why}."
+        reason = "too few to say how sure it is" if is_in_order else _NOT_IN_TURNS
+        return f"Measured {times}, {reason}."
     low, high = race.ratio_interval
     if high < 1:
-        between, what = range_text(1.0 / high, 1.0 / low), "times as long"
+        interval = f"{range_text(1.0 / high, 1.0 / low)} times as long"
     else:
-        between, what = range_text(low, high), "times as fast"
-    told = f"Measured {times}: between {between} {what}, with 95 % confidence."
-    return f"{told} Which of the two is faster is left open." if low <= 1 <= high else told
+        interval = f"{range_text(low, high)} times as fast"
+    sentence = f"Measured {times}: between {interval}, with 95 % confidence."
+    return f"{sentence} That leaves open which of the two is faster." if low <= 1 <= high else sentence
 
 
-_NOT_IN_TURNS = "but not in turns, so how sure it is cannot be said"
+_NOT_IN_TURNS = "but not in turns, so nobody can say how sure it is"
 
 
 def _measured(repeats: tuple[int, int]) -> tuple[str, bool]:
@@ -90,28 +90,28 @@ def _measured(repeats: tuple[int, int]) -> tuple[str, bool]:
 
 
 def doubt_words(race: Race) -> tuple[str, ...]:
-    """What speaks against the figures or the replay, a plain sentence each; empty where nothing does."""
-    told = [*(_told(race, doubt) for doubt in race.doubts), _unsteady(race)]
-    return tuple(dict.fromkeys(sentence for sentence in told if sentence))
+    """The doubts about the figures or the replay, a plain sentence each."""
+    sentences = [*(_doubt_sentence(race, doubt) for doubt in race.doubts), _unsteady(race)]
+    return tuple(dict.fromkeys(filter(None, sentences)))
 
 
 def _unsteady(race: Race) -> str:
-    """Why the counts of the whole runs give another ratio than the comparison has; "" where they do not."""
+    """Says that the counts of the whole runs give another ratio than the comparison; "" if they do not."""
     figure, ratio = race.figure, race.claim
     if ratio is None or figure is None or race.matches_ratio:
         return ""
-    seen = figure if race.ahead == "mixed" else 1.0 / figure
-    whole = f"these two whole runs come to {pace_text(seen)}"
+    counted = figure if race.ahead == "mixed" else 1.0 / figure
+    whole = f"these two whole runs come to {pace_text(counted)}"
     return f"The speed was not steady: {whole}, and the comparison to {pace_text(ratio)}."
 
 
-def _told(race: Race, doubt: Doubt) -> str:
+def _doubt_sentence(race: Race, doubt: Doubt) -> str:
     if doubt.kind in _OF_ONE_RUN:
         return f"{_subject(race, doubt.side_id)} {_OF_ONE_RUN[doubt.kind]}"
     if doubt.kind == "throttled":
         return f"The {place(race)} ran below its full speed for a while."
     if doubt.kind == "order":
-        return "The two were not trained in turns, so a change of the machine may look like a difference."
+        return "The two were not trained in turns, so a change in the machine may look like a difference."
     if doubt.kind == "device":
         return "The two were not trained on the same machine."
     if doubt.kind == "version":
@@ -128,10 +128,10 @@ def _subject(race: Race, side_id: str | None) -> str:
 
 _OF_ONE_RUN = {
     "other-program": "had to share the machine with other programs.",
-    "too-short": "was too short for a sure speed.",
+    "too-short": "was too short for a reliable speed.",
     "no-speed": "has no speed that can be trusted.",
     "unfinished": "did not get to its end.",
-    "drift": "was not equally fast from its beginning to its end.",
+    "drift": "was not equally fast from beginning to end.",
     "nan": "went wrong: its loss stopped being a number.",
 }
 
@@ -174,7 +174,10 @@ def lane_detail(race: Race, which: Which) -> str:
 
 
 def counted_text(race: Race, moment: Moment) -> str | None:
-    """The number at a moment, with as many digits as it ends with; "" before it tells, None without one."""
+    """The number at a moment, with as many decimals as it ends with.
+
+    "" while it tells nothing yet, None if the race has none.
+    """
     if race.claim is None:
         return None
     if moment.number is None:
@@ -186,7 +189,7 @@ def counted_text(race: Race, moment: Moment) -> str | None:
 
 
 def caption(race: Race, moment: Moment) -> tuple[str, str]:
-    """What the number counts, or what there is in its place, in a strong line and a second one."""
+    """What the number counts, or why there is none: a strong line and a second one."""
     if race.report.spoilers:
         return _SPOILED, "so it does not tell which of the two is faster"
     if race.ratio is None:
@@ -203,14 +206,14 @@ def caption(race: Race, moment: Moment) -> tuple[str, str]:
 
 
 def told(race: Race, moment: Moment) -> str:
-    """The number and what it counts, as it is read aloud."""
+    """The number and what it counts, for a screen reader."""
     words = " ".join(part for part in caption(race, moment) if part)
     number = counted_text(race, moment)
     return f"{number} times {words}" if number else words
 
 
 def caution(race: Race) -> str:
-    """What leads the doubts: whether they spoil the measurement or only qualify it; "" without any."""
+    """The heading of the doubts: whether they spoil the measurement or only qualify it; "" without any."""
     if race.report.spoilers:
         return _SPOILED
     return "With caution" if doubt_words(race) else ""
@@ -220,13 +223,13 @@ _SPOILED = "Not a clean measurement"
 
 
 def sure_words(race: Race) -> str:
-    """How far the ratio can be trusted, after a word of caution where the number itself bears none."""
+    """How far the ratio can be trusted, after a word of caution if there are doubts."""
     lead = caution(race) if race.claim is not None else ""
     return f"{lead}: {continued(certainty(race))}" if lead else certainty(race)
 
 
 def counter_words(race: Race, which: Which, moment: Moment, *, is_brief: bool = False) -> str:
-    """What stands after a lane's count of samples: "images so far"; in brief not how it ended too soon."""
+    """The words after a lane's count of samples: "images so far"; if brief, without how it ended early."""
     ending = {
         "waiting": "",
         "running": " so far",
@@ -237,10 +240,10 @@ def counter_words(race: Race, which: Which, moment: Moment, *, is_brief: bool = 
 
 
 def playback_rate_words(race: Race) -> str:
-    """How the replay's pace relates to the true one, a sentence; "" where it is that."""
+    """How the replay's pace relates to the true one, in a sentence; "" at the true pace."""
     if race.playback_rate == 1:
         return ""
     shown = seconds_text(race.seconds / race.playback_rate)
     if race.playback_rate < 1:
         return f"Shown in slow motion: {seconds_text(race.seconds)} take {shown} here."
-    return f"Shown faster than it went: {seconds_text(race.seconds)} pass in {shown}."
+    return f"Shown faster than it ran: {seconds_text(race.seconds)} pass in {shown}."

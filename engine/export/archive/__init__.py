@@ -1,1 +1,1 @@
-"""Runs whole, as a `.zip`: written here, and read as what it is, a file from anywhere."""
+"""Whole runs as a `.zip`: written here, and read as an untrusted file."""

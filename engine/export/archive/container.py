@@ -1,6 +1,6 @@
 """The `.zip` of an archive, read as an untrusted file: every name, size and count in it is checked.
 
-An archive that is refused is answered with a plain sentence, and nothing of it is imported.
+A refusal is one plain sentence, and then nothing is imported.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def refuse(path: Path, sentence: str, remedy: str = AGAIN) -> NoReturn:
 
 
 def fault(error: ValueError) -> str:
-    """What is wrong with a value, in a few words on one line; what it quotes of the file is made harmless."""
+    """What is wrong with a value, in a few words on one line that quote the file harmlessly."""
     text = str(error)
     if isinstance(error, ValidationError):
         first = error.errors(include_url=False)[0]
@@ -60,22 +60,22 @@ _DAMAGED = (
     ValueError,
     struct.error,
 )
-"""What zipfile raises for files that are none, or no longer."""
+"""What zipfile raises for files that are no archives, or damaged ones."""
 
 # PKWARE's APPNOTE, sections 4.3.15 and 4.3.16
 _END = struct.Struct("<4s4H2LH")
 _END_MARK, _LOCATOR_MARK = b"PK\x05\x06", b"PK\x06\x07"
 _LOCATOR_BYTES = 20
-# a sheet of pictures for each run at most, and the list
+# at most a sheet of pictures for each run, and the list
 _MOST_MEMBERS = MOST_RUNS * (len(PARTS) + 1) + 1
 _MOST_BYTES_A_MEMBER = 512
-"""Of the list of contents; Ammeter's own entries take some 80 bytes."""
+"""Per entry in the list of contents; Ammeter's own entries take some 80 bytes."""
 
 _ENCRYPTED = 0x1
 
 
 class Container:
-    """An open archive whose list of contents was checked. Nothing of it is ever unpacked to the disk."""
+    """An open archive whose list of contents was checked. It is never unpacked to the disk."""
 
     def __init__(self, path: Path, archive: zipfile.ZipFile) -> None:
         self.path = path
@@ -83,24 +83,24 @@ class Container:
         self.sizes = {info.filename: info.file_size for info in archive.infolist()}
 
     def read(self, name: str) -> bytes:
-        """A part, whole. Raises ProblemError where it is not there, or not as long as it is said to be."""
+        """A whole part. Raises ProblemError if it is missing, damaged, or not of the length listed."""
         size = self.sizes.get(name)
         if size is None:
             refuse(self.path, f"lacks its part {name}")
         try:
             with self._archive.open(name) as part:
-                # one more than it may have: the end must come where it was said to come
+                # one byte more than listed, to see that it ends there
                 data = part.read(size + 1)
         except _DAMAGED:
             refuse(self.path, f"is damaged: its part {name} cannot be unpacked")
         if len(data) != size:
-            refuse(self.path, f"is damaged: its part {name} is not as long as it is said to be")
+            refuse(self.path, f"is damaged: its part {name} does not have the length listed")
         return data
 
 
 @contextmanager
 def opened(path: Path) -> Iterator[Container]:
-    """Opens an archive and checks all that it says of its contents. Raises ProblemError."""
+    """Opens an archive and checks its list of contents. Raises ProblemError."""
     try:
         _check_end(path)
         archive = zipfile.ZipFile(path)
@@ -108,7 +108,7 @@ def opened(path: Path) -> Iterator[Container]:
         reason = error.strerror or str(error)
         refuse(path, f"could not be read: {reason}", "Check the path. Nothing was imported.")
     except _DAMAGED:
-        refuse(path, "is no archive of runs, or it is damaged", ANOTHER)
+        refuse(path, "is not an archive of runs, or is damaged", ANOTHER)
     with archive:
         _check_members(path, archive.infolist())
         try:
@@ -118,7 +118,7 @@ def opened(path: Path) -> Iterator[Container]:
 
 
 def _check_end(path: Path) -> None:
-    """The count and size of the list of contents, before zipfile reads all of it into memory."""
+    """Checks the count and size of the list of contents, before zipfile reads all of it into memory."""
     with path.open("rb") as file:
         length = file.seek(0, 2)
         if length < _END.size:
@@ -132,7 +132,7 @@ def _check_end(path: Path) -> None:
     if not is_whole or is_large or start + listed + _END.size != length:
         raise zipfile.BadZipFile
     if members > _MOST_MEMBERS or listed > members * _MOST_BYTES_A_MEMBER:
-        refuse(path, f"holds more than an archive of runs may ({MOST_RUNS:,} runs)", ANOTHER)
+        refuse(path, f"holds more than an archive of runs can hold ({MOST_RUNS:,} runs)", ANOTHER)
 
 
 def _check_members(path: Path, members: list[zipfile.ZipInfo]) -> None:
@@ -140,27 +140,27 @@ def _check_members(path: Path, members: list[zipfile.ZipInfo]) -> None:
         name = info.orig_filename
         part = part_of(name)
         if part is None or info.filename != name:
-            refuse(path, f"holds {_shown(name)}, which is no part of an archive of runs", ANOTHER)
+            refuse(path, f"holds {_shown(name)}, which does not belong in an archive of runs", ANOTHER)
         if _is_special(info):
             refuse(path, f"holds {name} as a link, a folder or in a form that Ammeter does not read", ANOTHER)
         if info.file_size > MOST_BYTES[part]:
             limit = MOST_BYTES[part] // 2**20
-            refuse(path, f"holds {name}, which would unpack to more than it may ({limit:,} MiB)", ANOTHER)
-    again = [name for name, count in Counter(info.filename for info in members).items() if count > 1]
-    if again:
-        refuse(path, f"holds {again[0]} more than once", ANOTHER)
+            refuse(path, f"holds {name}, which would unpack to more than its {limit:,} MiB limit", ANOTHER)
+    duplicates = [name for name, count in Counter(info.filename for info in members).items() if count > 1]
+    if duplicates:
+        refuse(path, f"holds {duplicates[0]} more than once", ANOTHER)
     if MANIFEST not in {info.filename for info in members}:
-        refuse(path, f"is a .zip, but no archive of runs: it lacks {MANIFEST}", ANOTHER)
+        refuse(path, f"is a .zip, but not an archive of runs: it lacks {MANIFEST}", ANOTHER)
     unpacked = sum(info.file_size for info in members)
     if unpacked > min(MOST_BYTES_IN_ALL, SMALL_BYTES + MOST_RATIO * path.stat().st_size):
-        told = f"{unpacked / 2**20:,.0f} MiB"
-        refuse(path, f"would unpack to {told}, which is more than an archive of its size may", ANOTHER)
+        size = f"{unpacked / 2**20:,.0f} MiB"
+        refuse(path, f"would unpack to {size}, which is too much for an archive of its size", ANOTHER)
 
 
 def _is_special(info: zipfile.ZipInfo) -> bool:
     kind = stat.S_IFMT(info.external_attr >> 16)
     return (
-        # no kind at all is what other programs write for a plain file
+        # other programs write no kind at all for a plain file
         kind not in (0, stat.S_IFREG)
         or info.is_dir()
         or info.flag_bits & _ENCRYPTED != 0
@@ -169,5 +169,5 @@ def _is_special(info: zipfile.ZipInfo) -> bool:
 
 
 def _shown(name: str) -> str:
-    """A name that may be anything, as a few harmless characters in quotes."""
+    # the name may be anything: quote a few harmless characters of it
     return ascii(name if len(name) <= 60 else name[:57] + "...")

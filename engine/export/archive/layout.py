@@ -1,4 +1,4 @@
-"""What lies where in an archive of runs, and how large each part may be."""
+"""The parts of an archive of runs, and how large each may be."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from engine.store.edits import LONGEST_NOTE, LONGEST_TAG, MOST_TAGS
 from engine.store.record import Status
 
 FORMAT = 2
-"""Raised when an older Ammeter could not read what this one writes: the second added pictures."""
+"""Incremented when an older Ammeter could not read the new format; 2 added pictures."""
 
 FORMAT_WITHOUT_PICTURES = 1
-"""Written where there are none, so that an older Ammeter can read it."""
+"""Written for runs without pictures, so that an older Ammeter can read them."""
 
 MANIFEST = "ammeter.json"
 RECORD, EVENTS, SAMPLES = "record.json", "events.jsonl", "samples.f8"
@@ -29,7 +29,7 @@ PARTS = (RECORD, EVENTS, SAMPLES)
 """The parts of each run. Samples are little-endian float64, column after column as the record names them."""
 
 SHEET = "pictures"
-"""A sheet of pictures, which any number of the runs may have."""
+"""A sheet of pictures, which runs may share."""
 
 MOST_RUNS = 2_000
 MOST_BYTES = {
@@ -39,18 +39,19 @@ MOST_BYTES = {
     SAMPLES: 2**29,
     SHEET: MOST_SHEET_BYTES,
 }
-"""How many bytes each part may have, unpacked."""
+"""The most bytes of each part, unpacked."""
 
 MOST_BYTES_IN_ALL = 2**29
-"""All parts together, unpacked: room for 40 runs of 100,000 steps. They are held in memory until every one of
-them was checked, and added in one transaction, for which a run that is recorded meanwhile has to wait."""
+"""All parts together, unpacked: room for 40 runs of 100,000 steps. They are held in memory until all were
+checked, and added in one transaction, during which no run can be recorded."""
 
 MOST_EVENTS = 500_000
 MOST_RATIO = 200
-"""Above this, what is unpacked is no measurement but a bomb: noise in the times keeps real runs below 20."""
+"""The highest compression ratio; above it is a zip bomb, since noise in the times keeps real runs below
+20."""
 
 SMALL_BYTES = 16 * 2**20
-"""As much may be unpacked from any archive, whatever its ratio."""
+"""This much may be unpacked from any archive, whatever its ratio."""
 
 VALUE_BYTES = 8
 NEEDED_COLUMNS = tuple(name for name in SAMPLE_COLUMNS if Samples.model_fields[name].is_required())
@@ -63,19 +64,19 @@ _IS_MEMBER = re.compile(rf"runs/[0-9a-f]{{12}}/({'|'.join(map(re.escape, PARTS))
 _IS_SHEET = re.compile(r"pictures/[0-9a-f]{64}\.jpg")
 
 
-class _Told(BaseModel):
+class _Entry(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings")
 
 
-class FileEntry(_Told):
-    """One part of the archive: its size unpacked, and the SHA-256 of that in hexadecimal."""
+class FileEntry(_Entry):
+    """One part of the archive: its unpacked size in bytes, and the SHA-256 in hexadecimal."""
 
     name: Annotated[str, Field(max_length=100)]
     bytes: Annotated[int, Field(ge=0, le=MOST_BYTES_IN_ALL)]
     sha256: _Key
 
 
-class ComparisonEntry(_Told):
+class ComparisonEntry(_Entry):
     """A comparison that some of the runs belong to."""
 
     id: _Id
@@ -83,16 +84,16 @@ class ComparisonEntry(_Told):
     created: AwareDatetime
 
 
-class SheetEntry(_Told):
-    """A sheet of pictures: `key` is its own, and names its part."""
+class SheetEntry(_Entry):
+    """A sheet of pictures; `key` names its part."""
 
     key: _Key
     side: Annotated[int, Field(ge=1, le=MOST_SIDE)]
     count: Annotated[int, Field(ge=1, le=MOST_TILES)]
 
 
-class Manifest(_Told):
-    """What is in the archive; nothing else may be in it."""
+class Manifest(_Entry):
+    """Everything in the archive."""
 
     format: Literal[1, 2]
     ammeter: Annotated[str, Field(max_length=100)]
@@ -103,15 +104,15 @@ class Manifest(_Told):
 
 
 class FormatOnly(BaseModel):
-    """The one thing that is read of a manifest before it is known which Ammeter wrote it."""
+    """All that is read of a manifest until its format is known."""
 
     model_config = ConfigDict(extra="ignore")
 
     format: Annotated[int, Field(ge=1)]
 
 
-class RecordPart(_Told):
-    """A run's row, and the names of its columns of samples with their length."""
+class RecordPart(_Entry):
+    """A run's row, and the names and length of its columns of samples."""
 
     id: _Id
     name: _Name
@@ -145,10 +146,10 @@ def sheet_member(key: str) -> str:
 
 
 def part_of(name: str) -> str | None:
-    """Which part a name inside the archive stands for; None for any other name."""
+    """The part that a name inside the archive stands for; None for any other name."""
     if name == MANIFEST:
         return MANIFEST
     if _IS_SHEET.fullmatch(name):
         return SHEET
-    found = _IS_MEMBER.fullmatch(name)
-    return found[1] if found else None
+    match = _IS_MEMBER.fullmatch(name)
+    return match[1] if match else None

@@ -1,4 +1,4 @@
-"""Reads an archive of runs, and imports them only once all of it has been checked."""
+"""Reads an archive of runs; they are imported only once all of it was checked."""
 
 from __future__ import annotations
 
@@ -55,15 +55,18 @@ _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 _KEPT = Started | Phase | Epoch | Skipped | Log | Finished | Failed
 _EARLIEST, _LATEST = datetime(1970, 1, 1, tzinfo=UTC), datetime(3000, 1, 1, tzinfo=UTC)
-"""A clock may be wrong by as much; what lies beyond is no moment on every system."""
+"""A wrong clock may be off by this much; beyond it not every system has dates."""
 
 
 class NewerFormatError(ValueError):
-    """The archive is of a format that this program does not know; the text names its number."""
+    """The archive has a newer format, whose number is the text."""
 
 
 def manifest_of(data: bytes) -> Manifest:
-    """The list of contents, which names every run, comparison and part once. Raises NewerFormatError too."""
+    """The list of contents, which names every run, comparison and part once.
+
+    Raises ValueError, or NewerFormatError.
+    """
     version = FormatOnly.model_validate_json(data).format
     if version > FORMAT:
         raise NewerFormatError(shortened(version))
@@ -71,11 +74,11 @@ def manifest_of(data: bytes) -> Manifest:
     _need(len(set(manifest.runs)) == len(manifest.runs), "a run is named twice")
     comparisons = {comparison.id: comparison for comparison in manifest.comparisons}
     _need(len(comparisons) == len(manifest.comparisons), "a comparison is named twice")
-    sheets = [sheet_member(told.key) for told in manifest.pictures]
+    sheets = [sheet_member(entry.key) for entry in manifest.pictures]
     _need(len(set(sheets)) == len(sheets), "a sheet of pictures is named twice")
-    _need(version > FORMAT_WITHOUT_PICTURES or not sheets, "it has pictures, which its format has not")
+    _need(version > FORMAT_WITHOUT_PICTURES or not sheets, "it has pictures, which its format cannot have")
     expected = [*(member(run_id, part) for run_id in manifest.runs for part in PARTS), *sheets]
-    _need([file.name for file in manifest.files] == expected, "its list of parts is not that of its runs")
+    _need([file.name for file in manifest.files] == expected, "its list of parts does not match its runs")
     for comparison in comparisons.values():
         _check_name(comparison.title)
         _check_moment(comparison.created)
@@ -90,64 +93,66 @@ def record_of(data: bytes) -> RecordPart:
             _check_moment(moment)
     _check_name(record.name)
     _check_name(record.label or "")
-    _need(cleaned_tags(record.tags) == record.tags, "a tag is none")
+    _need(cleaned_tags(record.tags) == record.tags, "a tag is invalid")
     lines = record.note.replace("\n", " ").replace("\t", " ")
     _need(_CONTROLS.search(lines) is None, "its note has control characters")
     names = record.columns
-    _need(len(set(names)) == len(names) and set(names) <= set(SAMPLE_COLUMNS), "it has columns of no meaning")
+    _need(len(set(names)) == len(names) and set(names) <= set(SAMPLE_COLUMNS), "it has unknown columns")
     _need(not names or set(names) >= set(NEEDED_COLUMNS), "it lacks columns that every run has")
     _need(bool(names) == bool(record.rows), "its samples have no columns, or its columns no samples")
     return record
 
 
 def events_of(data: bytes) -> tuple[Event, ...]:
-    """What was recorded of a run beside its samples, one event a line."""
+    """The events of a run, from one JSON object per line. Raises ValueError."""
     if not data:
         return ()
-    _need(data.endswith(b"\n"), "its last line is not whole")
+    _need(data.endswith(b"\n"), "its last line is incomplete")
     _need(data.count(b"\n") <= MOST_EVENTS, f"it has more than {MOST_EVENTS:,} lines")
     return tuple(_event(line) for line in data[:-1].split(b"\n"))
 
 
 def columns_of(data: bytes, record: RecordPart) -> Columns:
-    """The samples of the run, float64, one value a step; NaN and infinity are kept."""
-    _need(len(data) == len(record.columns) * record.rows * VALUE_BYTES, "it is not as long as its columns")
+    """The samples of the run, float64, one value per step; NaN and infinity are kept. Raises ValueError."""
+    _need(
+        len(data) == len(record.columns) * record.rows * VALUE_BYTES, "its length is not that of its columns"
+    )
     if not data:
         return {}
     table = np.frombuffer(data, dtype="<f8").reshape(len(record.columns), record.rows).astype(np.float64)
     columns = dict(zip(record.columns, table, strict=True))
     steps, seconds = columns["step"], columns["seconds"]
-    _need(bool(np.isfinite(steps).all() and np.isfinite(seconds).all()), "a step or a time is no number")
+    _need(bool(np.isfinite(steps).all() and np.isfinite(seconds).all()), "a step or a time is not a number")
     is_counted = steps[0] >= 1 and steps[-1] <= LARGEST_STEP and np.all(np.diff(steps) > 0)
-    _need(bool(is_counted and np.all(steps == np.floor(steps))), "its steps are not counted upwards")
-    _need(bool(seconds.min() >= 0 and seconds.max() <= MOST_SECONDS), "a time is out of all bounds")
+    _need(bool(is_counted and np.all(steps == np.floor(steps))), "its steps do not increase")
+    _need(bool(seconds.min() >= 0 and seconds.max() <= MOST_SECONDS), "a time is out of bounds")
     return columns
 
 
-def sheet_of(data: bytes, told: SheetEntry) -> ContactSheet:
-    """The sheet of pictures, which can be shown."""
-    sheet = ContactSheet(data, told.side, told.count)
-    _need(sheet.key == told.key, "it is not the sheet that it is listed as")
+def sheet_of(data: bytes, entry: SheetEntry) -> ContactSheet:
+    """The sheet of pictures, which can be shown. Raises ValueError."""
+    sheet = ContactSheet(data, entry.side, entry.count)
+    _need(sheet.key == entry.key, "it is not the sheet that is listed")
     sheet.tiles()
     return sheet
 
 
 def _event(line: bytes) -> Event:
     event = from_line(line)
-    _need(isinstance(event, _KEPT), "it holds an event that no run has")
+    _need(isinstance(event, _KEPT), "it holds an event that runs do not have")
     return event
 
 
 def _check_moment(moment: datetime) -> None:
-    _need(_EARLIEST <= moment <= _LATEST, "a date is out of all bounds")
+    _need(_EARLIEST <= moment <= _LATEST, "a date is out of bounds")
 
 
 def _check_name(text: str) -> None:
     _need(_CONTROLS.search(text) is None, "a name has control characters")
 
 
-def _need(is_so: bool, otherwise: str) -> None:
-    if not is_so:
+def _need(condition: bool, otherwise: str) -> None:
+    if not condition:
         raise ValueError(otherwise)
 
 
@@ -159,8 +164,8 @@ Hashes = Mapping[str, tuple[int, str]]
 class Imported:
     """What became of the runs of an archive, in its order.
 
-    `copies` are those of the `added` whose id was taken by another run, or by another state of the same one:
-    they have ids of their own, and belong to no comparison.
+    `copies` are those of the `added` whose id another run had, or another state of the same run: they have
+    new ids and belong to no comparison.
     """
 
     added: tuple[RunRecord, ...]
@@ -169,13 +174,13 @@ class Imported:
 
 
 def import_archive(store: Store, path: Path) -> Imported:
-    """Adds the runs of an archive to the saved runs. Raises ProblemError; then none of them was added."""
+    """Adds the runs of an archive to the saved runs, all of them or none. Raises ProblemError."""
     arrivals = store.whole_runs.add(read_archive(path))
-    found = [(arrival, store.run(arrival.id)) for arrival in arrivals]
+    runs = [(arrival, store.run(arrival.id)) for arrival in arrivals]
     return Imported(
-        added=tuple(run for arrival, run in found if arrival.is_new),
-        already_here=tuple(run for arrival, run in found if not arrival.is_new),
-        copies=tuple(run for arrival, run in found if arrival.is_new and arrival.is_copy),
+        added=tuple(run for arrival, run in runs if arrival.is_new),
+        already_here=tuple(run for arrival, run in runs if not arrival.is_new),
+        copies=tuple(run for arrival, run in runs if arrival.is_new and arrival.is_copy),
     )
 
 
@@ -188,13 +193,13 @@ def read_archive(path: Path) -> tuple[WholeRun, ...]:
             refuse(path, f"lacks its part {missing[0]}" if missing else "holds parts that it does not list")
         hashes = {file.name: (file.bytes, file.sha256) for file in manifest.files}
         comparisons = {
-            told.id: ComparisonRecord(told.id, told.title, told.created.astimezone(UTC))
-            for told in manifest.comparisons
+            entry.id: ComparisonRecord(entry.id, entry.title, entry.created.astimezone(UTC))
+            for entry in manifest.comparisons
         }
-        sheets = {told.key: _sheet(container, hashes, told) for told in manifest.pictures}
+        sheets = {entry.key: _sheet(container, hashes, entry) for entry in manifest.pictures}
         runs = tuple(_run(container, hashes, comparisons, sheets, run_id) for run_id in manifest.runs)
-    shown = {run.pictures.key for run in runs if run.pictures is not None}
-    if shown != set(sheets):
+    used = {run.pictures.key for run in runs if run.pictures is not None}
+    if used != set(sheets):
         refuse(path, "holds pictures of no run", ANOTHER)
     return runs
 
@@ -207,23 +212,23 @@ def _manifest(container: Container) -> Manifest:
         sentence = f"was written by a newer Ammeter (format {newer}, this one knows {FORMAT})"
         refuse(container.path, sentence, "Nothing was imported. Import it with the newer Ammeter.")
     except ValueError as error:
-        refuse(container.path, f"is no archive of runs, or it was changed ({fault(error)})", ANOTHER)
+        refuse(container.path, f"is not an archive of runs, or was changed ({fault(error)})", ANOTHER)
 
 
 def _read(container: Container, hashes: Hashes, name: str) -> bytes:
     data = container.read(name)
     if hashes[name] != (len(data), hashlib.sha256(data).hexdigest()):
-        refuse(container.path, f"is damaged or was changed: the checksum of its part {name} is another")
+        refuse(container.path, f"is damaged or was changed: the checksum of its part {name} does not match")
     return data
 
 
-def _sheet(container: Container, hashes: Hashes, told: SheetEntry) -> ContactSheet:
-    name = sheet_member(told.key)
+def _sheet(container: Container, hashes: Hashes, entry: SheetEntry) -> ContactSheet:
+    name = sheet_member(entry.key)
     data = _read(container, hashes, name)
     try:
-        return sheet_of(data, told)
+        return sheet_of(data, entry)
     except ValueError as error:
-        refuse(container.path, f"holds pictures that cannot be: in {name}, {fault(error)}", ANOTHER)
+        refuse(container.path, f"holds invalid pictures: in {name}, {fault(error)}", ANOTHER)
 
 
 def _run(
@@ -236,41 +241,41 @@ def _run(
     parts = {part: _read(container, hashes, member(run_id, part)) for part in PARTS}
     part = RECORD
     try:
-        told = record_of(parts[RECORD])
-        if told.id != run_id or not (told.comparison is None or told.comparison in comparisons):
+        record = record_of(parts[RECORD])
+        if record.id != run_id or not (record.comparison is None or record.comparison in comparisons):
             raise ValueError("it belongs to another archive")
-        if not (told.pictures is None or told.pictures in sheets):
-            raise ValueError("its pictures are not there")
+        if not (record.pictures is None or record.pictures in sheets):
+            raise ValueError("its pictures are missing")
         part = EVENTS
         events = events_of(parts[EVENTS])
         part = SAMPLES
-        columns = columns_of(parts[SAMPLES], told)
+        columns = columns_of(parts[SAMPLES], record)
     except ValueError as error:
         name = member(run_id, part)
-        refuse(container.path, f"holds a run that cannot be: in {name}, {fault(error)}", ANOTHER)
-    comparison = comparisons[told.comparison] if told.comparison else None
-    pictures = sheets[told.pictures] if told.pictures else None
-    return WholeRun(_record(told), events, columns, comparison, pictures)
+        refuse(container.path, f"holds an invalid run: in {name}, {fault(error)}", ANOTHER)
+    comparison = comparisons[record.comparison] if record.comparison else None
+    pictures = sheets[record.pictures] if record.pictures else None
+    return WholeRun(_record(record), events, columns, comparison, pictures)
 
 
-def _record(told: RecordPart) -> RunRecord:
-    """The row; its number is given where it arrives."""
+def _record(part: RecordPart) -> RunRecord:
+    # the store that it arrives in gives it a number
     return RunRecord(
-        id=told.id,
+        id=part.id,
         number=0,
-        name=told.name,
-        status=told.status,
-        created=told.created.astimezone(UTC),
-        started=told.started.astimezone(UTC) if told.started else None,
-        ended=told.ended.astimezone(UTC) if told.ended else None,
-        experiment=told.experiment,
-        environment=told.environment,
-        summary=told.summary,
-        problem=told.problem,
-        detail=told.detail,
-        comparison=told.comparison,
-        label=told.label,
-        total_steps=told.total_steps,
-        tags=told.tags,
-        note=told.note,
+        name=part.name,
+        status=part.status,
+        created=part.created.astimezone(UTC),
+        started=part.started.astimezone(UTC) if part.started else None,
+        ended=part.ended.astimezone(UTC) if part.ended else None,
+        experiment=part.experiment,
+        environment=part.environment,
+        summary=part.summary,
+        problem=part.problem,
+        detail=part.detail,
+        comparison=part.comparison,
+        label=part.label,
+        total_steps=part.total_steps,
+        tags=part.tags,
+        note=part.note,
     )

@@ -38,27 +38,27 @@ from engine.protocol.events import to_line
 from engine.store.record import ComparisonRecord, RunRecord
 from engine.store.whole_runs import WholeRun
 
-# the earliest that a .zip can tell: when the archive was written is no part of it
+# the earliest date that a .zip can have, so that the date of writing does not change the bytes
 _NO_DATE = (1980, 1, 1, 0, 0, 0)
 _PLAIN_FILE = 0o100644 << 16
 _UNIX = 3
-# float64 columns hardly shrink any further, and level 1 is three times as quick
+# float64 columns hardly shrink further, and level 1 is three times as fast
 _LEVEL = 1
 
 
 def write_runs(runs: Callable[[], Iterable[WholeRun]], path: Path) -> None:
-    """Writes runs into a new file at `path`, one in memory at a time; `runs` may be asked for them twice.
+    """Writes runs into a new file at `path`, one in memory at a time; `runs` may be called twice.
 
-    Raises ProblemError for more than an archive may hold, OSError where the file cannot be written.
+    Raises ProblemError for more than an archive can hold, OSError if the file cannot be written.
     """
     unpacked = _write(runs(), path, zipfile.ZIP_DEFLATED)
     if unpacked > SMALL_BYTES + MOST_RATIO * path.stat().st_size:
-        # such runs shrink as only a bomb does, and would be refused as one
+        # such runs shrink so much that they would be refused as a zip bomb
         _write(runs(), path, zipfile.ZIP_STORED)
 
 
 def _write(runs: Iterable[WholeRun], path: Path, compression: int) -> int:
-    """Writes the archive; its size unpacked, in bytes."""
+    """Writes the archive and returns its unpacked size in bytes."""
     ids: list[str] = []
     files: list[FileEntry] = []
     sheets: dict[str, SheetEntry] = {}
@@ -78,7 +78,7 @@ def _write(runs: Iterable[WholeRun], path: Path, compression: int) -> int:
                 sheet_files.append(_put(archive, sheet_member(sheet.key), sheet.jpeg, compression))
             _check_size_in_all([*files, *sheet_files])
         if len(ids) > MOST_RUNS:
-            _too_much(f"{len(ids):,} runs are more than one archive may hold ({MOST_RUNS:,})")
+            _too_much(f"{len(ids):,} runs are more than one archive can hold ({MOST_RUNS:,})")
         manifest = Manifest(
             format=FORMAT if sheets else FORMAT_WITHOUT_PICTURES,
             ammeter=__version__,
@@ -87,12 +87,12 @@ def _write(runs: Iterable[WholeRun], path: Path, compression: int) -> int:
             files=(*files, *sheet_files),
             pictures=tuple(sheets.values()),
         )
-        _put(archive, MANIFEST, _told(manifest), compression)
+        _put(archive, MANIFEST, _json(manifest), compression)
     return sum(file.bytes for file in manifest.files)
 
 
-def _told(part: Manifest | RecordPart) -> bytes:
-    # an older Ammeter refuses a word that it does not know, even where nothing is behind it
+def _json(part: Manifest | RecordPart) -> bytes:
+    # an older Ammeter refuses a key that it does not know, even an empty one
     return part.model_dump_json(indent=1, exclude=None if part.pictures else {"pictures"}).encode()
 
 
@@ -101,9 +101,9 @@ def _comparison(record: ComparisonRecord) -> ComparisonEntry:
 
 
 def _parts(run: WholeRun) -> Iterator[tuple[str, bytes]]:
-    yield RECORD, _told(_record(run))
+    yield RECORD, _json(_record(run))
     if len(run.events) > MOST_EVENTS:
-        _too_much(f"{run.record.name} has more remarks than an archive may hold ({MOST_EVENTS:,})")
+        _too_much(f"{run.record.name} has more events than an archive can hold ({MOST_EVENTS:,})")
     yield EVENTS, b"".join(to_line(event) for event in run.events)
     yield SAMPLES, b"".join(np.ascontiguousarray(values, "<f8").tobytes() for values in run.columns.values())
 
@@ -146,12 +146,12 @@ def _cleaned(name: str) -> str:
 
 def _check_size(run: WholeRun, part: str, size: int) -> None:
     if size > MOST_BYTES[part]:
-        _too_much(f"{run.record.name} is larger than a run in an archive may be")
+        _too_much(f"{run.record.name} is larger than a run in an archive can be")
 
 
 def _check_size_in_all(files: Iterable[FileEntry]) -> None:
     if sum(file.bytes for file in files) + MOST_BYTES[MANIFEST] > MOST_BYTES_IN_ALL:
-        _too_much(f"These runs are more than one archive may hold ({MOST_BYTES_IN_ALL // 2**20:,} MiB)")
+        _too_much(f"These runs are more than one archive can hold ({MOST_BYTES_IN_ALL // 2**20:,} MiB)")
 
 
 def _too_much(sentence: str) -> None:
@@ -160,9 +160,9 @@ def _too_much(sentence: str) -> None:
 
 
 def write_archive(content: Content, path: Path) -> None:
-    """Writes the runs, oldest first, with all that was recorded of them; checkpoints are left out.
+    """Writes the runs, oldest first, with everything recorded of them except checkpoints.
 
-    Raises ProblemError for more than an archive may hold, OSError where the file cannot be written.
+    Raises ProblemError for more than an archive can hold, OSError if the file cannot be written.
     """
     write_runs(lambda: _whole_runs(content), path)
 

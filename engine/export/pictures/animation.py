@@ -1,8 +1,8 @@
-"""A race as an animated picture: WebP, or GIF for programs that show no WebP.
+"""A race as an animated picture: WebP, or GIF for programs without WebP.
 
-Files are written frame by frame: only what changed is encoded, and only one frame is held in memory. Blocks
-are those of the GIF89a specification, chunks those of the WebP Container Specification; Pillow encodes the
-pixels, for WebP losslessly. The ending of a path chooses between these and a still card, as PNG or SVG.
+Files are written frame by frame: only what changed is encoded, and only one frame is in memory. Blocks are as
+in the GIF89a specification, chunks as in the WebP Container Specification; Pillow encodes the pixels, for
+WebP losslessly. The ending of a path chooses between these and a still card, as PNG or SVG.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from engine.race.race import Moment
 from resources.looks import DARK, LIGHT, Palette
 
 MOST_COLORS = 255
-"""One of the 256 stands for what stays as it was."""
+"""The last of the 256 means "unchanged"."""
 
 _STAYS = 255
 _TABLE_OF_256 = 0xF7
@@ -48,7 +48,7 @@ class GifWriter:
         self._file = file
         self._before: NDArray[np.uint8] | None = None
         table = bytes(colors.getpalette("RGB") or ())[: 3 * MOST_COLORS]
-        # what is left of the table repeats its first colour
+        # the rest of the table repeats its first colour
         self._colors = Image.new("P", (1, 1))
         self._colors.putpalette(table + table[:3] * (256 - len(table) // 3))
         edges = b"".join(edge.to_bytes(2, "little") for edge in size)
@@ -56,7 +56,7 @@ class GifWriter:
         file.write(bytes(self._colors.getpalette("RGB") or ()) + _GIF_FOREVER)
 
     def add(self, image: Image.Image, duration_ms: int) -> None:
-        """Shows an RGB image, in the nearest colours, for so long."""
+        """Shows an RGB image in the nearest colours for that duration."""
         nearest = np.asarray(image.quantize(palette=self._colors, dither=Image.Dither.NONE), np.uint8)
         pixels = np.where(nearest == _STAYS, 0, nearest).astype(np.uint8)
         x, y, changed = self._changed(pixels)
@@ -74,7 +74,7 @@ class GifWriter:
         self._file.write(_TRAILER)
 
     def _changed(self, pixels: NDArray[np.uint8]) -> tuple[int, int, NDArray[np.uint8]]:
-        """Where the changed pixels begin, and they themselves; what stayed between them is transparent."""
+        """The corner and pixels of the part that changed, transparent where it did not."""
         if self._before is None:
             return 0, 0, pixels
         is_new = pixels != self._before
@@ -88,7 +88,7 @@ class GifWriter:
 def _encoded(pixels: NDArray[np.uint8]) -> bytes:
     """The data of an image, from its code size to the end of its blocks."""
     packed = io.BytesIO()
-    # a grey picture whose table is not made smaller keeps its numbers as they are
+    # without optimization a grey picture keeps its pixel values
     Image.fromarray(pixels).save(packed, "GIF", interlace=0, optimize=False)
     gif = packed.getvalue()
     place = _HEAD_BYTES + _table_bytes(gif[10])
@@ -102,7 +102,7 @@ def _encoded(pixels: NDArray[np.uint8]) -> bytes:
 
 
 def _table_bytes(flags: int) -> int:
-    """How long the colour table is that those flags tell of."""
+    """The length of the colour table that the flags announce."""
     return 3 << ((flags & 7) + 1) if flags & 0x80 else 0
 
 
@@ -110,14 +110,11 @@ RACE_SUFFIXES = (".png", ".svg", ".webp", ".gif")
 
 
 def race_writer(suffix: str, theme: ThemeName = "dark") -> Write:
-    """What writes the race to paths of that ending, one of `RACE_SUFFIXES`.
-
-    The writer raises ProblemError where the runs have no race.
-    """
+    """The writer of races for one of `RACE_SUFFIXES`; it raises ProblemError if the runs have no race."""
     palette = DARK if theme == "dark" else LIGHT
 
     def write(content: Content, path: Path) -> None:
-        # drawing takes libraries that who exports a table need not wait for
+        # imported here, since exporting a table should not wait for the libraries that draw
         from engine.export.pictures import race
 
         writers = {
@@ -135,11 +132,11 @@ _ALPHA, _ANIMATION = 0x10, 0x02
 _WEBP_FOREVER = 0
 _LONGEST_MS = (1 << 24) - 1
 _SEEN = [0] + [255] * 255
-"""What was not zero, wholly opaque."""
+"""Makes every pixel opaque that is not zero."""
 
 
 class WebpWriter:
-    """Writes frames of one size to an empty file that can be sought; `close` completes it."""
+    """Writes frames of one size to an empty seekable file; `close` completes it."""
 
     def __init__(self, file: BinaryIO, size: tuple[int, int]) -> None:
         self._file, self._size = file, size
@@ -150,10 +147,10 @@ class WebpWriter:
         self._chunk(b"ANIM", bytes(4) + _WEBP_FOREVER.to_bytes(2, "little"))
 
     def add(self, image: Image.Image, duration_ms: int) -> None:
-        """Shows an RGB image for so long."""
+        """Shows an RGB image for that duration."""
         x, y, changed = self._changed(image)
         packed = io.BytesIO()
-        # the highest effort takes ten times as long for a tenth less
+        # the highest effort takes ten times as long and saves a tenth
         changed.save(packed, "WEBP", lossless=True, quality=20, method=1)
         width, height = changed.size
         places = (x // 2, y // 2, width - 1, height - 1, min(duration_ms, _LONGEST_MS))
@@ -162,21 +159,21 @@ class WebpWriter:
         self._before = image.copy()
 
     def close(self) -> None:
-        """Writes how long the whole is; the file itself stays open."""
+        """Writes the total length; the file itself stays open."""
         end = self._file.tell()
         self._file.seek(4)
         self._file.write((end - 8).to_bytes(4, "little"))
         self._file.seek(end)
 
     def _changed(self, image: Image.Image) -> tuple[int, int, Image.Image]:
-        """Where the changed pixels begin, and they themselves; what stayed between them is transparent."""
+        """The corner and pixels of the part that changed, transparent where it did not."""
         if self._before is None:
             return 0, 0, image
         difference = ImageChops.difference(image, self._before)
         edges = difference.getbbox()
         if edges is None:
             return 0, 0, Image.new("RGBA", (1, 1))
-        # places are counted in twos
+        # WebP places frames at even pixels only
         left, top = edges[0] & ~1, edges[1] & ~1
         part = (left, top, *edges[2:])
         red, green, blue = difference.crop(part).split()
@@ -200,7 +197,7 @@ def _pixels(webp: bytes) -> bytes:
 
 
 FRAME_MS = 70
-"""Of one frame; GIF counts in hundredths of a second."""
+"""The duration of a frame; GIF counts in hundredths of a second."""
 
 FIRST_MS, LAST_MS = 900, 3_500
 GIF_SCALE = 0.75
@@ -208,17 +205,14 @@ GIF_SCALE = 0.75
 
 @dataclass(frozen=True, eq=False)
 class Frame:
-    """An image, which is painted over when the next is asked for, and how long it is shown."""
+    """An image and its duration; requesting the next frame may paint over the image."""
 
     image: Image.Image
     duration_ms: int
 
 
 def write_webp(content: Content, path: Path, *, palette: Palette = DARK) -> None:
-    """Writes the race as animated WebP, 1,280 by 720; it begins anew for ever.
-
-    Raises ProblemError where the runs have no race.
-    """
+    """Writes the race as animated WebP, 1,280 by 720, which loops. Raises ProblemError without a race."""
     card = card_of(content, report_of(content))
     with path.open("wb") as file:
         writer = WebpWriter(file, (round(card.sizes.width), round(card.height)))
@@ -228,7 +222,7 @@ def write_webp(content: Content, path: Path, *, palette: Palette = DARK) -> None
 
 
 def write_gif(content: Content, path: Path, *, palette: Palette = DARK) -> None:
-    """Writes the race as animated GIF, 960 by 540. Raises ProblemError where the runs have no race."""
+    """Writes the race as animated GIF, 960 by 540, which loops. Raises ProblemError without a race."""
     card = card_of(content, report_of(content))
     size = (round(card.sizes.width * GIF_SCALE), round(card.height * GIF_SCALE))
     with path.open("wb") as file:
@@ -239,10 +233,10 @@ def write_gif(content: Content, path: Path, *, palette: Palette = DARK) -> None:
 
 
 def frames(card: Card, palette: Palette, scale: float) -> Iterator[Frame]:
-    """The race at the pace at which it is shown; what does not change is one long frame.
+    """The race at the pace at which it is shown; while nothing changes, one long frame.
 
-    It begins with its own end, since the first frame is what a preview and a printed page show, and rests on
-    it when it comes to it.
+    The first frame is the end of the race, since previews and printed pages show the first. It stays on its
+    last frame for a while.
     """
     race = card.race
     end = race.at(race.seconds)
@@ -260,7 +254,7 @@ def frames(card: Card, palette: Palette, scale: float) -> Iterator[Frame]:
 
 
 def _moments(card: Card) -> Iterator[Moment]:
-    """One for each frame after the start, the last of them the end."""
+    """The moments of the frames after the start; the last is the end."""
     race = card.race
     step = race.playback_rate * FRAME_MS / 1e3
     count = max(1, math.ceil(race.seconds / step))
@@ -268,7 +262,7 @@ def _moments(card: Card) -> Iterator[Moment]:
 
 
 class _Film:
-    """The card as it changes: of the blocks only those are painted that have been lit since."""
+    """The card as it changes, painting only the blocks that have been lit since."""
 
     def __init__(self, card: Card, palette: Palette, scale: float) -> None:
         self._card = card
@@ -284,7 +278,7 @@ class _Film:
         return self._image()
 
     def changed(self, moment: Moment) -> Image.Image | None:
-        """The card at a moment not before the last one; None where it looks the same."""
+        """The card at a moment not before the last one; None if it looks the same."""
         moving, lanes = self._card.moving(moment), self._card.blocks(moment)
         lit = (lanes[0].lit, lanes[1].lit)
         if (lit, moving) == (self._lit, self._moving):
@@ -301,7 +295,7 @@ class _Film:
 
 
 def _gif_colors(card: Card, palette: Palette) -> Image.Image:
-    """The colours of all frames, found in two that between them have everything on the card."""
+    """The colours of all frames, taken from two that together show everything on the card."""
     race = card.race
     times = (race.seconds / 2, race.seconds)
     both = [paint_card(card, race.at(at), palette, GIF_SCALE).image for at in times]

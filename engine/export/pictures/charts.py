@@ -15,7 +15,7 @@ from engine.drawing.curve_chart import (
     Curve,
     Frame,
     Points,
-    _bounds,
+    bounds,
     curve_chart,
     furthest,
     label_room,
@@ -32,29 +32,29 @@ from engine.store.record import RunRecord
 
 def loss_curves(content: Content) -> tuple[Curve, ...]:
     """The training loss of every run that has samples."""
-    found = (
+    curves = (
         loss_curve(content.curves[run.id], run, side, repeat)
         for side in content.comparison.sides
         for repeat, run in enumerate(side.runs)
     )
-    return tuple(curve for curve in found if curve is not None)
+    return tuple(curve for curve in curves if curve is not None)
 
 
 def loss_curve(columns: Columns, run: RunRecord, side: Side, repeat: int) -> Curve | None:
-    """A run's training loss from its samples; None where it has none."""
+    """A run's training loss from its samples; None if it has none."""
     if not len(columns.get("step", ())):
         return None
     whole = _points(columns, columns["loss"], run)
-    low, high = _bounds(whole)
+    low, high = bounds(whole)
     return Curve(run, side, repeat, smoothed(whole), low, high)
 
 
 def accuracy_curves(content: Content) -> tuple[Curve, ...]:
-    """The validation accuracy in per cent of every run that was validated, one point an epoch."""
+    """The validation accuracy in per cent of every validated run, one point per epoch."""
     curves = []
     for side in content.comparison.sides:
         for repeat, run in enumerate(side.runs):
-            epochs = [one for one in content.epochs(run.id) if one.validation_accuracy is not None]
+            epochs = [epoch for epoch in content.epochs(run.id) if epoch.validation_accuracy is not None]
             if epochs:
                 points = _by_epoch(epochs, run)
                 curves.append(Curve(run, side, repeat, points, points, points))
@@ -68,12 +68,12 @@ def _points(columns: Columns, values: Values, run: RunRecord) -> Points:
 
 
 def _by_epoch(epochs: list[Epoch], run: RunRecord) -> Points:
-    steps = np.array([one.step for one in epochs], dtype=np.float64)
+    steps = np.array([epoch.step for epoch in epochs], dtype=np.float64)
     return Points(
         steps=steps,
-        seconds=np.array([one.seconds for one in epochs]),
+        seconds=np.array([epoch.seconds for epoch in epochs]),
         samples=steps * run.experiment.step_samples,
-        values=np.array([100.0 * (one.validation_accuracy or 0.0) for one in epochs]),
+        values=np.array([100.0 * (epoch.validation_accuracy or 0.0) for epoch in epochs]),
     )
 
 
@@ -82,9 +82,10 @@ _HEIGHT = 260.0
 
 @dataclass(frozen=True)
 class Chart:
-    """One chart with its title; `draw` makes it so many pixels wide. Bars name their sides themselves.
+    """A chart with its title; `draw` takes its width in pixels.
 
-    `against` says what curves are laid over ("by step"), `legend` whose they are; both are empty for bars.
+    `against` is the x axis of curves ("by step") and `legend` their sides; both are empty for bars, which
+    name their sides themselves.
     """
 
     name: ChartName
@@ -96,7 +97,7 @@ class Chart:
 
 
 class Charts:
-    """All that can be drawn of a content; the samples are read once, when it is made."""
+    """The charts of a content, whose samples are read once, at construction."""
 
     def __init__(self, content: Content) -> None:
         self.sides, self._reports = content.comparison.sides, content.comparison.reports
@@ -104,11 +105,11 @@ class Charts:
         self.loss: tuple[Curve, ...] = loss_curves(content)
         self.accuracy: tuple[Curve, ...] = accuracy_curves(content)
         self._rows = {row.figure.name: row for row in content.comparison.figures}
-        began = (content.started(run.id) for run in content.runs)
-        self.loss_unit = next((one.loss_unit for one in began if one is not None), "")
+        starts = (content.started(run.id) for run in content.runs)
+        self.loss_unit = next((start.loss_unit for start in starts if start is not None), "")
 
     def chart(self, name: ChartName, by: By = "step") -> Chart | None:
-        """The chart of that name; None where the runs have nothing to draw in it."""
+        """The chart of that name; None if the runs have nothing to draw in it."""
         if name == "throughput":
             return self._bars(name, "samples_per_second")
         if name == "memory":
@@ -127,12 +128,12 @@ class Charts:
         return Chart(name, title, unit, _AGAINST[by], legend, draw)
 
     def curve_drawing(self, name: ChartName, by: By, width: float) -> tuple[Drawing, Frame]:
-        """The loss or the accuracy, and where its data lie: the same across in both, for one crosshair."""
+        """The loss or the accuracy, and its frame; both have the same x axis, for one crosshair."""
         curves = self._curves(name)
-        what = "Training loss" if name == "loss" else "Validation accuracy in per cent"
+        quantity = "Training loss" if name == "loss" else "Validation accuracy in per cent"
         against = {"step": "training step", "seconds": "seconds", "samples": "samples trained on"}[by]
         titles = ", ".join(side.title for side in self.sides)
-        description = f"{what} against {against}: {titles}."
+        description = f"{quantity} against {against}: {titles}."
         size = (width, min(_HEIGHT, 0.62 * width + 30))
         room = max(label_room(self.loss), label_room(self.accuracy))
         x_end = furthest((*self.loss, *self.accuracy), by)
@@ -150,8 +151,8 @@ class Charts:
         bars = tuple(
             self._bar(report, cell, figure) for report, cell in zip(self._reports, row.cells, strict=True)
         )
-        told = ", ".join(f"{bar.title} {bar.note} {bar.text}" for bar in bars)
-        description = f"{figure.title} in {figure.unit}: {told}."
+        values = ", ".join(f"{bar.title} {bar.note} {bar.text}" for bar in bars)
+        description = f"{figure.title} in {figure.unit}: {values}."
         return Chart(name, figure.title, unit, "", (), lambda width: bar_chart(bars, width, description))
 
     def _bar(self, report: SideReport, cell: Cell, figure: Figure) -> Bar:

@@ -1,6 +1,6 @@
-"""A race as a still picture: its card as PNG or SVG, at the moment when the race is over.
+"""A race as a still picture: its card as PNG or SVG, at the end of the race.
 
-In the SVG the pictures that were trained on are a grey mask, which the theme of a web page colours.
+In the SVG the training pictures are a grey mask, which the theme of a web page colours.
 """
 
 from __future__ import annotations
@@ -33,26 +33,26 @@ from resources.looks import DARK, Palette
 
 @dataclass(frozen=True, eq=False)
 class RaceSource:
-    """A race, and grey tiles (count, side, side) of what was trained on."""
+    """A race, and the training pictures as grey tiles (count, side, side)."""
 
     race: Race
     tiles: NDArray[np.uint8]
 
 
 def race_source(content: Content, side_id: str | None = None) -> RaceSource:
-    """The race of a content's runs: of that side, else of the one that leads, else as `race_of` chooses.
+    """The race of a content's runs: of that side, else of the leading one, else as `race_of` chooses.
 
-    Raises ProblemError where they have none, with a sentence why.
+    Raises ProblemError, which says why, if they have none.
     """
     race = race_of(content.comparison, content.curves, side_id or content.leading)
     return RaceSource(race, _tiles(content, race))
 
 
 def race_source_if_any(content: Content, report: Report) -> RaceSource | None:
-    """The race of the side that leads, else of the first in mixed precision; None where there is none."""
+    """The race of the leading side, else of the first in mixed precision; None if there is none."""
     sides = [answer.side for answer in report.answers]
-    chosen = [side for side in sides if side.holds(content.leading)]
-    for side in [*chosen, *sorted(sides, key=lambda side: not side.precision.is_autocast)]:
+    leading = [side for side in sides if side.holds(content.leading)]
+    for side in [*leading, *sorted(sides, key=lambda side: not side.precision.is_autocast)]:
         try:
             return race_source(content, side.id)
         except ProblemError:
@@ -74,9 +74,9 @@ def _tiles(content: Content, race: Race) -> NDArray[np.uint8]:
 
 def _facts(content: Content, race: Race, report: Report) -> tuple[str, ...]:
     made = f"made by Ammeter {content.version}"
-    what = f"{report.subject} · {_measured((race.full.run, race.mixed.run))} · {made}"
+    subject = f"{report.subject} · {_measured((race.full.run, race.mixed.run))} · {made}"
     machine = machine_line(report)
-    return what, machine if race.device in machine else f"{race.device} · {machine}".removesuffix(" · ")
+    return subject, machine if race.device in machine else f"{race.device} · {machine}".removesuffix(" · ")
 
 
 def _measured(runs: tuple[RunRecord, ...]) -> str:
@@ -85,7 +85,7 @@ def _measured(runs: tuple[RunRecord, ...]) -> str:
 
 
 _FINER = 1.5
-"""Pixels of the pictures for each of the drawing's."""
+"""Pixels of the pictures per pixel of the drawing."""
 
 _QUALITY = 78
 
@@ -95,13 +95,14 @@ def card_svg(
     colour: Callable[[str], str],
     name: str,
     attributes: Mapping[str, str] | None = None,
-    told: str = "",
+    metadata: str = "",
 ) -> str:
-    """The card as the faster run finishes; `name` begins its ids, which a page has once."""
+    """The card as the faster run finishes; `name` begins its ids, which must be unique in a page."""
     moment = card.race.at(card.race.seconds)
     both = zip(LANES, card.blocks(moment), strict=True)
-    inside = [_blocks(blocks, colour, f"{name}-{which}") for which, blocks in both]
-    return svg(card.drawing(moment), colour, attributes, told, inside="\n".join(inside), keeps_widths=True)
+    pictures = "\n".join(_blocks(blocks, colour, f"{name}-{which}") for which, blocks in both)
+    drawing = card.drawing(moment)
+    return svg(drawing, colour, attributes, metadata, inside=pictures, keeps_widths=True)
 
 
 def _blocks(blocks: Blocks, colour: Callable[[str], str], name: str) -> str:
@@ -121,7 +122,7 @@ def _blocks(blocks: Blocks, colour: Callable[[str], str], name: str) -> str:
 
 
 def _squares(blocks: Blocks, first: int, last: int) -> str:
-    """The outlines of blocks; only their corners are written in full."""
+    """The outlines of blocks, each an absolute corner and a relative path."""
     radius = blocks.radius
     sides = blocks.grid.block_width, blocks.grid.block_height
     across, down = (f"{side - 2 * radius:.1f}" for side in sides)
@@ -134,7 +135,7 @@ def _squares(blocks: Blocks, first: int, last: int) -> str:
 
 
 def mosaic(blocks: Blocks) -> bytes:
-    """The pictures of the lit blocks in their places, as a grey JPEG that covers the whole grid."""
+    """The pictures of the lit blocks in their places, as a grey JPEG of the whole grid."""
     wide, high = (max(2, round(_FINER * pitch)) for pitch in (blocks.grid.across, blocks.grid.down))
     grey = np.zeros((blocks.grid.rows * high, blocks.grid.columns * wide), np.uint8)
     for number in range(blocks.lit):
@@ -149,7 +150,7 @@ def mosaic(blocks: Blocks) -> bytes:
 def write_card_png(content: Content, path: Path, *, palette: Palette = DARK) -> None:
     """Writes the card as PNG, 2,560 by 1,440, with settings and environment in its text fields.
 
-    Raises ProblemError where the runs have no race.
+    Raises ProblemError without a race.
     """
     report = report_of(content)
     card = card_of(content, report)
@@ -158,7 +159,7 @@ def write_card_png(content: Content, path: Path, *, palette: Palette = DARK) -> 
 
 
 def write_card_svg(content: Content, path: Path, *, palette: Palette = DARK) -> None:
-    """Writes the card as SVG. Raises ProblemError where the runs have no race."""
+    """Writes the card as SVG. Raises ProblemError without a race."""
     report = report_of(content)
     card = card_of(content, report)
     more = {
@@ -166,8 +167,8 @@ def write_card_svg(content: Content, path: Path, *, palette: Palette = DARK) -> 
         "width": f"{card.sizes.width:.0f}",
         "height": f"{card.height:.0f}",
     }
-    told = json.dumps(facts_of(report), ensure_ascii=False)
-    text = card_svg(card, lambda ink: colour(palette, ink), "race", more, told)
+    metadata = json.dumps(facts_of(report), ensure_ascii=False)
+    text = card_svg(card, lambda ink: colour(palette, ink), "race", more, metadata)
     path.write_text(f'<?xml version="1.0" encoding="UTF-8"?>\n{text}\n', encoding="utf-8")
 
 
@@ -182,6 +183,6 @@ def paint_card(card: Card, moment: Moment, palette: Palette, scale: float) -> Pa
 
 
 def card_of(content: Content, report: Report) -> Card:
-    """The card of a content's race. Raises ProblemError where the runs have none."""
+    """The card of a content's race. Raises ProblemError without a race."""
     source = race_source(content)
     return race_card(source.race, source.tiles, _facts(content, source.race, report))

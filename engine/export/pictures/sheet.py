@@ -1,6 +1,6 @@
-"""Charts on a sheet of their own, as PNG or SVG, with a title and a footer on what was measured.
+"""Charts on a sheet, as PNG or SVG, with a title and a footer on what was measured.
 
-A PNG has two pixels for each of the page's; an SVG keeps its text as text.
+A PNG has twice the page's pixels each way; an SVG keeps its text as text.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _LEGEND_ROW = 22.0
 
 
 def sheet(charts: Sequence[Chart], all_charts: Charts, report: Report) -> Drawing:
-    """The charts under one another; a single one takes the whole sheet."""
+    """The charts below each other under the report's title."""
     inner = _WIDTH - 2 * _MARGIN
     shapes: list[Shape] = [*_heading(report, inner)]
     down = 78.0
@@ -43,7 +43,7 @@ def sheet(charts: Sequence[Chart], all_charts: Charts, report: Report) -> Drawin
 
 
 def legend(sides: Sequence[Side], all_charts: Charts, width: float) -> Drawing:
-    """The sides with their lines and marks, in as many rows as they need."""
+    """The sides with their lines and marks, in as many rows as needed."""
     shapes: list[Shape] = []
     right, down = 0.0, 0.0
     for side in sides:
@@ -64,7 +64,7 @@ def _heading(report: Report, width: float) -> list[Shape]:
 
 
 def panel(chart: Chart, all_charts: Charts, width: float) -> Drawing:
-    """A chart under its title and, where it has one, its legend."""
+    """A chart under its title and its legend, if it has one."""
     title = Words(0, 16, chart.title, "text", 13, 600)
     beside = ", ".join(part for part in (chart.unit, chart.against) if part)
     after = text_width(chart.title, 13, 600) + 8
@@ -90,14 +90,14 @@ def _footer(report: Report, width: float) -> Drawing:
 
 
 def facts(report: Report) -> tuple[str, ...]:
-    """The machine in a line, and the settings that differ in another, for what has no room for tables."""
+    """A line on the machine and one on the settings that differ, where there is no room for tables."""
     machine = machine_line(report)
     differing = "; ".join(f"{line.title}: {' / '.join(line.values)}" for line in report.differing)
     return tuple(line for line in (machine, differing and f"What differs: {differing}") if line)
 
 
 def machine_line(report: Report) -> str:
-    """What all sides ran on and with, in a line."""
+    """The machine and software that all sides share, in a line."""
     return " · ".join(
         f"{_NAMED.get(line.key, '')}{line.values[0]}"
         for line in report.environment
@@ -125,10 +125,10 @@ SHEET: tuple[ChartName, ...] = ("throughput", "loss")
 def picture(
     content: Content, report: Report, charts: tuple[ChartName, ...] = SHEET, by: By = "seconds"
 ) -> Drawing:
-    """Some of the charts on a sheet with what was measured on what; those that the runs lack are left out."""
-    found = Charts(content)
-    chosen = [one for name in charts if (one := found.chart(name, by)) is not None]
-    return sheet(chosen, found, report)
+    """These charts on a sheet; those that the runs have nothing for are left out."""
+    all_charts = Charts(content)
+    drawable = [chart for name in charts if (chart := all_charts.chart(name, by)) is not None]
+    return sheet(drawable, all_charts, report)
 
 
 def write_png(
@@ -152,12 +152,12 @@ def write_svg(
     by: By = "seconds",
     palette: Palette = LIGHT,
 ) -> None:
-    """Writes the picture as SVG, which any page or slide can take in."""
+    """Writes the picture as SVG."""
     report = report_of(content)
     drawing = picture(content, report, charts, by)
     ground = f"background: {palette.bg1}"
-    told = json.dumps(facts_of(report), ensure_ascii=False)
-    text = svg(drawing, lambda ink: colour(palette, ink), {"style": ground, **_size(drawing)}, told)
+    metadata = json.dumps(facts_of(report), ensure_ascii=False)
+    text = svg(drawing, lambda ink: colour(palette, ink), {"style": ground, **_size(drawing)}, metadata)
     path.write_text(f'<?xml version="1.0" encoding="UTF-8"?>\n{text}\n', encoding="utf-8")
 
 
@@ -166,7 +166,7 @@ def _size(drawing: Drawing) -> dict[str, str]:
 
 
 def facts_of(report: Report) -> dict[str, str]:
-    """What a picture says of itself to who opens its text fields."""
+    """The text fields of a picture: its title, the program, and settings and machine as JSON."""
     lines = (*report.shared, *report.differing, *report.environment)
-    told = {line.key: line.values[0] if line.is_shared else list(line.values) for line in lines}
-    return {"Title": report.title, "Software": report.made, "Description": json.dumps(told)}
+    settings = {line.key: line.values[0] if line.is_shared else list(line.values) for line in lines}
+    return {"Title": report.title, "Software": report.made, "Description": json.dumps(settings)}

@@ -1,6 +1,6 @@
-"""The report as a web page that stands alone: it fetches nothing, and only its own script can run.
+"""The report as a self-contained web page: it fetches nothing, and only its own script can run.
 
-The program's fonts are embedded, since the words of the charts were measured in them.
+The program's fonts are embedded, since the text of the charts was measured with them.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _WEIGHTS = (400, 500, 600)
 
 
 def font_faces() -> str:
-    """Style rules that hold the fonts themselves, 130 KB in all; nothing is fetched."""
+    """Style rules with the fonts embedded, 130 KB in all."""
     return "\n".join(map(_font_face, _WEIGHTS))
 
 
@@ -63,12 +63,12 @@ _HALF_SIZES = {"wide": 440.0, "medium": 600.0, "narrow": 372.0}
 
 
 def write_html(content: Content, path: Path) -> None:
-    """Writes the page; it opens from a mail, in light and dark, and without scripts."""
+    """Writes the page; it also opens from a mail, in light and dark, and without scripts."""
     path.write_text(page(content), encoding="utf-8")
 
 
 def page(content: Content) -> str:
-    """The whole page as text."""
+    """The page as text."""
     report, charts = report_of(content), Charts(content)
     style = f"{font_faces()}\n{_variables()}{_part('report.css')}"
     script = _part("report.js")
@@ -98,7 +98,7 @@ def _part(name: str) -> str:
 
 
 def _printable(value: object) -> object:
-    # control characters and lone surrogates of a name would make the page no valid text
+    # control characters and lone surrogates in a name would make the page invalid
     return printable(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
@@ -121,7 +121,7 @@ def _variables() -> str:
 
 
 def _colours(palette: Palette) -> str:
-    tokens = {one.name: getattr(palette, one.name) for one in fields(palette)}
+    tokens = {field.name: getattr(palette, field.name) for field in fields(palette)}
     inks = {name: value for name, value in tokens.items() if str(value).startswith("#")}
     for name, look in palette.precisions.items():
         inks |= {name: look.color, f"{name}-dim": look.dim}
@@ -160,12 +160,12 @@ def _sample(charts: Charts, side: Side) -> Markup:
 
 
 def _hidden(drawing: Drawing, name: str) -> Markup:
-    """A small picture that stands beside the words for it."""
+    # the words beside it say the same
     return Markup(svg(drawing, _variable, {"class": name, "aria-hidden": "true"}))
 
 
 def _race(content: Content, report: Report) -> dict[str, Any] | None:
-    """The race's card in three widths; None where the runs have none."""
+    """The race's card in three widths; None if the runs have none."""
     source = race_source_if_any(content, report)
     if source is None:
         return None
@@ -180,7 +180,7 @@ def _race(content: Content, report: Report) -> dict[str, Any] | None:
 
 
 def _bars(charts: Charts) -> list[dict[str, Any]]:
-    found = [one for name in ("throughput", "memory") if (one := charts.chart(name)) is not None]
+    drawable = [chart for name in ("throughput", "memory") if (chart := charts.chart(name)) is not None]
     return [
         {
             "title": chart.title,
@@ -189,13 +189,13 @@ def _bars(charts: Charts) -> list[dict[str, Any]]:
                 (size, Markup(svg(chart.draw(width), _variable))) for size, width in _HALF_SIZES.items()
             ],
         }
-        for chart in found
+        for chart in drawable
     ]
 
 
 def _curves(charts: Charts) -> list[dict[str, Any]]:
     names: tuple[ChartName, ...] = ("loss", "accuracy")
-    found = [one for name in names if (one := charts.chart(name)) is not None]
+    drawable = [chart for name in names if (chart := charts.chart(name)) is not None]
     return [
         {
             "name": chart.name,
@@ -207,7 +207,7 @@ def _curves(charts: Charts) -> list[dict[str, Any]]:
                 for size, width in _SIZES.items()
             ],
         }
-        for chart in found
+        for chart in drawable
     ]
 
 
@@ -220,7 +220,7 @@ def _plot(charts: Charts, name: ChartName, by: By, width: float) -> Markup:
 def _read_out(charts: Charts) -> dict[str, Any]:
     """What the crosshair reads: the line of each side's first run that has one."""
     both = (*charts.loss, *charts.accuracy)
-    shown = {"loss": (charts.loss, 3), "accuracy": (charts.accuracy, 1)}
+    plots = {"loss": (charts.loss, 3), "accuracy": (charts.accuracy, 1)}
     return {
         "ends": {by: furthest(both, by) for by in BYS},
         "charts": {
@@ -229,7 +229,7 @@ def _read_out(charts: Charts) -> dict[str, Any]:
                 for side in charts.sides
                 if (curve := _first(curves, side)) is not None
             }
-            for name, (curves, digits) in shown.items()
+            for name, (curves, digits) in plots.items()
         },
     }
 
@@ -243,7 +243,7 @@ def _curve_data(curve: Curve, digits: int) -> dict[str, Any]:
     return {
         "step": [int(step) for step in line.steps],
         "seconds": [round(float(second), 3) for second in line.seconds],
-        "value": [round(float(one), 4) if math.isfinite(one) else None for one in line.values],
+        "value": [round(float(value), 4) if math.isfinite(value) else None for value in line.values],
         "samples_a_step": curve.run.experiment.step_samples,
         "digits": digits,
     }

@@ -1,4 +1,4 @@
-"""The table of figures as LaTeX with booktabs, and what was measured on what in comments."""
+"""The table of figures as LaTeX with booktabs; settings and machine are in comments."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from engine.export.report.report import Report, report_of
 from engine.export.report.tables import FigureText, SettingLine
 
 _LAST_KNOWN = 0x17F
-"""Beyond Latin Extended-A pdfTeX stops at letters that it was not told of."""
+"""Beyond Latin Extended-A, pdfTeX stops at letters that nobody defined."""
 
 
 def write_latex(content: Content, path: Path) -> None:
@@ -24,8 +24,8 @@ def latex(content: Content) -> str:
 
 
 def escaped(text: str) -> str:
-    """Text that LaTeX sets as it is, on one line; letters that it may not have become question marks."""
-    letters = "".join(_letter(one) for one in printable(" ".join(text.split())))
+    """Text that LaTeX sets literally, on one line; letters that it may lack become question marks."""
+    letters = "".join(_letter(letter) for letter in printable(" ".join(text.split())))
     # two hyphens would become a dash
     return letters.replace("--", "-{}-")
 

@@ -19,12 +19,12 @@ def write_markdown(content: Content, path: Path) -> None:
 
 
 def markdown(content: Content) -> str:
-    """The tables for a paste into an issue or a README, with what was measured on what."""
+    """The tables, settings and machine, to paste into an issue or a README."""
     return "\n".join(_lines(report_of(content))) + "\n"
 
 
 def escaped(text: str) -> str:
-    """Text that Markdown shows as it is, on one line."""
+    """Text that Markdown shows literally, on one line."""
     return _SPECIAL.sub(r"\\\1", printable(" ".join(text.split())))
 
 

@@ -1,6 +1,6 @@
 """The report as a PDF: A4, with selectable text, charts as lines, embedded fonts, and the race's card.
 
-The card's words and figures are text; only its lanes of pictures are bitmaps.
+The card's words and figures are text; only its pictures are bitmaps.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ from engine.race.parts import WIDE
 from resources.looks import LIGHT
 
 _FINER = 2.5
-"""Pixels of the pictures for each of the drawing's."""
+"""Pixels of the pictures per pixel of the drawing."""
 
 _QUALITY = 85
 
 
 def race_height(pdf: FPDF, card: Card) -> float:
-    """How high the card is over the page's whole width, in points."""
+    """The height of the card at the full width of the page, in points."""
     return float(card.height * pdf.epw / card.sizes.width)
 
 
 def draw_race(pdf: FPDF, card: Card) -> None:
-    """Puts the card, as the race ends, where the page has come to, over its whole width."""
+    """Draws the card at the end of the race, over the page's full width, at the current position."""
     moment = card.race.at(card.race.seconds)
     left, top, scale = pdf.l_margin, pdf.get_y(), pdf.epw / card.sizes.width
     draw(pdf, card.drawing(moment), LIGHT, (left, top), scale)
@@ -69,7 +69,7 @@ _MOST_COLUMNS = 4
 
 
 def write_pdf(content: Content, path: Path) -> None:
-    """Writes the report in the order of the page in HTML; letters that no font has become boxes."""
+    """Writes the report in the order of the web page; letters that no font has become boxes."""
     report, charts = report_of(content), Charts(content)
     with tempfile.TemporaryDirectory() as fonts:
         pages = Pages(report.made, Path(fonts))
@@ -129,12 +129,12 @@ def _race(pages: Pages, content: Content, report: Report) -> None:
 
 def _figures(pages: Pages, report: Report) -> None:
     against = f", with ratios to {report.baseline.title}" if len(report.sides) > 1 else ""
-    for chosen in _columns(report.sides) if report.figures else ():
-        titles = [side.title for side in report.sides[chosen]]
+    for columns in _columns(report.sides) if report.figures else ():
+        titles = [side.title for side in report.sides[columns]]
         pages.heading(f"Figures{against}")
         pages.rows(
             ["Metric", *titles],
-            [[TableCell(_metric(line)), *_cells(line, chosen)] for line in report.figures],
+            [[TableCell(_metric(line)), *_cells(line, columns)] for line in report.figures],
             [1.3, *[1.0] * len(titles)],
             ["LEFT", *["RIGHT"] * len(titles)],
         )
@@ -142,7 +142,7 @@ def _figures(pages: Pages, report: Report) -> None:
 
 
 def _columns(sides: Sequence[Side]) -> list[slice]:
-    """The sides of each table, about as many in one as in another."""
+    """The sides of each table, split evenly."""
     tables = -(-len(sides) // _MOST_COLUMNS)
     ends = [round(len(sides) * table / tables) for table in range(tables + 1)]
     return [slice(first, end) for first, end in pairwise(ends)]
@@ -152,21 +152,21 @@ def _metric(line: FigureLine) -> str:
     return f"{line.title}, {line.unit}" if line.unit else line.title
 
 
-def _cells(line: FigureLine, chosen: slice) -> list[TableCell]:
+def _cells(line: FigureLine, columns: slice) -> list[TableCell]:
     return [
         TableCell(f"{cell.value}   {cell.beside}" if cell.beside else cell.value, small=cell.interval)
-        for cell in line.cells[chosen]
+        for cell in line.cells[columns]
     ]
 
 
 def _charts(pages: Pages, charts: Charts) -> None:
     half = (pages.epw - _GAP) / 2 / SCALE
-    wanted = (
+    pairs = (
         (charts.chart("throughput"), charts.chart("memory")),
         (charts.chart("loss", "step"), charts.chart("loss", "seconds")),
         (charts.chart("accuracy", "step"), charts.chart("accuracy", "seconds")),
     )
-    for pair in wanted:
+    for pair in pairs:
         drawings = [panel(chart, charts, half) for chart in pair if chart is not None]
         if drawings:
             _pair(pages, drawings)
@@ -178,12 +178,12 @@ def _pair(pages: Pages, drawings: Sequence[Drawing]) -> None:
 
 
 def _settings(pages: Pages, report: Report) -> None:
-    for chosen in _columns(report.sides) if report.differing else ():
-        titles = [side.title for side in report.sides[chosen]]
+    for columns in _columns(report.sides) if report.differing else ():
+        titles = [side.title for side in report.sides[columns]]
         pages.heading("What differs")
         pages.rows(
             ["Setting", *titles],
-            [[TableCell(one.title), *map(TableCell, one.values[chosen])] for one in report.differing],
+            [[TableCell(line.title), *map(TableCell, line.values[columns])] for line in report.differing],
             [1.3, *[1.0] * len(titles)],
             ["LEFT"] * (1 + len(titles)),
         )
@@ -194,7 +194,7 @@ def _settings(pages: Pages, report: Report) -> None:
 
 
 def _pairs(pages: Pages, pairs: Iterable[tuple[str, str]]) -> None:
-    """Names and values, two of each on a row."""
+    """Names and values, two pairs to a row."""
     cells = [TableCell(text) for pair in pairs for text in pair]
     cells += [TableCell("")] * (-len(cells) % 4)
     rows = [cells[first : first + 4] for first in range(0, len(cells), 4)]
@@ -219,8 +219,8 @@ def _runs(pages: Pages, report: Report) -> None:
     pages.rows(
         ["Run", "Side", "Seed", "Status", "Started", "Id"],
         [
-            [TableCell(text) for text in (one.name, one.side, one.seed, one.status, one.when, one.id)]
-            for one in report.runs
+            [TableCell(text) for text in (run.name, run.side, run.seed, run.status, run.when, run.id)]
+            for run in report.runs
         ],
         [1.6, 1.4, 0.5, 0.8, 1.1, 0.9],
         ["LEFT"] * 6,

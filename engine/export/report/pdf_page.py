@@ -1,4 +1,4 @@
-"""The pages of a PDF: headings, paragraphs and tables one under another, and a line at the foot of each."""
+"""The pages of a PDF: headings, paragraphs, tables and drawings below each other, and a footer."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from resources.looks import LIGHT
 
 _MARGIN, _LONGEST = 42.0, 40
 _LONGEST_CELL = 400
-"""So that a row of a table fits on a page."""
+"""Letters of a cell, so that a row of a table fits on a page."""
 
 
 _Face = tuple[int, float, str]
@@ -26,7 +26,7 @@ _Face = tuple[int, float, str]
 
 @dataclass(frozen=True)
 class TableCell:
-    """Text of a table; `small` follows on a line of its own."""
+    """The text of a cell; `small` follows on its own line."""
 
     text: str
     strong: bool = False
@@ -34,7 +34,7 @@ class TableCell:
 
 
 class Pages(FPDF):
-    """A4 in points; text that is written goes through `letters`, so that nothing is lost silently."""
+    """A4 pages in points; all text goes through `letters`, so that none is lost silently."""
 
     def __init__(self, foot: str, fonts: Path) -> None:
         super().__init__(format="A4", unit="pt")
@@ -57,7 +57,7 @@ class Pages(FPDF):
         self.set_y(self.get_y() + height)
 
     def room(self, height: float) -> None:
-        """Begins a new page where the rest of this one is shorter than `height`."""
+        """Begins a new page if less than `height` is left on this one."""
         if self.will_page_break(height):
             self.add_page()
 
@@ -69,13 +69,13 @@ class Pages(FPDF):
     def paragraph(
         self, text: str, size: float = 9, weight: int = 400, colour: str = LIGHT.text2, width: float = 0
     ) -> None:
-        """Text over the whole width, or `width`, from where the page has come to."""
+        """Text over the full width, or `width`, from the current position."""
         set_face(self, weight, size, colour)
         shown = self.letters.shown(text)
         self.multi_cell(w=width, h=1.45 * size, text=shown, align="L", new_x="LEFT", new_y="NEXT")
 
     def sentence(self, pieces: Pieces, size: float) -> None:
-        """A verdict with its parts in their weights and colours; lines break between words alone."""
+        """A verdict with its pieces in their weights and colours; lines break only between words."""
         height = 1.3 * size
         for word in _words(pieces, self.letters):
             parts = [(part, _face(piece, size)) for part, piece in word]
@@ -101,7 +101,7 @@ class Pages(FPDF):
         widths: Sequence[float],
         align: Sequence[str],
     ) -> None:
-        """A table; `widths` are parts of the page's, and headings come again on every page."""
+        """A table; `widths` are fractions of the page's width, and headings repeat on every page."""
         set_face(self, 400, 8.5, LIGHT.text)
         self.set_draw_color(LIGHT.line)
         self.set_line_width(0.5)
@@ -128,7 +128,7 @@ class Pages(FPDF):
         return self.letters.shown(cut)
 
     def drawings(self, drawings: Sequence[Drawing], gap: float) -> None:
-        """Drawings side by side; smaller where they would not fit on a page."""
+        """Drawings side by side, scaled down if they would not fit on a page."""
         height = max(drawing.height for drawing in drawings) * SCALE
         scale = SCALE * min(1.0, (self.eph - 1) / height)
         self.room(height)
@@ -140,7 +140,7 @@ class Pages(FPDF):
 
 
 def _words(pieces: Pieces, letters: Letters) -> list[list[tuple[str, Piece]]]:
-    """The words of a sentence; one that runs over the end of a piece is in parts."""
+    """The words of a sentence, each in parts if it spans several pieces."""
     words: list[list[tuple[str, Piece]]] = [[]]
     for piece in pieces:
         text = letters.shown(piece.text).replace(" %", "\N{NO-BREAK SPACE}%")

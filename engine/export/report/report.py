@@ -27,7 +27,7 @@ _MOST_TOLD = 6
 
 @dataclass(frozen=True)
 class Answer:
-    """What came out for one side: the verdict in pieces, and in small print what else is known of it."""
+    """The result of one side: the verdict in pieces, and notes in small print."""
 
     side: Side
     pieces: Pieces
@@ -35,17 +35,17 @@ class Answer:
 
     @property
     def text(self) -> str:
-        """All of it in sentences."""
+        """The verdict and the notes as running text."""
         return " ".join([plain(self.pieces), *self.notes])
 
 
 @dataclass(frozen=True)
 class Report:
-    """Everything a reader is told, in the order told; tables have a column for each of `sides`.
+    """The report's content in reading order; tables have a column for each of `sides`.
 
-    `title` is what a person called it where it `is_named`. `untold` is how many sides stand in the tables
-    alone. `doubts` are those that no answer tells itself, and `disturbances` what makes a measurement no
-    clean one. `differing` are settings, and facts of the machine, that the sides do not share.
+    `title` is the user's own if it `is_named`. `untold` counts the sides that are in the tables only.
+    `doubts` are those that no answer mentions, and `disturbances` what makes a measurement unclean.
+    `differing` are settings, and facts of the machine, that the sides do not share.
     """
 
     title: str
@@ -67,11 +67,13 @@ class Report:
 
 
 def report_of(content: Content) -> Report:
-    """The report of a content: the side that was chosen leads, else the fastest of the same work."""
+    """The report of a content, led by the chosen side, or else by the fastest that did the same work."""
     comparison = content.comparison
-    reports = [one for one in comparison.reports if not one.is_baseline or len(comparison.sides) == 1]
-    reports = sorted(reports, key=lambda one: (not one.side.holds(content.leading), *_rank(one)))
-    answers = [_answer(one) for one in reports]
+    reports = [
+        report for report in comparison.reports if not report.is_baseline or len(comparison.sides) == 1
+    ]
+    reports = sorted(reports, key=lambda report: (not report.side.holds(content.leading), *_rank(report)))
+    answers = [_answer(report) for report in reports]
     settings = setting_lines(comparison.all_settings)
     environment = environment_lines(comparison.sides)
     moment = content.created.astimezone()
@@ -82,7 +84,7 @@ def report_of(content: Content) -> Report:
         answers=tuple(answers[:_MOST_TOLD]),
         untold=len(answers[_MOST_TOLD:]),
         doubts=_doubts(comparison),
-        disturbances=_sentences(doubt for one in comparison.reports for doubt in one.spoilers),
+        disturbances=_sentences(doubt for report in comparison.reports for doubt in report.spoilers),
         sides=comparison.sides,
         baseline=comparison.baseline,
         figures=figure_lines(comparison),
@@ -96,7 +98,7 @@ def report_of(content: Content) -> Report:
 
 
 def untold_words(report: Report) -> str:
-    """Where the sides are that no sentence was written for; "" if there are none."""
+    """A sentence about the sides that are in the tables only; "" if there are none."""
     if not report.untold:
         return ""
     return f"{report.untold:,} more {'side is' if report.untold == 1 else 'sides are'} in the tables."
@@ -123,7 +125,7 @@ def _answer(report: SideReport) -> Answer:
 
 
 def _without_speed(report: SideReport) -> list[str]:
-    """What is known of a single run that has no speed, since its sentence says nothing else."""
+    """What else is known of a single run that has no speed."""
     run = report.side.runs[0]
     if report.verdict.speedup is not None or run.summary is None or not run.summary.steps:
         return []
@@ -135,7 +137,7 @@ def _without_speed(report: SideReport) -> list[str]:
 
 
 def _doubts(comparison: Comparison) -> tuple[str, ...]:
-    """Every doubt once, but for those that a verdict tells already."""
+    """Every doubt once, except those that a verdict mentions."""
     told = {doubt.sentence for report in comparison.reports for doubt in report.verdict.told}
     doubts = _sentences(doubt for report in comparison.reports for doubt in report.doubts)
     return tuple(doubt for doubt in doubts if doubt not in told)
@@ -146,18 +148,18 @@ def _sentences(doubts: Iterable[Doubt]) -> tuple[str, ...]:
 
 
 def _ended(sentence: str) -> str:
-    begun = sentence[:1].upper() + sentence[1:]
-    return begun if begun.endswith((".", "!", "?")) else f"{begun}."
+    capitalized = sentence[:1].upper() + sentence[1:]
+    return capitalized if capitalized.endswith((".", "!", "?")) else f"{capitalized}."
 
 
 def subject_of(comparison: Comparison) -> str:
-    """What was trained, as far as all sides have it in common."""
+    """What was trained, as far as all sides share it."""
     runs = all_runs(comparison.sides)
     experiments = [run.experiment for run in runs]
     parts = [
-        _common([one.model for one in experiments], "{} models"),
-        _common([one.dataset for one in experiments], "{} datasets"),
-        _common([f"batch {one.batch_size:,}" for one in experiments], "{} batch sizes"),
+        _common([experiment.model for experiment in experiments], "{} models"),
+        _common([experiment.dataset for experiment in experiments], "{} datasets"),
+        _common([f"batch {experiment.batch_size:,}" for experiment in experiments], "{} batch sizes"),
         _common([_length(run.total_steps) for run in runs], "{} lengths"),
     ]
     repeats = sorted({len(side.runs) for side in comparison.sides})
@@ -177,30 +179,30 @@ def _length(steps: int | None) -> str:
 
 def _method(content: Content) -> tuple[str, ...]:
     """How it was measured, in sentences."""
-    measures = {(one.measure.warmup_steps, one.measure.block_steps) for one in _experiments(content)}
-    warmups = _range([warmup for warmup, _block in measures])
-    blocks = _range([block for _warmup, block in measures])
+    measures = [experiment.measure for experiment in _experiments(content)]
+    warmups = _range([measure.warmup_steps for measure in measures])
+    blocks = _range([measure.block_steps for measure in measures])
     sentences = [
         f"Speed is the median over blocks of {blocks} steps. The first {_steps(warmups)}"
         " warm-up, and more while compiling or capturing: they train, but are not counted.",
-        "Memory is the peak of training, warm-up excluded; ratios compare peaks of one kind only.",
+        "Memory is the peak of training, warm-up excluded; ratios compare only peaks of the same kind.",
     ]
     if all(len(side.runs) == 1 for side in content.comparison.sides):
         sentences.append(
-            "Each side was trained once. An interval says how steady that run was; how much runs differ among"
-            " themselves is not known, so no interval of a ratio is given."
+            "Each side was trained once. An interval says how steady that run was; how much runs differ from"
+            " each other is not known, so no interval of a ratio is given."
         )
     else:
         sentences.append(
             "Repeats are runs in processes of their own. Intervals of ratios (95 %) come from the repeats and"
-            " the blocks in them; speeds, times and memory are geometric means over repeats, accuracy and"
-            " loss means. The ratio of geometric means is that of the pairs in which repeats were trained,"
-            " in which a drift of the machine cancels."
+            " the blocks in them. Speeds, times and memory are geometric means over the repeats, accuracy and"
+            " loss arithmetic means. The ratio of the geometric means is that of the pairs in which the"
+            " repeats were trained, so a drift of the machine cancels out."
         )
     sentences.append(
         "The line of a loss is smoothed: at each step a straight line is fitted to the 15 steps around it,"
-        " or to a fortieth of a long run. The"
-        " pale band behind it reaches from the lowest to the highest value recorded."
+        " or to a fortieth of a long run. The pale band behind it reaches from the lowest to the highest"
+        " value recorded."
     )
     return tuple(sentences)
 

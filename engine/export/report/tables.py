@@ -18,10 +18,10 @@ from engine.words.numbers import NONE, memory_text, times
 
 @dataclass(frozen=True)
 class FigureText:
-    """A side's figure. `beside` is how it stands to the baseline's, and `interval` how sure that is.
+    """A side's figure: `beside` is its relation to the baseline's, and `interval` how certain that is.
 
-    Nothing may be concluded from what stands beside where that is not `is_sound`: then `interval` says why.
-    Where it `is_open` no difference is shown.
+    Without `is_sound` the relation allows no conclusion, and `interval` says why. If it `is_open`, no
+    difference is shown.
     """
 
     value: str
@@ -40,7 +40,7 @@ class FigureLine:
 
 @dataclass(frozen=True)
 class SettingLine:
-    """A setting or a fact, one value a side; `key` is its name in an experiment."""
+    """A setting or a fact, with one value for each side; `key` is its name in an experiment."""
 
     key: str
     title: str
@@ -78,9 +78,9 @@ def figure_lines(comparison: Comparison) -> tuple[FigureLine, ...]:
 
 
 def figure_text(figure: Figure, cell: Cell, report: SideReport) -> FigureText:
-    """The figure as read: a ratio where one means something, else a difference, or "same" within spread.
+    """The figure as text, with its ratio or, where that means nothing, its difference ("same" within spread).
 
-    `report` is that of its side: a ratio from which nothing may be concluded is marked.
+    A ratio that allows no conclusion is marked, by the side's `report`.
     """
     value = figure.text(cell.value)
     if report.is_baseline or cell.value is None:
@@ -103,7 +103,7 @@ def figure_text(figure: Figure, cell: Cell, report: SideReport) -> FigureText:
 
 
 def setting_lines(rows: Iterable[SettingRow]) -> tuple[SettingLine, ...]:
-    """Settings in words; those that only say where a run came from are among the facts of the machine."""
+    """Settings in words, without the facts of the machine."""
     return tuple(
         SettingLine(row.key, setting_title(row.key), row.texts if row.differs else _all_alike(row.texts))
         for row in rows
@@ -118,12 +118,12 @@ def _all_alike(texts: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def environment_lines(sides: Sequence[Side]) -> tuple[SettingLine, ...]:
-    """The machine and the software of each side; the runs of one side may differ in some of it."""
+    """The machine and software of each side; the runs of a side may differ in some of it."""
     lines = []
     for key, title in FACTS.items():
         values = tuple(_distinct(_fact(run.environment, key) for run in side.runs) for side in sides)
         if any(value != NONE for value in values):
-            # a run that has not begun has no machine of its own yet
+            # a run that has not begun has no machine yet
             lines.append(SettingLine(key, title, _all_alike(values)))
     return tuple(lines)
 

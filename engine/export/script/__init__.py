@@ -1,1 +1,1 @@
-"""A run as a PyTorch program of its own, in which a reader sees everything that the run did."""
+"""A run as a stand-alone PyTorch program that shows everything the run did."""

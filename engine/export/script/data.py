@@ -1,6 +1,6 @@
-"""The data of a script: what it has to know of a dataset, and the code that loads and batches it.
+"""The data of a script: what it must know of a dataset, and the code that loads and batches it.
 
-Datasets are described here without the libraries that read them.
+Datasets are described without the libraries that read them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Reader = Literal[
 
 @dataclass(frozen=True)
 class Colours:
-    """The mean and standard deviation of each channel, of pixels from 0 to 1."""
+    """The mean and standard deviation of each channel, for pixels from 0 to 1."""
 
     mean: tuple[float, ...]
     deviation: tuple[float, ...]
@@ -38,7 +38,7 @@ class Colours:
 
 @dataclass(frozen=True)
 class KnownDataset:
-    """A dataset, and how a script reads it; what does not apply, or what the run says, is 0 or None."""
+    """A dataset, and how a script reads it; what does not apply, or depends on the run, is 0 or None."""
 
     reader: Reader
     image_size: int = 0
@@ -51,7 +51,7 @@ class KnownDataset:
 
 _GREY = Colours((0.2860,), (0.3530,))
 
-# As engine.training.data has them, which imports torch.
+# Copied from engine.training.data, which imports torch.
 KNOWN = {
     "fashion": KnownDataset("npz", 28, 1, 10, 6_000, 1_000, _GREY),
     "fashion-mnist": KnownDataset("FashionMNIST", 28, 1, 10, 60_000, 10_000, _GREY),
@@ -86,19 +86,19 @@ _RESIZED = 256 / 224
 
 @dataclass(frozen=True)
 class DataFacts:
-    """The data of an experiment, as its script needs to know them. Sizes are in pixels a side."""
+    """What the script of an experiment must know of its data. Sizes are the pixels of a side."""
 
     experiment: Experiment
     known: KnownDataset
 
     @property
     def form(self) -> Form:
-        """How batches are made: from `memory` that holds it all, by a loader, in turns, or from text."""
+        """How batches are made: from `memory` that holds all data, by a loader, in turns, or from text."""
         return _FORMS.get(self.known.reader, "memory")
 
     @property
     def samples(self) -> int | None:
-        """Of an epoch; None where only the folder of pictures says it."""
+        """The samples of an epoch; None if only the folder of pictures tells."""
         return None if self.known.reader == "folder" else self.known.train_samples or self.experiment.samples
 
     @property
@@ -108,9 +108,9 @@ class DataFacts:
 
     @property
     def limit(self) -> int | None:
-        """Samples to validate on, where that is not all."""
-        limit, there = self.experiment.validation.limit, self.known.validation_samples
-        return None if limit is None or (there and limit >= there) else limit
+        """How many samples to validate on; None for all."""
+        limit, samples = self.experiment.validation.limit, self.known.validation_samples
+        return None if limit is None or (samples and limit >= samples) else limit
 
     @property
     def size(self) -> int:
@@ -118,28 +118,28 @@ class DataFacts:
 
     @property
     def resize_to(self) -> int | None:
-        """The size that batches are brought to; pictures that are made or decoded have theirs already."""
+        """The size that batches are resized to; pictures made or decoded have the right size already."""
         is_made = self.known.reader in ("fake", "folder")
         return None if is_made or self.size == self.known.image_size else self.size
 
     @property
     def resize_before(self) -> int:
-        """The shorter side of a folder's pictures before their middle is cut out."""
+        """The shorter side of a folder's pictures before their centre is cropped."""
         return round(_RESIZED * self.size)
 
     @property
     def classes(self) -> int:
-        """Of text: the vocabulary."""
+        """The number of classes; for text, of tokens in the vocabulary."""
         return self.experiment.num_classes or self.known.classes
 
     @property
     def augments(self) -> bool:
-        """Whether whole batches are shifted and flipped."""
+        """Whether batches are shifted and flipped."""
         return self.experiment.data.augment and not self.loader_augments
 
     @property
     def loader_augments(self) -> bool:
-        """Whether pictures are varied as they are decoded."""
+        """Whether pictures are augmented as they are decoded."""
         data = self.experiment.data
         return data.augment and self.known.reader == "folder" and not data.on_device
 
@@ -172,7 +172,7 @@ _FAKE = (2_000, 500)  # pictures to train on, and to validate on
 
 
 def data_argument(data: DataFacts) -> str | None:
-    """What `--data` is declared with; None where the script needs none."""
+    """The declaration of `--data`; None if the script needs none."""
     if data.known.reader == "npz":
         return 'default=Path(__file__).with_suffix(".npz")'
     if data.known.reader in _DOWNLOADED:
@@ -181,7 +181,7 @@ def data_argument(data: DataFacts) -> str | None:
 
 
 def loading_lines(data: DataFacts) -> tuple[str, ...]:
-    """Statements that give `train` and, where it validates, `validation`."""
+    """The statements that define `train` and, if it validates, `validation`."""
     both = f"train, {'validation' if data.validates else '_'}"
     match data.known.reader:
         case "regression" | "pictures" | "tokens":

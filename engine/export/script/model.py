@@ -1,4 +1,4 @@
-"""What a script's model is made of."""
+"""The model of a script."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _CONFIG_KEYS = (
 
 @dataclass(frozen=True)
 class ModelFacts:
-    """A model in a script. `settings` are its constructor's, and `classes` of text is the vocabulary."""
+    """A model in a script; `settings` are its constructor's, and for text `classes` is the vocabulary."""
 
     kind: ModelKind
     name: str
@@ -47,12 +47,12 @@ class ModelFacts:
 
     @property
     def has_statistics(self) -> bool:
-        """Whether running a block twice would update the statistics of its normalisations twice."""
+        """Whether running a block twice would update its normalisation statistics twice."""
         return self.kind == "torchvision" and not self.name.startswith(("vit_", "swin", "convnext"))
 
     @property
     def constructor(self) -> str | None:
-        """An expression for a model that takes no function to build."""
+        """The expression for a model that needs no function to build it."""
         if self.kind == "linear":
             return "nn.Linear(10, 1)"
         if self.kind != "torchvision":
@@ -67,17 +67,17 @@ class ModelFacts:
 
     @property
     def copies_lists(self) -> bool:
-        """Whether its parts are given lists, which they append to."""
+        """Whether its parts take lists, to which they append."""
         return self.name.startswith("densenet")
 
     @property
     def passes_structures(self) -> bool:
-        """Whether its parts are given more than tensors of floating point, in their order."""
+        """Whether its parts take more than floating-point tensors."""
         return self.kind == "language" or self.copies_lists
 
 
 def model_facts(experiment: Experiment, *, channels: int, classes: int, image_size: int) -> ModelFacts:
-    """The model of an experiment, for pictures of that many channels. Raises ProblemError where unknown."""
+    """The model of an experiment for pictures with these channels. Raises ProblemError if it is unknown."""
     kind = _kind(experiment.model)
     return ModelFacts(
         kind=kind,

@@ -1,6 +1,6 @@
-"""A run as a Python program: its source, its docstring, and the pictures that it needs beside it.
+"""A run as a Python program: its source, its docstring, and the pictures that it needs.
 
-Where the program would become too long, parts are left out, and its docstring names them.
+If the program would become too long, parts are left out, and its docstring names them.
 """
 
 from __future__ import annotations
@@ -33,16 +33,18 @@ _LIBRARIES = ("torch", "torchvision", "transformers", "numpy")
 
 
 def head_of(run: RunRecord, training: TrainingFacts, imports: str, left_out: tuple[str, ...]) -> str:
-    """The docstring, a paragraph of sentences; `left_out` names what there was no room for."""
+    """The docstring, a paragraph of sentences; `left_out` names the parts left out."""
     precision = training.experiment.precision.label
     title = f"{sentence_of(run.name)}: {precision}, as Ammeter {__version__} trained it."
-    told = " ".join(_told(run, training, imports, left_out))
-    # a word broken in two might be a broken escape
-    lines = textwrap.wrap(told, _WIDTH, break_long_words=False, break_on_hyphens=False)
+    text = " ".join(_sentences(run, training, imports, left_out))
+    # breaking a word might break an escape
+    lines = textwrap.wrap(text, _WIDTH, break_long_words=False, break_on_hyphens=False)
     return '"""' + "\n".join([title, "", *lines]) + '\n"""'
 
 
-def _told(run: RunRecord, training: TrainingFacts, imports: str, left_out: tuple[str, ...]) -> Iterator[str]:
+def _sentences(
+    run: RunRecord, training: TrainingFacts, imports: str, left_out: tuple[str, ...]
+) -> Iterator[str]:
     yield f"It needs {_libraries(imports)}."
     if run.environment is not None:
         device, version = sentence_of(run.environment.device_name), sentence_of(run.environment.torch)
@@ -53,13 +55,13 @@ def _told(run: RunRecord, training: TrainingFacts, imports: str, left_out: tuple
     if is_the_runs and training.experiment.device == "cpu" and not training.parts:
         yield "On that processor, with as many threads, its losses are the run's to the last bit."
     if left_out:
-        yield f"Left out for want of room: {', '.join(left_out)}."
+        yield f"Left out to keep it short: {', '.join(left_out)}."
 
 
 def _libraries(imports: str) -> str:
-    found = [name for name in _LIBRARIES if re.search(rf"^(import|from) {name}\b", imports, re.MULTILINE)]
+    used = [name for name in _LIBRARIES if re.search(rf"^(import|from) {name}\b", imports, re.MULTILINE)]
     # torchvision and transformers bring numpy with them
-    return " and ".join(found[:2])
+    return " and ".join(used[:2])
 
 
 def _on_data(training: TrainingFacts) -> Iterator[str]:
@@ -69,33 +71,33 @@ def _on_data(training: TrainingFacts) -> Iterator[str]:
         case "MNIST" | "FashionMNIST" | "CIFAR10" | "CIFAR100":
             yield "--data is the folder that its pictures are downloaded to."
         case "folder":
-            yield "--data is a folder with one of pictures for each class, or with train/ and val/ of such;"
-            yield "none hidden or empty, 8 bits a colour."
+            yield "--data is a folder with a subfolder of pictures for each class, or with such in train/ and"
+            yield "val/; none hidden or empty, 8 bits per colour."
         case "text":
             yield "It trains on the source of the Python that runs it; another version has another text."
-    wanted = training.experiment.data
-    if training.data.form == "memory" and training.data.known.colours and wanted.on_device is False:
-        yield "The run loaded its pictures batch by batch; here they lie on the device, in the same order."
-    if training.data.form == "loaded" and wanted.on_device:
+    settings = training.experiment.data
+    if training.data.form == "memory" and training.data.known.colours and settings.on_device is False:
+        yield "The run loaded its pictures batch by batch; here they are on the device, in the same order."
+    if training.data.form == "loaded" and settings.on_device:
         yield "The run kept its pictures on the device; here they are made anew for each epoch."
 
 
 def _on_recipe(training: TrainingFacts) -> Iterator[str]:
     if "capture" in training.parts:
-        yield "The run's steps were captured in a CUDA graph, which is left out: slower, the same numbers."
+        yield "The run's steps were captured in a CUDA graph; here they are not: slower, same numbers."
     cap = training.experiment.memory_cap_gib
     if cap is not None and training.cap_gib is None:
         yield f"The run could use {cap:g} GiB of memory; here there is no such limit."
 
 
 def shortened(experiment: Experiment) -> Iterator[tuple[Experiment, tuple[str, ...]]]:
-    """The experiment with ever more left out of it, and what that is in words; first what changes no loss."""
-    told: tuple[str, ...] = ()
-    for shorten, sentence in _WAYS:
+    """The experiment with more and more parts left out, and their names; first those that change no loss."""
+    left_out: tuple[str, ...] = ()
+    for shorten, part in _WAYS:
         shorter = shorten(experiment)
         if shorter != experiment:
-            experiment, told = shorter, (*told, sentence)
-            yield experiment, told
+            experiment, left_out = shorter, (*left_out, part)
+            yield experiment, left_out
 
 
 def _without_checkpoints(experiment: Experiment) -> Experiment:
@@ -134,8 +136,8 @@ def _without_augmenting(experiment: Experiment) -> Experiment:
 
 _WAYS: tuple[tuple[Callable[[Experiment], Experiment], str], ...] = (
     (_without_checkpoints, "its checkpoints"),
-    (_without_nan_check, "its end at a NaN"),
-    (_without_memory_cap, "its limit of memory"),
+    (_without_nan_check, "its stop at NaN"),
+    (_without_memory_cap, "its memory cap"),
     (_without_recomputing, "activation checkpointing"),
     (_without_validation, "its validation"),
     (_without_float32_modules, "the parts kept in FP32 (so losses differ)"),
@@ -145,7 +147,7 @@ _WAYS: tuple[tuple[Callable[[Experiment], Experiment], str], ...] = (
 
 MOST_LINES = 119
 Style = Literal["airy", "dense", "terse"]
-"""What there is room for: blank lines and docstrings, docstrings, neither."""
+"""With blank lines and docstrings, with docstrings only, with neither."""
 _STYLES: tuple[Style, ...] = get_args(Style)
 _DOCSTRINGS = re.compile(r'^ +""".*"""\n\n?', re.MULTILINE)
 _COMMENTS = re.compile(r"^ +#.*\n", re.MULTILINE)
@@ -154,9 +156,9 @@ _COMMENTS = re.compile(r"^ +#.*\n", re.MULTILINE)
 def script_of(run: RunRecord, steps_per_epoch: int | None = None) -> str:
     """The source of a program that trains what the run trained, and prints the loss of each step.
 
-    It is shorter than 120 lines; where parts had to be left out for it, its docstring says so. A run told its
-    `steps_per_epoch` when it started; a few learning rates depend on it. Raises ProblemError for a model or a
-    dataset that this version does not know, and where such a run has not started.
+    It has fewer than 120 lines; its docstring names the parts left out for that. `steps_per_epoch`, known
+    once a run has started, matters for a few learning rates. Raises ProblemError for a model or dataset that
+    this version does not know, and for such a learning rate of a run that has not started.
     """
     for experiment, left_out in ((run.experiment, ()), *shortened(run.experiment)):
         facts = _facts(experiment, parts_in_force(run), steps_per_epoch)
@@ -164,7 +166,7 @@ def script_of(run: RunRecord, steps_per_epoch: int | None = None) -> str:
             text = _rendered(run, facts, style, left_out)
             if text.count("\n") <= MOST_LINES:
                 return text
-    # so many parts at once are hardly ever seen: the code has to speak for itself
+    # so many parts at once are rare: the code has to speak for itself
     return _COMMENTS.sub("", text)
 
 
@@ -213,12 +215,12 @@ def _template(name: str) -> str:
 
 
 def write_script(content: Content, path: Path) -> None:
-    """Writes the script of a single run, and what it trains on beside it where that comes with the program.
+    """Writes the script of a single run, and beside it the pictures if they come with the program.
 
-    Raises ProblemError where there are several runs, or one that no script can be written for.
+    Raises ProblemError for several runs, or one that no script can be written for.
     """
     if len(content.runs) != 1:
-        message = f"A script is of one run, and these are {len(content.runs):,}."
+        message = f"A script is made from one run, and these are {len(content.runs):,}."
         raise ProblemError(request_problem(message, "Choose one of them.", key="run"))
     (run,) = content.runs
     started = content.started(run.id)
@@ -230,12 +232,12 @@ def write_script(content: Content, path: Path) -> None:
 
 
 def built_in_data(run: RunRecord) -> bytes | None:
-    """The pictures that come with the program, as an .npz with their licence; None where others are used."""
+    """The pictures that come with the program, as .npz with their licence; None if the run used others."""
     if run.experiment.dataset != "fashion":
         return None
     folder = files("resources") / "fashion"
     packed = io.BytesIO((folder / "fashion.npz").read_bytes())
     with zipfile.ZipFile(packed, "a") as archive:
-        # of a fixed date, so that the same pictures are the same file
+        # with a fixed date, so that the same pictures are the same file
         archive.writestr(zipfile.ZipInfo("LICENSE"), (folder / "LICENSE").read_bytes())
     return packed.getvalue()

@@ -1,6 +1,6 @@
 """Python source for a script: literals, calls, and the imports that its body needs.
 
-A literal cannot end in anything but its own value. Imports stand in their usual order.
+No value can break out of its literal. Imports are in the usual order.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ LINE = 110
 
 
 def literal(value: Any) -> str:
-    """A number, a text, a flag, or a tuple of these, as source; texts in double quotes where they can be."""
+    """A number, text, flag, or tuple of these as source; text in double quotes if possible."""
     if isinstance(value, tuple):
         parts = [literal(part) for part in value]
         return f"({', '.join(parts)}{',' if len(parts) == 1 else ''})"
@@ -24,18 +24,18 @@ def literal(value: Any) -> str:
 
 
 def call(room: int, function: str, *arguments: str, **named: str) -> str:
-    """A call as source, whose arguments are source too; over several lines if it is longer than `room`."""
+    """A call as source, with arguments as source; on several lines if it is longer than `room`."""
     parts = [*arguments, *(f"{name}={value}" for name, value in named.items())]
-    listed = ", ".join(parts)
-    if len(function) + len(listed) + len("()") <= room:
-        return f"{function}({listed})"
-    if len(listed) <= room:
-        return f"{function}(\n    {listed}\n)"
+    joined = ", ".join(parts)
+    if len(function) + len(joined) + len("()") <= room:
+        return f"{function}({joined})"
+    if len(joined) <= room:
+        return f"{function}(\n    {joined}\n)"
     return f"{function}(\n" + "".join(f"    {part},\n" for part in parts) + ")"
 
 
 def sentence_of(text: str, most: int = 90) -> str:
-    """A text of a person's for a docstring: on one line, visible, and unable to end it."""
+    """A user's text for a docstring: printable, on one line, and unable to end the docstring."""
     visible = "".join(character if character.isprintable() else " " for character in text)
     line = " ".join(visible.split())
     if len(line) > most:
@@ -87,9 +87,9 @@ def _whole(known: tuple[tuple[str, str], ...], body: str) -> list[str]:
 def _parts(known: tuple[tuple[str, tuple[str, ...]], ...], body: str) -> list[str]:
     lines = []
     for module, names in known:
-        found = [name.rstrip("(.") for name in names if _occurs(name, body)]
-        if found:
-            lines.append(f"from {module} import {', '.join(found)}")
+        used = [name.rstrip("(.") for name in names if _occurs(name, body)]
+        if used:
+            lines.append(f"from {module} import {', '.join(used)}")
     return lines
 
 

@@ -38,10 +38,10 @@ _FORMATS = {
 
 @dataclass(frozen=True)
 class TrainingFacts:
-    """The training of an experiment, as its script needs to know it; `parts` are of the recipe in force.
+    """What the script of an experiment must know of its training; `parts` are of the recipe in force.
 
-    `epoch_steps` are the optimizer steps of an epoch, as the run told them; they are asked for only where the
-    data do not say them.
+    `epoch_steps` are the optimizer steps of an epoch as the run reported them, needed only if the data do not
+    tell.
     """
 
     experiment: Experiment
@@ -52,25 +52,25 @@ class TrainingFacts:
 
     @property
     def device(self) -> str:
-        """An expression for the device."""
+        """The expression for the device."""
         if self.experiment.device == "auto":
             return 'torch.accelerator.current_accelerator() or torch.device("cpu")'
         return f"torch.device({literal(self.experiment.device)})"
 
     @property
     def cap_gib(self) -> float | None:
-        """The memory cap, where it is the card's own."""
+        """The memory cap, if it applies to a card."""
         return self.experiment.memory_cap_gib if self.experiment.device.startswith("cuda") else None
 
     @property
     def schedule(self) -> Schedule | None:
-        """None where the learning rate stays what it is."""
+        """The schedule; None for a constant learning rate."""
         schedule = self.experiment.schedule
         return schedule if schedule.name != "constant" or schedule.warmup_steps else None
 
     @property
     def short_schedule(self) -> ShortSchedule | None:
-        """The schedule where one line says it."""
+        """The schedule, if one expression is enough."""
         schedule = self.experiment.schedule
         if schedule.warmup_steps or schedule.final_fraction:
             return None
@@ -89,7 +89,7 @@ class TrainingFacts:
 
     @property
     def decay_steps(self) -> int | None:
-        """Optimizer steps after which the rate decays. Raises ProblemError where nothing says how many."""
+        """The optimizer steps between decays of the rate. Raises ProblemError if nothing tells them."""
         schedule = self.experiment.schedule
         if schedule.name != "step":
             return None
@@ -97,7 +97,7 @@ class TrainingFacts:
 
     @property
     def told_steps(self) -> int | None:
-        """The run's length in steps where the learning rate depends on it, and it is given in epochs.
+        """The run's length in steps, if it is given in epochs and the learning rate depends on it.
 
         Raises ProblemError as `decay_steps` does.
         """
@@ -129,25 +129,25 @@ class TrainingFacts:
 
     @property
     def scaler(self) -> str | None:
-        """An expression for the loss scaler, PyTorch's own settings left out; None where the run had none."""
+        """The expression for the loss scaler, without PyTorch's defaults; None if the run had none."""
         if not self.experiment.uses_scaler:
             return None
-        settings, usual = self.experiment.scaler, Scaler()
-        changed = [name for name in _SCALER_SETTINGS if getattr(settings, name) != getattr(usual, name)]
-        given = {name: literal(getattr(settings, name)) for name in changed}
-        return call(_ROOM, "torch.amp.GradScaler", "DEVICE.type", **given)
+        settings, defaults = self.experiment.scaler, Scaler()
+        changed = [name for name in _SCALER_SETTINGS if getattr(settings, name) != getattr(defaults, name)]
+        arguments = {name: literal(getattr(settings, name)) for name in changed}
+        return call(_ROOM, "torch.amp.GradScaler", "DEVICE.type", **arguments)
 
     @property
     def optimizer(self) -> str:
-        """The optimizer of `model`, whose rate is `LEARNING_RATE`; PyTorch's own settings left out."""
-        settings, given = self.experiment.optimizer, {"lr": "LEARNING_RATE"}
-        if settings.weight_decay or settings.name == "adamw":  # AdamW's own is not 0
-            given["weight_decay"] = literal(settings.weight_decay)
+        """The optimizer of `model`, whose rate is `LEARNING_RATE`, without PyTorch's defaults."""
+        settings, arguments = self.experiment.optimizer, {"lr": "LEARNING_RATE"}
+        if settings.weight_decay or settings.name == "adamw":  # AdamW's default is not 0
+            arguments["weight_decay"] = literal(settings.weight_decay)
         if settings.momentum:
-            given["momentum"] = literal(settings.momentum)
+            arguments["momentum"] = literal(settings.momentum)
         if self._is_fused:
-            given["fused"] = "True"
-        return call(_ROOM, f"torch.optim.{_OPTIMIZERS[settings.name]}", "model.parameters()", **given)
+            arguments["fused"] = "True"
+        return call(_ROOM, f"torch.optim.{_OPTIMIZERS[settings.name]}", "model.parameters()", **arguments)
 
     @property
     def zero_momentum(self) -> bool:
@@ -155,8 +155,8 @@ class TrainingFacts:
 
     @property
     def _is_fused(self) -> bool:
-        wanted = self.experiment.optimizer.fused
-        return "fused" in self.parts if wanted is None else wanted
+        fused = self.experiment.optimizer.fused
+        return "fused" in self.parts if fused is None else fused
 
     @property
     def outputs(self) -> str:
@@ -182,12 +182,12 @@ class TrainingFacts:
         if self.model.kind == "language":
             parts = (f"{outputs}.flatten(0, 1)", "targets.flatten()")
         smoothing = self.experiment.label_smoothing
-        given = {"label_smoothing": literal(smoothing)} if smoothing else {}
-        return call(room, "nn.functional.cross_entropy", *parts, **given)
+        arguments = {"label_smoothing": literal(smoothing)} if smoothing else {}
+        return call(room, "nn.functional.cross_entropy", *parts, **arguments)
 
     @property
     def validation_when(self) -> str | None:
-        """After which epochs to validate, as a condition; None is all."""
+        """The condition for validating after an epoch; None for every epoch."""
         every = self.experiment.validation.every
         if every == 1:
             return None
@@ -195,7 +195,7 @@ class TrainingFacts:
 
 
 def parts_in_force(run: RunRecord) -> tuple[RecipePart, ...]:
-    """What of its recipe the run had in the end, or all that was asked for where it does not say."""
+    """The parts of its recipe that the run had in the end, or all that were asked for if it does not say."""
     if run.summary is None or run.summary.recipe is None:
         return run.experiment.step.parts
     try:

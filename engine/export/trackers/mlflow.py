@@ -1,4 +1,4 @@
-"""Runs sent to MLflow, through its own client, which is an optional extra."""
+"""Runs sent to MLflow through its own client, an optional extra."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from engine.store.record import RunRecord, Status
 from engine.words.settings import applying_settings
 
 EXPERIMENT = "Ammeter"
-"""The experiment of MLflow's that the runs join, unless MLFLOW_EXPERIMENT_NAME says otherwise."""
+"""The MLflow experiment that the runs join, unless MLFLOW_EXPERIMENT_NAME says otherwise."""
 
 MOST_STEPS = 2_500
-"""A longer run sends each nth step: MLflow's charts draw no more, and a million values take many minutes."""
+"""A longer run sends every nth step: MLflow's charts draw no more, and a million values take many minutes."""
 
 _MOST_METRICS, _MOST_PARAMETERS, _MOST_LETTERS = 1_000, 100, 6_000
-"""MLflow's own limits: of one request, and of one parameter's length."""
+"""MLflow's limits of a request, and of a parameter's length."""
 
 _ENDINGS = {
     Status.FINISHED: "FINISHED",
@@ -31,12 +31,12 @@ _ENDINGS = {
     Status.FAILED: "FAILED",
 }
 
-Each = TypeVar("Each")
+Value = TypeVar("Value")
 
 
 @dataclass(frozen=True)
 class Logged:
-    """What was sent: the ids of MLflow's runs in the order of `Content.runs`; `thinned`: not every step."""
+    """What was sent: MLflow's run ids in the order of `Content.runs`; of those `thinned`, not every step."""
 
     place: MlflowPlace
     experiment: str
@@ -45,21 +45,21 @@ class Logged:
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """For a person: what was sent, what was left out, and where to look."""
+        """What was sent, what was left out, and where to look."""
         count = "1 run is" if len(self.run_ids) == 1 else f"{len(self.run_ids):,} runs are"
-        said = [f"{count} in MLflow's experiment {self.experiment}."]
+        sentences = [f"{count} in MLflow's experiment {self.experiment}."]
         if self.thinned:
             names = ", ".join(run.name for run in self.thinned)
-            said.append(f"Of runs longer than {MOST_STEPS:,} steps only some steps were sent: {names}.")
-        return (*said, self.place.how_to_open)
+            sentences.append(f"Of runs longer than {MOST_STEPS:,} steps only some steps were sent: {names}.")
+        return (*sentences, self.place.how_to_open)
 
 
 def log_runs(content: Content, destination: str) -> Logged:
     """Sends all runs to `destination`, as in `mlflow:./mlruns` or `mlflow:http://host:5000`.
 
-    Each is a new run there: settings are parameters, curves are metrics by step at the times that they were
-    measured, the environment is tags. Raises ProblemError where MLflow is not installed, cannot be reached
-    or refuses; runs that were begun are deleted then.
+    Each becomes a new run: settings are parameters, curves are metrics by step at their time of measurement,
+    the environment is tags. Raises ProblemError if MLflow is not installed, cannot be reached or refuses;
+    then the new runs are deleted.
     """
     place = place_of(destination)
     experiment = os.environ.get("MLFLOW_EXPERIMENT_NAME") or EXPERIMENT
@@ -88,8 +88,8 @@ def _send(connection: Connection, run: RunRecord, curves: Columns, epochs: Seque
         client.log_batch(run_id, params=parameters, synchronous=True)
     values = [
         Metric(tag, value, start_ms + round(seconds * 1_000), step)
-        for step, seconds, told in _values(run, curves, epochs)
-        for tag, value in told.items()
+        for step, seconds, figures in _values(run, curves, epochs)
+        for tag, value in figures.items()
     ]
     for metrics in _parts(values, _MOST_METRICS):
         client.log_batch(run_id, metrics=metrics, synchronous=True)
@@ -103,7 +103,7 @@ def _send(connection: Connection, run: RunRecord, curves: Columns, epochs: Seque
 def _values(
     run: RunRecord, curves: Columns, epochs: Sequence[Epoch]
 ) -> Iterator[tuple[int, float, dict[str, float]]]:
-    """Step, seconds since the start, and values by tag: of the curves, the epochs and the whole run."""
+    """Step, seconds since the start, and values by tag, of the curves, the epochs and the run."""
     tags = [tag for name, tag in CURVE_TAGS.items() if name in curves]
     if curves:
         rows = _chosen(len(curves["step"]), _stride(curves))
@@ -119,7 +119,7 @@ def _values(
 
 def _tags(run: RunRecord, stride: int) -> dict[str, str]:
     environment = run.environment.model_dump() if run.environment else {}
-    told: dict[str, object] = {
+    tags: dict[str, object] = {
         "ammeter.run": run.id,
         "ammeter.status": run.status.value,
         "ammeter.precision": run.experiment.precision.label,
@@ -129,11 +129,11 @@ def _tags(run: RunRecord, stride: int) -> dict[str, str]:
         "ammeter.steps_sent": f"1 of {stride:,}, and the last" if stride > 1 else None,
         **{f"environment.{name}": value for name, value in environment.items()},
     }
-    return {name: str(value)[:_MOST_LETTERS] for name, value in told.items() if value is not None}
+    return {name: str(value)[:_MOST_LETTERS] for name, value in tags.items() if value is not None}
 
 
 def _stride(curves: Columns) -> int:
-    """Of how many steps one is sent."""
+    """One step in this many is sent."""
     return -(-len(curves["step"]) // MOST_STEPS) if curves else 1
 
 
@@ -141,6 +141,6 @@ def _chosen(rows: int, stride: int) -> list[int]:
     return sorted({*range(0, rows, stride), rows - 1})
 
 
-def _parts(values: Sequence[Each], size: int) -> Iterator[Sequence[Each]]:
+def _parts(values: Sequence[Value], size: int) -> Iterator[Sequence[Value]]:
     for first in range(0, len(values), size):
         yield values[first : first + size]

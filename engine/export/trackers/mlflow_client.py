@@ -1,6 +1,6 @@
 """A connection to MLflow through its own client, to a folder, a database or a tracking server.
 
-It is quiet, reports soon that a server does not answer, and logs everything or nothing.
+It prints nothing, soon reports a server that does not answer, and logs everything or nothing.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
 
 PREFIX = "mlflow:"
-"""What a destination begins with, as in `mlflow:./mlruns` or `mlflow:http://host:5000`."""
+"""The beginning of a destination such as `mlflow:./mlruns` or `mlflow:http://host:5000`."""
 
 _SERVERS = ("http", "https", "databricks")
 _DATABASES = ("sqlite", "postgresql", "mysql", "mssql")
-# two letters at least: one is a drive of Windows
+# at least two letters: a single one is a Windows drive
 _SCHEME = re.compile(r"([a-z][a-z0-9.]+)(?:\+[a-z0-9]+)?:", re.IGNORECASE)
 _ALLOWED = "a folder, http(s)://HOST:PORT, or a database such as sqlite:///mlflow.db"
 
 
 @dataclass(frozen=True)
 class MlflowPlace:
-    """`uri` is as MLflow takes it; `shown` is as it may be printed, without a password."""
+    """Where MLflow keeps the runs: `uri` for MLflow, `shown` for messages, without a password."""
 
     uri: str
     shown: str
@@ -41,29 +41,29 @@ class MlflowPlace:
 
     @property
     def how_to_open(self) -> str:
-        """What a person types to see the runs, or where they look."""
+        """A sentence on how to see the runs."""
         if self.is_server:
             return f"They are at {self.shown}."
         if self.is_folder:
-            # its newer versions keep to databases unless they are told otherwise
+            # newer versions of MLflow refuse folders by default
             return f"To see them: MLFLOW_ALLOW_FILE_STORE=true mlflow ui --backend-store-uri {self.shown}"
         return f"To see them: mlflow ui --backend-store-uri {self.shown}"
 
 
 def is_mlflow(destination: str) -> bool:
-    """Whether an export's destination is MLflow and no file."""
+    """Whether an export's destination is MLflow."""
     return destination.lower().startswith(PREFIX)
 
 
 def place_of(destination: str) -> MlflowPlace:
     """The place that a destination names, with or without its prefix.
 
-    Raises ProblemError for one that MLflow does not know, and for a folder that holds other things.
+    Raises ProblemError for one that MLflow does not know, and for a folder that holds other files.
     """
     text = destination[len(PREFIX) :] if is_mlflow(destination) else destination
     text = text.strip()
-    found = _SCHEME.match(text)
-    scheme = found[1].lower() if found else ""
+    match = _SCHEME.match(text)
+    scheme = match[1].lower() if match else ""
     if not text:
         _refuse(destination, f"{PREFIX} names no place")
     if scheme in _SERVERS:
@@ -82,8 +82,8 @@ def place_of(destination: str) -> MlflowPlace:
 
 def _check_database(destination: str) -> None:
     if importlib.util.find_spec("sqlalchemy") is None or importlib.util.find_spec("alembic") is None:
-        message = "The MLflow that is installed here is its client alone, which opens no databases."
-        remedy = "Install mlflow whole, or give a folder or a tracking server."
+        message = "Only MLflow's client is installed here, which cannot open databases."
+        remedy = "Install the full mlflow, or give a folder or a tracking server."
         raise ProblemError(request_problem(message, remedy, key="to", value=destination, allowed=_ALLOWED))
 
 
@@ -114,8 +114,7 @@ _QUIET = {
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
     "MLFLOW_ALLOW_FILE_STORE": "true",
 }
-"""Set for as long as MLflow is in use: it must send nothing to its makers, print nothing to stdout, which is
-the verbs' own, and may write to a folder."""
+"""Set while MLflow is in use: it sends no telemetry, prints nothing to stdout, and may write to a folder."""
 
 _AT_FIRST = {"MLFLOW_HTTP_REQUEST_TIMEOUT": "10", "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0"}
 _AFTERWARDS = {
@@ -123,12 +122,12 @@ _AFTERWARDS = {
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",
     "MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR": "1",
 }
-"""A server that is not there is told at once, not after MLflow's seven attempts of two minutes each."""
+"""A missing server is reported at once, not after MLflow's seven attempts of two minutes each."""
 
 
 @dataclass(frozen=True)
 class Connection:
-    """MLflow's client, and the experiment that runs join. `begun` are the ids of those begun so far."""
+    """MLflow's client and the experiment that runs join; `begun` are the ids of the runs so far."""
 
     client: MlflowClient
     experiment_id: str
@@ -137,16 +136,16 @@ class Connection:
 
 @contextmanager
 def connected(place: MlflowPlace, experiment: str) -> Iterator[Connection]:
-    """Connects to `place`; the experiment is made where it is not there yet.
+    """Connects to `place`, and creates the experiment if it does not exist.
 
-    Raises ProblemError where MLflow is not installed, cannot be reached or refuses; the runs that were begun
-    are deleted then.
+    Raises ProblemError if MLflow is not installed, cannot be reached or refuses; then the new runs are
+    deleted.
     """
     with _environment(_QUIET), _answered(place):
         client = _client(place)
         with _environment(_AT_FIRST):
             connection = Connection(client, _experiment(client, experiment))
-        with _environment({**_AFTERWARDS, **_given(_AFTERWARDS)}), _all_or_none(connection):
+        with _environment({**_AFTERWARDS, **_set_by_user(_AFTERWARDS)}), _all_or_none(connection):
             yield connection
 
 
@@ -161,19 +160,18 @@ def _client(place: MlflowPlace) -> MlflowClient:
 
 
 def _experiment(client: MlflowClient, name: str) -> str:
-    found = client.get_experiment_by_name(name)
-    return str(client.create_experiment(name) if found is None else found.experiment_id)
+    experiment = client.get_experiment_by_name(name)
+    return str(client.create_experiment(name) if experiment is None else experiment.experiment_id)
 
 
-def _given(names: Mapping[str, str]) -> dict[str, str]:
-    """What the user has set of these variables."""
+def _set_by_user(names: Mapping[str, str]) -> dict[str, str]:
     return {name: os.environ[name] for name in names if name in os.environ}
 
 
 @contextmanager
 def _environment(values: Mapping[str, str]) -> Iterator[None]:
-    """Environment variables for a while: MLflow reads them at each request, and has no other way."""
-    before = _given(values)
+    # MLflow reads these variables at each request, and has no other way
+    before = _set_by_user(values)
     os.environ.update(values)
     try:
         yield
@@ -205,21 +203,21 @@ def _answered(place: MlflowPlace) -> Iterator[None]:
     except OSError as error:
         _fail(place, error.strerror or str(error))
     except Exception as error:
-        # only here: without the extra there is no such class
+        # imported here, since it exists only with the extra
         from mlflow.exceptions import MlflowException, RestException
 
         if not isinstance(error, MlflowException):
             raise
         if place.is_server and not isinstance(error, RestException):
-            why = "cannot be reached" if _is_unreachable(error) else "does not answer as one does"
-            message = f"The MLflow server at {place.shown} {why}."
+            failure = "cannot be reached" if _is_unreachable(error) else "does not answer like one"
+            message = f"The MLflow server at {place.shown} {failure}."
             remedy = "Check the address, and that the server runs."
             raise ProblemError(request_problem(message, remedy, key="to", value=place.shown)) from error
         _fail(place, str(error).partition("\n")[0][:200], error)
 
 
 def _is_unreachable(error: BaseException | None) -> bool:
-    """Whether it began with the network, and not with an answer."""
+    # the cause is the network, not an answer
     while error is not None:
         if type(error).__module__.partition(".")[0] in ("requests", "urllib3"):
             return True

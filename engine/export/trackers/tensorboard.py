@@ -1,6 +1,6 @@
 """TensorBoard event files, in a folder for each run, and the tags of curves and figures.
 
-MLflow gets the same names.
+MLflow gets the same tags.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ CURVE_TAGS = {
     "temperature_celsius": "device/temperature_celsius",
     "clock_mhz": "device/clock_mhz",
 }
-"""Columns of samples, one value a step."""
+"""The tags of the columns of samples, which have one value per step."""
 
 _EPOCH_TAGS = {
     "train_loss": "train/epoch_loss",
@@ -45,13 +45,13 @@ _EPOCH_TAGS = {
 
 
 def epoch_values(epoch: Epoch) -> dict[str, float]:
-    """What is known of an epoch, by tag; it belongs to the step that ended it."""
-    told = {tag: getattr(epoch, name) for name, tag in _EPOCH_TAGS.items()}
-    return {tag: value for tag, value in told.items() if value is not None}
+    """The figures of an epoch by tag, at its last step; those that do not apply are left out."""
+    values = {tag: getattr(epoch, name) for name, tag in _EPOCH_TAGS.items()}
+    return {tag: value for tag, value in values.items() if value is not None}
 
 
 def summary_values(run: RunRecord) -> dict[str, float]:
-    """The figures of the whole run, by tag; those that do not apply are left out."""
+    """The figures of the run by tag; those that do not apply are left out."""
     summary = run.summary or ()
     return {f"summary/{name}": float(value) for name, value in summary if isinstance(value, int | float)}
 
@@ -59,8 +59,8 @@ def summary_values(run: RunRecord) -> dict[str, float]:
 def write_tensorboard(content: Content, path: Path) -> None:
     """Writes the folder `path`, in which `tensorboard --logdir` finds each run under its name and id.
 
-    Curves go by step, at the times that they were measured; TensorBoard keeps values as float32. Raises
-    OSError where the folder cannot be written.
+    Curves are by step, at their time of measurement; TensorBoard keeps values as float32. Raises OSError if
+    the folder cannot be written.
     """
     path.mkdir(exist_ok=True)
     for run in content.runs:
@@ -89,10 +89,10 @@ class _Events:
         self._file.close()
 
     def scalars(self, step: int, seconds: float, values: Mapping[str, float]) -> None:
-        """Values by tag, of one step."""
-        one = self._values.Value
-        told = self._values(value=[one(tag=tag, simple_value=value) for tag, value in values.items()])
-        self.add(told, step, seconds)
+        """Adds values by tag at one step."""
+        scalar = self._values.Value
+        summary = self._values(value=[scalar(tag=tag, simple_value=value) for tag, value in values.items()])
+        self.add(summary, step, seconds)
 
     def add(self, summary: Any, step: int = 0, seconds: float = 0.0) -> None:
         event = self._event(wall_time=self.began + seconds, step=step, summary=summary)
@@ -110,11 +110,11 @@ def _events(folder: Path, run: RunRecord) -> Iterator[_Events]:
 
 @contextmanager
 def _without_torch() -> Iterator[None]:
-    """Lets tensorboardX find no torch, which it would load if only to know the class of a tensor."""
+    # tensorboardX would load torch only to know the class of a tensor
     if "torch" in sys.modules:
         yield
         return
-    # what the import system takes for a module that is not there
+    # the import system takes this for a missing module
     sys.modules["torch"] = None  # type: ignore[assignment]
     try:
         yield
@@ -123,7 +123,7 @@ def _without_torch() -> Iterator[None]:
 
 
 def _folder_of(run: RunRecord) -> str:
-    """A name that is one on every system; the id keeps runs of one name apart."""
+    # valid on every system; the id distinguishes runs of the same name
     name = re.sub(r"[^\w.-]+", "_", run.name)[:60].strip("._-") or "run"
     return f"{name}-{run.experiment.precision.value}-{run.id}"
 
@@ -144,7 +144,7 @@ def _write_epochs(events: _Events, epochs: tuple[Epoch, ...]) -> None:
 
 
 def _write_figures(events: _Events, run: RunRecord) -> None:
-    """The run's own figures, and its settings as the hyperparameters that they belong to."""
+    """The run's figures, and its settings as their hyperparameters."""
     from tensorboardX.proto.api_pb2 import Status as Ending
     from tensorboardX.proto.plugin_hparams_pb2 import HParamsPluginData
     from tensorboardX.summary import hparams
@@ -157,9 +157,9 @@ def _write_figures(events: _Events, run: RunRecord) -> None:
     described, begun, ended = hparams(settings, figures)
     if run.status not in (Status.FINISHED, Status.STOPPED):
         plugin = ended.value[0].metadata.plugin_data
-        told = HParamsPluginData.FromString(plugin.content)
-        told.session_end_info.status = Ending.Value("STATUS_FAILURE")
-        plugin.content = told.SerializeToString()
+        session = HParamsPluginData.FromString(plugin.content)
+        session.session_end_info.status = Ending.Value("STATUS_FAILURE")
+        plugin.content = session.SerializeToString()
     for part in (described, begun, ended):
         events.add(part)
     events.scalars(summary.steps, summary.seconds, figures)
@@ -171,14 +171,14 @@ def _write_texts(events: _Events, run: RunRecord) -> None:
     events.add(text("settings", _table(applying_settings(run.experiment))))
     environment = run.environment.model_dump() if run.environment else {}
     events.add(text("environment", _table(environment)))
-    told: dict[str, Any] = {"name": run.name, "id": run.id, "status": run.status.value}
+    facts: dict[str, Any] = {"name": run.name, "id": run.id, "status": run.status.value}
     if run.problem is not None:
-        told["problem"] = run.problem.message
-    events.add(text("run", _table(told)))
+        facts["problem"] = run.problem.message
+    events.add(text("run", _table(facts)))
 
 
 def _table(rows: Mapping[str, Any]) -> str:
-    """A table in Markdown, whose cells are text and nothing else."""
+    """A table in Markdown with literal cells."""
     lines = [f"| {_cell(name)} | {_cell(value)} |" for name, value in rows.items()]
     return "\n".join(["| | |", "| --- | --- |", *lines])
 

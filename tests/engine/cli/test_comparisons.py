@@ -101,12 +101,17 @@ def test_what_speaks_against_a_figure_is_told_once(capsys: pytest.CaptureFixture
 def test_a_disturbed_measurement_is_told_before_its_figures_and_marked_in_them(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    base, slow = two_sides(1) assert slow.summary is not None note = "other programs took 69 % of the
-    processor meanwhile" disturbed = replace(slow, summary=slow.summary.model_copy(update={"speed_note":
-    note})) comparison = compared([base, disturbed]) output.show(comparison) shown = capsys.readouterr().out
-    assert shown.splitlines()[1].startswith(f"Not a clean measurement. “Run 1” (BF16 AMP) was disturbed:
-    {note}.") assert shown.count(note) == 1 and shown.count("(1.67×, not clean)") == 1 assert [one["spoiled"]
-    for one in output.variants(comparison)] == [False, True]
+    base, slow = two_sides(1)
+    assert slow.summary is not None
+    note = "other programs took 69 % of the processor meanwhile"
+    disturbed = replace(slow, summary=slow.summary.model_copy(update={"speed_note": note}))
+    comparison = compared([base, disturbed])
+    output.show(comparison)
+    shown = capsys.readouterr().out
+    lead = f"Not a clean measurement. “Run 1” (BF16 AMP) was disturbed: {note}."
+    assert shown.splitlines()[1].startswith(lead)
+    assert shown.count(note) == 1 and shown.count("(1.67×, not clean)") == 1
+    assert [one["spoiled"] for one in output.variants(comparison)] == [False, True]
 
 
 def test_a_program_reads_the_documented_keys() -> None:

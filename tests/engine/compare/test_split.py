@@ -69,8 +69,10 @@ def test_a_gain_is_split_in_both_orders_from_all_four_corners(run: Record) -> No
     assert np.prod([factor.ratio for factor in found.other_order]) == pytest.approx(found.total)
     assert found.missing == () and found.versus_default is None
     assert found.sentence == (
-        "1.89 times as fast from the precision, another 3.01 times as fast from the fast recipe; the other way
-        round, " "1.25 times as fast from the fast recipe, another 4.55 times as fast from the precision" )
+        "1.89 times as fast from the precision, another 3.01 times as fast from the fast recipe; "
+        "the other way round, 1.25 times as fast from the fast recipe, "
+        "another 4.55 times as fast from the precision"
+    )
 
 
 def test_a_missing_corner_is_ready_to_be_run(run: Record) -> None:
@@ -137,9 +139,10 @@ def test_what_disturbed_a_side_is_credited_to_nothing_though_it_is_shown(run: Re
 
 
 def test_a_precision_that_costs_speed_under_a_faster_recipe_is_said_to(run: Record) -> None:
-    base, side = run(experiment("fp32"), 1_000.0), run(experiment("fp16", "fast"), 3_000.0) found =
-    split(base, side, [run(experiment("fp32", "fast"), 4_000.0)]) assert "4.00 times as fast from the fast
-    recipe, but only 0.75 times as fast from the precision" in found.sentence
+    base, side = run(experiment("fp32"), 1_000.0), run(experiment("fp16", "fast"), 3_000.0)
+    found = split(base, side, [run(experiment("fp32", "fast"), 4_000.0)])
+    parts = "4.00 times as fast from the fast recipe, but only 0.75 times as fast from the precision"
+    assert parts in found.sentence
 
 
 def test_precision_recipe_and_batch_are_three_factors(run: Record) -> None:

@@ -112,8 +112,9 @@ def test_what_goes_for_several_repeats_is_told_once(exports_store: Store, traine
     disturbances = report_of(content_of(exports_store, ids)).disturbances
     assert len(disturbances) == 2
     assert all(
-        sentence.endswith("The same kind of doubt applies to 3 more of its runs.") for sentence in
-        disturbances )
+        sentence.endswith("The same kind of doubt applies to 3 more of its runs.")
+        for sentence in disturbances
+    )
 
 
 def test_the_page_brings_its_own_fonts(pair: Content) -> None:

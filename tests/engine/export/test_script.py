@@ -141,7 +141,7 @@ def test_what_there_is_no_room_for_is_told(run_of: Callable[..., RunRecord], tmp
     text = script_of(run, 50)
     assert text.count("\n") <= MOST_LINES
     told = " ".join((ast.get_docstring(ast.parse(text)) or "").split())
-    assert "Left out for want of room: its checkpoints, its end at a NaN" in told
+    assert "Left out to keep it short: its checkpoints, its stop at NaN" in told
     assert "CUDA graph, which is left out" in told
     (tmp_path / "run.py").write_text(text)
     check_style(tmp_path)

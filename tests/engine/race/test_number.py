@@ -136,7 +136,7 @@ def test_of_two_different_trainings_there_is_no_number(racers: Any, mine: dict[s
     for at in (0.0, race.seconds / 2, race.seconds):
         assert words.counted_text(race, race.at(at)) is None
         assert words.caption(race, race.at(at))[0] == "No fair figure"
-    assert "left open" not in words.certainty(race)
+    assert "leaves open" not in words.certainty(race)
 
 
 def test_the_sign_stands_still_while_figures_count() -> None:

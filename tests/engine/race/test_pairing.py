@@ -28,7 +28,7 @@ def test_a_run_that_failed_at_once_is_refused_with_its_own_remedy(racers: Any) -
     racers.add(FP16, 2_500)
     problem = refusal(racers)
     assert problem.message == (
-        "“Run 1” (FP32) ran out of memory before its first counted step, so there is nothing of it to replay."
+        "“Run 1” (FP32) ran out of memory before its first counted step, so there is nothing to replay."
     )
     assert problem.remedy == OUT_OF_MEMORY.remedy
 
@@ -42,7 +42,7 @@ def test_a_run_that_failed_at_once_is_refused_with_its_own_remedy(racers: Any) -
         (
             Status.INTERRUPTED,
             "was interrupted before its first counted step",
-            "Train it again, to its end.",
+            "Train it again to the end.",
         ),
     ],
 )

@@ -92,7 +92,7 @@ def test_repeats_that_were_not_made_in_turns_are_no_certainty(racers: Any) -> No
         replace(run, started=run.started + timedelta(minutes=place)) for place, run in enumerate(full_first)
     ]
     race = racers.race()
-    assert certainty(race) == "Measured 3 times each, but not in turns, so how sure it is cannot be said."
+    assert certainty(race) == "Measured 3 times each, but not in turns, so nobody can say how sure it is."
     assert doubt_words(race) == (
         "The two were not trained in turns, so a change of the machine may look like a difference.",
     )
@@ -100,7 +100,7 @@ def test_repeats_that_were_not_made_in_turns_are_no_certainty(racers: Any) -> No
 
 def test_a_run_that_slowed_down_is_told_plainly(racers: Any) -> None:
     race = racers.of_two(1_000, 2_000, mine={"speeds": [2_000.0] * 120 + [1_500.0] * 80})
-    assert "A run in mixed precision was not equally fast from its beginning to its end." in doubt_words(race)
+    assert "A run in mixed precision was not equally fast from beginning to end." in doubt_words(race)
 
 
 def test_doubts_in_plain_words_are_told_once(racers: Any) -> None:

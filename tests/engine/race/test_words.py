@@ -92,7 +92,7 @@ def test_hardly_a_difference_is_called_none(racers: Any, mixed: float) -> None:
 def test_an_open_interval_is_called_no_difference(racers: Any) -> None:
     race = racers.repeated([(1_000, 1_040), (1_010, 1_000), (990, 1_050)])
     assert words.sentence(race) == "Here mixed precision is about as fast as full precision."
-    assert words.certainty(race).endswith("Which of the two is faster is left open.")
+    assert words.certainty(race).endswith("That leaves open which of the two is faster.")
     for at in (0.0, race.seconds / 2, race.seconds):
         assert words.counted_text(race, race.at(at)) is None
         strong, rest = words.caption(race, race.at(at))
@@ -143,9 +143,7 @@ def test_a_clean_number_has_no_mark(racers: Any) -> None:
 
 def test_repeats_that_differ_wildly_are_not_called_alike(racers: Any) -> None:
     race = racers.repeated([(1_000, 2_200), (1_010, 700)])
-    assert words.sentence(race) == (
-        "Here the measurements differ too much among themselves to say which of the two is faster."
-    )
+    assert words.sentence(race) == ("Here the measurements vary too much to say which of the two is faster.")
     assert words.certainty(race).startswith("Measured twice each: between ")
 
 
@@ -238,17 +236,17 @@ def test_mixed_precision_as_the_baseline(racers: Any) -> None:
         (
             {"dataset": "cifar10"},
             "Two different trainings, side by side",
-            "They are two different trainings, so this is not the precision's doing alone.",
+            "They are two different trainings, so the precision is not the only cause.",
         ),
         (
             {"optimizer": {"learning_rate": 0.5}},
             "Nearly the same training on the same card, side by side",
-            "They differ in other settings too, so this may not be the precision's doing alone.",
+            "They differ in other settings too, so the precision may not be the only cause.",
         ),
         (
             {"optimizer": {"learning_rate": 0.5}, "batch_size": 128},
             "Nearly the same training with 64 and with 128 images at once, side by side",
-            "They differ in other settings too, so this may not be the precision's doing alone.",
+            "They differ in other settings too, so the precision may not be the only cause.",
         ),
     ],
 )
@@ -274,7 +272,7 @@ def test_two_cards_and_a_card_beside_a_processor(racers: Any) -> None:
     slow = racers.add(BF16, 100, environment=racers.CPU)
     race = racers.race()
     assert words.title(race) == "The same training on two cards, side by side"
-    assert words.sentence(race).endswith("so this is not the precision's doing alone.")
+    assert words.sentence(race).endswith("so the precision is not the only cause.")
     assert words.title(racers.race(side_id=slow.id)) == "The same training on two machines, side by side"
     other = racers.add(BF16, 90, environment=racers.CPU, optimizer={"learning_rate": 0.5})
     assert words.title(racers.race(side_id=other.id)).startswith("Nearly the same training on two machines")
@@ -299,7 +297,7 @@ def test_without_a_ratio_the_reason_is_in_its_place(racers: Any) -> None:
     assert words.certainty(race) == f"There is no ratio: {why}."
     assert words.sentence(race) == (
         "Mixed precision ran out of memory on the way, so there is no figure for how much faster. The replay "
-        "is as it went."
+        "shows how both went."
     )
 
 
@@ -312,16 +310,16 @@ def test_unlike_things_have_no_ratio_and_say_why(racers: Any) -> None:
 def test_a_run_too_short_to_measure_says_so(racers: Any) -> None:
     race = racers.of_two(1_000, None, mine={"steps": 20})
     assert words.caption(race, race.at(0))[1] == (
-        "since mixed precision trained too briefly to have a sure speed"
+        "since mixed precision trained too briefly for a reliable speed"
     )
-    assert words.doubt_words(race) == ("A run in mixed precision was too short for a sure speed.",)
+    assert words.doubt_words(race) == ("A run in mixed precision was too short for a reliable speed.",)
 
 
 @pytest.mark.parametrize(
     ("full", "mixed", "steps", "told"),
     [
         (640, 1_600, 100, ""),
-        (6.4, 12.8, 100, "Shown faster than it went: 3.3 minutes pass in 12.0 seconds."),
+        (6.4, 12.8, 100, "Shown faster than it ran: 3.3 minutes pass in 12.0 seconds."),
         (6.4, 12.8, 3, ""),
         (128_000, 256_000, 50, "Shown in slow motion: 0.013 seconds take 4.0 seconds here."),
     ],

@@ -103,7 +103,7 @@ def test_what_goes_wrong_is_one_sentence(desk: Desk, pair: Order, tmp_path: Path
     assert desk.notice.text().startswith("There is no folder")
     desk.exporting.write(pair, tmp_path / "script.py")
     desk.settle()
-    assert desk.notice.text() == "A script is of one run, and these are 2."
+    assert desk.notice.text() == "A script is made from one run, and these are 2."
     assert list(tmp_path.glob("*.py")) == []
 
 

@@ -114,14 +114,14 @@ def _of_no_run(manifest: dict[str, Any], parts: dict[str, bytes]) -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (_another_sheet, "not the sheet that it is listed as"),
+        (_another_sheet, "not the sheet that is listed"),
         (_no_jpeg, "holds pictures that cannot be"),
         (_of_no_run, "holds pictures of no run"),
         (lambda manifest, parts: parts.pop(NAME), f"lacks its part {NAME}"),
-        (lambda manifest, parts: parts.update({NAME: bytes(2**20)}), "would unpack to more than it may"),
+        (lambda manifest, parts: parts.update({NAME: bytes(2**20)}), "would unpack to more than its"),
         (lambda manifest, parts: parts.update({f"pictures/{'0' * 64}.jpg": b""}), "does not list"),
-        (lambda manifest, parts: parts.update({"pictures/../x.jpg": b""}), "no part of an archive"),
-        (lambda manifest, parts: manifest.update(format=1), "which its format has not"),
+        (lambda manifest, parts: parts.update({"pictures/../x.jpg": b""}), "does not belong in an archive"),
+        (lambda manifest, parts: manifest.update(format=1), "which its format cannot have"),
         (lambda manifest, parts: manifest["pictures"][0].update(side=4_000), "pictures.0.side"),
         (lambda manifest, parts: manifest["pictures"][0].update(count=29), "not the sheet"),
         (lambda manifest, parts: manifest["pictures"].append(manifest["pictures"][0]), "named twice"),
