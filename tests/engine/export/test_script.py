@@ -142,7 +142,7 @@ def test_what_there_is_no_room_for_is_told(run_of: Callable[..., RunRecord], tmp
     assert text.count("\n") <= MOST_LINES
     told = " ".join((ast.get_docstring(ast.parse(text)) or "").split())
     assert "Left out to keep it short: its checkpoints, its stop at NaN" in told
-    assert "CUDA graph, which is left out" in told
+    assert "captured in a CUDA graph; here they are not" in told
     (tmp_path / "run.py").write_text(text)
     check_style(tmp_path)
 

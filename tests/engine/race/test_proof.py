@@ -94,7 +94,7 @@ def test_repeats_that_were_not_made_in_turns_are_no_certainty(racers: Any) -> No
     race = racers.race()
     assert certainty(race) == "Measured 3 times each, but not in turns, so nobody can say how sure it is."
     assert doubt_words(race) == (
-        "The two were not trained in turns, so a change of the machine may look like a difference.",
+        "The two were not trained in turns, so a change in the machine may look like a difference.",
     )
 
 

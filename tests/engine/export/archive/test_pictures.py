@@ -115,7 +115,7 @@ def _of_no_run(manifest: dict[str, Any], parts: dict[str, bytes]) -> None:
     ("change", "said"),
     [
         (_another_sheet, "not the sheet that is listed"),
-        (_no_jpeg, "holds pictures that cannot be"),
+        (_no_jpeg, "holds invalid pictures"),
         (_of_no_run, "holds pictures of no run"),
         (lambda manifest, parts: parts.pop(NAME), f"lacks its part {NAME}"),
         (lambda manifest, parts: parts.update({NAME: bytes(2**20)}), "would unpack to more than its"),
