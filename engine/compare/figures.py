@@ -129,8 +129,8 @@ FIGURES = (
 def is_comparable(figure: Figure, side: Side, baseline: Side) -> bool:
     """Whether the figures of the two sides count the same thing.
 
-    Allocated and resident memory do not, nor do samples or memory of images and of texts, the times of a short
-    and a long training, or accuracies on two datasets.
+    Allocated and resident memory do not, nor do samples or memory of images and of texts, the times of a
+    short and a long training, or accuracies on two datasets.
     """
     count = _COUNTS.get(figure.name)
     if count is None:
