@@ -57,21 +57,21 @@ class OtherPrograms:
 
     def share(self) -> float:
         """The fraction (0 to 1) of all cores' time that others used; 0 before enough was counted."""
-        others, whole = self._so_far()
-        return max(0.0, others / whole) if whole >= _LEAST_CORE_SECONDS else 0.0
+        others, total = self._so_far()
+        return max(0.0, others / total) if total >= _LEAST_CORE_SECONDS else 0.0
 
     def _so_far(self) -> tuple[float, float]:
         if self._since is None:
             return self._others_seconds, self._core_seconds
-        busy, whole, own = (now - then for now, then in zip(self._read(), self._since, strict=True))
-        return self._others_seconds + busy - own, self._core_seconds + whole
+        busy, total, own = (now - then for now, then in zip(self._read(), self._since, strict=True))
+        return self._others_seconds + busy - own, self._core_seconds + total
 
     def _read(self) -> tuple[float, float, float]:
         """Busy seconds of all cores, all their seconds, and this process's seconds."""
         times = psutil.cpu_times()
         idle = times.idle + getattr(times, "iowait", 0.0)
-        whole = sum(times) - getattr(times, "guest", 0.0) - getattr(times, "guest_nice", 0.0)
-        return whole - idle, whole, self._own_seconds()
+        total = sum(times) - getattr(times, "guest", 0.0) - getattr(times, "guest_nice", 0.0)
+        return total - idle, total, self._own_seconds()
 
     def _own_seconds(self) -> float:
         own = self._process.cpu_times()
@@ -211,9 +211,9 @@ def _foremost(taken: Iterable[tuple[str, float]]) -> str | None:
     sums: defaultdict[str, float] = defaultdict(float)
     for name, amount in taken:
         sums[name] += max(0.0, amount)
-    whole = sum(sums.values())
+    total = sum(sums.values())
     name = max(sums, key=lambda name: sums[name], default="")
-    return name if name and whole > 0 and sums[name] >= whole / 2 else None
+    return name if name and total > 0 and sums[name] >= total / 2 else None
 
 
 def _card(

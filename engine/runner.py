@@ -198,10 +198,10 @@ class Runner:
         if self._session is not None:
             message = "A forecast is not made while a run is being measured: it would slow the run down."
             raise ProblemError(request_problem(message, "Try again when the run is over."))
-        made = self._answer(jobs.Forecast(experiment=experiment), is_unwanted)
-        assert isinstance(made, ForecastMade)
-        self._forecasts.keep(experiment, made)
-        return self._forecasts.find(experiment) or made
+        forecast = self._answer(jobs.Forecast(experiment=experiment), is_unwanted)
+        assert isinstance(forecast, ForecastMade)
+        self._forecasts.keep(experiment, forecast)
+        return self._forecasts.find(experiment) or forecast
 
     def _job(self, record: RunRecord) -> jobs.Train:
         wanted = record.experiment.checkpoint

@@ -141,7 +141,7 @@ def _from_detail(detail: dict[str, Any], titles: Mapping[str, str]) -> Problem:
 
 
 def _with_parts(key: str, value: object) -> str:
-    """The whole key as it was given, where its first part is unknown already."""
+    """The key with the parts nested below it, since its first part is already unknown."""
     while isinstance(value, Mapping) and len(value) == 1 and len(key) < _LONGEST_KEY:
         part, value = next(iter(value.items()))
         key = f"{key}.{part}"
@@ -162,7 +162,7 @@ def unknown_name_of_key(key: str, known_keys: Iterable[str]) -> Problem:
 
 
 def _near_keys(key: str, keys: list[str]) -> list[str]:
-    """The keys that may be meant: by the whole of it, else by its last part, in letters or in initials."""
+    """Known keys that resemble `key`, or else its last part, in spelling or in initials."""
     near = difflib.get_close_matches(key, keys, n=1, cutoff=0.75)
     if near:
         return near

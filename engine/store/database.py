@@ -118,8 +118,8 @@ def _bring_up_to_date(connection: sqlite3.Connection, path: Path) -> None:
     _migrate(connection, path)
     tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_master")}
     scripts = "".join(MIGRATIONS)
-    made, dropped = (set(re.findall(rf"{verb} TABLE (\w+)", scripts)) for verb in ("CREATE", "DROP"))
-    if not made - dropped <= tables:
+    created, dropped = (set(re.findall(rf"{verb} TABLE (\w+)", scripts)) for verb in ("CREATE", "DROP"))
+    if not created - dropped <= tables:
         raise damaged(path)
 
 

@@ -248,7 +248,6 @@ class Store(Readings):
         return gone
 
     def _sweep(self) -> None:
-        """Deletes files left by a deletion, or by a kill during saving."""
         with self._connection.reading() as connection:
             saved = {row["id"] for row in connection.execute("SELECT id FROM runs")}
             at_work = queue.at_work(connection)

@@ -86,8 +86,6 @@ def try_batch(experiment: Experiment, control: Control) -> Iterator[Event]:
 
 @dataclass
 class _TrialProgress:
-    """A trial's progress."""
-
     whole_steps: int = 0
     parameters: int | None = None
     cause: Cause | None = None
@@ -109,8 +107,8 @@ def _as_tried(experiment: Experiment) -> Experiment:
 def _validated_in_short(plan: Plan) -> Experiment:
     """The plan's experiment with a validation of one batch and of the smaller last one: a library may keep
     something for each size."""
-    experiment, there = plan.experiment, plan.facts.validation_samples
-    samples, batch_size = min(experiment.validation.limit or there, there), experiment.batch_size
+    experiment, available = plan.experiment, plan.facts.validation_samples
+    samples, batch_size = min(experiment.validation.limit or available, available), experiment.batch_size
     if samples <= batch_size:
         return experiment
     limit = batch_size + samples % batch_size

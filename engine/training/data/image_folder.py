@@ -186,8 +186,8 @@ class FolderPictures:
         # torchvision draws from the global generator, which in this process may be the model's
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(seed_of(self._seed, draw.epoch, draw.number + 1))
-            made = [self._readable(part, index, transform) for index in draw.indices]
-        return torch.stack([picture for picture, _ in made]), torch.tensor([label for _, label in made])
+            samples = [self._readable(part, index, transform) for index in draw.indices]
+        return torch.stack([picture for picture, _ in samples]), torch.tensor([label for _, label in samples])
 
     def examples(self, count: int) -> torch.Tensor:
         """The centres of a few pictures, grey and 48 pixels per side; few, since they are read one by one."""
@@ -218,8 +218,8 @@ class FolderPictures:
                 decoded = _in_colour(picture)
         except PICTURE_ERRORS as error:
             raise ProblemError(unreadable_problem(file, self._folder.root)) from error
-        made: torch.Tensor = transform(decoded)
-        return made
+        transformed: torch.Tensor = transform(decoded)
+        return transformed
 
 
 def _example(file: str) -> NDArray[np.uint8] | None:

@@ -124,14 +124,14 @@ class _Maker(Dataset[Any]):
             return _Problems(error.problems)
 
 
-def _or_raise(made: Any) -> Any:
-    if isinstance(made, _Problems):
-        raise ProblemError(*made.problems)
-    return made
+def _or_raise(item: Any) -> Any:
+    if isinstance(item, _Problems):
+        raise ProblemError(*item.problems)
+    return item
 
 
-def _unchanged(made: Any) -> Any:
-    return made
+def _unchanged(item: Any) -> Any:
+    return item
 
 
 def _end_with_parent(_worker: int) -> None:
@@ -193,8 +193,8 @@ class Loaded:
         if pictures is not None:
             return pictures
         chosen = tuple(spread(self.train_samples, count))
-        made = self._loader.once(Draw(is_training=True, epoch=0, number=0, indices=chosen))
-        return None if made is None else made[0]
+        batch = self._loader.once(Draw(is_training=True, epoch=0, number=0, indices=chosen))
+        return None if batch is None else batch[0]
 
     def close(self) -> None:
         self._loader.close()
