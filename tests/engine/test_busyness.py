@@ -98,7 +98,7 @@ def test_names_from_outside_cannot_steer_a_terminal(monkeypatch: pytest.MonkeyPa
             "memory_info": psutil.Process().memory_info(),
         }
 
-    monkeypatch.setattr(psutil, "process_iter", lambda _wanted: iter([Process()]))
+    monkeypatch.setattr("engine.busyness.psutil.process_iter", lambda _wanted: iter([Process()]))
     (found,) = busyness._processes().values()
     assert found.name.startswith("a[2Jbcc") and len(found.name) == 32
 
