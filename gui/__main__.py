@@ -21,8 +21,8 @@ def main() -> int:
 
 
 def _open_window() -> int:
-    # some thousand modules' worth of objects come to stay: looking through them for garbage, again and again
-    # while they come, is a tenth of the start; the window switches it on again
+    # collecting garbage again and again while a thousand modules load is a tenth of the start; the window
+    # switches it on again
     gc.disable()
     from gui.window.display import display_problem
 

@@ -1,4 +1,4 @@
-"""The page of the guide that is being read, set in a column of text with pictures, tables and links.
+"""The open page of the guide: a column of text with pictures, tables and links.
 
 Markdown leaves sizes and distances to the viewer; they are set here.
 """
@@ -32,18 +32,18 @@ from gui.theme.stylesheet import Palette
 from gui.theme.theme import theme
 
 COLUMN_WIDTH = 520
-"""In pixels: some 75 characters of the text, and the width of the pictures."""
+"""In pixels: some 75 characters of text, and the width of the pictures."""
 
 TEXT_PX, SMALL_PX = 15, 13
 _HEADINGS = {1: (26, 600, 0, 12), 2: (18, 600, 26, 6), 3: (15, 600, 18, 4)}
-"""Size, weight, and the distances above and below, of each level."""
+"""Size, weight, and space above and below, by level."""
 
 _LINE_PERCENT = 142.0
 _SOURCES = "Sources:"
 
 
 def set_page(document: QTextDocument, palette: Palette) -> None:
-    """Sets a document that was read from markdown, in the colours of the theme."""
+    """Formats a document made from Markdown, in the theme's colours."""
     document.setDocumentMargin(0)
     document.setIndentWidth(24)
     for block in _blocks(document):
@@ -66,7 +66,7 @@ def _set_block(block: QTextBlock, palette: Palette) -> None:
     is_code = block.blockFormat().hasProperty(QTextFormat.Property.BlockCodeLanguage)
     is_small = cell or is_code or block.text().startswith(_SOURCES)
     shape = QTextBlockFormat(block.blockFormat())
-    # a picture's line stretched would leave a gap under it
+    # a stretched line would leave a gap below a picture
     percent = 100.0 if _is_picture(block) else 120.0 if level else _LINE_PERCENT
     shape.setLineHeight(percent, QTextBlockFormat.LineHeightTypes.ProportionalHeight.value)
     if level:
@@ -97,15 +97,15 @@ def _below(block: QTextBlock, is_code: bool) -> float:
 
 
 def _fragments(block: QTextBlock) -> list[tuple[int, int, QTextCharFormat]]:
-    # all of them first: to set one begins the iteration anew
-    found = []
+    # all of them first: formatting a fragment would restart the iteration
+    fragments = []
     place = block.begin()
     while not place.atEnd():
         fragment = place.fragment()
         end = fragment.position() + fragment.length()
-        found.append((fragment.position(), end, QTextCharFormat(fragment.charFormat())))
+        fragments.append((fragment.position(), end, QTextCharFormat(fragment.charFormat())))
         place += 1
-    return found
+    return fragments
 
 
 def _characters(
@@ -173,7 +173,7 @@ _LEAST_MARGIN = 24
 
 
 class GuideBrowser(QTextBrowser):
-    """Shows one page; a link is told: `page_wanted` carries a page's name, `web_wanted` an address."""
+    """Shows a page; for a link, `page_wanted` carries the page's name, `web_wanted` the address."""
 
     page_wanted = Signal(str)
     web_wanted = Signal(str)
@@ -186,32 +186,32 @@ class GuideBrowser(QTextBrowser):
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setAccessibleName("Page of the guide")
         self.anchorClicked.connect(self._follow)
-        theme().changed.connect(self._set_anew)
+        theme().changed.connect(self._show_page)
 
     def set_page(self, page: GuidePage) -> None:
         """Shows a page from its top."""
         self._page = page
-        self._set_anew()
+        self._show_page()
         self.verticalScrollBar().setValue(0)
-        self._bring_up_mark()
+        self._scroll_to_mark()
 
     def mark(self, words: str) -> None:
-        """Marks each of the words in the page and brings the first into sight; none clears the marks."""
+        """Marks the words in the page and scrolls to the first; an empty text clears the marks."""
         self._words = words
         self._mark()
-        self._bring_up_mark()
+        self._scroll_to_mark()
 
     def _mark(self) -> None:
-        found = []
+        marks = []
         for word in self._words.split():
             cursor = self.document().find(word)
             while not cursor.isNull():
-                found.append(self._marked(cursor))
+                marks.append(self._marked(cursor))
                 cursor = self.document().find(word, cursor)
-        self.setExtraSelections(found)
+        self.setExtraSelections(marks)
 
-    def _bring_up_mark(self) -> None:
-        places = [self.cursorRect(one.cursor).top() for one in self.extraSelections()]
+    def _scroll_to_mark(self) -> None:
+        places = [self.cursorRect(mark.cursor).top() for mark in self.extraSelections()]
         height = self.viewport().height()
         if places and not 0 <= min(places) < height:
             bar = self.verticalScrollBar()
@@ -223,7 +223,7 @@ class GuideBrowser(QTextBrowser):
         selection.format.setBackground(QColor(theme().palette.bg3))
         return selection
 
-    def _set_anew(self) -> None:
+    def _show_page(self) -> None:
         if self._page is None:
             return
         place = self.verticalScrollBar().value()
@@ -240,7 +240,7 @@ class GuideBrowser(QTextBrowser):
             self.page_wanted.emit(url.path().removesuffix(".md"))
 
     def loadResource(self, kind: int, name: QUrl | str) -> object:
-        """The pictures of the guide in the theme's colours, and nothing else from anywhere."""
+        """Loads the guide's pictures, in the theme's colours, and nothing else."""
         path = name.path() if isinstance(name, QUrl) else name
         if kind == QTextDocument.ResourceType.ImageResource.value and path.startswith("pictures/"):
             svg = picture_bytes(path.removeprefix("pictures/"))
@@ -253,7 +253,7 @@ class GuideBrowser(QTextBrowser):
         self._settle()
 
     def _settle(self) -> None:
-        """Keeps the lines at a length that is easy to read, however wide the window is."""
+        """Keeps the lines at a readable length, however wide the window is."""
         frame = self.document().rootFrame()
         shape = frame.frameFormat()
         spare = self.viewport().width() - COLUMN_WIDTH

@@ -1,6 +1,6 @@
-"""The guide's window: the list of pages, and the page that is read.
+"""The guide's window: the list of pages, and the open page.
 
-After the guide come pages of the keyboard shortcuts, this machine's folders and the version.
+After the guide's own pages come those of the shortcuts, and of this machine's folders and the version.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from gui.widgets.shortcuts import SHORTCUTS, keys_of
 _IN_THE_TABLE = (
     ("F2", "Rename the highlighted run"),
     ("Space", "Tick the highlighted runs"),
-    ("Ctrl+A", "Highlight all runs that are shown"),
+    ("Ctrl+A", "Highlight all runs shown"),
     ("Return", "Show the curves of the highlighted run"),
     ("Delete", "Delete the highlighted runs"),
 )
 _IN_THE_GUIDE = (
     ("Ctrl+F or /", "Find a page"),
-    ("Alt+Left", "The page before"),
-    ("Tab", "The next link of the page"),
+    ("Alt+Left", "Go back to the previous page"),
+    ("Tab", "Go to the next link"),
     ("Escape", "Close the guide"),
 )
 _SECTION = "This program"
@@ -38,11 +38,10 @@ _PUNCTUATION = re.compile(r"[!-/:-@\[-`{-~]")
 
 
 def show_help(parent: QWidget, page: str | None = None) -> GuideDialog:
-    """Opens the guide beside the window, at a page such as "loss-scaling"; None is its first page.
+    """Opens the window's guide, at a page such as "loss-scaling", or brings it to the front.
 
-    There is one guide a window: an open one comes to the front. Raises KeyError for an unknown page.
+    Raises KeyError for an unknown page.
     """
-
     dialog = parent.findChild(GuideDialog) or make_help(parent)
     if page is not None:
         dialog.show_page(page)
@@ -52,8 +51,7 @@ def show_help(parent: QWidget, page: str | None = None) -> GuideDialog:
 
 
 def make_help(parent: QWidget | None = None) -> GuideDialog:
-    """The guide with the program's own pages, not yet shown."""
-
+    """Makes the guide, with the program's own pages, without showing it."""
     return GuideDialog((*guide_pages(), _shortcuts(), _places()), parent)
 
 
@@ -73,7 +71,7 @@ def _shortcuts() -> GuidePage:
 def _places() -> GuidePage:
     places = (
         ("Runs", str(store_path())),
-        ("Settings, own presets", str(config_folder())),
+        ("Settings and your presets", str(config_folder())),
         ("Checkpoints", str(checkpoints_folder(store_path()))),
         ("Downloaded datasets", str(datasets_folder())),
     )
@@ -95,7 +93,7 @@ def _table(head: tuple[str, str], rows: Sequence[tuple[str, str]]) -> str:
 
 
 def _cell(text: str) -> str:
-    """The text as it is, whatever of it means something in markdown: a folder may be called anything."""
+    """The text with Markdown's characters escaped: a folder may have any name."""
     return _PUNCTUATION.sub(r"\\\g<0>", text)
 
 
@@ -105,11 +103,11 @@ _LIST_WIDTH = 232
 
 
 class GuideDialog(QDialog):
-    """Shows the pages; not modal, and gone when it or its window is closed."""
+    """Shows the pages; not modal, and deleted when it or its window is closed."""
 
     def __init__(self, pages: Sequence[GuidePage], parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        # the program's name is added to it by Qt
+        # Qt adds the program's name
         self.setWindowTitle("Guide")
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self._pages = {page.name: page for page in pages}
@@ -148,11 +146,11 @@ class GuideDialog(QDialog):
 
     @property
     def current(self) -> str:
-        """The name of the page that is read."""
+        """The name of the open page."""
         return self._visited[-1]
 
     def show_page(self, name: str) -> None:
-        """Brings a page up. Raises KeyError for an unknown one."""
+        """Opens a page. Raises KeyError for an unknown one."""
         page = self._pages[name]
         if not self._visited or name != self.current:
             self._visited.append(name)
@@ -160,7 +158,7 @@ class GuideDialog(QDialog):
         self.list.set_current(name)
 
     def go_back(self) -> None:
-        """To the page that was read before."""
+        """Returns to the previous page."""
         if len(self._visited) > 1:
             self._visited.pop()
             self.show_page(self._visited.pop())
@@ -177,14 +175,14 @@ class GuideDialog(QDialog):
         self.show_page(next(iter(self._pages)))
 
     def reject(self) -> None:
-        """Closes; Escape in a search ends the search first."""
+        """Closes; Escape in a search clears the search first."""
         if self.list.field.hasFocus() and self.list.field.text():
             self.list.field.clear()
         else:
             super().reject()
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        """Closes with the window that it belongs to; a window that was only made small comes back."""
+        """Closes with its window, but not when that is only minimized."""
         if event.type() == QEvent.Type.Hide and not event.spontaneous():
             self.close()
         return False

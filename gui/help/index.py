@@ -1,4 +1,4 @@
-"""The list of the guide's pages, in sections, with a field that finds some of them."""
+"""The list of the guide's pages, in sections, with a search field."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ROW, _HEAD = 26, 31
 
 
 class GuideList(QWidget):
-    """`chosen` carries the name of the page that was chosen, `searched` the words that were typed."""
+    """`chosen` carries a page's name, `searched` the typed words."""
 
     chosen = Signal(str)
     searched = Signal(str)
@@ -36,7 +36,7 @@ class GuideList(QWidget):
         self.list.setProperty("kind", "guide")
         self.list.setAccessibleName("Pages of the guide")
         self.list.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self._nothing = label("No page has these words.", "empty")
+        self._nothing = label("No page contains these words.", "empty")
         self._nothing.setWordWrap(True)
         self._nothing.hide()
         self._lay_out()
@@ -49,12 +49,12 @@ class GuideList(QWidget):
         in_column(row, self._nothing, wide(self.list), parent=self, margins=(12, 16, 4, 4), spacing=8)
 
     def names(self) -> tuple[str, ...]:
-        """The pages in the list, from its top."""
+        """The names of the listed pages, from the top."""
         items = (self.list.item(row) for row in range(self.list.count()))
         return tuple(item.data(_NAME) for item in items if item.data(_NAME))
 
     def set_current(self, name: str) -> None:
-        """Marks the page as the one that is read; one that the search left out is not in the list."""
+        """Marks the open page in the list, if the search has not left it out."""
         item = self._item(name)
         self.list.blockSignals(True)
         if item is None:
@@ -69,14 +69,14 @@ class GuideList(QWidget):
 
     def _search(self, words: str) -> None:
         current = self.list.currentItem()
-        before = current.data(_NAME) if current is not None else None
-        found = matching(self._pages, words)
-        self._fill(found)
-        self._nothing.setVisible(not found)
+        open_page = current.data(_NAME) if current is not None else None
+        matches = matching(self._pages, words)
+        self._fill(matches)
+        self._nothing.setVisible(not matches)
         self.searched.emit(words)
-        best = best_of(found, words, before)
+        best = best_of(matches, words, open_page)
         self.set_current(best or "")
-        if best is not None and best != before:
+        if best is not None and best != open_page:
             self.chosen.emit(best)
 
     def _fill(self, pages: Sequence[GuidePage]) -> None:
@@ -106,7 +106,7 @@ class GuideList(QWidget):
             self.chosen.emit(item.data(_NAME))
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        """From the field down goes to the list, as does Return."""
+        """Moves from the field to the list on Down and Return."""
         keys = (Qt.Key.Key_Down, Qt.Key.Key_Return, Qt.Key.Key_Enter)
         if watched is self.field and isinstance(event, QKeyEvent) and event.key() in keys:
             if event.type() == QEvent.Type.KeyPress:

@@ -1,7 +1,4 @@
-"""The guide's pages and pictures, and the search among them.
-
-Pictures are drawn in the light theme's colours, which are exchanged for those of the window's theme.
-"""
+"""The guide's pages and pictures, and the search in them."""
 
 from __future__ import annotations
 
@@ -24,15 +21,15 @@ _TOKENS = ("bg1", "bg2", "bg3", "line", "line2", "shade", "text", "text2", "text
 
 
 def recoloured(svg: bytes, palette: Palette) -> bytes:
-    """The picture, which is drawn in the light theme's tokens, in those of `palette`."""
+    """The picture, drawn in the light theme's colours, in those of `palette`."""
     exchanged = _exchanged(palette)
-    # Qt takes a list of families for the name of one
+    # Qt takes a list of families for a single name
     svg = _FAMILIES.sub(f'font-family="{TEXT_FAMILIES[0]}"'.encode(), svg)
     return _COLOR.sub(lambda found: exchanged.get(found[0].decode(), found[0].decode()).encode(), svg)
 
 
 def picture(svg: bytes, palette: Palette, pixel_ratio: float) -> QImage:
-    """The picture drawn for a screen of that many device pixels to one of its own."""
+    """The picture at the screen's device pixel ratio."""
     renderer = QSvgRenderer(QByteArray(recoloured(svg, palette)))
     size = QSizeF(renderer.defaultSize()) * pixel_ratio
     image = QImage(size.toSize(), QImage.Format.Format_ARGB32_Premultiplied)
@@ -46,7 +43,7 @@ def picture(svg: bytes, palette: Palette, pixel_ratio: float) -> QImage:
 
 
 def _exchanged(palette: Palette) -> Mapping[str, str]:
-    """Every light colour that a picture may use, and what it becomes."""
+    """The light theme's colours, each with the palette's."""
     pairs = {getattr(LIGHT, name): getattr(palette, name) for name in _TOKENS}
     for name, look in LIGHT.precisions.items():
         other = palette.look(name)
@@ -59,7 +56,7 @@ FIRST_PAGE = "README"
 
 @dataclass(frozen=True)
 class GuidePage:
-    """One page; `name` is what links and callers know it by, `text` is markdown, its first line the title."""
+    """A page; links refer to its `name`, and `text` is Markdown with the title in its first line."""
 
     name: str
     section: str
@@ -67,7 +64,7 @@ class GuidePage:
     text: str
 
     def has(self, words: str) -> bool:
-        """Whether each of the words stands in the page, large or small, whole or as a beginning."""
+        """Whether the page contains each of the words, also as a part of a word, ignoring case."""
         text = self.text.casefold()
         return all(word in text for word in words.casefold().split())
 
@@ -85,7 +82,7 @@ _ORDER = (
 
 @cache
 def guide_pages() -> tuple[GuidePage, ...]:
-    """The pages that come with the program, in the order of the list."""
+    """The guide's pages, in the order of the list."""
     return tuple(_read(name, section) for section, names in _ORDER for name in names)
 
 
@@ -95,23 +92,23 @@ def _read(name: str, section: str) -> GuidePage:
 
 
 def picture_bytes(name: str) -> bytes | None:
-    """The SVG of that file name, in the light palette; None where there is none."""
+    """The SVG of that file name, in the light theme's colours; None if there is none."""
     entry = resources.files("resources") / "guide" / "pictures" / name
     return entry.read_bytes() if name.endswith(".svg") and "/" not in name and entry.is_file() else None
 
 
 def matching(pages: Sequence[GuidePage], words: str) -> tuple[GuidePage, ...]:
-    """The pages that have all the words."""
+    """The pages that contain all the words."""
     return tuple(page for page in pages if page.has(words))
 
 
-def best_of(found: Sequence[GuidePage], words: str, current: str | None) -> str | None:
-    """The name of the page to show of those that a search found; None where it found none.
+def best_of(pages: Sequence[GuidePage], words: str, current: str | None) -> str | None:
+    """The name of the page to open after a search: the first with the words in its title, else the open one.
 
-    It is the first with the words in its title, or the one that is read, or the first.
+    Otherwise the first page, or None if there is none.
     """
     titled = (
-        page.name for page in found if words.strip() and words.strip().casefold() in page.title.casefold()
+        page.name for page in pages if words.strip() and words.strip().casefold() in page.title.casefold()
     )
-    names = [page.name for page in found]
+    names = [page.name for page in pages]
     return next(titled, current if current in names else next(iter(names), None))

@@ -16,12 +16,12 @@ from gui.widgets.messages import may_delete_search
 
 
 class LimitController(QObject):
-    """`workspace_wanted` asks for the workspace; `refused` carries why nothing was started, `told` what was
-    done, `searching_changed` whether a search is running, `written` the path of a file."""
+    """`workspace_wanted` asks for the workspace; `refused` carries why nothing was started, `reported` what
+    was done, `searching_changed` whether a search is running, `written` the path of a file."""
 
     workspace_wanted = Signal()
     refused = Signal(str)
-    told = Signal(str)
+    reported = Signal(str)
     searching_changed = Signal(bool)
     written = Signal(object)  # Path
 
@@ -87,13 +87,13 @@ class LimitController(QObject):
         self._panel.saved_opened.connect(self._show)
         self._panel.delete_requested.connect(self._delete)
         self._panel.export_failed.connect(self.refused)
-        self._panel.copied.connect(self.told)
+        self._panel.copied.connect(self.reported)
         self._panel.exported.connect(self.written)
         self._searches.deleted.connect(self._drop)
         self._searches.changed.connect(self._update)
         self._searches.began.connect(self._begin)
         self._searches.ended.connect(self._end)
-        self._forecaster.told.connect(self._take_need)
+        self._forecaster.need_changed.connect(self._take_need)
         self._forecaster.refused.connect(self._setup.refuse)
 
     def _choose_card(self, size: str) -> None:

@@ -70,18 +70,18 @@ _ASK_AGAIN_MS = 500
 class EngineThread(QThread):
     """Reads the catalog, then works through the queue; another process does the training.
 
-    Only signals leave this thread. `told` carries (run id, engine event); `search_told` carries (series,
-    side, probe event), `search_ended` (series, Problem or None). Forecasts are made while the queue is empty:
+    Only signals leave this thread. `run_event` carries (run id, engine event), `search_event` (series, side,
+    probe event), `search_ended` (series, Problem or None). Forecasts are made while the queue is empty:
     `forecast_made` carries (Experiment, ForecastMade or None), after `forecast_refused` (Experiment, Problem)
     if a setting prevents it. An idle thread readies a spare worker, so that the next run starts at once.
     """
 
     catalog_read = Signal(object)
     run_began = Signal(str)
-    told = Signal(str, object)
+    run_event = Signal(str, object)
     run_ended = Signal(str, object)
     search_began = Signal(str)
-    search_told = Signal(str, int, object)
+    search_event = Signal(str, int, object)
     search_ended = Signal(str, object)
     forecast_made = Signal(object, object)
     forecast_refused = Signal(object, object)
@@ -282,7 +282,7 @@ class EngineThread(QThread):
             problem = carry_out(
                 order,
                 prober,
-                lambda side, event: self.search_told.emit(order.series, side, event),
+                lambda side, event: self.search_event.emit(order.series, side, event),
                 lambda: self._stop_asked,
             )
         except ProblemError as error:
@@ -299,7 +299,7 @@ class EngineThread(QThread):
         self.run_began.emit(run_id)
         try:
             for event in runner.run(run_id):
-                self.told.emit(run_id, event)
+                self.run_event.emit(run_id, event)
                 if isinstance(event, Finished | Failed):
                     last = event
                 self._answer_known(runner)

@@ -101,7 +101,7 @@ class Experiments(QObject):
         self._thread = EngineThread(store.path, launcher, self)
         self._thread.catalog_read.connect(self._take_catalog)
         self._thread.run_began.connect(self._begin)
-        self._thread.told.connect(self._take)
+        self._thread.run_event.connect(self._take)
         self._thread.run_ended.connect(self._end)
         self._thread.problem.connect(self._take_catalog_problem)
         self._thread.idle.connect(self.idle)

@@ -24,10 +24,10 @@ class Need:
 
 
 class Forecaster(QObject):
-    """`told` carries a `Need`, or None if there is no forecast; `refused` (Experiment, Problem) if a setting
-    is the reason. It asks only while the engine is idle."""
+    """`need_changed` carries a `Need`, or None if there is no forecast; `refused` (Experiment, Problem) if a
+    setting is the reason. It asks only while the engine is idle."""
 
-    told = Signal(object)
+    need_changed = Signal(object)
     refused = Signal(object, object)
 
     def __init__(self, thread: EngineThread, parent: QObject | None = None) -> None:
@@ -84,12 +84,12 @@ class Forecaster(QObject):
     def _tell(self) -> None:
         forecasts = [self._known.get(forecast_key(wanted)) for wanted in self._wanted]
         if not forecasts:
-            self.told.emit(None)
+            self.need_changed.emit(None)
         elif self._missing():
-            self.told.emit(None if self._is_busy else Need(None))
+            self.need_changed.emit(None if self._is_busy else Need(None))
         elif any(forecast is None for forecast in forecasts):
-            self.told.emit(None)
+            self.need_changed.emit(None)
         else:
             pairs = zip(forecasts, self._wanted, strict=True)
             needs = [needed_mib(made.lines, wanted.batch_size) for made, wanted in pairs if made is not None]
-            self.told.emit(Need(max(needs)))
+            self.need_changed.emit(Need(max(needs)))

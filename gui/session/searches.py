@@ -228,7 +228,7 @@ class Searches(QObject):
         self._views: dict[str, SearchView] = {}
         self._running: str | None = None
         thread.search_began.connect(self._begin)
-        thread.search_told.connect(self._take)
+        thread.search_event.connect(self._take)
         thread.search_ended.connect(self._end)
 
     @property

@@ -37,7 +37,7 @@ class NeedLine(QWidget):
             self.hide()
             return
         if need.needed_mib is None:
-            self._say("Estimating the memory…", 0.0, None)
+            self._say("Estimating memory…", 0.0, None)
             return
         words = f"Needs about {gib(need.needed_mib)} GiB of {gib(budget_mib)} GiB"
         self._say(words, need.needed_mib / budget_mib, need.needed_mib <= budget_mib)

@@ -41,7 +41,7 @@ __all__ = ["Request", "SetupPanel"]
 WIDTH = 320
 _LOOKING = "Looking at this machine…"
 _BUSY = "A run is training; add this one to the queue."
-_SEARCHING = "A search is going on; add this to the queue."
+_SEARCHING = "A search is running; add this to the queue."
 
 
 class SetupPanel(QFrame):

@@ -1,4 +1,4 @@
-"""The workspace Show: which race it plays, measuring a new one, and presenting on the full screen."""
+"""Connects the workspace Show to the window: which race it plays, measuring one, and full screen."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from PySide6.QtCore import QEvent, QObject, Qt, QTimer, Signal
-from PySide6.QtGui import QKeySequence, QShortcut
-from PySide6.QtWidgets import QApplication, QMainWindow, QWidget
+from PySide6.QtCore import QObject, Qt, Signal
+from PySide6.QtWidgets import QMainWindow, QWidget
 
 from gui.compare.column import ComparisonColumn
 from gui.compare.controller import CompareController
@@ -16,163 +15,21 @@ from gui.runs.exporting import Order
 from gui.runs.panel import RunsPanel
 from gui.session.background import Background
 from gui.session.experiments import Experiments
+from gui.show.full_screen import FullScreen
 from gui.show.guided.measurement import GuidedMeasurement
 from gui.show.panel import ShowPanel
 from gui.show.reading import RaceReader
 from gui.widgets.notice import Notice
 
-STILL_MS = 3_000
-"""For how long the pointer has to lie still before it is hidden."""
-
-_SHOWING = (
-    QEvent.Type.MouseMove,
-    QEvent.Type.MouseButtonPress,
-    QEvent.Type.Wheel,
-    # another window came to the front: a blank pointer would be blank over that one too
-    QEvent.Type.WindowDeactivate,
-)
-
-
-class FullScreen(QObject):
-    """Takes `window` to the full screen and hides `parts` of it meanwhile; Escape leaves.
-
-    So does the desktop's own way out of the full screen. `changed` carries whether it is on. A part that
-    something else shows meanwhile (a notice) stays hidden, and is there afterwards.
-    """
-
-    changed = Signal(bool)
-
-    def __init__(self, window: QMainWindow, parts: Sequence[QWidget], parent: QObject | None = None) -> None:
-        super().__init__(parent or window)
-        self._window, self._parts = window, tuple(parts)
-        self._to_show: list[QWidget] = []
-        self._state_before = Qt.WindowState.WindowNoState
-        self._least = window.minimumSize()
-        self._is_on = False
-        self.pointer = Pointer(self)
-        self._escape = QShortcut(QKeySequence(Qt.Key.Key_Escape), window)
-        self._escape.activated.connect(self.leave)
-        self._escape.setEnabled(False)
-
-    @property
-    def is_on(self) -> bool:
-        """Whether the window is taken."""
-        return self._is_on
-
-    def toggle(self) -> None:
-        """Enters, or leaves."""
-        if self._is_on:
-            self.leave()
-        else:
-            self.enter()
-
-    def enter(self) -> None:
-        """Nothing happens where it is on already."""
-        if self._is_on:
-            return
-        self._is_on = True
-        self._to_show = [part for part in self._parts if not part.isHidden()]
-        self._state_before = self._window.windowState()
-        for part in self._parts:
-            part.hide()
-            part.installEventFilter(self)
-        # a small beamer, or a large scale, has less than the window otherwise needs: nothing may be cut off
-        self._least = self._window.minimumSize()
-        self._window.setMinimumSize(0, 0)
-        self._window.showFullScreen()
-        self._window.installEventFilter(self)
-        self._escape.setEnabled(True)
-        self.pointer.watch(self._window)
-        self.changed.emit(True)
-
-    def leave(self) -> None:
-        """The window as it was. Nothing happens where it is off."""
-        if not self._is_on:
-            return
-        self._is_on = False
-        self._escape.setEnabled(False)
-        self._window.removeEventFilter(self)
-        self.pointer.stop()
-        for part in self._parts:
-            part.removeEventFilter(self)
-        for part in self._to_show:
-            part.show()
-        self._window.setMinimumSize(self._least)
-        if self._window.isFullScreen():
-            self._window.setWindowState(self._state_before & ~Qt.WindowState.WindowFullScreen)
-        self.changed.emit(False)
-
-    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        if watched is self._window:
-            if event.type() == QEvent.Type.WindowStateChange and not self._window.isFullScreen():
-                self.leave()
-        elif event.type() == QEvent.Type.ShowToParent and isinstance(watched, QWidget) and self._is_on:
-            if watched not in self._to_show:
-                self._to_show.append(watched)
-            watched.hide()
-        return False
-
-
-class Pointer(QObject):
-    """Hides the mouse pointer over a window while it lies still, and nothing else is in front of it."""
-
-    def __init__(self, parent: QObject) -> None:
-        super().__init__(parent)
-        self._is_hidden = False
-        self._window: QWidget | None = None
-        self._watched: tuple[QObject, ...] = ()
-        self.still = QTimer(self)
-        self.still.setSingleShot(True)
-        self.still.setInterval(STILL_MS)
-        self.still.timeout.connect(self._hide)
-
-    def watch(self, window: QWidget) -> None:
-        # the window's handle sees each move of the pointer, whichever widget is below it
-        handle = window.windowHandle()
-        if handle is not None:
-            self._window, self._watched = window, (window, handle)
-            for one in self._watched:
-                one.installEventFilter(self)
-            self.still.start()
-
-    def stop(self) -> None:
-        self.still.stop()
-        self._show()
-        for one in self._watched:
-            one.removeEventFilter(self)
-        self._window, self._watched = None, ()
-
-    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        if event.type() in _SHOWING:
-            self._show()
-            self.still.start()
-        return False
-
-    def _hide(self) -> None:
-        is_in_front = self._window is not None and self._window.isActiveWindow()
-        if not is_in_front or QApplication.activePopupWidget() is not None:
-            # the moves go to that window or menu, which is not watched
-            self.still.start()
-        elif not self._is_hidden:
-            self._is_hidden = True
-            QApplication.setOverrideCursor(Qt.CursorShape.BlankCursor)
-
-    def _show(self) -> None:
-        if self._is_hidden:
-            self._is_hidden = False
-            QApplication.restoreOverrideCursor()
-
-
 KEY = "show"
-_ITSELF = "“Show me” needs the machine to itself: its figures would be wrong beside anything else."
+_ITSELF = "“Show me” needs the machine to itself: its figures would be wrong while anything else is running."
 _LATER = ("“Show me” is measuring.", "Play this comparison when it is done, or stop it first.")
 
 
 class ShowController(QObject):
-    """Joins the panel with the runs, with Compare and with the window around it.
+    """Connects the panel to the runs, to Compare and to the window.
 
-    `workspace_wanted` carries the workspace that should come to the front; `experiment_wanted` when the form
-    should.
+    `workspace_wanted` carries a workspace's key; `experiment_wanted` asks for the form.
     """
 
     workspace_wanted = Signal(str)
@@ -188,7 +45,7 @@ class ShowController(QObject):
         window: QMainWindow,
         parts: Sequence[QWidget],
     ) -> None:
-        """`parts` of the window are hidden while it presents."""
+        """`parts` of the window are hidden in full screen."""
         super().__init__(window)
         self._experiments, self._panel = experiments, panel
         self._comparisons, self._notice = comparisons, notice
@@ -200,7 +57,7 @@ class ShowController(QObject):
         self._connect()
 
     def offer(self, runs: RunsPanel, column: ComparisonColumn) -> None:
-        """Takes the wishes of the rest of the window."""
+        """Connects the requests of the runs table and of Compare's column."""
         self._panel.show_me_wanted.connect(self.begin)
         runs.show_me_wanted.connect(self.begin)
         for source in (self._panel, runs):
@@ -212,19 +69,19 @@ class ShowController(QObject):
         )
 
     def welcome(self) -> None:
-        """Says what the program does, and offers to begin; what is being measured stays on the page."""
+        """Shows the welcome, or the measurement in progress."""
         self.workspace_wanted.emit(KEY)
         self.reader.welcome()
 
     def begin(self) -> None:
-        """What "Show me" does."""
+        """Starts "Show me"."""
         self.workspace_wanted.emit(KEY)
         self.show_me.begin()
 
     def show_runs(
         self, run_ids: Sequence[str], baseline: str | None = None, side_id: str | None = None
     ) -> None:
-        """Plays saved runs side by side; one alone means all that it was trained to be compared with."""
+        """Plays saved runs side by side; a single run stands for its whole comparison."""
         if self.show_me.is_at_work:
             self._notice.tell(*_LATER)
         else:
@@ -232,7 +89,7 @@ class ShowController(QObject):
         self.workspace_wanted.emit(KEY)
 
     def set_in_sight(self, is_in_sight: bool) -> None:
-        """Whether the workspace is looked at; presenting ends where it is left."""
+        """Sets whether the workspace is visible; leaving it ends full screen."""
         self._is_in_sight = is_in_sight
         if not is_in_sight:
             self.presenting.leave()
@@ -242,30 +99,30 @@ class ShowController(QObject):
             self._take_keys()
 
     def present(self) -> None:
-        """Takes the workspace to the full screen, or back."""
+        """Enters or leaves full screen with the workspace."""
         if not self._is_in_sight:
             self.workspace_wanted.emit(KEY)
         self.presenting.toggle()
 
     def tells_of(self, run_id: str | None) -> bool:
-        """Whether what becomes of a run is told on the page, so that nobody else has to."""
+        """Whether the page reports how this run ends, so that nothing else has to."""
         return self.show_me.owns(run_id)
 
     @property
     def is_measuring(self) -> bool:
-        """Whether the run that trains is one of its own."""
+        """Whether the run in progress is one of "Show me"."""
         return self.show_me.is_measuring
 
     def refresh(self) -> None:
-        """Paints what is being measured, at the rate at which that disturbs nothing."""
+        """Repaints a measurement in progress."""
         self.show_me.refresh()
 
     def set_frame_ms(self, frame_ms: int | None) -> None:
-        """How often a race may be painted beside a run that is measured; None for as smoothly as it goes."""
+        """Sets how often a race is painted during a run; None for as smoothly as possible."""
         self._panel.set_frame_ms(frame_ms)
 
     def stop(self) -> None:
-        """Waits for what is being read; the window closes."""
+        """Waits for what is being read, before the window closes."""
         self.presenting.leave()
         self.show_me.close()
         self._background.stop()
@@ -281,8 +138,8 @@ class ShowController(QObject):
         run = runs.record(run_ids[0]) if len(run_ids) == 1 else None
         if run is None or run.comparison is None:
             return run_ids
-        together = [one for one in runs.records() if one.comparison == run.comparison]
-        return [one.id for one in reversed(together) if one.status.is_over]
+        mates = [mate for mate in runs.records() if mate.comparison == run.comparison]
+        return [mate.id for mate in reversed(mates) if mate.status.is_over]
 
     def _connect(self) -> None:
         panel, show_me = self._panel, self.show_me
@@ -300,7 +157,7 @@ class ShowController(QObject):
         show_me.measured.connect(lambda ids: self.reader.show_comparison(ids, ids[0], ids[-1]))
 
     def _take_keys(self) -> None:
-        """Space is to play the race, and not to press whichever button Qt thinks of next."""
+        # Space must play the race, and not press the button that Qt would focus
         if self._is_in_sight:
             self._panel.setFocus(Qt.FocusReason.OtherFocusReason)
 
@@ -310,14 +167,14 @@ class ShowController(QObject):
         self._take_keys()
 
     def _ask(self, what_goes_on: str) -> None:
-        # nobody sees a question that the full screen hides
+        # full screen would hide the question
         self.presenting.leave()
         self._notice.tell(
             what_goes_on,
             _ITSELF,
-            "Begin next",
+            "Start next",
             self.show_me.begin_next,
-            other=("Stop it and begin", self.show_me.stop_and_begin),
+            other=("Stop it and start", self.show_me.stop_and_begin),
         )
 
     def _compare(self) -> None:
@@ -335,7 +192,7 @@ class ShowController(QObject):
         if case is not None and case.holds(side.runs[0].experiment for side in sides):
             self.begin()
         else:
-            # anyone's own runs may take hours: they are queued, and what becomes of them is told in Compare
+            # the user's own runs may take hours: they are queued, and Compare shows the outcome
             self._compare()
             self._comparisons.measure_again(sides)
 
@@ -343,7 +200,7 @@ class ShowController(QObject):
         raced = self.reader.raced
         if raced is not None:
             choice, race = raced.choice, raced.race
-            # a file dialog is nothing to present, and how the writing went is told in the window
+            # no file dialog in full screen, and the window reports what was written
             self.presenting.leave()
             self._comparisons.exporting.ask(
                 form, Order(choice.run_ids, race.full.side.id, race.mixed.side.id)

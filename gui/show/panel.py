@@ -1,4 +1,4 @@
-"""The workspace Show: the speed-up for people who do not code."""
+"""The workspace Show: the speed-up, for people who do not code."""
 
 from __future__ import annotations
 
@@ -27,11 +27,10 @@ _LEAST = QSize(640, 400)
 
 
 class ShowPanel(QFrame):
-    """One page at a time: a welcome, two runs being measured, their race, or why there is none.
+    """Shows one page: the welcome, a pair of runs being measured, their race, or why there is none.
 
-    Each is made when it is first asked for: the window's start does without all of them. `save_wanted` is
-    "animation" or "card". `present_toggled` asks for the full screen, or to leave it: whoever does that tells
-    `set_presenting`.
+    The pages are made on demand: they would slow the window's start. `save_wanted` carries "animation" or
+    "card". `present_toggled` asks to enter or leave full screen, which `set_presenting` then reports.
     """
 
     show_me_wanted = Signal()
@@ -48,13 +47,13 @@ class ShowPanel(QFrame):
         self.setProperty("surface", "page")
         self.setAccessibleName("Show")
         self._pages = QStackedWidget()
-        # a first page would be shown at once, before there is anything on it
+        # the first page added would be shown at once, while it is still empty
         self._pages.addWidget(QWidget())
         self._page: Page | None = None
         self._is_presenting = False
         self._frame_ms: int | None = None
         column = in_column(parent=self)
-        # what it needs goes by what it is given: asking for it would keep a window from being made smaller
+        # its content scales with its size: a minimum size would keep the window from shrinking
         column.setSizeConstraint(QLayout.SizeConstraint.SetNoConstraint)
         column.addWidget(self._pages)
         self._scale = Scale()
@@ -63,7 +62,7 @@ class ShowPanel(QFrame):
 
     @property
     def page(self) -> Page | None:
-        """Which page is shown; None before there is one."""
+        """The current page; None before there is one."""
         return self._page
 
     @cached_property
@@ -112,49 +111,49 @@ class ShowPanel(QFrame):
         return page
 
     def show_race(self, race: Race, tiles: NDArray[np.uint8] | None) -> None:
-        """Stands at the start of a race. `tiles` are grey pictures, (count, side, side), or None."""
+        """Shows the start of a race. `tiles` are grey pictures of shape (count, side, side), or None."""
         self.race.show_race(race, tiles)
         self._turn_to("race", self.race)
 
     def play(self) -> None:
-        """Plays the race from its beginning; where it is seen, its keys work at once."""
+        """Plays the race from its beginning, and gives it the keys if it is visible."""
         self.race.play()
         self._take_keys()
 
     def show_measuring(self, measuring: Measuring) -> None:
-        """Shows how far the measuring of a race is."""
+        """Shows how far the measurement of a race is."""
         self.measuring.show_measuring(measuring)
         self._turn_to("measuring", self.measuring)
 
     def show_refusal(self, sentence: str, remedy: str, *, was_measured: bool = False) -> None:
-        """Says why there is nothing to show, and what to do; what `was_measured` here can be tried again."""
+        """Says why there is no race, and what to do; what `was_measured` here can be tried again."""
         self.refused.show_refusal(sentence, remedy, was_measured=was_measured)
         self._turn_to("refused", self.refused)
 
     def show_welcome(self) -> None:
-        """Says what Show is for, and offers to begin."""
+        """Shows the welcome."""
         self._turn_to("welcome", self.welcome)
 
     def set_presenting(self, is_on: bool) -> None:
-        """Whether the panel has the whole screen."""
+        """Sets whether the panel is in full screen."""
         self._is_presenting = is_on
         if self._has_race:
             self.race.transport.set_presenting(is_on)
             self._take_keys()
 
     def set_frame_ms(self, frame_ms: int | None) -> None:
-        """How often a race is painted; None for as often as a screen shows anything new."""
+        """Sets how often a race is painted; None for the screen's own rate."""
         self._frame_ms = frame_ms
         if self._has_race:
             self.race.clock.set_frame_ms(frame_ms)
 
     @property
     def _has_race(self) -> bool:
-        """Whether there was a race yet: to ask for its page would make it."""
+        """Whether the race's page exists: asking for it would make it."""
         return "race" in vars(self)
 
     def _add(self, page: QWidget) -> None:
-        # no focus ring around all that there is
+        # no focus ring around a whole page
         page.setProperty("surface", "page")
         self._pages.addWidget(page)
 
@@ -170,7 +169,7 @@ class ShowPanel(QFrame):
             self.race.leave()
         self._page = name
         self._pages.setCurrentWidget(page)
-        # whoever gives the panel the focus means its page, which says to screen readers where it stands
+        # the focus belongs to the page, which tells screen readers its state
         self.setFocusProxy(page)
 
     def _take_keys(self) -> None:
@@ -204,7 +203,7 @@ class ShowPanel(QFrame):
             act()
 
     def _actions(self) -> dict[int, Callable[[], object]]:
-        """What the keys of a keyboard and of a presenter's remote do to the race."""
+        """The actions of the keys of a keyboard and of a presenter's remote."""
         race, clock = self.race, self.race.clock
         return {
             Qt.Key.Key_Space: clock.toggle,

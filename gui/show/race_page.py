@@ -1,4 +1,4 @@
-"""The race: two recorded runs replayed side by side at their true pace, and how sure their ratio is."""
+"""The race: two recorded runs replayed side by side at their own pace, and how sure their ratio is."""
 
 from __future__ import annotations
 
@@ -28,10 +28,7 @@ _MARGIN = 8
 
 
 class CertaintyPopover(QFrame):
-    """Closes at a click elsewhere, and at Escape, Space or Return, unless its one link has the focus.
-
-    `compare_wanted` when all the figures are asked for.
-    """
+    """Says how sure the ratio is. Escape, Space and Return close it, as does a click elsewhere."""
 
     compare_wanted = Signal()
 
@@ -40,7 +37,7 @@ class CertaintyPopover(QFrame):
         self.setProperty("surface", "popover")
         self.setAccessibleName("How sure the ratio is")
         self._sure, self._doubts = _paragraph(), _Points()
-        self._doubts_title = label("What speaks against it", "showPopTitle")
+        self._doubts_title = label("Reasons for caution", "showPopTitle")
         self.compare = ShowButton("All figures in Compare", "showLink", "Open these runs in Compare")
         self.compare.clicked.connect(self._leave)
         self._title = label("", "showPopTitle")
@@ -62,7 +59,7 @@ class CertaintyPopover(QFrame):
         self.compare.set_scale(scale)
 
     def show_words(self, title: str, certainty: str, doubts: Sequence[str]) -> None:
-        """The interval in words, and each doubt on a line of its own."""
+        """Shows the interval in words, and a point for each doubt."""
         set_text(self._title, title)
         set_text(self._sure, certainty)
         self._sure.setToolTip(explained(certainty))
@@ -72,11 +69,11 @@ class CertaintyPopover(QFrame):
         self.setAccessibleDescription(self.words())
 
     def words(self) -> str:
-        """All it says."""
+        """The whole text."""
         return "\n".join([self._sure.text(), *self._doubts.words()])
 
     def open_at(self, corner: QPoint) -> None:
-        """Opens with its upper left corner there, or as near as the screen allows."""
+        """Opens with its upper left corner at `corner`, or as near as the screen allows."""
         self.ensurePolished()
         width = self.width()
         height = self._column.heightForWidth(width)
@@ -84,7 +81,7 @@ class CertaintyPopover(QFrame):
         screen = QGuiApplication.screenAt(corner) or self.screen()
         self.move(_kept_inside(QRect(corner, self.size()), screen.availableGeometry()))
         self.show()
-        # not the link: the next press of a presenter's remote would leave Show by it
+        # not the link: with it, the next press of a presenter's remote would leave Show
         self.setFocus(Qt.FocusReason.PopupFocusReason)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
@@ -99,7 +96,7 @@ class CertaintyPopover(QFrame):
 
 
 class _Points(QWidget):
-    """Sentences with a point before each, aside of which its lines stand."""
+    """A bulleted list of sentences."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -140,7 +137,7 @@ _GAP = 6
 
 
 class RacePage(QWidget):
-    """`save_wanted` is "animation" or "card"."""
+    """The stage and the transport bar. `save_wanted` carries "animation" or "card"."""
 
     save_wanted = Signal(str)
     present_toggled = Signal()
@@ -150,7 +147,7 @@ class RacePage(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        # what a presenter's remote sends comes here, and on to the panel, unless a control has the focus
+        # the keys of a presenter's remote come here, and go on to the panel
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setAccessibleName("The race")
         self.race: Race | None = None
@@ -166,7 +163,7 @@ class RacePage(QWidget):
             part.set_scale(scale)
 
     def show_race(self, race: Race, tiles: NDArray[np.uint8] | None) -> None:
-        """Stands at the start of another race; patterns take the place of pictures that there are none of."""
+        """Shows the start of a race; without pictures there are patterns."""
         self.race = race
         self.popover.hide()
         self._show_words(race)
@@ -183,28 +180,28 @@ class RacePage(QWidget):
         self._show_state()
 
     def play(self) -> None:
-        """Plays from the beginning, or shows the end at once where motion is reduced."""
+        """Plays from the beginning, or shows the end at once if motion is reduced."""
         self.clock.begin()
 
     def leave(self) -> None:
-        """Holds the race: another page takes its place."""
+        """Pauses the race, before another page is shown."""
         self.clock.pause()
         self.popover.hide()
 
     def go_by(self, seconds: float) -> None:
-        """Goes forward, or back, by so many seconds on screen."""
+        """Seeks by so many seconds on screen, forward or back."""
         playback_rate = self.race.playback_rate if self.race is not None else 1.0
         self.clock.seek(self.clock.seconds + playback_rate * seconds)
 
     def go_to_end(self) -> None:
-        """To the end; from the end, it plays anew."""
+        """Goes to the end, or from the end plays again."""
         if self.clock.is_at_end:
             self.clock.replay()
         else:
             self.clock.seek(self.clock.total)
 
     def words(self) -> str:
-        """All it says, without the transport."""
+        """The whole text, without the transport bar's."""
         stage = self.stage
         parts = (stage.headline, stage.full, stage.middle, stage.mixed)
         return " ".join([*(part.words() for part in parts), *stage.memory.words()])
@@ -302,7 +299,7 @@ def _question(race: Race) -> str:
 
 
 def _subject(race: Race) -> str:
-    """What was trained: the model and the batch, as far as both have them in common."""
+    """What was trained: the model, or both, and the batch if it is the same."""
     mine, theirs = (race.lane(which).run.experiment for which in LANES)
     model = mine.model if mine.model == theirs.model else f"{mine.model} and {theirs.model}"
     same_batch = mine.batch_size == theirs.batch_size

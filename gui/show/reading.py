@@ -31,8 +31,8 @@ _MOST_TRIED = 5
 
 @dataclass(frozen=True)
 class RaceChoice:
-    """Which runs race; `baseline` is the id of any run of the full lane's side (None: as in Compare), and
-    `side` that of the mixed lane's side (None: the first under autocast)."""
+    """The runs of a race: `baseline` is the id of any run of the full lane's side (None: as in Compare),
+    `side` that of the mixed lane's (None: the first under autocast)."""
 
     run_ids: tuple[str, ...]
     baseline: str | None = None
@@ -41,7 +41,7 @@ class RaceChoice:
 
 @dataclass(frozen=True, eq=False)
 class RaceToShow:
-    """A race and grey pictures, (count, side, side), of what was trained on; None where there are none."""
+    """A race, and grey pictures of the dataset, of shape (count, side, side), or None."""
 
     choice: RaceChoice
     race: Race
@@ -49,7 +49,7 @@ class RaceToShow:
 
 
 def read_race(store_path: Path, choices: Sequence[RaceChoice]) -> RaceToShow:
-    """The first of the choices that can be raced. Raises ProblemError, of the first one, where none can."""
+    """Reads the first of the choices that can be raced. Raises the first one's ProblemError if none can."""
     first: ProblemError | None = None
     with Store(store_path) as store:
         for choice in choices:
@@ -63,13 +63,13 @@ def read_race(store_path: Path, choices: Sequence[RaceChoice]) -> RaceToShow:
 
 
 def newest_choices(runs: Iterable[RunRecord]) -> tuple[RaceChoice, ...]:
-    """The newest comparisons of which two runs are over, of `runs` from the newest to the oldest."""
+    """The newest comparisons with at least two runs that are over; `runs` are newest first."""
     groups: dict[str, list[RunRecord]] = {}
     for run in runs:
         if run.comparison is not None and run.status.is_over:
             groups.setdefault(run.comparison, []).append(run)
-    found = [tuple(run.id for run in reversed(group)) for group in groups.values() if len(group) > 1]
-    return tuple(RaceChoice(run_ids) for run_ids in found[:_MOST_TRIED])
+    pairs = [tuple(run.id for run in reversed(group)) for group in groups.values() if len(group) > 1]
+    return tuple(RaceChoice(run_ids) for run_ids in pairs[:_MOST_TRIED])
 
 
 def _race_to_show(store: Store, choice: RaceChoice) -> RaceToShow:
@@ -78,7 +78,7 @@ def _race_to_show(store: Store, choice: RaceChoice) -> RaceToShow:
     runs = [store.run(run_id) for run_id in choice.run_ids]
     curves = {run.id: store.samples(run.id) for run in runs}
     evidence = [evidence_from(run, store.events(run.id), curves[run.id]) for run in runs]
-    # as in Compare: other saved runs may know how much of a gain is the recipe's
+    # as in Compare: other saved runs may show how much of the gain is the recipe's
     comparison = compare(evidence, choice.baseline, others=akin(store.runs(MOST_OTHERS), runs))
     race = race_of(comparison, curves, choice.side)
     sheet = store.pictures.of_any(race.pictured)
@@ -86,7 +86,7 @@ def _race_to_show(store: Store, choice: RaceChoice) -> RaceToShow:
 
 
 class RaceReader(QObject):
-    """`shown` when a race was read and stands in the panel; `refused` (Problem) where it could not be."""
+    """Chooses and reads races. `shown` when one is shown; `refused` (Problem) if none could be read."""
 
     shown = Signal()
     refused = Signal(object)
@@ -109,7 +109,7 @@ class RaceReader(QObject):
 
     @property
     def raced(self) -> RaceToShow | None:
-        """What the panel plays, or would play if it were not held."""
+        """The race in the panel, or behind what the panel is held for."""
         return self._shown
 
     def show_comparison(
@@ -122,7 +122,7 @@ class RaceReader(QObject):
             self.open()
 
     def set_in_sight(self, is_in_sight: bool) -> None:
-        """Nothing is read before somebody looks: reading takes a core from what is measured."""
+        """Sets whether the workspace is visible; else nothing is read: that takes a core from a run."""
         if is_in_sight == self._is_in_sight and not self._is_welcoming:
             return
         self._is_in_sight = is_in_sight
@@ -132,19 +132,19 @@ class RaceReader(QObject):
             self._refusal = None
 
     def welcome(self) -> None:
-        """Shows the welcome, whatever could be played, until somebody looks again."""
+        """Shows the welcome instead of a race, until the workspace is shown again."""
         if not self._is_held:
             self._is_welcoming = True
             self._reading += 1
             self._panel.show_welcome()
 
     def hold(self, is_held: bool) -> None:
-        """Leaves the panel to something else for a while."""
+        """Leaves the panel to a measurement, or takes it back."""
         self._is_held, self._refusal = is_held, None
         self._reading += 1
 
     def open(self) -> None:
-        """Shows what was chosen, else the newest comparison that can be raced, else the welcome."""
+        """Shows the chosen race, else the newest comparison that can be raced, else the welcome."""
         self._is_welcoming = False
         if self._is_held:
             return
@@ -165,29 +165,29 @@ class RaceReader(QObject):
             self._panel.show_welcome()
 
     def refuse(self, problem: Problem) -> None:
-        """Says why nothing could be measured, now or when somebody looks next."""
+        """Says why nothing could be measured, now and when the workspace is shown next."""
         self._refusal = problem
         self._panel.show_refusal(problem.message, problem.remedy, was_measured=True)
 
     def forget(self) -> None:
-        """Shows anew at the next `open`, whatever stands in the panel now."""
+        """Makes the next `open` read the race again."""
         self._shown = None
 
     def state(self) -> dict[str, Any]:
-        """What survives a restart: which race was shown last."""
+        """What is remembered across a restart: which race was shown last."""
         choice = self._choice
         if choice is None:
             return {}
         return {"runs": list(choice.run_ids), "baseline": choice.baseline, "side": choice.side}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Takes back what `state` gave. Raises ValueError for anything else."""
+        """Restores a `state`. Raises ValueError for a broken one."""
         run_ids, *others = (state.get(key) for key in ("runs", "baseline", "side"))
         if run_ids is None:
             return
-        if not isinstance(run_ids, list) or not all(isinstance(one, str) for one in run_ids):
+        if not isinstance(run_ids, list) or not all(isinstance(run_id, str) for run_id in run_ids):
             raise ValueError(run_ids)
-        if not all(one is None or isinstance(one, str) for one in others):
+        if not all(run_id is None or isinstance(run_id, str) for run_id in others):
             raise ValueError(others)
         self._choice = RaceChoice(tuple(run_ids), *others)
 
@@ -212,7 +212,7 @@ class RaceReader(QObject):
         self.shown.emit()
 
     def _play(self) -> None:
-        """Plays once what was read while somebody looks, or when somebody does."""
+        """Plays a race once, when it was read and the workspace is visible."""
         if self._is_in_sight and self._is_to_play:
             self._is_to_play = False
             self._panel.play()

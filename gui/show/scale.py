@@ -1,7 +1,4 @@
-"""Sizes, text and buttons of Show, which grow and shrink with the panel.
-
-The buttons leave to the panel the keys that a presenter's remote sends.
-"""
+"""Sizes, text and buttons of Show, which scale with the panel."""
 
 from __future__ import annotations
 
@@ -22,13 +19,13 @@ from gui.theme.icons import icon
 from gui.theme.theme import theme
 
 DESIGN = QSize(1440, 848)
-"""The panel for which sizes are given: a window of 1440 x 900 less its top bar."""
+"""The panel that the sizes are given for: a window of 1440 x 900 without its top bar."""
 
 SMALLEST_TEXT = 15
-"""Text that would become smaller than this stays at it, or at its own size where that is less."""
+"""Text does not shrink below this, or below its own size if that is less."""
 
 COLUMN_GAP = 35
-"""Between what fills the page and the panel at its right."""
+"""Between the page's main part and the panel to its right."""
 
 _STEPS = 64
 _LEAST, _MOST = 0.5, 6.0
@@ -36,23 +33,23 @@ _LEAST, _MOST = 0.5, 6.0
 
 @dataclass(frozen=True)
 class Scale:
-    """`factor` is 1.0 for a panel of the `DESIGN`'s size."""
+    """`factor` is 1.0 for a panel of size `DESIGN`."""
 
     factor: float = 1.0
 
     def px(self, design: float) -> int:
-        """A length in pixels; at least 1 where the design has any."""
+        """A length in pixels; at least 1 unless the design's is 0."""
         return max(round(design * self.factor), 1 if design > 0 else 0)
 
     def text(self, design: int) -> int:
-        """The pixel size of text, which stays legible where all else shrinks."""
+        """A text size in pixels, which stays legible."""
         return max(round(design * self.factor), min(design, SMALLEST_TEXT))
 
 
 def scale_for(size: QSize) -> Scale:
     """The scale at which everything fits into a panel of this size.
 
-    In steps, so that dragging the window's edge does not restyle every widget at each pixel.
+    In steps: dragging the window's edge must not restyle every widget at each pixel.
     """
     factor = min(size.width() / DESIGN.width(), size.height() / DESIGN.height())
     stepped = math.floor(factor * _STEPS) / _STEPS
@@ -60,10 +57,7 @@ def scale_for(size: QSize) -> Scale:
 
 
 def sizes(scale: Scale) -> str:
-    """The style sheet of the sizes of what Show does not paint itself: buttons, the slider, the popover.
-
-    Its colours are in `gui.stylesheet`.
-    """
+    """The style sheet for the sizes of Show's buttons, slider and popover; colours are the window's."""
     values = {f"px{size}": scale.px(size) for size in (4, 5, 6, 8, 12, 14, 16, 28, 30, 32)}
     values |= {f"text{size}": scale.text(size) for size in (13, 14, 15, 17, 20)}
     values["button"] = max(scale.px(30), 26)
@@ -75,7 +69,7 @@ def sizes(scale: Scale) -> str:
 
 
 def handle_px(scale: Scale) -> int:
-    """How large the slider's handle is, in pixels: so that it stands evenly over its groove."""
+    """The size of the slider's handle in pixels, which centres it on its groove."""
     handle = max(scale.px(14), 11)
     return handle + (handle - _groove_px(scale)) % 2
 
@@ -115,7 +109,7 @@ _ICON = 14
 class ShowButton(QPushButton):
     """A button of `kind` show, showPrimary, showIcon or showLink.
 
-    Clicking it leaves the focus where it was, so that Space goes on playing and pausing; Tab reaches it.
+    A click does not give it the focus, so that Space still plays and pauses; Tab does.
     """
 
     def __init__(
@@ -132,12 +126,11 @@ class ShowButton(QPushButton):
         self._draw_icon()
 
     def tell(self, name: str, tooltip: str) -> None:
-        """Its name to screen readers, and what its tooltip says."""
+        """Sets its accessible name and its tooltip."""
         self.setAccessibleName(name)
         self.setToolTip(tooltip)
 
     def set_icon_name(self, name: str) -> None:
-        """Shows another icon of gui.icons."""
         if name != self._icon_name:
             self._icon_name = name
             self._draw_icon()
@@ -148,7 +141,7 @@ class ShowButton(QPushButton):
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         if event.key() in _ARROWS:
-            # else Qt would move the focus with them, and the race would not
+            # else they would move the focus and not the race
             event.ignore()
             return
         super().keyPressEvent(event)
@@ -167,7 +160,7 @@ _DISPLAY_FROM = 18
 
 @dataclass(frozen=True)
 class Span:
-    """A piece of text: `size` as at scale 1, `ink` a token of the palette, `gap` the space before it."""
+    """A piece of text: `size` at scale 1, `ink` a colour of the palette, `gap` the space before it."""
 
     text: str
     size: int
@@ -180,7 +173,7 @@ class Span:
         return _face(scale.text(self.size), self.weight, self.size >= _DISPLAY_FROM)
 
     def width(self, scale: Scale) -> int:
-        """The pixels that it takes, without the space before it."""
+        """Its width in pixels, without the gap."""
         return math.ceil(QFontMetricsF(self.face(scale)).horizontalAdvance(self.text))
 
     @property
@@ -192,15 +185,15 @@ class Span:
 
 
 def explained(text: str) -> str:
-    """What the terms in `text` mean, a line each; "" where there are none."""
-    found: list[str] = []
+    """What the glossary's terms in `text` mean, a line each; "" if there are none."""
+    meanings: list[str] = []
     for term in sorted(GLOSSARY, key=len, reverse=True):
         pattern = rf"(?<![\w-]){re.escape(term)}(?![\w-])"
         if re.search(pattern, text, re.IGNORECASE):
-            # so that "mixed precision" does not also explain "precision"
+            # "mixed precision" must not explain "precision" as well
             text = re.sub(pattern, " ", text, flags=re.IGNORECASE)
-            found.append(f"{term[:1].upper()}{term[1:]}: {GLOSSARY[term]}")
-    return "\n".join(reversed(found))
+            meanings.append(f"{term[:1].upper()}{term[1:]}: {GLOSSARY[term]}")
+    return "\n".join(reversed(meanings))
 
 
 @lru_cache(maxsize=64)

@@ -1,4 +1,4 @@
-"""Text of Show: rows whose parts share a baseline, repainted many times a second without a new layout."""
+"""Text of Show, repainted many times a second without a new layout."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from resources.looks import MarkFill
 
 _MARKER, _MARKER_GAP = 16, 12
 _LEAST_PART = 0.75
-"""Of its width, that a text which wraps fills at least."""
+"""The least part of its width that wrapped text fills."""
 
 
 class TextRow(QLabel):
-    """Spans at the left and at the right on one baseline; the last one at the left is shortened if need be.
+    """Spans at the left and the right on one baseline, after a precision's marker if it has one.
 
-    A precision's marker may lead. A label to screen readers, which hear `set_told`.
+    The last span at the left is elided if need be. `set_told` sets what screen readers read.
     """
 
     def __init__(self, parent: QWidget | None = None) -> None:
@@ -41,12 +41,12 @@ class TextRow(QLabel):
         self._fit()
 
     def set_marker(self, precision: Precision, fill: MarkFill = "full") -> None:
-        """The mark of a precision before the first span."""
+        """Sets the precision's marker before the first span."""
         self._marker = (precision, fill)
         self.update()
 
     def set_spans(self, left: Sequence[Span], right: Sequence[Span] = ()) -> None:
-        """Shows these; only what changed is repainted."""
+        """Sets the text, and repaints only if it changed."""
         if (tuple(left), tuple(right)) == (self._left, self._right):
             return
         sizes = self._sizes()
@@ -58,25 +58,25 @@ class TextRow(QLabel):
         self.update()
 
     def set_told(self, text: str) -> None:
-        """What a screen reader says; not at each repaint, or it would never come to an end."""
+        """Sets the accessible name: if it were set at each repaint, a screen reader would never finish."""
         if self.accessibleName() != text:
             self.setAccessibleName(text)
 
     def keep_width(self) -> None:
-        """Takes as much room as its text needs now, whatever it comes to say."""
+        """Fixes the width at what its text needs now."""
         self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
         self.setFixedWidth(max(self.needed_width(), 1))
 
     def words(self) -> str:
-        """All its text, shortened or not."""
+        """The whole text, elided or not."""
         return " ".join(span.text for span in (*self._left, *self._right) if span.text)
 
     def needed_width(self) -> int:
-        """How much it takes to show all of it."""
+        """The width that shows all of it."""
         return round(self._lead() + self._width(self._left) + self._width(self._right)) + 2
 
     def least_width(self) -> int:
-        """How much it takes when its last words at the left are left out, which the tooltip then tells."""
+        """The width that shows all but the last spans at the left, which are then in the tooltip."""
         first = self._left[:1] if len(self._left) > 1 else ()
         return round(self._lead() + self._width(first) + self._width(self._right))
 
@@ -154,7 +154,7 @@ class TextRow(QLabel):
         self.update()
 
     def _tip(self, x: int) -> str:
-        """The whole text where it is cut off, and what the terms in the span under the pointer mean."""
+        """The whole text if it is elided, and the meaning of the terms under the pointer."""
         is_cut = self.needed_width() > self.width()
         at, pieces = self._lead(), [self.words()] if is_cut else []
         for span in self._left:
@@ -168,7 +168,7 @@ class TextRow(QLabel):
 
 
 class TextBlock(QLabel):
-    """A sentence that wraps; its text has one size and one ink."""
+    """Wrapped text of one size and colour."""
 
     def __init__(self, size: int, weight: int = 400, ink: str = "text2") -> None:
         super().__init__()
@@ -185,7 +185,7 @@ class TextBlock(QLabel):
         self.update()
 
     def set_words(self, text: str) -> None:
-        """Shows the text; the terms in it are explained on hover."""
+        """Sets the text; its tooltip explains the terms in it."""
         if text == self._span.text:
             return
         self._span = Span(text, self._span.size, self._span.weight, self._span.ink)
@@ -208,7 +208,7 @@ class TextBlock(QLabel):
         return QSize(width, self.heightForWidth(width))
 
     def minimumSizeHint(self) -> QSize:
-        # one line: for how many it takes, a layout asks `heightForWidth`
+        # one line: the layout asks `heightForWidth` for more
         return QSize(0, round(QFontMetricsF(self._span.face(self._scale)).height()))
 
     def paintEvent(self, event: QPaintEvent) -> None:
@@ -229,7 +229,7 @@ def _height(span: Span, scale: Scale, width: int) -> int:
 
 @lru_cache(maxsize=64)
 def _even_width(span: Span, scale: Scale, width: int) -> int:
-    """A lesser width in which the text takes no more lines: so that no word is left alone on the last."""
+    """The least width that needs no more lines, so that no word is alone on the last."""
     height, least, most = _height(span, scale, width), round(_LEAST_PART * width), width
     while most - least > 2:
         middle = (least + most) // 2

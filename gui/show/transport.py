@@ -17,10 +17,9 @@ MS = 1_000
 
 
 class Scrubber(QSlider):
-    """`sought` carries the seconds that a person moved it to; `held` whether it is being dragged.
+    """`sought` carries the seconds that the user moved it to, `held` whether it is being dragged.
 
-    A click goes to its place at once. Keys are left to the panel, where they mean the same wherever the
-    focus is.
+    A click moves it there at once. Keys are left to the panel, where they do not depend on the focus.
     """
 
     sought = Signal(float)
@@ -30,12 +29,12 @@ class Scrubber(QSlider):
         super().__init__(Qt.Orientation.Horizontal, parent)
         self.setProperty("kind", "show")
         self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
-        self.setAccessibleName("Place in the race")
-        self.setToolTip("Drag to any moment of the race (left and right arrow keys go by one second)")
+        self.setAccessibleName("Position in the race")
+        self.setToolTip("Drag to any moment of the race (the left and right arrow keys move by one second)")
         self._handle = handle_px(Scale())
         self.setSingleStep(MS)
         self.setPageStep(MS)
-        # a screen reader moves it by such an action, a mouse by the events below
+        # a screen reader moves it by an action, a mouse by the events below
         self.actionTriggered.connect(lambda _action: self._seek(self.sliderPosition()))
 
     def set_scale(self, scale: Scale) -> None:
@@ -43,7 +42,7 @@ class Scrubber(QSlider):
         self.setFixedHeight(self._handle + 4)
 
     def set_seconds(self, seconds: float, total: float) -> None:
-        """Shows the place, without telling it as one that a person chose."""
+        """Shows the position, without emitting `sought`."""
         self.setRange(0, round(total * MS))
         self.setValue(round(seconds * MS))
 
@@ -64,7 +63,7 @@ class Scrubber(QSlider):
         event.ignore()
 
     def _value_at(self, place: QPointF) -> int:
-        # the middle of the handle goes to the pointer
+        # the middle of the handle moves to the pointer
         share = (place.x() - self._handle / 2) / max(self.width() - self._handle, 1)
         return round(min(max(share, 0.0), 1.0) * self.maximum())
 
@@ -75,8 +74,8 @@ class Scrubber(QSlider):
 
 SPEEDS = (("0.5", "½×"), ("1", "1×"), ("2", "2×"))
 _PLAY = {
-    "play": (" Play", "play", "Go on playing (Space)"),
-    "pause": (" Pause", "pause", "Hold the race here (Space)"),
+    "play": (" Play", "play", "Play the race from here (Space)"),
+    "pause": (" Pause", "pause", "Pause the race (Space)"),
     "replay": (" Replay", "reset", "Play the race from its beginning (Space)"),
 }
 _SAVE = (
@@ -85,14 +84,14 @@ _SAVE = (
 )
 _HEIGHT = 64
 _MOST_SUBJECT = 1.5
-"""Of the width of the panel of the memory."""
+"""In widths of the memory panel."""
 
 
 class ShowTransport(QFrame):
-    """What a person does with it goes out as signals; it shows what it is told.
+    """Shows the race's state, and emits what the user does.
 
-    `speed_chosen` is 0.5, 1 or 2; `sought` is in the race's seconds, `held` while the slider is dragged;
-    `save_wanted` is "animation" or "card".
+    `speed_chosen` carries 0.5, 1 or 2, `sought` the race's seconds, `held` whether the slider is being
+    dragged, `save_wanted` "animation" or "card".
     """
 
     play_toggled = Signal()
@@ -121,7 +120,7 @@ class ShowTransport(QFrame):
         self.scrubber.held.connect(self.held)
         self._time, self._subject = TextRow(), TextRow()
         self._make_menu()
-        self.save = ShowButton("", "showIcon", "Take the race along as a file, and more", "export")
+        self.save = ShowButton("", "showIcon", "Save the race as a file, and more", "export")
         self.save.tell("Save the race", self.save.toolTip())
         self.save.clicked.connect(self._open_menu)
         self.full_screen = ShowButton("", "showIcon", "", "expand")
@@ -133,8 +132,8 @@ class ShowTransport(QFrame):
     def set_scale(self, scale: Scale) -> None:
         self.setFixedHeight(max(scale.px(_HEIGHT), 46))
         parts = (self.play, self.scrubber, self.save, self.full_screen, self._time, self._subject)
-        for one in parts:
-            one.set_scale(scale)
+        for part in parts:
+            part.set_scale(scale)
         self.speed.setFixedHeight(max(scale.px(32), 28))
         self.play.setFixedWidth(max(scale.px(106), 100))
         self.speed.setFixedWidth(max(scale.px(146), 126))
@@ -147,7 +146,7 @@ class ShowTransport(QFrame):
         self._fit_time()
 
     def show_race(self, subject: str, total: float) -> None:
-        """What was trained, and how long the race is in its own seconds."""
+        """Shows what was trained, and the race's length in seconds."""
         self._total = total
         self._subject.set_spans([Span(subject, 13, 400, "text3")])
         self._subject.set_told(subject)
@@ -164,7 +163,7 @@ class ShowTransport(QFrame):
         self._time.set_spans([], [shown, Span(of, 14, 400, "text2", gap=5)])
 
     def set_state(self, state: str) -> None:
-        """What the first button offers: "play", "pause" or "replay"."""
+        """Sets what the first button does: "play", "pause" or "replay"."""
         if state == self._state:
             return
         self._state = state
@@ -182,18 +181,18 @@ class ShowTransport(QFrame):
         self.full_screen.set_icon_name("shrink" if is_on else "expand")
 
     def set_still(self, is_still: bool) -> None:
-        """Whether motion is reduced."""
+        """Sets whether motion is reduced."""
         self.still.setChecked(is_still)
 
     def _fit_subject(self) -> None:
-        # what was trained begins where the panel of the memory does; what is longer takes from the slider
+        # aligned with the memory panel; a longer subject takes room from the slider
         panel = memory_width(self._scale)
         buttons = 2 * (self.full_screen.sizeHint().width() + self._ends.spacing())
         wanted = self._subject.needed_width() + buttons
         self._right.setFixedWidth(max(panel, min(wanted, round(_MOST_SUBJECT * panel))))
 
     def _fit_time(self) -> None:
-        # as wide as it will ever be, so that the slider does not jump about
+        # as wide as it will ever be, so that the slider does not move
         shown = self._seconds
         self.set_seconds(self._total)
         self._time.keep_width()
@@ -201,14 +200,14 @@ class ShowTransport(QFrame):
 
     def _make_menu(self) -> None:
         self.menu = QMenu(self)
-        self.menu.setAccessibleName("Take the race along, and more")
+        self.menu.setAccessibleName("Save the race, and more")
         for name, text in _SAVE:
             self.menu.addAction(text).triggered.connect(
                 lambda _=False, name=name: self.save_wanted.emit(name)
             )
         self.menu.addSeparator()
         self.menu.addAction("All figures in Compare").triggered.connect(lambda: self.compare_wanted.emit())
-        self.menu.addAction("Show me: measure this machine anew").triggered.connect(
+        self.menu.addAction("Show me: measure this machine again").triggered.connect(
             lambda: self.show_me_wanted.emit()
         )
         self.still = self.menu.addAction("Show without motion")

@@ -1,7 +1,4 @@
-"""Starts the window: application, theme and store, and the event loop.
-
-A store that cannot be opened is reported. Benchmarks and screenshots drive the event loop from a script.
-"""
+"""Starts the window: application, theme, store and event loop."""
 
 from __future__ import annotations
 
@@ -29,10 +26,7 @@ from gui.window.remembered import Key, Settings
 def run_until(
     is_true: Callable[[], bool], asked_every_ms: int = 20, *, within_seconds: float | None = None
 ) -> None:
-    """Runs the event loop, idle as the program is, until `is_true`.
-
-    Raises TimeoutError where that is not within so many seconds.
-    """
+    """Runs the event loop until `is_true`, for benchmarks and screenshots. Raises TimeoutError."""
     until = None if within_seconds is None else time.monotonic() + within_seconds
     loop, timer = QEventLoop(), QTimer(interval=asked_every_ms)
 
@@ -44,18 +38,18 @@ def run_until(
     loop.exec()
     timer.stop()
     if until is not None and not is_true():
-        raise TimeoutError(f"What was waited for did not come in {within_seconds:,.0f} s.")
+        raise TimeoutError(f"The condition was not met within {within_seconds:,.0f} s.")
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
-    """Opens the window and returns its exit status when it is closed."""
+    """Opens the window and returns the exit status once it is closed."""
     application = make_application(arguments)
     settings = Settings.load()
     settings.restore(Key.THEME, theme().set_mode)
     with ExitStack() as stack:
         try:
             store = stack.enter_context(Store())
-            # a store of which only the beginning is sound is found to be damaged when the window reads it
+            # a damaged store may open, and be found out only when the window reads it
             window = MainWindow(store, Launcher(), settings)
         except ProblemError as error:
             text = f"{error.problem.message}\n\n{error.problem.remedy}"
@@ -66,15 +60,15 @@ def run(arguments: Sequence[str] | None = None) -> int:
             return 1
         window.painted.connect(lambda: _make_rest(window))
         window.show()
-        # Python's own handler would only print a traceback from whatever slot runs next
+        # Python's handler would only print a traceback in the next slot
         signal.signal(signal.SIGINT, lambda *_: window.close_without_asking())
         return application.exec()
 
 
 def _make_rest(window: MainWindow) -> None:
-    """Makes what the first view does without, so that nobody waits for it later.
+    """Makes the widgets that the first view does without, so that they are ready when needed.
 
-    Between two parts the event loop answers what a user does meanwhile.
+    Between two parts the event loop handles the user's events.
     """
     parts: Iterator[Callable[[], object]] = iter(
         (
@@ -96,10 +90,10 @@ def _make_rest(window: MainWindow) -> None:
 
 
 def make_application(arguments: Sequence[str] | None = None) -> QApplication:
-    """The application with its name, icon and theme; the one that is there, where there is one."""
-    there = QApplication.instance()
-    given = list(arguments if arguments is not None else sys.argv[:1])
-    application = there if isinstance(there, QApplication) else QApplication(given)
+    """The application, new or existing, with its name, icon and theme."""
+    existing = QApplication.instance()
+    words = list(arguments if arguments is not None else sys.argv[:1])
+    application = existing if isinstance(existing, QApplication) else QApplication(words)
     application.setApplicationName("Ammeter")
     application.setApplicationDisplayName("Ammeter")
     application.setApplicationVersion(__version__)

@@ -1,4 +1,4 @@
-"""The window below its top bar: a side column, the workspaces, and the dock with the runs or the log."""
+"""The window below its top bar: a side column, the workspaces, and the dock with runs and log."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from gui.window.top_bar import SIDE_WIDTH
 
 OPEN_HEIGHT = 208
 LOW_HEIGHT = 148
-"""In a low window, where the plots above need the room more."""
+"""In a low window, where the plots above need the room."""
 CLOSED_HEIGHT = 40
 _LOW_WINDOW = 800
 
 
 class Dock(QFrame):
-    """Holds the runs table and the log, one at a time; `opened` says whether it was unfolded or folded."""
+    """Holds the runs table and the log, one at a time; `opened` carries whether it was unfolded."""
 
     opened = Signal(bool)
 
@@ -63,13 +63,13 @@ class Dock(QFrame):
         return page
 
     def usual_height(self, window_height: int) -> int:
-        """The height it takes by itself, folded or open, in a window of this height."""
+        """The default height, folded or open, in a window of this height."""
         if not self.runs.is_open():
             return CLOSED_HEIGHT
         return OPEN_HEIGHT if window_height >= _LOW_WINDOW else LOW_HEIGHT
 
     def settle(self) -> None:
-        """Takes the height that fits its state, whatever a splitter gave it."""
+        """Takes the height limits of its state, folded or open."""
         self._fold(self.runs.is_open())
 
     def _fold(self, is_open: bool) -> None:
@@ -86,7 +86,7 @@ _LEAST_ABOVE = 200
 
 
 class DockRoom(QSplitter):
-    """The dock's height is its own, and what a person drags it to; all the rest goes to what is above."""
+    """The dock below a widget that gets the rest of the height; the user can drag the border."""
 
     def __init__(self, parent: QWidget) -> None:
         super().__init__(Qt.Orientation.Vertical, parent)
@@ -104,39 +104,39 @@ class DockRoom(QSplitter):
 
     @property
     def chosen_height(self) -> int | None:
-        """The height of the open dock that a person dragged it to; None for the usual one."""
+        """The height that the user gave to the open dock; None for the default."""
         return self._chosen
 
     def restore_height(self, chosen: int | None) -> None:
-        """Takes back what `chosen_height` gave. Raises ValueError for anything else."""
+        """Restores a `chosen_height`. Raises ValueError for an invalid one."""
         if chosen is not None and (type(chosen) is not int or chosen < LOW_HEIGHT):
             raise ValueError(chosen)
         self._chosen = chosen
 
     def settle(self, window_height: int) -> None:
-        """Gives the dock the chosen height, or what is usual in a window of this height, folded or open."""
+        """Gives the dock the chosen height, or the default in a window of this height."""
         height, dock = self.height(), self.dock.usual_height(window_height)
         if self._chosen is not None and self.dock.runs.is_open():
             dock = min(self._chosen, max(LOW_HEIGHT, height - _LEAST_ABOVE))
         self.setSizes([max(1, height - dock), dock])
 
     def window_resized(self, old_height: int, new_height: int) -> None:
-        """A window that became low gives the plots the room, and one that became high the runs."""
+        """Adapts the dock's height to a window that became low or high."""
         usual = self.dock.usual_height
         if self._chosen is not None or usual(old_height) != usual(new_height):
             self.settle(new_height)
 
     def make_room(self, is_training: bool, is_crowded: bool) -> None:
-        """Folds the dock where the height is needed above it, and unfolds it again for training.
+        """Folds the dock if it `is_crowded` above, else brings back the user's choice.
 
-        `is_training` says whether the workspace that is left is Train, where a person's choice counts.
+        That is made in Train, and saved when leaving it (`is_training`).
         """
         if is_training:
             self._was_open = self.dock.runs.is_open()
         self.dock.runs.set_open(self._was_open and not is_crowded)
 
     def is_open(self, is_training: bool) -> bool:
-        """Whether the dock is open, or will be again when the workspace that folded it is left."""
+        """Whether the dock is open in Train, the current workspace or not."""
         return self.dock.runs.is_open() if is_training else self._was_open
 
     def _choose(self, height: int) -> None:
@@ -146,14 +146,13 @@ class DockRoom(QSplitter):
 
 _LEAST_SIDE, _WIDEST_SIDE = 300, 440
 _CONTROLS = 64
-"""The height of the controls at the lower edge of a workspace that has no side column for them."""
+"""Height of the controls at the lower edge of a workspace without a side column."""
 
 
 class Body(QSplitter):
-    """One workspace at a time, each by its key with the side column beside it; None: it has all the room.
+    """Shows one workspace at a time, by its key, with its side column if it has one.
 
-    Each change of a parent sets the style of all that is below it anew, so panels are made as children of
-    `pages` and `side`.
+    Panels are made as children of `pages` and `side`: a change of parent would style them again.
     """
 
     def __init__(self, parent: QWidget) -> None:
@@ -175,7 +174,7 @@ class Body(QSplitter):
         self.notice = Notice(self.middle.above)
 
     def add(self, key: str, page: QWidget, side: QWidget | None) -> None:
-        """Takes in a workspace, which was made in `pages` and `side`."""
+        """Adds a workspace, made in `pages` and `side`."""
         self._workspaces[key] = (page, side)
         self.pages.addWidget(page)
         if side is not None and self.side.indexOf(side) < 0:
@@ -186,9 +185,9 @@ class Body(QSplitter):
         return tuple(self._workspaces)[self.pages.currentIndex()]
 
     def show_workspace(self, key: str, ticked: int) -> None:
-        """Brings a workspace to the front; with `ticked` runs, Compare may take the room of the dock.
+        """Shows a workspace; Compare folds the dock for several `ticked` runs.
 
-        Raises ValueError for a key that there is not.
+        Raises ValueError for an unknown key.
         """
         if key not in self._workspaces:
             raise ValueError(f"There is no workspace '{key}'.")
@@ -209,5 +208,5 @@ class Body(QSplitter):
 
 
 def stack(holder: QWidget, above: QWidget, below: QWidget) -> None:
-    """Puts the one above the other, which has all the room that is left."""
+    """Lays out `holder` with `below` in all the room that `above` leaves."""
     in_column(above, wide(below), parent=holder, spacing=0)

@@ -1,4 +1,4 @@
-"""Whether a window can be opened here, asked before Qt is: where it cannot, Qt aborts the process."""
+"""Whether a window can be opened here, checked before Qt loads: if it cannot, Qt aborts the process."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ _PACKAGES = {
     "libwayland-cursor": ("libwayland-cursor0", "libwayland-cursor"),
     "libwayland-egl": ("libwayland-egl1", "libwayland-egl"),
 }
-"""The packages of Debian and Ubuntu, and of Fedora, by the start of a library's file name."""
+"""The packages for Debian and Ubuntu, and for Fedora, by the start of a library's file name."""
 
 
 def display_problem(environment: Mapping[str, str] | None = None) -> Problem | None:
-    """Why no window can be opened here, in words; None if one can. Only Linux desktops are asked."""
+    """Why no window can be opened here; None if one can. Checks Linux desktops only."""
     if not sys.platform.startswith("linux"):
         return None
     environment = os.environ if environment is None else environment
@@ -95,7 +95,7 @@ def _silent(environment: Mapping[str, str], variable: str) -> Problem:
 
 
 def _unknown_platform(plugin: str) -> Problem | None:
-    """What to say of a platform that this Qt does not have; None if it has, or if that cannot be known."""
+    """The problem with a platform that this Qt lacks; None if it has it, or if that is unknown."""
     folder = _in_pyside(_PLUGINS)
     known = [path.stem.removeprefix("libq") for path in folder.glob("libq*.so")] if folder else []
     if not known or plugin in known or "QT_QPA_PLATFORM_PLUGIN_PATH" in os.environ:
@@ -109,16 +109,16 @@ def _unknown_platform(plugin: str) -> Problem | None:
 
 
 def _in_pyside(path: str) -> Path | None:
-    """A file or folder beside the installed PySide6; None if it is not there, as in a system's package."""
+    """A file or folder of the installed PySide6; None if it is elsewhere, as in a system's package."""
     spec = importlib.util.find_spec("PySide6")
     if spec is None or spec.origin is None:
         return None
-    found = Path(spec.origin).parent.parent / path
-    return found if found.exists() else None
+    entry = Path(spec.origin).parent.parent / path
+    return entry if entry.exists() else None
 
 
 def _library_problem(path: str) -> Problem | None:
-    """What the system lacks to load a library of PySide6; None if it loads, or is not there to be tried."""
+    """What is missing to load a library of PySide6; None if it loads, or is not found."""
     library = _in_pyside(path)
     if library is None:
         return None
@@ -130,9 +130,9 @@ def _library_problem(path: str) -> Problem | None:
 
 
 def _missing(error: str) -> Problem:
-    """The loader's sentence ("libfoo.so.0: cannot open shared object file") as ours, with its remedy."""
-    found = re.search(r"(lib[\w.+-]+?)\.so", error)
-    name = found.group(1) if found else ""
+    """The problem that the loader reports as "libfoo.so.0: cannot open shared object file"."""
+    match = re.search(r"(lib[\w.+-]+?)\.so", error)
+    name = match.group(1) if match else ""
     packages = _PACKAGES.get(name)
     remedy = "Install the system package that holds it, then start Ammeter again."
     if packages is not None:
@@ -141,14 +141,14 @@ def _missing(error: str) -> Problem:
             f"Install it (Debian, Ubuntu: sudo apt install {debian}; Fedora: sudo dnf install {fedora}), "
             "then start Ammeter again."
         )
-    what = f"the system library {name}" if name else f"a system library ({error})"
+    library = f"the system library {name}" if name else f"a system library ({error})"
     return Problem(
-        kind=Kind.INTERNAL, message=f"The window cannot be opened: Qt needs {what}.", remedy=remedy
+        kind=Kind.INTERNAL, message=f"The window cannot be opened: Qt needs {library}.", remedy=remedy
     )
 
 
 def _wayland_answers(environment: Mapping[str, str]) -> bool:
-    if "WAYLAND_SOCKET" in environment:  # a connection that was handed down
+    if "WAYLAND_SOCKET" in environment:  # an inherited connection
         return True
     display = environment.get("WAYLAND_DISPLAY") or "wayland-0"
     address = Path(environment.get("XDG_RUNTIME_DIR", "")) / display

@@ -1,4 +1,4 @@
-"""The log panel: what the runs and the program said, newest last."""
+"""The log panel: the messages of the runs and the program, newest last."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _LEVEL_WIDTH = len("warning")
 
 
 class LogPanel(QWidget):
-    """A line each: time, level, the run's name, message. `action_row` is the row of its small buttons.
+    """Lines of time, level, run and message. `action_row` holds its buttons.
 
-    It follows the end only while the end is in sight, so that reading further up is not disturbed.
+    It scrolls to new lines only if the end is in view, so that reading further up is not disturbed.
     """
 
     def __init__(self, parent: QWidget | None = None) -> None:
@@ -30,11 +30,9 @@ class LogPanel(QWidget):
         self.view.setFont(font(12, mono=True))
         self.view.setMaximumBlockCount(MOST_LINES)
         self.view.setLineWrapMode(QPlainTextEdit.LineWrapMode.NoWrap)
-        self.view.setPlaceholderText(
-            "Nothing has been said yet. Warnings and messages of the runs appear here."
-        )
+        self.view.setPlaceholderText("No messages yet. Warnings and messages of the runs appear here.")
         self.view.setAccessibleName("Log")
-        self.view.setToolTip("What the runs and the program said, newest at the bottom")
+        self.view.setToolTip("Messages of the runs and the program, newest at the bottom")
         self.view.document().setDocumentMargin(12)
         self._ink = _Ink(self)
         theme().changed.connect(self._ink.refresh)
@@ -44,7 +42,7 @@ class LogPanel(QWidget):
         self._fit()
 
     def append(self, level: str, message: str, run_name: str | None = None) -> None:
-        """Adds a message; the further lines of a long one are indented under its first."""
+        """Adds a message; its lines after the first are indented."""
         bar = self.view.verticalScrollBar()
         at_end = bar.value() >= bar.maximum()
         head = f"{datetime.now():%H:%M:%S}  {level:<{_LEVEL_WIDTH}}  "
@@ -60,43 +58,43 @@ class LogPanel(QWidget):
         return self.view.toPlainText()
 
     def copy(self) -> None:
-        """Puts the selected text on the clipboard, or the whole log if nothing is selected."""
+        """Copies the selected text to the clipboard, or the whole log if none is selected."""
         cursor: QTextCursor = self.view.textCursor()
         selected = cursor.selectedText().replace("\u2029", "\n")
         QGuiApplication.clipboard().setText(selected or self.text())
 
     def clear(self) -> None:
-        """Empties the log on the screen."""
+        """Empties the log on screen."""
         self.view.clear()
 
     def set_wrapped(self, wrapped: bool) -> None:
-        """Breaks long lines at the panel's edge, or lets them run on."""
+        """Wraps long lines at the panel's edge, or not."""
         modes = QPlainTextEdit.LineWrapMode
         self.view.setLineWrapMode(modes.WidgetWidth if wrapped else modes.NoWrap)
         self._wrap.setChecked(wrapped)
 
     def _make_actions(self) -> QWidget:
         row = QWidget()
-        self._wrap = _button("Wrap", "Break long lines at the panel's edge")
+        self._wrap = _button("Wrap", "Wrap long lines at the panel's edge")
         self._wrap.setCheckable(True)
         self._wrap.toggled.connect(self.set_wrapped)
         copy = _button("Copy", "Copy the selected lines, or all of them if none are selected")
         copy.clicked.connect(self.copy)
-        clear = _button("Clear", "Empty this view. Nothing that was saved with a run is lost")
+        clear = _button("Clear", "Clear this view; nothing that was saved with a run is lost")
         clear.clicked.connect(self.clear)
         self._needing_text = (copy, clear)
         in_row(Stretch(), self._wrap, copy, clear, parent=row, margins=(16, 6, 12, 6), spacing=4)
         return row
 
     def _fit(self) -> None:
-        """Nothing can be done with an empty log."""
+        """Disables the buttons of an empty log."""
         has_text = not self.view.document().isEmpty()
         for button in self._needing_text:
             button.setEnabled(has_text)
 
 
 class _Ink(QSyntaxHighlighter):
-    """Time in the quietest ink, a warning's level in the strongest."""
+    """Colours the log: the time is faintest, a warning's level strongest."""
 
     def __init__(self, panel: LogPanel) -> None:
         super().__init__(panel.view.document())

@@ -1,8 +1,8 @@
-"""The window: panels side by side, and the signals between them."""
+"""The main window: its panels, and the signals between them."""
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QSize, Qt, QTimer, Signal
@@ -27,7 +27,7 @@ from gui.widgets.shortcuts import install
 from gui.window.body import Body, stack
 from gui.window.quiet import Quiet
 from gui.window.remembered import HasState, Kept, Key, Settings, kept_parts, remember, restore, state_parts
-from gui.window.top_bar import DeviceMemory, TopBar
+from gui.window.top_bar import WORKSPACES, DeviceMemory, TopBar
 
 if TYPE_CHECKING:
     from gui.compare.column import ComparisonColumn
@@ -38,20 +38,14 @@ if TYPE_CHECKING:
     from gui.show.panel import ShowPanel
     from gui.window.workspaces import OtherWorkspaces
 
-WORKSPACES = (
-    ("train", "Train", "Train, and watch the curves live (Ctrl+1)"),
-    ("memory", "Memory limit", "Find the largest batch that fits, on this card or a smaller one (Ctrl+2)"),
-    ("compare", "Compare", "Lay runs over one another and read their ratios (Ctrl+3)"),
-    ("show", "Show", "Play two runs side by side, for people who do not code (Ctrl+4)"),
-)
 FIRST_PRESET = "fashion"
 FULL_SIZE = QSize(1440, 900)
 WINDOW_FRAME = QSize(8, 40)
-"""What a window manager puts around a window, about: nobody knows it before the window is shown."""
+"""Roughly what a window manager adds around a window: the exact size is known only once it is shown."""
 
 
 class MainWindow(QMainWindow):
-    """Owns the panels and `experiments`. It repaints at `repaint_hz`, or as the device that trains allows.
+    """Owns the panels and `experiments`. Repaints at `repaint_hz`, or as often as the device allows.
 
     `painted` is emitted once, after its first paint.
     """
@@ -67,7 +61,7 @@ class MainWindow(QMainWindow):
     ) -> None:
         super().__init__()
         self.setWindowTitle("Ammeter")
-        # with its frame no higher than the lowest screens, of 1024 by 600
+        # with its frame it fits the smallest screens, of 1024 by 600
         self.setMinimumSize(960, 560)
         room = self.screen().availableSize() - WINDOW_FRAME
         self.resize(room.boundedTo(FULL_SIZE).expandedTo(self.minimumSize()))
@@ -83,18 +77,15 @@ class MainWindow(QMainWindow):
         self._install_shortcuts()
         self.experiments.load()
         self._restore()
-        self._log_what_is_broken(store)
-        self._runs_controller.begin()
-
-    def _log_what_is_broken(self, store: Store) -> None:
         problems = (f"{problem.message} {problem.remedy}" for problem in broken_presets())
-        for words in (*store.notes, *problems):
-            self.dock.log.append("warning", words)
+        for text in (*store.notes, *problems):
+            self.dock.log.append("warning", text)
+        self._runs_controller.begin()
 
     def _make_panels(self) -> None:
         holder = QWidget(self)
         self.setCentralWidget(holder)
-        # the order of Tab is that in which they are made
+        # the tab order is that in which they are made
         self.top_bar = TopBar(WORKSPACES, holder)
         self._body = Body(holder)
         self._middle, self.dock, self.notice = self._body.middle, self._body.dock, self._body.notice
@@ -110,7 +101,7 @@ class MainWindow(QMainWindow):
 
     @cached_property
     def others(self) -> OtherWorkspaces:
-        """Every workspace but Train, made when one is first asked for, or after the first paint."""
+        """The workspaces other than Train, made on demand, or after the first paint."""
         from gui.window.workspaces import OtherWorkspaces
 
         others = OtherWorkspaces(
@@ -214,10 +205,7 @@ class MainWindow(QMainWindow):
                 "reset": self.setup.reset_action,
                 "pause": self.experiments.toggle_pause,
                 "stop": self.experiments.stop,
-                "train": lambda: self.show_workspace("train"),
-                "memory": lambda: self.show_workspace("memory"),
-                "compare": lambda: self.show_workspace("compare"),
-                "show": lambda: self.show_workspace("show"),
+                **{key: partial(self.show_workspace, key) for key, *_ in WORKSPACES},
                 "present": lambda: self.shows.present(),
                 "limit": self._find_limit,
                 "undo": self._runs_controller.undo,
@@ -233,7 +221,7 @@ class MainWindow(QMainWindow):
         )
 
     def show_workspace(self, key: str) -> None:
-        """Brings "train", "memory", "compare" or "show" to the front, with what stands beside it."""
+        """Shows "train", "memory", "compare" or "show", with its side column."""
         others = self.others if key != "train" or self._has_others else None
         self._body.show_workspace(key, len(self.runs.checked()))
         self.setup.set_on_limits(key == "memory")
@@ -246,13 +234,13 @@ class MainWindow(QMainWindow):
         return self._body.workspace
 
     def close_without_asking(self) -> None:
-        """Closes even while a run trains; the run is stopped and keeps what it recorded."""
+        """Closes even during a run, which is stopped and keeps what it recorded."""
         self._asks_before_closing = False
         self.close()
 
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)
-        # after the first paint: the worker that it starts would take a core from it
+        # after the first paint, from which the worker would take a core
         QTimer.singleShot(0, self.experiments.start)
 
     def paintEvent(self, event: QPaintEvent) -> None:
@@ -288,7 +276,7 @@ class MainWindow(QMainWindow):
         super().closeEvent(event)
 
     def _may_close(self) -> bool:
-        # Show's own are taken out of the queue
+        # the runs of "Show me" are taken out of the queue
         waiting = sum(not self.shows.tells_of(run_id) for run_id in self.experiments.waiting)
         searches = self.experiments.searches
         if self.experiments.running is not None:
@@ -305,9 +293,8 @@ class MainWindow(QMainWindow):
             self.others.limits.refresh()
 
     def _may_look_around(self) -> bool:
-        if self.experiments.running is not None or self.experiments.searches.running is not None:
-            return False
-        return self._quiet.is_waiting or self.setup.isVisible()
+        is_idle = self.experiments.running is None and self.experiments.searches.running is None
+        return is_idle and (self._quiet.is_waiting or self.setup.isVisible())
 
     def _submit(self, request: Request) -> None:
         try:
@@ -343,8 +330,7 @@ class MainWindow(QMainWindow):
             self.comparisons.show_ticked()
 
     def _show_run(self, run_id: str) -> None:
-        record = self.experiments.runs.record(run_id)
-        if record is not None:
+        if (record := self.experiments.runs.record(run_id)) is not None:
             self.runs.update_run(record)
 
     def _refresh_shows(self) -> None:
@@ -382,12 +368,12 @@ class MainWindow(QMainWindow):
         self.setup.foot.run_button.setFocus()
 
     def _go_to_filter(self) -> None:
-        if self.workspace == "show":  # which hides the runs: they would be filtered unseen
+        if self.workspace == "show":  # it hides the runs, which would be filtered unseen
             self.show_workspace("train")
         self.runs.filter.setFocus(Qt.FocusReason.ShortcutFocusReason)
 
     def _tell_of_run(self, problem: Problem) -> None:
-        # how a run of Show's own ended stands on its page, and need not stand above it as well
+        # Show reports on its page how its own runs end
         if self.experiments.running is not None or not (self._has_others and self.shows.is_measuring):
             self._tell(problem)
 
@@ -395,7 +381,7 @@ class MainWindow(QMainWindow):
         self.notice.tell(problem.message, problem.remedy)
 
     def _restore(self) -> None:
-        """Starts from the first preset, and lays over it what the last window left."""
+        """Starts from the first preset, and restores what the last window remembered."""
         self.setup.set_presets(all_presets())
         self.setup.choose_preset(FIRST_PRESET)
         if self._settings.is_new and not self.experiments.runs.records():

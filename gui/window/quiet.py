@@ -1,4 +1,4 @@
-"""Whether other programs leave the machine alone, looked at while nothing trains; a run may wait for it."""
+"""Whether the machine is quiet, with no busy programs, while nothing trains; a run can wait for that."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _LOOKS_THAT_AGREE = 2
 
 
 class Quiet(QObject):
-    """Says over the form's button what keeps the machine busy; `ready` (Request) is a run that waited for it.
+    """Shows above the form's button what keeps the machine busy; `ready` carries a Request that has waited.
 
-    A look is taken in a thread every other second, while `may_look` says so: beside a run it would disturb
-    what is measured. Two that follow one another must agree, since a program that only starts keeps nothing
-    busy. What waits is the form as it was when it was asked to; training anything else calls it off.
+    A thread looks every other second while `may_look`: during a run it would disturb the measurement. Two
+    looks in a row must agree, since a program that only starts is no load. Training anything else cancels the
+    waiting request.
     """
 
     ready = Signal(object)
@@ -44,11 +44,11 @@ class Quiet(QObject):
         setup.run_requested.connect(lambda _request: self._wait(None))
 
     def start(self) -> None:
-        """Looks from now on."""
+        """Starts looking."""
         self._timer.start()
 
     def stop(self) -> None:
-        """Looks no more; the look that is being taken is waited for."""
+        """Stops looking, and waits for a look in progress."""
         self._timer.stop()
         self._background.stop()
 
@@ -58,21 +58,21 @@ class Quiet(QObject):
         return self._waiting is not None
 
     def look(self) -> None:
-        """Takes a look, or forgets the last one where it may not."""
+        """Looks, or forgets the last look if it may not."""
         if not self._may_look():
             self._watch, self._agreeing = None, 0
             self._say("")
         elif self._watch is None:
-            # what this costs, some 50 ms, is no more in the thread than a look is
+            # some 50 ms, and so in the thread, as a look is
             self._do(Watch, self._begin)
         else:
             device, watch = self._setup.text("device") or "auto", self._watch
             self._do(lambda: watch.look(device).sentence, self.looked.emit)
 
     def take(self, sentence: str) -> None:
-        """Takes in what a look has shown: a sentence on what keeps the machine busy, or ""."""
+        """Takes the result of a look: a sentence on what keeps the machine busy, or ""."""
         if not self._may_look():
-            return  # something began to train meanwhile
+            return  # something has begun to train
         is_busy = bool(sentence)
         self._agreeing = self._agreeing + 1 if is_busy == self._was_busy else 1
         self._was_busy = is_busy
@@ -92,7 +92,7 @@ class Quiet(QObject):
             self._background.do(work, done, self._fail)
 
     def _fail(self, _problem: Problem) -> None:
-        # it was logged; a machine that cannot be looked at is not called busy
+        # it was logged; a machine that cannot be examined is not called busy
         self._timer.stop()
         self._wait(None)
         self._say("")

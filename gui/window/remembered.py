@@ -1,7 +1,6 @@
-"""What the window remembers between two starts: form, tables, splitters, view and theme.
+"""What the window remembers across restarts: form, tables, splitters, view and theme.
 
-The settings are one JSON file, written whole, with a backup beside it. Each part is read and restored on its
-own.
+The settings are a JSON file, replaced as a whole, with a backup. Each part is restored on its own.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ _T = TypeVar("_T")
 
 
 class Key(StrEnum):
-    """Everything that survives a restart."""
+    """The remembered parts."""
 
     GEOMETRY = "geometry"
     SIDE_SPLITTER = "side_splitter"
@@ -51,7 +50,7 @@ class Key(StrEnum):
 
 
 class Settings:
-    """Remembered values by name. Only plain JSON values go in."""
+    """Remembered plain JSON values, by name."""
 
     def __init__(self, path: Path, values: dict[str, Any] | None = None) -> None:
         self._path = path
@@ -59,7 +58,7 @@ class Settings:
 
     @classmethod
     def load(cls, path: Path | None = None) -> Settings:
-        """Reads the settings file, its backup if the file is broken, and else starts empty. Never raises."""
+        """Reads the settings file, or its backup if that is broken, or starts empty. Never raises."""
         file = path or config_folder() / "window.json"
         for candidate in (file, _backup(file)):
             values = _read(candidate)
@@ -69,23 +68,22 @@ class Settings:
 
     @property
     def is_new(self) -> bool:
-        """Whether nothing was ever remembered."""
+        """Whether nothing is remembered yet."""
         return not self._values
 
     def get(self, key: str, default: _T) -> _T:
-        """The remembered value, or `default` where there is none or it is of another type."""
+        """The remembered value, or `default` if there is none of its type."""
         value = self._values.get(key, default)
         return value if isinstance(value, type(default)) else default
 
     def set(self, key: str, value: Any) -> None:
-        """Remembers a JSON value until `save`."""
+        """Sets a JSON value, for `save`."""
         self._values[key] = value
 
     def restore(self, key: str, apply: Callable[[Any], object]) -> bool:
-        """Hands the remembered value to `apply`; says whether that worked.
+        """Passes the remembered value to `apply`; whether that worked.
 
-        A value that `apply` cannot take is logged and forgotten, so that one broken part never keeps the
-        others, or the window, from coming back.
+        A value that raises is logged and forgotten: a broken part must not affect the others or the window.
         """
         if key not in self._values:
             return False
@@ -98,10 +96,10 @@ class Settings:
         return True
 
     def save(self) -> bool:
-        """Writes the file in one move, keeping the one before as the backup; False where it cannot."""
+        """Replaces the file, keeping the previous one as the backup; False if it cannot be written."""
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            # only a file that still reads is worth keeping: a broken one must not replace a good backup
+            # a broken file must not replace a good backup
             if _read(self._path) is not None:
                 _write_whole(_backup(self._path), self._path.read_bytes())
             text = json.dumps(self._values, indent=1, sort_keys=True, ensure_ascii=False)
@@ -143,7 +141,7 @@ def _write_whole(path: Path, content: bytes) -> None:
 
 @dataclass(frozen=True)
 class Kept:
-    """One part: `read` gives its state as plain JSON values, `write` brings that back or raises."""
+    """A remembered part: `read` gives its state as plain JSON values, `write` restores it or raises."""
 
     key: Key
     read: Callable[[], Any]
@@ -151,7 +149,7 @@ class Kept:
 
 
 def kept_bytes(key: Key, read: Callable[[], QByteArray], write: Callable[[QByteArray], bool]) -> Kept:
-    """A part whose state is one of Qt's byte arrays, such as a splitter's."""
+    """A part whose state is a QByteArray, such as a splitter's."""
 
     def read_text() -> str:
         return base64.b64encode(read().data()).decode("ascii")
@@ -164,7 +162,7 @@ def kept_bytes(key: Key, read: Callable[[], QByteArray], write: Callable[[QByteA
 
 
 def restore(settings: Settings, parts: Sequence[Kept]) -> None:
-    """Brings back what is remembered; a part that cannot be is logged and keeps its default."""
+    """Restores the parts; one that fails is logged and keeps its default."""
     for part in parts:
         settings.restore(part.key, part.write)
 
@@ -177,7 +175,7 @@ def remember(settings: Settings, parts: Sequence[Kept]) -> None:
 
 
 class HasState(Protocol):
-    """A panel or controller that keeps a state of its own, as plain JSON values."""
+    """A panel or controller with a state of plain JSON values."""
 
     def state(self) -> Mapping[str, Any]: ...
 
@@ -196,7 +194,7 @@ def kept_parts(
     states: Mapping[Key, HasState],
     show_workspace: Callable[[str], object],
 ) -> tuple[Kept, ...]:
-    """The parts in the order in which they are brought back: the workspace after what it shows."""
+    """The parts in the order of their restoring: the workspace after what it shows."""
     runs, middle = dock.runs, body.middle
     return (
         Kept(Key.RUNS_TABLE, runs.state, runs.restore),
@@ -215,7 +213,7 @@ def kept_parts(
 
 
 def _restore_geometry(window: QMainWindow, value: QByteArray) -> bool:
-    # Qt passes over that of a much smaller or larger screen, which is no fault of what is remembered
+    # False here only means that the screen is much smaller or larger, which is no broken value
     window.restoreGeometry(value)
     return True
 

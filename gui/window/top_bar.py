@@ -1,7 +1,4 @@
-"""The top bar: the program's name, the workspaces, the device with its memory in use, theme and help.
-
-The memory in use counts all programs and is read every other second, without torch.
-"""
+"""The top bar: the program's name, the workspaces, the device with its memory in use, theme and help."""
 
 from __future__ import annotations
 
@@ -35,9 +32,9 @@ _EVERY_MS = 2_000
 
 
 class DeviceMemory(QObject):
-    """`read` carries the fraction in use (0 to 1; None where it is unknown) and the words for it.
+    """Reads every other second how much of the device's memory all programs use.
 
-    A GPU is asked through NVML, a CPU's memory through the system.
+    `read` carries the fraction (0 to 1; None if unknown) and its text.
     """
 
     read = Signal(object, str)
@@ -49,7 +46,7 @@ class DeviceMemory(QObject):
         self._timer.timeout.connect(self._read)
 
     def start(self, device: DeviceEntry) -> None:
-        """Watches this device from now on."""
+        """Starts reading the memory of this device."""
         self._device = device
         self._read()
         self._timer.start()
@@ -77,7 +74,7 @@ def _gpu_used_bytes(name: str) -> int | None:
     kind, _, number = name.partition(":")
     if kind != "cuda":
         return None
-    # imported where there is a card to ask: it would be a twentieth of the window's start
+    # imported only with a card: it would be a twentieth of the window's start
     import pynvml
 
     try:
@@ -90,11 +87,11 @@ def _gpu_used_bytes(name: str) -> int | None:
 
 
 _NAME = 112
-"""Pixels that the device's name keeps where there is little room."""
+"""Pixels that the device's name keeps at least."""
 
 
 class DeviceChip(QFrame):
-    """Device title in bold, facts separated by dots, and a usage bar where the usage is known."""
+    """The device's name in bold, facts about it, and its memory in use if known."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -117,18 +114,18 @@ class DeviceChip(QFrame):
         self._recolor()
 
     def set_device(self, title: str, facts: Sequence[str], tooltip: str = "") -> None:
-        """Names the device, such as "NVIDIA H200" with ("139.8 GiB", "Tensor Cores", "BF16")."""
+        """Shows a device, such as "NVIDIA H200" with ("139.8 GiB", "Tensor Cores", "BF16")."""
         self._title.set_whole_text(title)
         # the facts give way first
         self._title.setMinimumWidth(min(_NAME, self._title.sizeHint().width()))
         self._facts.set_whole_text("".join(f"·  {fact}  " for fact in facts).rstrip())
         self._facts.setVisible(self._has_facts_room and bool(facts))
-        spoken = ", ".join((title, *facts))
-        self.setAccessibleName(f"Device: {spoken}")
-        self.setToolTip(tooltip or plain_tip(f"Where experiments train: {spoken}."))
+        device = ", ".join((title, *facts))
+        self.setAccessibleName(f"Device: {device}")
+        self.setToolTip(tooltip or plain_tip(f"Experiments train on: {device}."))
 
     def set_usage(self, fraction: float | None, text: str) -> None:
-        """How full the device's memory is (0 to 1) and in words, such as "4.1 GiB in use"; None hides it."""
+        """Shows the memory in use as a fraction and as text ("4.1 GiB in use"); None hides it."""
         known = fraction is not None
         for part in (self._divider, self._usage):
             part.setVisible(known)
@@ -138,7 +135,7 @@ class DeviceChip(QFrame):
             set_text(self._usage, text)
 
     def set_room(self, *, for_facts: bool, for_bar: bool) -> None:
-        """Leaves the facts out, or the bar whose words stand beside it, so that the name has room."""
+        """Leaves out the facts, or the bar, to give the name room."""
         self._has_facts_room, self._has_bar_room = for_facts, for_bar
         self._facts.setVisible(for_facts and bool(self._facts.whole_text()))
         self._bar.setVisible(for_bar and not self._usage.isHidden())
@@ -148,6 +145,12 @@ class DeviceChip(QFrame):
         self._icon.setPixmap(picture)
 
 
+WORKSPACES = (
+    ("train", "Train", "Train, and watch the curves live (Ctrl+1)"),
+    ("memory", "Memory limit", "Find the largest batch that fits, on this card or a smaller one (Ctrl+2)"),
+    ("compare", "Compare", "Overlay runs and read their ratios (Ctrl+3)"),
+    ("show", "Show", "Play two runs side by side, for people who do not code (Ctrl+4)"),
+)
 SIDE_WIDTH = 320
 _ROOM_FOR_FACTS, _ROOM_FOR_BAR = 1_180, 1_200
 _AT_WORK = ", at work"
@@ -171,7 +174,7 @@ class TopBar(QFrame):
         self.device = DeviceChip()
         self._theme_button = IconButton("moon", "Theme", "Switch between dark and light (Ctrl+T)")
         self._theme_button.clicked.connect(self.theme_toggled)
-        help_button = IconButton("help", "Help", "Shortcuts, and where your data lives (F1)")
+        help_button = IconButton("help", "Help", "Guide, shortcuts, and where your data lives (F1)")
         help_button.clicked.connect(self.help_requested)
         in_row(
             self._name(),
@@ -195,7 +198,7 @@ class TopBar(QFrame):
         self._tabs[key].setChecked(True)
 
     def set_busy(self, key: str, is_busy: bool) -> None:
-        """Marks a workspace's tab while something goes on in it."""
+        """Marks a workspace's tab while something is running in it."""
         tab = self._tabs[key]
         self._busy = self._busy | {key} if is_busy else self._busy - {key}
         self._show_busy()

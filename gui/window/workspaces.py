@@ -1,4 +1,4 @@
-"""Memory limit, Compare and Show: the workspaces that the window's first paint does without."""
+"""Memory limit, Compare and Show, the workspaces that are made after the window's first paint."""
 
 from __future__ import annotations
 
@@ -66,11 +66,11 @@ class OtherWorkspaces(QObject):
         self._connect()
 
     def parts(self) -> dict[Key, HasState]:
-        """What is remembered of them between two starts."""
+        """The workspaces' remembered states."""
         return {Key.MEMORY_LIMIT: self.memory_limit, Key.EXPORT: self.comparisons, Key.SHOW: self.shows}
 
     def set_in_sight(self, key: str) -> None:
-        """Says which workspace is looked at."""
+        """Sets which workspace is visible."""
         self.comparisons.set_in_sight(key == "compare")
         self.shows.set_in_sight(key == "show")
         self.limits.refresh()
@@ -78,7 +78,7 @@ class OtherWorkspaces(QObject):
             self.limits.open_newest()
 
     def stop(self) -> None:
-        """Waits for what is being read or written; the window closes."""
+        """Waits for what is being read or written, before the window closes."""
         self.comparisons.stop()
         self.shows.stop()
 
@@ -86,7 +86,7 @@ class OtherWorkspaces(QObject):
         self.limits.searching_changed.connect(lambda is_on: self._top_bar.set_busy("memory", is_on))
         self.limits.workspace_wanted.connect(lambda: self.workspace_wanted.emit("memory"))
         self.limits.refused.connect(self._notice.tell)
-        self.limits.told.connect(self._notice.tell)
+        self.limits.reported.connect(self._notice.tell)
         self.limits.written.connect(lambda path: self._notice.tell_written(f"Wrote {path.name}.", path))
         self.comparisons.workspace_wanted.connect(lambda: self.workspace_wanted.emit("compare"))
         self.comparisons.problem.connect(self.problem)

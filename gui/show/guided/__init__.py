@@ -1,1 +1,1 @@
-"""The guided measurement of a race: *Show me*."""
+"""The guided measurement of a race, "Show me"."""

@@ -1,4 +1,4 @@
-"""The sequence behind "Show me": two runs that suit this machine, measured one after the other."""
+"""The sequence of "Show me": two runs that suit this machine, measured one after the other."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ from gui.show.panel import ShowPanel
 
 _RUN, _SEARCH, _QUEUE = (
     "A run is training.",
-    "A search for the largest batch is going on.",
+    "A search for the largest batch is running.",
     "Runs are waiting.",
 )
-_LOST = Problem(kind=Kind.INTERNAL, message="The run was lost.", remedy="The log says more. Try it again.")
+_LOST = Problem(kind=Kind.INTERNAL, message="The run was lost.", remedy="See the log, and try again.")
 _LOOKING, _WAITING, _STOPPING = "looking at this machine", "waiting for its turn", "stopping"
-_Ending = Literal["", "anew", "given up"]
+_Ending = Literal["", "again", "given up"]
 
 
 class GuidedMeasurement(QObject):
-    """It measures through the ordinary queue, so that its runs are runs like all others.
+    """Measures through the ordinary queue, so that its runs are like any others.
 
     `at_work` (bool) when it begins and ends; `measured` carries the ids of both runs, full precision first;
-    `given_up` when it was stopped; `refused` (Problem) when a run failed, or the machine cannot be looked at
-    or is too slow; `busy` says in a sentence what goes on that has to be asked about first.
+    `given_up` when it was stopped; `refused` (Problem) if a run failed, or the machine cannot be examined or
+    is too slow; `busy` carries a sentence on what is running, which the user must decide about first.
     """
 
     at_work = Signal(bool)
@@ -81,21 +81,21 @@ class GuidedMeasurement(QObject):
 
     @property
     def case(self) -> Showcase | None:
-        """What it trains on this machine; None until that has been looked at."""
+        """What it trains on this machine; None until the machine has been examined."""
         catalog = self._experiments.catalog
         return self._case or (showcase(catalog) if catalog is not None else None)
 
     @property
     def is_measuring(self) -> bool:
-        """Whether the run that trains is one of its own."""
+        """Whether the run in progress is one of its own."""
         return self._is_at_work and self._pair.running is not None
 
     def owns(self, run_id: str | None) -> bool:
-        """Whether a run is one of its own, or was since this window opened."""
+        """Whether it has queued this run since the window was opened."""
         return self._pair.owns(run_id)
 
     def begin(self) -> None:
-        """Measures, or says `busy` where something else goes on; at work already, nothing happens."""
+        """Measures, or emits `busy` if something else is running; does nothing if at work already."""
         experiments, searches = self._experiments, self._experiments.searches
         if self._is_at_work:
             return
@@ -109,7 +109,7 @@ class GuidedMeasurement(QObject):
             self.begin_next()
 
     def begin_next(self) -> None:
-        """Measures as soon as what goes on has ended, before what waits."""
+        """Measures once the current work has ended, before the rest of the queue."""
         if self._is_at_work:
             return
         self._pair.forget()
@@ -123,17 +123,17 @@ class GuidedMeasurement(QObject):
             self._take_catalog()
 
     def stop_and_begin(self) -> None:
-        """Stops what goes on, which keeps what it has, and measures."""
+        """Stops the current work, which keeps what it has, and measures."""
         if self._is_at_work:
             return
-        # what has ended by itself since the question was asked leaves nothing to stop but its own first run
-        goes_on = self._experiments.running is not None or self._experiments.searches.running is not None
+        # asked before `begin_next`: if the work has ended by itself, only its own first run could be stopped
+        is_busy = self._experiments.running is not None or self._experiments.searches.running is not None
         self.begin_next()
-        if goes_on:
+        if is_busy:
             self._experiments.stop()
 
     def stop(self) -> None:
-        """Gives up; a run that is not over leaves nothing behind."""
+        """Gives up; an unfinished run is deleted."""
         if not self._is_at_work:
             return
         self._pair.take_out_waiting()
@@ -146,19 +146,19 @@ class GuidedMeasurement(QObject):
             self._give_up()
 
     def close(self) -> None:
-        """Waits for nothing any more: the window closes, and what trains is stopped with it."""
+        """Gives up because the window closes, which stops the run in progress."""
         self._patience.stop()
         if self._is_at_work:
             self._is_at_work = False
             self._pair.take_out_waiting()
 
     def show(self) -> None:
-        """Shows in the panel where it stands; nothing happens where it is not at work."""
+        """Shows its progress in the panel, if it is at work."""
         if self._is_at_work:
             self._panel.show_measuring(measuring(self._progress()))
 
     def refresh(self) -> None:
-        """The same where somebody looks, at the rate at which a run that trains may be painted."""
+        """Shows its progress if the panel is visible."""
         if self._panel.isVisible():
             self.show()
 
@@ -208,7 +208,7 @@ class GuidedMeasurement(QObject):
         self._tiles = tiles
 
     def _hold(self, is_held: bool) -> None:
-        """A run that somebody paused tries nobody's patience: that begins anew with the run."""
+        """Suspends the patience timer during a pause, and restarts it with the run."""
         if is_held:
             self._patience.stop()
         elif self._is_held:
@@ -216,8 +216,8 @@ class GuidedMeasurement(QObject):
         self._is_held = is_held
 
     def _lose_patience(self) -> None:
-        """A run that has taken so long is looked at as a whole, and from the second time on given up where it
-        has no end in sight."""
+        """Adapts to a run that takes long by its overall pace; from the second time on, gives up a hopeless
+        one."""
         self._lapses += 1
         pace, done = self._pair.progress()
         if pace is None and done:
@@ -229,7 +229,7 @@ class GuidedMeasurement(QObject):
             self._refuse(busy(experiment, done))
 
     def _adapt(self, pace: float | None, done: int) -> bool:
-        """Begins anew with what suits the machine at that pace, or says that it is busy; else it goes on."""
+        """Starts again with what suits this pace, or refuses a busy machine; whether the run is ended."""
         pair, case = self._pair, self._case
         if case is None or self._ending or not pair.can_begin_anew:
             return False
@@ -240,11 +240,11 @@ class GuidedMeasurement(QObject):
         elif better is not None and self._attempts < MOST_ATTEMPTS:
             self._case, self._is_shortened = better, span is SECOND
             pair.take_out_waiting()
-            self._end_run("anew")
+            self._end_run("again")
         return bool(self._ending)
 
     def _end_run(self, ending: _Ending) -> None:
-        """Asks the run that trains to end, and remembers why."""
+        """Asks the run in progress to end, and remembers why."""
         if self._pair.running is not None:
             self._ending = ending
             self._experiments.stop()
@@ -256,7 +256,7 @@ class GuidedMeasurement(QObject):
         self._patience.stop()
         self._pair.running, ending, self._ending = None, self._ending, ""
         run = self._experiments.runs.record(run_id)
-        if ending == "anew" and self._case is not None:
+        if ending == "again" and self._case is not None:
             for old in self._pair.forget():
                 self._pair.discard(old, even_whole=True)
             self._submit(self._case)
@@ -322,5 +322,5 @@ def _tiles_of(event: Pictures) -> NDArray[np.uint8] | None:
     try:
         return event.sheet.tiles()
     except ValueError:
-        # without pictures there are patterns in their place
+        # without pictures patterns are shown
         return None

@@ -1,7 +1,4 @@
-"""The pages of Show beside the race: a pair of runs being measured, and a race that cannot be shown.
-
-A page that refuses says why, and what to do instead.
-"""
+"""The pages of Show other than the race: a pair of runs being measured, and why there is no race."""
 
 from __future__ import annotations
 
@@ -34,9 +31,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class MeasuredLane:
-    """One of the two runs: `samples` trained so far of `samples_in_all`; `peak_mib` is the highest so far.
+    """One of the two runs: `samples` so far of `samples_in_all`, and the highest `peak_mib` so far.
 
-    `detail` stands beside the name: "32-bit numbers (FP32)"; `state` after the count: "images so far".
+    `detail` is shown beside the name ("32-bit numbers (FP32)"), `state` after the count ("images so far").
     """
 
     precision: Precision
@@ -49,18 +46,17 @@ class MeasuredLane:
 
     @property
     def fraction(self) -> float:
-        """How much of it is trained, 0 to 1."""
+        """How much of the run is done, 0 to 1."""
         return min(max(self.samples / self.samples_in_all, 0.0), 1.0) if self.samples_in_all else 0.0
 
 
 @dataclass(frozen=True, eq=False)
 class Measuring:
-    """Both runs, and which of them trains now.
+    """Both runs, and which of them is running.
 
-    `title` is the large line and `sentence` the one below it; `subject` says what is trained
-    ("ResNet-50, 64 images at once"); `phase` is what goes on where no steps are made ("saving").
-    `seconds_left` are those of the run that trains, None while nobody knows. `tiles` are grey pictures,
-    (count, side, side), or None.
+    `title` is the large line and `sentence` the one below it; `subject` is what is trained ("ResNet-50, 64
+    images at once"); `phase` is that of a run without steps ("saving"). `seconds_left` are those of the
+    current run, None if unknown. `tiles` are grey pictures of shape (count, side, side), or None.
     """
 
     title: str
@@ -75,11 +71,11 @@ class Measuring:
 
     @property
     def lane(self) -> MeasuredLane:
-        """The one that trains."""
+        """The lane of the current run."""
         return self.full if self.running == "full" else self.mixed
 
     def words(self) -> tuple[str, str]:
-        """What goes on, and how long it will take: "Measuring full precision" and "4 s left"."""
+        """What is being measured and the time left: "Measuring full precision" and "4 s left"."""
         return f"Measuring {self.lane.name[:1].lower()}{self.lane.name[1:]}", self._left()
 
     def _left(self) -> str:
@@ -96,7 +92,7 @@ _SHOW_ME, _TRY_AGAIN = " Show me", " Try again"
 
 
 class RefusedPage(QWidget):
-    """`compare_wanted` to choose other runs, `show_me_wanted` to measure a pair anew."""
+    """`compare_wanted` to choose other runs, `show_me_wanted` to measure a new pair."""
 
     compare_wanted = Signal()
     show_me_wanted = Signal()
@@ -104,8 +100,10 @@ class RefusedPage(QWidget):
     def __init__(self) -> None:
         super().__init__()
         self._sentence, self._remedy = TextBlock(30, 600, "text"), TextBlock(17)
-        self.show_me = ShowButton(_SHOW_ME, "showPrimary", "Measure both ways now, and play them", "play")
-        self.compare = ShowButton("Choose runs in Compare", "show", "Tick the runs to lay side by side")
+        self.show_me = ShowButton(
+            _SHOW_ME, "showPrimary", "Measure both precisions now, and play them", "play"
+        )
+        self.compare = ShowButton("Choose runs in Compare", "show", "Tick the runs to show side by side")
         self.show_me.clicked.connect(self.show_me_wanted)
         self.compare.clicked.connect(self.compare_wanted)
         self._buttons = in_row(self.show_me, self.compare, Stretch(1))
@@ -122,7 +120,7 @@ class RefusedPage(QWidget):
         self._buttons.setSpacing(scale.px(12))
 
     def show_refusal(self, sentence: str, remedy: str, *, was_measured: bool = False) -> None:
-        """Says why in a sentence, and what to do about it; what `was_measured` can be tried again."""
+        """Shows why there is no race, and what to do; what `was_measured` can be tried again."""
         self.show_me.setText(_TRY_AGAIN if was_measured else _SHOW_ME)
         self.show_me.setAccessibleName(self.show_me.text().strip())
         self._sentence.set_words(sentence)
@@ -132,7 +130,7 @@ class RefusedPage(QWidget):
         self.setAccessibleDescription(self.words())
 
     def words(self) -> str:
-        """All it says."""
+        """The whole text."""
         return f"{self._sentence.words()} {self._remedy.words()}".strip()
 
 
@@ -153,9 +151,9 @@ _PHASES = {
 
 @dataclass(frozen=True, eq=False)
 class Progress:
-    """Where "Show me" stands: `full` and `mixed` are the runs as far as they are known.
+    """The progress of "Show me": `full` and `mixed` are the runs that have begun.
 
-    `phase` is what goes on in place of what the run that trains says; "" for that.
+    `phase` replaces that of the current run; "" for none.
     """
 
     showcase: Showcase | None
@@ -167,7 +165,7 @@ class Progress:
 
 
 def measuring(progress: Progress) -> Measuring:
-    """The page for a moment of the measuring."""
+    """The page's content for a moment of the measurement."""
     case = progress.showcase
     live = progress.full if progress.running == "full" else progress.mixed
     return Measuring(
@@ -234,9 +232,9 @@ def _phase(live: LiveRun | None) -> str:
 
 
 class MeasuringPage(QWidget):
-    """It repaints only when it is told something new: the run that trains has the machine to itself.
+    """Repaints only what changed: the measured run has the machine to itself.
 
-    `stop_wanted` when the measuring is to be given up.
+    `stop_wanted` to give up the measurement.
     """
 
     stop_wanted = Signal()
@@ -248,10 +246,10 @@ class MeasuringPage(QWidget):
         self.stage.memory.show_words(("", ""))
         self._tiles: NDArray[np.uint8] | None = None
         self._heads: tuple[LaneHead, ...] = ()
-        self._told: tuple[str, ...] = ()
+        self._state: tuple[str, ...] = ()
         self._foot = QFrame()
         self._foot.setProperty("surface", "foot")
-        self.stop = ShowButton(" Stop", "showPrimary", "Stop measuring; what was recorded is kept", "stop")
+        self.stop = ShowButton(" Stop", "showPrimary", "Stop measuring; a finished run is kept", "stop")
         self.stop.clicked.connect(self.stop_wanted)
         self._why, self._subject = TextRow(), TextRow()
         why = "One after the other, so that neither slows the other down. Then both are played side by side."
@@ -270,7 +268,7 @@ class MeasuringPage(QWidget):
         self._subject.keep_width()
 
     def show_measuring(self, measuring: Measuring) -> None:
-        """Shows how far it is; cheap enough for each repaint of a run that trains."""
+        """Shows the progress; cheap enough for each repaint during a run."""
         self.stage.headline.show_words(measuring.title, measuring.sentence)
         self._subject.set_spans([Span(measuring.subject, 14, 400, "text3")])
         self._subject.set_told(measuring.subject)
@@ -284,17 +282,17 @@ class MeasuringPage(QWidget):
         self._tell(measuring)
 
     def _tell(self, measuring: Measuring) -> None:
-        told = (measuring.title, measuring.running, measuring.phase)
-        if told == self._told:
-            # not each count: a screen reader would never come to an end
+        state = (measuring.title, measuring.running, measuring.phase)
+        if state == self._state:
+            # not at each count: a screen reader would never finish
             return
-        self._told = told
+        self._state = state
         self.stage.set_told()
         self.setAccessibleName("Measuring")
         self.setAccessibleDescription(self.words())
 
     def words(self) -> str:
-        """All it says."""
+        """The whole text."""
         stage = self.stage
         return " ".join(part.words() for part in (stage.headline, stage.full, stage.middle, stage.mixed))
 

@@ -1,4 +1,4 @@
-"""The two runs of "Show me" in the queue: brought in, taken out, looked at, and thrown away."""
+"""The two runs of "Show me": queued, taken out of the queue, watched, and discarded."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gui.session.live_run import LiveRun
 
 
 class GuidedRuns:
-    """At most two runs, full precision first; `running` is the id of the one that trains."""
+    """At most two runs, full precision first; `running` is the id of the one in progress."""
 
     def __init__(self, experiments: Experiments) -> None:
         self._experiments, self._runs = experiments, experiments.runs
@@ -18,21 +18,21 @@ class GuidedRuns:
         self.running: str | None = None
 
     def submit(self, case: Showcase) -> None:
-        """Queues both, before what waits. Raises ProblemError where the store refuses."""
+        """Queues both at the front. Raises ProblemError if the store refuses."""
         self.ids = self._experiments.submit(case.title, case.sides, TITLE, goes_first=True)
         self._submitted.update(self.ids)
 
     def forget(self) -> tuple[str, ...]:
-        """Has no runs any longer; the ids of those that it had."""
+        """Forgets its runs; their ids."""
         run_ids, self.ids, self.running = self.ids, (), None
         return run_ids
 
     def leave(self, run_id: str) -> None:
-        """Has one run less, which stays as it is."""
-        self.ids = tuple(one for one in self.ids if one != run_id)
+        """Forgets a run, which stays in the store."""
+        self.ids = tuple(other for other in self.ids if other != run_id)
 
     def owns(self, run_id: str | None) -> bool:
-        """Whether it ever queued that run."""
+        """Whether it has ever queued that run."""
         return run_id in self._submitted
 
     def live(self, place: int) -> LiveRun | None:
@@ -41,45 +41,45 @@ class GuidedRuns:
 
     @property
     def is_on_second(self) -> bool:
-        """Whether the first one is measured."""
+        """Whether the first run is over."""
         first = self.live(0)
         return first is not None and first.is_over
 
     @property
     def is_coming(self) -> bool:
-        """Whether one of them has left the queue, and says in a moment that it begins."""
-        found = [run for run_id in self.ids if (run := self._runs.record(run_id)) is not None]
-        return self.running is None and any(not run.status.is_over for run in found)
+        """Whether a run has left the queue but not begun."""
+        runs = [run for run_id in self.ids if (run := self._runs.record(run_id)) is not None]
+        return self.running is None and any(not run.status.is_over for run in runs)
 
     @property
     def is_one_gone(self) -> bool:
-        """Whether one of them was deleted. Of the one that trains that is known when it has ended."""
+        """Whether a run was deleted; for the one in progress that is known once it has ended."""
         return any(self._runs.record(run_id) is None for run_id in self.ids if run_id != self.running)
 
     @property
     def can_begin_anew(self) -> bool:
-        """Whether the one that trains can be replaced: not once the other one has left the queue."""
+        """Whether the run in progress can be replaced: not if the next one has left the queue."""
         ids = self.ids
         if self.running is None or self.running not in ids:
             return False
         return self.running == ids[-1] or bool(set(ids[1:]) & set(self._experiments.waiting))
 
     def progress(self) -> tuple[float | None, int]:
-        """Steps a second of the one that trains, None while too few say too little, and how many it made."""
+        """Steps per second of the current run, None while there are too few, and its number of steps."""
         live = self.live(int(self.is_on_second))
         if live is None or live.experiment is None:
             return None, 0
         return pace_of(live.experiment, live.column("samples_per_second")), live.step
 
     def take_out_waiting(self) -> None:
-        """Takes those out of the queue that have not begun."""
+        """Takes the runs that have not begun out of the queue."""
         waiting = [run_id for run_id in self.ids if run_id in self._experiments.waiting]
         self.ids = tuple(run_id for run_id in self.ids if run_id not in waiting)
         for run_id in waiting:
             self._experiments.take_out(run_id)
 
     def discard(self, run_id: str, *, even_whole: bool = False) -> None:
-        """Deletes for good what was cut off before it had been measured; what is whole stays, if not told."""
+        """Deletes a run for good if it is over but unfinished, or `even_whole`."""
         run: RunRecord | None = self._runs.record(run_id)
         is_wanted = run is not None and run.status is Status.FINISHED and not even_whole
         if run is not None and run.status.is_over and not is_wanted and self._experiments.delete((run_id,)):

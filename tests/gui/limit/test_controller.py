@@ -234,7 +234,7 @@ def test_a_need_beyond_the_memory_does_not_fit(qtbot: QtBot) -> None:
     line.show_need(Need(30 * 1024.0), 24 * 1024.0)
     assert line.text() == "Needs about 30.0 GiB of 24.0 GiB does not fit" and line.fraction() == 1.0
     line.show_need(Need(None), 24 * 1024.0)
-    assert line.text() == "Estimating the memory…"
+    assert line.text() == "Estimating memory…"
     line.show_need(None, 24 * 1024.0)
     assert line.text() == ""
 

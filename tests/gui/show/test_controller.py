@@ -175,7 +175,7 @@ def test_the_welcome_leads_on_and_a_wish_in_a_busy_moment_is_answered(
     window.runs.limit_wanted.emit()
     assert window.workspace == "memory"
     window.shows.show_me.busy.emit("A run is training.")
-    assert window.notice.offers() == ("Begin next", "Stop it and begin")
+    assert window.notice.offers() == ("Start next", "Stop it and start")
     # the engine of this window never starts, so that this waits for the machine to be known
     window.runs.show_me_wanted.emit()
     assert window.workspace == "show" and window.show_panel.page == "measuring"
@@ -191,7 +191,7 @@ def test_a_question_in_the_full_screen_leaves_it_and_is_seen(qtbot: QtBot, open_
     assert window.isFullScreen()
     window.shows.show_me.busy.emit("A run is training.")
     assert not window.isFullScreen() and window.notice.isVisible()
-    assert window.notice.offers() == ("Begin next", "Stop it and begin")
+    assert window.notice.offers() == ("Start next", "Stop it and start")
 
 
 def test_a_window_that_opens_elsewhere_makes_no_page_of_show(

@@ -15,5 +15,5 @@ def test_it_waits_until_it_is_true(qtbot: QtBot) -> None:
 
 
 def test_what_never_comes_is_an_error(qtbot: QtBot) -> None:
-    with pytest.raises(TimeoutError, match="did not come"):
+    with pytest.raises(TimeoutError, match="was not met"):
         run_until(lambda: False, asked_every_ms=1, within_seconds=0.01)
