@@ -39,7 +39,8 @@ def watcher():
 AMMETER = (
     WATCH
     + """
-import builtins
+import builtins, gc
+gc.disable()  # as the program does first
 import gui.window.display
 check = gui.window.display.display_problem
 def checked():
