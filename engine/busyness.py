@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 else:
     psutil = Later("psutil")
 
+from engine.experiment.value import BYTES_PER_MIB
+from engine.words.numbers import memory_text
+
 TOLERATED_SHARE = 0.15
 """A window that repaints five times a second stays below this on two cores."""
 
@@ -32,7 +35,6 @@ _TOLERATED_BESIDE_CARD = 0.5
 _TOLERATED_CARD_PERCENT = 10.0
 _LEAST_FREE = 0.1
 _LONGEST_NAME = 32
-_GIB, _MIB = 2**30, 2**20
 
 
 class OtherPrograms:
@@ -123,12 +125,13 @@ class Busyness:
             percent = f"{self.card_percent.amount:.0f} %"
             yield f"other programs keep the GPU {percent} busy{_mostly(self.card_percent)}"
         if self.card_mib is not None and self.card_mib.amount > TOLERATED_MIB:
-            held = f"{self.card_mib.amount * _MIB / _GIB:,.1f} GiB"
+            held = memory_text(self.card_mib.amount)
             yield f"other programs hold {held} of the GPU's memory{_mostly(self.card_mib)}"
         if self.memory_bytes and self.memory_left.amount < _LEAST_FREE * self.memory_bytes:
-            left = f"{self.memory_left.amount / _GIB:,.1f} of {self.memory_bytes / _GIB:,.1f} GiB"
+            amounts = (self.memory_left.amount, self.memory_bytes)
+            left, whole = (memory_text(amount / BYTES_PER_MIB) for amount in amounts)
             holder = f", most is held by {self.memory_left.program}" if self.memory_left.program else ""
-            yield f"only {left} of memory are free{holder}"
+            yield f"only {left} of {whole} of memory are free{holder}"
 
 
 def _mostly(taken: Taken) -> str:
@@ -240,7 +243,7 @@ def _card(
         program = _foremost((names.get(pid, ""), size or 0) for pid, size in held.items())
         # without every process's size the others' share is unknown
         sizes = [size for size in held.values() if size is not None]
-        mib = Taken(sum(sizes) / _MIB, program) if len(sizes) == len(held) else None
+        mib = Taken(sum(sizes) / BYTES_PER_MIB, program) if len(sizes) == len(held) else None
         with suppress(pynvml.NVMLError):
             return Taken(float(pynvml.nvmlDeviceGetUtilizationRates(handle).gpu), program), mib
         return None, mib

@@ -19,7 +19,7 @@ from engine.experiment.problem import ProblemError, request_problem, unknown_nam
 from engine.export import formats
 from engine.export.archive.reader import Imported, import_archive
 from engine.export.content import Content, content_of
-from engine.export.data import plain_column
+from engine.export.data import json_column
 from engine.export.pictures.animation import RACE_SUFFIXES, race_writer
 from engine.export.trackers.mlflow_client import is_mlflow
 from engine.store.record import RunRecord
@@ -70,7 +70,7 @@ def show(
     if as_json:
         value = record.to_dict()
         if columns is not None:
-            value["samples"] = {name: plain_column(values) for name, values in columns.items()}
+            value["samples"] = {name: json_column(values) for name, values in columns.items()}
         output.json_object(value)
     else:
         _print_run(record, columns)

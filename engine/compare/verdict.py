@@ -28,7 +28,7 @@ class Piece:
 Pieces = tuple[Piece, ...]
 
 
-def plain(pieces: Iterable[Piece]) -> str:
+def joined(pieces: Iterable[Piece]) -> str:
     """The pieces as one text."""
     return "".join(piece.text for piece in pieces)
 
@@ -66,7 +66,7 @@ class Verdict:
     @property
     def sentence(self) -> str:
         """The lines and the notes as running text."""
-        return " ".join([plain(self.pieces), *self.notes])
+        return " ".join([joined(self.pieces), *self.notes])
 
 
 def verdict_of(
@@ -105,7 +105,7 @@ def verdict_of(
         effect = "was slower" if is_slower else "gained little"
         notes += (f"{subject} {effect} here, likely because {reason}.",)
     return Verdict(
-        outcome, lines, notes, told, speed.ratio, speed.ratio_interval, memory.ratio, plain(quality), reason
+        outcome, lines, notes, told, speed.ratio, speed.ratio_interval, memory.ratio, joined(quality), reason
     )
 
 
@@ -188,7 +188,7 @@ class _Wording:
             work, *others = differing_work(base.experiment, mine_first.experiment)
             line = (Piece(f"Different {work.what}", "strong"), Piece(f": {work.other} against {work.one}"))
             more = tuple(doubt.sentence for doubt in different[1:] if others)
-            as_measured = f"As measured, {plain(trained)}: that says nothing about the precision."
+            as_measured = f"As measured, {joined(trained)}: that says nothing about the precision."
             return (line,), (*more, as_measured), different
         if outcome == "open":
             lead = (Piece("No difference in speed is shown", "strong"), Piece(" between "), *mine)
@@ -208,7 +208,7 @@ class _Wording:
         return (line,), (*reasons, *self._rest_note()), told
 
     def _rest_note(self) -> tuple[str, ...]:
-        return (f"{plain(_title(self.side))} trained {plain(self.rest)}.",) if self.rest else ()
+        return (f"{joined(_title(self.side))} trained {joined(self.rest)}.",) if self.rest else ()
 
     def _certainty(self) -> str:
         if self.speed.ratio_interval is not None:

@@ -39,21 +39,21 @@ from engine.words.settings import applying_settings
 _WORDS = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 
 
-def plain_column(values: NDArray[Any]) -> list[Any]:
+def json_column(values: NDArray[Any]) -> list[Any]:
     """A column as plain JSON values."""
     if np.all(np.isfinite(values)):
         return list(values.tolist())
-    return [plain(value) for value in values.tolist()]
+    return [json_value(value) for value in values.tolist()]
 
 
-def plain(value: Any) -> Any:
+def json_value(value: Any) -> Any:
     """A value as JSON has it, with NaN and infinity as text, also within tuples, lists and dicts."""
     if isinstance(value, float) and not math.isfinite(value):
         return _WORDS[str(value)]
     if isinstance(value, tuple | list):
-        return [plain(part) for part in value]
+        return [json_value(part) for part in value]
     if isinstance(value, dict):
-        return {key: plain(part) for key, part in value.items()}
+        return {key: json_value(part) for key, part in value.items()}
     return value
 
 
@@ -79,7 +79,7 @@ def _head(content: Content) -> dict[str, Any]:
         "sides": [_side(report) for report in comparison.reports],
         "figures": [_figure(row, comparison) for row in comparison.figures],
         "differing_settings": {
-            row.key: dict(zip(_titles(comparison), map(plain, row.values), strict=True))
+            row.key: dict(zip(_titles(comparison), map(json_value, row.values), strict=True))
             for row in comparison.settings
         },
     }
@@ -105,24 +105,25 @@ def _side(report: SideReport) -> dict[str, Any]:
 
 def _verdict(verdict: Verdict) -> dict[str, Any]:
     names = ("outcome", "sentence", "speedup", "speedup_ci", "memory_ratio", "accuracy", "reason")
-    return {name: plain(getattr(verdict, name)) for name in names}
+    return {name: json_value(getattr(verdict, name)) for name in names}
 
 
 def _split(split: Split) -> dict[str, Any]:
     return {
-        "total": plain(split.total),
-        "factors": [plain(asdict(factor)) for factor in split.factors],
-        "other_order": [plain(asdict(factor)) for factor in split.other_order],
+        "total": json_value(split.total),
+        "factors": [json_value(asdict(factor)) for factor in split.factors],
+        "other_order": [json_value(asdict(factor)) for factor in split.other_order],
         "missing": [json.loads(experiment.to_json()) for experiment in split.missing],
-        "versus_default": plain(split.versus_default),
+        "versus_default": json_value(split.versus_default),
         "sentence": split.sentence,
     }
 
 
 def _figure(row: FigureRow, comparison: Comparison) -> dict[str, Any]:
     figure = row.figure
-    cells = {title: plain(asdict(cell)) for title, cell in zip(_titles(comparison), row.cells, strict=True)}
-    return {"name": figure.name, "title": figure.title, "unit": figure.unit, "sides": cells}
+    cells = zip(_titles(comparison), row.cells, strict=True)
+    sides = {title: json_value(asdict(cell)) for title, cell in cells}
+    return {"name": figure.name, "title": figure.title, "unit": figure.unit, "sides": sides}
 
 
 def _write_run(content: Content, run: RunRecord, file: TextIO) -> None:
@@ -130,7 +131,7 @@ def _write_run(content: Content, run: RunRecord, file: TextIO) -> None:
     value = {
         **run.to_dict(),
         "epochs": [json.loads(epoch.model_dump_json(exclude={"event"})) for epoch in epochs],
-        "samples": {name: plain_column(values) for name, values in content.curves[run.id].items()},
+        "samples": {name: json_column(values) for name, values in content.curves[run.id].items()},
     }
     file.write(json.dumps(value, allow_nan=False))
 

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from engine.experiment.catalog import Catalog, DeviceEntry, Precision
 from engine.experiment.experiment import Experiment, experiment_from
 from engine.experiment.problem import Problem, request_problem
+from engine.experiment.value import MIB_PER_GIB
 
 TITLE = "Show me"
 MOST_ATTEMPTS = 4
@@ -34,7 +35,7 @@ of mixed precision, which has as many steps: it does not grow again. SECOND is f
 PATIENCE_SECONDS = 45.0
 """The longest that anybody has to watch a run of the fewest steps and the smallest workload."""
 
-_LARGE_CARD_MIB = 12 * 1024 * 0.95
+_LARGE_CARD_MIB = 0.95 * 12 * MIB_PER_GIB
 """A card sold with 12 GiB reports a little less."""
 _RESTART_SECONDS = 4.0
 _LEAST_COUNTED, _LEAST_SECONDS, _LEAST_WARM_SECONDS = 5, 1.0, 3.0

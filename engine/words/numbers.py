@@ -28,7 +28,7 @@ def linear_ticks(low: float, high: float, most: int, *, whole: bool = False) -> 
         step = max(1.0, step)
     first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
     decimals = max(0, -math.floor(math.log10(step) + 1e-9))
-    return tuple(Tick(k * step, plain(k * step, decimals)) for k in range(first, last + 1))
+    return tuple(Tick(k * step, tick_text(k * step, decimals)) for k in range(first, last + 1))
 
 
 def nice_step(span: float, most: int) -> float:
@@ -40,7 +40,7 @@ def nice_step(span: float, most: int) -> float:
     return next(factor * power for factor in (1.0, 2.0, 5.0, 10.0) if factor * power >= rough * (1 - 1e-9))
 
 
-def plain(value: float, decimals: int) -> str:
+def tick_text(value: float, decimals: int) -> str:
     """The number with thousands set off by commas; very large and very small ones in powers of ten."""
     if decimals > 6 or abs(value) >= 1e8:
         return f"{value:.0e}".replace("e-0", "e-").replace("e+0", "e") if value else "0"

@@ -10,10 +10,10 @@ from enum import StrEnum
 import numpy as np
 
 from engine.drawing.looks import By
-from engine.words.numbers import Tick, linear_ticks, nice_step, plain
+from engine.words.numbers import Tick, linear_ticks, nice_step, tick_text
 from gui.charts.smoothing import Values
 
-__all__ = ["Tick", "linear_ticks", "log2_ticks", "log10_ticks", "nice_step", "plain"]
+__all__ = ["Tick", "linear_ticks", "log2_ticks", "log10_ticks", "nice_step", "tick_text"]
 
 
 _UNITS: dict[By, str] = {"step": "steps", "seconds": "s", "samples": "samples"}
@@ -78,7 +78,7 @@ def log2_ticks(low: float, high: float, most: int) -> tuple[Tick, ...]:
 
 def _power_text(factor: int, exponent: int) -> str:
     if -4 <= exponent <= 6:
-        return plain(factor * 10.0**exponent, max(0, -exponent))
+        return tick_text(factor * 10.0**exponent, max(0, -exponent))
     return f"{factor}e{exponent}"
 
 

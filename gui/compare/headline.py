@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QLabel, QWidget
 
 from engine.compare.comparison import Comparison
 from engine.compare.sides import Side
-from engine.compare.verdict import Outcome, Piece, Pieces, plain
+from engine.compare.verdict import Outcome, Piece, Pieces, joined
 from engine.experiment.experiment import Experiment
 from engine.experiment.text import printable
 from engine.export.report.report import subject_of
@@ -123,7 +123,7 @@ class VerdictLabel(QLabel):
     def show_lines(self, lines: tuple[Pieces, ...]) -> None:
         """Shows lines of pieces."""
         self._lines, self._hint = lines, ""
-        self.setAccessibleName(" ".join(map(plain, lines)))
+        self.setAccessibleName(" ".join(map(joined, lines)))
         self._refresh()
 
     def show_hint(self, text: str) -> None:
@@ -221,7 +221,7 @@ class Headline(QWidget):
         report = comparison.report(side_id)
         verdict = report.verdict
         if verdict.outcome in _NO_ANSWER:
-            self._large.show_hint(". ".join(map(plain, verdict.lines)))
+            self._large.show_hint(". ".join(map(joined, verdict.lines)))
         else:
             self._large.show_lines(verdict.lines)
         self._say_small(" ".join([*verdict.notes, *([_ALONE] if report.is_baseline else [])]))

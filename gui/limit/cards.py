@@ -15,6 +15,7 @@ from PySide6.QtWidgets import (
 )
 
 from engine.experiment.checks import DeviceEntry
+from engine.experiment.value import MIB_PER_GIB
 from gui.setup.check import offered_gib, usual_gib
 from gui.widgets import Field, Segmented, label, set_text
 from gui.widgets.boxes import in_column, in_row
@@ -155,7 +156,7 @@ class CardChooser(QWidget):
     def _ask(self) -> None:
         if self._device is None:
             return
-        most = self._device.memory_mib / 1024
+        most = self._device.memory_mib / MIB_PER_GIB
         dialog = OtherSize(self._label.text(), float(self._value or most), most, self)
         dialog.agreed.connect(lambda size: self.chosen.emit(f"{size:g}"))
         dialog.finished.connect(dialog.deleteLater)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from engine.experiment.value import MIB_PER_GIB
 from engine.protocol.memory_lines import MemoryLine, needed_mib
+from engine.words.numbers import times
 from gui.limit.words import capacity
 from gui.session.searches import SearchView, SideView
 
@@ -127,4 +128,4 @@ def content_of(view: SearchView | None, *, on_gpu: bool, shows_forecast: bool) -
 def _ratio(view: SearchView) -> tuple[int, int, str] | None:
     if view.ratio is None or view.best is None:
         return None
-    return view.baseline.largest_batch, view.best.largest_batch, f"{view.ratio:.2f}× the batch"
+    return view.baseline.largest_batch, view.best.largest_batch, f"{times(view.ratio)}× the batch"

@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QFrame, QGridLayout, QMenu, QSizePolicy, QWidget
 from engine.experiment.experiment import Precision
 from engine.limit.prober import DEFAULT_MARGIN
 from engine.limit.result import at_least
-from engine.words.numbers import NONE
+from engine.words.numbers import NONE, times
 from gui.limit.words import card, menu_words, proof, recommendation, sentence, short_proof
 from gui.session.searches import SearchView, SideView
 from gui.theme.theme import theme
@@ -164,7 +164,7 @@ class ResultPanel(QFrame):
         has_trials = view is not None and view.trial_count > 0
         self._large.setVisible(view is not None and view.ratio is not None)
         if view is not None and view.ratio is not None and view.best is not None:
-            set_text(self._ratio, f"{view.ratio:.2f}×")
+            set_text(self._ratio, f"{times(view.ratio)}×")
             set_text(self._what, "the batch size")
             set_text(self._against, f"{view.best.label} against {view.baseline.label}")
         self._replace_rows(view if has_trials else None)

@@ -16,7 +16,6 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from engine.experiment.value import MIB_PER_GIB
 from engine.protocol.trials import Trial
 from engine.words.numbers import NONE, gib
 from gui.limit.words import outcome, short_outcome
@@ -119,14 +118,8 @@ class TrialModel(QAbstractTableModel):
             return outcome(trial, side.largest_batch if side.is_proven else 0)
         if column == PEAK and trial.peak_mib is None:
             is_over = trial.cause == "memory" and side.budget_mib
-            return f"over {_whole_gib(side.budget_mib)}" if is_over and side.budget_mib else NONE
+            return f"over {gib(side.budget_mib)}" if is_over and side.budget_mib else NONE
         return gib(trial.peak_mib or 0.0) if column == PEAK else f"{trial.seconds:,.1f}"
-
-
-def _whole_gib(mib: float) -> str:
-    """At least three digits, and never in exponent notation."""
-    size = mib / MIB_PER_GIB
-    return f"{size:,.0f}" if size >= 1_000 else f"{size:.3g}"
 
 
 def _tip(side: SideView, trial: Trial) -> str:

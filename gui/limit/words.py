@@ -5,7 +5,7 @@ from __future__ import annotations
 from engine.experiment.value import MIB_PER_GIB
 from engine.limit import result as probe_result
 from engine.protocol.trials import Trial
-from engine.words.numbers import duration, gib
+from engine.words.numbers import duration, memory_text
 from gui.session.searches import SearchView, SideView
 
 _SHORT = {"memory": "OOM", "spill": "Spilled", "death": "Died", "hang": "Hung"}
@@ -109,8 +109,8 @@ def capacity(view: SearchView, on_gpu: bool) -> tuple[str, str]:
     """The label of the chart's limit: its name, and what follows where there is room."""
     cap, budget = view.cap_gib, view.budget_mib
     if cap is None:
-        return (f"{gib(budget)} GiB free on this GPU" if budget else ""), ""
+        return (f"{memory_text(budget)} free on this GPU" if budget else ""), ""
     more = " (simulated)" if on_gpu else ""
     if budget and abs(budget / MIB_PER_GIB - cap) >= 0.05:
-        more = f"{more}, {gib(budget)} GiB available"
+        more = f"{more}, {memory_text(budget)} available"
     return (f"{cap:g} GiB card" if on_gpu else f"{cap:g} GiB limit"), more

@@ -12,6 +12,7 @@ from PySide6.QtCore import QObject, Signal
 
 from engine.experiment.experiment import Experiment, Precision
 from engine.experiment.problem import Problem, ProblemError
+from engine.experiment.value import MIB_PER_GIB
 from engine.limit.prober import ProbeEvent
 from engine.limit.result import telling, times_the_batch
 from engine.limit.search import Search
@@ -22,8 +23,6 @@ from engine.store.searches import ProbeRecord
 from engine.store.store import Store
 from gui.session.engine_thread import EngineThread, SearchOrder
 from gui.session.log_lines import search_lines
-
-_MIB = 1024.0
 
 
 @dataclass(frozen=True)
@@ -77,7 +76,7 @@ class SideView:
     def passed(self) -> tuple[tuple[int, float], ...]:
         """The passed trials whose peak is known, as (batch, GiB), the smallest first."""
         peaks = ((trial.batch_size, trial.peak_mib) for trial in self.telling if trial.fits)
-        return tuple(sorted((batch, mib / _MIB) for batch, mib in peaks if mib is not None))
+        return tuple(sorted((batch, mib / MIB_PER_GIB) for batch, mib in peaks if mib is not None))
 
     @property
     def failed(self) -> tuple[int, ...]:
@@ -97,8 +96,8 @@ class SideView:
         if len(known) < 2 or known[0][0] == known[-1][0]:
             return self.forecast
         (low, less), (high, more) = known[0], known[-1]
-        slope = (more - less) * _MIB / (high - low)
-        return (MemoryLine(fixed_mib=less * _MIB - slope * low, per_sample_mib=slope),)
+        slope = (more - less) * MIB_PER_GIB / (high - low)
+        return (MemoryLine(fixed_mib=less * MIB_PER_GIB - slope * low, per_sample_mib=slope),)
 
     def recommended_batch(self, margin_fraction: float, multiple: int = 1) -> int:
         """The largest multiple that leaves that fraction of the memory free; 0 if there is none."""

@@ -15,7 +15,7 @@ from engine.experiment.problem import Problem, ProblemError, problems_from_valid
 from engine.experiment.repeats import check_seeds
 from engine.experiment.value import MIB_PER_GIB
 from gui.session.experiments import Request
-from gui.setup.draft import Draft, plain
+from gui.setup.draft import Draft, cleaned
 from gui.setup.fields import NUMBER_KEYS
 
 _GPU_SIZES = (2.0, 4.0, 6.0, 8.0, 12.0, 16.0, 24.0, 48.0, 80.0)
@@ -80,7 +80,7 @@ def check(
             first.setdefault(problem.key or "", problem)
     repeats = 1
     try:
-        repeats = _Repeats.model_validate({"repeat": plain("repeat", draft.repeats)}).repeat
+        repeats = _Repeats.model_validate({"repeat": cleaned("repeat", draft.repeats)}).repeat
         check_seeds(experiments, repeats)
     except ValidationError as error:
         first.setdefault("repeat", problems_from_validation(error, {"repeat": "Repeat"})[0])
@@ -119,7 +119,7 @@ class _Repeats(BaseModel):
 def _blanks(draft: Draft) -> list[Problem]:
     blank = []
     # an empty length would be read as one epoch
-    if not plain(draft.length_key, draft.text(draft.length_key)):
+    if not cleaned(draft.length_key, draft.text(draft.length_key)):
         blank.append(
             request_problem("Length is empty.", "Type how long to train.", key=draft.length_key, value="")
         )

@@ -186,7 +186,7 @@ class Draft:
 
     def _applying_changes(self, catalog: Catalog | None) -> dict[str, Any]:
         changes: dict[str, Any] = {
-            key: plain(key, text) for key, text in self.changes.items() if self.applies(key, catalog)
+            key: cleaned(key, text) for key, text in self.changes.items() if self.applies(key, catalog)
         }
         unused = {key: value for key, value in _DEFAULTS.items() if not self.applies(key, catalog)}
         return _nested({**changes, **unused})
@@ -209,7 +209,7 @@ _NOT_TEXT = ("precision", "model", "dataset", *_LENGTHS)
 _DEFAULTS = flattened(Experiment())
 
 
-def plain(key: str, text: str) -> str:
+def cleaned(key: str, text: str) -> str:
     """A field's text as the experiment reads it: without thousands separators and surrounding spaces."""
     stripped = text.strip()
     if key in NUMBER_KEYS and _THOUSANDS.fullmatch(stripped):
@@ -218,7 +218,7 @@ def plain(key: str, text: str) -> str:
 
 
 def _same(key: str, text: str, other: str) -> bool:
-    mine, theirs = plain(key, text), plain(key, other)
+    mine, theirs = cleaned(key, text), cleaned(key, other)
     if mine == theirs:
         return True
     try:

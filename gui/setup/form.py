@@ -14,7 +14,7 @@ from engine.experiment.settings import FAST, PLAIN, RECIPE_PARTS, joined
 from engine.experiment.titles import setting_help, setting_title
 from gui.setup.check import Outcome, explanation
 from gui.setup.controls import ChoiceBox, InnerNote, LengthEdit, NumberEdit
-from gui.setup.draft import Draft, plain
+from gui.setup.draft import Draft, cleaned
 from gui.setup.fields import TIPS
 from gui.setup.folder import FolderEdit
 from gui.setup.options import MoreOptions, dataset_words, model_groups, parameters_words, preset_caption
@@ -195,7 +195,7 @@ class SetupForm(QWidget):
         self.length.set_unit(draft.length_key)
         self.length.set_value(draft.text(draft.length_key))
         self.repeat.set_value(draft.repeats)
-        self._times.set_text("time" if plain("repeat", draft.repeats) == "1" else "times")
+        self._times.set_text("time" if cleaned("repeat", draft.repeats) == "1" else "times")
         self._show_facts(draft, catalog)
         self._show_chips(draft, catalog)
         self.more.show_draft(draft, catalog)

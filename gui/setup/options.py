@@ -18,7 +18,7 @@ from PySide6.QtWidgets import (
 from engine.experiment.checks import Catalog, DatasetEntry, ModelEntry
 from engine.experiment.picture_folders import Count
 from gui.setup.controls import ChoiceBox, NumberEdit
-from gui.setup.draft import Draft, plain
+from gui.setup.draft import Draft, cleaned
 from gui.setup.fields import GROUPS, OPTIONS, TIPS, Group, Option, Shape
 from gui.theme.fonts import font
 from gui.theme.icons import draw_icon
@@ -98,8 +98,8 @@ def dataset_words(dataset: DatasetEntry | None, draft: Draft) -> tuple[str, ...]
     """The dataset's samples at the draft's size and classes: in full, then shorter."""
     if dataset is None:
         return ()
-    size = plain("image_size", draft.text("image_size")) or dataset.image_size
-    classes = plain("num_classes", draft.text("num_classes")) if dataset.any_classes else ""
+    size = cleaned("image_size", draft.text("image_size")) or dataset.image_size
+    classes = cleaned("num_classes", draft.text("num_classes")) if dataset.any_classes else ""
     classes = classes or str(dataset.num_classes or "")
     if dataset.task == "language":
         tokens = f"{draft.text('sequence_length')} tokens"
@@ -133,7 +133,7 @@ def option_lines(draft: Draft) -> tuple[str, ...]:
     names = dict(OPTIONS["optimizer.name"].choices)
     optimizer = names.get(draft.text("optimizer.name"), draft.text("optimizer.name"))
     clip, cap = draft.text("step.clip_norm"), draft.text("memory_cap_gib")
-    accumulated = plain("step.gradient_accumulation", draft.text("step.gradient_accumulation"))
+    accumulated = cleaned("step.gradient_accumulation", draft.text("step.gradient_accumulation"))
     clipping = f"clip norm {clip}" if clip else "no clipping"
     return (
         f"{optimizer} · learning rate {draft.text('optimizer.learning_rate')} · {clipping}",

@@ -153,7 +153,6 @@ WORKSPACES = (
 )
 SIDE_WIDTH = 320
 _ROOM_FOR_FACTS, _ROOM_FOR_BAR = 1_180, 1_200
-_AT_WORK = ", at work"
 
 
 class TopBar(QFrame):
@@ -202,8 +201,7 @@ class TopBar(QFrame):
         tab = self._tabs[key]
         self._busy = self._busy | {key} if is_busy else self._busy - {key}
         self._show_busy()
-        name = tab.accessibleName().removesuffix(_AT_WORK)
-        tab.setAccessibleName(name + _AT_WORK if is_busy else name)
+        tab.setAccessibleName(f"Workspace {tab.text()}{', at work' if is_busy else ''}")
 
     def set_device(self, device: DeviceEntry) -> None:
         """Shows the device that experiments train on."""

@@ -41,7 +41,7 @@ MEMORY = {"memory_bytes": 16 * GIB, "memory_left": Taken(8 * GIB)}
         ),
         (
             Busyness(memory_bytes=16 * GIB, memory_left=Taken(0.6 * GIB, "chrome")),
-            ("only 0.6 of 16.0 GiB of memory are free, most is held by chrome",),
+            ("only 614 MiB of 16.0 GiB of memory are free, most is held by chrome",),
         ),
     ],
 )

@@ -19,6 +19,7 @@ from pydantic import ValidationError
 
 from engine.experiment.problem import ProblemError, request_problem
 from engine.experiment.text import shortened
+from engine.experiment.value import BYTES_PER_MIB
 from engine.export.archive.layout import (
     MANIFEST,
     MOST_BYTES,
@@ -29,6 +30,7 @@ from engine.export.archive.layout import (
     SMALL_BYTES,
     part_of,
 )
+from engine.words.numbers import memory_text
 
 ANOTHER = "Nothing was imported. Choose a .zip that Ammeter exported."
 AGAIN = "Nothing was imported. Export the runs again, and copy the file whole."
@@ -144,7 +146,7 @@ def _check_members(path: Path, members: list[zipfile.ZipInfo]) -> None:
         if _is_special(info):
             refuse(path, f"holds {name} as a link, a folder or in a form that Ammeter does not read", ANOTHER)
         if info.file_size > MOST_BYTES[part]:
-            limit = MOST_BYTES[part] // 2**20
+            limit = MOST_BYTES[part] // BYTES_PER_MIB
             refuse(path, f"holds {name}, which would unpack to more than its {limit:,} MiB limit", ANOTHER)
     duplicates = [name for name, count in Counter(info.filename for info in members).items() if count > 1]
     if duplicates:
@@ -153,7 +155,7 @@ def _check_members(path: Path, members: list[zipfile.ZipInfo]) -> None:
         refuse(path, f"is a .zip, but not an archive of runs: it lacks {MANIFEST}", ANOTHER)
     unpacked = sum(info.file_size for info in members)
     if unpacked > min(MOST_BYTES_IN_ALL, SMALL_BYTES + MOST_RATIO * path.stat().st_size):
-        size = f"{unpacked / 2**20:,.0f} MiB"
+        size = memory_text(unpacked / BYTES_PER_MIB)
         refuse(path, f"would unpack to {size}, which is too much for an archive of its size", ANOTHER)
 
 

@@ -10,7 +10,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Problem
 from engine.experiment.text import LONGEST_TEXT
-from engine.experiment.value import Whole
+from engine.experiment.value import BYTES_PER_MIB, Whole
 from engine.protocol.events import SAMPLE_COLUMNS, Environment, Samples, Summary
 from engine.protocol.pictures import MOST_BYTES as MOST_SHEET_BYTES
 from engine.protocol.pictures import MOST_SIDE, MOST_TILES
@@ -33,9 +33,9 @@ SHEET = "pictures"
 
 MOST_RUNS = 2_000
 MOST_BYTES = {
-    MANIFEST: 8 * 2**20,
-    RECORD: 4 * 2**20,
-    EVENTS: 64 * 2**20,
+    MANIFEST: 8 * BYTES_PER_MIB,
+    RECORD: 4 * BYTES_PER_MIB,
+    EVENTS: 64 * BYTES_PER_MIB,
     SAMPLES: 2**29,
     SHEET: MOST_SHEET_BYTES,
 }
@@ -50,7 +50,7 @@ MOST_RATIO = 200
 """The highest compression ratio; above it is a zip bomb, since noise in the times keeps real runs below
 20."""
 
-SMALL_BYTES = 16 * 2**20
+SMALL_BYTES = 16 * BYTES_PER_MIB
 """This much may be unpacked from any archive, whatever its ratio."""
 
 VALUE_BYTES = 8

@@ -12,6 +12,7 @@ import numpy as np
 from engine import __version__
 from engine.experiment.problem import ProblemError, request_problem
 from engine.experiment.text import LONGEST_TEXT, one_line
+from engine.experiment.value import BYTES_PER_MIB
 from engine.export.archive.layout import (
     EVENTS,
     FORMAT,
@@ -37,6 +38,7 @@ from engine.export.content import Content
 from engine.protocol.events import to_line
 from engine.store.record import ComparisonRecord, RunRecord
 from engine.store.whole_runs import WholeRun
+from engine.words.numbers import memory_text
 
 # the earliest date that a .zip can have, so that the date of writing does not change the bytes
 _NO_DATE = (1980, 1, 1, 0, 0, 0)
@@ -151,7 +153,8 @@ def _check_size(run: WholeRun, part: str, size: int) -> None:
 
 def _check_size_in_all(files: Iterable[FileEntry]) -> None:
     if sum(file.bytes for file in files) + MOST_BYTES[MANIFEST] > MOST_BYTES_IN_ALL:
-        _too_much(f"These runs are more than one archive can hold ({MOST_BYTES_IN_ALL // 2**20:,} MiB)")
+        most = memory_text(MOST_BYTES_IN_ALL / BYTES_PER_MIB)
+        _too_much(f"These runs are more than one archive can hold ({most})")
 
 
 def _too_much(sentence: str) -> None:

@@ -76,7 +76,7 @@ def _facts(content: Content, race: Race, report: Report) -> tuple[str, ...]:
     made = f"made by Ammeter {content.version}"
     subject = f"{report.subject} · {_measured((race.full.run, race.mixed.run))} · {made}"
     machine = machine_line(report)
-    return subject, machine if race.device in machine else f"{race.device} · {machine}".removesuffix(" · ")
+    return subject, machine if race.device in machine else " · ".join(filter(None, (race.device, machine)))
 
 
 def _measured(runs: tuple[RunRecord, ...]) -> str:

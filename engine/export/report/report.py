@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from engine.compare.comparison import Comparison, SideReport
 from engine.compare.evidence import Doubt
 from engine.compare.sides import Side, all_runs
-from engine.compare.verdict import Pieces, plain
+from engine.compare.verdict import Pieces, joined
 from engine.experiment.experiment import Experiment
 from engine.export.content import Content
 from engine.export.report.tables import (
@@ -36,7 +36,7 @@ class Answer:
     @property
     def text(self) -> str:
         """The verdict and the notes as running text."""
-        return " ".join([plain(self.pieces), *self.notes])
+        return " ".join([joined(self.pieces), *self.notes])
 
 
 @dataclass(frozen=True)

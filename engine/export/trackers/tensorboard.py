@@ -152,7 +152,7 @@ def _write_figures(events: _Events, run: RunRecord) -> None:
     summary = run.summary or Summary()
     figures = summary_values(run)
     settings = {
-        name: _plain(value) for name, value in applying_settings(run.experiment).items() if value is not None
+        name: _hparam(value) for name, value in applying_settings(run.experiment).items() if value is not None
     }
     described, begun, ended = hparams(settings, figures)
     if run.status not in (Status.FINISHED, Status.STOPPED):
@@ -188,5 +188,5 @@ def _cell(value: object) -> str:
     return re.sub(r"([\\`*_{}\[\]<>()#+!|~&-])", r"\\\1", text)
 
 
-def _plain(value: Any) -> str | bool | int | float:
+def _hparam(value: Any) -> str | bool | int | float:
     return value if isinstance(value, str | bool | int | float) else str(value)

@@ -11,7 +11,7 @@ import pytest
 from engine.compare.comparison import compare
 from engine.compare.evidence import Evidence
 from engine.compare.figures import PEAK_MEMORY, SPEED
-from engine.compare.verdict import Verdict, plain
+from engine.compare.verdict import Verdict, joined
 from engine.experiment.experiment import Experiment, Precision
 from engine.protocol.events import Environment
 from engine.store.record import RunRecord
@@ -209,7 +209,7 @@ def test_what_disturbed_a_measurement_is_said_before_any_figure(record: Record) 
         (figures(1_000, speed_note=note), figures(120), "“Run 0” (FP32)"),
     ):
         found = verdicts(record, [base], [side])[1]
-        assert found.outcome == "spoiled" and [plain(line) for line in found.lines] == [
+        assert found.outcome == "spoiled" and [joined(line) for line in found.lines] == [
             "Not a clean measurement"
         ]
         assert found.sentence == (

@@ -17,7 +17,7 @@ from fontTools.ttLib import TTFont
 
 from engine.compare.comparison import compare
 from engine.compare.evidence import Evidence
-from engine.compare.verdict import plain
+from engine.compare.verdict import joined
 from engine.drawing.shapes import Words
 from engine.experiment.problem import ProblemError
 from engine.export.content import Content, content_of
@@ -150,7 +150,7 @@ def test_what_disturbed_a_measurement_comes_before_its_figures_in_every_format(
     content = content_of(exports_store, ids)
     report = report_of(content)
     answer, speed = report.answers[0], report.figures[0].cells[1]
-    assert plain(answer.pieces) == "Not a clean measurement." and note in answer.notes[0]
+    assert joined(answer.pieces) == "Not a clean measurement." and note in answer.notes[0]
     assert (speed.beside, speed.interval, speed.is_sound) == ("0.12×", "not clean", False)
     assert report.disturbances and not report.doubts
     for told in (page(content), markdown(content), latex(content)):

@@ -205,9 +205,9 @@ def test_the_foot_says_what_the_run_needs_and_follows_the_batch_at_once(
     window.setup.use_settings(LINEAR)
     wanted = window.setup.outcome().experiments[0][1]
     window.experiments.forecaster._take(wanted, known_forecast(wanted, 100.0, 10.24))
-    assert need.text() == "Needs about 0.20 GiB of 1.0 GiB fits"
+    assert need.text() == "Needs about 202 MiB of 1.0 GiB fits"
     window.setup.form.edited.emit("batch_size", "20")
-    assert need.text() == "Needs about 0.30 GiB of 1.0 GiB fits"
+    assert need.text() == "Needs about 305 MiB of 1.0 GiB fits"
     window.show_workspace("memory")
     assert need.text().startswith("Uses up to 1.0 GiB of")
 

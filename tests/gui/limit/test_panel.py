@@ -41,7 +41,7 @@ def test_each_trial_stands_in_the_table_and_on_the_chart_as_it_ends(
         assert len(side.passed) + len(side.failed) == count == panel.trials.model.rowCount()
     assert panel.result.ratio_text() == ""
     assert panel.stop.isVisible()
-    assert panel.trials.model.lines()[3][:4] == ["FP32", "320", "Out of memory", "over 24"]
+    assert panel.trials.model.lines()[3][:4] == ["FP32", "320", "Out of memory", "over 24.0"]
 
 
 def used(panel: MemoryLimitPanel, qtbot: QtBot) -> list[int]:

@@ -15,7 +15,7 @@ from engine.experiment.checks import Catalog
 from engine.experiment.experiment import Experiment, Precision
 from engine.experiment.presets import all_presets, preset
 from engine.experiment.problem import Kind, Problem
-from gui.setup.draft import plain
+from gui.setup.draft import cleaned
 from gui.setup.panel import SetupPanel
 from gui.theme.theme import theme
 
@@ -83,7 +83,7 @@ def test_thousands_may_be_separated(panel: SetupPanel, type_into: TypeInto, user
     ("typed", "read"), [("12,800", "12800"), ("12 800", "12800"), ("0,001", "0,001"), ("1,5", "1,5")]
 )
 def test_a_decimal_comma_is_never_taken_for_thousands(typed: str, read: str) -> None:
-    assert plain("optimizer.learning_rate", typed) == read
+    assert cleaned("optimizer.learning_rate", typed) == read
 
 
 def test_an_unknown_model_is_answered_with_a_near_one(panel: SetupPanel, type_into: TypeInto) -> None:
