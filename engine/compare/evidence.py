@@ -36,13 +36,13 @@ class Evidence:
     """What is known of one run beside its record.
 
     `block_speeds` are the samples per second of each whole block after warm-up, `epochs` the complete ones,
-    `notes` the worker's remarks on precision and settings at the start.
+    `hardly_faster` a clause that says why the precision saves hardly any time on the device.
     """
 
     run: RunRecord
     block_speeds: NDArray[np.float64]
     epochs: tuple[Epoch, ...]
-    notes: tuple[str, ...] = ()
+    hardly_faster: str | None = None
 
 
 def evidence_of(store: Store, runs: Sequence[RunRecord]) -> tuple[Evidence, ...]:
@@ -56,7 +56,7 @@ def evidence_from(run: RunRecord, events: Sequence[Event], samples: Mapping[str,
         run,
         block_speeds(run, samples),
         epochs=tuple(event for event in events if isinstance(event, Epoch)),
-        notes=tuple(note for event in events if isinstance(event, Started) for note in event.notes),
+        hardly_faster=next((event.hardly_faster for event in events if isinstance(event, Started)), None),
     )
 
 
@@ -274,7 +274,6 @@ _BUSY_PERCENT = 80.0
 _TILE = 8
 """Tensor Cores take sizes in multiples of 8 (NVIDIA, Train With Mixed Precision, on Tensor Core shapes)."""
 
-_ABOUT_TIME = ("time", "slow")
 _MOST_REASONS = 2
 
 
@@ -284,29 +283,12 @@ def likely_reason(evidence: Evidence, baseline: RunRecord) -> str | None:
     if not run.experiment.precision.is_autocast:
         return None
     reasons = [
-        *_of_device(evidence),
+        *filter(None, (evidence.hardly_faster,)),
         *_of_baseline(baseline),
         *(list(_of_waiting(run)) or _of_filling(run)),
         *_of_sizes(run),
     ]
     return " and ".join(reasons[:_MOST_REASONS]) or None
-
-
-def _of_device(evidence: Evidence) -> Iterator[str]:
-    """The worker's own remark on the precision, such as that there are no Tensor Cores."""
-    label = evidence.run.experiment.precision.label
-    for note in evidence.notes:
-        about, _, remarks = note.partition(": ")
-        if about.startswith(f"{label} on "):
-            for remark in remarks.rstrip(".").split("; "):
-                if any(word in remark for word in _ABOUT_TIME):
-                    yield _as_clause(label, remark)
-
-
-def _as_clause(label: str, remark: str) -> str:
-    if remark.startswith("saves"):
-        return f"{label} {remark}"
-    return f"{label} is {remark}" if remark.startswith(("slow", "emulated")) else remark
 
 
 def _of_baseline(baseline: RunRecord) -> Iterator[str]:

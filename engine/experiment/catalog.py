@@ -66,12 +66,16 @@ class _Entry(BaseModel):
 
 
 class PrecisionEntry(_Entry):
-    """A precision on one device; `reason` says why it is not available, `note` what to expect where it is."""
+    """A precision on one device; `reason` says why it is not available, `note` what to expect where it is.
+
+    `hardly_faster` is a clause that says why it saves hardly any time there.
+    """
 
     precision: Precision
     available: bool
     reason: Line | None = None
     note: Line | None = None
+    hardly_faster: Line | None = None
 
 
 class DeviceEntry(_Entry):

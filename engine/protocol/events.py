@@ -101,7 +101,8 @@ class Started(Message):
     """The run begins; `experiment` is as resolved, `total_steps` counts optimizer steps, warm-up included.
 
     `resumed_step` is the step that a resumed run continues from: rows after it are to be dropped.
-    `loss_name` and `loss_unit` say what the loss is ("cross-entropy", "nats").
+    `loss_name` and `loss_unit` say what the loss is ("cross-entropy", "nats"), `hardly_faster` why the
+    precision saves hardly any time on this device.
     """
 
     event: Literal["started"] = "started"
@@ -113,6 +114,7 @@ class Started(Message):
     loss_name: Line
     loss_unit: Line
     notes: Annotated[tuple[Text, ...], Field(max_length=MOST_ENTRIES)] = ()
+    hardly_faster: Line | None = None
     resumed_step: StepNumber | None = None
 
 

@@ -146,8 +146,20 @@ def _write_flags(flags: _Flags) -> None:
         backend.fp32_precision = value
 
 
-def _entry(precision: Precision, *, reason: str | None = None, note: str | None = None) -> PrecisionEntry:
-    return PrecisionEntry(precision=precision, available=reason is None, reason=reason, note=note)
+def _entry(
+    precision: Precision,
+    *,
+    reason: str | None = None,
+    note: str | None = None,
+    hardly_faster: str | None = None,
+) -> PrecisionEntry:
+    return PrecisionEntry(
+        precision=precision,
+        available=reason is None,
+        reason=reason,
+        note=note,
+        hardly_faster=hardly_faster,
+    )
 
 
 def cuda_precisions(capability: tuple[int, int]) -> tuple[PrecisionEntry, ...]:
@@ -161,9 +173,9 @@ def cuda_precisions(capability: tuple[int, int]) -> tuple[PrecisionEntry, ...]:
         _entry(Precision.FP32),
         _entry(Precision.TF32, reason=tf32),
         _entry(Precision.DEFAULT, note=None if ampere else _SAME_AS_FP32),
-        _entry(Precision.FP16, note=fp16),
-        _entry(Precision.BF16, note=bf16),
-        _entry(Precision.FP16_UNSCALED, note=_joined(_UNSCALED, fp16)),
+        _entry(Precision.FP16, note=fp16, hardly_faster=fp16),
+        _entry(Precision.BF16, note=bf16, hardly_faster=bf16),
+        _entry(Precision.FP16_UNSCALED, note=_joined(_UNSCALED, fp16), hardly_faster=fp16),
     )
 
 
@@ -189,10 +201,18 @@ def cpu_precisions(processor: Processor) -> tuple[PrecisionEntry, ...]:
         _entry(Precision.FP32),
         _entry(Precision.TF32, reason=_NOT_NVIDIA),
         _entry(Precision.DEFAULT, note=_SAME_AS_FP32),
-        _entry(Precision.FP16, note=fp16),
-        _entry(Precision.BF16, note=bf16),
-        _entry(Precision.FP16_UNSCALED, note=_joined(_UNSCALED, fp16)),
+        _entry(Precision.FP16, note=fp16, hardly_faster=_clause(Precision.FP16, "is", fp16)),
+        _entry(Precision.BF16, note=bf16, hardly_faster=_clause(Precision.BF16, bf16)),
+        _entry(
+            Precision.FP16_UNSCALED,
+            note=_joined(_UNSCALED, fp16),
+            hardly_faster=_clause(Precision.FP16_UNSCALED, "is", fp16),
+        ),
     )
+
+
+def _clause(precision: Precision, *words: str | None) -> str | None:
+    return " ".join([precision.label, *filter(None, words)]) if words[-1] else None
 
 
 def _joined(*notes: str | None) -> str:

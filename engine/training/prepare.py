@@ -200,6 +200,7 @@ def _started(plan: Plan, model: nn.Module, resumed_step: int | None) -> Started:
         loss_name=loss_name(task),
         loss_unit=loss_unit(task),
         notes=_notes(plan),
+        hardly_faster=plan.device_entry.precision(plan.experiment.precision).hardly_faster,
         resumed_step=resumed_step,
     )
 

@@ -259,7 +259,7 @@ class Racers:
         self._record = record
         self.runs: list[RunRecord] = []
         self.curves: dict[str, Columns] = {}
-        self.notes: tuple[str, ...] = ()
+        self.hardly_faster: str | None = None
 
     def add(
         self,
@@ -293,7 +293,7 @@ class Racers:
 
     def compared(self, baseline: RunRecord | None = None) -> Comparison:
         evidence = [evidence_from(run, (), self.curves.get(run.id, {})) for run in self.runs]
-        noted = [replace(one, notes=self.notes) for one in evidence]
+        noted = [replace(one, hardly_faster=self.hardly_faster) for one in evidence]
         return compare(noted, baseline.id if baseline else None)
 
     def race(self, baseline: RunRecord | None = None, side_id: str | None = None) -> Race:

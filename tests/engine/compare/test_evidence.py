@@ -1,4 +1,4 @@
-"""What is known of a run beside its record: its blocks after warm-up, its epochs and the worker's notes."""
+"""What is known of a run beside its record: its blocks after warm-up, its epochs and what holds it back."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ def test_evidence_is_read_from_the_store(
     store: Store, started: Callable[..., Started], batch: Callable[..., Samples]
 ) -> None:
     whole, empty = store.add(SHORT), store.add(SHORT)
-    note = "FP16 AMP on a card: slow here."
+    slow = "FP16 AMP is slow here"
     epoch = Epoch(epoch=1, step=8, seconds=0.1, train_loss=1.0)
-    begun = started(SHORT).model_copy(update={"notes": (note,)})
+    begun = started(SHORT).model_copy(update={"hardly_faster": slow})
     store.record(whole.id, [begun, batch(1, 8), epoch, Finished(summary=Summary())])
     found = evidence_of(store, [store.run(whole.id), empty])
     assert [one.run.id for one in found] == [whole.id, empty.id]
     np.testing.assert_allclose(found[0].block_speeds, [1_000.0, 1_000.0])
-    assert (found[0].epochs, found[0].notes) == ((epoch,), (note,))
+    assert (found[0].epochs, found[0].hardly_faster) == ((epoch,), slow)
     assert len(found[1].block_speeds) == 0 and found[1].epochs == ()

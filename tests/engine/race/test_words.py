@@ -64,7 +64,7 @@ def test_a_slower_mixed_precision_is_told_kindly_with_its_reason(racers: Any) ->
 
 
 def test_on_a_processor_the_reason_is_the_processors(racers: Any) -> None:
-    racers.notes = ("FP16 AMP on a CPU: slow here, since most CPUs do not compute in FP16.",)
+    racers.hardly_faster = "FP16 AMP is slow here, since most CPUs do not compute in FP16"
     told = words.sentence(racers.of_two(3_970, 557, environment=racers.CPU))
     assert "on this processor: mixed precision took longer, likely because FP16 AMP is slow here" in told
 

@@ -153,6 +153,22 @@ def test_a_cpu_does_all_but_tf32(computes_bf16: bool | None, says: bool) -> None
     assert entries[Precision.DEFAULT].note == "the same as FP32, since TF32 is a format of NVIDIA GPUs"
 
 
+def test_a_precision_that_saves_hardly_any_time_says_why_in_a_clause() -> None:
+    old, new = by_name(cuda_precisions((6, 1))), by_name(cuda_precisions((9, 0)))
+    assert old[Precision.FP16].hardly_faster == "without Tensor Cores FP16 saves memory but hardly any time"
+    assert old[Precision.FP16_UNSCALED].hardly_faster == old[Precision.FP16].hardly_faster
+    assert old[Precision.BF16].hardly_faster == "before Ampere BF16 is emulated and slow"
+    assert all(entry.hardly_faster is None for entry in new.values())
+    cpu = by_name(cpu_precisions(Processor("A CPU", 1_024, computes_bf16=False)))
+    assert [
+        cpu[name].hardly_faster for name in (Precision.FP16, Precision.FP16_UNSCALED, Precision.BF16)
+    ] == [
+        "FP16 AMP is slow here, since most CPUs do not compute in FP16",
+        "FP16 unscaled is slow here, since most CPUs do not compute in FP16",
+        "BF16 AMP saves no time on a CPU without AVX512-BF16 and AMX",
+    ]
+
+
 def test_a_processor_is_read_from_cpuinfo() -> None:
     x86 = from_cpuinfo("model name\t: A CPU 9000\nflags\t\t: fpu avx512_bf16\n", 1_024)
     arm = from_cpuinfo("processor\t: 0\nFeatures\t: fp asimd\n", 1_024)
