@@ -13,14 +13,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from engine import Later
+from engine.experiment.value import BYTES_PER_MIB
+from engine.words.numbers import memory_text
 
 if TYPE_CHECKING:
     import psutil
 else:
     psutil = Later("psutil")
-
-from engine.experiment.value import BYTES_PER_MIB
-from engine.words.numbers import memory_text
 
 TOLERATED_SHARE = 0.15
 """A window that repaints five times a second stays below this on two cores."""

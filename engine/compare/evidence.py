@@ -180,6 +180,8 @@ class Measured(Protocol):
     @property
     def speed_note(self) -> str | None: ...
     @property
+    def slowed_by(self) -> tuple[str, ...]: ...
+    @property
     def other_programs_mib(self) -> float | None: ...
 
 
@@ -189,7 +191,7 @@ def about_machine(summary: Measured | None) -> Iterator[tuple[DoubtKind, str]]:
         return
     note = summary.speed_note
     if note and summary.samples_per_second is not None:
-        yield "other-program" if note.startswith("other programs") else "throttled", f"was disturbed: {note}"
+        yield "throttled" if summary.slowed_by else "other-program", f"was disturbed: {note}"
     others_mib = summary.other_programs_mib
     if others_mib is not None and others_mib > TOLERATED_MIB:
         yield (

@@ -27,11 +27,11 @@ class Summary(Message):
     """The figures of one run; a figure that does not apply is None, never 0.
 
     `samples_per_second` is the median over blocks after warm-up, and its interval (95 %) says only how
-    steady this run was; `speed_note` says why there is no speed, or what it suffered from. Allocated and
-    reserved are the caching allocator's, over training without warm-up; `whole_run_peak_mib` is allocated,
-    including warm-up and cuDNN's search. `peak_resident_mib` is for a CPU: the worker's resident peak over
-    its idle level. `final_train_loss` is the mean over the last epoch, or over the part of it that was
-    trained; accuracies are fractions, 0 to 1.
+    steady this run was; `speed_note` says why there is no speed, or what it suffered from, and `slowed_by`
+    what held the card's clocks down. Allocated and reserved are the caching allocator's, over training
+    without warm-up; `whole_run_peak_mib` is allocated, including warm-up and cuDNN's search.
+    `peak_resident_mib` is for a CPU: the worker's resident peak over its idle level. `final_train_loss` is
+    the mean over the last epoch, or over the part of it that was trained; accuracies are fractions, 0 to 1.
 
     `recipe` is the one in force at the end, its parts joined by "+", and `left_out` says why a requested part
     is missing; `float32_mode` is how float32 products were computed ("strict", "tf32" or "default").
@@ -45,6 +45,7 @@ class Summary(Message):
     samples_per_second: float | None = None
     samples_per_second_ci: tuple[float, float] | None = None
     speed_note: Line | None = None
+    slowed_by: Annotated[tuple[Line, ...], Field(max_length=100)] = ()
     step_ms: float | None = None
     first_step_seconds: float | None = None
     peak_allocated_mib: float | None = None

@@ -89,6 +89,7 @@ class _Figures(_Excerpt):
     peak_resident_mib: float | None = None
     final_validation_accuracy: float | None = None
     speed_note: str | None = None
+    slowed_by: tuple[str, ...] = ()
     other_programs_mib: float | None = None
 
 
@@ -109,6 +110,7 @@ class Overview(NamedTuple):
     peak_mib: float | None
     accuracy: float | None
     speed_note: str | None
+    slowed_by: tuple[str, ...]
     other_programs_mib: float | None
 
 
@@ -203,6 +205,7 @@ class RunRecord:
             figures.peak_resident_mib if allocated is None else allocated,
             figures.final_validation_accuracy,
             figures.speed_note,
+            figures.slowed_by,
             figures.other_programs_mib,
         )
 

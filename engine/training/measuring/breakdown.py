@@ -229,7 +229,6 @@ class Instruments:
     def figures(self, step: TrainingStep) -> dict[str, Any]:
         """The fields of a `Summary` that the instruments know."""
         peaks, card = self._memory.peaks(), asdict(self._card.figures())
-        card.pop("slowed_by")
         parts = breakdown_of(step.model, step.optimizer, self._activations_mib)
         peak_mib = peaks.resident_mib if self._device.type == "cpu" else peaks.allocated_mib
         return {

@@ -19,6 +19,7 @@ from engine.store.record import RunRecord, Status
 Record = Callable[..., RunRecord]
 FP32, FP16 = Experiment(), Experiment(precision=Precision.FP16)
 SPEED = {"samples_per_second": 100.0, "recipe": "plain"}
+HOT = {"speed_note": "the card's clocks were held down by heat", "slowed_by": ("heat",)}
 
 
 def doubts(base: RunRecord, *others: RunRecord, blocks: int = 9) -> list[Doubt]:
@@ -42,7 +43,7 @@ def test_runs_that_were_made_alike_are_clean(record: Record) -> None:
     [
         ({"other_programs_mib": 2_048.0}, "other-program", "shared the GPU: other programs held 2.0 GiB"),
         ({"speed_note": "other programs took 40 % of the processor"}, "other-program", "took 40 %"),
-        ({"speed_note": "the card's clocks were held down by heat"}, "throttled", "held down by heat"),
+        (HOT, "throttled", "held down by heat"),
         ({"first_nan_step": 1_200}, "nan", "a loss that is NaN or infinite since step 1,200"),
         ({"final_train_loss": float("inf")}, "nan", "a loss that is NaN or infinite"),
     ],
@@ -54,7 +55,7 @@ def test_what_a_run_suffered_is_told(record: Record, figures: dict[str, Any], ki
 
 def test_what_slowed_a_run_down_spoils_its_measurement_and_nothing_else_does(record: Record) -> None:
     suffered = {"other_programs_mib": 2_048.0}, {"speed_note": "other programs took 69 % of the processor"}
-    for figures in (*suffered, {"speed_note": "the card's clocks were held down by heat"}):
+    for figures in (*suffered, HOT):
         base, disturbed = record(1, FP32, **SPEED), record(2, FP16, **SPEED, **figures)
         assert [doubt.spoils for doubt in doubts(base, disturbed)] == [True] and is_spoiled(disturbed.summary)
     other = FP16.model_copy(update={"optimizer": Optimizer(learning_rate=0.1)})

@@ -106,6 +106,7 @@ def test_a_run_that_slowed_down_is_told_plainly(racers: Any) -> None:
 def test_doubts_in_plain_words_are_told_once(racers: Any) -> None:
     suffered = {
         "speed_note": "the card's clocks were held down by heat",
+        "slowed_by": ("heat",),
         "first_nan_step": 3,
         "other_programs_mib": 4_000.0,
     }

@@ -108,7 +108,7 @@ def test_an_open_interval_is_called_no_difference(racers: Any) -> None:
             "Measure again when nothing else runs.",
         ),
         (
-            {"speed_note": "the card's clocks were held down by heat"},
+            {"speed_note": "the card's clocks were held down by heat", "slowed_by": ("heat",)},
             "The card slowed down during this measurement",
             "Measure again once it has cooled down.",
         ),

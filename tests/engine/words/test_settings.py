@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from engine.experiment.experiment import Experiment, experiment_from, layered, setting_fields
-from engine.experiment.settings import Precision
+from engine.experiment.experiment import Experiment, Precision, experiment_from, layered, setting_fields
 from engine.training.data.datasets import dataset_entries
 from engine.words.settings import Chosen, applies, applying_settings, setting_text
 
