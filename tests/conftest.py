@@ -156,4 +156,15 @@ def launcher(shared_launcher: SharedLauncher) -> SharedLauncher:
 
 
 def _children() -> set[psutil.Process]:
-    return set(psutil.Process().children(recursive=True))
+    return set(psutil.Process().children(recursive=True)) if _has_children() else set()
+
+
+def _has_children() -> bool:
+    """Asks the system, which takes no time; psutil reads the state of every process of the machine."""
+    if not hasattr(os, "waitid"):
+        return True
+    try:
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return False
+    return True
