@@ -15,6 +15,7 @@ import signal
 import sys
 import threading
 from collections import deque
+from collections.abc import Iterator
 from contextlib import suppress
 
 import psutil
@@ -22,7 +23,6 @@ import psutil
 from engine.protocol import jobs
 from engine.protocol.events import Event, Heartbeat, Samples, to_line
 from engine.training.control import Control
-from engine.worker.perform import perform, ready
 
 
 class EventWriter:
@@ -97,12 +97,15 @@ HEARTBEAT_SECONDS = 1.0
 
 def main() -> int:
     input_descriptor, output_descriptor = take_private_streams()
+    # torch with it, once the streams are private: what a library prints as it loads goes to stderr too
+    from engine.worker.perform import perform, ready
+
     writer = EventWriter(output_descriptor)
     reader = _RequestReader()
     threading.Thread(target=reader.read, args=(input_descriptor,), name="job-reader", daemon=True).start()
     writer.put(ready())
     while (job := reader.next_job()) is not None:
-        _run(job, reader.control, writer)
+        _run(perform(job, reader.control), reader.control, writer)
         if jobs.ends_worker(job):
             break
     writer.close()
@@ -111,11 +114,11 @@ def main() -> int:
     os._exit(0)
 
 
-def _run(job: jobs.Job, control: Control, writer: EventWriter) -> None:
+def _run(events: Iterator[Event], control: Control, writer: EventWriter) -> None:
     done = threading.Event()
     beat = threading.Thread(target=_beat, args=(control, writer, done), name="heartbeat", daemon=True)
     beat.start()
-    for event in perform(job, control):
+    for event in events:
         writer.put(event)
     done.set()
 

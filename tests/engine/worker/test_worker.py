@@ -49,8 +49,16 @@ def run(session: Session) -> list[Event]:
     return [event for event in iterate(session) if event is not None]
 
 
-def test_a_run_tells_its_story_in_order(launcher):
-    events = run(launcher.start(jobs.Train(experiment=TINY)))
+@pytest.fixture(scope="module")
+def jobs_of_all_kinds():
+    """The events of two light jobs and of a measured one, from one launcher."""
+    with Launcher() as launcher:
+        order = (jobs.ReadCatalog(), jobs.Examine(), jobs.Train(experiment=TINY))
+        return tuple(run(launcher.start(job)) for job in order)
+
+
+def test_a_run_tells_its_story_in_order(jobs_of_all_kinds):
+    *_, events = jobs_of_all_kinds
     kinds = [type(event) for event in events]
     assert kinds.index(Ready) < kinds.index(Started) < kinds.index(Samples) < kinds.index(Finished)
     steps = [step for event in events if isinstance(event, Samples) for step in event.step]
@@ -80,11 +88,8 @@ def test_a_run_pauses_goes_on_beats_and_stops_after_the_step_in_flight(launcher)
     assert event.summary.steps >= beat.step > 0
 
 
-def test_light_jobs_share_a_worker_and_a_measured_job_has_its_own():
-    with Launcher() as launcher:
-        catalog = run(launcher.start(jobs.ReadCatalog()))
-        diagnosis = run(launcher.start(jobs.Examine()))
-        training = run(launcher.start(jobs.Train(experiment=TINY)))
+def test_light_jobs_share_a_worker_and_a_measured_job_has_its_own(jobs_of_all_kinds):
+    catalog, diagnosis, training = jobs_of_all_kinds
     assert isinstance(catalog[-1], CatalogRead) and isinstance(diagnosis[-1], Diagnosis)
     assert isinstance(training[-1], Finished)
     pids = [
