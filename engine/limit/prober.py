@@ -127,7 +127,7 @@ class Prober:
             yield TrialBegun(batch_size=size)
             experiment = record.experiment_of(size)
             last: Event | None = None
-            for last in runner.run(experiment):
+            for last in runner.run(experiment, is_last=record.ends_with_next):
                 if isinstance(last, Phase | Log):
                     yield last
                 if self._stop_asked.is_set():
@@ -179,6 +179,11 @@ class _SearchRecord:
             self._uncompiled, self.search = self.search, self.search.begun_at_answer()
             size = self.search.next_batch()
         return size
+
+    @property
+    def ends_with_next(self) -> bool:
+        """Whether the next trial proves the answer, however it goes."""
+        return self.search.ends_with_next and not self._compiles_later
 
     def experiment_of(self, batch_size: int) -> Experiment:
         """The experiment that tries a batch now."""

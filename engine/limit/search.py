@@ -214,6 +214,12 @@ class Search:
         return None if target is None else target * self.granularity
 
     @property
+    def ends_with_next(self) -> bool:
+        """Whether the next trial proves the answer, however it goes."""
+        first_unfit = self._top + 1 if self._failed is None else self._failed
+        return first_unfit - self._passed == 2
+
+    @property
     def largest_batch(self) -> int:
         """The largest batch that passed so far, or 0."""
         return self._passed * self.granularity

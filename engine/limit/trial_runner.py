@@ -50,16 +50,16 @@ class TrialRunner:
         """Whether the next trial's worker has imported torch and waits."""
         return self._worker is not None and self._worker.has_spoken
 
-    def run(self, experiment: Experiment) -> Iterator[Event]:
+    def run(self, experiment: Experiment, *, is_last: bool = False) -> Iterator[Event]:
         """One trial's events; the last is Tried, Failed, or Finished if it was stopped.
 
-        Raises ProblemError if no worker can be started.
+        After the last trial no further worker is needed. Raises ProblemError if none can be started.
         """
         worker = self._take()
         self._worker = None if self._is_disposable else worker
         session = self._session = ProcessSession(worker, jobs.TryBatch(experiment=experiment), self._limits)
         try:
-            if self._is_disposable:
+            if self._is_disposable and not is_last:
                 self._worker = self._new_worker()
             yield from (event for event in iterate(session) if event is not None)
         finally:

@@ -36,7 +36,10 @@ def go_on(
     search: Search, memory: Memory, budget_mib: float, *, held: Memory | None = None, tells: bool = True
 ) -> Search:
     needs = held or memory
+    was_last = False
     while (batch := search.next_batch()) is not None:
+        assert not was_last, "the trial that was to end it did not"
+        was_last = search.ends_with_next
         assert batch not in [each.batch_size for each in search.trials], "no batch is tried twice"
         if needs(batch) > budget_mib:
             search.learn(trial(batch, None, "memory"), budget_mib)

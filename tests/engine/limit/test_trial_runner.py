@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from engine.experiment.experiment import Experiment
@@ -37,9 +38,9 @@ def launcher(tmp_path: Path) -> Iterator[Launcher]:
         yield launcher
 
 
-def answered(runner: TrialRunner, device: str, batch_size: int = 1) -> str | None:
+def answered(runner: TrialRunner, device: str, batch_size: int = 1, *, is_last: bool = False) -> str | None:
     """The pid of the worker that answered a trial, and how its memory is set up."""
-    last = list(runner.run(Experiment(device=device, batch_size=batch_size)))[-1]
+    last = list(runner.run(Experiment(device=device, batch_size=batch_size), is_last=is_last))[-1]
     return last.trial.note if isinstance(last, Tried) else None
 
 
@@ -64,6 +65,17 @@ def test_on_a_cpu_each_trial_has_a_worker_that_returns_its_memory(launcher: Laun
         assert first is not None and second is not None and first != second
         if sys.platform == "linux":
             assert first.endswith(" 2") and second.endswith(" 2")
+    finally:
+        runner.close()
+
+
+def test_after_the_last_trial_no_worker_gets_ready_for_another(launcher: Launcher) -> None:
+    runner = TrialRunner(launcher, "cpu")
+    try:
+        answered(runner, "cpu")
+        assert psutil.Process().children()
+        answered(runner, "cpu", is_last=True)
+        assert not psutil.Process().children()
     finally:
         runner.close()
 
