@@ -55,43 +55,66 @@ def forecast(experiment: Experiment, catalog: Catalog | None = None) -> Forecast
     plan = Plan(experiment, catalog or read_catalog())
     failure: Exception | None = None
     try:
-        small, large = (_imagined_step(plan, size) for size in _SIZES)
+        small, large, parts = _imagined_steps(plan)
     except Exception as error:  # noqa: BLE001 - a model that reads its own numbers fails in any way
         failure = error
     if isinstance(failure, ProblemError):
         raise failure
     if failure is not None:
         raise ProblemError(_unknown(plan.experiment.model, failure)) from failure
-    return _forecast_from(plan, small, large, time.perf_counter() - began)
+    return _forecast_from(plan, small, large, parts, time.perf_counter() - began)
 
 
 @dataclass(frozen=True)
 class _Imagined:
-    """One step of fake tensors: the bytes alive after each operation, and its parts."""
+    """One step of fake tensors: the bytes alive after each operation of its passes, what each operation of
+    its update adds, and what its forward passes keep."""
 
-    timeline: Sequence[int]
+    passes: Sequence[int]
+    update: Sequence[int]
     activations: int
-    parts: Breakdown
+
+    @property
+    def timeline(self) -> list[int]:
+        return [*self.passes, *(self.passes[-1] + more for more in self.update)]
 
 
-def _imagined_step(plan: Plan, batch_size: int) -> _Imagined:
+def _imagined_steps(plan: Plan) -> tuple[_Imagined, _Imagined, Breakdown]:
+    """A step with each of the two batches, and the memory of the model's parts."""
     is_cuda = plan.device.type == "cuda"
     model = _model(plan)
     with (
-        # garbage collected at different moments of the two steps would look like an effect of the batch
-        no_collection(),
         FakeTensorMode(),
         LiveBytes(_CUDA_BLOCK_BYTES if is_cuda else 1) as live,
         AsOnCuda() if is_cuda else nullcontext(),
     ):
         fill_with_fakes(model)
-        data = footprint(plan.experiment, plan.model_entry, plan.dataset_entry, plan.facts, batch_size)
         step = _step(plan, model)
         _give_state(step.optimizer, is_cuda=is_cuda)
         watch = _ForwardWatch(model, live)
+        small = _imagined(plan, step, watch, _SIZES[0])
+        large = _imagined(plan, step, watch, _SIZES[1], like=small)
+        return small, large, breakdown_of(model, step.optimizer)
+
+
+def _imagined(
+    plan: Plan, step: PlainStep, watch: _ForwardWatch, batch_size: int, like: _Imagined | None = None
+) -> _Imagined:
+    """A step with the batch; its update is that of `like`, since no batch changes what an update takes."""
+    live = watch.live
+    # garbage collected at different moments of the two steps would look like an effect of the batch
+    with no_collection():
+        data = footprint(plan.experiment, plan.model_entry, plan.dataset_entry, plan.facts, batch_size)
+        step.optimizer.zero_grad(set_to_none=True)
+        watch.most = 0
         live.restart()
-        step(data.batches[:_ACCUMULATED])
-        return _Imagined(live.timeline, watch.most, breakdown_of(model, step.optimizer))
+        loss = step.gradients(data.batches[:_ACCUMULATED])
+        passes = live.timeline
+        if like is not None:
+            return _Imagined(passes, like.update, watch.most)
+        live.restart()
+        step.update(loss)
+        return _Imagined(passes, [now - passes[-1] for now in live.timeline], watch.most)
 
 
 def _model(plan: Plan) -> nn.Module:
@@ -146,19 +169,21 @@ class _ForwardWatch:
 
     def __init__(self, model: nn.Module, live: LiveBytes) -> None:
         self.most = 0
-        self._live = live
+        self.live = live
         self._before = 0
         model.register_forward_pre_hook(self._begin)
         model.register_forward_hook(self._end)
 
     def _begin(self, model: nn.Module, inputs: Any) -> None:
-        self._before = self._live.now
+        self._before = self.live.now
 
     def _end(self, model: nn.Module, inputs: Any, output: Any) -> None:
-        self.most = max(self.most, self._live.now - self._before)
+        self.most = max(self.most, self.live.now - self._before)
 
 
-def _forecast_from(plan: Plan, small: _Imagined, large: _Imagined, seconds: float) -> ForecastMade:
+def _forecast_from(
+    plan: Plan, small: _Imagined, large: _Imagined, parts: Breakdown, seconds: float
+) -> ForecastMade:
     batch_size = plan.experiment.batch_size
     libraries_mib = _LIBRARIES_MIB.get(plan.device.type, 0.0)
     lines = tuple(
@@ -169,9 +194,9 @@ def _forecast_from(plan: Plan, small: _Imagined, large: _Imagined, seconds: floa
     return ForecastMade(
         experiment=plan.experiment,
         quantity="resident" if plan.device.type == "cpu" else "allocated",
-        parameters_mib=small.parts.parameters_mib,
-        gradients_mib=small.parts.gradients_mib,
-        optimizer_state_mib=small.parts.optimizer_state_mib,
+        parameters_mib=parts.parameters_mib,
+        gradients_mib=parts.gradients_mib,
+        optimizer_state_mib=parts.optimizer_state_mib,
         activations_mib=_line(small.activations, large.activations).at(batch_size),
         libraries_mib=libraries_mib,
         fixed_mib=decisive.fixed_mib,

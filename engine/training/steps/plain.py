@@ -224,7 +224,7 @@ class PlainStep:
         return None
 
     def __call__(self, batches: Sequence[Batch]) -> Tensor:
-        return self._update(self.gradients(batches))
+        return self.update(self.gradients(batches))
 
     def set_learning_rate(self, value: float) -> None:
         for group in self.optimizer.param_groups:
@@ -256,7 +256,8 @@ class PlainStep:
         outputs: Tensor = self.model(inputs)
         return outputs
 
-    def _update(self, loss: Tensor) -> Tensor:
+    def update(self, loss: Tensor) -> Tensor:
+        """Makes the optimizer step of the gradients that are left; returns the row of figures."""
         norm: Tensor | None = None
         if self._clip_norm is not None:
             self.scaler.unscale_(self.optimizer)
