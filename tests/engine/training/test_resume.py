@@ -28,6 +28,8 @@ SETTINGS: dict[str, Any] = {
     "validation": {"limit": 100},
     "measure": {"warmup_steps": 2},
 }
+# as many steps an epoch, of far fewer pictures, without validation
+FEW: dict[str, Any] = {"dataset": "synthetic", "num_classes": 4, "samples": 150, "batch_size": 10}
 VARIETIES: list[dict[str, Any]] = [
     {},
     {"precision": "bf16", "optimizer": {"name": "sgd", "momentum": 0.9}},
@@ -130,7 +132,7 @@ def test_a_checkpoint_that_cannot_be_written_is_told_and_the_run_goes_on(tmp_pat
 
 def test_steps_are_told_before_the_checkpoint_that_holds_them(tmp_path: Path) -> None:
     told = 0
-    for event in train(Experiment.model_validate(SETTINGS), Control(), tmp_path):
+    for event in train(Experiment.model_validate(layered(SETTINGS, FEW)), Control(), tmp_path):
         if isinstance(event, Samples):
             told = event.step[-1]
         elif isinstance(event, Phase) and event.name is PhaseName.SAVING:
@@ -155,12 +157,13 @@ def test_a_run_stopped_in_its_last_validation_only_validates_when_it_goes_on(
 
 def test_a_run_that_is_done_is_finished_however_late_it_was_asked_to_stop(tmp_path: Path) -> None:
     control = Control()
-    for event in train(Experiment.model_validate(layered(SETTINGS, {"epochs": 1})), control, tmp_path):
+    settings = layered(SETTINGS, FEW, {"epochs": 1})
+    for event in train(Experiment.model_validate(settings), control, tmp_path):
         last = event
         if isinstance(event, Epoch):
             control.stop_requested.set()
     assert isinstance(last, Finished) and not last.stopped
-    assert not losses(trained(tmp_path, resume=True, epochs=1))
+    assert not losses(trained(tmp_path, resume=True, **FEW, epochs=1))
 
 
 @pytest.mark.parametrize(

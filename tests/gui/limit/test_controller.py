@@ -105,7 +105,8 @@ def test_a_search_runs_in_the_window_is_opened_again_and_deleted(
 
     monkeypatch.setattr("gui.window.main_window.may_stop_search", answer("stop", False))
     monkeypatch.setattr("gui.limit.controller.may_delete_search", answer("delete", True))
-    window.setup.use_settings(LINEAR)
+    # so few samples that one trial finds the answer: a process for each takes seconds to import torch
+    window.setup.use_settings(LINEAR.model_copy(update={"samples": 8, "batch_size": 4}))
     qtbot.mouseClick(window.setup.form.find_max, Qt.MouseButton.LeftButton)
     window.setup.foot.run_button.setFocus()
     assert window.workspace == "memory"
@@ -124,8 +125,8 @@ def test_a_search_runs_in_the_window_is_opened_again_and_deleted(
     with qtbot.waitSignal(searches.ended, timeout=WAIT_MS):
         search_goes_on.set()
 
-    assert "FP32 fits at least 20." in window.memory_limit.result.text()
-    assert "20 samples" in window.memory_limit.result.text()
+    assert "FP32 fits at least 8." in window.memory_limit.result.text()
+    assert "8 samples" in window.memory_limit.result.text()
     view = window.memory_limit.view()
     assert view is not None and not view.is_live
     assert [one.trial_count for one in searches.saved()] == [view.trial_count]
@@ -133,7 +134,7 @@ def test_a_search_runs_in_the_window_is_opened_again_and_deleted(
     assert "at work" not in window.top_bar._tabs["memory"].accessibleName()
 
     window.memory_limit.result.use_requested.emit(view.sides[0].largest_batch)
-    assert window.setup.text("batch_size") == "20"
+    assert window.setup.text("batch_size") == "8"
 
     assert "Memory limit, FP32: Searching for the largest batch" in window.dock.log.text()
     window.memory_limit.delete_requested.emit(view.series)
