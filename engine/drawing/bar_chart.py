@@ -76,7 +76,7 @@ def axis_end(bars: Sequence[Bar]) -> float:
 
 
 def least_height(count: int) -> float:
-    """The least height of a chart with so many bars, in pixels."""
+    """The least height of a chart with that number of bars, in pixels."""
     return _AXIS + _LEAST_PITCH * max(2, count)
 
 

@@ -269,7 +269,7 @@ def _parts(full: Lane, mixed: Lane, samples: int, ratio: float | None) -> tuple[
 
 
 def _end(full: Lane, mixed: Lane, samples: int) -> float:
-    """When the first of the two has trained so many, or goes no further."""
+    """When the first of the two has trained that many samples, or goes no further."""
     ends = [(lane.seconds_to(samples), float(lane.seconds[-1])) for lane in (full, mixed)]
     return min(last if finish is None else finish for finish, last in ends)
 

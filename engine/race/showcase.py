@@ -86,7 +86,7 @@ def showcase(catalog: Catalog) -> Showcase:
 def adapted(
     case: Showcase, span: Span, steps_per_second: float | None, done: int
 ) -> Showcase | Problem | None:
-    """What to begin anew with after `done` steps of a run of `case` at that pace; None to go on.
+    """What to start again with after `done` steps of a run of `case` at that pace; None to continue.
 
     A run too short to watch gets more steps; one that would keep people waiting gets fewer or, if even the
     fewest take too long, a smaller workload. A Problem says that this machine is too busy for the smallest.
