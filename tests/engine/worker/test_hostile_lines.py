@@ -197,7 +197,7 @@ def test_losses_beyond_any_sum_are_summed_up(store: Store) -> None:
 
 def test_an_answer_to_another_job_is_none(store: Store) -> None:
     said = json.dumps({"event": "diagnosis", "checks": []}).encode()
-    with pytest.raises(ProblemError, match="no answer"):
+    with pytest.raises(ProblemError, match="does not answer its job"):
         runner_of(store, [said]).catalog()
 
 
