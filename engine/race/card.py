@@ -1,4 +1,4 @@
-"""A race on one card: lanes, ratio, memory, and on a card of its own what was measured on what and when."""
+"""A race on a card: lanes, ratio and memory; one that stands alone also says what was measured, and when."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ class Card:
     lanes: tuple[Blocks, Blocks]
 
     def still(self) -> Drawing:
-        """What is the same at every moment."""
+        """The shapes that are the same at every moment."""
         return self._drawing([shape for part in self.parts for shape in part.still])
 
     def moving(self, moment: Moment) -> Drawing:
-        """What is of this moment alone."""
+        """The shapes of this moment."""
         return self._drawing([shape for part in self.parts for shape in part.moving(moment)])
 
     def drawing(self, moment: Moment) -> Drawing:
@@ -71,7 +71,7 @@ def race_card(race: Race, tiles: NDArray[np.uint8], facts: Sequence[str]) -> Car
 
 
 def page_card(race: Race, tiles: NDArray[np.uint8], sizes: Sizes) -> Card:
-    """The card within a page that tells the rest itself."""
+    """The card within a page that says the rest itself."""
     gap = 1.1 * sizes.caption
     full, full_blocks = _lane(race, "full", tiles, sizes, 0)
     number = ratio(race, sizes, 0, full.bottom + gap, 0)
@@ -108,15 +108,15 @@ def _head(race: Race, sizes: Sizes) -> Part:
 
 
 def _foot(race: Race, facts: Sequence[str], sizes: Sizes) -> Part:
-    """Doubts and facts from the lower edge upwards; its `bottom` is its upper edge."""
+    """Doubts and facts, at the lower edge; its `bottom` is its upper edge."""
     size, room = sizes.small, sizes.inner
     pitch = 1.45 * size
-    told = [shortened(line, room, size) for line in (*facts, *_shown(race)) if line]
+    lines = [shortened(line, room, size) for line in (*facts, *_shown(race)) if line]
     begin = f"{race_words.caution(race)}: "
     aside = text_width(begin, size, 600) + 4
     doubts = _doubt_lines(race, room - aside, size)
     baseline = sizes.height - 0.6 * sizes.margin
-    top = baseline - pitch * (len(told) + len(doubts) - 1)
+    top = baseline - pitch * (len(lines) + len(doubts) - 1)
     shapes: list[Shape] = []
     if doubts:
         shapes.append(Words(sizes.margin, top, begin.strip(), "text", size, 600))
@@ -126,7 +126,7 @@ def _foot(race: Race, facts: Sequence[str], sizes: Sizes) -> Part:
         ]
     first = top + pitch * len(doubts)
     shapes += [
-        Words(sizes.margin, first + place * pitch, line, "text3", size) for place, line in enumerate(told)
+        Words(sizes.margin, first + place * pitch, line, "text3", size) for place, line in enumerate(lines)
     ]
     return still(tuple(shapes), top - size)
 
@@ -148,7 +148,7 @@ def _playback_rate(race: Race, sizes: Sizes, top: float) -> Part:
 
 
 def _description(race: Race, moment: Moment) -> str:
-    """The card in a sentence or three, for who cannot see it."""
+    """The card in up to three sentences, for screen readers."""
     lanes = []
     for which in LANES:
         named = filter(None, (race_words.lane_name(race, which), race_words.lane_detail(race, which)))

@@ -14,7 +14,7 @@ from engine.words.numbers import memory_text, memory_unit_text
 
 
 def tanks(race: Race, sizes: Sizes, x: float, top: float, height: float) -> Part:
-    """A panel with a tank for each run, filled as far as its peak memory goes of the larger one."""
+    """A panel with the tanks of both runs, on one scale, and what they mean in words."""
     pad = 0.1 * sizes.panel
     size = sizes.detail + 1
     words = _memory_lines(race, sizes, sizes.panel - 2 * pad)
@@ -68,7 +68,7 @@ def _memory_lines(race: Race, sizes: Sizes, room: float) -> tuple[str, tuple[str
 
 
 def bars(race: Race, sizes: Sizes, x: float, top: float) -> Part:
-    """The same on a narrow page: a bar for each run with its peak, and the words."""
+    """The same on a narrow page: a bar with its peak for either run, and the words."""
     size, looks = sizes.detail, race.looks
     largest = max((peak for peak in race.peaks_mib if peak), default=1.0)
     texts = [NOT_MEASURED if peak is None else memory_text(peak) for peak in race.peaks_mib]

@@ -52,8 +52,10 @@ class Number:
 
 
 def _drawn_edges(figure: str) -> tuple[float, float]:
-    left, _, right, _ = sized(font_file(_FIGURE), _MEASURED_AT).getbbox(figure, anchor="ls")
-    return left / _MEASURED_AT, right / _MEASURED_AT
+    mask, (begin, _) = sized(font_file(_FIGURE), _MEASURED_AT).getmask2(figure, anchor="ls")
+    # the mask is as wide as the advance
+    left, _, right, _ = mask.getbbox()
+    return (begin + left) / _MEASURED_AT, (begin + right) / _MEASURED_AT
 
 
 _MEASURED_AT = 1024
@@ -84,12 +86,12 @@ def laid_out(text: str, room_for: str, metrics: Metrics = DRAWN) -> Number:
 
 
 def _widened(text: str) -> str:
-    """What gives each place room for whichever figure counts through it; a 1 that leads never changes."""
+    """Has room in every place for whichever figure counts through it; a leading 1 never changes."""
     return text[:1] + text[1:].replace("1", "0")
 
 
 def _places(text: str, metrics: Metrics) -> list[tuple[float, float]]:
-    """Where each character begins, the outline of the first at 0, and how wide it is."""
+    """Where a character begins, with the outline of the first at 0, and its advance."""
     edges = [metrics.edges(character) for character in text]
     places: list[tuple[float, float]] = []
     for number, (character, (left, _)) in enumerate(zip(text, edges, strict=True)):

@@ -18,9 +18,9 @@ from engine.race.race import LANES, Moment, Race, Which
 class Sizes:
     """Lengths and sizes of type in pixels.
 
-    `height` 0: as high as it needs. `panel` is how wide the tanks' panel beside the lanes is, and 0 where the
-    memory is told below them. `lane` is the most that the blocks of a lane take of the height, and `number`
-    the size of the huge ratio.
+    `height` is 0 for as much as it needs. `panel` is the width of the tanks' panel beside the lanes, and 0
+    where the memory stands below them. `lane` is the largest height of a lane's blocks, and `number` the size
+    of the huge ratio.
     """
 
     width: float
@@ -39,12 +39,12 @@ class Sizes:
 
     @property
     def inner(self) -> float:
-        """What is left within the margins."""
+        """The width within the margins."""
         return self.width - 2 * self.margin
 
     @property
     def lanes(self) -> float:
-        """How wide the lanes are."""
+        """The width of the lanes."""
         return self.inner - (self.panel + self.gap if self.panel else 0)
 
 
@@ -90,7 +90,7 @@ _CLEAR = 26.0
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """Shapes that stay as they are, and those of a moment; `bottom` is where what comes below may begin."""
+    """Shapes that stay, and shapes of a moment; what comes below may begin at `bottom`."""
 
     still: tuple[Shape, ...]
     moving: Callable[[Moment], tuple[Shape, ...]]
@@ -139,7 +139,7 @@ def lane_heading(race: Race, which: Which, sizes: Sizes, x: float, top: float) -
 
 
 def heading_rows(race: Race, sizes: Sizes) -> int:
-    """How many rows the headings take: the same for both lanes."""
+    """The number of rows of a heading, the same for both lanes."""
     return max(_rows(race, which, sizes) for which in LANES)
 
 
@@ -157,10 +157,10 @@ def _count(moment: Moment, which: Which) -> str:
 
 def _widest_counter(race: Race, which: Which, sizes: Sizes, *, is_brief: bool = False) -> float:
     return max(
-        text_width(race_words.counter_words(race, which, one, is_brief=is_brief), sizes.detail)
+        text_width(race_words.counter_words(race, which, moment, is_brief=is_brief), sizes.detail)
         + _APART * sizes.name
-        + text_width(_count(one, which), sizes.name, 600)
-        for one in race.telling_moments
+        + text_width(_count(moment, which), sizes.name, 600)
+        for moment in race.telling_moments
     )
 
 
@@ -170,7 +170,7 @@ def ratio(race: Race, sizes: Sizes, x: float, top: float, height: float) -> Part
     The caption stands beside the number, or below where there is no room.
     """
     moments = race.telling_moments
-    words = [line for one in moments for line in race_words.caption(race, one)]
+    words = [line for moment in moments for line in race_words.caption(race, moment)]
     widest = max(text_width(word, sizes.caption, 600) for word in words)
     texts = [text for moment in moments if (text := race_words.counted_text(race, moment))]
     final = race_words.counted_text(race, race.at(race.seconds)) or ""
@@ -203,7 +203,7 @@ def ratio(race: Race, sizes: Sizes, x: float, top: float, height: float) -> Part
 
 
 class _Caption:
-    """What the number is, and once it stands how sure it is."""
+    """What the number counts, and at the end how sure it is."""
 
     def __init__(self, race: Race, sizes: Sizes, x: float, room: float) -> None:
         self._race, self._sizes, self._x, self._room = race, sizes, x, room

@@ -47,7 +47,7 @@ class Curve:
     is_beneath: bool = False
 
     def skips_in(self, x_range: tuple[float, float], columns: int) -> tuple[float, ...]:
-        """The places of `skips` that are in view, one at most for each of `columns` pixels."""
+        """The `skips` in view, at most one in each of `columns` pixels."""
         low, high = x_range
         first, last = np.searchsorted(self.skips, x_range)
         seen = self.skips[first : last + 1]
@@ -58,7 +58,7 @@ class Curve:
 
 
 def marker_rows(count: int, visible: float, precision: Precision) -> NDArray[np.intp]:
-    """The rows that carry a marker: one per 40 at most, five across what is visible, staggered."""
+    """The rows that carry a marker: about five in view, at least 40 rows apart, staggered by precision."""
     spacing = max(_LEAST_MARKER_STEPS, int(nice_step(max(visible, 1.0), 5)))
     # none right before the last point, which has a marker of its own
     end = count - spacing // 6
@@ -76,7 +76,7 @@ def staircase(x: Values, y: Values) -> tuple[Values, Values]:
 
 
 def _live_line() -> pg.PlotDataItem:
-    # one pixel, opaque, not antialiased, one extreme pair a pixel: anything else costs frames
+    # one pixel wide, opaque, not antialiased, two extremes per pixel: anything else costs frames
     return pg.PlotDataItem(antialias=False, connect="finite", autoDownsampleFactor=1.0)
 
 
@@ -156,11 +156,11 @@ class Shown:
     dim: Values | None
 
     def row_at(self, place: float | None) -> int | None:
-        """The row to read off: at `place`, or the last one for None."""
+        """The row to read at `place`, or the last row for None."""
         return nearest_row(self.curve.x[: len(self.values)], place)
 
     def visible(self, x_range: tuple[float, float]) -> list[Values]:
-        """What of the curve decides the y range while `x_range` is in view."""
+        """The values that decide the y range while `x_range` is in view."""
         low, high = np.searchsorted(self.curve.x, x_range)
         window = slice(max(0, int(low) - 1), int(high) + 1)
         if self.dim is None:

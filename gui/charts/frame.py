@@ -1,4 +1,4 @@
-"""What stands around and behind the curves of a plot, as one value; and how it is painted."""
+"""What stands around and behind the curves of a plot: axes, marks and words, and how they are painted."""
 
 from __future__ import annotations
 
@@ -184,7 +184,7 @@ class FramePainter:
                 (left, above - 14),
             )
             wanted = (QRectF(QPointF(*corner), size) for corner in beside)
-            room = places.first_free(one for one in wanted if self._is_clear(one))
+            room = places.first_free(rect for rect in wanted if self._is_clear(rect))
             if room is not None:
                 self._painter.setPen(QColor(note.color))
                 self._painter.drawText(room.bottomLeft() - QPointF(0, 1), note.text)
@@ -210,10 +210,10 @@ class FramePainter:
         self._write(text, [QPointF(x, y) for y in levels for x in lefts])
 
     def _write(self, words: str, wanted: Sequence[QPointF]) -> None:
-        """At the first of these baselines where no curve is; nowhere if there is none."""
+        """Writes at the first of these baselines where no curve is, if there is any."""
         size = QSizeF(self._metrics.horizontalAdvance(words), self._metrics.capHeight() + 4)
         rects = [QRectF(at - QPointF(0, size.height() - 2), size) for at in wanted]
-        free = next((one for one in rects if self._area.contains(one) and self._is_clear(one)), None)
+        free = next((rect for rect in rects if self._area.contains(rect) and self._is_clear(rect)), None)
         if free is not None:
             self._painter.drawText(free.bottomLeft() - QPointF(0, 2), words)
 

@@ -31,7 +31,7 @@ _ICON = 14
 
 
 class SmoothButton(Button):
-    """All of these show and change the one smoothing of the program."""
+    """Shows and changes the smoothing, which all plots share."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__("", "toggle", _TIP, parent=parent)

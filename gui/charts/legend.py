@@ -42,7 +42,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class _Fit:
-    """How much of the entries there is room for, `name` pixels for each name; the values are kept longest."""
+    """How much of the entries is shown, with `name` pixels for a name; values are the last to go."""
 
     sample: int
     gap: int
@@ -87,7 +87,10 @@ class LegendRow(QWidget):
             self._entries, self._place, self._skip_color = shown
             spoken = ", ".join(f"{entry.name} {entry.value} {entry.extra}".strip() for entry in entries)
             self.setAccessibleName(f"Values, {place}: {spoken}")
-            tips = (_SKIPPED_TIP, skip_color is not None), (_FAINT_TIP, any(one.is_faint for one in entries))
+            tips = (
+                (_SKIPPED_TIP, skip_color is not None),
+                (_FAINT_TIP, any(entry.is_faint for entry in entries)),
+            )
             self.setToolTip("\n".join(tip for tip, is_due in tips if is_due))
             self.update()
 
@@ -208,17 +211,19 @@ class LegendRows(QWidget):
             self._need = need
             self._count = next((rows for rows in range(1, _MOST_ROWS) if self._fits(rows)), _MOST_ROWS)
         count = self._count
-        each = -(-len(self._entries) // count)
+        in_a_row = -(-len(self._entries) // count)
         while len(self._rows) < count:
             self._add_row()
         for number, row in enumerate(self._rows):
             row.setVisible(number < count)
-            part = self._entries[number * each : (number + 1) * each]
+            part = self._entries[number * in_a_row : (number + 1) * in_a_row]
             row.show_values(part, self._place if number == 0 else "")
 
     def _fits(self, rows: int) -> bool:
-        each = -(-len(self._entries) // rows)
-        parts = (self._entries[first : first + each] for first in range(0, len(self._entries), each or 1))
+        in_a_row = -(-len(self._entries) // rows)
+        parts = (
+            self._entries[first : first + in_a_row] for first in range(0, len(self._entries), in_a_row or 1)
+        )
         room = self.width() - 24
         return all(LegendRow.room_for(part, self._place) <= room for part in parts)
 

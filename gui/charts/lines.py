@@ -21,17 +21,17 @@ _SMOOTHING_POINTS = 5
 
 @dataclass(frozen=True, eq=False)
 class Level:
-    """The curve at one fineness: `x` by what it may be laid over, `y` NaN where there is nothing."""
+    """The curve at one resolution: `x` by step, time and samples; `y` is NaN where there is no value."""
 
     x: Mapping[By, Values]
     y: Values
 
 
 class Trace:
-    """`x` are the places of `values`, rising; each of one length. `smooths` says that they are noisy.
+    """A recorded quantity: `x` are the places of `values`, rising. `smooths` says that they are noisy.
 
     A long curve is taken in blocks of rows by their means. They begin at row 0 and are of a power of two, so
-    that a curve does not change while it is moved, and each fineness is worked out once.
+    that a curve does not change while it is moved, and every resolution is computed once.
     """
 
     def __init__(self, x: Mapping[By, Values], values: Values, *, smooths: bool = True) -> None:
@@ -63,7 +63,7 @@ class Trace:
         return self._levels[rows]
 
     def level(self, rows: int, smooth: int) -> Level:
-        """The curve in blocks of `rows`; a noisy one smoothed over `smooth` steps, 0 for not at all."""
+        """The curve in blocks of `rows`; if noisy, smoothed over `smooth` steps, 0 for not at all."""
         if not smooth or not self._smooths:
             return self.blocks(rows)
         # only what was chosen last is kept: a slider goes through many

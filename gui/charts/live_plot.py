@@ -36,14 +36,14 @@ def whole_range(curves: Iterable[Curve], total: float | None) -> Range:
 
 
 def visible_extent(shown: Iterable[Shown], x_range: Range) -> Range | None:
-    """The least and the largest of what is in view, or None where that is nothing."""
-    return extent(piece for one in shown for piece in one.visible(x_range))
+    """The least and the largest value in view; None without any."""
+    return extent(piece for curve in shown for piece in curve.visible(x_range))
 
 
 def with_capacity(
     y_range: Range, scale: Scale, capacity: tuple[float, str] | None
 ) -> tuple[Range, Capacity | None]:
-    """Makes room for a limit: in scale where it is near, else for its words under the top edge."""
+    """Makes room for a limit: for its line where it is near, else for its words under the top edge."""
     if capacity is None:
         return y_range, None
     value, text = capacity
@@ -55,7 +55,7 @@ def with_capacity(
 
 
 LEAST_HEIGHT, MOST_HEIGHT = 150, 260
-"""Lower, its curves could not be read; higher, four of them would not be seen at once."""
+"""Lower, its curves could not be read; higher, four plots would not fit a window."""
 _COMPACT_BELOW = 170
 
 
@@ -132,18 +132,18 @@ class LivePlot(QFrame):
             smoothing().changed.connect(self._redraw)
 
     def set_curves(self, curves: Sequence[Curve]) -> None:
-        """Takes the data to draw. A curve of the same key only ever grows; else give it another key."""
+        """Takes the data to draw. A curve that keeps its key has only grown."""
         self._curves = tuple(curves)
         self._mark()
 
     def set_total(self, total: float | None) -> None:
-        """How far x will reach when the runs are done, where that is known."""
+        """Sets how far x will reach at the end of the runs; None where that is unknown."""
         if total != self._total:
             self._total = total
             self._mark()
 
     def set_warmup(self, place: float | None) -> None:
-        """Where the warm-up ends, in x units."""
+        """Sets where the warm-up ends, in x units."""
         if place != self._warmup:
             self._warmup = place
             self._mark()
@@ -159,7 +159,7 @@ class LivePlot(QFrame):
             self._mark()
 
     def set_hint(self, text: str) -> None:
-        """Words in the middle of a plot that has nothing to show."""
+        """Sets the words in the middle of an empty plot."""
         if text != self._hint:
             self._hint = text
             self._mark()
@@ -291,7 +291,7 @@ class LivePlot(QFrame):
         )
 
     def _skips(self, x_range: tuple[float, float]) -> tuple[tuple[float, str], ...]:
-        # thousands of them in one pixel are one tick
+        # thousands of skips in one pixel are one tick
         palette, columns = theme().palette, int(self.canvas.area().width())
         return tuple(
             (place, palette.look(curve.precision).color)

@@ -1,4 +1,4 @@
-"""Curves of saved runs laid over one another, by step, by seconds or by samples."""
+"""Curves of saved runs laid over one another, by step, time or samples."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class LineItems(PlotItems):
 
 
 def _marked_rows(values: Values) -> NDArray[np.intp]:
-    """Five rows that can be drawn, the last one among them, or the only one."""
+    """Five finite rows with the last among them, or all where there are fewer than two."""
     rows: NDArray[np.intp] = np.flatnonzero(np.isfinite(values))
     chosen = np.unique(np.linspace(0, max(0, len(rows) - 1), _MARKERS + 1).astype(int))
     return rows if len(rows) < 2 else rows.take(chosen[1:])
@@ -188,7 +188,7 @@ class OverlayPlot(QFrame):
         self._draw()
 
     def _set_pens(self) -> None:
-        """A wide pen costs half a frame, so there is none while the curves are moved."""
+        """Wide pens cost half a frame, so pens are thin while the curves move."""
         are_few = sum(not line.is_repeat for line in self._lines) <= MOST_WIDE
         for items in self._items:
             items.restyle(is_wide=are_few and not self._settling.isActive())
@@ -219,8 +219,7 @@ class OverlayPlot(QFrame):
     def _frame(self, x_range: tuple[float, float], pieces: list[np.ndarray]) -> Frame:
         bounds = y_range(pieces)
         if bounds is None:
-            one = len(self._lines) == 1
-            return Frame(hint=f"No curve: {_ENDED_ONE if one else _ENDED}.")
+            return Frame(hint=f"No curve: {_ENDED_ONE if len(self._lines) == 1 else _ENDED}.")
         area = self.canvas.area()
         return Frame(
             x_range=x_range,
@@ -250,7 +249,7 @@ class OverlayPlot(QFrame):
         self.canvas.set_crosshair(place)
         by, quantity = self.header.by, self.header.quantity
         full = [line for line in self._lines if not line.is_repeat]
-        # with many there is room for one word each; the marker tells the precision
+        # many names have no room: the note is enough where the marker shows the precision
         are_many = len(full) > MOST_WIDE
         smooth = smoothing().steps
         values = [line.traces[quantity].value_at(by, place, self._rows, smooth) for line in full]

@@ -53,13 +53,13 @@ def log10_ticks(low: float, high: float, most: int) -> tuple[Tick, ...]:
     first, last = math.ceil(low), math.floor(high)
     factors = (1, 2, 5) if (last - first + 1) * 3 <= 2 * most else (1,)
     stride = max(1, -(-(last - first) // max(1, most)))
-    found = [
+    ticks = [
         Tick(exponent + math.log10(factor), _power_text(factor, exponent))
         for exponent in range(first - stride, last + 1, stride)
         for factor in factors
         if low <= exponent + math.log10(factor) <= high
     ]
-    return tuple(found) if len(found) > 1 else _between(low, high, most)
+    return tuple(ticks) if len(ticks) > 1 else _between(low, high, most)
 
 
 def _between(low: float, high: float, most: int) -> tuple[Tick, ...]:

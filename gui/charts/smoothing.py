@@ -40,7 +40,7 @@ class Smoothing(QObject):
 
 
 def smoothing() -> Smoothing:
-    """The application's one smoothing. Raises RuntimeError without a QApplication."""
+    """The application's smoothing. Raises RuntimeError without a QApplication."""
     application = QApplication.instance()
     if application is None:
         raise RuntimeError("Smoothing needs a QApplication.")

@@ -1,4 +1,4 @@
-"""Finds room for words on a chart: clear of each other, of markers and of the curves."""
+"""Finds room for words on a chart, clear of other words, markers and curves."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _NEAR = 2.0
 
 
 class TextPlaces:
-    """What is taken of the rectangle `area`. All lengths are in pixels."""
+    """The taken parts of the rectangle `area`, in pixels."""
 
     def __init__(self, area: QRectF) -> None:
         self._area = area
@@ -41,11 +41,11 @@ class TextPlaces:
         )
 
     def first_free(self, wanted: Iterable[QRectF]) -> QRectF | None:
-        """The first of these that is free, which it takes; None if there is none."""
-        found = next((rect for rect in wanted if self.is_free(rect)), None)
-        if found is not None:
-            self.take(found)
-        return found
+        """Takes the first free rectangle; None if there is none."""
+        free = next((rect for rect in wanted if self.is_free(rect)), None)
+        if free is not None:
+            self.take(free)
+        return free
 
 
 def _crosses(stroke: QLineF, rect: QRectF) -> bool:

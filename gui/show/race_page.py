@@ -274,7 +274,7 @@ class RacePage(QWidget):
     def _tell(self) -> None:
         state = "playing" if self.clock.is_playing else "at the end" if self.clock.is_at_end else "paused"
         self.setAccessibleDescription(f"{self.words()} The race is {state}.")
-        self.stage.set_told()
+        self.stage.set_spoken()
         if self.race is not None:
             self.stage.middle.number.setAccessibleName(
                 race_words.told(self.race, self.race.at(self.clock.seconds))

@@ -1,4 +1,4 @@
-"""The stage that the race and its measuring share: headline, two lanes, the ratio, and the memory."""
+"""The stage of the race and of its measurement: headline, two lanes, the ratio, and the memory."""
 
 from __future__ import annotations
 
@@ -24,8 +24,10 @@ from resources.looks import MarkFill
 
 
 class ShowHeadline(QWidget):
-    """`doubts_wanted` when all that speaks against the figures is asked for, `again_wanted` when a disturbed
-    measurement is to be made anew."""
+    """Title, result, and a line of doubts.
+
+    `doubts_wanted` asks for all doubts, `again_wanted` to repeat a disturbed measurement.
+    """
 
     doubts_wanted = Signal()
     again_wanted = Signal()
@@ -36,7 +38,7 @@ class ShowHeadline(QWidget):
         self._doubt = TextRow()
         self.more = ShowButton("", "showLink", "Everything that speaks against these figures")
         self.more.clicked.connect(self.doubts_wanted)
-        self.again = ShowButton("Measure again", "show", "Train both anew, one after the other")
+        self.again = ShowButton("Measure again", "show", "Train both again, one after the other")
         self.again.clicked.connect(self.again_wanted)
         self._caution = QWidget()
         self._row = QHBoxLayout(self._caution)
@@ -48,13 +50,13 @@ class ShowHeadline(QWidget):
         self._row.addStretch(1)
         self._column = QVBoxLayout(self)
         self._column.setContentsMargins(0, 0, 0, 0)
-        for one in (self._title, self._sentence, self._caution):
-            self._column.addWidget(one)
+        for part in (self._title, self._sentence, self._caution):
+            self._column.addWidget(part)
         self._caution.hide()
 
     def set_scale(self, scale: Scale) -> None:
-        for one in (self._title, self._sentence, self._doubt, self.again, self.more):
-            one.set_scale(scale)
+        for part in (self._title, self._sentence, self._doubt, self.again, self.more):
+            part.set_scale(scale)
         self._column.setSpacing(scale.px(9))
         self._column.setContentsMargins(0, scale.px(4), 0, 0)
         self._row.setSpacing(scale.px(12))
@@ -68,12 +70,12 @@ class ShowHeadline(QWidget):
         *,
         is_spoiled: bool = False,
     ) -> None:
-        """The two lines, and after `caution` the first of the doubts on a third with a way to the others.
+        """Shows title and sentence; on a third line `caution` with the first doubt and a link to the others.
 
-        Of a measurement that is spoiled the lines say so: the third one offers to make it anew.
+        With `is_spoiled` the title itself is the caution, and the third line offers to measure again.
         """
         self._title.set_spans([Span(title, 30, 600)])
-        self._title.set_told(title)
+        self._title.set_spoken(title)
         self._sentence.set_words(sentence)
         self._sentence.setVisible(bool(sentence))
         self._caution.setVisible(bool(doubts))
@@ -83,12 +85,12 @@ class ShowHeadline(QWidget):
         self.again.setVisible(is_spoiled)
         spans = [Span(f"{caution}:", 15, 600), Span(first, 15, 400, "text2", gap=6)]
         self._doubt.set_spans(spans[1:] if is_spoiled else spans)
-        self._doubt.set_told(self._doubt.words())
+        self._doubt.set_spoken(self._doubt.words())
         self.more.setText(f"and {others} more" if others else "More")
         self.more.tell(self.more.text(), "Everything that speaks against these figures")
 
     def words(self) -> str:
-        """All it says."""
+        """All its text."""
         parts = [self._title.words(), self._sentence.words()]
         if not self._caution.isHidden():
             parts.append(self._doubt.words())
@@ -101,7 +103,7 @@ _LANE_HEIGHT = 127
 
 @dataclass(frozen=True)
 class LaneHead:
-    """What stands above the blocks."""
+    """What is written above the blocks."""
 
     precision: Precision
     fill: MarkFill
@@ -110,7 +112,7 @@ class LaneHead:
 
 
 class ShowLane(QWidget):
-    """Its texts change many times a second without a new layout."""
+    """A lane's heading and its blocks; its text changes many times a second without a new layout."""
 
     def __init__(self, name: str) -> None:
         super().__init__()
@@ -128,7 +130,7 @@ class ShowLane(QWidget):
         self.view.setFixedHeight(scale.px(_LANE_HEIGHT))
 
     def show_lane(self, head: LaneHead, tiles: NDArray[np.uint8] | None, blocks: int) -> None:
-        """A lane of so many blocks, none of which is lit."""
+        """Shows a lane of `blocks`, none of them lit."""
         self._head = head
         self._row.set_marker(head.precision, head.fill)
         self.view.set_look(head.precision, head.fill)
@@ -137,7 +139,7 @@ class ShowLane(QWidget):
         self.set_count(0, "0", "")
 
     def set_count(self, lit: int, count: str, words: str) -> None:
-        """How many blocks are lit, the count of samples, and what it counts."""
+        """Shows how many blocks are lit, the count of samples, and what it counts."""
         self.view.set_lit(lit)
         head = self._head
         if head is None:
@@ -150,9 +152,9 @@ class ShowLane(QWidget):
             [Span(head.name, 26, 600), Span(head.detail, 15, 400, "text3", gap=14)], right if words else []
         )
 
-    def set_told(self) -> None:
-        """Lets screen readers know what it shows now."""
-        self._row.set_told(self._row.words())
+    def set_spoken(self) -> None:
+        """Updates what screen readers say."""
+        self._row.set_spoken(self._row.words())
 
     def words(self) -> str:
         return self._row.words()
@@ -162,7 +164,7 @@ _WIDTH, _LEAST_WIDTH = 272, 192
 
 
 def memory_width(scale: Scale) -> int:
-    """How wide this side is, in pixels."""
+    """The width of the memory panel, in pixels."""
     return max(scale.px(_WIDTH), _LEAST_WIDTH)
 
 
@@ -172,19 +174,19 @@ class ShowMemory(QFrame):
         self.setProperty("surface", "showPanel")
         self._title, self._below = TextRow(), TextBlock(14)
         self._title.set_spans([Span("Memory used", 20, 600)])
-        self._title.set_told("Memory used at its highest point")
+        self._title.set_spoken("Memory used at its highest point")
         self.tanks = TanksView()
         self._show_unit(None, None)
         self._line = divider()
         self._strong, self._rest = TextBlock(20, 600, "text"), TextBlock(14)
         self._column, self._head, self._foot = QVBoxLayout(self), QVBoxLayout(), QVBoxLayout()
-        for one, place in (
+        for text, place in (
             (self._title, self._head),
             (self._below, self._head),
             (self._strong, self._foot),
             (self._rest, self._foot),
         ):
-            place.addWidget(one)
+            place.addWidget(text)
         self._column.addLayout(self._head)
         self._column.addWidget(self.tanks, 1)
         self._column.addWidget(self._line)
@@ -192,8 +194,8 @@ class ShowMemory(QFrame):
 
     def set_scale(self, scale: Scale) -> None:
         self.setFixedWidth(memory_width(scale))
-        for one in (self._title, self._below, self._strong, self._rest):
-            one.set_scale(scale)
+        for text in (self._title, self._below, self._strong, self._rest):
+            text.set_scale(scale)
         side, end = scale.px(28), scale.px(26)
         self._column.setContentsMargins(side, end, side, end)
         for place in (self._head, self._foot):
@@ -209,7 +211,7 @@ class ShowMemory(QFrame):
         self._below.set_words(f"at its highest point\n{memory_unit_text(*peaks_mib)}")
 
     def show_words(self, words: tuple[str, str]) -> None:
-        """A strong line and the one below it; nothing where both are empty."""
+        """Shows a strong line and a plain line below it; hides empty ones."""
         self._strong.set_words(words[0])
         self._rest.set_words(words[1])
         self._strong.setVisible(bool(words[0]))
@@ -217,7 +219,7 @@ class ShowMemory(QFrame):
         self._line.setVisible(any(words))
 
     def set_fill(self, fraction: float) -> None:
-        """How far the tanks are filled on their way to their peaks, 0 to 1."""
+        """Fills the tanks to this fraction of their peaks, 0 to 1."""
         self.tanks.set_fill(fraction)
 
     def words(self) -> tuple[str, str]:
@@ -227,13 +229,13 @@ class ShowMemory(QFrame):
 _SIZE = 38
 _NUMBER = 208
 _MOST_WORDS = 520
-"""The room that the number leaves them, as at scale 1; a line that needs more wraps, in smaller type."""
+"""The width beside the number at scale 1; a longer line wraps, in smaller type."""
 
 _TIP = "How sure this number is, and what speaks against it"
 
 
 class ShowMiddle(QWidget):
-    """`certainty_wanted` when the number or the link below its words is pressed."""
+    """The number and its caption; `certainty_wanted` when the number or the link below is pressed."""
 
     certainty_wanted = Signal()
 
@@ -261,8 +263,8 @@ class ShowMiddle(QWidget):
         self._row.addLayout(self._words, 1)
 
     def set_scale(self, scale: Scale) -> None:
-        for one in (self._strong, self._rest, self._why, self.sure):
-            one.set_scale(scale)
+        for part in (self._strong, self._rest, self._why, self.sure):
+            part.set_scale(scale)
         self._words.setSpacing(scale.px(5))
         self._row.setSpacing(scale.px(30))
         self.number.set_most_px(scale.px(_NUMBER))
@@ -270,18 +272,18 @@ class ShowMiddle(QWidget):
         self._keep_room()
 
     def set_number(self, text: str | None) -> None:
-        """The number as it counts; None where there is none."""
+        """Shows the number as it counts; None hides it."""
         self.number.set_text(text)
         self.number.setVisible(text is not None)
 
     def set_room(self, number: str | None, captions: Sequence[tuple[str, str]]) -> None:
-        """Keeps the room for the number that it counts up to, and for the widest of the lines beside it."""
+        """Reserves the width of the final number, and of the widest caption."""
         self.number.set_room_for(number)
         self._captions = tuple(captions)
         self._keep_room()
 
     def show_words(self, strong: str, rest: str, *, sure: str = "") -> None:
-        """The two lines at the number's right; `sure` names the link to more, "" where there is no more."""
+        """Shows the two lines beside the number; `sure` names the link below them, "" for no link."""
         self._strong.set_spans([Span(strong, _SIZE, 600)])
         is_long = Span(rest, _SIZE).width(Scale()) > _MOST_WORDS
         self._rest.setVisible(not is_long)
@@ -294,10 +296,10 @@ class ShowMiddle(QWidget):
             self.sure.setText(sure)
             self.sure.tell(sure, _TIP)
 
-    def set_told(self) -> None:
-        """Lets screen readers know what it says now."""
+    def set_spoken(self) -> None:
+        """Updates what screen readers say."""
         for row in (self._strong, self._rest):
-            row.set_told(row.words())
+            row.set_spoken(row.words())
 
     def _keep_room(self) -> None:
         wide = max((self._needed(caption) for caption in self._captions), default=0)
@@ -312,7 +314,7 @@ class ShowMiddle(QWidget):
 
 
 class ShowStage(QWidget):
-    """Its parts are for its pages to fill; it lays them out and scales them."""
+    """Lays out and scales its parts; the pages fill them."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -344,7 +346,7 @@ class ShowStage(QWidget):
         self._gap.changeSize(0, scale.px(32))
         self._column.invalidate()
 
-    def set_told(self) -> None:
-        """Lets screen readers know what it shows now."""
+    def set_spoken(self) -> None:
+        """Updates what screen readers say."""
         for part in (self.full, self.mixed, self.middle):
-            part.set_told()
+            part.set_spoken()

@@ -23,7 +23,7 @@ _LEAST_PART = 0.75
 class TextRow(QLabel):
     """Spans at the left and the right on one baseline, after a precision's marker if it has one.
 
-    The last span at the left is elided if need be. `set_told` sets what screen readers read.
+    The last span at the left is elided if need be. `set_spoken` sets what screen readers read.
     """
 
     def __init__(self, parent: QWidget | None = None) -> None:
@@ -57,7 +57,7 @@ class TextRow(QLabel):
             self.updateGeometry()
         self.update()
 
-    def set_told(self, text: str) -> None:
+    def set_spoken(self, text: str) -> None:
         """Sets the accessible name: if it were set at each repaint, a screen reader would never finish."""
         if self.accessibleName() != text:
             self.setAccessibleName(text)

@@ -149,7 +149,7 @@ class ShowTransport(QFrame):
         """Shows what was trained, and the race's length in seconds."""
         self._total = total
         self._subject.set_spans([Span(subject, 13, 400, "text3")])
-        self._subject.set_told(subject)
+        self._subject.set_spoken(subject)
         self._fit_subject()
         self.set_seconds(0.0)
         self._fit_time()

@@ -254,7 +254,7 @@ class MeasuringPage(QWidget):
         self._why, self._subject = TextRow(), TextRow()
         why = "One after the other, so that neither slows the other down. Then both are played side by side."
         self._why.set_spans([Span(why, 14, 400, "text2")])
-        self._why.set_told(why)
+        self._why.set_spoken(why)
         self._row = in_row(self.stop, wide(self._why), self._subject, parent=self._foot, margins=None)
         in_column(wide(self.stage), self._foot, parent=self, spacing=0)
 
@@ -271,7 +271,7 @@ class MeasuringPage(QWidget):
         """Shows the progress; cheap enough for each repaint during a run."""
         self.stage.headline.show_words(measuring.title, measuring.sentence)
         self._subject.set_spans([Span(measuring.subject, 14, 400, "text3")])
-        self._subject.set_told(measuring.subject)
+        self._subject.set_spoken(measuring.subject)
         self._subject.keep_width()
         self._show_heads(measuring)
         for lane, shown in ((measuring.full, self.stage.full), (measuring.mixed, self.stage.mixed)):
@@ -287,7 +287,7 @@ class MeasuringPage(QWidget):
             # not at each count: a screen reader would never finish
             return
         self._state = state
-        self.stage.set_told()
+        self.stage.set_spoken()
         self.setAccessibleName("Measuring")
         self.setAccessibleDescription(self.words())
 

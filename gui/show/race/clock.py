@@ -13,15 +13,15 @@ from gui.theme.motion import reduces_motion
 FRAME_MS = 16
 SPEEDS = (0.5, 1.0, 2.0)
 JUMPS = 5
-"""In how many whole steps a replay comes to its end where motion is reduced."""
+"""The number of steps of a replay where motion is reduced."""
 
 
 class RaceClock(QObject):
     """Runs from 0 to the race's end, in the race's own seconds, while its owner is on screen.
 
-    `ticked` carries the seconds whenever they changed, by time or by hand; `state_changed` tells of play and
-    pause; `ended` comes once when playing reaches the end. While the owner is hidden nothing ticks, and the
-    race goes on from where it was when it is shown again.
+    `ticked` carries the seconds whenever they changed, by time or by hand; `state_changed` says that it plays
+    or pauses, `ended` that playing has reached the end. While the owner is hidden nothing ticks; when it is
+    shown again, the race goes on from where it was.
     """
 
     ticked = Signal(float)
@@ -77,20 +77,20 @@ class RaceClock(QObject):
         return self._timer.isActive()
 
     def set_race_seconds(self, total: float, playback_rate: float) -> None:
-        """Takes another race and stands at its start. `playback_rate`: race seconds in a second on screen."""
+        """Takes another race, at its start. `playback_rate` is race seconds per second on screen."""
         self.pause()
         self._total, self._playback_rate = max(total, 0.0), playback_rate if playback_rate > 0 else 1.0
         self._stand_at(0.0)
 
     def begin(self) -> None:
-        """Shows a race that was just taken: plays it, or stands at its end where motion is reduced."""
+        """Plays a new race, or shows its end where motion is reduced."""
         if self._reduced():
             self.seek(self._total)
         else:
             self.replay()
 
     def play(self) -> None:
-        """Goes on; from the start where it has ended."""
+        """Goes on, or starts again at the end."""
         if self.is_at_end:
             self._stand_at(0.0)
         if not self._is_playing and self._total > 0:
@@ -99,7 +99,7 @@ class RaceClock(QObject):
             self.state_changed.emit()
 
     def pause(self) -> None:
-        """Stands still where it is."""
+        """Stops where it is."""
         if self._is_playing:
             self._catch_up()
             self._is_playing = False
@@ -107,7 +107,7 @@ class RaceClock(QObject):
             self.state_changed.emit()
 
     def toggle(self) -> None:
-        """Pauses what plays, plays what is paused."""
+        """Pauses or plays."""
         if self._is_playing:
             self.pause()
         else:
@@ -119,7 +119,7 @@ class RaceClock(QObject):
         self.play()
 
     def seek(self, seconds: float) -> None:
-        """Stands at `seconds`, no further than the ends, and plays on from there if it was playing."""
+        """Goes to `seconds`, within the ends, and plays on from there if it was playing."""
         self._stand_at(min(max(seconds, 0.0), self._total))
         if self._is_playing and self.is_at_end:
             self._end()
@@ -135,13 +135,13 @@ class RaceClock(QObject):
             self.state_changed.emit()
 
     def set_frame_ms(self, frame_ms: int | None) -> None:
-        """Looks at the clock this often; None for as often as a screen shows anything new."""
+        """Sets the time between ticks; None for the usual one."""
         self._frame_ms = FRAME_MS if frame_ms is None else frame_ms
         if self._timer.isActive():
             self._timer.setInterval(self._frame_ms)
 
     def tick(self) -> None:
-        """Looks at the clock now; the timer does this some 60 times a second."""
+        """Catches up with the time; the timer calls this some 60 times a second."""
         self._catch_up()
         if self._is_playing and self.is_at_end:
             self._end()
@@ -176,7 +176,7 @@ class RaceClock(QObject):
             self.ticked.emit(seconds)
 
     def _hold_or_run(self) -> None:
-        """Begins to count from here while the owner is on screen, and stands still while it is not."""
+        """Counts from here while the owner is on screen, and stops while it is not."""
         if not self._is_playing:
             return
         self._begun_at, self._begun_seconds = self._now(), self._seconds

@@ -31,7 +31,7 @@ class PixelGrid(Grid):
         return cls(**vars(grid_for(max(count, 1), max(width, 1), max(height, 1), whole_gaps=True)))
 
     def rect(self, index: int) -> QRect:
-        """The block that is lit as number `index`, from 0."""
+        """The block number `index`, from 0."""
         column, row = divmod(index, self.rows)
         return self.span(column, column + 1, row, row + 1)
 
@@ -39,25 +39,25 @@ class PixelGrid(Grid):
         return map(self.rect, range(self.count))
 
     def span(self, left: int, right: int, top: int, bottom: int) -> QRect:
-        """All from column `left` to before `right` and likewise down, the gaps between included."""
+        """From column `left` to before `right` and from row `top` to before `bottom`, with the gaps."""
         x, y = self._x(left), self._y(top)
         gap = round(self.gap)
         return QRect(x, y, self._x(right) - gap - x, self._y(bottom) - gap - y)
 
     def covered(self, first: int, end: int) -> list[QRect]:
         """The blocks from `first` to before `end` as at most three rectangles that hold no others."""
-        found, rows = [], self.rows
+        rects, rows = [], self.rows
         while first < end:
             column, row = divmod(first, rows)
             if row == 0 and end - first >= rows:
                 last = end // rows
-                found.append(self.span(column, last, 0, rows))
+                rects.append(self.span(column, last, 0, rows))
                 first = last * rows
             else:
                 count = min(end - first, rows - row)
-                found.append(self.span(column, column + 1, row, row + count))
+                rects.append(self.span(column, column + 1, row, row + count))
                 first += count
-        return found
+        return rects
 
     def _x(self, column: int) -> int:
         return round(column * self.across)
@@ -71,7 +71,7 @@ _FORMAT = QImage.Format.Format_ARGB32_Premultiplied
 
 @dataclass(frozen=True)
 class LaneLayers:
-    """One lane as it looks with no block lit and with all lit, of one size; between blocks it is clear."""
+    """A lane with no block lit and with all lit; transparent between the blocks."""
 
     unlit: QPixmap
     lit: QPixmap
@@ -84,10 +84,10 @@ def lane_layers(
     look: PrecisionLook,
     fill: MarkFill = "full",
 ) -> LaneLayers:
-    """Paints the lane once: showing more or fewer lit blocks is then copying parts of these two.
+    """Paints the lane once; any number of lit blocks is then a copy of parts of the two.
 
-    `tiles` are (count, side, side) greys and begin anew where there are more blocks; without any, blocks are
-    plain. Blocks that are not `full` have a rim, to tell two lanes of one precision apart.
+    `tiles` are (count, side, side) greys, repeated where there are more blocks; without them blocks are
+    plain. Blocks that are not `full` have a rim, which distinguishes two lanes of one precision.
     """
     unlit = _blocks(grid, palette.unlit)
     lit = _recolored(unlit, look.color)
@@ -99,10 +99,10 @@ def lane_layers(
 
 
 def tinted(tiles: NDArray[np.uint8], palette: Palette, look: PrecisionLook) -> list[QImage]:
-    """The thumbnails between the precision's `dim` and its full colour; what is bright stays brighter.
+    """The thumbnails in shades between the precision's `dim` and its full colour; bright stays bright.
 
     On a dark page the full colour is the brighter of the two, on a light page the darker. One gamma for all
-    of them brings dark pictures up, so that a lit lane is seen to be lit from far away.
+    brightens dark pictures, so that a lit lane looks lit from far away.
     """
     dark, bright = (look.dim, look.color) if palette.is_dark else (look.color, look.dim)
     table = [0xFF000000 | red << 16 | green << 8 | blue for red, green, blue in shades(dark, bright).tolist()]
@@ -111,7 +111,7 @@ def tinted(tiles: NDArray[np.uint8], palette: Palette, look: PrecisionLook) -> l
         side = tile.shape[1]
         grey = QImage(tile.data, side, tile.shape[0], side, QImage.Format.Format_Indexed8)
         grey.setColorTable(table)
-        # the copy is what outlives the array
+        # the copy outlives the array
         images.append(grey.convertToFormat(QImage.Format.Format_RGB32))
     return images
 
@@ -142,7 +142,7 @@ def _recolored(layer: QImage, color: str) -> QImage:
 
 def _paint_tiles(lit: QImage, grid: PixelGrid, images: list[QImage]) -> None:
     painter = QPainter(lit)
-    # only where the rounded blocks are
+    # only on the rounded blocks
     painter.setCompositionMode(QPainter.CompositionMode.CompositionMode_SourceAtop)
     scaled: dict[tuple[int, int, int], QImage] = {}
     for rect, number in zip(grid.rects(), cycle(range(len(images))), strict=False):
@@ -154,7 +154,7 @@ def _paint_tiles(lit: QImage, grid: PixelGrid, images: list[QImage]) -> None:
 
 
 def _covering(image: QImage, rect: QRect) -> QImage:
-    """The picture scaled to cover the block, its middle where the block is not square."""
+    """The picture scaled to cover the block; its middle where the block is not square."""
     shape = Qt.AspectRatioMode.KeepAspectRatioByExpanding
     large = image.scaled(rect.size(), shape, Qt.TransformationMode.SmoothTransformation)
     left, top = (large.width() - rect.width()) // 2, (large.height() - rect.height()) // 2
@@ -176,7 +176,7 @@ def _paint_rims(lit: QImage, grid: PixelGrid, color: str) -> None:
 class LaneView(QWidget):
     """A grid of blocks fitted to the widget, of which the first `lit` show their pictures.
 
-    The lane is painted once for a size, a theme and a screen; lighting a block repaints that block alone.
+    The lane is painted once for a size, theme and screen; lighting a block repaints only that block.
     """
 
     def __init__(self, precision: Precision = Precision.FP32, parent: QWidget | None = None) -> None:
@@ -200,7 +200,7 @@ class LaneView(QWidget):
         return self._lit
 
     def set_look(self, precision: Precision, fill: MarkFill = "full") -> None:
-        """The lane's colour; `fill` tells two lanes of one precision apart."""
+        """Sets the lane's colour; `fill` distinguishes two lanes of one precision."""
         if (precision, fill) != (self._precision, self._fill):
             self._precision, self._fill = precision, fill
             self._repaint_all()
@@ -216,7 +216,7 @@ class LaneView(QWidget):
         self._repaint_all()
 
     def set_blocks(self, total: int) -> None:
-        """How many blocks the lane has in all."""
+        """Sets how many blocks the lane has."""
         if total != self._total:
             self._total = max(total, 0)
             self._lit = min(self._lit, self._total)
@@ -224,7 +224,7 @@ class LaneView(QWidget):
             self._repaint_all()
 
     def set_lit(self, count: int) -> None:
-        """Lights the first `count` blocks, and no others."""
+        """Lights the first `count` blocks only."""
         count = min(max(count, 0), self._total)
         if count == self._lit:
             return

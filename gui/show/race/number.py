@@ -1,4 +1,4 @@
-"""The one huge number of the race, with its multiplication sign."""
+"""The huge number of the race, with its multiplication sign."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from gui.theme.theme import theme
 _ARROWS = (Qt.Key.Key_Left, Qt.Key.Key_Right, Qt.Key.Key_Up, Qt.Key.Key_Down)
 _PX = 208
 _HEIGHT, _COMMA_HEIGHT = 0.77, 1.09
-"""What figures take of the type's size from top to bottom, with a hair's breadth above and below; a comma
-hangs below them, and as much is left above so that they stand in the middle."""
+"""The height of figures in sizes of type, with a hair's breadth above and below. A comma hangs below them,
+and as much is left above, so that they stand in the middle."""
 
 _MEASURED_AT = 1024
 
@@ -42,10 +42,10 @@ _METRICS = Metrics(_advance, _edges)
 
 
 class NumberView(QAbstractButton):
-    """A number as large as its height and width allow, at the left edge; a press asks where it comes from.
+    """A number as large as the widget allows, at the left edge; a press asks where it comes from.
 
-    While it counts, figures stand in the places of the number it will come to (`set_room_for`), so that
-    neither the point nor the sign moves, but by a whole place where it gains one.
+    While it counts, its figures stand in the places of the final number (`set_room_for`), so that the point
+    and the sign move only where it gains a figure.
     """
 
     def __init__(self, parent: QWidget | None = None) -> None:
@@ -64,7 +64,7 @@ class NumberView(QAbstractButton):
         return self._text
 
     def set_text(self, text: str | None) -> None:
-        """Shows this number, such as "5.7"; None and "" show nothing, of which "" keeps its room."""
+        """Shows this number, such as "5.7"; None shows nothing, and "" nothing but keeps its room."""
         if text == self._text:
             return
         had_room = self._widest()
@@ -76,19 +76,19 @@ class NumberView(QAbstractButton):
         self.update()
 
     def set_room_for(self, text: str | None) -> None:
-        """Keeps the room that this number will need; None takes only what is shown."""
+        """Reserves the width of this number; None takes only what is shown."""
         if text != self._room_for:
             self._room_for = text
             self._limit()
             self.update()
 
     def set_most_px(self, px: int) -> None:
-        """The size of type, in pixels, unless its height or width asks for a smaller one."""
+        """Sets the largest size of type, in pixels; height and width may ask for less."""
         self._most_px = px
         self._limit()
 
     def natural_width(self, height: int) -> int:
-        """How wide it is where only `height`, in pixels, and the size of type limit it."""
+        """The width where only `height`, in pixels, and the largest size of type limit it."""
         widest = self._widest()
         px = min(height / _height(widest), self._most_px)
         return math.ceil(px * laid_out(widest, widest, _METRICS).width) if widest else 0
@@ -106,7 +106,7 @@ class NumberView(QAbstractButton):
             self.click()
             return
         if event.key() in _ARROWS:
-            # else Qt would move the focus with them, and the race would not
+            # else Qt would move the focus, and the race would not move
             event.ignore()
             return
         super().keyPressEvent(event)

@@ -143,3 +143,9 @@ def test_the_sign_stands_still_while_figures_count() -> None:
     counted = [laid_out(text, "4.7") for text in ("1.0", "1.1", "2.9", "3.8", "4.7")]
     assert len({number.sign for number in counted}) == 1
     assert all(number.figures[0][1] >= -0.1 and number.width > number.sign for number in counted)
+
+
+def test_a_drawn_figure_begins_at_its_outline_and_not_before_it() -> None:
+    figures = dict(laid_out("5.7", "5.7").figures)
+    # the outline of the first is at the left edge, so that its origin is left of it
+    assert -0.1 < figures["5"] < 0 < figures["."] < figures["7"]
