@@ -122,17 +122,17 @@ class Race:
         """Moments that include the longest words and numbers of the race."""
         return tuple(self.at(self.seconds * part / 20) for part in range(21))
 
-    @property
+    @cached_property
     def claim(self) -> float | None:
         """The ratio, if it may be claimed: the same training, undisturbed, with a clear winner."""
         return _claim(self.full, self.mixed, self.ratio, self.ratio_interval, self.report)
 
-    @property
+    @cached_property
     def is_unlike(self) -> bool:
         """Whether the two are different trainings, whose ratio says nothing about the precision."""
         return _is_unlike(self.full, self.mixed)
 
-    @property
+    @cached_property
     def ahead(self) -> Which:
         """The faster lane: by the comparison's ratio, or by the counts if these contradict it."""
         ratio = self.claim
@@ -140,12 +140,12 @@ class Race:
             ratio = self.mixed.samples_at(self.seconds) / self.full.samples_at(self.seconds)
         return "full" if ratio is not None and ratio < 1 else "mixed"
 
-    @property
+    @cached_property
     def matches_ratio(self) -> bool:
         """Whether the counts visibly come to the comparison's ratio."""
         return _matches_ratio(self.full, self.mixed, self.seconds, self.claim)
 
-    @property
+    @cached_property
     def figure(self) -> float | None:
         """What the number ends at: the comparison's ratio, or that of the counts if these contradict it."""
         return self.at(self.seconds).number
