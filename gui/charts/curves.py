@@ -9,9 +9,10 @@ import pyqtgraph as pg
 from numpy.typing import NDArray
 from PySide6.QtGui import QColor, QPen
 
+from engine.drawing.smoothing import Values, extended, local_line
 from engine.experiment.experiment import Precision
-from gui.charts.scales import Scale, nearest_row, nice_step
-from gui.charts.smoothing import Values, extended, local_line
+from engine.words.numbers import nice_step
+from gui.charts.scales import Scale, nearest_row
 from gui.theme.theme import theme
 from gui.widgets.markers import precision_pen
 

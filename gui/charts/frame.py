@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from PySide6.QtCore import QPointF, QRectF, QSizeF, Qt
 from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPen
 
-from gui.charts.scales import Tick
+from engine.words.numbers import Tick
 from gui.charts.text_places import TextPlaces
 from gui.theme.fonts import font
 from gui.theme.stylesheet import Palette

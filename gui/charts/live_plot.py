@@ -11,6 +11,7 @@ from PySide6.QtGui import QResizeEvent, QShowEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QVBoxLayout, QWidget
 
 from engine.drawing.looks import By
+from engine.drawing.smoothing import Values
 from engine.words.numbers import decimals_for, number
 from gui.charts.canvas import PlotCanvas
 from gui.charts.curves import Curve, CurveItems, Shown, marker_rows, prepared
@@ -18,7 +19,7 @@ from gui.charts.frame import Capacity, Frame
 from gui.charts.header import PlotHeader
 from gui.charts.legend import Entry, LegendRow
 from gui.charts.scales import Scale, extent, place_text, x_ticks
-from gui.charts.smoothing import Values, smoothing
+from gui.charts.smoothing import smoothing
 from gui.theme.theme import theme
 
 Range = tuple[float, float]

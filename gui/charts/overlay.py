@@ -11,7 +11,8 @@ from PySide6.QtCore import QSize, QTimer
 from PySide6.QtGui import QColor, QHideEvent, QPen
 from PySide6.QtWidgets import QFrame, QVBoxLayout, QWidget
 
-from engine.words.numbers import decimals_for, number
+from engine.drawing.smoothing import Values
+from engine.words.numbers import decimals_for, linear_ticks, number
 from gui.charts.canvas import PlotCanvas
 from gui.charts.curves import PlotItems
 from gui.charts.frame import Frame, Note
@@ -25,8 +26,8 @@ from gui.charts.lines import (
     smoothing_words,
     y_range,
 )
-from gui.charts.scales import linear_ticks, place_text, x_ticks
-from gui.charts.smoothing import Values, smoothing
+from gui.charts.scales import place_text, x_ticks
+from gui.charts.smoothing import smoothing
 from gui.theme.theme import theme
 from gui.widgets.markers import DOT, precision_pen
 

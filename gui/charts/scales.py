@@ -10,11 +10,8 @@ from enum import StrEnum
 import numpy as np
 
 from engine.drawing.looks import By
-from engine.words.numbers import Tick, linear_ticks, nice_step, tick_text
-from gui.charts.smoothing import Values
-
-__all__ = ["Tick", "linear_ticks", "log2_ticks", "log10_ticks", "nice_step", "tick_text"]
-
+from engine.drawing.smoothing import Values
+from engine.words.numbers import Tick, linear_ticks, tick_text
 
 _UNITS: dict[By, str] = {"step": "steps", "seconds": "s", "samples": "samples"}
 

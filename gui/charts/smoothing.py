@@ -5,10 +5,6 @@ from __future__ import annotations
 from PySide6.QtCore import QObject, Signal
 from PySide6.QtWidgets import QApplication
 
-from engine.drawing.smoothing import Values, extended, local_line
-
-__all__ = ["WINDOWS", "Smoothing", "Values", "extended", "local_line", "smoothing"]
-
 WINDOWS = (0, 5, 9, 15, 25, 45, 75, 101)
 """What can be chosen, in steps; 0 shows the raw values. Odd, so that a window has a middle."""
 _USUAL = 15

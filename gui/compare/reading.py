@@ -11,12 +11,12 @@ import numpy as np
 
 from engine.compare.comparison import Comparison, compare
 from engine.compare.evidence import Evidence, evidence_from
+from engine.drawing.smoothing import Values
 from engine.experiment.problem import ProblemError
 from engine.protocol.events import Epoch, Started
 from engine.store.record import RunRecord
 from engine.store.store import Store
 from gui.charts.lines import Quantity, Trace, rows_a_point
-from gui.charts.smoothing import Values
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,8 +6,8 @@ from PySide6.QtCore import QLineF, QPointF, QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPaintEvent, QPen, QPolygonF
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
+from engine.words.numbers import linear_ticks
 from gui.charts.frame import dashed
-from gui.charts.scales import linear_ticks
 from gui.charts.text_places import TextPlaces
 from gui.limit.chart_content import MemoryContent, failed_place, forecast_points, memory_range
 from gui.limit.chart_labels import MemoryLabels

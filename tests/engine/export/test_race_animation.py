@@ -168,7 +168,7 @@ class TestVerb:
     @pytest.mark.parametrize(
         ("name", "options", "words"),
         [
-            ("r.webp", ["--plot", "loss"], "holds a race"),
+            ("r.webp", ["--plot", "loss"], "can only show a race"),
             ("r.png", ["--theme", "drak"], "Did you mean dark?"),
             ("r.csv", ["--theme", "dark"], "are for pictures"),
             ("r.png", ["--plot", "rase"], "Did you mean race?"),

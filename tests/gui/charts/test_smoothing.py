@@ -10,13 +10,14 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
+from engine.drawing.smoothing import local_line
 from engine.experiment.experiment import Precision
 from gui.charts.curves import Curve
 from gui.charts.header import SmoothButton
 from gui.charts.lines import Line, Trace, smoothing_words
 from gui.charts.live_plot import LivePlot, PlotSpec
 from gui.charts.overlay import OverlayPlot
-from gui.charts.smoothing import WINDOWS, local_line, smoothing
+from gui.charts.smoothing import WINDOWS, smoothing
 from gui.window.main_window import MainWindow
 
 # the offscreen platform says so whenever a window or a popup is shown

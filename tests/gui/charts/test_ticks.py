@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.words.numbers import decimals_for, duration, number, ratio
-from gui.charts.scales import Scale, linear_ticks, log2_ticks, log10_ticks
+from engine.words.numbers import decimals_for, duration, linear_ticks, number, ratio
+from gui.charts.scales import Scale, log2_ticks, log10_ticks
 
 
 class TestTicks:
