@@ -82,7 +82,9 @@ def test_nothing_runs_over_the_edge_or_into_its_neighbour(raced: Content) -> Non
         for seconds in (0.0, race.seconds / 3, race.seconds):
             words = [one for one in card.drawing(race.at(seconds)).shapes if isinstance(one, Words)]
             assert all(0 < one.y <= card.height for one in words)
-            assert all(_edges(one)[0] >= -6 and _edges(one)[1] <= card.sizes.width + 1 for one in words)
+            # a large figure whose outline begins at the edge has the blank before it beyond the edge
+            assert all(_edges(one)[0] >= -0.07 * one.size for one in words)
+            assert all(_edges(one)[1] <= card.sizes.width + 1 for one in words)
             lines = [one for one in words if len(one.text) > 1]
             for number, one in enumerate(lines):
                 for other in lines[number + 1 :]:
