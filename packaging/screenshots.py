@@ -68,7 +68,7 @@ def take(
     run_until(lambda: second.is_over and window.experiments.running is None, within_seconds=seconds)
     window.show_workspace("compare")
     # the comparison is read in a thread
-    run_until(window.compare.table.isVisible, within_seconds=START_SECONDS)
+    run_until(window.others.compare.table.isVisible, within_seconds=START_SECONDS)
     grab(application, window, folder, "compare")
     show_race(application, window, folder)
     find_limit(application, window, folder, seconds)
@@ -77,10 +77,10 @@ def take(
 def show_race(application: QApplication, window: MainWindow, folder: Path) -> None:
     """The race of the two runs, at the moment at which the faster one is through."""
     window.show_workspace("show")
-    run_until(lambda: window.show_panel.page == "race", within_seconds=START_SECONDS)
-    clock = window.show_panel.race.clock
+    run_until(lambda: window.others.show_panel.page == "race", within_seconds=START_SECONDS)
+    clock = window.others.show_panel.race.clock
     clock.pause()
-    raced = window.shows.reader.raced
+    raced = window.others.shows.reader.raced
     assert raced is not None  # it is on the page
     clock.seek(raced.race.seconds)
     grab(application, window, folder, "show")
@@ -89,8 +89,8 @@ def show_race(application: QApplication, window: MainWindow, folder: Path) -> No
 def find_limit(application: QApplication, window: MainWindow, folder: Path, seconds: float) -> None:
     """A search for the largest batch on a small limit, to its end."""
     window.show_workspace("memory")
-    window.memory_limit.restore({**window.memory_limit.state(), "granularity": GRANULARITY})
-    window.memory_limit.card_chosen.emit(LIMIT_GIB)
+    window.others.memory_limit.restore({**window.others.memory_limit.state(), "granularity": GRANULARITY})
+    window.others.memory_limit.card_chosen.emit(LIMIT_GIB)
     window.setup.run_action.trigger()
     searches = window.experiments.searches
     run_until(lambda: searches.running is not None, within_seconds=START_SECONDS)

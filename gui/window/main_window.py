@@ -30,12 +30,6 @@ from gui.window.remembered import HasState, Kept, Key, Settings, kept_parts, rem
 from gui.window.top_bar import WORKSPACES, DeviceMemory, TopBar
 
 if TYPE_CHECKING:
-    from gui.compare.column import ComparisonColumn
-    from gui.compare.controller import CompareController
-    from gui.compare.panel import ComparePanel
-    from gui.limit.panel import MemoryLimitPanel
-    from gui.show.controller import ShowController
-    from gui.show.panel import ShowPanel
     from gui.window.workspaces import OtherWorkspaces
 
 FIRST_PRESET = "fashion"
@@ -111,8 +105,6 @@ class MainWindow(QMainWindow):
             top_bar=self.top_bar,
             body=self._body,
             setup=self.setup,
-            dock=self.dock,
-            notice=self.notice,
         )
         others.workspace_wanted.connect(self.show_workspace)
         others.experiment_wanted.connect(self._go_to_form)
@@ -125,35 +117,11 @@ class MainWindow(QMainWindow):
     def _has_others(self) -> bool:
         return "others" in vars(self)
 
-    @property
-    def memory_limit(self) -> MemoryLimitPanel:
-        return self.others.memory_limit
-
-    @property
-    def compare(self) -> ComparePanel:
-        return self.others.compare
-
-    @property
-    def column(self) -> ComparisonColumn:
-        return self.others.column
-
-    @property
-    def comparisons(self) -> CompareController:
-        return self.others.comparisons
-
-    @property
-    def show_panel(self) -> ShowPanel:
-        return self.others.show_panel
-
-    @property
-    def shows(self) -> ShowController:
-        return self.others.shows
-
     def _connect(self) -> None:
         self.top_bar.workspace_chosen.connect(self.show_workspace)
         self.top_bar.theme_toggled.connect(theme().toggle)
         self.top_bar.help_requested.connect(self._show_help)
-        self.top_bar.welcome_requested.connect(lambda: self.shows.welcome())
+        self.top_bar.welcome_requested.connect(lambda: self.others.shows.welcome())
         self.setup.run_requested.connect(self._submit)
         self.setup.queue_requested.connect(self._submit)
         self.setup.own_presets.problem_raised.connect(self._tell)
@@ -165,19 +133,11 @@ class MainWindow(QMainWindow):
         self.dock.opened.connect(lambda _is_open: self._middle.settle(self.height()))
         self._memory.read.connect(self.top_bar.device.set_usage)
         self._quiet.ready.connect(self._submit)
-        self._connect_runs()
         self._connect_experiments()
         self.live.experiment_wanted.connect(self.setup.run_action.trigger)
-
-    def _connect_runs(self) -> None:
         self.runs.compare_requested.connect(lambda _run_ids: self.show_workspace("compare"))
         self.runs.checked_changed.connect(self._followed.set_ticked)
-        self.runs.stop_requested.connect(self.experiments.stop)
-        self.runs.take_out_requested.connect(self.experiments.take_out)
-        self.runs.begin_requested.connect(lambda run_id: self.experiments.resume_waiting((run_id,)))
-        self.runs.set_begin_obstacle(self.experiments.why_not_begun)
         self.runs.resume_requested.connect(self._resume)
-        self.runs.set_resume_obstacle(self.experiments.why_not_resumed)
         self.runs.open_requested.connect(self._open_run)
         self.runs.details_requested.connect(self._open_details)
         self.runs.use_settings_requested.connect(self._use_settings)
@@ -206,12 +166,12 @@ class MainWindow(QMainWindow):
                 "pause": self.experiments.toggle_pause,
                 "stop": self.experiments.stop,
                 **{key: partial(self.show_workspace, key) for key, *_ in WORKSPACES},
-                "present": lambda: self.shows.present(),
-                "limit": self._find_limit,
+                "present": lambda: self.others.shows.present(),
+                "limit": lambda: self.others.find_limit(),
                 "undo": self._runs_controller.undo,
                 "filter": self._go_to_filter,
-                "export": lambda: self.comparisons.export(),
-                "import": lambda: self.comparisons.importing.ask(),
+                "export": lambda: self.others.comparisons.export(),
+                "import": lambda: self.others.comparisons.importing.ask(),
                 "fold": lambda: self.runs.set_open(not self.runs.is_open()),
                 "log": self.dock.toggle_log,
                 "theme": theme().toggle,
@@ -277,7 +237,7 @@ class MainWindow(QMainWindow):
 
     def _may_close(self) -> bool:
         # the runs of "Show me" are taken out of the queue
-        waiting = sum(not self.shows.tells_of(run_id) for run_id in self.experiments.waiting)
+        waiting = sum(not self.others.shows.tells_of(run_id) for run_id in self.experiments.waiting)
         searches = self.experiments.searches
         if self.experiments.running is not None:
             return may_stop(self, waiting, searches.waiting)
@@ -311,23 +271,23 @@ class MainWindow(QMainWindow):
 
     def _begin(self, run_id: str) -> None:
         self._followed.begin(run_id)
-        self.shows.set_frame_ms(self._followed.timer.interval())
+        self.others.shows.set_frame_ms(self._followed.timer.interval())
         self.setup.set_running(True)
         self.experiments.forecaster.set_busy(True)
 
     def _end(self, run_id: str) -> None:
         self._followed.end()
-        self.shows.set_frame_ms(None)
+        self.others.shows.set_frame_ms(None)
         self.setup.set_running(False)
         self.experiments.forecaster.set_busy(False)
-        if not self.shows.tells_of(run_id):
+        if not self.others.shows.tells_of(run_id):
             self._runs_controller.retry(run_id)
 
     def _show_list(self) -> None:
         self.runs.set_runs(self.experiments.runs.records())
         self._followed.drop_deleted()
         if self._has_others:
-            self.comparisons.show_ticked()
+            self.others.comparisons.show_ticked()
 
     def _show_run(self, run_id: str) -> None:
         if (record := self.experiments.runs.record(run_id)) is not None:
@@ -335,7 +295,7 @@ class MainWindow(QMainWindow):
 
     def _refresh_shows(self) -> None:
         if self._has_others:
-            self.shows.refresh()
+            self.others.shows.refresh()
 
     def _open_run(self, run_id: str) -> None:
         self._followed.show_group(run_id)
@@ -354,10 +314,6 @@ class MainWindow(QMainWindow):
         self.setup.use_settings(run.experiment)
         self.show_workspace("train")
 
-    def _find_limit(self) -> None:
-        self._make_others()
-        self.setup.find_limit()
-
     def _show_help(self) -> None:
         from gui.help.dialog import show_help
 
@@ -374,7 +330,7 @@ class MainWindow(QMainWindow):
 
     def _tell_of_run(self, problem: Problem) -> None:
         # Show reports on its page how its own runs end
-        if self.experiments.running is not None or not (self._has_others and self.shows.is_measuring):
+        if self.experiments.running is not None or not (self._has_others and self.others.shows.is_measuring):
             self._tell(problem)
 
     def _tell(self, problem: Problem) -> None:
@@ -385,7 +341,7 @@ class MainWindow(QMainWindow):
         self.setup.set_presets(all_presets())
         self.setup.choose_preset(FIRST_PRESET)
         if self._settings.is_new and not self.experiments.runs.records():
-            self.shows.welcome()
+            self.others.shows.welcome()
         restore(self._settings, self._kept_parts())
         self.dock.settle()
 

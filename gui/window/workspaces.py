@@ -16,8 +16,7 @@ from gui.session.experiments import Experiments
 from gui.setup.panel import SetupPanel
 from gui.show.controller import ShowController
 from gui.show.panel import ShowPanel
-from gui.widgets.notice import Notice
-from gui.window.body import Body, Dock
+from gui.window.body import Body
 from gui.window.remembered import HasState, Key
 from gui.window.top_bar import TopBar
 
@@ -25,8 +24,8 @@ from gui.window.top_bar import TopBar
 class OtherWorkspaces(QObject):
     """Makes the panels in the window's body, and joins their controllers.
 
-    `workspace_wanted` carries the workspace that should come to the front; `experiment_wanted` when the form
-    should; `problem` (Problem) what a user must know.
+    `workspace_wanted` carries the workspace to show; `experiment_wanted` asks for the form; `problem` carries
+    the Problem to report.
     """
 
     workspace_wanted = Signal(str)
@@ -42,11 +41,9 @@ class OtherWorkspaces(QObject):
         top_bar: TopBar,
         body: Body,
         setup: SetupPanel,
-        dock: Dock,
-        notice: Notice,
     ) -> None:
         super().__init__(window)
-        self._top_bar, self._setup, self._runs, self._notice = top_bar, setup, dock.runs, notice
+        self._top_bar, self._setup, self._runs, self._notice = top_bar, setup, body.dock.runs, body.notice
         pages, side = body.pages, body.side
         # the order of Tab is that in which they are made
         self.memory_limit = MemoryLimitPanel(pages)
@@ -58,10 +55,16 @@ class OtherWorkspaces(QObject):
         body.add("show", self.show_panel, None)
         self.limits = LimitController(setup, self.memory_limit, experiments, self)
         self.comparisons = CompareController(
-            store_path, experiments, self._runs, self.column, self.compare, notice, window
+            store_path, experiments, self._runs, self.column, self.compare, self._notice, window
         )
         self.shows = ShowController(
-            store_path, experiments, self.show_panel, self.comparisons, notice, window, (top_bar, notice)
+            store_path,
+            experiments,
+            self.show_panel,
+            self.comparisons,
+            self._notice,
+            window,
+            (top_bar, self._notice),
         )
         self._connect()
 
@@ -76,6 +79,10 @@ class OtherWorkspaces(QObject):
         self.limits.refresh()
         if key == "memory":
             self.limits.open_newest()
+
+    def find_limit(self) -> None:
+        """Searches for the largest batch of what the form describes."""
+        self._setup.find_limit()
 
     def stop(self) -> None:
         """Waits for what is being read or written, before the window closes."""

@@ -128,11 +128,11 @@ def show_me_seconds(folder: Path, most_seconds: float) -> float:
         window.show()
         run_until(lambda: launcher.has_ready_spare, within_seconds=most_seconds)
         refusals: list[str] = []
-        window.shows.reader.refused.connect(refusals.append)
+        window.others.shows.reader.refused.connect(refusals.append)
         ended: list[bool] = []
-        window.show_panel.race.clock.ended.connect(lambda: ended.append(True))
+        window.others.show_panel.race.clock.ended.connect(lambda: ended.append(True))
         begun = time.perf_counter()
-        window.show_panel.show_me_wanted.emit()
+        window.others.show_panel.show_me_wanted.emit()
         run_until(lambda: bool(ended or refusals), within_seconds=most_seconds)
         taken = time.perf_counter() - begun
         if refusals:

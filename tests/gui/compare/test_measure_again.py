@@ -144,10 +144,10 @@ def test_both_sides_are_queued_again_and_take_the_place_of_the_disturbed(
     window = start()
     window.experiments.load()
     window.runs.set_checked([run.id for run in old])
-    with qtbot.waitSignal(window.comparisons.reader.shown):
+    with qtbot.waitSignal(window.others.comparisons.reader.shown):
         window.show_workspace("compare")
-        window.comparisons.set_in_sight(True)
-    headline = window.compare.headline
+        window.others.comparisons.set_in_sight(True)
+    headline = window.others.compare.headline
     headline.again.click()
     added = [run for run in store.runs() if run.status is Status.QUEUED]
     assert sorted((run.experiment.precision.value, run.experiment.seed) for run in added) == [

@@ -118,27 +118,29 @@ def test_a_search_runs_in_the_window_is_opened_again_and_deleted(
 
     qtbot.waitUntil(is_running, timeout=WAIT_MS)
     focused = window.focusWidget()
-    assert focused is window.memory_limit.stop, "the next press of Space must not queue the same again"
+    assert focused is window.others.memory_limit.stop, "the next press of Space must not queue the same again"
     assert "at work" in window.top_bar._tabs["memory"].accessibleName()
     assert not window.setup.run_action.isEnabled() and window.setup.queue_action.isEnabled()
     assert not window.close() and asked == ["stop"], "closing asks while a search goes on"
     with qtbot.waitSignal(searches.ended, timeout=WAIT_MS):
         search_goes_on.set()
 
-    assert "FP32 fits at least 8." in window.memory_limit.result.text()
-    assert "8 samples" in window.memory_limit.result.text()
-    view = window.memory_limit.view()
+    assert "FP32 fits at least 8." in window.others.memory_limit.result.text()
+    assert "8 samples" in window.others.memory_limit.result.text()
+    view = window.others.memory_limit.view()
     assert view is not None and not view.is_live
     assert [one.trial_count for one in searches.saved()] == [view.trial_count]
     assert window.setup.run_action.isEnabled()
     assert "at work" not in window.top_bar._tabs["memory"].accessibleName()
 
-    window.memory_limit.result.use_requested.emit(view.sides[0].largest_batch)
+    window.others.memory_limit.result.use_requested.emit(view.sides[0].largest_batch)
     assert window.setup.text("batch_size") == "8"
 
     assert "Memory limit, FP32: Searching for the largest batch" in window.dock.log.text()
-    window.memory_limit.delete_requested.emit(view.series)
-    assert asked == ["stop", "delete"] and searches.saved() == () and window.memory_limit.view() is None
+    window.others.memory_limit.delete_requested.emit(view.series)
+    assert (
+        asked == ["stop", "delete"] and searches.saved() == () and window.others.memory_limit.view() is None
+    )
 
 
 def test_a_search_waits_for_the_run_and_can_be_taken_out_again(qtbot: QtBot, window: MainWindow) -> None:
@@ -147,10 +149,10 @@ def test_a_search_waits_for_the_run_and_can_be_taken_out_again(qtbot: QtBot, win
         window.setup.run_action.trigger()
     window.setup.use_settings(LINEAR)
     window.setup.find_limit()
-    view = window.memory_limit.view()
-    assert view is not None and view.is_waiting and window.memory_limit.stop.isVisible()
-    window.memory_limit.stop.click()
-    assert window.memory_limit.view() is None
+    view = window.others.memory_limit.view()
+    assert view is not None and view.is_waiting and window.others.memory_limit.stop.isVisible()
+    window.others.memory_limit.stop.click()
+    assert window.others.memory_limit.view() is None
     with qtbot.waitSignal(window.experiments.ended, timeout=WAIT_MS):
         window.experiments.stop()
     assert window.experiments.searches.saved() == ()
@@ -161,13 +163,13 @@ def test_a_cpu_is_searched_under_the_usual_limit_until_another_is_chosen(
 ) -> None:
     window.setup.use_settings(LINEAR.model_copy(update={"memory_cap_gib": None}))
     window.show_workspace("memory")
-    assert window.memory_limit.cards.value() == "1" and window.setup.run_action.isEnabled()
+    assert window.others.memory_limit.cards.value() == "1" and window.setup.run_action.isEnabled()
     assert window.setup.foot.need.text().startswith("Uses up to 1.0 GiB of")
     wanted = limit_request(window.setup._draft, window.setup.outcome(), window.experiments.catalog)
     assert wanted is not None and [one.memory_cap_gib for _, one in wanted.experiments] == [1.0]
     assert window.setup.text("memory_cap_gib") == "", "a run that trains is not to be limited by it"
-    window.memory_limit.cards.choose("2")
-    assert window.memory_limit.cards.value() == "2"
+    window.others.memory_limit.cards.choose("2")
+    assert window.others.memory_limit.cards.value() == "2"
     assert window.setup.foot.need.text().startswith("Uses up to 2.0 GiB of")
     assert window.setup.text("memory_cap_gib") == "", "under a cap it would have no speed"
     with qtbot.waitSignal(window.setup.limit_requested) as asked:
@@ -179,8 +181,8 @@ def test_a_cpu_is_searched_under_the_usual_limit_until_another_is_chosen(
 def test_a_cap_in_the_form_is_the_limit_and_follows_the_choice(window: MainWindow) -> None:
     window.setup.use_settings(LINEAR)
     window.show_workspace("memory")
-    window.memory_limit.cards.choose("2")
-    assert window.setup.text("memory_cap_gib") == "2" and window.memory_limit.cards.value() == "2"
+    window.others.memory_limit.cards.choose("2")
+    assert window.setup.text("memory_cap_gib") == "2" and window.others.memory_limit.cards.value() == "2"
 
 
 def test_a_preset_for_the_limit_searches_until_its_batch_is_used(window: MainWindow) -> None:

@@ -242,15 +242,15 @@ def test_a_report_follows_what_compare_shows(
     window = start()
     window.experiments.load()
     window.runs.set_checked(ids)
-    with qtbot.waitSignal(window.comparisons.reader.shown):
+    with qtbot.waitSignal(window.others.comparisons.reader.shown):
         window.show_workspace("compare")
-        window.comparisons.set_in_sight(True)
-    with qtbot.waitSignal(window.comparisons.reader.shown):
-        window.column.others.choose(ids[2])
-        window.column.set_baseline(ids[0])
+        window.others.comparisons.set_in_sight(True)
+    with qtbot.waitSignal(window.others.comparisons.reader.shown):
+        window.others.column.others.choose(ids[2])
+        window.others.column.set_baseline(ids[0])
     monkeypatch.setattr(importing, "ask_title", lambda *_: "Our new card")
     monkeypatch.setattr(importing, "ask_file", lambda *_: Place(tmp_path / "x.html", False))
-    export = window.column.export
+    export = window.others.column.export
     export.title_wanted.emit()
     export.wanted.emit("html")
     qtbot.waitUntil((tmp_path / "x.html").exists)

@@ -58,7 +58,7 @@ def open_window(
 
 
 def until_raced(qtbot: QtBot, window: MainWindow) -> None:
-    qtbot.waitUntil(lambda: window.show_panel.page == "race")
+    qtbot.waitUntil(lambda: window.others.show_panel.page == "race")
 
 
 def test_the_workspace_has_all_the_room_and_gives_it_back(
@@ -68,9 +68,9 @@ def test_the_workspace_has_all_the_room_and_gives_it_back(
     sizes, dock = window._body.sizes(), window.dock.height()
     window.show_workspace("show")
     assert not window.dock.isVisible() and not window.setup.isVisible()
-    qtbot.waitUntil(lambda: window.show_panel.width() == window.width())
+    qtbot.waitUntil(lambda: window.others.show_panel.width() == window.width())
     until_raced(qtbot, window)
-    assert window.show_panel.hasFocus(), "Space is to play the race"
+    assert window.others.show_panel.hasFocus(), "Space is to play the race"
     window.show_workspace("train")
     assert window.dock.isVisible() and window.setup.isVisible()
     qtbot.waitUntil(lambda: window._body.sizes() == sizes and window.dock.height() == dock)
@@ -83,7 +83,7 @@ def test_a_window_that_was_closed_in_show_opens_there_again_with_its_race_as_it_
     window = open_window()
     window._body.setSizes([400, 880])
     side, dock = window._body.sizes()[0], window.dock.height()
-    window.shows.show_runs([pair[0].id, other.id])
+    window.others.shows.show_runs([pair[0].id, other.id])
     until_raced(qtbot, window)
     set_reduced_motion(True)
     window.close_without_asking()
@@ -93,7 +93,7 @@ def test_a_window_that_was_closed_in_show_opens_there_again_with_its_race_as_it_
     set_reduced_motion(None)
     assert again.workspace == "show"
     until_raced(qtbot, again)
-    race = again.show_panel.race.race
+    race = again.others.show_panel.race.race
     assert race is not None and race.mixed.run.id == other.id
     again.show_workspace("train")
     qtbot.waitUntil(lambda: again._body.sizes()[0] == side and again.dock.height() == dock)
@@ -103,19 +103,19 @@ def test_compare_hands_its_pair_to_show_and_takes_it_back(
     qtbot: QtBot, open_window: Open, pair: tuple[RunRecord, RunRecord]
 ) -> None:
     window = open_window()
-    assert not window.column.show_button.isEnabled(), "nothing is compared yet"
+    assert not window.others.column.show_button.isEnabled(), "nothing is compared yet"
     window.runs.set_checked([run.id for run in pair])
-    with qtbot.waitSignal(window.comparisons.reader.shown):
+    with qtbot.waitSignal(window.others.comparisons.reader.shown):
         window.show_workspace("compare")
-    window.column.set_baseline(pair[1].id)
-    qtbot.waitUntil(lambda: window.column.baseline() == pair[1].id)
-    qtbot.mouseClick(window.column.show_button, Qt.MouseButton.LeftButton)
+    window.others.column.set_baseline(pair[1].id)
+    qtbot.waitUntil(lambda: window.others.column.baseline() == pair[1].id)
+    qtbot.mouseClick(window.others.column.show_button, Qt.MouseButton.LeftButton)
     assert window.workspace == "show"
     until_raced(qtbot, window)
-    race = window.show_panel.race.race
+    race = window.others.show_panel.race.race
     assert race is not None and (race.full.run.id, race.mixed.run.id) == (pair[1].id, pair[0].id)
     window.runs.set_checked([])
-    window.show_panel.compare_wanted.emit()
+    window.others.show_panel.compare_wanted.emit()
     assert window.workspace == "compare" and set(window.runs.checked()) == {run.id for run in pair}
 
 
@@ -132,14 +132,14 @@ def test_the_menu_of_a_run_shows_it_beside_what_it_was_trained_to_be_compared_wi
     assert not entry(alone).isEnabled() and "Tick two" in entry(alone).toolTip()
     entry(pair[1]).trigger()
     until_raced(qtbot, window)
-    race = window.show_panel.race.race
+    race = window.others.show_panel.race.race
     assert race is not None and race.full.run.id == pair[0].id
     window.runs.set_checked([alone.id, pair[1].id])
     entry(alone).trigger()
-    qtbot.waitUntil(lambda: window.show_panel.race.race.full.run.id == alone.id)
+    qtbot.waitUntil(lambda: window.others.show_panel.race.race.full.run.id == alone.id)
     # one that is not ticked is meant by itself
     entry(pair[0]).trigger()
-    qtbot.waitUntil(lambda: window.show_panel.race.race.full.run.id == pair[0].id)
+    qtbot.waitUntil(lambda: window.others.show_panel.race.race.full.run.id == pair[0].id)
 
 
 def test_f11_brings_show_to_the_full_screen_and_another_workspace_ends_it(
@@ -174,22 +174,22 @@ def test_the_welcome_leads_on_and_a_wish_in_a_busy_moment_is_answered(
     assert window.workspace == "train"
     window.runs.limit_wanted.emit()
     assert window.workspace == "memory"
-    window.shows.show_me.busy.emit("A run is training.")
+    window.others.shows.show_me.busy.emit("A run is training.")
     assert window.notice.offers() == ("Start next", "Stop it and start")
     # the engine of this window never starts, so that this waits for the machine to be known
     window.runs.show_me_wanted.emit()
-    assert window.workspace == "show" and window.show_panel.page == "measuring"
-    window.shows.show_runs([run.id for run in pair])
-    assert "is measuring" in window.notice.text() and window.show_panel.page == "measuring"
-    window.show_panel.stop_wanted.emit()
+    assert window.workspace == "show" and window.others.show_panel.page == "measuring"
+    window.others.shows.show_runs([run.id for run in pair])
+    assert "is measuring" in window.notice.text() and window.others.show_panel.page == "measuring"
+    window.others.show_panel.stop_wanted.emit()
     until_raced(qtbot, window)
 
 
 def test_a_question_in_the_full_screen_leaves_it_and_is_seen(qtbot: QtBot, open_window: Open) -> None:
     window = open_window()
-    window.shows.present()
+    window.others.shows.present()
     assert window.isFullScreen()
-    window.shows.show_me.busy.emit("A run is training.")
+    window.others.shows.show_me.busy.emit("A run is training.")
     assert not window.isFullScreen() and window.notice.isVisible()
     assert window.notice.offers() == ("Start next", "Stop it and start")
 
@@ -198,15 +198,15 @@ def test_a_window_that_opens_elsewhere_makes_no_page_of_show(
     qtbot: QtBot, open_window: Open, pair: tuple[RunRecord, RunRecord]
 ) -> None:
     window = open_window()
-    window.shows.set_frame_ms(200)
-    window.shows.set_frame_ms(None)
+    window.others.shows.set_frame_ms(200)
+    window.others.shows.set_frame_ms(None)
     assert (
-        window.show_panel.page is None
-        and not {"race", "welcome", "measuring"} & vars(window.show_panel).keys()
+        window.others.show_panel.page is None
+        and not {"race", "welcome", "measuring"} & vars(window.others.show_panel).keys()
     )
-    window.shows.present()
+    window.others.shows.present()
     until_raced(qtbot, window)
-    button = window.show_panel.race.transport.full_screen
+    button = window.others.show_panel.race.transport.full_screen
     assert button.accessibleName() == "Leave full screen", "a page made late knows where it stands"
 
 
@@ -216,10 +216,10 @@ def test_a_race_is_painted_as_rarely_as_the_curves_beside_a_run_that_is_measured
     window = open_window()
     window.show_workspace("show")
     until_raced(qtbot, window)
-    clock = window.show_panel.race.clock
-    window.shows.set_frame_ms(200)
+    clock = window.others.show_panel.race.clock
+    window.others.shows.set_frame_ms(200)
     assert clock.is_playing and clock._timer.interval() == 200
-    window.shows.set_frame_ms(None)
+    window.others.shows.set_frame_ms(None)
     assert clock._timer.interval() < 20
 
 
@@ -245,11 +245,11 @@ def test_a_disturbed_pair_is_measured_again_by_show_me_or_queued_once_for_compar
         trained(name, speed, speed_note=BUSY) for name, speed in (("fp32", 1_000.0), ("fp16", 700.0))
     ]
     window = open_window()
-    window.shows.show_runs([run.id for run in disturbed])
+    window.others.shows.show_runs([run.id for run in disturbed])
     until_raced(qtbot, window)
-    race = window.show_panel.race
+    race = window.others.show_panel.race
     qtbot.mouseClick(race.stage.headline.again, Qt.MouseButton.LeftButton)
-    assert window.workspace == "compare" and not window.shows.show_me.is_at_work
+    assert window.workspace == "compare" and not window.others.shows.show_me.is_at_work
     assert "2 runs queued" in window.notice.text()
     window.show_workspace("show")
     qtbot.mouseClick(race.stage.headline.again, Qt.MouseButton.LeftButton)
@@ -259,6 +259,6 @@ def test_a_disturbed_pair_is_measured_again_by_show_me_or_queued_once_for_compar
     monkeypatch.setattr("gui.show.guided.measurement.GuidedMeasurement.case", own)
     window.show_workspace("show")
     begun: list[str] = []
-    monkeypatch.setattr(window.shows.show_me, "begin", lambda: begun.append("begun"))
+    monkeypatch.setattr(window.others.shows.show_me, "begin", lambda: begun.append("begun"))
     qtbot.mouseClick(race.stage.headline.again, Qt.MouseButton.LeftButton)
     assert begun == ["begun"]

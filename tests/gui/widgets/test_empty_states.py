@@ -42,11 +42,11 @@ def test_an_empty_store_welcomes_and_one_with_runs_does_not(store: Store, start:
     window = start()
     assert window.runs.pages.currentIndex() == 1
     assert "See what mixed precision is worth on this machine" in told(window)
-    assert window.compare.headline.text().startswith("There is nothing to compare yet.")
+    assert window.others.compare.headline.text().startswith("There is nothing to compare yet.")
     trained(store, 2)
     window.experiments.runs.reload()
     assert window.runs.pages.currentIndex() == 0
-    assert window.compare.headline.text().startswith("Tick runs in the table below")
+    assert window.others.compare.headline.text().startswith("Tick runs in the table below")
 
 
 def test_the_newest_run_is_opened_with_one_press(store: Store, start: Open) -> None:
@@ -63,12 +63,12 @@ def test_with_one_press_those_are_compared_that_were_trained_to_be_else_the_newe
 ) -> None:
     pair, alone = trained(store, 2, title="A pair"), trained(store, 3)
     window = start()
-    window.compare.offer.click()
+    window.others.compare.offer.click()
     assert set(window.runs.checked()) == set(pair)
     window.runs.set_checked([])
     store.delete(pair)
     window.experiments.runs.reload()
-    window.compare.offer.click()
+    window.others.compare.offer.click()
     assert set(window.runs.checked()) == set(alone[1:])
 
 

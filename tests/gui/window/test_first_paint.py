@@ -70,11 +70,11 @@ def test_the_window_loads_only_what_its_first_view_needs() -> None:
 def test_what_is_made_later_takes_its_place_in_the_order_of_tab(start: Callable[[], MainWindow]) -> None:
     window = start()
     before = stops(window)
-    page, curves = window.live.page, window.compare.curves
+    page, curves = window.live.page, window.others.compare.curves
     after = stops(window)
     assert [stop for stop in after if not (page.isAncestorOf(stop) or curves.isAncestorOf(stop))] == before
     assert page.strip.isAncestorOf(after[after.index(window.live.empty.button) + 1])
-    assert curves.isAncestorOf(after[after.index(window.compare.table.target.edit) + 1])
+    assert curves.isAncestorOf(after[after.index(window.others.compare.table.target.edit) + 1])
 
 
 def test_the_other_workspaces_are_made_once_the_window_was_painted(
@@ -95,13 +95,13 @@ def test_a_workspace_that_is_asked_for_before_the_first_paint_is_made_then(
     window = unpainted()
     window.show_workspace("compare")
     assert window.workspace == "compare"
-    assert window.column.isVisibleTo(window) and not window.setup.isVisibleTo(window)
+    assert window.others.column.isVisibleTo(window) and not window.setup.isVisibleTo(window)
 
 
 def test_what_a_workspace_remembers_comes_back_with_it(unpainted: Callable[..., MainWindow]) -> None:
     state = {"granularity": 24, "margin": 0.1, "forecast": False, "cpu_limit_gib": None}
     window = unpainted(**{Key.MEMORY_LIMIT: state})
-    assert window.memory_limit.state() == state
+    assert window.others.memory_limit.state() == state
 
 
 def test_a_window_that_was_never_painted_forgets_nothing(

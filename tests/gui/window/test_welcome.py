@@ -122,7 +122,7 @@ def test_the_very_first_start_opens_the_welcome_and_no_later_one(
     with Launcher(Target.THREAD) as launcher:
         first = MainWindow(store, launcher, Settings.load(home / "first.json"))
         qtbot.addWidget(first)
-        assert (first.workspace, first.show_panel.page) == ("show", "welcome")
+        assert (first.workspace, first.others.show_panel.page) == ("show", "welcome")
         first.show_workspace("train")
         first.close_without_asking()
         again = MainWindow(store, launcher, Settings.load(home / "first.json"))
@@ -141,8 +141,8 @@ def test_the_programs_name_leads_to_the_welcome_and_the_tab_back(
 ) -> None:
     store.add(Experiment())
     window = start()
-    panel = window.show_panel
-    window.shows.reader.refuse(request_problem("There is nothing to race.", "Train two runs."))
+    panel = window.others.show_panel
+    window.others.shows.reader.refuse(request_problem("There is nothing to race.", "Train two runs."))
     window.top_bar.welcome_requested.emit()
     assert (window.workspace, panel.page) == ("show", "welcome")
     window.top_bar.workspace_chosen.emit("show")

@@ -154,11 +154,11 @@ def test_ticked_runs_are_compared_and_the_dock_makes_room(
     ids = training.submit(window, tiny, experiment_from({**tiny.model_dump(), "precision": "bf16"}))
     training.wait_for_end(window, 2)
     window.runs.set_checked(ids)
-    with qtbot.waitSignal(window.comparisons.reader.shown):
+    with qtbot.waitSignal(window.others.comparisons.reader.shown):
         window.runs.compare_requested.emit(window.runs.checked())
     assert window.workspace == "compare" and not window.runs.is_open()
-    assert [line.key for line in window.compare.curves.lines()] == list(ids)
-    assert "BF16 AMP" in window.compare.headline.text()
+    assert [line.key for line in window.others.compare.curves.lines()] == list(ids)
+    assert "BF16 AMP" in window.others.compare.headline.text()
     window.show_workspace("train")
     assert window.runs.is_open()
 
@@ -169,19 +169,19 @@ def test_what_a_comparison_lacks_is_queued_and_can_be_dragged_into_it(
     (first,) = training.submit(window, tiny)
     training.wait_for_end(window, 1)
     window.runs.set_checked([first])
-    with qtbot.waitSignal(window.comparisons.reader.shown):
+    with qtbot.waitSignal(window.others.comparisons.reader.shown):
         window.show_workspace("compare")
-    window.compare.missing_wanted.emit((experiment_from({**tiny.model_dump(), "precision": "bf16"}),))
+    window.others.compare.missing_wanted.emit((experiment_from({**tiny.model_dump(), "precision": "bf16"}),))
     assert "1 run queued: BF16 AMP, plain." in window.notice.text()
     training.wait_for_end(window, 2)
     second = window.experiments.runs.records()[0].id
-    curves = window.compare.curves
+    curves = window.others.compare.curves
     # it joins what it was queued for without being asked to
     qtbot.waitUntil(lambda: [line.name for line in curves.lines()] == ["FP32", "BF16 AMP"])
     assert window.runs.checked() == (first, second)
     window.runs.set_checked([first])
-    with qtbot.waitSignal(window.comparisons.reader.shown):
-        window.compare.runs_dropped.emit((second,))
+    with qtbot.waitSignal(window.others.comparisons.reader.shown):
+        window.others.compare.runs_dropped.emit((second,))
     assert window.runs.checked() == (first, second)
 
 

@@ -118,7 +118,7 @@ def test_runs_that_show_me_queued_are_not_promised_for_the_next_start(
     )
     trains, _own, shown = training.submit(window, endless, endless, endless)
     training.wait_for_steps(window, trains)
-    window.shows.show_me._pair._submitted.add(shown)
+    window.others.shows.show_me._pair._submitted.add(shown)
     window._may_close()
     assert told == [1]
 
