@@ -214,9 +214,9 @@ def show(comparison: Comparison) -> None:
     for report in reports:
         if report.split is not None:
             line(f"{report.side.title}, where its gain comes from: {report.split.sentence}.")
-    told = {doubt.sentence for report in reports for doubt in report.verdict.told}
-    for sentence in dict.fromkeys(doubt.sentence for report in reports for doubt in report.untold):
-        if sentence not in told:
+    cited = {doubt.sentence for report in reports for doubt in report.verdict.cited}
+    for sentence in dict.fromkeys(doubt.sentence for report in reports for doubt in report.uncited):
+        if sentence not in cited:
             line(f"With caution: {sentence}")
     line()
     headings = ["", *(report.side.title for report in reports)]

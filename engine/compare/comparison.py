@@ -154,10 +154,10 @@ class SideReport:
         return any(doubt.side_id == self.side.id for doubt in self.spoilers)
 
     @property
-    def untold(self) -> tuple[Doubt, ...]:
+    def uncited(self) -> tuple[Doubt, ...]:
         """The doubts that the verdict does not mention, each sentence once."""
-        told = {doubt.sentence for doubt in self.verdict.told}
-        by_sentence = {doubt.sentence: doubt for doubt in self.doubts if doubt.sentence not in told}
+        cited = {doubt.sentence for doubt in self.verdict.cited}
+        by_sentence = {doubt.sentence: doubt for doubt in self.doubts if doubt.sentence not in cited}
         return tuple(by_sentence.values())
 
     def caution(self, figure: Figure) -> str:
@@ -174,8 +174,8 @@ class SideReport:
         parts = [self.verdict.sentence]
         if self.split is not None:
             parts.append(f"Where the gain comes from: {self.split.sentence}.")
-        if self.untold:
-            parts.append(f"With caution: {' '.join(doubt.sentence for doubt in self.untold)}")
+        if self.uncited:
+            parts.append(f"With caution: {' '.join(doubt.sentence for doubt in self.uncited)}")
         return " ".join(parts)
 
 

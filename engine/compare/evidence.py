@@ -141,15 +141,15 @@ def is_spoiled(summary: Measured | None) -> bool:
 
 
 def _of_side(side: Side, evidence: Mapping[str, Evidence]) -> Iterator[Doubt]:
-    told: dict[tuple[DoubtKind, int], list[str]] = {}
+    sentences: dict[tuple[DoubtKind, int], list[str]] = {}
     for run in side.runs:
         known = evidence.get(run.id)
         kinds: list[DoubtKind] = []
         for kind, what in (*_about_end(run, known), *about_machine(run.summary), *_about_drift(known)):
             sentence = f"“{shortened(run.name)}” ({side.title}) {what.rstrip('.')}."
-            told.setdefault((kind, kinds.count(kind)), []).append(sentence)
+            sentences.setdefault((kind, kinds.count(kind)), []).append(sentence)
             kinds.append(kind)
-    for (kind, _), (first, *more) in told.items():
+    for (kind, _), (first, *more) in sentences.items():
         alike = f" The same kind of doubt applies to {len(more):,} more of its runs." if more else ""
         yield Doubt(side.id, kind, first + alike)
     clocks = [run.summary.clock_mhz for run in side.runs if run.summary and run.summary.clock_mhz]
@@ -222,8 +222,10 @@ def _between(side: Side, baseline: Side) -> Iterator[Doubt]:
         for name, kind, words in _FACTS:
             values = [getattr(run.environment, name) for run in (mine, theirs)]
             if values[0] != values[1]:
-                told = [value or "none" for value in values]
-                yield Doubt(side.id, kind, f"{side.title} {words} {told[0]}, and {baseline.title} {told[1]}.")
+                shown = [value or "none" for value in values]
+                yield Doubt(
+                    side.id, kind, f"{side.title} {words} {shown[0]}, and {baseline.title} {shown[1]}."
+                )
     for work in differing_work(theirs.experiment, mine.experiment):
         yield Doubt(side.id, "workload", f"Different {work.what}: {work.other} against {work.one}.")
     for key, value, other in unlike_settings(mine.experiment, theirs.experiment):

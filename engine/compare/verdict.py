@@ -39,7 +39,7 @@ class Verdict:
 
     `outcome` is what may be concluded: nothing from a `spoiled` measurement, nothing about the precision from
     `unlike` trainings, no difference if the interval leaves it `open`. `lines` are the answer, `notes`
-    sentences in small print, and `told` the doubts that either mentions.
+    sentences in small print, and `cited` the doubts that either mentions.
 
     `speedup` is the measured ratio of speeds, with its 95 % interval from repeats. `accuracy` is the clause
     on the accuracy, or else on the loss ("" with neither). `reason` is why AMP is likely slower or hardly
@@ -49,7 +49,7 @@ class Verdict:
     outcome: Outcome
     lines: tuple[Pieces, ...]
     notes: tuple[str, ...]
-    told: tuple[Doubt, ...]
+    cited: tuple[Doubt, ...]
     speedup: float | None
     speedup_ci: tuple[float, float] | None
     memory_ratio: float | None
@@ -86,8 +86,8 @@ def verdict_of(
     """
     speed, memory = cells[SPEED.name], cells[PEAK_MEMORY.name]
     if side is baseline:
-        outcome, lines, notes, told = _of_baseline(side, cells, doubts, is_alone)
-        return Verdict(outcome, lines, notes, told, speed.ratio, None, memory.ratio, "", None)
+        outcome, lines, notes, cited = _of_baseline(side, cells, doubts, is_alone)
+        return Verdict(outcome, lines, notes, cited, speed.ratio, None, memory.ratio, "", None)
     outcome = _outcome(speed, doubts)
     quality = _quality(cells, base_cells)
     in_memory = _memory(memory)
@@ -98,14 +98,14 @@ def verdict_of(
     is_little = own is not None and own < LITTLE_GAIN and side.id in evidence
     reason = likely_reason(evidence[side.id], baseline.runs[0]) if is_little else None
     wording = _Wording(side, baseline, speed, base_cells[SPEED.name], rest, doubts)
-    lines, notes, told = wording.of(outcome)
+    lines, notes, cited = wording.of(outcome)
     if reason is not None and own is not None:
         subject = "It" if own == speed.ratio else "The precision by itself"
         is_slower = own < 1 and (own != speed.ratio or outcome != "open")
         effect = "was slower" if is_slower else "gained little"
         notes += (f"{subject} {effect} here, likely because {reason}.",)
     return Verdict(
-        outcome, lines, notes, told, speed.ratio, speed.ratio_interval, memory.ratio, joined(quality), reason
+        outcome, lines, notes, cited, speed.ratio, speed.ratio_interval, memory.ratio, joined(quality), reason
     )
 
 
@@ -148,8 +148,8 @@ def _of_baseline(
     line = (*title, Piece(" was not measured" if is_alone else " is the baseline"))
     if trained:
         return "baseline", (line,), (f"As measured, it {trained}." if spoilers else f"It {trained}.",), ()
-    told = _without_speed(doubts)
-    return "alone" if is_alone else "baseline", (line,), tuple(doubt.sentence for doubt in told), told
+    cited = _without_speed(doubts)
+    return "alone" if is_alone else "baseline", (line,), tuple(doubt.sentence for doubt in cited), cited
 
 
 @dataclass(frozen=True)
@@ -171,9 +171,9 @@ class _Wording:
         if outcome == "spoiled":
             spoilers = [doubt for doubt in self.doubts if doubt.spoils]
             unlike = [doubt for doubt in self.doubts if doubt.kind == "workload"]
-            told = (spoilers[0], *unlike)
+            cited = (spoilers[0], *unlike)
             advice = f"The speeds as measured ({ratio} times as fast) allow no conclusion: measure again."
-            return (_NOT_CLEAN,), (*(doubt.sentence for doubt in told), advice, *self._rest_note()), told
+            return (_NOT_CLEAN,), (*(doubt.sentence for doubt in cited), advice, *self._rest_note()), cited
         trained = (
             *mine,
             Piece(" trained "),
@@ -200,12 +200,12 @@ class _Wording:
     def _without_speed(self) -> _Words:
         names = (*_title(self.side), Piece(" and "), *_title(self.baseline))
         line = (Piece("The speeds of "), *names, Piece(" cannot be compared"))
-        told = _without_speed(self.doubts)
-        reasons = [doubt.sentence for doubt in told]
+        cited = _without_speed(self.doubts)
+        reasons = [doubt.sentence for doubt in cited]
         if self.speed.value is not None and self.base_speed.value is not None:
             reasons = ["They count different things as a sample."]
-            told = ()
-        return (line,), (*reasons, *self._rest_note()), told
+            cited = ()
+        return (line,), (*reasons, *self._rest_note()), cited
 
     def _rest_note(self) -> tuple[str, ...]:
         return (f"{joined(_title(self.side))} trained {joined(self.rest)}.",) if self.rest else ()

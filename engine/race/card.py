@@ -154,4 +154,4 @@ def _description(race: Race, moment: Moment) -> str:
         named = filter(None, (race_words.lane_name(race, which), race_words.lane_detail(race, which)))
         counted = f"{moment.lane(which).samples:,} {race_words.counter_words(race, which, moment)}"
         lanes.append(f"{', '.join(named)}: {counted}")
-    return f"{'. '.join(lanes)}. {race_words.told(race, moment)}."
+    return f"{'. '.join(lanes)}. {race_words.spoken(race, moment)}."

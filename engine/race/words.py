@@ -149,9 +149,9 @@ __all__ = [
     "memory_words",
     "playback_rate_words",
     "sentence",
+    "spoken",
     "sure_words",
     "title",
-    "told",
 ]
 
 _PLAIN = "plain"
@@ -205,7 +205,7 @@ def caption(race: Race, moment: Moment) -> tuple[str, str]:
     return f"as many {race.unit}", f"in the same {seconds_text(race.seconds)}" if moment.is_over else "so far"
 
 
-def told(race: Race, moment: Moment) -> str:
+def spoken(race: Race, moment: Moment) -> str:
     """The number and what it counts, for a screen reader."""
     words = " ".join(part for part in caption(race, moment) if part)
     number = counted_text(race, moment)

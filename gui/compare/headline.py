@@ -230,7 +230,7 @@ class Headline(QWidget):
         self._subject = subject_of(comparison)
         self._origin.show_side(comparison, report, self._subject)
         self._origin.show()
-        self._doubts.show_doubts([doubt.sentence for doubt in report.untold])
+        self._doubts.show_doubts([doubt.sentence for doubt in report.uncited])
         self._place_subject()
 
     def resizeEvent(self, event: QResizeEvent) -> None:

@@ -277,7 +277,7 @@ class RacePage(QWidget):
         self.stage.set_spoken()
         if self.race is not None:
             self.stage.middle.number.setAccessibleName(
-                race_words.told(self.race, self.race.at(self.clock.seconds))
+                race_words.spoken(self.race, self.race.at(self.clock.seconds))
             )
 
     def _hold(self, is_held: bool) -> None:

@@ -31,7 +31,7 @@ from engine.experiment.text import printable
 from engine.export.content import Content
 from engine.export.pictures.charts import Charts
 from engine.export.pictures.race import card_svg, race_source_if_any
-from engine.export.report.report import Report, report_of, untold_words
+from engine.export.report.report import Report, omitted_words, report_of
 from engine.race import words
 from engine.race.card import page_card
 from engine.race.parts import MEDIUM, NARROW, WIDE
@@ -77,7 +77,7 @@ def page(content: Content) -> str:
     )
     return environment.from_string(_part("report.html")).render(
         report=report,
-        untold=untold_words(report),
+        omitted=omitted_words(report),
         version=content.version,
         lead=report.answers[0].side.id if len(report.sides) > 1 else None,
         policy=_policy(style, script),

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from engine.experiment.text import printable
 from engine.export.content import Content
-from engine.export.report.report import Report, report_of, untold_words
+from engine.export.report.report import Report, omitted_words, report_of
 from engine.export.report.tables import FigureText
 
 _SPECIAL = re.compile(r"([\\`*_\[\]<>#|~$&])")
@@ -33,8 +33,8 @@ def _lines(report: Report) -> Iterator[str]:
     yield f"{escaped(report.subject)}\n"
     for answer in report.answers:
         yield f"{escaped(answer.text)}\n"
-    if report.untold:
-        yield f"{untold_words(report)}\n"
+    if report.omitted_sides:
+        yield f"{omitted_words(report)}\n"
     if report.doubts:
         yield "With caution:\n"
         yield from (f"- {escaped(doubt)}" for doubt in report.doubts)

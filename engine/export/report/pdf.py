@@ -24,7 +24,7 @@ from engine.export.pictures.charts import Charts
 from engine.export.pictures.race import race_source_if_any
 from engine.export.pictures.sheet import panel
 from engine.export.report.pdf_page import Pages, TableCell
-from engine.export.report.report import Answer, Report, report_of, untold_words
+from engine.export.report.report import Answer, Report, omitted_words, report_of
 from engine.export.report.tables import FigureLine
 from engine.race import words
 from engine.race.card import Card, page_card
@@ -95,8 +95,8 @@ def _answers(pages: Pages, report: Report) -> None:
     pages.gap(6)
     for place, answer in enumerate(report.answers):
         _answer(pages, answer, 19 if place == 0 else 11)
-    if report.untold:
-        pages.paragraph(untold_words(report), 9.5)
+    if report.omitted_sides:
+        pages.paragraph(omitted_words(report), 9.5)
     if report.doubts:
         pages.gap(8)
         pages.heading("With caution")

@@ -22,7 +22,7 @@ from engine.export.report.tables import (
     setting_lines,
 )
 
-_MOST_TOLD = 6
+_MOST_SIDES = 6
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Answer:
 class Report:
     """The report's content in reading order; tables have a column for each of `sides`.
 
-    `title` is the user's own if it `is_named`. `untold` counts the sides that are in the tables only.
+    `title` is the user's own if it `is_named`. `omitted_sides` counts the sides that are in the tables only.
     `doubts` are those that no answer mentions, and `disturbances` what makes a measurement unclean.
     `differing` are settings, and facts of the machine, that the sides do not share.
     """
@@ -52,7 +52,7 @@ class Report:
     is_named: bool
     subject: str
     answers: tuple[Answer, ...]
-    untold: int
+    omitted_sides: int
     doubts: tuple[str, ...]
     disturbances: tuple[str, ...]
     sides: tuple[Side, ...]
@@ -81,8 +81,8 @@ def report_of(content: Content) -> Report:
         title=content.title or _title(answers[0].side, comparison.baseline),
         is_named=bool(content.title),
         subject=subject_of(comparison),
-        answers=tuple(answers[:_MOST_TOLD]),
-        untold=len(answers[_MOST_TOLD:]),
+        answers=tuple(answers[:_MOST_SIDES]),
+        omitted_sides=len(answers[_MOST_SIDES:]),
         doubts=_doubts(comparison),
         disturbances=_sentences(doubt for report in comparison.reports for doubt in report.spoilers),
         sides=comparison.sides,
@@ -97,11 +97,12 @@ def report_of(content: Content) -> Report:
     )
 
 
-def untold_words(report: Report) -> str:
+def omitted_words(report: Report) -> str:
     """A sentence about the sides that are in the tables only; "" if there are none."""
-    if not report.untold:
+    if not report.omitted_sides:
         return ""
-    return f"{report.untold:,} more {'side is' if report.untold == 1 else 'sides are'} in the tables."
+    are = "side is" if report.omitted_sides == 1 else "sides are"
+    return f"{report.omitted_sides:,} more {are} in the tables."
 
 
 def _rank(report: SideReport) -> tuple[bool, bool, float]:
@@ -138,9 +139,9 @@ def _without_speed(report: SideReport) -> list[str]:
 
 def _doubts(comparison: Comparison) -> tuple[str, ...]:
     """Every doubt once, except those that a verdict mentions."""
-    told = {doubt.sentence for report in comparison.reports for doubt in report.verdict.told}
+    cited = {doubt.sentence for report in comparison.reports for doubt in report.verdict.cited}
     doubts = _sentences(doubt for report in comparison.reports for doubt in report.doubts)
-    return tuple(doubt for doubt in doubts if doubt not in told)
+    return tuple(doubt for doubt in doubts if doubt not in cited)
 
 
 def _sentences(doubts: Iterable[Doubt]) -> tuple[str, ...]:

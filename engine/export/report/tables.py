@@ -112,7 +112,7 @@ def setting_lines(rows: Iterable[SettingRow]) -> tuple[SettingLine, ...]:
 
 
 def _all_alike(texts: tuple[str, ...]) -> tuple[str, ...]:
-    """What is known of some is told of all of them."""
+    """The only known value for every side; else the texts as they are."""
     known = {text for text in texts if text != NONE}
     return (*known,) * len(texts) if len(known) == 1 else texts
 

@@ -235,7 +235,7 @@ def test_different_models_are_said_to_be_unlike_before_any_figure(record: Record
         "Different models: resnet18 against small-cnn. As measured, BF16 AMP (resnet18) trained 0.0065 times "
         "as fast as FP32 (small-cnn): that says nothing about the precision."
     )
-    assert found.untold == () and found.caution(SPEED) == found.caution(PEAK_MEMORY) == "unlike"
+    assert found.uncited == () and found.caution(SPEED) == found.caution(PEAK_MEMORY) == "unlike"
 
 
 def test_where_no_difference_is_shown_amp_is_not_called_slower(record: Record) -> None:
