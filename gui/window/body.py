@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QFrame, QSplitter, QStackedWidget, QWidget
 
 from gui.runs.panel import RunsPanel
@@ -123,7 +124,7 @@ class DockRoom(QSplitter):
     def window_resized(self, old_height: int, new_height: int) -> None:
         """Adapts the dock's height to a window that became low or high."""
         usual = self.dock.usual_height
-        if self._chosen is not None or usual(old_height) != usual(new_height):
+        if usual(old_height) != usual(new_height):
             self.settle(new_height)
 
     def make_room(self, is_training: bool, is_crowded: bool) -> None:
@@ -142,6 +143,12 @@ class DockRoom(QSplitter):
     def _choose(self, height: int) -> None:
         if self.dock.runs.is_open():
             self._chosen = height
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        # the chosen height holds as far as there is room, which is known only here
+        if self._chosen is not None:
+            self.settle(self.window().height())
 
 
 _LEAST_SIDE, _WIDEST_SIDE = 300, 440

@@ -17,6 +17,9 @@ ROOT = Path(__file__).parents[3]
 INTERRUPTED_IN = """
 import runpy, signal, sys
 
+# a shell lets what it starts in the background ignore it
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
 class Interrupting:
     def find_spec(self, name, *_):
         if name == {at!r}:

@@ -102,7 +102,7 @@ def test_runs_too_unsteady_for_such_a_part_are_replayed_whole_and_faster(racers:
     assert not race.matches_ratio and race.samples == 200 * 10 * 64
     assert race.seconds / race.playback_rate == pytest.approx(LONGEST_SECONDS)
     assert_true_at_every_moment_of_whole(race)
-    assert race.ratio == 2.5 and words.told(race, race.at(race.seconds)).startswith("3.3 times as long")
+    assert race.ratio == 2.5 and words.spoken(race, race.at(race.seconds)).startswith("3.3 times as long")
     (doubt,) = words.doubt_words(race)
     assert doubt.startswith("The speed was not steady: these two whole runs come to 3.3 times as long, and")
     assert doubt.endswith("the comparison to 2.5 times as fast.")
@@ -119,13 +119,13 @@ def test_a_loss_is_told_as_how_many_times_as_long(racers: Any) -> None:
     end, halfway = race.at(race.seconds), race.at(race.seconds / 2)
     assert words.counted_text(race, end) == number_text(2.5) == words.counted_text(race, halfway)
     assert words.caption(race, halfway) == ("as long", "with mixed precision so far")
-    assert words.told(race, end) == "2.5 times as long with mixed precision"
+    assert words.spoken(race, end) == "2.5 times as long with mixed precision"
 
 
 def test_a_gain_is_told_as_how_many_times_as_many(racers: Any) -> None:
     race = racers.of_two(640, 1_600)
-    assert words.told(race, race.at(race.seconds / 2)) == "2.5 times as many images so far"
-    assert words.told(race, race.at(race.seconds)) == "2.5 times as many images in the same 8.0 seconds"
+    assert words.spoken(race, race.at(race.seconds / 2)) == "2.5 times as many images so far"
+    assert words.spoken(race, race.at(race.seconds)) == "2.5 times as many images in the same 8.0 seconds"
 
 
 @pytest.mark.parametrize("mine", [{"image_size": 64}, {"model": "resnet18"}, {"dataset": "mnist"}])
