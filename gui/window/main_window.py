@@ -6,7 +6,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QSize, Qt, QTimer, Signal
-from PySide6.QtGui import QCloseEvent, QPaintEvent, QResizeEvent, QShowEvent
+from PySide6.QtGui import QCloseEvent, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import QMainWindow, QWidget
 
 from engine.experiment.checks import Catalog
@@ -198,11 +198,6 @@ class MainWindow(QMainWindow):
         self._asks_before_closing = False
         self.close()
 
-    def showEvent(self, event: QShowEvent) -> None:
-        super().showEvent(event)
-        # after the first paint, from which the worker would take a core
-        QTimer.singleShot(0, self.experiments.start)
-
     def paintEvent(self, event: QPaintEvent) -> None:
         super().paintEvent(event)
         if not self._is_painted:
@@ -210,6 +205,8 @@ class MainWindow(QMainWindow):
             QTimer.singleShot(0, self, self._finish)
 
     def _finish(self) -> None:
+        # not before the first paint, from which the worker would take a core
+        self.experiments.start()
         self._make_others()
         self.painted.emit()
 
