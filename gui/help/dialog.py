@@ -81,7 +81,8 @@ def _places() -> GuidePage:
             f"This is Ammeter {__version__}.",
             "## Where your data lives",
             _table(("What", "Where"), places),
-            "Nothing is ever sent anywhere. The network is used only to download a dataset that you choose.",
+            "Ammeter sends nothing by itself. The network is used only to download a dataset you choose, and "
+            "to export to an MLflow server if you name one.",
         )
     )
     return GuidePage("places", _SECTION, "Places and version", text)

@@ -262,6 +262,9 @@ class SetupPanel(QFrame):
             action.setVisible(draft is not None and draft.preset.is_own)
         self._enable(self.reset_action, None if draft else against, "Discard the changes to the preset")
 
+    def _fit_bar(self, _low: int, high: int) -> None:
+        self.form.set_bar_width(self._bar.sizeHint().width() if high else 0)
+
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)
         if self._draft is not None:
@@ -329,10 +332,9 @@ class SetupPanel(QFrame):
         scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         scroll.setAccessibleName("The experiment's settings")
-        bar = scroll.verticalScrollBar()
-        bar.rangeChanged.connect(
-            lambda _, high: self.form.set_bar_width(bar.sizeHint().width() if high else 0)
-        )
+        self._bar = scroll.verticalScrollBar()
+        # no lambda: it would be called once more while the panel is taken down
+        self._bar.rangeChanged.connect(self._fit_bar)
         layout = in_column(head, wide(scroll), parent=self, spacing=0)
         self.foot = SetupFoot(self.run_action, self.queue_action)
         layout.addWidget(self.foot)
