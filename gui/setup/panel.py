@@ -8,6 +8,7 @@ from typing import Any
 from PySide6.QtCore import QSize, Qt, Signal, SignalInstance
 from PySide6.QtGui import QAction, QHideEvent, QShowEvent
 from PySide6.QtWidgets import QFrame, QScrollArea, QWidget
+from shiboken6 import isValid
 
 from engine.experiment.checks import Catalog
 from engine.experiment.experiment import Experiment
@@ -263,7 +264,9 @@ class SetupPanel(QFrame):
         self._enable(self.reset_action, None if draft else against, "Discard the changes to the preset")
 
     def _fit_bar(self, _low: int, high: int) -> None:
-        self.form.set_bar_width(self._bar.sizeHint().width() if high else 0)
+        # its range changes once more while the panel is taken down
+        if isValid(self._bar):
+            self.form.set_bar_width(self._bar.sizeHint().width() if high else 0)
 
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)
@@ -333,7 +336,6 @@ class SetupPanel(QFrame):
         scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         scroll.setAccessibleName("The experiment's settings")
         self._bar = scroll.verticalScrollBar()
-        # no lambda: it would be called once more while the panel is taken down
         self._bar.rangeChanged.connect(self._fit_bar)
         layout = in_column(head, wide(scroll), parent=self, spacing=0)
         self.foot = SetupFoot(self.run_action, self.queue_action)
