@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QSizePolicy, QSpacerItem, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QSizePolicy, QSpacerItem, QWidget
 
 from engine.experiment.experiment import Precision
 from engine.race.race import Which
@@ -20,6 +20,7 @@ from gui.show.race.tank import TanksView
 from gui.show.scale import COLUMN_GAP, Scale, ShowButton, Span
 from gui.show.text import TextBlock, TextRow
 from gui.widgets import divider
+from gui.widgets.boxes import Placed, Stretch, in_column, in_row, wide
 from resources.looks import MarkFill
 
 
@@ -41,17 +42,12 @@ class ShowHeadline(QWidget):
         self.again = ShowButton("Measure again", "show", "Train both again, one after the other")
         self.again.clicked.connect(self.again_wanted)
         self._caution = QWidget()
-        self._row = QHBoxLayout(self._caution)
-        self._row.setContentsMargins(0, 0, 0, 0)
         self._doubt.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Fixed)
-        self._row.addWidget(self.again, 0, Qt.AlignmentFlag.AlignVCenter)
-        self._row.addWidget(self._doubt)
-        self._row.addWidget(self.more, 0, Qt.AlignmentFlag.AlignVCenter)
-        self._row.addStretch(1)
-        self._column = QVBoxLayout(self)
-        self._column.setContentsMargins(0, 0, 0, 0)
-        for part in (self._title, self._sentence, self._caution):
-            self._column.addWidget(part)
+        again, more = (
+            Placed(one, alignment=Qt.AlignmentFlag.AlignVCenter) for one in (self.again, self.more)
+        )
+        self._row = in_row(again, self._doubt, more, Stretch(1), parent=self._caution)
+        self._column = in_column(self._title, self._sentence, self._caution, parent=self)
         self._caution.hide()
 
     def set_scale(self, scale: Scale) -> None:
@@ -119,10 +115,7 @@ class ShowLane(QWidget):
         self._head: LaneHead | None = None
         self._row, self.view = TextRow(), LaneView()
         self.view.setAccessibleName(name)
-        self._column = QVBoxLayout(self)
-        self._column.setContentsMargins(0, 0, 0, 0)
-        self._column.addWidget(self._row)
-        self._column.addWidget(self.view)
+        self._column = in_column(self._row, self.view, parent=self)
 
     def set_scale(self, scale: Scale) -> None:
         self._row.set_scale(scale)
@@ -179,18 +172,8 @@ class ShowMemory(QFrame):
         self._show_unit(None, None)
         self._line = divider()
         self._strong, self._rest = TextBlock(20, 600, "text"), TextBlock(14)
-        self._column, self._head, self._foot = QVBoxLayout(self), QVBoxLayout(), QVBoxLayout()
-        for text, place in (
-            (self._title, self._head),
-            (self._below, self._head),
-            (self._strong, self._foot),
-            (self._rest, self._foot),
-        ):
-            place.addWidget(text)
-        self._column.addLayout(self._head)
-        self._column.addWidget(self.tanks, 1)
-        self._column.addWidget(self._line)
-        self._column.addLayout(self._foot)
+        self._head, self._foot = in_column(self._title, self._below), in_column(self._strong, self._rest)
+        self._column = in_column(self._head, wide(self.tanks), self._line, self._foot, parent=self)
 
     def set_scale(self, scale: Scale) -> None:
         self.setFixedWidth(memory_width(scale))
@@ -249,18 +232,9 @@ class ShowMiddle(QWidget):
         self._strong, self._rest, self._why = TextRow(), TextRow(), TextBlock(20)
         self.sure = ShowButton("", "showLink", _TIP)
         self.sure.clicked.connect(self.certainty_wanted)
-        self._words = QVBoxLayout()
-        self._words.addStretch(1)
-        self._words.addWidget(self._strong)
-        self._words.addWidget(self._rest)
-        self._words.addWidget(self._why)
-        self._words.addSpacing(0)
-        self._words.addWidget(self.sure, 0, Qt.AlignmentFlag.AlignLeft)
-        self._words.addStretch(1)
-        self._row = QHBoxLayout(self)
-        self._row.setContentsMargins(0, 0, 0, 0)
-        self._row.addWidget(self.number)
-        self._row.addLayout(self._words, 1)
+        sure = Placed(self.sure, alignment=Qt.AlignmentFlag.AlignLeft)
+        self._words = in_column(Stretch(1), self._strong, self._rest, self._why, 0, sure, Stretch(1))
+        self._row = in_row(self.number, wide(self._words), parent=self)
 
     def set_scale(self, scale: Scale) -> None:
         for part in (self._strong, self._rest, self._why, self.sure):
@@ -322,17 +296,10 @@ class ShowStage(QWidget):
         self.full, self.mixed = ShowLane("Lane of full precision"), ShowLane("Lane of mixed precision")
         self.middle = ShowMiddle()
         self.memory = ShowMemory()
-        self._column = QVBoxLayout()
-        self._column.setSpacing(0)
-        self._column.addWidget(self.headline)
+        self._column = in_column(self.headline, self.full, wide(self.middle), self.mixed, spacing=0)
         self._gap = QSpacerItem(0, 0)
-        self._column.addItem(self._gap)
-        self._column.addWidget(self.full)
-        self._column.addWidget(self.middle, 1)
-        self._column.addWidget(self.mixed)
-        self._row = QHBoxLayout(self)
-        self._row.addLayout(self._column, 1)
-        self._row.addWidget(self.memory)
+        self._column.insertItem(1, self._gap)
+        self._row = in_row(wide(self._column), self.memory, parent=self)
 
     def lane(self, which: Which) -> ShowLane:
         return self.full if which == "full" else self.mixed

@@ -30,7 +30,8 @@ from engine.export.content import Content, content_of
 from engine.export.pictures.animation import write_gif, write_webp
 from engine.protocol.events import Environment, Finished, Samples, Started, Summary
 from engine.protocol.pictures import patterns
-from engine.race.race import Race, race_of
+from engine.race.race import Race
+from engine.race.replay import race_of
 from engine.store.store import Store
 from engine.worker.launcher import Launcher
 from gui.show.panel import ShowPanel

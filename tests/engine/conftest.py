@@ -31,7 +31,8 @@ from engine.protocol.events import (
     Started,
     Summary,
 )
-from engine.race.race import Race, race_of
+from engine.race.race import Race
+from engine.race.replay import race_of
 from engine.store import schema
 from engine.store.journal import Columns
 from engine.store.record import RunRecord, Status

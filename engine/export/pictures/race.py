@@ -26,7 +26,8 @@ from engine.export.pictures.sheet import facts_of, machine_line
 from engine.export.report.report import Report, report_of
 from engine.protocol.pictures import brightened, patterns
 from engine.race.card import Card, race_card
-from engine.race.race import LANES, MOST_BLOCKS, Moment, Race, race_of
+from engine.race.race import LANES, MOST_BLOCKS, Moment, Race
+from engine.race.replay import race_of
 from engine.store.record import RunRecord
 from resources.looks import DARK, Palette
 
