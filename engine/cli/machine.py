@@ -118,7 +118,10 @@ def _show_catalog(catalog: Catalog) -> None:
     output.line()
     output.table(
         ("Model", "For", "Parameters"),
-        [(model.name, model.task, f"{model.parameters:,}") for model in catalog.models],
+        [
+            (model.name, model.task, "" if model.parameters is None else f"{model.parameters:,}")
+            for model in catalog.models
+        ],
         ["Parameters"],
     )
 

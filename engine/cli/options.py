@@ -14,6 +14,7 @@ from typing import Annotated, Any, get_origin
 
 import typer
 
+from engine.experiment.code import with_code
 from engine.experiment.experiment import Precision, from_dotted, layered, read_toml
 from engine.experiment.presets import Preset, preset
 from engine.experiment.problem import ProblemError, request_problem
@@ -35,7 +36,11 @@ DEFAULT_PRECISIONS = "Default: fp32 and fp16, without a GPU fp32 and bf16."
 _FLAGS = {
     "preset": (None, "Start from a preset; `ammeter presets` lists them.", "NAME"),
     "config": (None, "Settings from a TOML file, which override the preset.", "FILE"),
-    "model": ("model", "`ammeter catalog` lists the models.", "NAME"),
+    "model": (
+        "model",
+        "`ammeter catalog` lists the models. A file of your own: net.py or net.py:Net.",
+        "NAME",
+    ),
     "dataset": ("dataset", "`ammeter catalog` lists the datasets.", "NAME"),
     "image_size": ("image_size", "", "PIXELS"),
     "precision": ("precision", PRECISIONS, "NAME"),
@@ -109,9 +114,13 @@ class Asked:
     over: tuple[Mapping[str, Any], ...]
 
     def settings(self, has_gpu: bool) -> dict[str, Any]:
-        """All layers as one, not yet validated."""
+        """All layers as one, not yet validated, with the code of a model's file. Raises ProblemError."""
         below = self.preset.base(has_gpu) if self.preset is not None else {}
-        return layered(below, *self.over)
+        return with_code(
+            layered(below, *self.over),
+            names_model=any("model" in layer and "code" not in layer for layer in self.over),
+            names_dataset=any("dataset" in layer for layer in self.over),
+        )
 
     @property
     def depends_on_gpu(self) -> bool:

@@ -7,6 +7,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from engine.experiment.code import OWN as OWN
+from engine.experiment.code import model_file
 from engine.experiment.text import Line
 from engine.experiment.value import MOST_ENTRIES, Mib, Positive, Whole
 
@@ -45,7 +47,9 @@ _LABELS = {
 }
 
 
-Task = Literal["classification", "regression", "language"]
+Task = Literal["classification", "regression", "language", "own"]
+"""What a model does with its data; "own": only its file knows."""
+
 
 SYNTHETIC, SYNTHETIC_REGRESSION, SYNTHETIC_TOKENS = "synthetic", "synthetic-regression", "synthetic-tokens"
 PYTHON_SOURCE, IMAGE_FOLDER = "python-source", "image-folder"
@@ -53,6 +57,7 @@ _NO_PICTURES: dict[str, Task] = {
     SYNTHETIC_REGRESSION: "regression",
     SYNTHETIC_TOKENS: "language",
     PYTHON_SOURCE: "language",
+    OWN: "own",
 }
 
 
@@ -99,7 +104,7 @@ class DeviceEntry(_Entry):
 
 
 class ModelEntry(_Entry):
-    """A model; `parameters` is their number with its usual classes, `family` the name of its kind.
+    """A model; `parameters` is their number with its usual classes, if known, `family` its kind's name.
 
     It takes pictures of at least `min_image_size` pixels per side, in multiples of `image_size_multiple`
     (both None if it takes no pictures), or text of at most `max_sequence_length` tokens.
@@ -108,7 +113,7 @@ class ModelEntry(_Entry):
 
     name: Line
     task: Task
-    parameters: Whole
+    parameters: Whole | None
     family: Line = ""
     min_image_size: Positive | None = None
     image_size_multiple: Positive | None = None
@@ -141,12 +146,19 @@ class DatasetEntry(_Entry):
     loads: bool = False
 
 
+OWN_FAMILY = "Your own files"
+
+
 class Catalog(_Entry):
-    """All that can be chosen; the first device is the one that `auto` means."""
+    """All that can be chosen; the first device is the one that `auto` means.
+
+    `library_models` are those of timm and transformers, thousands of names.
+    """
 
     devices: Annotated[tuple[DeviceEntry, ...], Field(min_length=1, max_length=MOST_ENTRIES)]
     models: Annotated[tuple[ModelEntry, ...], Field(max_length=MOST_ENTRIES)]
     datasets: Annotated[tuple[DatasetEntry, ...], Field(max_length=MOST_ENTRIES)]
+    library_models: Annotated[tuple[ModelEntry, ...], Field(max_length=MOST_ENTRIES)] = ()
 
     @property
     def has_gpu(self) -> bool:
@@ -161,7 +173,11 @@ class Catalog(_Entry):
         )
 
     def model(self, name: str) -> ModelEntry | None:
-        return next((entry for entry in self.models if entry.name == name), None)
+        """The model of that name; for a file of the user's own what is known of any."""
+        known = next((entry for entry in (*self.models, *self.library_models) if entry.name == name), None)
+        if known is None and model_file(name) is not None:
+            return ModelEntry(name=name, task="own", parameters=None, family=OWN_FAMILY)
+        return known
 
     def dataset(self, name: str) -> DatasetEntry | None:
         return next((entry for entry in self.datasets if entry.name == name), None)

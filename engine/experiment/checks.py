@@ -10,7 +10,16 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from engine.experiment.catalog import Catalog, DatasetEntry, DeviceEntry, ModelEntry, PrecisionEntry, Task
+from engine.experiment.catalog import (
+    OWN,
+    Catalog,
+    DatasetEntry,
+    DeviceEntry,
+    ModelEntry,
+    PrecisionEntry,
+    Task,
+)
+from engine.experiment.code import MODEL, model_file
 from engine.experiment.experiment import Experiment
 from engine.experiment.picture_folders import folders, is_picture, parts
 from engine.experiment.problem import Problem, ProblemError, request_problem, unknown_name
@@ -38,6 +47,8 @@ def fit_problems(
     experiment: Experiment, model: ModelEntry, dataset: DatasetEntry, catalog: Catalog
 ) -> Iterator[Problem]:
     """Why the model cannot take the dataset."""
+    if model.task == "own":
+        return  # only the file itself knows what it takes
     if model.task != dataset.task:
         fitting = [entry.name for entry in catalog.datasets if entry.task == model.task]
         yield setting_problem(
@@ -75,8 +86,8 @@ def accumulation_problem(experiment: Experiment, batches: int) -> Problem:
 
 
 def _size_problems(experiment: Experiment, dataset: DatasetEntry) -> Iterator[Problem]:
-    if dataset.needs_path:
-        return  # only the folder itself shows how much it holds
+    if dataset.needs_path or dataset.task == "own":
+        return  # only the folder, or the file of code, shows how much it holds
     available, size = dataset.train_samples or experiment.samples, experiment.batch_size
     if size > available:
         yield setting_problem(
@@ -95,7 +106,7 @@ def _size_problems(experiment: Experiment, dataset: DatasetEntry) -> Iterator[Pr
 def _shape_problems(experiment: Experiment, dataset: DatasetEntry) -> Iterator[Problem]:
     classes = experiment.num_classes
     # only the folder itself shows how many it has; a saved run states that number
-    is_known = not dataset.any_classes and not dataset.needs_path
+    is_known = not dataset.any_classes and not dataset.needs_path and dataset.task != "own"
     if classes is not None and is_known and classes != dataset.num_classes:
         own = dataset.num_classes
         has = f"{own:,}" if own else "no classes"
@@ -210,6 +221,9 @@ def _handling_problems(experiment: Experiment, dataset: DatasetEntry) -> Iterato
 def _no_validation(experiment: Experiment, dataset: DatasetEntry) -> str | None:
     if not experiment.validation.every:
         return f"{named('validation.every')} is 0"
+    code = experiment.own_code
+    if dataset.task == "own" and code is not None:
+        return None if "validation_dataset" in code.defines else f"{code.file} has no validation_dataset()"
     if dataset.validation_samples is None and not dataset.needs_path:
         return f"{dataset.name} has nothing to validate on"
     return None
@@ -338,3 +352,34 @@ def _data_problems(experiment: Experiment, catalog: Catalog) -> Iterator[Problem
         yield from dataset_problems(experiment, dataset)
     if model is not None and dataset is not None:
         yield from fit_problems(experiment, model, dataset, catalog)
+    yield from _code_problems(experiment)
+
+
+def _code_problems(experiment: Experiment) -> Iterator[Problem]:
+    """What the syntax of the model's own file shows to be missing."""
+    split = model_file(experiment.model)
+    if split is None:
+        return
+    code, name = experiment.own_code, split[1]
+    if code is None:
+        message = f"is '{_shown(experiment.model)}', but the text of that file is missing."
+        yield setting_problem("model", message, "Choose the file again.", value=experiment.model)
+    elif (name or MODEL) not in code.defines:
+        what = f"class {name}" if name else "function model()"
+        classes = ", ".join(f"{code.file}:{found}" for found in code.classes)
+        yield setting_problem(
+            "model",
+            f"is '{experiment.model}', but {code.file} has no {what}.",
+            f"Choose {classes}, or define model()."
+            if classes
+            else "Define model(), which returns the model.",
+            value=experiment.model,
+            allowed=classes or None,
+        )
+    elif experiment.dataset == OWN and not code.brings_data:
+        yield setting_problem(
+            "dataset",
+            f"is the model's own, but {code.file} has neither batch(size) nor dataset().",
+            "Define one of them, or choose another dataset.",
+            value=OWN,
+        )

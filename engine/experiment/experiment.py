@@ -13,6 +13,7 @@ from pydantic import BaseModel, Field, ValidationError, model_validator
 from pydantic.fields import FieldInfo
 
 from engine.experiment.catalog import Precision
+from engine.experiment.code import Code, code_from, keeps_code
 from engine.experiment.problem import ProblemError, problems_from_validation, request_problem, setting_error
 from engine.experiment.settings import (
     LEAST_BLOCKS,
@@ -62,6 +63,12 @@ class Experiment(Part):
 
     model: str = Field(
         "small-cnn", min_length=1, max_length=200, title="Model", description="The network that is trained."
+    )
+    code: Annotated[str | None, Field(max_length=4 * 2**20), NoneFromText] = Field(
+        None,
+        title="Code",
+        description="The text of the model's own file, kept with the run. It is set by choosing the file as "
+        "the model.",
     )
     dataset: str = Field(
         "fashion",
@@ -178,6 +185,22 @@ class Experiment(Part):
             )
         return self
 
+    @model_validator(mode="after")
+    def _code_can_be_read(self) -> Self:
+        if self.code is not None:
+            try:
+                code_from(self.code)
+            except ValueError as error:
+                raise setting_error(
+                    "code", f"cannot be used: {error}.", "Choose the model's file again.", self.code
+                ) from None
+        return self
+
+    @property
+    def own_code(self) -> Code | None:
+        """The code of a model of the user's own; None for a model of the catalog."""
+        return None if self.code is None else code_from(self.code)
+
     @property
     def step_samples(self) -> int:
         """Samples that one whole optimizer step trains on."""
@@ -211,7 +234,10 @@ def experiment_from(settings: Mapping[str, Any]) -> Experiment:
 
 
 def layered(*layers: Mapping[str, Any]) -> dict[str, Any]:
-    """Nested settings merged key by key; later layers win; their `epochs` replace `steps` and vice versa."""
+    """Nested settings merged key by key; later layers win.
+
+    Their `epochs` replace `steps` and vice versa, and the name of another model drops the code of the last.
+    """
     result: dict[str, Any] = {}
     for layer in layers:
         steps, epochs = (none_from_text(layer.get(name)) for name in ("steps", "epochs"))
@@ -219,6 +245,8 @@ def layered(*layers: Mapping[str, Any]) -> dict[str, Any]:
             result.pop("epochs", None)
         if epochs is not None and steps is None:
             result.pop("steps", None)
+        if "model" in layer and not keeps_code(layer["model"], result.get("code")):
+            result.pop("code", None)
         for key, value in layer.items():
             below = result.get(key)
             if isinstance(value, Mapping) and isinstance(below, Mapping):

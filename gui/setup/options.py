@@ -64,7 +64,7 @@ _SCALES = ((1_000_000_000, "B", ".1f"), (1_000_000, "M", ".1f"), (10_000, "k", "
 
 def parameters_words(model: ModelEntry | None) -> str:
     """A model's size: "25.6 M parameters"."""
-    return "" if model is None else f"{_size(model)} parameters"
+    return "" if model is None or model.parameters is None else f"{_size(model)} parameters"
 
 
 def model_groups(models: Sequence[ModelEntry]) -> list[tuple[str, list[tuple[str, str]]]]:
@@ -75,13 +75,18 @@ def model_groups(models: Sequence[ModelEntry]) -> list[tuple[str, list[tuple[str
     return [
         (
             family,
-            [(model.name, _size(model)) for model in sorted(members, key=lambda model: model.parameters)],
+            [
+                (model.name, _size(model))
+                for model in sorted(members, key=lambda model: model.parameters or 0)
+            ],
         )
         for family, members in families.items()
     ]
 
 
 def _size(model: ModelEntry) -> str:
+    if model.parameters is None:
+        return ""
     for scale, letter, form in _SCALES:
         if model.parameters >= scale:
             divisor = 1_000 if letter == "k" else scale

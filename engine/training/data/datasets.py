@@ -13,6 +13,7 @@ import torch
 
 from engine.experiment.catalog import (
     IMAGE_FOLDER,
+    OWN,
     SYNTHETIC,
     SYNTHETIC_REGRESSION,
     SYNTHETIC_TOKENS,
@@ -100,6 +101,7 @@ def dataset_entries() -> tuple[DatasetEntry, ...]:
             name=SYNTHETIC_REGRESSION, title="Synthetic regression, 10 numbers to 1", task="regression"
         ),
         *text_entries(),
+        DatasetEntry(name=OWN, title="The model's own data", task="own"),
     )
 
 

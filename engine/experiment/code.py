@@ -1,0 +1,261 @@
+"""The code of a model of the user's own: a workload file and the modules beside it, kept as text.
+
+Nothing here runs it; what a file defines is read from its syntax.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property, lru_cache
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from engine.experiment.problem import ProblemError, request_problem
+from engine.experiment.text import shortened
+
+MOST_CODE_BYTES = 2**20
+"""Of a workload file and the modules beside it, altogether."""
+
+OWN = "own"
+"""The dataset of a model that brings its own."""
+
+MODEL, BATCH, DATASET = "model", "batch", "dataset"
+_PATH = re.compile(r"(?P<file>.+\.py)(?::(?P<name>[^\W\d]\w*))?", re.DOTALL)
+
+
+class Code(BaseModel):
+    """A workload file and what it imports from its own folder.
+
+    `file` is its name, `folder` the absolute folder it was read in, and `beside` holds the texts of the other
+    modules by their paths in that folder, with forward slashes.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    file: str = Field(min_length=4, max_length=255, pattern=r"^[^/\\\x00]+\.py$")
+    folder: str = Field(max_length=4_096)
+    text: str = Field(max_length=MOST_CODE_BYTES)
+    beside: Mapping[str, str] = {}
+
+    @cached_property
+    def sha256(self) -> str:
+        """The code's identity: the same text in another folder is the same code."""
+        parts = [self.file, self.text, *(part for item in sorted(self.beside.items()) for part in item)]
+        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+    @cached_property
+    def defines(self) -> frozenset[str]:
+        """The names that the file itself defines or imports at its top level."""
+        return frozenset(_names(ast.parse(self.text).body))
+
+    @cached_property
+    def classes(self) -> tuple[str, ...]:
+        """The file's classes that have a base class named Module, in order."""
+        return tuple(
+            node.name
+            for node in ast.parse(self.text).body
+            if isinstance(node, ast.ClassDef) and any(_last_name(base) == "Module" for base in node.bases)
+        )
+
+    @property
+    def brings_data(self) -> bool:
+        """Whether the file makes its own batches."""
+        return bool({BATCH, DATASET} & self.defines)
+
+    def to_json(self) -> str:
+        return self.model_dump_json()
+
+
+@lru_cache(maxsize=64)
+def code_from(text: str) -> Code:
+    """Reads what `Code.to_json` wrote. Raises ValueError, also for code that is not Python."""
+    try:
+        code = Code.model_validate_json(text)
+        ast.parse(code.text)
+    except ValidationError as error:
+        raise ValueError(f"it is not kept code ({shortened(error.errors()[0]['msg'])})") from None
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        raise ValueError("its text is not Python") from None
+    if len(text) > 2 * MOST_CODE_BYTES + 2**16:
+        raise ValueError(f"it is larger than {MOST_CODE_BYTES // 2**10:,} KiB")
+    if any(PurePosixPath(name).is_absolute() or ".." in PurePosixPath(name).parts for name in code.beside):
+        raise ValueError("a module lies outside its folder")
+    return code
+
+
+def model_file(model: str) -> tuple[str, str | None] | None:
+    """The file and the class that a model's name stands for, as in "dir/net.py:Net"; None for other names."""
+    match = _PATH.fullmatch(model)
+    return None if match is None else (match["file"], match["name"])
+
+
+def read_code(path: str | Path) -> Code:
+    """Reads a workload file and the modules that it imports from its folder.
+
+    Raises ProblemError where there is no such file, or it is not Python.
+    """
+    place = _place(path)
+    text = _text_of(place)
+    tree = _parsed(text, place)
+    beside: dict[str, str] = {}
+    _collect(place.parent, tree, beside, MOST_CODE_BYTES - len(text.encode()))
+    return Code(file=place.name, folder=str(place.parent), text=text, beside=beside)
+
+
+def with_code(settings: Mapping[str, Any], *, names_model: bool, names_dataset: bool) -> dict[str, Any]:
+    """Nested settings with the code of the file that their model names, if it names one.
+
+    `names_model` and `names_dataset` say whether the user named these: a file is then read anew, and one that
+    brings its own data is trained on these unless another dataset was named. Raises ProblemError.
+    """
+    result = dict(settings)
+    split = model_file(str(settings.get("model") or ""))
+    if split is None:
+        result.pop("code", None)
+        return result
+    file, name = split
+    if settings.get("code") and not (names_model and Path(file).expanduser().exists()):
+        return result
+    code = read_code(file)
+    result["model"] = code.file if name is None else f"{code.file}:{name}"
+    result["code"] = code.to_json()
+    if code.brings_data and not names_dataset:
+        result |= {"dataset": OWN, "path": None, "image_size": None, "num_classes": None}
+    return result
+
+
+def keeps_code(model: object, code: object) -> bool:
+    """Whether kept code is that of a newly named model: the bare name of its file, perhaps with a class."""
+    split = model_file(model) if isinstance(model, str) else None
+    if split is None or not isinstance(code, str):
+        return False
+    try:
+        return code_from(code).file == split[0]
+    except ValueError:
+        return False
+
+
+def _place(path: str | Path) -> Path:
+    try:
+        place = Path(path).expanduser().absolute()
+        if place.is_file():
+            return place
+        what = "is a folder" if place.is_dir() else "does not exist"
+    except (OSError, RuntimeError, ValueError) as error:
+        place, what = Path(str(path)), f"cannot be read: {getattr(error, 'strerror', None) or error}"
+    message = f"The model file {shortened(str(place), 300)} {what}."
+    raise ProblemError(request_problem(message, "Check its path.", key="model", value=str(path)))
+
+
+def _text_of(place: Path) -> str:
+    why = None
+    try:
+        with place.open("rb") as file:
+            content = file.read(MOST_CODE_BYTES + 1)
+        if len(content) <= MOST_CODE_BYTES:
+            return content.decode("utf-8-sig")
+        why = f"is larger than {MOST_CODE_BYTES // 2**10:,} KiB"
+    except OSError as error:
+        why = f"cannot be read: {error.strerror}"
+    except UnicodeDecodeError:
+        why = "is not text in UTF-8"
+    raise ProblemError(
+        request_problem(
+            f"The model file {place} {why}.", "Choose a Python file.", key="model", value=str(place)
+        )
+    )
+
+
+def _parsed(text: str, place: Path) -> ast.Module:
+    try:
+        return ast.parse(text)
+    except SyntaxError as error:
+        where, why = f"line {error.lineno}" if error.lineno else "its text", error.msg
+    except (ValueError, RecursionError, MemoryError):
+        where, why = "its text", "it is nested too deeply or has null characters"
+    message = f"The model file {place} is not valid Python: {where}: {shortened(why, 200)}."
+    raise ProblemError(request_problem(message, "Correct that line.", key="model", value=str(place)))
+
+
+def _collect(folder: Path, tree: ast.Module, beside: dict[str, str], room: int) -> int:
+    """Adds the modules of `folder` that `tree` imports, and theirs; returns the bytes of room left."""
+    for module in _imported(tree):
+        for place in _files_of(folder, module):
+            name = place.relative_to(folder).as_posix()
+            if name in beside:
+                continue
+            try:
+                text = place.read_text("utf-8-sig")
+                inner = ast.parse(text)
+            except (OSError, ValueError, SyntaxError, RecursionError):
+                # importing it will say what is wrong, with its own file and line
+                continue
+            if len(text.encode()) > room:
+                continue
+            beside[name] = text
+            package = place.relative_to(folder).parent.parts
+            room = _collect(folder, _absolute(inner, package), beside, room - len(text.encode()))
+    return room
+
+
+def _absolute(tree: ast.Module, package: tuple[str, ...]) -> ast.Module:
+    """The module with the relative imports of its package written in full."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.level and len(package) >= node.level:
+            base = package[: len(package) - node.level + 1]
+            node.module, node.level = ".".join((*base, *([node.module] if node.module else []))), 0
+    return tree
+
+
+def _imported(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (name.name for name in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield node.module
+            yield from (f"{node.module}.{name.name}" for name in node.names)
+
+
+def _files_of(folder: Path, module: str) -> Iterator[Path]:
+    """The files below `folder` that an import of `module` runs: its packages' and its own."""
+    place = folder
+    for part in module.split("."):
+        package, file = place / part / "__init__.py", place / f"{part}.py"
+        if package.is_file():
+            yield package
+        elif file.is_file():
+            yield file
+        place /= part
+
+
+def _names(body: Iterable[ast.stmt]) -> Iterator[str]:
+    for node in body:
+        match node:
+            case ast.FunctionDef() | ast.ClassDef() | ast.AsyncFunctionDef():
+                yield node.name
+            case ast.Import() | ast.ImportFrom():
+                yield from (name.asname or name.name.partition(".")[0] for name in node.names)
+            case ast.Assign():
+                yield from (
+                    inner.id
+                    for goal in node.targets
+                    for inner in ast.walk(goal)
+                    if isinstance(inner, ast.Name)
+                )
+            case ast.AnnAssign(target=ast.Name(id=name)):
+                yield name
+            case ast.If() | ast.Try() | ast.With():
+                for part in ("body", "orelse", "finalbody"):
+                    yield from _names(getattr(node, part, ()))
+
+
+def _last_name(node: ast.expr) -> str:
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    return node.id if isinstance(node, ast.Name) else ""
