@@ -20,7 +20,16 @@ from engine.experiment.problem import Kind, Problem, ProblemError, request_probl
 from engine.experiment.titles import named
 from engine.experiment.value import MIB_PER_GIB
 from engine.protocol import jobs
-from engine.protocol.events import CatalogRead, Diagnosis, Event, Failed, Finished, ForecastMade, Started
+from engine.protocol.events import (
+    CatalogRead,
+    Checked,
+    Diagnosis,
+    Event,
+    Failed,
+    Finished,
+    ForecastMade,
+    Started,
+)
 from engine.protocol.memory_lines import MemoryLine, largest_batch
 from engine.store.forecasts import Forecasts
 from engine.store.record import RunRecord
@@ -202,6 +211,19 @@ class Runner:
         assert isinstance(forecast, ForecastMade)
         self._forecasts.keep(experiment, forecast)
         return self._forecasts.find(experiment) or forecast
+
+    def check(self, experiment: Experiment, is_unwanted: Callable[[], bool] = lambda: False) -> Checked:
+        """Looks for mistakes in the experiment's model and loss; given up once `is_unwanted` says so.
+
+        Raises ProblemError where the experiment cannot run here, where the check was given up, and while a
+        job runs, which it would disturb.
+        """
+        if self._session is not None:
+            message = "A model is not checked while a run is being measured: it would slow the run down."
+            raise ProblemError(request_problem(message, "Try again when the run is over."))
+        answer = self._answer(jobs.CheckModel(experiment=experiment), is_unwanted)
+        assert isinstance(answer, Checked)
+        return answer
 
     def _job(self, record: RunRecord) -> jobs.Train:
         wanted = record.experiment.checkpoint

@@ -27,6 +27,7 @@ from engine.experiment.value import (
     StepNumber,
     Whole,
 )
+from engine.protocol.findings import Checked as Checked
 from engine.protocol.memory_lines import MemoryLine
 from engine.protocol.pictures import MOST_BYTES, MOST_SIDE, MOST_TILES, ContactSheet
 from engine.protocol.summary import Environment as Environment
@@ -282,6 +283,7 @@ Event = (
     | CatalogRead
     | Diagnosis
     | ForecastMade
+    | Checked
     | Started
     | Pictures
     | Phase
@@ -304,7 +306,7 @@ def _adapter() -> TypeAdapter[Event]:
 
 def is_last(event: Event) -> bool:
     """Whether this event is the last of its job."""
-    return isinstance(event, Finished | Failed | CatalogRead | Diagnosis | ForecastMade | Tried)
+    return isinstance(event, Finished | Failed | CatalogRead | Diagnosis | ForecastMade | Checked | Tried)
 
 
 def to_line(event: Event) -> bytes:

@@ -48,6 +48,13 @@ class Forecast(Message):
     experiment: Experiment
 
 
+class CheckModel(Message):
+    """Look for mistakes in the experiment's model and loss with two small batches on the CPU."""
+
+    job: Literal["check"] = "check"
+    experiment: Experiment
+
+
 class Stop(Message):
     """Asks the running job to end after the step in flight."""
 
@@ -66,7 +73,7 @@ class Continue(Message):
     job: Literal["continue"] = "continue"
 
 
-Job = Train | ReadCatalog | Examine | Forecast | TryBatch
+Job = Train | ReadCatalog | Examine | Forecast | CheckModel | TryBatch
 Request = Job | Stop | Pause | Continue
 
 

@@ -18,6 +18,7 @@ import torch
 from engine import __version__
 from engine.protocol import jobs
 from engine.protocol.events import CatalogRead, Diagnosis, Event, Failed, Ready, is_last
+from engine.training.checks.check import check
 from engine.training.control import Control
 from engine.training.doctor import examine, read_catalog
 from engine.training.failures import problem_of, summary_of
@@ -40,6 +41,8 @@ def perform(job: jobs.Job, control: Control) -> Iterator[Event]:
                 yield Diagnosis(checks=examine())
             case jobs.Forecast():
                 yield forecast(job.experiment)
+            case jobs.CheckModel():
+                yield check(job.experiment)
             case jobs.TryBatch():
                 yield from try_batch(job.experiment, control)
     except Exception as error:  # noqa: BLE001 - a worker's last word must be an event, whatever happened

@@ -15,6 +15,7 @@ from engine.experiment.problem import Kind, Problem
 from engine.protocol import jobs
 from engine.protocol.events import (
     CatalogRead,
+    Checked,
     Diagnosis,
     Epoch,
     Event,
@@ -298,6 +299,7 @@ _ANSWERS: Mapping[type[jobs.Job], tuple[type[Event], ...]] = {
     jobs.ReadCatalog: (CatalogRead,),
     jobs.Examine: (Diagnosis,),
     jobs.Forecast: (ForecastMade,),
+    jobs.CheckModel: (Checked,),
     jobs.TryBatch: (Tried,),
 }
 

@@ -12,6 +12,7 @@ from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Kind, Problem
 from engine.protocol.events import (
     Check,
+    Checked,
     Diagnosis,
     Environment,
     Epoch,
@@ -32,6 +33,7 @@ from engine.protocol.events import (
     is_last,
     to_line,
 )
+from engine.protocol.findings import Finding, FindingKind, ModuleRow
 
 ENVIRONMENT = Environment(
     device_name="a card", device_memory_mib=1024.5, torch="2.11", python="3.13", os="Linux", ammeter="0.1"
@@ -55,6 +57,10 @@ EVENTS: tuple[Event, ...] = (
     Heartbeat(step=7),
     Log(message="line one\nline two\u2028ü"),
     Diagnosis(checks=(Check(name="torch", status="ok", detail="2.11"),)),
+    Checked(
+        findings=(Finding(kind=FindingKind.WAITS, severity="warning", message="a", remedy="b", line=3),),
+        tree=(ModuleRow(name="", class_name="Net", parameters=3, own=("weight 3 float32",)),),
+    ),
     Finished(summary=Summary(steps=3, samples_per_second_ci=(1.0, 2.0), final_train_loss=-math.inf)),
     Failed(problem=Problem(kind=Kind.HANG, message="It hung.", remedy="Try again."), detail="trace"),
 )
@@ -124,8 +130,9 @@ def test_a_line_that_is_no_event_is_refused(line: bytes) -> None:
         from_line(line)
 
 
-def test_a_job_ends_with_one_of_four_events() -> None:
-    assert [event.event for event in EVENTS if is_last(event)] == ["diagnosis", "finished", "failed"]
+def test_a_job_ends_with_its_answer_or_an_end() -> None:
+    last = [event.event for event in EVENTS if is_last(event)]
+    assert last == ["diagnosis", "checked", "finished", "failed"]
 
 
 def test_a_figure_that_does_not_apply_is_none() -> None:

@@ -1,0 +1,115 @@
+"""What Check found in a model before a step of it is trained: mistakes with mixed precision, and its tree."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from engine.experiment.text import Details, Line, Text
+from engine.experiment.value import MOST_ENTRIES, Message, Positive, Seconds, Whole
+
+Severity = Literal["error", "warning", "note"]
+"""An error would end the run; a warning costs speed or accuracy; a note is worth knowing."""
+
+
+class FindingKind(StrEnum):
+    """What a finding is about."""
+
+    RAISES = "raises"
+    """The user's code raises an error or exits."""
+    TOO_SLOW = "too slow"
+    """Check ran out of time in it."""
+    NOT_FLOAT32 = "not float32"
+    """A parameter or buffer is not float32 before training."""
+    SCALER_WITH_BF16 = "scaler with BF16"
+    CLIPPING_BEFORE_UNSCALING = "clipping before unscaling"
+    SCHEDULER_AFTER_SKIP = "scheduler after a skipped step"
+    HALF_IN_LOSS = "half in the loss"
+    """A softmax, logarithm or exponential of the loss is computed in 16 bits."""
+    WAITS = "waits"
+    """The host waits for the device in every forward pass."""
+    BRANCHES = "branches"
+    """Python decides by a tensor's value: it waits, and cannot be captured."""
+    EMULATED = "emulated"
+    """The device only emulates the precision."""
+    ODD_SIZE = "odd size"
+    """A size is no multiple of 8, which Tensor Cores need for full speed."""
+    NO_GRADIENT = "no gradient"
+    OUTPUT_NOT_FLOAT = "output not float"
+    LOSS_NOT_SCALAR = "loss not scalar"
+    LOSS_NOT_FINITE = "loss not finite"
+
+
+class Finding(Message):
+    """One mistake or remark, and where it is.
+
+    `message` is one sentence and `remedy` another. `file` and `line` name a place in the user's code or in a
+    library; None where there is none. `count` is how often it happens in a forward pass, or in how many
+    parameters or layers. `detail` is the traceback of an error, the user's own frames only.
+    """
+
+    kind: FindingKind
+    severity: Severity
+    message: Text
+    remedy: Text
+    file: Line | None = None
+    line: Positive | None = None
+    count: Positive = 1
+    detail: Details = ""
+
+    @property
+    def place(self) -> str:
+        """The file's name and the line, "net.py:12"; empty where there is none."""
+        if self.file is None:
+            return ""
+        return self.file if self.line is None else f"{self.file}:{self.line}"
+
+
+class ModuleRow(Message):
+    """A module of the model's tree.
+
+    `name` is its qualified name, empty for the model itself; `parameters` counts those of its children too.
+    `own` describes the parameters and buffers that it holds itself, such as "weight 64×3×7×7 float32".
+    `output` is the shape, such as "2×64×112×112", and `dtype` the number format of what its forward returned
+    in the experiment's precision; both are empty if it was not called.
+    """
+
+    name: Line
+    class_name: Line
+    parameters: Whole
+    own: Annotated[tuple[Line, ...], Field(max_length=MOST_ENTRIES)] = ()
+    output: Line = ""
+    dtype: Line = ""
+
+    @property
+    def depth(self) -> int:
+        """How many modules it is inside of."""
+        return len(self.name.split(".")) if self.name else 0
+
+
+class Checked(Message):
+    """The answer to the job `check`: findings, errors first, and the model's modules in their order.
+
+    `inputs`, `outputs` and `loss` describe one small batch, such as "2×10 float32"; they are empty where the
+    check did not get that far.
+    """
+
+    event: Literal["checked"] = "checked"
+    findings: Annotated[tuple[Finding, ...], Field(max_length=MOST_ENTRIES)] = ()
+    tree: Annotated[tuple[ModuleRow, ...], Field(max_length=MOST_ENTRIES)] = ()
+    parameters: Whole = 0
+    inputs: Line = ""
+    outputs: Line = ""
+    loss: Line = ""
+    seconds: Seconds = 0.0
+
+    @property
+    def errors(self) -> tuple[Finding, ...]:
+        """The findings that keep the experiment from being trained."""
+        return tuple(finding for finding in self.findings if finding.severity == "error")
+
+    @property
+    def warnings(self) -> tuple[Finding, ...]:
+        return tuple(finding for finding in self.findings if finding.severity == "warning")

@@ -1,0 +1,81 @@
+"""The model's modules in order, with what each holds and what its forward returned."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import nn
+from torch.utils._pytree import tree_leaves
+
+from engine.experiment.value import MOST_ENTRIES
+from engine.protocol.findings import ModuleRow
+from engine.training.models.build import own_class
+
+_MOST_PARTS = 4
+
+
+def described(value: Any) -> str:
+    """The tensors in a value as text, such as "2×10 float32, 2×3 int64"."""
+    return ", ".join(f"{shape_text(tensor)} {dtype_text(tensor)}".strip() for tensor in _tensors(value))
+
+
+def shape_text(tensor: torch.Tensor) -> str:
+    """The tensor's shape, such as "2×10"; empty for a scalar."""
+    return "×".join(map(str, tensor.shape))
+
+
+def dtype_text(tensor: torch.Tensor) -> str:
+    """The tensor's number format, such as "float32"."""
+    return str(tensor.dtype).removeprefix("torch.")
+
+
+class Tree:
+    """Watches what the modules of a model return, and lists them as rows."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self._model = model
+        self._outputs: dict[str, tuple[str, str]] = {}
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """Notes the output of each module's last call while the context lasts."""
+        handles = [
+            module.register_forward_hook(self._noting(name)) for name, module in self._model.named_modules()
+        ]
+        try:
+            yield
+        finally:
+            for handle in handles:
+                handle.remove()
+
+    def _noting(self, name: str) -> Any:
+        def note(module: nn.Module, inputs: Any, output: Any) -> None:
+            tensors = _tensors(output)
+            dtypes = dict.fromkeys(map(dtype_text, tensors))
+            self._outputs[name] = (", ".join(map(shape_text, tensors)), ", ".join(dtypes))
+
+        return note
+
+    def rows(self) -> tuple[ModuleRow, ...]:
+        """All modules, the model itself first; a module that several share is listed once."""
+        named = list(self._model.named_modules())[:MOST_ENTRIES]
+        return tuple(self._row(name, module) for name, module in named)
+
+    def _row(self, name: str, module: nn.Module) -> ModuleRow:
+        held = [*module.named_parameters(recurse=False), *module.named_buffers(recurse=False)]
+        shape, dtype = self._outputs.get(name, ("", ""))
+        return ModuleRow(
+            name=name,
+            class_name=own_class(module).__name__,
+            parameters=sum(parameter.numel() for parameter in module.parameters()),
+            own=tuple(f"{own} {described(tensor)}" for own, tensor in held[:MOST_ENTRIES]),
+            output=shape,
+            dtype=dtype,
+        )
+
+
+def _tensors(value: Any) -> list[torch.Tensor]:
+    return [leaf for leaf in tree_leaves(value) if isinstance(leaf, torch.Tensor)][:_MOST_PARTS]
