@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Annotated
+
+import typer
 
 from engine.cli import output
 from engine.cli.options import AsJson
 from engine.cli.session import TargetOption
-from engine.experiment.checks import Catalog, DatasetEntry, DeviceEntry
+from engine.experiment.checks import Catalog, DatasetEntry, DeviceEntry, ModelEntry
 from engine.experiment.experiment import Experiment, flattened
+from engine.experiment.library_models import LIBRARIES, Library, library_of
 from engine.experiment.presets import Preset, all_presets, broken_presets
-from engine.experiment.problem import Kind, Problem
+from engine.experiment.problem import Kind, Problem, ProblemError, request_problem, unknown_name
 from engine.experiment.titles import setting_help, setting_title
 from engine.experiment.value import MIB_PER_GIB
 from engine.protocol.events import Check
@@ -67,15 +70,58 @@ def settings(as_json: AsJson = False) -> int:
     return 0
 
 
-def catalog(as_json: AsJson = False, target: TargetOption = Target.PROCESS) -> int:
+_LIBRARY = typer.Option(
+    "--library", metavar="NAME", help="List the models of timm or hf (transformers) and nothing else."
+)
+
+
+def catalog(
+    as_json: AsJson = False,
+    library: Annotated[str | None, _LIBRARY] = None,
+    target: TargetOption = Target.PROCESS,
+) -> int:
     """List the devices, models, datasets and precisions of this machine."""
+    chosen = None if library is None else _library(library)
     with _runner(target) as runner:
         entries = runner.catalog()
-    if as_json:
-        output.json_object(json.loads(entries.model_dump_json()))
+    if chosen is not None:
+        _show_library(chosen, entries, as_json)
+    elif as_json:
+        counts = {library.prefix: len(_models_of(library, entries)) for library in LIBRARIES}
+        output.json_object(
+            {**entries.model_dump(mode="json", exclude={"library_models"}), "library_models": counts}
+        )
     else:
         _show_catalog(entries)
     return 0
+
+
+def _library(name: str) -> Library:
+    """The library of that prefix or that package. Raises ProblemError."""
+    names = {text: library for library in LIBRARIES for text in (library.prefix, library.package)}
+    if name not in names:
+        raise ProblemError(unknown_name("library", name, names, "library of models"))
+    return names[name]
+
+
+def _show_library(library: Library, catalog: Catalog, as_json: bool) -> None:
+    if not catalog.has_library(library):
+        remedy = "Install it, and list its models again."
+        raise ProblemError(request_problem(f"{library.missing}.", remedy, key="library"))
+    models = _models_of(library, catalog)
+    if as_json:
+        output.json_object({"models": [entry.model_dump(mode="json") for entry in models]})
+    else:
+        output.table(
+            ("Model", "For"), [(entry.name, _PURPOSES.get(entry.task, entry.task)) for entry in models]
+        )
+
+
+def _models_of(library: Library, catalog: Catalog) -> list[ModelEntry]:
+    return [entry for entry in catalog.library_models if library_of(entry.name) is library]
+
+
+_PURPOSES = {"own": "made-up data of its own"}
 
 
 def doctor(as_json: AsJson = False, target: TargetOption = Target.PROCESS) -> int:
@@ -124,6 +170,15 @@ def _show_catalog(catalog: Catalog) -> None:
         ],
         ["Parameters"],
     )
+    output.line()
+    for library in LIBRARIES:
+        count = len(_models_of(library, catalog))
+        output.line(
+            f"{library.prefix}:NAME  {count:,} models of {library.package}; "
+            f"`ammeter catalog --library {library.prefix}` lists them."
+            if count
+            else f"{library.prefix}:NAME  {library.missing}."
+        )
 
 
 def _device_row(device: DeviceEntry) -> tuple[str, str, str, str]:

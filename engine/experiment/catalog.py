@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from engine.experiment.code import OWN as OWN
 from engine.experiment.code import model_file
+from engine.experiment.library_models import Library, library_of
 from engine.experiment.text import Line
 from engine.experiment.value import MOST_ENTRIES, Mib, Positive, Whole
 
@@ -113,7 +114,7 @@ class ModelEntry(_Entry):
 
     name: Line
     task: Task
-    parameters: Whole | None
+    parameters: Whole | None = None
     family: Line = ""
     min_image_size: Positive | None = None
     image_size_multiple: Positive | None = None
@@ -173,11 +174,18 @@ class Catalog(_Entry):
         )
 
     def model(self, name: str) -> ModelEntry | None:
-        """The model of that name; for a file of the user's own what is known of any."""
+        """The model of that name; a file or a missing library's model has only a name."""
         known = next((entry for entry in (*self.models, *self.library_models) if entry.name == name), None)
         if known is None and model_file(name) is not None:
-            return ModelEntry(name=name, task="own", parameters=None, family=OWN_FAMILY)
+            return ModelEntry(name=name, task="own", family=OWN_FAMILY)
+        library = library_of(name)
+        if known is None and library is not None and not self.has_library(library):
+            return ModelEntry(name=name, task="own", reason=library.missing)
         return known
+
+    def has_library(self, library: Library) -> bool:
+        """Whether the library is installed."""
+        return any(library_of(entry.name) is library for entry in self.library_models)
 
     def dataset(self, name: str) -> DatasetEntry | None:
         return next((entry for entry in self.datasets if entry.name == name), None)

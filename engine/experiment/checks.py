@@ -21,6 +21,7 @@ from engine.experiment.catalog import (
 )
 from engine.experiment.code import MODEL, model_file
 from engine.experiment.experiment import Experiment
+from engine.experiment.library_models import library_of, unknown_library_model
 from engine.experiment.picture_folders import folders, is_picture, parts
 from engine.experiment.problem import Problem, ProblemError, request_problem, unknown_name
 from engine.experiment.text import shortened
@@ -47,14 +48,14 @@ def fit_problems(
     experiment: Experiment, model: ModelEntry, dataset: DatasetEntry, catalog: Catalog
 ) -> Iterator[Problem]:
     """Why the model cannot take the dataset."""
-    if model.task == "own":
+    if model_file(model.name) is not None:
         return  # only the file itself knows what it takes
     if model.task != dataset.task:
         fitting = [entry.name for entry in catalog.datasets if entry.task == model.task]
         yield setting_problem(
             "dataset",
-            f"is '{dataset.name}', which {model.name} cannot take: "
-            f"it is for {dataset.task}, and the model does {model.task}.",
+            f"is '{dataset.name}', which {model.name} cannot take: it is for {_purpose(dataset)}, "
+            f"and the model {'brings its own data' if model.task == OWN else f'does {model.task}'}.",
             f"With {model.name} choose one of: {', '.join(fitting)}.",
             value=dataset.name,
             allowed=", ".join(fitting),
@@ -70,6 +71,10 @@ def fit_problems(
             value=experiment.sequence_length,
             allowed=f"2 to {longest:,}",
         )
+
+
+def _purpose(dataset: DatasetEntry) -> str:
+    return "models that bring their own data" if dataset.task == OWN else dataset.task
 
 
 def accumulation_problem(experiment: Experiment, batches: int) -> Problem:
@@ -336,7 +341,7 @@ def _pattern_problems(experiment: Experiment) -> Iterator[Problem]:
 def _data_problems(experiment: Experiment, catalog: Catalog) -> Iterator[Problem]:
     model, dataset = catalog.model(experiment.model), catalog.dataset(experiment.dataset)
     if model is None:
-        yield unknown_name("model", experiment.model, [entry.name for entry in catalog.models], "model")
+        yield _unknown_model(experiment.model, catalog)
     elif model.reason is not None:
         yield setting_problem(
             "model",
@@ -350,9 +355,29 @@ def _data_problems(experiment: Experiment, catalog: Catalog) -> Iterator[Problem
         )
     if dataset is not None:
         yield from dataset_problems(experiment, dataset)
-    if model is not None and dataset is not None:
+    if model is not None and model.reason is None and dataset is not None:
         yield from fit_problems(experiment, model, dataset, catalog)
     yield from _code_problems(experiment)
+    yield from _override_problems(experiment)
+
+
+def _unknown_model(name: str, catalog: Catalog) -> Problem:
+    library = library_of(name)
+    if library is not None:
+        return unknown_library_model(name, library, (entry.name for entry in catalog.library_models))
+    same = [entry.name for entry in catalog.library_models if entry.name.partition(":")[2] == name]
+    return unknown_name("model", name, same or [entry.name for entry in catalog.models], "model")
+
+
+def _override_problems(experiment: Experiment) -> Iterator[Problem]:
+    """Overrides of a model that takes none; which ones a library's model takes, only the library knows."""
+    if experiment.overrides and library_of(experiment.model) is None:
+        yield setting_problem(
+            "overrides",
+            f"is {', '.join(experiment.overrides)}, but only models of timm and transformers take any.",
+            "Leave it empty, or choose a model such as timm:resnet18 or hf:llama.",
+            value=", ".join(experiment.overrides),
+        )
 
 
 def _code_problems(experiment: Experiment) -> Iterator[Problem]:

@@ -9,11 +9,17 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, ValidationError, model_validator
 from pydantic.fields import FieldInfo
 
 from engine.experiment.catalog import Precision
 from engine.experiment.code import Code, code_from, keeps_code
+from engine.experiment.library_models import (
+    OVERRIDES_TABLE,
+    overrides_of_table,
+    sorted_overrides,
+    split_overrides,
+)
 from engine.experiment.problem import ProblemError, problems_from_validation, request_problem, setting_error
 from engine.experiment.settings import (
     LEAST_BLOCKS,
@@ -69,6 +75,17 @@ class Experiment(Part):
         title="Code",
         description="The text of the model's own file, kept with the run. It is set by choosing the file as "
         "the model.",
+    )
+    overrides: Annotated[
+        tuple[Annotated[str, Field(max_length=1_000)], ...],
+        Field(max_length=200),
+        BeforeValidator(split_overrides),
+        AfterValidator(sorted_overrides),
+    ] = Field(
+        (),
+        title="Model settings",
+        description="Settings of a model from timm or transformers in place of its defaults, with commas "
+        "between them: hidden_size=256, num_hidden_layers=4. Empty: the defaults.",
     )
     dataset: str = Field(
         "fashion",
@@ -168,6 +185,16 @@ class Experiment(Part):
                 return {**data, "epochs": 1}
         return data
 
+    @model_validator(mode="before")
+    @classmethod
+    def _overrides_from_table(cls, data: Any) -> Any:
+        table = data.get(OVERRIDES_TABLE) if isinstance(data, Mapping) else None
+        given = split_overrides(data.get("overrides", ())) if isinstance(table, Mapping) else None
+        if not isinstance(table, Mapping) or not isinstance(given, list | tuple):
+            return data
+        others = {key: value for key, value in data.items() if key != OVERRIDES_TABLE}
+        return {**others, "overrides": (*given, *overrides_of_table(table))}
+
     @model_validator(mode="after")
     def _one_length(self) -> Self:
         if self.epochs is not None and self.steps is not None:
@@ -236,7 +263,8 @@ def experiment_from(settings: Mapping[str, Any]) -> Experiment:
 def layered(*layers: Mapping[str, Any]) -> dict[str, Any]:
     """Nested settings merged key by key; later layers win.
 
-    Their `epochs` replace `steps` and vice versa, and the name of another model drops the code of the last.
+    Their `epochs` replace `steps` and vice versa, and the name of another model drops the code and the
+    overrides of the last.
     """
     result: dict[str, Any] = {}
     for layer in layers:
@@ -247,6 +275,9 @@ def layered(*layers: Mapping[str, Any]) -> dict[str, Any]:
             result.pop("steps", None)
         if "model" in layer and not keeps_code(layer["model"], result.get("code")):
             result.pop("code", None)
+        if "model" in layer and layer["model"] != result.get("model"):
+            result.pop("overrides", None)
+            result.pop(OVERRIDES_TABLE, None)
         for key, value in layer.items():
             below = result.get(key)
             if isinstance(value, Mapping) and isinstance(below, Mapping):

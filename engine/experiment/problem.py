@@ -80,7 +80,7 @@ def unknown_name(key: str, value: str, choices: Iterable[str], noun: str) -> Pro
     """A name that is not among `choices`; the remedy offers the nearest ones."""
     names, value = sorted(choices), shortened(value)
     near = difflib.get_close_matches(value, names, n=3, cutoff=0.5)
-    remedy = f"Did you mean {_or(near)}?" if near else f"Choose one of: {', '.join(names)}."
+    remedy = f"Did you mean {alternatives(near)}?" if near else f"Choose one of: {', '.join(names)}."
     return request_problem(
         f"There is no {noun} named '{value}'.",
         remedy,
@@ -155,7 +155,7 @@ def unknown_name_of_key(key: str, known_keys: Iterable[str]) -> Problem:
     """A setting that does not exist."""
     keys, key = sorted(known_keys), shortened(key)
     near, listed = _near_keys(key, keys), "`ammeter settings` lists all of them."
-    remedy = f"Did you mean {_or(near)}? {listed}" if near else f"Remove it; {listed}"
+    remedy = f"Did you mean {alternatives(near)}? {listed}" if near else f"Remove it; {listed}"
     return request_problem(
         f"There is no setting named '{key}'.", remedy, key=key, allowed=", ".join(keys) or None
     )
@@ -214,5 +214,6 @@ def _allowed(kind: str, context: dict[str, Any]) -> str | None:
     return _TYPES.get(kind)
 
 
-def _or(names: list[str]) -> str:
+def alternatives(names: list[str]) -> str:
+    """The names as in "a, b or c"."""
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"

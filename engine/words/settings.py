@@ -7,8 +7,16 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from engine.experiment.catalog import IMAGE_FOLDER, SYNTHETIC, SYNTHETIC_REGRESSION, SYNTHETIC_TOKENS, task_of
+from engine.experiment.catalog import (
+    IMAGE_FOLDER,
+    OWN,
+    SYNTHETIC,
+    SYNTHETIC_REGRESSION,
+    SYNTHETIC_TOKENS,
+    task_of,
+)
 from engine.experiment.experiment import Experiment, Precision, flattened
+from engine.experiment.library_models import library_of
 from engine.words.names import recipe_words
 
 
@@ -27,6 +35,11 @@ class Chosen:
     @property
     def has_pictures(self) -> bool:
         return task_of(self.text("dataset")) == "classification"
+
+    @property
+    def is_library_data(self) -> bool:
+        """Whether a model of a library makes its own batches."""
+        return self.has("dataset", OWN) and library_of(self.text("model")) is not None
 
     @property
     def loads(self) -> bool:
@@ -55,11 +68,14 @@ class Chosen:
 
 _CONDITIONS: Mapping[str, Callable[[Chosen], bool]] = MappingProxyType(
     {
+        "overrides": lambda chosen: library_of(chosen.text("model")) is not None,
         "path": lambda chosen: chosen.has("dataset", IMAGE_FOLDER),
         "image_size": lambda chosen: chosen.has_pictures,
         "num_classes": lambda chosen: not chosen.has("dataset", SYNTHETIC_REGRESSION),
         "samples": lambda chosen: not chosen.loads,
-        "sequence_length": lambda chosen: task_of(chosen.text("dataset")) == "language",
+        "sequence_length": lambda chosen: (
+            task_of(chosen.text("dataset")) == "language" or chosen.is_library_data
+        ),
         "label_smoothing": lambda chosen: not chosen.has("dataset", SYNTHETIC_REGRESSION),
         "optimizer.momentum": lambda chosen: chosen.has("optimizer.name", "sgd"),
         "schedule.warmup_steps": lambda chosen: not chosen.has("schedule.name", "one-cycle"),

@@ -46,6 +46,7 @@ class Group:
 
 
 _GROUPS = {
+    "Model": ("overrides",),
     "Optimization": (
         "optimizer.name",
         "optimizer.learning_rate",
@@ -112,6 +113,7 @@ _HINTS = {
     "validation.limit": "all",
     "memory_cap_gib": "none",
     "step.clip_norm": "no clipping",
+    "overrides": "the model's own defaults",
     "step.fp32_modules": "names or patterns, such as layer4.*",
 }
 """What an empty field means."""

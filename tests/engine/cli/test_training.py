@@ -171,6 +171,12 @@ def test_catalog_and_doctor_answer(capsys: Capture) -> None:
     assert catalog["devices"][-1]["name"] == "cpu"
     assert {"linear", "small-cnn", "resnet18"} <= {model["name"] for model in catalog["models"]}
     assert "fashion" in {dataset["name"] for dataset in catalog["datasets"]}
+    assert catalog["library_models"]["timm"] > 1_000
+    status, listed = answer(capsys, "catalog", "--library", "hf", *IN_A_THREAD)
+    assert status == 0 and len(listed["models"]) == catalog["library_models"]["hf"]
+    assert {"hf:llama": "language", "hf:vit": "classification", "hf:albert": "own"}.items() <= {
+        model["name"]: model["task"] for model in listed["models"]
+    }.items()
     status, found = answer(capsys, "doctor", *IN_A_THREAD)
     wrong = [check for check in found["checks"] if check["status"] == "problem"]
     assert status == (1 if wrong else 0) and ("error" in found) == bool(wrong)

@@ -1,0 +1,87 @@
+"""Models that other libraries define: `timm:resnet18`, `hf:llama`, and the settings that override theirs."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from engine.experiment.problem import Problem, alternatives, request_problem
+from engine.experiment.text import shortened
+
+
+@dataclass(frozen=True)
+class Library:
+    """A library whose models are named `prefix`:NAME; `extra` is the optional dependency that brings it."""
+
+    prefix: str
+    package: str
+    extra: str
+
+    @property
+    def missing(self) -> str:
+        """A clause that says how to get it."""
+        return (
+            f"{self.package} is not installed here; `uv sync --extra {self.extra}` in a clone, "
+            f"or `pip install {self.package}`, installs it"
+        )
+
+
+LIBRARIES = (Library("timm", "timm", "timm"), Library("hf", "transformers", "llm"))
+
+
+def library_of(model: str) -> Library | None:
+    """The library that a model's name belongs to, whether it has such a model or not."""
+    prefix, colon, _ = model.partition(":")
+    return next((library for library in LIBRARIES if colon and library.prefix == prefix), None)
+
+
+def unknown_library_model(model: str, library: Library, known: Iterable[str]) -> Problem:
+    """A name that the installed library does not have; `known` are the names of its models."""
+    near = difflib.get_close_matches(model, list(known), n=3, cutoff=0.75)
+    listed = f"`ammeter catalog --library {library.prefix}` lists them all."
+    return request_problem(
+        f"{library.package} has no model named '{shortened(model.partition(':')[2])}'.",
+        f"Did you mean {alternatives(near)}? {listed}" if near else listed,
+        key="model",
+        value=model,
+    )
+
+
+OVERRIDES_TABLE = "model_config"
+"""The table of overrides on the command line and in a preset: `--set model_config.hidden_size=256`."""
+
+_OVERRIDE = re.compile(r"\s*(?P<key>[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)\s*=\s*(?P<value>.*?)\s*", re.DOTALL)
+_BETWEEN = re.compile(r",\s*(?=[A-Za-z_][\w.]*\s*=)")
+
+
+def split_overrides(value: object) -> object:
+    """Overrides in one line, "hidden_size=256, depths=[2, 2]", as a tuple; any other value as it is."""
+    if isinstance(value, str):
+        return tuple(part for part in _BETWEEN.split(value) if part.strip())
+    return value
+
+
+def override_of(text: str) -> tuple[str, str]:
+    """The key and the value, as text, of "hidden_size=256". Raises ValueError for any other text."""
+    match = _OVERRIDE.fullmatch(text)
+    if match is None:
+        raise ValueError(f"'{shortened(text)}' is not KEY=VALUE")
+    return match["key"], match["value"]
+
+
+def sorted_overrides(texts: Iterable[str]) -> tuple[str, ...]:
+    """The overrides in a fixed order and spelling; of two with one key the later. Raises ValueError."""
+    return tuple(f"{key}={value}" for key, value in sorted(dict(map(override_of, texts)).items()))
+
+
+def overrides_of_table(table: Mapping[str, Any]) -> Iterator[str]:
+    """A table `{"hidden_size": 256}`, nested or not, as overrides."""
+    for key, value in table.items():
+        if isinstance(value, Mapping):
+            yield from (f"{key}.{inner}" for inner in overrides_of_table(value))
+        else:
+            yield f"{key}={value if isinstance(value, str) else json.dumps(value, default=str)}"
