@@ -166,7 +166,7 @@ class Runner:
         self._store.begin(run_id)
         make = partial(Recorder, run_id=run_id, resumes=job.resume, keeps_refused=self._keeps_refused)
         try:
-            session = self._session = self._launcher.start(job)
+            session = self._session = self._start(job)
         except ProblemError as error:
             failed = Failed(problem=error.problem)
             recorder = make(self._store)
@@ -234,8 +234,15 @@ class Runner:
             resume=record.started is not None,
         )
 
+    def _start(self, job: jobs.Job) -> Session:
+        """Gives the job to a worker. Raises ProblemError, for code that is not trusted UntrustedCodeError."""
+        experiment = getattr(job, "experiment", None)
+        if experiment is not None:
+            self._store.trusted_code.check(experiment)
+        return self._launcher.start(job)
+
     def _answer(self, job: jobs.Job, is_unwanted: Callable[[], bool] = lambda: False) -> Event:
-        session = self._session = self._launcher.start(job)
+        session = self._session = self._start(job)
         try:
             answer: Event | None = None
             for event in iterate(session):

@@ -14,7 +14,7 @@ from typing import Annotated, Any, get_origin
 
 import typer
 
-from engine.experiment.code import with_code
+from engine.experiment.code import Code, chosen_code, with_code
 from engine.experiment.experiment import Precision, from_dotted, layered, read_toml
 from engine.experiment.presets import Preset, preset
 from engine.experiment.problem import ProblemError, request_problem
@@ -30,6 +30,16 @@ def flag(name: str, text: str, metavar: str) -> Any:
 
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print exactly one JSON object on stdout, at the end.")]
+
+TrustCode = Annotated[
+    bool,
+    typer.Option(
+        "--trust-code",
+        help="Run the code that a run, a preset, a TOML file or --set brings from elsewhere, now and later. "
+        "Read it first: it can do all that you can.",
+        rich_help_panel=_PANEL,
+    ),
+]
 
 PRECISIONS = f"One of {', '.join(Precision)}."
 DEFAULT_PRECISIONS = "Default: fp32 and fp16, without a GPU fp32 and bf16."
@@ -115,12 +125,23 @@ class Asked:
 
     def settings(self, has_gpu: bool) -> dict[str, Any]:
         """All layers as one, not yet validated, with the code of a model's file. Raises ProblemError."""
-        below = self.preset.base(has_gpu) if self.preset is not None else {}
         return with_code(
-            layered(below, *self.over),
-            names_model=any("model" in layer and "code" not in layer for layer in self.over),
+            self._layered(has_gpu),
+            names_model=self._names_model,
             names_dataset=any("dataset" in layer for layer in self.over),
         )
+
+    def chosen_code(self, has_gpu: bool) -> Code | None:
+        """The code of a file on this machine that the options name; None for code that they bring."""
+        return chosen_code(self._layered(has_gpu), names_model=self._names_model)
+
+    def _layered(self, has_gpu: bool) -> dict[str, Any]:
+        below = self.preset.base(has_gpu) if self.preset is not None else {}
+        return layered(below, *self.over)
+
+    @property
+    def _names_model(self) -> bool:
+        return any("model" in layer and "code" not in layer for layer in self.over)
 
     @property
     def depends_on_gpu(self) -> bool:

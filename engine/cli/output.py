@@ -150,6 +150,11 @@ def line(text: str = "") -> None:
     _console(sys.stdout).print(printable(text), soft_wrap=True)
 
 
+def source(text: str) -> None:
+    """The text of a program, with its tabs."""
+    sys.stdout.write(f"{printable(text).rstrip()}\n")
+
+
 def warning(text: str) -> None:
     """A remark on stderr, for people and scripts."""
     _console(sys.stderr).print(f"ammeter: {printable(text)}", soft_wrap=True)

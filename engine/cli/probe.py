@@ -11,7 +11,16 @@ import typer
 
 from engine.cli import options, output
 from engine.cli.options import Asked
-from engine.cli.session import DONE, FAILED, INTERRUPTED, Interrupt, InterruptError, ProbeProgress, has_gpu
+from engine.cli.session import (
+    DONE,
+    FAILED,
+    INTERRUPTED,
+    Interrupt,
+    InterruptError,
+    ProbeProgress,
+    accept_code,
+    has_gpu,
+)
 from engine.experiment.checks import Catalog
 from engine.experiment.experiment import Experiment, Precision, experiment_from, layered
 from engine.experiment.problem import Kind, Problem, ProblemError, request_problem
@@ -50,6 +59,7 @@ def probe(
             help="The fraction of memory that the recommended batch leaves free.",
         ),
     ] = DEFAULT_MARGIN,
+    trust_code: options.TrustCode = False,
     as_json: options.AsJson = False,
 ) -> int:
     """Find the largest batch that fits, in each precision."""
@@ -60,7 +70,10 @@ def probe(
         runner = Runner(store, launcher)
         with Interrupt(runner.stop) as interrupt:
             catalog = _catalog(runner, interrupt)
-        sides = _sides(asked, precision, on_gpu=has_gpu(asked, catalog))
+        on_gpu = has_gpu(asked, catalog)
+        sides = _sides(asked, precision, on_gpu=on_gpu)
+        experiments = [experiment for _, experiment in sides]
+        accept_code(store, asked, experiments, on_gpu=on_gpu, accepts_all=trust_code)
         prober = Prober(store, launcher, catalog)
         with Interrupt(prober.stop) as interrupt:
             searched = _search(prober, sides, granularity, margin, interrupt)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from engine.cli import output
 from engine.cli.options import AsJson
 from engine.drawing.looks import BYS, CHART_NAMES, RACE, THEME_NAMES, By, ThemeName
+from engine.experiment.code import Code
 from engine.experiment.problem import ProblemError, request_problem, unknown_name
 from engine.export import formats
 from engine.export.archive.reader import Imported, import_archive
@@ -61,17 +62,26 @@ def runs(
 def show(
     run: RunId,
     samples: Annotated[bool, typer.Option("--samples", help="Add the curves, one value per step.")] = False,
+    code: Annotated[
+        bool,
+        typer.Option("--code", help="Print the model's own file instead, then the modules beside it."),
+    ] = False,
     as_json: AsJson = False,
 ) -> int:
     """Show everything about one run: settings, environment and summary."""
     with saved_runs() as store:
         record = store.run(run)
         columns = store.samples(record.id) if samples else None
+    own = _code_of(record) if code else None
     if as_json:
         value = record.to_dict()
         if columns is not None:
             value["samples"] = {name: json_column(values) for name, values in columns.items()}
+        if own is not None:
+            value["code"] = {**own.model_dump(), "sha256": own.sha256}
         output.json_object(value)
+    elif own is not None:
+        _print_code(own)
     else:
         _print_run(record, columns)
     return 0
@@ -105,6 +115,21 @@ def saved_runs(*, writes: bool = False) -> Iterator[Store]:
         elif store.unwritable is not None:
             output.warning(store.unwritable.message)
         yield store
+
+
+def _code_of(run: RunRecord) -> Code:
+    code = run.experiment.own_code
+    if code is None:
+        message = f"{run.name} has no code of its own: {run.experiment.model} is a model of the catalog."
+        remedy = "Leave out --code, or name a run of a model file."
+        raise ProblemError(request_problem(message, remedy, key="code", value=run.id))
+    return code
+
+
+def _print_code(code: Code) -> None:
+    output.source(code.text)
+    for name, text in code.beside.items():
+        output.source(f"\n# {name}, beside {code.file}\n{text}")
 
 
 def _print_run(run: RunRecord, columns: dict[str, NDArray[Any]] | None) -> None:

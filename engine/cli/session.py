@@ -10,7 +10,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType, TracebackType
@@ -209,6 +209,24 @@ def open_session(target: Target) -> Iterator[Session]:
                 if interrupt.asked:
                     raise InterruptError from None
                 raise
+
+
+def accept_code(
+    store: Store, asked: Asked, experiments: Iterable[Experiment], *, on_gpu: bool, accepts_all: bool
+) -> None:
+    """Trusts the code of a file that the options name; with `accepts_all` that of all the experiments.
+
+    Raises ProblemError for experiments with other code.
+    """
+    experiments = tuple(experiments)
+    accepted = [asked.chosen_code(on_gpu)]
+    if accepts_all:
+        accepted += [experiment.own_code for experiment in experiments]
+    for code in accepted:
+        if code is not None:
+            store.trusted_code.add(code)
+    for experiment in experiments:
+        store.trusted_code.check(experiment)
 
 
 def warn_if_busy(session: Session, experiment: Experiment) -> None:

@@ -17,6 +17,7 @@ from engine.cli.session import (
     INTERRUPTED,
     Session,
     TargetOption,
+    accept_code,
     has_gpu,
     open_session,
     train,
@@ -41,6 +42,7 @@ from engine.worker.launcher import Target
 def run(
     ctx: typer.Context,
     name: str | None = None,
+    trust_code: options.TrustCode = False,
     as_json: options.AsJson = False,
     target: TargetOption = Target.PROCESS,
 ) -> int:
@@ -53,6 +55,7 @@ def run(
         on_gpu = not asked.depends_on_gpu or has_gpu(asked, session.runner.catalog())
         session.raise_if_interrupted()
         experiment = experiment_from(asked.settings(on_gpu))
+        accept_code(session.store, asked, [experiment], on_gpu=on_gpu, accepts_all=trust_code)
         warn_if_busy(session, experiment)
         outcome = _train(session, session.store.add(experiment, name=name))
     return _print_outcome(*outcome, as_json)
@@ -66,10 +69,18 @@ def _refuse_search(asked: Asked) -> None:
         raise ProblemError(request_problem(message, remedy, key="preset", value=preset.name))
 
 
-def resume(run: RunId, as_json: options.AsJson = False, target: TargetOption = Target.PROCESS) -> int:
+def resume(
+    run: RunId,
+    trust_code: options.TrustCode = False,
+    as_json: options.AsJson = False,
+    target: TargetOption = Target.PROCESS,
+) -> int:
     """Continue a run that ended early from its last checkpoint, as if it had never stopped."""
     with open_session(target) as session:
-        queued = session.store.requeue(session.store.run(run).id)
+        saved = session.store.run(run)
+        if trust_code and saved.experiment.own_code is not None:
+            session.store.trusted_code.add(saved.experiment.own_code)
+        queued = session.store.requeue(saved.id)
         warn_if_busy(session, queued.experiment)
         outcome = _train(session, queued)
     return _print_outcome(*outcome, as_json)
@@ -114,6 +125,7 @@ def compare(
         ),
     ] = 1,
     name: str | None = None,
+    trust_code: options.TrustCode = False,
     as_json: options.AsJson = False,
     target: TargetOption = Target.PROCESS,
 ) -> int:
@@ -124,11 +136,14 @@ def compare(
     with open_session(target) as session:
         catalog = session.runner.catalog()
         session.raise_if_interrupted()
-        sides = _sides(asked, precision, on_gpu=has_gpu(asked, catalog))
+        on_gpu = has_gpu(asked, catalog)
+        sides = _sides(asked, precision, on_gpu=on_gpu)
         turns = in_turns(sides, repeats)
         for _, experiment in sides:
             if wrong := problems(experiment, catalog):
                 raise ProblemError(*wrong)
+        experiments = [experiment for _, experiment in sides]
+        accept_code(session.store, asked, experiments, on_gpu=on_gpu, accepts_all=trust_code)
         warn_if_busy(session, sides[0][1])
         outcome = _train_turns(session, sides, turns, name)
     return _print_comparison(outcome, as_json, session.interrupt.asked)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from engine import Later
-from engine.experiment.experiment import Experiment, Precision, flattened
+from engine.experiment.experiment import Experiment, Precision
 from engine.experiment.settings import (
     FAST,
     PLAIN,
@@ -21,7 +21,7 @@ from engine.experiment.settings import (
 from engine.experiment.text import shortened
 from engine.store.record import RunRecord
 from engine.words.names import recipe_words
-from engine.words.settings import applying_settings, setting_text
+from engine.words.settings import applying_settings, comparable_settings, setting_text
 
 if TYPE_CHECKING:
     import numpy as np
@@ -77,6 +77,8 @@ def for_speed(experiment: Experiment) -> Experiment:
         step = step.model_copy(update={"fp32_modules": (), "autocast_tf32": False})
     return experiment.model_copy(
         update={
+            # the same code in another folder is as fast
+            "code": experiment.own_code and experiment.own_code.sha256,
             "seed": 0,
             "steps": None,
             "epochs": 1,
@@ -109,7 +111,7 @@ def unlike_settings(one: Experiment, other: Experiment) -> tuple[tuple[str, obje
 
     Those that apply to neither do not matter.
     """
-    mine, theirs = flattened(one), flattened(other)
+    mine, theirs = comparable_settings(one), comparable_settings(other)
     ignored = {*_OF_AXES, *_HARMLESS}
     if one.precision is not other.precision:
         ignored |= {*_OF_PRECISION, *(key for key in mine if key.startswith("scaler."))}
@@ -131,6 +133,7 @@ class Work(NamedTuple):
 
 _WORK = {
     "model": "models",
+    "code": "code",
     "dataset": "datasets",
     "path": "folders",
     "image_size": "image sizes",
@@ -148,7 +151,8 @@ def differing_work(one: Experiment, other: Experiment) -> tuple[Work, ...]:
     return tuple(
         Work(_WORK[key], setting_text(key, mine), setting_text(key, theirs))
         for key, mine, theirs in unlike_settings(one, other)
-        if is_work(key)
+        # of another file the code differs anyway
+        if is_work(key) and (key != "code" or one.model == other.model)
     )
 
 
@@ -253,7 +257,7 @@ class _Group:
 
 
 def _shared_settings(run: RunRecord) -> dict[str, Any]:
-    settings = flattened(run.experiment)
+    settings = comparable_settings(run.experiment)
     del settings["seed"]
     if run.environment is not None:
         settings["device_name"] = run.environment.device_name
@@ -272,7 +276,7 @@ _Name = tuple[str, str]
 def _names(firsts: Sequence[RunRecord]) -> list[_Name]:
     """The label and the note for the first run of each side, as short as possible but unique."""
     names = [(run.experiment.precision.label, "") for run in firsts]
-    for word in (_model, _dataset, _recipe, _batch):
+    for word in (_model, _code, _dataset, _recipe, _batch):
         names = _extended(names, [word(run) for run in firsts], everywhere=True)
     for word in (_device, _torch, _learning_rate, _name):
         names = _extended(names, [word(run) for run in firsts], everywhere=False)
@@ -305,6 +309,11 @@ def _batch(run: RunRecord) -> str:
 
 def _model(run: RunRecord) -> str:
     return run.experiment.model
+
+
+def _code(run: RunRecord) -> str:
+    code = run.experiment.own_code
+    return code.sha256[:8] if code else ""
 
 
 def _dataset(run: RunRecord) -> str:

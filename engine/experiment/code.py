@@ -49,6 +49,11 @@ class Code(BaseModel):
         parts = [self.file, self.text, *(part for item in sorted(self.beside.items()) for part in item)]
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
+    @property
+    def short(self) -> str:
+        """The file and the start of the hash, as settings are shown: "net.py, 3f2a1c9d"."""
+        return f"{self.file}, {self.sha256[:8]}"
+
     @cached_property
     def defines(self) -> frozenset[str]:
         """The names that the file itself defines or imports at its top level."""
@@ -119,15 +124,25 @@ def with_code(settings: Mapping[str, Any], *, names_model: bool, names_dataset: 
     if split is None:
         result.pop("code", None)
         return result
-    file, name = split
-    if settings.get("code") and not (names_model and Path(file).expanduser().exists()):
+    code = chosen_code(settings, names_model=names_model)
+    if code is None:
         return result
-    code = read_code(file)
-    result["model"] = code.file if name is None else f"{code.file}:{name}"
+    result["model"] = code.file if split[1] is None else f"{code.file}:{split[1]}"
     result["code"] = code.to_json()
     if code.brings_data and not names_dataset:
         result |= {"dataset": OWN, "path": None, "image_size": None, "num_classes": None}
     return result
+
+
+def chosen_code(settings: Mapping[str, Any], *, names_model: bool) -> Code | None:
+    """The code of the file on this machine that the model names, in the sense of `with_code`.
+
+    None for a model of the catalog, and for code that the settings bring themselves. Raises ProblemError.
+    """
+    split = model_file(str(settings.get("model") or ""))
+    if split is None or (settings.get("code") and not (names_model and Path(split[0]).expanduser().exists())):
+        return None
+    return read_code(split[0])
 
 
 def keeps_code(model: object, code: object) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from functools import cache
@@ -13,7 +14,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, Validati
 from pydantic.fields import FieldInfo
 
 from engine.experiment.catalog import Precision
-from engine.experiment.code import Code, code_from, keeps_code
+from engine.experiment.code import MOST_CODE_BYTES, Code, code_from, keeps_code
 from engine.experiment.library_models import (
     OVERRIDES_TABLE,
     overrides_of_table,
@@ -314,8 +315,8 @@ def flattened(experiment: Experiment) -> dict[str, Any]:
 def parse_toml(text: str, origin: str) -> dict[str, Any]:
     """TOML as a dictionary. Raises ProblemError that names `origin` and the place."""
     try:
-        # tomllib's time grows with the square of a dotted key's length
-        if any(line.count(".") > _MOST_DOTS for line in text.splitlines()):
+        # tomllib's time grows with the square of a dotted key's length; a file's code has dots in quotes
+        if any(_QUOTED.sub("", line).count(".") > _MOST_DOTS for line in text.splitlines()):
             raise RecursionError
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -330,6 +331,7 @@ def parse_toml(text: str, origin: str) -> dict[str, Any]:
 
 
 _LONGEST_REASON, _MOST_DOTS = 200, 2_000
+_QUOTED = re.compile(r'"(?:[^"\\]|\\.)*["\\]?')
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -352,7 +354,8 @@ def read_toml(path: Path) -> dict[str, Any]:
     return parse_toml(text, str(path))
 
 
-MOST_TOML_BYTES = 2**20
+MOST_TOML_BYTES = 4 * MOST_CODE_BYTES
+"""A preset keeps the code of a model's own file, in which most lines need an escape or two."""
 
 
 def _dotted_fields(model: type[BaseModel], prefix: str) -> Iterator[tuple[str, FieldInfo]]:

@@ -68,9 +68,10 @@ class Prober:
 
         `first_guess` is a forecast's line for the experiment, instead of the known one; searches that belong
         together share a `series`. Failed means that training fails whatever the batch. Raises ProblemError
-        before any event if the experiment cannot be searched on this machine.
+        before any event if the experiment cannot be searched on this machine, or its code is not trusted.
         """
         self._stop_asked.clear()
+        self._store.trusted_code.check(experiment)
         catalog = self._catalog or Runner(self._store, self._launcher).catalog()
         experiment = _resolved(experiment, granularity, catalog)
         device = _searchable(experiment, catalog)

@@ -26,7 +26,12 @@ from engine.statistics import Interval
 from engine.store.journal import Columns
 from engine.store.record import RunRecord
 
-_UNITS: dict[Task, Unit] = {"classification": "images", "language": "sequences", "regression": "samples"}
+_UNITS: dict[Task, Unit] = {
+    "classification": "images",
+    "language": "sequences",
+    "regression": "samples",
+    "own": "samples",
+}
 
 
 def race_of(comparison: Comparison, curves: Mapping[str, Columns], side_id: str | None = None) -> Race:

@@ -17,10 +17,11 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from engine import __version__
 from engine.experiment.catalog import SYNTHETIC_REGRESSION
-from engine.experiment.experiment import Experiment, flattened
+from engine.experiment.experiment import Experiment
 from engine.experiment.value import Mib, Positive
 from engine.protocol.events import ForecastMade, Summary
 from engine.protocol.memory_lines import MemoryLine, highest_line, needed_mib, upper_hull
+from engine.words.settings import comparable_settings
 
 Quantity = Literal["allocated", "resident"]
 _APART = 1.5  # the slope between batches closer than this drowns in noise
@@ -200,7 +201,7 @@ def forecast_key(experiment: Experiment) -> str:
     """Identifies what a forecast holds for: settings that change memory (no batch), machine, versions."""
     settings = {
         name: value
-        for name, value in flattened(experiment).items()
+        for name, value in comparable_settings(experiment).items()
         if name not in _NO_MATTER and not name.startswith(_NO_MATTER_TABLES)
     }
     settings["has_momentum"] = experiment.optimizer.momentum > 0

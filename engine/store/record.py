@@ -6,6 +6,7 @@ version's, does not hide the others.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -213,9 +214,10 @@ class RunRecord:
     def settings_but_precision(self) -> str:
         """The same text for runs whose settings differ in nothing but the precision."""
         held = self.__dict__["experiment"]
-        is_current = isinstance(held, Text) and held.json.count(_KEY_END) == _KEYS
-        # of another version, with other settings, only what is parsed compares
-        text = held.json if is_current else self.experiment.to_json()
+        text = _with_identity(held.json) if isinstance(held, Text) else ""
+        if text.count(_KEY_END) != _KEYS:
+            # of another version, with other settings, only what is parsed compares
+            text = _with_identity(self.experiment.to_json())
         return text.replace(f'"precision":"{self.overview.precision}"', "", 1)
 
     def to_dict(self) -> dict[str, Any]:
@@ -236,6 +238,21 @@ class RunRecord:
             "summary": json.loads(self.summary.model_dump_json()) if self.summary else None,
             "problem": json.loads(self.problem.model_dump_json()) if self.problem else None,
         }
+
+
+_CODE, _DECODER = '"code":', json.JSONDecoder()
+
+
+def _with_identity(settings: str) -> str:
+    """The settings' JSON with a hash in place of the code, the same for code in another folder."""
+    start = settings.find(f'{_CODE}"')
+    if start < 0:
+        return settings
+    # reading it as `own_code` does is too slow for a list of thousands of runs
+    text, end = _DECODER.raw_decode(settings, start + len(_CODE))
+    code = {**json.loads(text), "folder": ""}
+    identity = hashlib.sha256(json.dumps(code, sort_keys=True).encode()).hexdigest()
+    return f'{settings[:start]}{_CODE}"{identity}"{settings[end:]}'
 
 
 def _excerpt(kind: type[_Part], held: object) -> _Part:

@@ -95,7 +95,15 @@ CREATE INDEX runs_by_pictures ON runs (pictures) WHERE pictures IS NOT NULL
 # never written to: the trials of a search are in probe_trials
 _NO_TRIALS_OF_RUNS = "DROP TABLE trials"
 
-MIGRATIONS = (_FIRST, _PROBES, _MARKS, _PICTURES, _NO_TRIALS_OF_RUNS)
+_TRUSTED_CODE = """
+CREATE TABLE trusted_code (
+    sha256 TEXT PRIMARY KEY,
+    file TEXT NOT NULL,
+    added REAL NOT NULL
+)
+"""
+
+MIGRATIONS = (_FIRST, _PROBES, _MARKS, _PICTURES, _NO_TRIALS_OF_RUNS, _TRUSTED_CODE)
 """The script at index n makes version n + 1 of version n; statements are parted by semicolons."""
 
 VERSION = len(MIGRATIONS)

@@ -21,6 +21,7 @@ from engine.store.readings import Readings
 from engine.store.record import RunRecord, Status
 from engine.store.recording import Twin
 from engine.store.searches import Probes
+from engine.store.trust import TrustedCode
 from engine.store.whole_runs import WholeRuns
 
 
@@ -28,8 +29,9 @@ class Store(Readings):
     """A connection to the saved runs: what `Readings` reads, and all that changes them.
 
     `probes` are the saved searches, `whole_runs` the runs as they travel between stores, `pictures` their
-    training pictures. `notes` are sentences on how the file had to be opened. Every method raises
-    ProblemError: of kind STORE when the file cannot be read or written, of kind REQUEST for a missing run.
+    training pictures, and `trusted_code` the code that may run on this machine. `notes` are sentences on how
+    the file had to be opened. Every method raises ProblemError: of kind STORE when the file cannot be read or
+    written, of kind REQUEST for a missing run.
     """
 
     def __init__(self, path: Path | None = None) -> None:
@@ -39,6 +41,7 @@ class Store(Readings):
         self.probes = Probes(connection)
         self.whole_runs = WholeRuns(connection)
         self.pictures = SavedPictures(connection)
+        self.trusted_code = TrustedCode(connection)
 
     @property
     def notes(self) -> tuple[str, ...]:

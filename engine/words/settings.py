@@ -15,6 +15,7 @@ from engine.experiment.catalog import (
     SYNTHETIC_TOKENS,
     task_of,
 )
+from engine.experiment.code import code_from, model_file
 from engine.experiment.experiment import Experiment, Precision, flattened
 from engine.experiment.library_models import library_of
 from engine.words.names import recipe_words
@@ -69,6 +70,7 @@ class Chosen:
 _CONDITIONS: Mapping[str, Callable[[Chosen], bool]] = MappingProxyType(
     {
         "overrides": lambda chosen: library_of(chosen.text("model")) is not None,
+        "code": lambda chosen: model_file(chosen.text("model")) is not None,
         "path": lambda chosen: chosen.has("dataset", IMAGE_FOLDER),
         "image_size": lambda chosen: chosen.has_pictures,
         "num_classes": lambda chosen: not chosen.has("dataset", SYNTHETIC_REGRESSION),
@@ -111,9 +113,20 @@ def applies(key: str, chosen: Chosen) -> bool:
     return condition is None or condition(chosen)
 
 
-def applying_settings(experiment: Experiment) -> dict[str, Any]:
-    """The settings that apply, by their dotted keys, as plain JSON values; of the two lengths that holds."""
+def comparable_settings(experiment: Experiment) -> dict[str, Any]:
+    """Every setting by its dotted key, as plain JSON values.
+
+    The code of a file is its name and hash, "net.py, 3f2a1c9d": equal for the same code in another folder.
+    """
     values = flattened(experiment)
+    if experiment.own_code is not None:
+        values["code"] = experiment.own_code.short
+    return values
+
+
+def applying_settings(experiment: Experiment) -> dict[str, Any]:
+    """The `comparable_settings` that apply; of the two lengths that holds."""
+    values = comparable_settings(experiment)
     chosen = Chosen(lambda key: str(values[key]), (experiment.precision,), experiment.device == "cpu")
     del values["steps" if experiment.steps is None else "epochs"]
     return {key: value for key, value in values.items() if applies(key, chosen)}
@@ -128,6 +141,8 @@ def setting_text(key: str, value: Any) -> str:
         return "auto" if key in _SWITCHES_LEFT_OPEN else "none"
     if key == "precision":
         return Precision(value).label
+    if key == "code" and value.startswith("{"):
+        return code_from(value).short
     if key == "step.recipe":
         return recipe_words(str(value))
     if isinstance(value, bool):
