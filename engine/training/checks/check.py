@@ -2,44 +2,152 @@
 
 from __future__ import annotations
 
+import sys
+import threading
 import time
+from collections.abc import Iterable
 
+from engine.experiment.catalog import Precision
 from engine.experiment.experiment import Experiment
-from engine.protocol.findings import Checked
+from engine.experiment.problem import ProblemError
+from engine.experiment.value import MOST_ENTRIES
+from engine.protocol.findings import Checked, Finding, FindingKind
+from engine.training.checks.passes import Pass, raised
+from engine.training.checks.places import Place, Places
+from engine.training.checks.sizes import size_findings
+from engine.training.checks.static import static_findings, waits_in_text
 from engine.training.checks.subject import Subject, subject_of
 from engine.training.checks.tree import Tree, described
+from engine.training.checks.weights import format_findings, gradient_findings
 from engine.training.doctor import read_catalog
 from engine.training.models.build import count_parameters
-from engine.training.precision import autocast
 from engine.training.prepare import Plan
 
+LIMIT_SECONDS = 60.0
 
-def check(experiment: Experiment) -> Checked:
-    """The findings on an experiment's model. Touches no device but the CPU, and saves nothing.
 
+def check(experiment: Experiment, limit_seconds: float = LIMIT_SECONDS) -> Checked:
+    """The findings on an experiment's model and on its file. Touches no device but the CPU; saves nothing.
+
+    After `limit_seconds` it answers with what it has found, and where the model's code was at that moment.
     Raises ProblemError where the experiment cannot run here.
     """
     began = time.perf_counter()
-    plan = Plan(experiment, read_catalog())
-    subject = subject_of(plan)
-    tree = Tree(subject.model)
-    outputs, loss = _passed(subject, plan, tree)
-    return Checked(
-        tree=tree.rows(),
-        parameters=count_parameters(subject.model),
-        inputs=described(subject.batch(0)[0]),
-        outputs=outputs,
-        loss=loss,
-        seconds=time.perf_counter() - began,
+    work = _Work(experiment)
+    # not in this thread: one that never returns cannot be left
+    thread = threading.Thread(target=work.run, name="check", daemon=True)
+    thread.start()
+    thread.join(limit_seconds)
+    if thread.is_alive():
+        frame = sys._current_frames().get(thread.ident or 0)
+        work.findings.append(_too_slow(limit_seconds, work.places.in_frame(frame)))
+    elif work.problem is not None:
+        raise work.problem
+    return work.answer(time.perf_counter() - began)
+
+
+class _Work:
+    """The check itself, and what it has found so far."""
+
+    def __init__(self, experiment: Experiment) -> None:
+        self.places = Places(experiment.own_code)
+        self.findings: list[Finding] = []
+        self.problem: Exception | None = None
+        self._experiment = experiment
+        self._subject: Subject | None = None
+        self._passes: list[Pass] = []
+
+    def run(self) -> None:
+        """Checks all there is to check."""
+        experiment = self._experiment
+        self.findings += static_findings(experiment)
+        try:
+            plan = Plan(experiment, read_catalog())
+            self._check(plan, subject_of(plan))
+        except BaseException as error:  # noqa: BLE001 - the user's code may raise anything, SystemExit too
+            if isinstance(error, Exception) and not self._is_users(error):
+                self.problem = error
+            else:
+                self.findings.append(raised(error, self.places))
+
+    def _is_users(self, error: Exception) -> bool:
+        """Whether an error is a finding on the user's file, and not about the other settings."""
+        if self._experiment.own_code is None:
+            return False
+        return not isinstance(error, ProblemError) or error.problem.key in (None, "model")
+
+    def _check(self, plan: Plan, subject: Subject) -> None:
+        experiment = plan.experiment
+        self._subject = subject
+        self.findings += format_findings(subject.model, experiment)
+        if plan.device_entry.tensor_cores and experiment.precision.is_autocast:
+            self.findings += size_findings(subject.model, experiment.batch_size)
+        if note := plan.device_entry.precision(experiment.precision).hardly_faster:
+            self.findings.append(_emulated(plan.device_entry.title, note))
+        autocast = experiment.precision if experiment.precision.is_autocast else Precision.BF16
+        has_gradients = False
+        for precision in (Precision.FP32, autocast):
+            counts = precision.is_autocast == experiment.precision.is_autocast
+            one = Pass(subject, self.places, precision, Tree(subject.model), counts=counts)
+            self._passes.append(one)
+            one.run()
+            self.findings += one.findings
+            if one.is_complete and not has_gradients:
+                has_gradients = True
+                self.findings += gradient_findings(subject.model)
+        code = experiment.own_code
+        if code is not None and not any(one.is_complete for one in self._passes):
+            self.findings += waits_in_text(code)
+
+    def answer(self, seconds: float) -> Checked:
+        """What is known by now."""
+        findings = tuple(_ordered(self.findings))[:MOST_ENTRIES]
+        subject = self._subject
+        if subject is None:
+            return Checked(findings=findings, seconds=seconds)
+        passes = sorted(self._passes, key=lambda one: (one.is_complete, one.counts))
+        return Checked(
+            findings=findings,
+            tree=passes[-1].tree.rows() if passes else Tree(subject.model).rows(),
+            parameters=count_parameters(subject.model),
+            inputs=described(subject.inputs),
+            outputs=passes[-1].outputs if passes else "",
+            loss=passes[-1].loss if passes else "",
+            seconds=seconds,
+        )
+
+
+_GRAVITY = ("error", "warning", "note")
+
+
+def _ordered(findings: Iterable[Finding]) -> list[Finding]:
+    """Errors first, then by line; what two passes show is told once, with the greater severity."""
+    ordered = sorted(
+        findings, key=lambda found: (_GRAVITY.index(found.severity), found.file or "", found.line or 0)
+    )
+    return list({_key(finding): finding for finding in reversed(ordered)}.values())[::-1]
+
+
+def _key(finding: Finding) -> tuple[object, ...]:
+    what = "" if finding.kind is FindingKind.RAISES else finding.message
+    return finding.kind, finding.file, finding.line, what
+
+
+def _too_slow(seconds: float, place: Place | None) -> Finding:
+    return Finding(
+        kind=FindingKind.TOO_SLOW,
+        severity="error",
+        message=f"The check of two small batches on the CPU was not over after {seconds:,.0f} seconds.",
+        remedy="Look for a loop that never ends; a very large model can be checked with smaller sizes.",
+        file=None if place is None else place.file,
+        line=None if place is None else place.line,
     )
 
 
-def _passed(subject: Subject, plan: Plan, tree: Tree) -> tuple[str, str]:
-    """Forward and backward; what the model returned and its loss in words."""
-    inputs, targets = subject.batch(0)
-    with autocast(plan.experiment.precision, subject.device):
-        with tree.watching():
-            outputs = subject.model(inputs)
-        loss = subject.loss(outputs, targets)
-    loss.backward()  # type: ignore[no-untyped-call]
-    return described(outputs), described(loss)
+def _emulated(device: str, why: str) -> Finding:
+    return Finding(
+        kind=FindingKind.EMULATED,
+        severity="warning",
+        message=f"On {device} {why}.",
+        remedy="Choose another precision to save time; memory is saved all the same.",
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import nn
@@ -23,19 +24,41 @@ SAMPLES = 2
 
 @dataclass(frozen=True)
 class Subject:
-    """The model in training mode, its loss, and its batches, all on the CPU."""
+    """The model in training mode, its loss, and its batches, all on the CPU; it is to run on `target`."""
 
     model: nn.Module
     loss: LossFunction
     batches: tuple[Batch, ...]
+    target: torch.device
 
     @property
     def device(self) -> torch.device:
         return torch.device("cpu")
 
+    @property
+    def inputs(self) -> Any:
+        return self.batches[0][0]
+
+    @property
+    def is_cuda(self) -> bool:
+        return self.target.type == "cuda"
+
+    @property
+    def is_on_accelerator(self) -> bool:
+        return self.target.type != "cpu"
+
     def batch(self, place: int) -> Batch:
         """One of the batches."""
         return self.batches[place]
+
+    def forward(self, inputs: Any) -> Any:
+        """The model's outputs."""
+        return self.model(inputs)
+
+    @property
+    def loss_place(self) -> tuple[str | None, int | None]:
+        """Where the user's file defines its loss."""
+        return None, None
 
 
 def subject_of(plan: Plan) -> Subject:
@@ -50,7 +73,7 @@ def subject_of(plan: Plan) -> Subject:
         seed=experiment.seed,
     )
     loss = loss_for(plan.model_entry.task, experiment.label_smoothing)
-    return Subject(model.train(), loss, (_drawn(plan, 0), _drawn(plan, 1)))
+    return Subject(model.train(), loss, (_drawn(plan, 0), _drawn(plan, 1)), plan.device)
 
 
 def _drawn(plan: Plan, place: int) -> Batch:

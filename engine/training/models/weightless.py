@@ -14,7 +14,7 @@ from torch.utils._pytree import tree_map_only
 
 # What CUDA casts to float32 and a CPU does not: those of AT_FORALL_FP32 and AT_FORALL_FP32_SET_OPT_DTYPE in
 # PyTorch's ATen/autocast_mode.h that models call, by the names of the calls.
-_IN_FLOAT32 = frozenset(
+IN_FLOAT32 = frozenset(
     [
         "layer_norm",
         "group_norm",
@@ -32,7 +32,11 @@ _IN_FLOAT32 = frozenset(
         "rsqrt",
         "reciprocal",
         "exp",
+        "expm1",
         "log",
+        "log1p",
+        "log2",
+        "log10",
         "sum",
         "prod",
         "cumsum",
@@ -56,7 +60,7 @@ class AsOnCuda(TorchFunctionMode):
         name = getattr(function, "__name__", "")
         if function is torch.nn.functional.dropout:
             return _dropout(*args, **settings)
-        if name in _IN_FLOAT32 and torch.is_autocast_enabled("cpu"):
+        if name in IN_FLOAT32 and torch.is_autocast_enabled("cpu"):
             args, settings = tree_map_only(torch.Tensor, _cast_up, (args, settings))
             with torch.autocast("cpu", enabled=False):
                 return function(*args, **settings)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine.experiment.experiment import Experiment, experiment_from
+from engine.protocol.findings import FindingKind
 from engine.training.checks.check import check
 
 CATALOG = {
@@ -23,7 +24,9 @@ def experiment(model: str, **more: object) -> Experiment:
 @pytest.mark.parametrize("model", CATALOG)
 def test_a_catalog_model_gives_no_false_alarm(model: str, precision: str) -> None:
     checked = check(experiment(model, precision=precision))
-    assert not checked.errors and not checked.warnings
+    # that this machine only emulates a precision is no false alarm
+    alarms = {finding.kind for finding in checked.findings if finding.severity != "note"}
+    assert alarms <= {FindingKind.EMULATED}
     assert checked.parameters == checked.tree[0].parameters > 0
     assert checked.outputs and checked.loss
 

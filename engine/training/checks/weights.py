@@ -1,0 +1,79 @@
+"""The model's parameters: their number formats before training, and their gradients after a backward pass."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import torch
+from torch import nn
+
+from engine.experiment.experiment import Experiment
+from engine.protocol.findings import Finding, FindingKind
+from engine.training.checks.static import half_place
+
+
+def format_findings(model: nn.Module, experiment: Experiment) -> Iterator[Finding]:
+    """Parameters and buffers that hold floats in another format than float32."""
+    parameters = [named for named in model.named_parameters() if _is_other(named[1])]
+    buffers = [named for named in model.named_buffers() if _is_other(named[1])]
+    file, line = _cast_place(experiment)
+    if parameters:
+        is_scaled = experiment.uses_scaler and parameters[0][1].dtype is torch.float16
+        follows = (
+            "the loss scaler fails with “Attempting to unscale FP16 gradients”"
+            if is_scaled
+            else "small updates of the weights are lost, and no precision is measured as it is named"
+        )
+        yield Finding(
+            kind=FindingKind.NOT_FLOAT32,
+            severity="error" if is_scaled else "warning",
+            message=f"{_listed('parameter', parameters)} {_format(parameters[0][1])}: {follows}.",
+            remedy="Keep the weights in float32, without .half() or .bfloat16(): autocast casts them.",
+            file=file,
+            line=line,
+            count=len(parameters),
+        )
+    if buffers:
+        yield Finding(
+            kind=FindingKind.NOT_FLOAT32,
+            severity="warning",
+            message=f"{_listed('buffer', buffers)} {_format(buffers[0][1])}, so what it gathers is rounded.",
+            remedy="Keep it in float32: autocast casts what it should.",
+            file=file,
+            line=line,
+            count=len(buffers),
+        )
+
+
+def gradient_findings(model: nn.Module) -> Iterator[Finding]:
+    """Parameters that a backward pass left without a gradient."""
+    missing = [
+        named for named in model.named_parameters() if named[1].requires_grad and named[1].grad is None
+    ]
+    if missing:
+        yield Finding(
+            kind=FindingKind.NO_GRADIENT,
+            severity="warning",
+            message=f"{_listed('parameter', missing)} left without a gradient, so nothing trains it.",
+            remedy="Use it in forward, or set its requires_grad to False.",
+            count=len(missing),
+        )
+
+
+def _is_other(tensor: torch.Tensor) -> bool:
+    return tensor.is_floating_point() and tensor.dtype is not torch.float32
+
+
+def _cast_place(experiment: Experiment) -> tuple[str | None, int | None]:
+    code = experiment.own_code
+    return (code and half_place(code)) or (None, None)
+
+
+def _listed(noun: str, named: Sequence[tuple[str, torch.Tensor]]) -> str:
+    others = len(named) - 1
+    more = f", like {others:,} more {noun if others == 1 else noun + 's'}," if others else ""
+    return f"The {noun} {named[0][0]}{more} is"
+
+
+def _format(tensor: torch.Tensor) -> str:
+    return str(tensor.dtype).removeprefix("torch.")

@@ -1,0 +1,126 @@
+"""What the text of a workload file shows without being run."""
+
+from __future__ import annotations
+
+import textwrap
+
+import pytest
+
+from engine.experiment.code import Code
+from engine.experiment.experiment import Experiment, experiment_from
+from engine.protocol.findings import Finding, FindingKind
+from engine.training.checks.static import half_place, static_findings, waits_in_text
+
+CLEAN = """
+    import torch
+    from torch import nn
+
+    def model():
+        return nn.Linear(8, 8)
+
+    def batch(size):
+        return torch.randn(size, 8), torch.randn(size, 8)
+
+    def step(train, batch):
+        with train.autocast():
+            loss = (train.model(batch[0]) - batch[1]).pow(2).mean()
+        train.backward(loss)
+        train.unscale(train.optimizer)
+        nn.utils.clip_grad_norm_(train.model.parameters(), 1.0)
+        train.step(train.optimizer)
+        if not train.was_skipped(train.optimizer):
+            scheduler.step()
+"""
+
+
+def code_of(text: str, **beside: str) -> Code:
+    return Code(file="net.py", folder="/work", text=textwrap.dedent(text), beside=beside)
+
+
+def findings_of(text: str, **settings: object) -> list[Finding]:
+    return static_findings(experiment_of(text, **settings))
+
+
+def experiment_of(text: str, **settings: object) -> Experiment:
+    return experiment_from({"model": "net.py", "code": code_of(text).to_json(), "dataset": "own", **settings})
+
+
+def line_of(text: str, part: str) -> int:
+    return next(n for n, line in enumerate(textwrap.dedent(text).splitlines(), 1) if part in line)
+
+
+@pytest.mark.parametrize("precision", ["fp32", "fp16", "bf16"])
+def test_a_clean_file_has_no_findings(precision: str) -> None:
+    assert not findings_of(CLEAN, precision=precision)
+    assert not waits_in_text(code_of(CLEAN))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "part", "kind"),
+    [
+        (
+            "        train.unscale(train.optimizer)\n",
+            "",
+            "clip_grad_norm_",
+            FindingKind.CLIPPING_BEFORE_UNSCALING,
+        ),
+        (
+            "        train.unscale(train.optimizer)\n        nn.utils.clip_grad_norm_(train.model",
+            "        nn.utils.clip_grad_value_(train.model.parameters(), 1.0)\n"
+            "        train.unscale(train.optimizer)\n        print(train.model",
+            "clip_grad_value_",
+            FindingKind.CLIPPING_BEFORE_UNSCALING,
+        ),
+        (
+            "        if not train.was_skipped(train.optimizer):\n            scheduler.step()",
+            "        scheduler.step()",
+            "scheduler.step",
+            FindingKind.SCHEDULER_AFTER_SKIP,
+        ),
+        (
+            "if not train.was_skipped(train.optimizer):\n            scheduler",
+            "if train.count % 10 == 0:\n            decay = torch.optim.lr_scheduler.StepLR(a, 1)\n"
+            "            decay",
+            "decay.step",
+            FindingKind.SCHEDULER_AFTER_SKIP,
+        ),
+    ],
+)
+def test_a_mistake_in_the_step_is_found_with_its_line(before, after, part, kind) -> None:
+    assert before in CLEAN
+    text = CLEAN.replace(before, after)
+    (finding,) = findings_of(text, precision="fp16")
+    assert (finding.kind, finding.severity) == (kind, "warning")
+    assert (finding.file, finding.line) == ("net.py", line_of(text, part))
+    assert finding.place == f"net.py:{finding.line}"
+
+
+def test_a_scaler_with_bf16_is_found_in_the_file_and_in_the_settings() -> None:
+    text = CLEAN + "\n    scaler = torch.amp.GradScaler()\n"
+    in_file, in_settings = findings_of(text, precision="bf16", scaler={"mode": "on"})
+    assert {in_file.kind, in_settings.kind} == {FindingKind.SCALER_WITH_BF16}
+    assert in_file.line == line_of(text, "GradScaler") and in_settings.file is None
+    assert not findings_of(text, precision="fp16")
+
+
+def test_reads_of_tensors_in_forward_are_found_and_those_elsewhere_are_not() -> None:
+    text = """
+        class Net:
+            def forward(self, x):
+                print("fine")
+                print(x)
+                return x.mean().item()
+
+        def report(x):
+            return x.item()
+    """
+    assert [found.line for found in waits_in_text(code_of(text))] == [
+        line_of(text, "print(x)"),
+        line_of(text, "x.mean().item()"),
+    ]
+
+
+def test_the_cast_to_16_bits_is_found_in_a_module_beside_the_file() -> None:
+    code = code_of("from layers import Net\n", **{"layers.py": "import torch\nnet = Net().half()\n"})
+    assert half_place(code) == ("layers.py", 2)
+    assert half_place(code_of(CLEAN)) is None
