@@ -146,15 +146,20 @@ class Forecasts:
         forecast = kept.forecasts.get(forecast_key(experiment))
         if forecast is None:
             return None
-        resolved = forecast.experiment.model_copy(update={"batch_size": experiment.batch_size})
+        resolved = forecast.experiment.model_copy(
+            update={"batch_size": experiment.batch_size, "code": experiment.code}
+        )
         asked = forecast.model_copy(update={"experiment": resolved})
         peaks = kept.peaks.get(forecast_key(resolved), ())
         return calibrated(with_lines(asked, asked.lines), peaks)
 
     def keep(self, experiment: Experiment, forecast: ForecastMade) -> None:
         """Keeps a forecast for an experiment at any batch, also under its resolved settings."""
-        kept = self._read()
-        for key in (forecast_key(experiment), forecast_key(forecast.experiment)):
+        kept, keys = self._read(), (forecast_key(experiment), forecast_key(forecast.experiment))
+        # the code is in the key, and whoever finds the forecast has it
+        without_code = forecast.experiment.model_copy(update={"code": None})
+        forecast = forecast.model_copy(update={"experiment": without_code})
+        for key in keys:
             kept.forecasts.pop(key, None)
             kept.forecasts[key] = forecast
         while len(kept.forecasts) > _MOST_FORECASTS:

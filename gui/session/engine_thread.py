@@ -18,6 +18,7 @@ from engine.protocol.events import Failed, Finished, ForecastMade
 from engine.protocol.trials import ProbeEnded
 from engine.runner import Runner
 from engine.store.store import Store
+from engine.store.trust import is_untrusted
 from engine.worker.launcher import Launcher
 
 
@@ -252,9 +253,11 @@ class EngineThread(QThread):
         try:
             made = runner.forecast(experiment, self._is_wanted_elsewhere)
         except ProblemError as error:
-            # a model that cannot be forecast is no problem; a setting that it refuses is
-            if error.problem.kind is Kind.REQUEST and error.problem.key is not None:
-                self.forecast_refused.emit(experiment, error.problem)
+            # a model that cannot be forecast is no problem, nor one that is asked about before it runs; a
+            # setting that it refuses is
+            problem = error.problem
+            if problem.kind is Kind.REQUEST and problem.key is not None and not is_untrusted(problem):
+                self.forecast_refused.emit(experiment, problem)
         with self._changed:
             if made is None and self._current is None and self._is_wanted_elsewhere():
                 # interrupted for something to measure: it is made afterwards

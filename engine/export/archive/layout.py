@@ -34,12 +34,12 @@ SHEET = "pictures"
 MOST_RUNS = 2_000
 MOST_BYTES = {
     MANIFEST: 8 * BYTES_PER_MIB,
-    RECORD: 4 * BYTES_PER_MIB,
+    RECORD: 8 * BYTES_PER_MIB,
     EVENTS: 64 * BYTES_PER_MIB,
     SAMPLES: 2**29,
     SHEET: MOST_SHEET_BYTES,
 }
-"""The most bytes of each part, unpacked."""
+"""The most bytes of each part, unpacked; a record has room for the largest code of a model's own file."""
 
 MOST_BYTES_IN_ALL = 2**29
 """All parts together, unpacked: room for 40 runs of 100,000 steps. They are held in memory until all were

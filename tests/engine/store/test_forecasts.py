@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from engine.experiment.code import Code
 from engine.experiment.experiment import Experiment, experiment_from
 from engine.protocol.events import ForecastMade, Summary
 from engine.protocol.memory_lines import MemoryLine, needed_mib
@@ -73,6 +74,21 @@ def test_what_changes_memory_has_a_forecast_of_its_own(change):
 )
 def test_what_leaves_memory_alone_shares_one(change):
     assert forecast_key(experiment_from({**ASKED.model_dump(), **change})) == forecast_key(ASKED)
+
+
+def test_a_forecast_holds_for_code_in_any_folder_and_keeps_none_of_it(tmp_path):
+    code = Code(file="net.py", folder="/there", text="def model(): ...\n")
+    there, here = (
+        experiment_from({"model": "net.py", "code": each.to_json()})
+        for each in (code, code.model_copy(update={"folder": "/here"}))
+    )
+    known = Forecasts(tmp_path)
+    known.keep(there, made(there))
+    known.learn(there, there.batch_size, 5_000.0, "allocated")
+    assert "def model" not in (tmp_path / FILE_NAME).read_text()
+    found = known.find(here)
+    assert found is not None and found.experiment == here
+    assert found.needed_mib == pytest.approx(5_000.0)
 
 
 def test_a_run_corrects_the_forecast_of_its_settings(tmp_path):

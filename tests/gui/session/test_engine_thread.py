@@ -10,6 +10,7 @@ import pytest
 from pytestqt.qtbot import QtBot
 
 from engine.experiment.checks import Catalog, DatasetEntry, DeviceEntry, ModelEntry, PrecisionEntry
+from engine.experiment.code import Code
 from engine.experiment.experiment import Experiment, Precision, experiment_from
 from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.protocol import jobs
@@ -170,3 +171,16 @@ def test_a_forecast_that_nobody_can_make_is_told_to_nobody(
         thread.ask_forecasts((LINEAR,))
         thread.start()
     assert told.args == [LINEAR, None] and refused == []
+
+
+def test_code_from_elsewhere_is_not_forecast_and_no_setting_is_blamed(
+    qtbot: QtBot, thread: EngineThread, machine: Machine
+) -> None:
+    code = Code(file="net.py", folder="/there", text="def model(): ...\n")
+    experiment = experiment_from({"model": "net.py", "code": code.to_json()})
+    refused: list[object] = []
+    thread.forecast_refused.connect(lambda *arguments: refused.append(arguments))
+    with qtbot.waitSignal(thread.forecast_made, timeout=WAIT_MS) as made:
+        thread.ask_forecasts((experiment,))
+        thread.start()
+    assert made.args == [experiment, None] and not refused and not machine.forecasts

@@ -154,8 +154,8 @@ def test_a_bomb_is_refused_before_it_is_unpacked(
 
 def test_a_part_larger_than_its_kind_may_be_is_refused(other: Store, archive: Path, tmp_path: Path) -> None:
     parts = parts_of(archive)
-    large = doctored(tmp_path / "large.zip", {**parts, first(parts, "record.json"): bytes(5 * 2**20)})
-    assert "more than its 4 MiB limit" in refusal(other, large)
+    large = doctored(tmp_path / "large.zip", {**parts, first(parts, "record.json"): bytes(9 * 2**20)})
+    assert "more than its 8 MiB limit" in refusal(other, large)
 
 
 def test_a_size_that_is_a_lie_is_refused(other: Store, archive: Path) -> None:

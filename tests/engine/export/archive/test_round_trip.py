@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine.experiment.experiment import Experiment
+from engine.experiment.code import MOST_CODE_BYTES, Code
+from engine.experiment.experiment import Experiment, experiment_from
 from engine.export.archive.reader import import_archive
 from engine.protocol.events import to_line
 from engine.store import journal
@@ -156,3 +157,15 @@ def test_a_run_that_was_deleted_comes_back(other: Store, archive: Path) -> None:
     other.delete([run.id])
     (added,) = import_archive(other, archive).added
     assert told(added) == told(other.run(run.id)) == told(run)
+
+
+def test_the_largest_code_of_a_models_own_file_travels(
+    store: Store, other: Store, write: Callable[..., Path]
+) -> None:
+    text = '"""' + '"\n' * (MOST_CODE_BYTES // 2 - 8) + '"""'
+    code = Code(file="net.py", folder="/there", text=text, beside={"layers.py": "WIDTH = 8\n"})
+    run = store.add(experiment_from({"model": "net.py", "code": code.to_json()}))
+    import_archive(other, write(store, run.id))
+    assert other.run(run.id).experiment.own_code == code
+    # it may run here only once somebody has accepted it
+    assert not other.trusted_code.has(code)
