@@ -34,6 +34,7 @@ _COMMANDS: dict[str, Callable[..., int]] = {
     "settings": machine.settings,
     "catalog": machine.catalog,
     "doctor": machine.doctor,
+    "template": machine.template,
 }
 VERBS = tuple(_COMMANDS)
 

@@ -1,9 +1,10 @@
-"""The verbs `presets`, `settings`, `catalog` and `doctor`."""
+"""The verbs `presets`, `settings`, `catalog`, `doctor` and `template`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -18,6 +19,7 @@ from engine.experiment.presets import Preset, all_presets, broken_presets
 from engine.experiment.problem import Kind, Problem, ProblemError, request_problem, unknown_name
 from engine.experiment.titles import setting_help, setting_title
 from engine.experiment.value import MIB_PER_GIB
+from engine.export.template import TEMPLATE_NAME, write_template
 from engine.protocol.events import Check
 from engine.runner import Runner
 from engine.store.store import Store
@@ -137,6 +139,20 @@ def doctor(as_json: AsJson = False, target: TargetOption = Target.PROCESS) -> in
     else:
         output.table(("Check", "", "Found"), [(check.name, check.status, check.detail) for check in checks])
     return 1 if failed else 0
+
+
+def template(
+    path: Annotated[Path, typer.Argument(metavar="FILE.py", help="The file to write.")] = Path(TEMPLATE_NAME),
+    force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
+    as_json: AsJson = False,
+) -> int:
+    """Write a short commented model file, to be made into your own."""
+    written = write_template(path, force=force)
+    if as_json:
+        output.json_object({"path": str(written.absolute())})
+    else:
+        output.line(f"Wrote {written}. Train it with: ammeter run --model {written}")
+    return 0
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from gui.limit.result import ResultPanel, SavedMenu
 from gui.limit.trials import TrialTable
 from gui.limit.words import picture_heading, progress, sentence
 from gui.session.searches import SearchView
-from gui.setup.search import SearchBox
+from gui.setup.search import Group, Row, SearchBox
 from gui.widgets import Button, ElidedLabel, EmptyState, label
 from gui.widgets.boxes import Stretch, in_column, in_row, wide
 
@@ -216,11 +216,11 @@ class MemoryLimitPanel(QFrame):
 
 def _granularity_box() -> SearchBox:
     tip = "The answer is a multiple of this; 1 finds it exactly, 8 suits Tensor Cores"
-    box = SearchBox("Multiples of", tip)
+    box = SearchBox("Multiples of", tip, takes_any=True)
     box.setProperty("small", "true")
     box.setFixedWidth(100)
     box.setValidator(QIntValidator(1, 1_000_000, box))
-    box.set_groups([("", [(str(size), "") for size in _GRANULARITIES])])
+    box.set_groups([Group("", [Row(str(size)) for size in _GRANULARITIES])])
     box.set_value(str(_GRANULARITIES[0]))
     return box
 

@@ -59,13 +59,17 @@ class Outcome:
 
 
 def check(
-    draft: Draft, catalog: Catalog | None, refused: Mapping[Experiment, Problem] = MappingProxyType({})
+    draft: Draft,
+    catalog: Catalog | None,
+    refused: Mapping[Experiment, Problem] = MappingProxyType({}),
+    file_problem: Problem | None = None,
 ) -> Outcome:
     """Validates every run of the draft; without a catalog, only what needs none.
 
-    `refused` holds the engine's problems with experiments that it has forecast before.
+    `refused` holds the engine's problems with experiments that it has forecast before; `file_problem` says
+    why the model's file cannot be read.
     """
-    first: dict[str, Problem] = {}
+    first = {} if file_problem is None else {"model": file_problem}
     for problem in _blanks(draft):
         first.setdefault(problem.key or "", problem)
     experiments: list[tuple[str, Experiment]] = []

@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Any
 
 from engine.experiment.checks import Catalog
+from engine.experiment.code import OWN, Code, code_from, keeps_code
 from engine.experiment.experiment import (
     Experiment,
     Precision,
@@ -20,6 +21,7 @@ from engine.experiment.experiment import (
     from_dotted,
     layered,
 )
+from engine.experiment.library_models import library_of
 from engine.experiment.presets import Preset
 from engine.words.settings import Chosen, applies
 from gui.setup.fields import NUMBER_KEYS, OPTIONS, words_of
@@ -35,7 +37,7 @@ class Draft:
     """A preset and the changes to it: the settings' text by dotted key, and the ticked precisions.
 
     `precisions` None are the preset's. `repeats` is text, and no setting of the experiment. `has_gpu` chooses
-    between the preset's two sizes.
+    between the preset's two sizes. `keeps_code`: the model's code is that of a run, and its file is not read.
     """
 
     preset: Preset
@@ -44,6 +46,7 @@ class Draft:
     name: str = ""
     repeats: str = "1"
     has_gpu: bool = False
+    keeps_code: bool = False
 
     @cached_property
     def base(self) -> dict[str, Any]:
@@ -91,6 +94,34 @@ class Draft:
             return without
         return replace(self, changes={**rest, key: text})
 
+    @cached_property
+    def code(self) -> Code | None:
+        """The code of a model that is the user's own file; None for other models, and for broken code."""
+        if not keeps_code(self.text("model").strip(), self.text("code")):
+            return None
+        return code_from(self.text("code"))
+
+    @property
+    def has_kept_code(self) -> bool:
+        """Whether the code is that of a run or of the preset, and not of the file as it is now."""
+        return self.keeps_code or "code" not in self.changes
+
+    def with_model(self, text: str) -> Draft:
+        """The draft with a model's name, which takes the place of a file with its code and its own data."""
+        draft = self.with_change("model", text)
+        if keeps_code(text.strip(), self.text("code")):
+            return draft
+        keeps_data = self.changes.get("dataset") != OWN or library_of(text.strip()) is not None
+        gone = {"code"} if keeps_data else {"code", "dataset"}
+        rest = {key: value for key, value in draft.changes.items() if key not in gone}
+        return replace(draft, changes=rest, keeps_code=False)
+
+    def with_code(self, code: Code, class_name: str | None = None) -> Draft:
+        """The draft with a workload file as its model, and with the data that the file brings."""
+        model = code.file if class_name is None else f"{code.file}:{class_name}"
+        draft = self.with_model("").with_change("model", model).with_change("code", code.to_json())
+        return draft.with_change("dataset", OWN) if code.brings_data else draft
+
     def with_length(self, key: str, text: str) -> Draft:
         """The draft with its length in `key`, which is `epochs` or `steps`."""
         rest = {name: value for name, value in self.changes.items() if name not in _LENGTHS}
@@ -113,6 +144,7 @@ class Draft:
             draft = draft.with_change(key, words_of(key, values[key]))
         length = "steps" if experiment.steps is not None else "epochs"
         draft = draft.with_length(length, words_of(length, values[length]))
+        draft = replace(draft, keeps_code=experiment.code is not None)
         return draft.with_precisions([experiment.precision])
 
     def with_name(self, name: str) -> Draft:
@@ -138,13 +170,15 @@ class Draft:
             "settings": {key: self.text(key) for key in self.base if key not in ("precision", *_LENGTHS)},
             "length": [self.length_key, self.text(self.length_key)],
             "ticked": [entry.value for entry in self.ticked],
+            "keeps_code": self.keeps_code,
         }
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any], preset: Preset, *, has_gpu: bool) -> Draft:
         """The draft of a `to_state`, over `preset`. Raises KeyError, TypeError or ValueError."""
         repeats = str(state.get("repeats", "1"))
-        draft = cls(preset, name=str(state["name"]), repeats=repeats, has_gpu=has_gpu)
+        is_kept = state.get("keeps_code") is True
+        draft = cls(preset, name=str(state["name"]), repeats=repeats, has_gpu=has_gpu, keeps_code=is_kept)
         if preset.name == state["preset"]:
             changes = {key: str(text) for key, text in dict(state["changes"]).items() if key in draft.base}
             chosen = state["precisions"]

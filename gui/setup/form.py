@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QCheckBox, QGridLayout, QHBoxLayout, QToolButton, QWidget
 
 from engine.experiment.checks import Catalog
+from engine.experiment.code import OWN
 from engine.experiment.experiment import Precision
 from engine.experiment.presets import Preset
 from engine.experiment.settings import FAST, PLAIN, RECIPE_PARTS, joined
@@ -17,7 +19,9 @@ from gui.setup.controls import ChoiceBox, InnerNote, LengthEdit, NumberEdit
 from gui.setup.draft import Draft, cleaned
 from gui.setup.fields import TIPS
 from gui.setup.folder import FolderEdit
-from gui.setup.options import MoreOptions, dataset_words, model_groups, parameters_words, preset_caption
+from gui.setup.model.choices import parameters_words, short_folder
+from gui.setup.model.kept import KeptCodeLine
+from gui.setup.options import MoreOptions, dataset_words, preset_caption
 from gui.setup.search import SearchBox
 from gui.widgets import Field, PrecisionChip, Segmented, divider, label, set_text
 from gui.widgets.boxes import Placed, Stretch, in_column, in_row
@@ -146,6 +150,7 @@ class SetupForm(QWidget):
         super().__init__(parent)
         self.preset = ChoiceBox("Preset", TIPS["preset"])
         self.model = SearchBox(setting_title("model"), TIPS["model"])
+        self.kept_code = KeptCodeLine()
         self.dataset = ChoiceBox(setting_title("dataset"), setting_help("dataset"))
         self.path = FolderEdit(setting_title("path"), setting_help("path"))
         self.batch_size = NumberEdit(setting_title("batch_size"), setting_help("batch_size"))
@@ -160,7 +165,7 @@ class SetupForm(QWidget):
         self.more = MoreOptions()
         self._chip_note = label("", "hint")
         self._fields = {
-            "model": Field(setting_title("model"), self.model),
+            "model": Field(setting_title("model"), self.model, below=self.kept_code),
             "dataset": Field(setting_title("dataset"), self.dataset),
             "path": Field(setting_title("path"), self.path),
             "precision": Field(setting_title("precision"), self._make_chips()),
@@ -184,8 +189,10 @@ class SetupForm(QWidget):
         smaller = None if catalog is None or draft.has_gpu else draft.preset.without_gpu_note
         self.preset_field.set_hint(smaller or "")
         if catalog is not None:
-            self.model.set_groups(model_groups(catalog.models))
-            self.dataset.set_choices([(entry.name, entry.title) for entry in catalog.datasets])
+            model = catalog.model(draft.text("model").strip())
+            brings_data = model is not None and model.task == OWN
+            datasets = (entry for entry in catalog.datasets if entry.name != OWN or brings_data)
+            self.dataset.set_choices([(entry.name, entry.title) for entry in datasets])
         self.model.set_value(draft.text("model"))
         self.dataset.set_value(draft.text("dataset"))
         self.path.set_value(draft.text("path"))
@@ -229,7 +236,10 @@ class SetupForm(QWidget):
     def _show_facts(self, draft: Draft, catalog: Catalog | None) -> None:
         model = catalog.model(draft.text("model")) if catalog else None
         dataset = catalog.dataset(draft.text("dataset")) if catalog else None
-        self.model.set_info(parameters_words(model))
+        code = draft.code
+        self.model.set_info(parameters_words(model) if code is None else short_folder(code.folder))
+        place = "" if code is None else f"{Path(code.folder, code.file)}\n\n"
+        self.model.field.setToolTip(plain_tip(place + TIPS["model"]))
         self.dataset.set_info(*dataset_words(dataset, draft))
         is_missing = dataset is not None and dataset.needs_download
         self._fields["dataset"].set_note("downloaded when first used" if is_missing else "")
@@ -297,7 +307,6 @@ class SetupForm(QWidget):
     def _connect(self) -> None:
         self.preset.edited.connect(self.preset_chosen)
         texts: dict[str, NumberEdit | ChoiceBox | RecipeEdit] = {
-            "model": self.model,
             "dataset": self.dataset,
             "path": self.path,
             "batch_size": self.batch_size,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cached_property
 
 from PySide6.QtCore import QRectF, QSize, Qt, Signal
@@ -15,7 +15,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from engine.experiment.checks import Catalog, DatasetEntry, ModelEntry
+from engine.experiment.checks import Catalog, DatasetEntry
 from engine.experiment.picture_folders import Count
 from gui.setup.controls import ChoiceBox, NumberEdit
 from gui.setup.draft import Draft, cleaned
@@ -57,41 +57,6 @@ class Expander(QAbstractButton):
         painter.setPen(QColor(palette.text))
         painter.drawText(self.rect().adjusted(_INDENT, 0, 0, 0), Qt.AlignmentFlag.AlignVCenter, self.text())
         painter.end()
-
-
-_SCALES = ((1_000_000_000, "B", ".1f"), (1_000_000, "M", ".1f"), (10_000, "k", ".0f"))
-
-
-def parameters_words(model: ModelEntry | None) -> str:
-    """A model's size: "25.6 M parameters"."""
-    return "" if model is None or model.parameters is None else f"{_size(model)} parameters"
-
-
-def model_groups(models: Sequence[ModelEntry]) -> list[tuple[str, list[tuple[str, str]]]]:
-    """The models by family, smallest first: ("ResNet", [("resnet18", "11.7 M"), ...])."""
-    families: dict[str, list[ModelEntry]] = {}
-    for model in models:
-        families.setdefault(model.family, []).append(model)
-    return [
-        (
-            family,
-            [
-                (model.name, _size(model))
-                for model in sorted(members, key=lambda model: model.parameters or 0)
-            ],
-        )
-        for family, members in families.items()
-    ]
-
-
-def _size(model: ModelEntry) -> str:
-    if model.parameters is None:
-        return ""
-    for scale, letter, form in _SCALES:
-        if model.parameters >= scale:
-            divisor = 1_000 if letter == "k" else scale
-            return f"{model.parameters / divisor:{form}} {letter}"
-    return f"{model.parameters:,}"
 
 
 def preset_caption(draft: Draft, catalog: Catalog | None) -> str:

@@ -32,6 +32,7 @@ from gui.setup.draft import Draft
 from gui.setup.folder import FolderCounter
 from gui.setup.foot import SetupFoot, button_for
 from gui.setup.form import SetupForm
+from gui.setup.model.picker import ModelPicker
 from gui.setup.options import folder_words
 from gui.setup.saving import OwnPresets
 from gui.widgets import label
@@ -64,6 +65,7 @@ class SetupPanel(QFrame):
         self._draft: Draft | None = None
         self._catalog: Catalog | None = None
         self._outcome = Outcome((), {})
+        self._file_problem: Problem | None = None
         self._refused: dict[Experiment, Problem] = {}
         self._is_running = False
         self._is_searching = False
@@ -79,6 +81,7 @@ class SetupPanel(QFrame):
         self.delete_action = self._action("Delete the preset", self._delete_preset)
         self.reset_action = self._action("Reset the form", self.reset)
         self._lay_out()
+        self.picker = ModelPicker(self.form.model, self)
         self._connect()
         self._refresh()
 
@@ -153,6 +156,7 @@ class SetupPanel(QFrame):
 
     def find_limit(self) -> None:
         """Requests a search with the form as it is, or says why there can be none."""
+        self.reread()
         search = limit_request(self._draft, self._outcome, self._catalog, self._cpu_limit_gib)
         if search is not None:
             self.limit_requested.emit(search)
@@ -166,6 +170,13 @@ class SetupPanel(QFrame):
         if self._catalog is not None:
             experiment = unresolved(experiment, self._catalog)
         self._put(self._draft.with_experiment(experiment))
+
+    def reread(self) -> None:
+        """Takes the model's file as it is on disk now, if it is the user's own."""
+        if self._draft is not None:
+            followed = self.picker.follow(self._draft)
+            if followed != (self._draft, self._file_problem):
+                self._put(self._draft)
 
     def reset(self) -> None:
         """Discards the changes to the chosen preset."""
@@ -183,7 +194,8 @@ class SetupPanel(QFrame):
         """What is remembered across a restart, as plain JSON values."""
         if self._draft is None:
             return {}
-        return {**self._draft.to_state(), "options_open": self.form.more.is_open()}
+        own = {"options_open": self.form.more.is_open(), "recent_models": self.picker.state()}
+        return {**self._draft.to_state(), **own}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Restores a `state`; the settings of a preset that is gone come back as changes to another.
@@ -192,6 +204,7 @@ class SetupPanel(QFrame):
         """
         if self._draft is None or not state:
             return
+        self.picker.restore(state.get("recent_models", []))
         offered = {preset.name: preset for preset in self._presets}
         preset = offered.get(state["preset"], self._draft.preset)
         self._put(Draft.from_state(state, preset, has_gpu=self._has_gpu))
@@ -217,7 +230,7 @@ class SetupPanel(QFrame):
         return self._catalog is not None and self._catalog.has_gpu
 
     def _put(self, draft: Draft) -> None:
-        self._draft = draft
+        self._draft, self._file_problem = self.picker.follow(draft)
         self._refresh()
         self.draft_changed.emit()
 
@@ -231,6 +244,9 @@ class SetupPanel(QFrame):
             self._put(self._draft.with_length(key, text))
 
     def _ask(self, requested: SignalInstance) -> None:
+        self.reread()
+        if self._draft is not None:
+            self.picker.used(self._draft)
         if self.finds_limit:
             self.find_limit()
         elif (wanted := self.request()) is not None:
@@ -239,10 +255,12 @@ class SetupPanel(QFrame):
     def _refresh(self) -> None:
         draft = self._draft
         if draft is not None:
-            self._outcome = check(draft, self._catalog, self._refused)
+            self._outcome = check(draft, self._catalog, self._refused, self._file_problem)
+            self.picker.show(draft, self._catalog)
             self.form.show_draft(draft, self._catalog)
             self.form.show_outcome(self._outcome)
             self.form.set_searching(self.finds_limit)
+            self.form.kept_code.show_kept(draft, differs=self.picker.differs(draft))
             self._count_folder(draft)
             words = limit_words(draft) if self.finds_limit else button_words(draft, self._outcome)
             self.run_action.setText(words)
@@ -307,6 +325,10 @@ class SetupPanel(QFrame):
         self.own_presets.chosen.connect(lambda draft: self._put(draft.on_machine(self._has_gpu)))
         self.form.preset_chosen.connect(self.choose_preset)
         self.form.edited.connect(lambda key, text: self._change(Draft.with_change, key, text))
+        self.form.model.edited.connect(lambda text: self._change(Draft.with_model, text))
+        self.form.kept_code.file_wanted.connect(self.picker.use_file)
+        self.picker.drafted.connect(self._put)
+        self.picker.returned.connect(self.reread)
         self.form.length_edited.connect(
             lambda text: self._change(lambda draft: draft.with_length(draft.length_key, text))
         )

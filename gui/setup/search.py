@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from operator import itemgetter
+from typing import Any, NamedTuple
 
-from PySide6.QtCore import QModelIndex, QPersistentModelIndex, QRect, Qt, Signal
-from PySide6.QtGui import QColor, QMouseEvent, QPainter, QStandardItemModel
+from PySide6.QtCore import (
+    QAbstractListModel,
+    QEvent,
+    QItemSelectionModel,
+    QModelIndex,
+    QObject,
+    QPersistentModelIndex,
+    QRect,
+    Qt,
+    QTimer,
+    Signal,
+)
+from PySide6.QtGui import QColor, QFocusEvent, QFontMetrics, QKeyEvent, QMouseEvent, QPainter
 from PySide6.QtWidgets import (
     QComboBox,
     QCompleter,
     QLineEdit,
     QListView,
+    QStyle,
     QStyledItemDelegate,
     QStyleOptionViewItem,
 )
@@ -19,83 +34,209 @@ from gui.setup.controls import FLUSH, GAP, ChoiceBox
 from gui.theme.fonts import font
 from gui.theme.theme import theme
 
-Groups = Sequence[tuple[str, Sequence[tuple[str, str]]]]
-"""Headings, each with its rows: the value, and a fact about it, shown at the right."""
 
-_VALUE, _HEADING, _FACT = (Qt.ItemDataRole.UserRole + place for place in range(3))
-_INSET = 10
+class Row(NamedTuple):
+    """A value, a fact about it, shown at the right, and its text where that is not the value itself.
+
+    A row with a text of its own is an offer: choosing it is `SearchBox.picked` and no edit.
+    """
+
+    value: str
+    fact: str = ""
+    text: str = ""
+
+    @property
+    def shown(self) -> str:
+        return self.text or self.value
+
+
+class Group(NamedTuple):
+    """Rows under a heading, which may be empty.
+
+    While text is typed, a group of an earlier `turn` stands before those of a later one.
+    """
+
+    heading: str
+    rows: Sequence[Row]
+    turn: int = 0
+
+
+def narrowed(groups: Iterable[Group], typed: str) -> list[Group]:
+    """The rows in which all typed words occur, the best matches first; no row stands twice.
+
+    Best is the name itself, then its beginning, the beginnings of its words, and anything inside it.
+    """
+    words = typed.casefold().split()
+    if not words:
+        return list(groups)
+    starts = [re.compile(rf"(?<![^\W_]){re.escape(word)}") for word in words]
+    shown: set[str] = set()
+    ranked: list[tuple[int, int, Group]] = []
+    for group in groups:
+        rows = [(rank, row) for rank, row in _ranked(group, words, starts) if row.value not in shown]
+        if rows:
+            rows.sort(key=itemgetter(0))
+            shown.update(row.value for _, row in rows)
+            ranked.append((group.turn, rows[0][0], group._replace(rows=[row for _, row in rows])))
+    ranked.sort(key=itemgetter(0, 1))
+    return [group for _, _, group in ranked]
+
+
+_EXACT, _BEGINS, _BEGINS_WORDS, _INSIDE = range(4)
+
+
+def _ranked(
+    group: Group, words: Sequence[str], starts: Sequence[re.Pattern[str]]
+) -> Iterator[tuple[int, Row]]:
+    heading, whole = group.heading.casefold(), " ".join(words)
+    for row in group.rows:
+        name = row.shown.casefold()
+        text = f"{name} {heading}"
+        if any(word not in text for word in words):
+            continue
+        if name == whole:
+            yield _EXACT, row
+        elif name.startswith(words[0]) and len(words) == 1:
+            yield _BEGINS, row
+        else:
+            yield (_BEGINS_WORDS if all(start.search(name) for start in starts) else _INSIDE), row
+
+
+_VALUE, _ROW, _HEADING, _TAKEN = (Qt.ItemDataRole.UserRole + place for place in range(4))
+_AROUND_ROW, _WIDEST_LIST = 64, 480
+_Index = QModelIndex | QPersistentModelIndex
+_INVALID = QModelIndex()
+
+
+class _Rows(QAbstractListModel):
+    """Headings, which cannot be chosen, and rows. Enter takes row `taken` while text is typed."""
+
+    def __init__(self, parent: QObject) -> None:
+        super().__init__(parent)
+        self._entries: list[Row | str] = []
+        self.places: dict[str, int] = {}
+        self.typed = ""
+        self.taken: int | None = None
+
+    def put(self, groups: Iterable[Group], typed: str = "", *, takes_first: bool = False) -> None:
+        """Replaces all rows by what matches the typed text."""
+        self.beginResetModel()
+        self._entries.clear()
+        for group in groups:
+            if group.heading:
+                self._entries.append(group.heading)
+            self._entries += group.rows
+        places = enumerate(self._entries)
+        self.places = {entry.value: place for place, entry in places if isinstance(entry, Row)}
+        # before the reset ends: the completer then looks for the taken row, and keeps what it found
+        self.typed, self.taken = typed, min(self.places.values(), default=None) if takes_first else None
+        self.endResetModel()
+
+    def row(self, place: int) -> Row | None:
+        """The row at a place; None for a heading."""
+        entry = self._entries[place]
+        return entry if isinstance(entry, Row) else None
+
+    def rowCount(self, parent: _Index = _INVALID) -> int:
+        return 0 if parent.isValid() else len(self._entries)
+
+    def flags(self, index: _Index) -> Qt.ItemFlag:
+        if index.isValid() and self.row(index.row()) is None:
+            return Qt.ItemFlag.NoItemFlags
+        return super().flags(index)
+
+    def data(self, index: _Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
+        entry = self._entries[index.row()]
+        if role == _TAKEN:
+            return self.typed if index.row() == self.taken else None
+        if isinstance(entry, str):
+            return entry if role in (_HEADING, Qt.ItemDataRole.AccessibleTextRole) else None
+        if role in (Qt.ItemDataRole.DisplayRole, Qt.ItemDataRole.EditRole):
+            return entry.shown
+        if role == Qt.ItemDataRole.AccessibleTextRole:
+            return f"{entry.shown}, {entry.fact}" if entry.fact else entry.shown
+        return {_VALUE: entry.value, _ROW: entry}.get(role)
 
 
 class SearchBox(ChoiceBox):
-    """A choice that a part of its name finds. The typed text is the value.
+    """A choice that parts of its name find. The typed text is the value.
 
-    The list leaves the keyboard to the field, so that typing can continue while it is open.
+    The list leaves the keyboard to the field, so that typing can continue while it is open. Enter takes the
+    best match, or with `takes_any` the text as typed; Escape brings back the value from before. `picked`
+    carries the value of a chosen row that has a text of its own.
     """
 
-    def __init__(self, name: str, tip: str) -> None:
+    picked = Signal(str)
+
+    def __init__(self, name: str, tip: str, *, takes_any: bool = False) -> None:
         super().__init__(name, tip)
         self.setEditable(True)
         self.setInsertPolicy(QComboBox.InsertPolicy.NoInsert)
-        self._groups: Groups = ()
+        self._takes_any = takes_any
+        self._groups: Sequence[Group] = ()
+        self.before = ""
+        """The value when the field was entered or last chosen, which Escape brings back."""
+        self._all, self._matches = _Rows(self), _Rows(self)
+        self.setModel(self._all)
         field = self.field = _SearchField()
         self.setLineEdit(field)
         field.setAccessibleName(name)
         field.setToolTip(tip)
-        field.textEdited.connect(self.edited)
+        field.textEdited.connect(self._narrow)
         field.clicked.connect(self.showPopup)
-        completer = self._completer = QCompleter(self.model(), self)
-        # a heading has no value, so no typed text finds it
-        completer.setCompletionRole(_VALUE)
-        completer.setFilterMode(Qt.MatchFlag.MatchContains)
-        completer.setCaseSensitivity(Qt.CaseSensitivity.CaseInsensitive)
+        field.entered.connect(self._remember)
+        completer = self._completer = _Completer(self._matches, self)
         completer.setMaxVisibleItems(self.maxVisibleItems())
+        completer.activated[QModelIndex].connect(self._take)  # type: ignore[index]
+        completer.escaped.connect(self._bring_back)
         popup = self.list = QListView()
         popup.setProperty("kind", "popup")
         popup.setAccessibleName(f"{name}: matches")
         popup.setToolTip(tip)
+        for view in (popup, self.view()):
+            assert isinstance(view, QListView)
+            # else each row of thousands is measured whenever the style is applied
+            view.setUniformItemSizes(True)
         completer.setPopup(popup)
-        popup.setItemDelegate(_Row(popup))
+        popup.setItemDelegate(_RowDelegate(popup))
         self.setCompleter(completer)
-        completer.activated.connect(lambda *_: self.edited.emit(self.value()))
 
-    def set_groups(self, groups: Groups) -> None:
-        """Offers these values under their headings; a heading may be empty."""
-        if groups == self._groups:
+    def set_groups(self, groups: Sequence[Group]) -> None:
+        """Offers these values under their headings."""
+        if groups is self._groups or groups == self._groups:
             return
         self._groups = groups
         kept = self.value()
         self.blockSignals(True)
-        self.clear()
-        for heading, rows in groups:
-            if heading:
-                self._add_heading(heading)
-            for value, fact in rows:
-                self.addItem(value, value)
-                self.setItemData(self.count() - 1, fact, _FACT)
+        # offers are in the list alone: the arrow keys must not step on them in the closed box
+        self._all.put(group._replace(rows=[row for row in group.rows if not row.text]) for group in groups)
+        self._show_value(kept)
         self.blockSignals(False)
-        self.set_value(kept)
+        longest = max((row.shown + row.fact for group in groups for row in group.rows), key=len, default="")
+        room = QFontMetrics(self.font()).horizontalAdvance(longest) + _AROUND_ROW
+        self.list.setMinimumWidth(min(room, _WIDEST_LIST))
 
     def value(self) -> str:
         return self.currentText().strip() if self.isEditable() else ""
 
     def set_value(self, value: str) -> None:
         if value != self.value():
-            # the arrow keys continue from the current row
-            self.setCurrentIndex(self.findData(value))
-            self.setEditText(value)
-            self.field.setCursorPosition(0)
+            self._show_value(value)
+            self._remember()
 
     def showPopup(self) -> None:
         """Opens the whole list at the chosen value."""
-        value = self.value()
+        self._remember()
+        self._show("")
         self._completer.setCompletionPrefix("")
         self._completer.complete()
-        rows = self.list.model()
-        matches = rows.match(rows.index(0, 0), _VALUE, value, 1, Qt.MatchFlag.MatchFixedString)
-        if value and matches:
-            self.list.setCurrentIndex(matches[0])
-            self.list.scrollTo(matches[0], QListView.ScrollHint.PositionAtCenter)
-            if matches[0].row() < self.maxVisibleItems() // 2:
+        place = self._matches.places.get(self.before)
+        if place is not None:
+            index = self._matches.index(place, 0)
+            # current and not selected, or the completer would write it into the field
+            self.list.selectionModel().setCurrentIndex(index, QItemSelectionModel.SelectionFlag.NoUpdate)
+            self.list.scrollTo(index, QListView.ScrollHint.PositionAtCenter)
+            if place < self.maxVisibleItems() // 2:
                 # centred, it would leave the first heading out of view
                 self.list.scrollToTop()
         self.field.selectAll()
@@ -104,15 +245,40 @@ class SearchBox(ChoiceBox):
         self.list.hide()
         super().hidePopup()
 
-    def _add_heading(self, heading: str) -> None:
-        # in a role of its own: as a row's text it could be typed and taken for a value
-        self.addItem("")
-        row = self.count() - 1
-        self.setItemData(row, heading, _HEADING)
-        self.setItemData(row, heading, Qt.ItemDataRole.AccessibleTextRole)
-        model = self.model()
-        assert isinstance(model, QStandardItemModel)  # a combo box makes one
-        model.item(row).setFlags(Qt.ItemFlag.NoItemFlags)
+    def _show_value(self, value: str) -> None:
+        # the arrow keys continue from the current row
+        self.setCurrentIndex(self._all.places.get(value, -1))
+        self.setEditText(value)
+        self.field.setCursorPosition(0)
+
+    def _remember(self) -> None:
+        self.before = self.value()
+
+    def _narrow(self, typed: str) -> None:
+        self._show(typed)
+        self.edited.emit(typed)
+
+    def _show(self, typed: str) -> None:
+        takes_first = bool(typed.strip()) and not self._takes_any
+        self._matches.put(narrowed(self._groups, typed), typed, takes_first=takes_first)
+
+    def _take(self, index: QModelIndex) -> None:
+        row = index.data(_ROW)
+        if not isinstance(row, Row):
+            return
+        if row.text:
+            self._bring_back()
+            # once the list has closed
+            QTimer.singleShot(0, self, lambda: self.picked.emit(row.value))
+        else:
+            self.setEditText(row.value)
+            self._remember()
+            self.edited.emit(row.value)
+
+    def _bring_back(self) -> None:
+        if self.before != self.value():
+            self._show_value(self.before)
+            self.edited.emit(self.before)
 
     def _fit_info(self) -> None:
         super()._fit_info()
@@ -121,13 +287,20 @@ class SearchBox(ChoiceBox):
 
 
 class _SearchField(QLineEdit):
-    """`clicked` when the mouse was pressed and released without selecting text."""
+    """`clicked` when the mouse was pressed and released without selecting text; `entered` by the focus."""
 
     clicked = Signal()
+    entered = Signal()
 
     def __init__(self) -> None:
         super().__init__()
         self._is_pressed = False
+
+    def focusInEvent(self, event: QFocusEvent) -> None:
+        super().focusInEvent(event)
+        # the list gives the focus back when it closes
+        if event.reason() != Qt.FocusReason.PopupFocusReason:
+            self.entered.emit()
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
         super().mousePressEvent(event)
@@ -140,14 +313,50 @@ class _SearchField(QLineEdit):
         self._is_pressed = False
 
 
-class _Row(QStyledItemDelegate):
-    """A row of the list, with its fact at the right; a heading is small."""
+class _Completer(QCompleter):
+    """Shows all rows of its model, which is narrowed already; `escaped` when Escape closes the list."""
 
-    def paint(
-        self, painter: QPainter, option: QStyleOptionViewItem, index: QModelIndex | QPersistentModelIndex
-    ) -> None:
+    escaped = Signal()
+
+    def __init__(self, rows: _Rows, box: SearchBox) -> None:
+        super().__init__(rows, box)
+        self._box = box
+        self.setCompletionMode(QCompleter.CompletionMode.UnfilteredPopupCompletion)
+        self.setCaseSensitivity(Qt.CaseSensitivity.CaseInsensitive)
+        # the only row that the typed text finds is the one that Enter takes
+        self.setCompletionRole(_TAKEN)
+
+    def pathFromIndex(self, index: _Index) -> str:
+        row = index.data(_ROW)
+        return row.value if isinstance(row, Row) and not row.text else self._box.before
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        is_escape = isinstance(event, QKeyEvent) and event.key() == Qt.Key.Key_Escape
+        is_pressed = is_escape and event.type() == QEvent.Type.KeyPress
+        done = super().eventFilter(watched, event)
+        if is_pressed and watched is self.popup():
+            self.escaped.emit()
+        return done
+
+
+class _RowDelegate(QStyledItemDelegate):
+    """A row of the list, with its fact at the right; a heading is small. The current row is highlighted."""
+
+    def __init__(self, view: QListView) -> None:
+        super().__init__(view)
+        self._view = view
+
+    def initStyleOption(self, option: QStyleOptionViewItem, index: _Index) -> None:
+        super().initStyleOption(option, index)
+        if index == self._view.currentIndex():
+            option.state |= QStyle.StateFlag.State_Selected
+        row = index.data(_ROW)
+        if isinstance(row, Row):
+            option.text = _fitting(option, row)
+
+    def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: _Index) -> None:
         super().paint(painter, option, index)
-        heading, fact = index.data(_HEADING), index.data(_FACT)
+        heading, row = index.data(_HEADING), index.data(_ROW)
         rect: QRect = option.rect
         painter.save()
         painter.setPen(QColor(theme().palette.text3))
@@ -156,7 +365,18 @@ class _Row(QStyledItemDelegate):
             painter.setFont(font(11, 500))
             place = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignBottom
             painter.drawText(inner.adjusted(0, 0, 0, -4), place, heading)
-        elif fact:
+        elif isinstance(row, Row) and row.fact:
             painter.setFont(font(12))
-            painter.drawText(inner, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter, fact)
+            painter.drawText(inner, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter, row.fact)
         painter.restore()
+
+
+_INSET = 10
+
+
+def _fitting(option: QStyleOptionViewItem, row: Row) -> str:
+    """The row's text, elided in its middle where it would run into the fact."""
+    metrics: QFontMetrics = option.fontMetrics
+    rect: QRect = option.rect
+    fact = metrics.horizontalAdvance(row.fact) + _INSET if row.fact else 0
+    return metrics.elidedText(row.shown, Qt.TextElideMode.ElideMiddle, rect.width() - 2 * _INSET - fact)

@@ -124,7 +124,14 @@ class Field(QWidget):
     A problem's sentence is shown below the control and is the control's accessible description.
     """
 
-    def __init__(self, text: str, control: QWidget, note: str = "", parent: QWidget | None = None) -> None:
+    def __init__(
+        self,
+        text: str,
+        control: QWidget,
+        note: str = "",
+        parent: QWidget | None = None,
+        below: QWidget | None = None,
+    ) -> None:
         super().__init__(parent)
         self.control = control
         self._tooltip: str | None = None
@@ -137,7 +144,10 @@ class Field(QWidget):
         self._problem.setWordWrap(True)
         self._problem.hide()
         head = in_row(self._label, Stretch(1), self._note)
-        in_column(head, control, self._hint, self._problem, parent=self, margins=(0, 0, 0, 12), spacing=4)
+        column = in_column(head, control, parent=self, margins=(0, 0, 0, 12), spacing=4)
+        for line in (below, self._hint, self._problem):
+            if line is not None:
+                column.addWidget(line)
         self._label.setFixedHeight(16)
         self._label.setBuddy(control)
         if not control.accessibleName():

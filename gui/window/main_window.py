@@ -25,6 +25,7 @@ from gui.widgets import FocusRing
 from gui.widgets.messages import may_stop, may_stop_search
 from gui.widgets.shortcuts import install
 from gui.window.body import Body, stack
+from gui.window.drops import ModelDrops
 from gui.window.quiet import Quiet
 from gui.window.remembered import HasState, Kept, Key, Settings, kept_parts, remember, restore, state_parts
 from gui.window.top_bar import WORKSPACES, DeviceMemory, TopBar
@@ -91,6 +92,7 @@ class MainWindow(QMainWindow):
         self._middle.settle(self.height())
         self._memory = DeviceMemory(self)
         self._focus_ring = FocusRing(self)
+        self._drops = ModelDrops(self)
         self._quiet = Quiet(self.setup, self._may_look_around, self)
 
     @cached_property
@@ -125,6 +127,8 @@ class MainWindow(QMainWindow):
         self.setup.run_requested.connect(self._submit)
         self.setup.queue_requested.connect(self._submit)
         self.setup.own_presets.problem_raised.connect(self._tell)
+        self.setup.picker.problem_raised.connect(self._tell)
+        self._drops.dropped.connect(self._open_model)
         self.setup.own_presets.deleted.connect(
             lambda text, undo: self.notice.tell(text, action="Undo", do=undo, asks=False)
         )
@@ -310,6 +314,10 @@ class MainWindow(QMainWindow):
     def _use_settings(self, run: RunRecord) -> None:
         self.setup.use_settings(run.experiment)
         self.show_workspace("train")
+
+    def _open_model(self, path: str) -> None:
+        self.show_workspace("train")
+        self.setup.picker.open(path)
 
     def _show_help(self) -> None:
         from gui.help.dialog import show_help

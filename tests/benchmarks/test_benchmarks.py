@@ -17,7 +17,7 @@ import engine.worker.launcher
 from engine.worker.launcher import Launcher
 
 # some start workers, each of which imports torch
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.timeout(300), pytest.mark.qt_log_ignore("This plugin does not support")]
 FOLDER = Path(__file__).parent
 IMPORTED_BY_OTHERS = ("by_hand", "side_by_side", "within")
 SMALLEST: dict[str, list[str]] = {
@@ -28,6 +28,7 @@ SMALLEST: dict[str, list[str]] = {
     "forecast": ["--device", "cpu", "--model", "small-cnn", "--precision", "fp32"],
     "interval_coverage": ["--comparisons", "2"],
     "loop_tax": ["--device", "cpu", "--model", "small-cnn", "--rounds", "2", "--steps", "2"],
+    "model_box": ["--names", "20"],
     "probe": ["--device", "cpu", "--model", "small-cnn", "--precision", "fp32", "--seconds", "0"],
     "recipes": ["--device", "cpu", "--rounds", "1", "--steps", "1"],
     "repaint": ["200", "2"],

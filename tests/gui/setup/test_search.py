@@ -9,10 +9,10 @@ from PySide6.QtCore import QPoint, Qt
 from PySide6.QtWidgets import QComboBox, QStyle, QStyleOptionComboBox
 from pytestqt.qtbot import QtBot
 
-from engine.experiment.catalog import ModelEntry
+from engine.experiment.catalog import Catalog, DeviceEntry, ModelEntry
 from gui.setup.controls import ChoiceBox
-from gui.setup.options import model_groups
-from gui.setup.search import SearchBox
+from gui.setup.model.choices import model_choices
+from gui.setup.search import Group, Row, SearchBox, narrowed
 from gui.window.main_window import MainWindow
 
 # the offscreen platform says so whenever a window or a popup is shown
@@ -30,11 +30,23 @@ MODELS = tuple(
 )
 
 
+LIBRARY = tuple(
+    ModelEntry(name=f"timm:{name}", task="classification", parameters=None, family="timm")
+    for name in ("resnet18.a1_in1k", "ecaresnet26t", "seresnet18")
+)
+CATALOG = Catalog(
+    devices=(DeviceEntry(name="cpu", title="A CPU", memory_mib=1, precisions=()),),
+    models=MODELS,
+    datasets=(),
+    library_models=LIBRARY,
+)
+
+
 @pytest.fixture
 def box(qtbot: QtBot) -> SearchBox:
     box = SearchBox("Model", "The network that is trained.")
     qtbot.addWidget(box)
-    box.set_groups(model_groups(MODELS))
+    box.set_groups(model_choices(CATALOG, ("resnet101", "/nets/mine.py:Net"), None))
     box.set_value("small-cnn")
     box.resize(288, 32)
     with qtbot.waitExposed(box):
@@ -44,19 +56,48 @@ def box(qtbot: QtBot) -> SearchBox:
 
 def rows(box: SearchBox) -> list[str]:
     shown = box.list.model()
-    texts = (shown.index(row, 0).data(Qt.ItemDataRole.AccessibleTextRole) for row in range(shown.rowCount()))
+    texts = [shown.index(row, 0).data(Qt.ItemDataRole.AccessibleTextRole) for row in range(shown.rowCount())]
     names = [shown.index(row, 0).data() for row in range(shown.rowCount())]
     return [name or f"[{heading}]" for name, heading in zip(names, texts, strict=True)]
 
 
+def names(groups: list[Group]) -> list[str]:
+    return [row.shown for group in groups for row in group.rows]
+
+
 def test_models_stand_in_families_the_smallest_first() -> None:
-    assert model_groups(MODELS)[-1] == ("ResNet", [("resnet18", "11.7 M"), ("resnet101", "44.5 M")])
+    group = model_choices(CATALOG, (), None)[-2]
+    assert group == Group("ResNet", [Row("resnet18", "11.7 M"), Row("resnet101", "44.5 M")])
+
+
+def test_what_was_used_recently_stands_first_and_once() -> None:
+    groups = model_choices(CATALOG, ("resnet101", "/nets/mine.py:Net", "gone"), None)
+    assert groups[1] == Group(
+        "Recent", [Row("resnet101", "44.5 M"), Row("/nets/mine.py:Net", "/nets", "mine.py:Net")], turn=-1
+    )
+    assert names(narrowed(groups, "resnet"))[:2] == ["resnet101", "resnet18"]
+    assert names(narrowed(groups, "MINE net")) == ["mine.py:Net"]
+
+
+def test_all_words_must_match_and_a_match_at_the_start_of_a_word_comes_first() -> None:
+    groups = model_choices(CATALOG, (), None)
+    assert names(narrowed(groups, "resnet18")) == ["resnet18", "timm:resnet18.a1_in1k", "timm:seresnet18"]
+    assert names(narrowed(groups, "timm 26t")) == ["timm:ecaresnet26t"]
+    assert names(narrowed(groups, "dense 18")) == []
+    assert names(narrowed(groups, "template")) == ["New from template…"]
 
 
 def test_a_click_into_the_text_opens_the_whole_list(box: SearchBox, qtbot: QtBot) -> None:
     qtbot.mouseClick(box.field, Qt.MouseButton.LeftButton, pos=QPoint(20, 10))
     assert box.list.isVisible()
-    assert rows(box)[:4] == ["[Small models]", "small-cnn", "[AlexNet]", "alexnet"]
+    assert rows(box)[:6] == [
+        "Open a file…",
+        "New from template…",
+        "[Recent]",
+        "resnet101",
+        "mine.py:Net",
+        "[Small models]",
+    ]
     assert box.list.currentIndex().data() == "small-cnn"
     box.hidePopup()
     assert not box.list.isVisible()
@@ -66,11 +107,42 @@ def test_typing_replaces_the_name_and_narrows_the_open_list(box: SearchBox, qtbo
     qtbot.mouseClick(box.field, Qt.MouseButton.LeftButton, pos=QPoint(20, 10))
     qtbot.keyClicks(box.list, "net1")
     assert box.field.text() == "net1"
-    assert rows(box) == ["densenet121", "resnet18", "resnet101"]
+    assert rows(box)[:5] == ["[Recent]", "resnet101", "[DenseNet]", "densenet121", "[ResNet]"]
     with qtbot.waitSignal(box.edited, check_params_cb=lambda text: text == "resnet18"):
-        place = box.list.visualRect(box.list.model().index(1, 0)).center()
+        place = box.list.visualRect(box.list.model().index(5, 0)).center()
         qtbot.mouseClick(box.list.viewport(), Qt.MouseButton.LeftButton, pos=place)
     assert box.value() == "resnet18" and not box.list.isVisible()
+
+
+def test_enter_takes_the_best_match_and_the_arrows_another(box: SearchBox, qtbot: QtBot) -> None:
+    for keys, chosen in ((0, "densenet121"), (2, "alexnet")):
+        qtbot.mouseClick(box.field, Qt.MouseButton.LeftButton, pos=QPoint(20, 10))
+        qtbot.keyClicks(box.list, "small" if keys else "dense")
+        if keys:
+            box.field.selectAll()
+            qtbot.keyClicks(box.list, "net")
+            rows_below = [row for row in rows(box) if not row.startswith("[")]
+            qtbot.keyClick(box.list, Qt.Key.Key_Down)
+            for _ in range(rows_below.index(chosen)):
+                qtbot.keyClick(box.list, Qt.Key.Key_Down)
+        qtbot.keyClick(box.list, Qt.Key.Key_Return)
+        assert box.value() == chosen and not box.list.isVisible()
+
+
+def test_escape_brings_back_the_model_of_before(box: SearchBox, qtbot: QtBot) -> None:
+    qtbot.mouseClick(box.field, Qt.MouseButton.LeftButton, pos=QPoint(20, 10))
+    qtbot.keyClicks(box.list, "dense")
+    with qtbot.waitSignal(box.edited, check_params_cb=lambda text: text == "small-cnn"):
+        qtbot.keyClick(box.list, Qt.Key.Key_Escape)
+    assert box.value() == "small-cnn" and not box.list.isVisible()
+
+
+def test_an_offer_is_picked_and_leaves_the_model_alone(box: SearchBox, qtbot: QtBot) -> None:
+    qtbot.mouseClick(box.field, Qt.MouseButton.LeftButton, pos=QPoint(20, 10))
+    qtbot.keyClicks(box.list, "mine")
+    with qtbot.waitSignal(box.picked) as picked:
+        qtbot.keyClick(box.list, Qt.Key.Key_Return)
+    assert picked.args == ["/nets/mine.py:Net"] and box.value() == "small-cnn"
 
 
 def test_a_heading_is_never_taken_for_a_model(box: SearchBox, qtbot: QtBot) -> None:

@@ -1,0 +1,97 @@
+"""What the model box offers: files of the user's own, recent models, and all that the catalog has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from engine.experiment.checks import Catalog, ModelEntry
+from engine.experiment.code import MODEL, Code, model_file
+from gui.setup.search import Group, Row
+
+OPEN, NEW = "\0open", "\0new"
+"""The values of the two offers that open a dialog; no model can have these names."""
+_OFFERS = Group("", (Row(OPEN, text="Open a file…"), Row(NEW, text="New from template…")), turn=1)
+
+MOST_RECENT = 8
+
+
+def with_recent(recent: Sequence[str], model: str) -> tuple[str, ...]:
+    """The recently used models after one more, newest first."""
+    return (model, *(other for other in recent if other != model))[:MOST_RECENT]
+
+
+def model_choices(catalog: Catalog, recent: Sequence[str], code: Code | None) -> list[Group]:
+    """All that the box offers; `recent` has names, and paths of files, and `code` is the chosen file's."""
+    groups = [_OFFERS]
+    if code is not None and (models := models_in(code))[1:]:
+        groups.append(Group(code.file, [Row(name) for name in models], turn=-2))
+    entries = {entry.name: entry for entry in (*catalog.models, *catalog.library_models)}
+    rows = [_recent_row(name, entries.get(name)) for name in recent]
+    if rows:
+        groups.append(Group("Recent", [row for row in rows if row is not None], turn=-1))
+    return [*groups, *_families(entries.values())]
+
+
+def models_in(code: Code) -> tuple[str, ...]:
+    """The models in a file: "net.py" if it defines `model()`, and "net.py:Net" for each class."""
+    own = (code.file,) if MODEL in code.defines else ()
+    return (*own, *(f"{code.file}:{name}" for name in code.classes))
+
+
+def _recent_row(name: str, entry: ModelEntry | None) -> Row | None:
+    if entry is not None:
+        return Row(name, _size(entry))
+    split = model_file(name)
+    if split is None:
+        return None
+    place, class_name = Path(split[0]), split[1]
+    return Row(name, short_folder(place.parent), f"{place.name}:{class_name}" if class_name else place.name)
+
+
+def short_folder(folder: str | Path) -> str:
+    """A folder as it is shown: with ~ for the user's own, and its last two parts where it is long."""
+    place = Path(folder)
+    try:
+        shown = Path("~") / place.relative_to(Path.home())
+    except (ValueError, RuntimeError):
+        shown = place
+    return str(shown) if len(str(shown)) <= _LONGEST_FOLDER else str(Path("…", *place.parts[-2:]))
+
+
+_LONGEST_FOLDER = 28
+
+
+def _families(models: Iterable[ModelEntry]) -> list[Group]:
+    """The models by family, smallest first; unknown sizes are in the order of the catalog."""
+    families: dict[str, list[ModelEntry]] = {}
+    for model in models:
+        families.setdefault(model.family, []).append(model)
+    return [
+        Group(
+            family,
+            [
+                Row(model.name, _size(model))
+                for model in sorted(members, key=lambda model: model.parameters or 0)
+            ],
+        )
+        for family, members in families.items()
+    ]
+
+
+def parameters_words(model: ModelEntry | None) -> str:
+    """A model's size: "25.6 M parameters"; empty where it is unknown."""
+    return "" if model is None or model.parameters is None else f"{_size(model)} parameters"
+
+
+_SCALES = ((1_000_000_000, "B", ".1f"), (1_000_000, "M", ".1f"), (10_000, "k", ".0f"))
+
+
+def _size(model: ModelEntry) -> str:
+    if model.parameters is None:
+        return ""
+    for scale, letter, form in _SCALES:
+        if model.parameters >= scale:
+            divisor = 1_000 if letter == "k" else scale
+            return f"{model.parameters / divisor:{form}} {letter}"
+    return f"{model.parameters:,}"

@@ -1,0 +1,165 @@
+"""A model that is a file of the user's own: opened, followed on disk, kept with a run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from PySide6.QtGui import QDesktopServices
+from PySide6.QtWidgets import QFileDialog
+from pytestqt.qtbot import QtBot
+
+from engine.experiment.checks import Catalog, DatasetEntry
+from engine.experiment.code import OWN
+from engine.export.files import TakenError
+from engine.export.template import write_template
+from gui.setup.model.choices import NEW
+from gui.setup.panel import Request, SetupPanel
+
+# the offscreen platform says so whenever a popup is shown
+pytestmark = pytest.mark.qt_log_ignore("This plugin does not support")
+
+NET = """
+from torch import nn
+from layers import WIDTH
+
+class Net(nn.Module): pass
+
+class Other(nn.Module): pass
+
+def model(): return Net()
+def batch(size): return None
+"""
+
+
+@pytest.fixture
+def cpu(cpu: Catalog) -> Catalog:
+    """A CPU that also offers the dataset of a model's own file."""
+    own = DatasetEntry(name=OWN, title="The model's own", task="own")
+    return cpu.model_copy(update={"datasets": (*cpu.datasets, own)})
+
+
+@pytest.fixture
+def net(tmp_path: Path) -> Path:
+    (tmp_path / "layers.py").write_text("WIDTH = 8\n")
+    path = tmp_path / "net.py"
+    path.write_text(NET)
+    return path
+
+
+def requested(panel: SetupPanel) -> Request:
+    request = panel.request()
+    assert request is not None, panel.outcome().reason
+    return request
+
+
+def code(panel: SetupPanel) -> str:
+    own = requested(panel).experiments[0][1].own_code
+    assert own is not None
+    return own.text
+
+
+def test_a_file_brings_its_code_and_its_data(panel: SetupPanel, net: Path) -> None:
+    panel.picker.open(str(net))
+    experiment = requested(panel).experiments[0][1]
+    assert (experiment.model, experiment.dataset) == ("net.py", OWN)
+    assert experiment.own_code is not None and set(experiment.own_code.beside) == {"layers.py"}
+    assert panel.form.model.value() == "net.py"
+
+
+def test_another_model_takes_the_place_of_the_file_and_its_data(panel: SetupPanel, net: Path) -> None:
+    panel.picker.open(str(net))
+    panel.form.model.edited.emit("small-cnn")
+    experiment = requested(panel).experiments[0][1]
+    assert (experiment.code, experiment.dataset) == (None, "fashion")
+    panel.form.model.edited.emit("net.py:Net")
+    assert requested(panel).experiments[0][1].model == "net.py:Net", "the folder is a recent one"
+
+
+def test_what_runs_is_what_is_on_disk(panel: SetupPanel, net: Path, qtbot: QtBot) -> None:
+    panel.picker.open(str(net))
+    net.write_text(NET + "# changed\n")
+    with qtbot.waitSignal(panel.run_requested) as asked:
+        panel.run_action.trigger()
+    assert asked.args[0].experiments[0][1].own_code.text.endswith("# changed\n")
+    (net.parent / "layers.py").write_text("WIDTH = 16\n")
+    panel.reread()
+    own = requested(panel).experiments[0][1].own_code
+    assert own is not None and own.beside == {"layers.py": "WIDTH = 16\n"}
+
+
+def test_a_file_that_cannot_be_read_is_a_problem_of_the_model(panel: SetupPanel, net: Path) -> None:
+    panel.picker.open(str(net))
+    net.write_text("def model(:\n")
+    panel.run_action.trigger()
+    assert "line 1" in (panel.form.problem("model") or "") and panel.request() is None
+    net.unlink()
+    panel.reread()
+    assert "does not exist" in (panel.form.problem("model") or "")
+    net.write_text(NET)
+    panel.reread()
+    assert panel.form.problem("model") is None
+
+
+def test_a_run_keeps_its_code_until_the_file_is_wanted(panel: SetupPanel, net: Path) -> None:
+    panel.picker.open(str(net))
+    experiment = requested(panel).experiments[0][1]
+    panel.use_settings(experiment)
+    assert not panel.form.kept_code.text()
+    net.write_text(NET + "# changed\n")
+    panel.reread()
+    panel.use_settings(experiment)
+    assert code(panel) == NET
+    assert panel.form.kept_code.text() == "The run's code: net.py has changed since."
+    state = panel.state()
+    panel.reset()
+    panel.restore(state)
+    assert code(panel) == NET
+    panel.form.kept_code.file_wanted.emit()
+    assert code(panel).endswith("# changed\n") and not panel.form.kept_code.text()
+
+
+def test_a_run_whose_file_is_gone_can_be_repeated(panel: SetupPanel, net: Path) -> None:
+    panel.picker.open(str(net))
+    experiment = requested(panel).experiments[0][1]
+    net.unlink()
+    panel.use_settings(experiment)
+    assert code(panel) == NET and not panel.form.kept_code.text()
+
+
+def test_a_file_without_model_has_its_only_class_or_offers_all(panel: SetupPanel, net: Path) -> None:
+    classes = NET.partition("def model")[0]
+    net.write_text(classes.replace("class Other(nn.Module): pass", ""))
+    panel.picker.open(str(net))
+    assert panel.text("model") == "net.py:Net"
+    net.write_text(classes)
+    panel.picker.open(str(net))
+    assert panel.form.problem("model") is not None
+    shown = [panel.form.model.list.model().index(row, 0).data() for row in range(5)]
+    assert panel.form.model.list.isVisible() and shown[3:] == ["net.py:Net", "net.py:Other"]
+    panel.form.model.hidePopup()
+
+
+def test_a_typed_path_is_taken_and_remembered(panel: SetupPanel, net: Path) -> None:
+    panel.form.model.edited.emit(str(net.with_name("missing.py")))
+    assert "does not exist" in (panel.form.problem("model") or "")
+    panel.form.model.edited.emit(str(net))
+    assert panel.text("model") == "net.py"
+    panel.run_action.trigger()
+    assert panel.state()["recent_models"] == [str(net)]
+
+
+def test_the_template_is_written_and_becomes_the_model(
+    panel: SetupPanel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[str] = []
+    monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_: (str(tmp_path / "mine"), ""))
+    monkeypatch.setattr(QDesktopServices, "openUrl", lambda url: opened.append(url.toLocalFile()))
+    panel.form.model.picked.emit(NEW)
+    path = tmp_path / "mine.py"
+    assert panel.text("model") == "mine.py" and requested(panel).experiments[0][1].dataset == OWN
+    assert opened == [str(path)]
+    path.write_text("# mine\n")
+    with pytest.raises(TakenError):
+        write_template(tmp_path / "mine")
+    assert path.read_text() == "# mine\n"
