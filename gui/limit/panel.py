@@ -19,7 +19,8 @@ from gui.limit.result import ResultPanel, SavedMenu
 from gui.limit.trials import TrialTable
 from gui.limit.words import picture_heading, progress, sentence
 from gui.session.searches import SearchView
-from gui.setup.search import Group, Row, SearchBox
+from gui.setup.model.matching import Group, Row
+from gui.setup.model.search import SearchBox
 from gui.widgets import Button, ElidedLabel, EmptyState, label
 from gui.widgets.boxes import Stretch, in_column, in_row, wide
 

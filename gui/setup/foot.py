@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QFrame, QWidget
@@ -96,3 +98,16 @@ def button_for(action: QAction, icon: str, name: str, parent: QWidget) -> IconBu
     action.changed.connect(follow)
     follow()
     return button
+
+
+def make_action(parent: QWidget, text: str, do: Callable[[], object]) -> QAction:
+    """An action that does something, without a shortcut yet."""
+    action = QAction(text, parent)
+    action.triggered.connect(lambda: do())
+    return action
+
+
+def enable(action: QAction, against: str | None, tip: str) -> None:
+    """Enables an action unless something is against it, which its tooltip then says."""
+    action.setEnabled(against is None)
+    action.setToolTip(against or tip)

@@ -21,8 +21,8 @@ from gui.setup.fields import TIPS
 from gui.setup.folder import FolderEdit
 from gui.setup.model.choices import parameters_words, short_folder
 from gui.setup.model.kept import KeptCodeLine
+from gui.setup.model.search import SearchBox
 from gui.setup.options import MoreOptions, dataset_words, preset_caption
-from gui.setup.search import SearchBox
 from gui.widgets import Field, PrecisionChip, Segmented, divider, label, set_text
 from gui.widgets.boxes import Placed, Stretch, in_column, in_row
 from gui.widgets.labels import plain_tip

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from PySide6.QtCore import QSize, Qt, Signal, SignalInstance
-from PySide6.QtGui import QAction, QHideEvent, QShowEvent
+from PySide6.QtGui import QHideEvent, QShowEvent
 from PySide6.QtWidgets import QFrame, QScrollArea, QWidget
 from shiboken6 import isValid
 
@@ -30,7 +30,7 @@ from gui.setup.check import (
 )
 from gui.setup.draft import Draft
 from gui.setup.folder import FolderCounter
-from gui.setup.foot import SetupFoot, button_for
+from gui.setup.foot import SetupFoot, button_for, enable, make_action
 from gui.setup.form import SetupForm
 from gui.setup.model.picker import ModelPicker
 from gui.setup.options import folder_words
@@ -74,12 +74,12 @@ class SetupPanel(QFrame):
         self._cpu_limit_gib: float | None = None
         self.own_presets = OwnPresets(self)
         self.folder = FolderCounter(self)
-        self.run_action = self._action("Train", lambda: self._ask(self.run_requested))
-        self.queue_action = self._action("Add to queue", lambda: self._ask(self.queue_requested))
-        self.save_action = self._action("Save as a preset…", self.save_preset)
-        self.rename_action = self._action("Rename the preset…", self._rename_preset)
-        self.delete_action = self._action("Delete the preset", self._delete_preset)
-        self.reset_action = self._action("Reset the form", self.reset)
+        self.run_action = make_action(self, "Train", lambda: self._ask(self.run_requested))
+        self.queue_action = make_action(self, "Add to queue", lambda: self._ask(self.queue_requested))
+        self.save_action = make_action(self, "Save as a preset…", self.save_preset)
+        self.rename_action = make_action(self, "Rename the preset…", self._rename_preset)
+        self.delete_action = make_action(self, "Delete the preset", self._delete_preset)
+        self.reset_action = make_action(self, "Reset the form", self.reset)
         self._lay_out()
         self.picker = ModelPicker(self.form.model, self)
         self._connect()
@@ -267,19 +267,19 @@ class SetupPanel(QFrame):
         against = self._reason()
         if against is None and self._catalog is None:
             against = _LOOKING
-        self._enable(self.queue_action, against, "Runs this after everything in the queue")
+        enable(self.queue_action, against, "Runs this after everything in the queue")
         busy = _SEARCHING if self._is_searching else _BUSY if self._is_running else None
         against = against or busy
         plan = plan_words(self._outcome, self._catalog)
         if self.finds_limit and draft is not None:
             plan = limit_plan(draft)
-        self._enable(self.run_action, against, plan)
+        enable(self.run_action, against, plan)
         self.foot.show_line(against or plan, finds_limit=self.finds_limit)
         unsound = self._outcome.reason if draft is not None else against
-        self._enable(self.save_action, unsound, "Save these settings as your own preset")
+        enable(self.save_action, unsound, "Save these settings as your own preset")
         for action in (self.rename_action, self.delete_action):
             action.setVisible(draft is not None and draft.preset.is_own)
-        self._enable(self.reset_action, None if draft else against, "Discard the changes to the preset")
+        enable(self.reset_action, None if draft else against, "Discard the changes to the preset")
 
     def _fit_bar(self, _low: int, high: int) -> None:
         # its range changes once more while the panel is taken down
@@ -308,16 +308,6 @@ class SetupPanel(QFrame):
         if self._draft is None:
             return "There is no preset to begin with."
         return limit_reason(self._outcome) if self.finds_limit else self._outcome.reason
-
-    @staticmethod
-    def _enable(action: QAction, against: str | None, tip: str) -> None:
-        action.setEnabled(against is None)
-        action.setToolTip(against or tip)
-
-    def _action(self, text: str, slot: Any) -> QAction:
-        action = QAction(text, self)
-        action.triggered.connect(lambda: slot())
-        return action
 
     def _connect(self) -> None:
         self.folder.changed.connect(self._show_folder)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from engine.experiment.checks import Catalog, ModelEntry
 from engine.experiment.code import MODEL, Code, model_file
-from gui.setup.search import Group, Row
+from gui.setup.model.matching import Group, Row
 
 OPEN, NEW = "\0open", "\0new"
 """The values of the two offers that open a dialog; no model can have these names."""

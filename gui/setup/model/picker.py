@@ -16,7 +16,7 @@ from engine.export.template import TEMPLATE_NAME, write_template
 from gui.setup.draft import Draft
 from gui.setup.model.choices import MOST_RECENT, NEW, OPEN, model_choices, models_in, with_recent
 from gui.setup.model.file import FileOnDisk, opened
-from gui.setup.search import SearchBox
+from gui.setup.model.search import SearchBox
 from gui.widgets.messages import ask
 
 _PYTHON = "Python files (*.py)"

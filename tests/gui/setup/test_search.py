@@ -12,7 +12,8 @@ from pytestqt.qtbot import QtBot
 from engine.experiment.catalog import Catalog, DeviceEntry, ModelEntry
 from gui.setup.controls import ChoiceBox
 from gui.setup.model.choices import model_choices
-from gui.setup.search import Group, Row, SearchBox, narrowed
+from gui.setup.model.matching import Group, Row, narrowed
+from gui.setup.model.search import SearchBox
 from gui.window.main_window import MainWindow
 
 # the offscreen platform says so whenever a window or a popup is shown
