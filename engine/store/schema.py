@@ -97,9 +97,10 @@ _NO_TRIALS_OF_RUNS = "DROP TABLE trials"
 
 _TRUSTED_CODE = """
 CREATE TABLE trusted_code (
-    sha256 TEXT PRIMARY KEY,
-    file TEXT NOT NULL,
-    added REAL NOT NULL
+    sha256 TEXT NOT NULL,
+    folder TEXT NOT NULL,
+    added REAL NOT NULL,
+    PRIMARY KEY (sha256, folder)
 )
 """
 

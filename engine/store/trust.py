@@ -28,7 +28,10 @@ def is_untrusted(problem: Problem) -> bool:
 
 
 class TrustedCode:
-    """Code by its hash, whatever its folder. Raises ProblemError of kind STORE when the file fails."""
+    """Code by its hash and folder: what it imports or reads there is not all kept with it.
+
+    Every method raises ProblemError of kind STORE when the store's file fails.
+    """
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -37,13 +40,14 @@ class TrustedCode:
         """Trusts code that the user chose as a file on this machine, or has read and accepted."""
         with self._connection.changing() as connection:
             connection.execute(
-                "INSERT OR IGNORE INTO trusted_code (sha256, file, added) VALUES (?, ?, ?)",
-                (code.sha256, code.file, time.time()),
+                "INSERT OR IGNORE INTO trusted_code (sha256, folder, added) VALUES (?, ?, ?)",
+                (code.sha256, code.folder, time.time()),
             )
 
     def has(self, code: Code) -> bool:
         """Whether the code may run."""
-        return bool(self._connection.read("SELECT 1 FROM trusted_code WHERE sha256 = ?", (code.sha256,)))
+        statement = "SELECT 1 FROM trusted_code WHERE sha256 = ? AND folder = ?"
+        return bool(self._connection.read(statement, (code.sha256, code.folder)))
 
     def check(self, experiment: Experiment) -> None:
         """Raises UntrustedCodeError where the experiment has code that may not run."""

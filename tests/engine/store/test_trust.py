@@ -28,12 +28,18 @@ def own(code: Code = CODE, **settings: Any) -> Experiment:
     return experiment_from({"model": code.file, "code": code.to_json(), "device": "cpu", **settings})
 
 
-def test_code_is_known_by_its_text_whatever_its_folder(store: Store) -> None:
+def copied(code: Code, **changes: Any) -> Code:
+    return Code.model_validate({**code.model_dump(), **changes})
+
+
+def test_code_is_known_by_its_text_and_its_folder(store: Store) -> None:
     store.trusted_code.add(CODE)
     store.trusted_code.add(CODE)
-    store.trusted_code.check(own(CODE.model_copy(update={"folder": "/elsewhere"})))
+    store.trusted_code.check(own(precision="bf16"))
     store.trusted_code.check(Experiment())
-    changed = CODE.model_copy(update={"beside": {"layers.py": "import os\nclass Net: pass\n"}})
+    # other modules may lie there
+    assert not store.trusted_code.has(copied(CODE, folder="/elsewhere"))
+    changed = copied(CODE, beside={"layers.py": "import os\nclass Net: pass\n"})
     with pytest.raises(UntrustedCodeError) as raised:
         store.trusted_code.check(own(changed))
     problem = raised.value.problem
