@@ -19,6 +19,7 @@ from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Kind, Problem, ProblemError, request_problem
 from engine.experiment.titles import named
 from engine.experiment.value import MIB_PER_GIB
+from engine.precheck import Precheck
 from engine.protocol import jobs
 from engine.protocol.events import (
     CatalogRead,
@@ -28,7 +29,11 @@ from engine.protocol.events import (
     Failed,
     Finished,
     ForecastMade,
+    Log,
+    Phase,
+    PhaseName,
     Started,
+    Summary,
 )
 from engine.protocol.memory_lines import MemoryLine, largest_batch
 from engine.store.forecasts import Forecasts
@@ -132,12 +137,15 @@ class Runner:
 
     def __init__(self, store: Store, launcher: Launcher, *, keeps_refused: bool = False) -> None:
         self._store, self._keeps_refused = store, keeps_refused
+        self._precheck = Precheck(lambda experiment: self.check(experiment, lambda: self._is_stopped))
+        self._is_stopped = False
         self._launcher = launcher
         self._forecasts = Forecasts(store.path.parent)
         self._session: Session | None = None
 
     def stop(self) -> None:
         """Asks the running job to end after the step in flight. Any thread may ask."""
+        self._is_stopped = True
         session = self._session
         if session is not None:
             session.stop()
@@ -157,28 +165,48 @@ class Runner:
     def run(self, run_id: str) -> Iterator[Event]:
         """Trains a queued run; each event is recorded, then yielded; the last is Finished or Failed.
 
-        A run that was queued again resumes from its last checkpoint. A new run that is refused before
-        training begins leaves nothing behind unless `keeps_refused`; one that was to resume stays as it was.
-        Raises ProblemError when the store fails; the job is then ended.
+        A run that was queued again resumes from its last checkpoint. A model of the user's own is checked
+        first. A new run that is refused before training begins leaves nothing behind unless `keeps_refused`;
+        one that was to resume stays as it was. Raises ProblemError when the store fails; the job is then
+        ended.
         """
         record = self._store.run(run_id)
         job = self._job(record)
         self._store.begin(run_id)
+        self._is_stopped = False
         make = partial(Recorder, run_id=run_id, resumes=job.resume, keeps_refused=self._keeps_refused)
+        remarks: tuple[Log, ...] = ()
+        if not job.resume and Precheck.applies_to(record.experiment):
+            yield Phase(name=PhaseName.CHECKING, detail=record.experiment.model)
+            looked = self._looked_at(record.experiment)
+            if isinstance(looked, Failed | Finished):
+                yield self._ended(make, looked)
+                return
+            remarks = looked
         try:
             session = self._session = self._start(job)
         except ProblemError as error:
-            failed = Failed(problem=error.problem)
-            recorder = make(self._store)
-            recorder.take([failed])
-            recorder.close()
-            yield failed
+            yield self._ended(make, Failed(problem=error.problem))
             return
         advice = MemoryAdvice(record.experiment, self._forecasts)
         try:
-            yield from _Recording(session, self._store.path, make, advice).events()
+            yield from _Recording(session, self._store.path, make, advice, remarks).events()
         finally:
             self._session = None
+
+    def _looked_at(self, experiment: Experiment) -> tuple[Log, ...] | Failed | Finished:
+        """What a check before the run remarks, or how it ends the run."""
+        looked = self._precheck.remarks(experiment)
+        if self._is_stopped:
+            return Finished(summary=Summary(speed_note="Stopped before training began."), stopped=True)
+        return looked
+
+    def _ended(self, make: Callable[[Store], Recorder], last: Failed | Finished) -> Event:
+        """Records a run that ended before its job was given to a worker."""
+        recorder = make(self._store)
+        recorder.take([last])
+        recorder.close()
+        return last
 
     def catalog(self) -> Catalog:
         """What can be chosen on this machine. Raises ProblemError."""
@@ -273,6 +301,8 @@ class _Recording:
     store_path: Path
     make: Callable[[Store], Recorder]
     advice: MemoryAdvice
+    remarks: tuple[Log, ...] = ()
+    """Recorded before the job's own events."""
     outbox: queue.SimpleQueue[Event | BaseException | None] = field(default_factory=queue.SimpleQueue)
     """The recorded events, an error in recording them, and None at the end."""
     is_left: threading.Event = field(default_factory=threading.Event)
@@ -308,6 +338,8 @@ class _Recording:
             with Store(self.store_path) as store:
                 recorder = self.make(store)
                 try:
+                    for remark in (*recorder.take(self.remarks), *self.remarks):
+                        self.outbox.put(remark)
                     while not self.session.is_over and not self.is_left.is_set():
                         events = [
                             self.advice.with_remedy(event)

@@ -66,6 +66,11 @@ class Finding(Message):
             return ""
         return self.file if self.line is None else f"{self.file}:{self.line}"
 
+    @property
+    def sentence(self) -> str:
+        """The message after its place."""
+        return f"{self.place}: {self.message}" if self.place else self.message
+
 
 class ModuleRow(Message):
     """A module of the model's tree.

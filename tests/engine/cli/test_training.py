@@ -182,6 +182,16 @@ def test_catalog_and_doctor_answer(capsys: Capture) -> None:
     assert status == (1 if wrong else 0) and ("error" in found) == bool(wrong)
 
 
+def test_a_model_is_checked_without_being_trained_or_saved(capsys: Capture) -> None:
+    chosen = ["--model", "small-cnn", "--dataset", "fashion", "--precision", "fp32"]
+    status, checked = answer(capsys, "check", *chosen, *IN_A_THREAD)
+    assert status == 0
+    assert checked["parameters"] == checked["tree"][0]["parameters"] > 0
+    assert checked["tree"][0]["class_name"] == "SmallCnn"
+    with Store() as store:
+        assert store.runs() == ()
+
+
 def test_settings_that_show_their_fault_in_training_leave_a_failed_run(capsys: Capture) -> None:
     one_left_over = [
         "--image-size",

@@ -1,0 +1,76 @@
+"""What is done with a check before a run: errors refuse the run, warnings become lines of its log.
+
+Own files and library models are checked once for each code, model, data and precision; those of the catalog
+are known to be sound. No torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from engine.experiment.code import model_file
+from engine.experiment.experiment import Experiment
+from engine.experiment.library_models import library_of
+from engine.experiment.problem import Kind, Problem, ProblemError, request_problem
+from engine.protocol.events import Failed, Log
+from engine.protocol.findings import Checked, FindingKind
+
+_STOPS = (Kind.REQUEST, Kind.WORKER_DIED, Kind.HANG, Kind.PROTOCOL)
+"""Of the problems that a check may end with: the run would meet them too."""
+
+
+class Precheck:
+    """Checks before runs, and remembers the answers of this process."""
+
+    def __init__(self, check: Callable[[Experiment], Checked]) -> None:
+        self._check = check
+        self._known: dict[str, Checked] = {}
+
+    @staticmethod
+    def applies_to(experiment: Experiment) -> bool:
+        """Whether the experiment's model is checked before it is trained."""
+        return model_file(experiment.model) is not None or library_of(experiment.model) is not None
+
+    def remarks(self, experiment: Experiment) -> tuple[Log, ...] | Failed:
+        """The warnings as log lines, or why the experiment cannot be trained.
+
+        Raises ProblemError where the check was stopped, or the code may not run here.
+        """
+        key = _key(experiment)
+        checked = self._known.get(key)
+        if checked is None:
+            try:
+                checked = self._check(experiment)
+            except ProblemError as error:
+                return _unanswered(experiment, error.problem)
+        if checked.errors:
+            return _refused(checked)
+        self._known[key] = checked
+        # what a device only emulates, the run's own notes say
+        shown = (finding for finding in checked.warnings if finding.kind is not FindingKind.EMULATED)
+        return tuple(
+            Log(level="warning", message=f"{finding.sentence} {finding.remedy}") for finding in shown
+        )
+
+
+def _key(experiment: Experiment) -> str:
+    code = experiment.own_code
+    kept = {"model", "overrides", "dataset", "path", "image_size", "num_classes", "sequence_length"}
+    settings = experiment.model_dump_json(include={*kept, "precision", "scaler", "device", "batch_size"})
+    return f"{code.sha256 if code is not None else ''} {settings}"
+
+
+def _refused(checked: Checked) -> Failed:
+    first, *others = checked.errors
+    more = f" Check shows {len(others):,} more." if others else ""
+    problem = request_problem(first.sentence, f"{first.remedy}{more}", key="model", value=first.place or None)
+    return Failed(problem=problem, detail=first.detail)
+
+
+def _unanswered(experiment: Experiment, problem: Problem) -> tuple[Log, ...] | Failed:
+    if problem.kind is Kind.REQUEST:
+        return Failed(problem=problem)
+    if problem.kind in _STOPS:
+        message = f"{experiment.model} could not be checked, and so would not train. {problem.message}"
+        return Failed(problem=request_problem(message, problem.remedy, key="model", value=experiment.model))
+    return (Log(level="warning", message=f"{experiment.model} was not checked: {problem.message}"),)
