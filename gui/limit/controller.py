@@ -61,6 +61,7 @@ class LimitController(QObject):
     def submit(self, request: Request) -> None:
         """Queues a search in each precision of the form, and shows it."""
         try:
+            self._experiments.trust.check(experiment for _, experiment in request.experiments)
             series = self._searches.submit(
                 request.experiments,
                 granularity=self._panel.granularity(),

@@ -24,6 +24,7 @@ from gui.session.forecaster import Forecaster
 from gui.session.log_lines import run_lines
 from gui.session.saved_runs import SavedRuns
 from gui.session.searches import Searches
+from gui.session.trust import CodeTrust
 
 
 @dataclass(frozen=True)
@@ -109,6 +110,8 @@ class Experiments(QObject):
         self.searches.problem.connect(self._tell)
         self.searches.logged.connect(self.logged)
         self.forecaster = Forecaster(self._thread, self)
+        self.trust = CodeTrust(store, self)
+        self.trust.problem.connect(self._tell)
 
     def load(self) -> None:
         """Reads the saved runs; those left running by a killed program are marked as interrupted."""
@@ -169,8 +172,9 @@ class Experiments(QObject):
         """Queues experiments, each `repeats` times in turns, and returns the ids of their runs.
 
         They go to the end of the queue, or to its front with `goes_first`. Several runs are one comparison.
-        Raises ProblemError if the store refuses, or a repeat's seed would be too large.
+        Raises ProblemError if the store refuses, a repeat's seed would be too large, or code may not run.
         """
+        self.trust.check(experiment for _, experiment in experiments)
         turns = in_turns(experiments, repeats)
         comparison = self._store.add_comparison(title) if len(turns) > 1 else None
         added = [
@@ -229,6 +233,7 @@ class Experiments(QObject):
     def resume(self, run_id: str) -> None:
         """Queues a stopped run, to continue from its last checkpoint."""
         try:
+            self.trust.check([self._store.run(run_id).experiment])
             self._store.requeue(run_id)
         except ProblemError as error:
             self._tell(error.problem)

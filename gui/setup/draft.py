@@ -177,7 +177,7 @@ class Draft:
     def from_state(cls, state: Mapping[str, Any], preset: Preset, *, has_gpu: bool) -> Draft:
         """The draft of a `to_state`, over `preset`. Raises KeyError, TypeError or ValueError."""
         repeats = str(state.get("repeats", "1"))
-        is_kept = state.get("keeps_code") is True
+        is_kept = state.get("keeps_code") is True or "code" not in state["changes"]
         draft = cls(preset, name=str(state["name"]), repeats=repeats, has_gpu=has_gpu, keeps_code=is_kept)
         if preset.name == state["preset"]:
             changes = {key: str(text) for key, text in dict(state["changes"]).items() if key in draft.base}

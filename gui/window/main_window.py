@@ -17,6 +17,7 @@ from engine.store.store import Store
 from engine.worker.launcher import Launcher
 from gui.runs.controller import RunsController
 from gui.session.experiments import Experiments
+from gui.setup.model.accept import may_run
 from gui.setup.panel import Request, SetupPanel
 from gui.theme.theme import theme
 from gui.train.controller import LiveController
@@ -128,6 +129,8 @@ class MainWindow(QMainWindow):
         self.setup.queue_requested.connect(self._submit)
         self.setup.own_presets.problem_raised.connect(self._tell)
         self.setup.picker.problem_raised.connect(self._tell)
+        self.setup.picker.code_chosen.connect(self.experiments.trust.add)
+        self.experiments.trust.ask = lambda code: may_run(code, self)
         self._drops.dropped.connect(self._open_model)
         self.setup.own_presets.deleted.connect(
             lambda text, undo: self.notice.tell(text, action="Undo", do=undo, asks=False)

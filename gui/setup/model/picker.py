@@ -10,7 +10,7 @@ from PySide6.QtGui import QDesktopServices, QGuiApplication
 from PySide6.QtWidgets import QFileDialog, QWidget
 
 from engine.experiment.checks import Catalog
-from engine.experiment.code import model_file
+from engine.experiment.code import Code, model_file
 from engine.experiment.problem import Problem, ProblemError
 from engine.export.template import TEMPLATE_NAME, write_template
 from gui.setup.draft import Draft
@@ -25,11 +25,13 @@ _PYTHON = "Python files (*.py)"
 class ModelPicker(QObject):
     """`drafted` carries a draft with another model, `problem_raised` why a file could not be taken.
 
-    `returned`: the user is back from another program, which may be an editor.
+    `code_chosen` carries the code of the user's file, and again when that has changed. `returned`: the user
+    is back from another program, which may be an editor.
     """
 
     drafted = Signal(object)  # Draft
     problem_raised = Signal(object)  # Problem
+    code_chosen = Signal(object)  # Code
     returned = Signal()
 
     def __init__(self, box: SearchBox, window: QWidget) -> None:
@@ -39,6 +41,7 @@ class ModelPicker(QObject):
         self._recent: tuple[str, ...] = ()
         self._folder = Path.home()
         self._draft: Draft | None = None
+        self._chosen: Code | None = None
         self._offered: tuple[object, ...] = ()
         box.picked.connect(self._pick)
         application = QGuiApplication.instance()
@@ -56,7 +59,13 @@ class ModelPicker(QObject):
     def follow(self, draft: Draft) -> tuple[Draft, Problem | None]:
         """The draft with its file as it is on disk, or why that cannot be read."""
         split = (model_file(name) for name in self._recent)
-        return self._file.follow(draft, [str(Path(found[0]).parent) for found in split if found])
+        folders = [str(Path(found[0]).parent) for found in split if found]
+        followed, problem = self._file.follow(draft, folders)
+        code = None if followed.has_kept_code else followed.code
+        if code is not None and code != self._chosen:
+            self._chosen = code
+            self.code_chosen.emit(code)
+        return followed, problem
 
     def differs(self, draft: Draft) -> bool:
         """Whether the draft keeps other code than its file has now."""

@@ -1,0 +1,59 @@
+"""Shows code that came from elsewhere, and asks whether it may run."""
+
+from __future__ import annotations
+
+from PySide6.QtWidgets import QDialog, QPlainTextEdit, QWidget
+
+from engine.experiment.code import Code
+from gui.widgets import Button, label
+from gui.widgets.boxes import Stretch, in_column, in_row, wide
+
+_WARNING = (
+    "This code came with a run or a preset from elsewhere. It can do on this machine whatever you can: "
+    "read it before you run it."
+)
+
+
+class AcceptDialog(QDialog):
+    """Accepted if the code may run."""
+
+    def __init__(self, code: Code, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setWindowTitle(f"Run the code of {code.file}?")
+        self.resize(760, 560)
+        self.text = QPlainTextEdit(_whole_text(code))
+        self.text.setReadOnly(True)
+        self.text.setProperty("role", "code")
+        self.text.setLineWrapMode(QPlainTextEdit.LineWrapMode.NoWrap)
+        self.text.setAccessibleName(f"The code of {code.file}")
+        self.run = Button("Run it", "secondary", "Trust this code, and start")
+        self.run.clicked.connect(self.accept)
+        cancel = Button("Cancel", "secondary", "Run nothing")
+        cancel.setDefault(True)
+        cancel.clicked.connect(self.reject)
+        warning = label(_WARNING, "body")
+        warning.setWordWrap(True)
+        in_column(
+            label(self.windowTitle(), "title"),
+            warning,
+            wide(self.text),
+            in_row(Stretch(), self.run, cancel, spacing=8),
+            parent=self,
+            margins=16,
+            spacing=12,
+        )
+
+
+def may_run(code: Code, window: QWidget) -> bool:
+    """Shows the code and asks whether it may run."""
+    dialog = AcceptDialog(code, window)
+    try:
+        return dialog.exec() == QDialog.DialogCode.Accepted
+    finally:
+        dialog.deleteLater()
+
+
+def _whole_text(code: Code) -> str:
+    """The file, and below it the modules beside it, each with its name."""
+    beside = (f"\n\n# {name}\n\n{text}" for name, text in sorted(code.beside.items()))
+    return f"# {code.file}\n\n{code.text}{''.join(beside)}"
