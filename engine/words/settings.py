@@ -15,7 +15,7 @@ from engine.experiment.catalog import (
     SYNTHETIC_TOKENS,
     task_of,
 )
-from engine.experiment.code import code_from, model_file
+from engine.experiment.code import DATASET, code_from, model_file
 from engine.experiment.experiment import Experiment, Precision, flattened
 from engine.experiment.library_models import library_of
 from engine.words.names import recipe_words
@@ -23,11 +23,15 @@ from engine.words.names import recipe_words
 
 @dataclass(frozen=True)
 class Chosen:
-    """What is chosen: the text of each setting ("true", "0", "sgd"), and the precisions it is to run in."""
+    """What is chosen: the text of each setting ("true", "0", "sgd"), and the precisions it is to run in.
+
+    `defines` are the names that the model's own file defines, some of them in place of settings.
+    """
 
     text: Callable[[str], str]
     precisions: Sequence[Precision]
     is_on_cpu: bool = False
+    defines: frozenset[str] = frozenset()
 
     def has(self, key: str, *texts: str) -> bool:
         """Whether the setting is one of `texts`."""
@@ -43,16 +47,28 @@ class Chosen:
         return self.has("dataset", OWN) and library_of(self.text("model")) is not None
 
     @property
+    def loads_own(self) -> bool:
+        """Whether a loader brings the datasets of the model's own file."""
+        return self.has("dataset", OWN) and DATASET in self.defines
+
+    @property
     def loads(self) -> bool:
         """Whether a loader can bring the dataset, which is not drawn on the device."""
         return self.has_pictures and not self.has("dataset", SYNTHETIC)
 
     @property
     def uses_loader(self) -> bool:
-        return self.loads and not self.has("data.on_device", "true")
+        return self.loads_own or (self.loads and not self.has("data.on_device", "true"))
+
+    @property
+    def has_labels(self) -> bool:
+        """Whether the loss is Ammeter's own and compares classes."""
+        return not self.has("dataset", SYNTHETIC_REGRESSION) and not {"loss", "step"} & self.defines
 
     @property
     def has_validation_samples(self) -> bool:
+        if self.has("dataset", OWN):
+            return "validation_dataset" in self.defines
         return not self.has("dataset", SYNTHETIC, SYNTHETIC_REGRESSION, SYNTHETIC_TOKENS)
 
     @property
@@ -67,19 +83,28 @@ class Chosen:
         )
 
 
+def _takes_optimizer(chosen: Chosen) -> bool:
+    return "optimizer" not in chosen.defines
+
+
 _CONDITIONS: Mapping[str, Callable[[Chosen], bool]] = MappingProxyType(
     {
         "overrides": lambda chosen: library_of(chosen.text("model")) is not None,
         "code": lambda chosen: model_file(chosen.text("model")) is not None,
         "path": lambda chosen: chosen.has("dataset", IMAGE_FOLDER),
         "image_size": lambda chosen: chosen.has_pictures,
-        "num_classes": lambda chosen: not chosen.has("dataset", SYNTHETIC_REGRESSION),
+        "num_classes": lambda chosen: not chosen.has("dataset", SYNTHETIC_REGRESSION, OWN),
         "samples": lambda chosen: not chosen.loads,
         "sequence_length": lambda chosen: (
             task_of(chosen.text("dataset")) == "language" or chosen.is_library_data
         ),
-        "label_smoothing": lambda chosen: not chosen.has("dataset", SYNTHETIC_REGRESSION),
-        "optimizer.momentum": lambda chosen: chosen.has("optimizer.name", "sgd"),
+        "label_smoothing": lambda chosen: chosen.has_labels,
+        "optimizer.name": _takes_optimizer,
+        "optimizer.learning_rate": _takes_optimizer,
+        "optimizer.weight_decay": _takes_optimizer,
+        "optimizer.momentum": lambda chosen: _takes_optimizer(chosen) and chosen.has("optimizer.name", "sgd"),
+        "optimizer.fused": _takes_optimizer,
+        "step.gradient_accumulation": lambda chosen: "step" not in chosen.defines,
         "schedule.warmup_steps": lambda chosen: not chosen.has("schedule.name", "one-cycle"),
         "schedule.final_fraction": lambda chosen: chosen.has("schedule.name", "cosine"),
         "schedule.rise_fraction": lambda chosen: chosen.has("schedule.name", "one-cycle"),
@@ -124,10 +149,21 @@ def comparable_settings(experiment: Experiment) -> dict[str, Any]:
     return values
 
 
+def _defined_names(experiment: Experiment) -> frozenset[str]:
+    """The names that the file of the experiment's model defines; none for a model of the catalog."""
+    code = experiment.own_code if model_file(experiment.model) is not None else None
+    return frozenset() if code is None else code.defines
+
+
 def applying_settings(experiment: Experiment) -> dict[str, Any]:
     """The `comparable_settings` that apply; of the two lengths that holds."""
     values = comparable_settings(experiment)
-    chosen = Chosen(lambda key: str(values[key]), (experiment.precision,), experiment.device == "cpu")
+    chosen = Chosen(
+        lambda key: str(values[key]),
+        (experiment.precision,),
+        experiment.device == "cpu",
+        _defined_names(experiment),
+    )
     del values["steps" if experiment.steps is None else "epochs"]
     return {key: value for key, value in values.items() if applies(key, chosen)}
 

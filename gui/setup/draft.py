@@ -177,7 +177,7 @@ class Draft:
     def from_state(cls, state: Mapping[str, Any], preset: Preset, *, has_gpu: bool) -> Draft:
         """The draft of a `to_state`, over `preset`. Raises KeyError, TypeError or ValueError."""
         repeats = str(state.get("repeats", "1"))
-        is_kept = state.get("keeps_code") is True or "code" not in state["changes"]
+        is_kept = state.get("keeps_code") is True
         draft = cls(preset, name=str(state["name"]), repeats=repeats, has_gpu=has_gpu, keeps_code=is_kept)
         if preset.name == state["preset"]:
             changes = {key: str(text) for key, text in dict(state["changes"]).items() if key in draft.base}
@@ -187,6 +187,9 @@ class Draft:
         for key, text in dict(state["settings"]).items():
             if key in draft.base:
                 draft = draft.with_change(key, str(text))
+        if draft.code is not None and "code" not in state["changes"]:
+            # it was the preset's
+            draft = replace(draft, keeps_code=True)
         unit, length = state["length"]
         draft = draft.with_length(unit if unit in _LENGTHS else "epochs", str(length))
         return draft.with_precisions([Precision(value) for value in state["ticked"]])
@@ -198,7 +201,9 @@ class Draft:
     def applies(self, key: str, catalog: Catalog | None) -> bool:
         """Whether a setting applies; one that does not is hidden and left out."""
         device = catalog.device(self.text("device")) if catalog else None
-        chosen = Chosen(self.text, self.ticked, is_on_cpu=device is not None and not device.is_gpu)
+        on_cpu = device is not None and not device.is_gpu
+        defines = frozenset() if self.code is None else self.code.defines
+        chosen = Chosen(self.text, self.ticked, on_cpu, defines)
         if not applies(key, chosen):
             return False
         dataset = catalog.dataset(self.text("dataset")) if catalog else None

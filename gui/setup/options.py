@@ -105,8 +105,11 @@ def option_lines(draft: Draft) -> tuple[str, ...]:
     clip, cap = draft.text("step.clip_norm"), draft.text("memory_cap_gib")
     accumulated = cleaned("step.gradient_accumulation", draft.text("step.gradient_accumulation"))
     clipping = f"clip norm {clip}" if clip else "no clipping"
+    rate = f"learning rate {draft.text('optimizer.learning_rate')}"
+    if draft.code is not None and not draft.applies("optimizer.name", None):
+        optimizer, rate = "Own optimizer", draft.code.file
     return (
-        f"{optimizer} · learning rate {draft.text('optimizer.learning_rate')} · {clipping}",
+        f"{optimizer} · {rate} · {clipping}",
         f"accumulation {accumulated} · scaler {draft.text('scaler.mode')} · seed {draft.text('seed')}",
         f"device {draft.text('device')} · " + (f"memory cap {cap} GiB" if cap else "no memory cap"),
     )

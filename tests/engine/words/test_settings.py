@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from engine.experiment.code import OWN, Code
 from engine.experiment.experiment import Experiment, Precision, experiment_from, layered, setting_fields
 from engine.training.data.datasets import dataset_entries
 from engine.words.settings import Chosen, applies, applying_settings, setting_text
@@ -85,3 +86,28 @@ def test_a_value_is_written_in_one_way(key: str, value: object, text: str) -> No
 def test_every_setting_of_an_experiment_has_a_text() -> None:
     values = applying_settings(Experiment())
     assert all(setting_text(key, value) for key, value in values.items())
+
+
+def own(*names: str) -> Experiment:
+    text = "".join(f"def {name}(): ...\n" for name in ("model", *names))
+    code = Code(file="net.py", folder="/nets", text=text)
+    settings = {"model": "net.py", "dataset": OWN, "code": code.to_json(), "data": {"workers": 1}}
+    return experiment_from(settings)
+
+
+@pytest.mark.parametrize(
+    ("names", "absent", "present"),
+    [
+        (("batch",), {"image_size", "num_classes", "sequence_length", "data.workers"}, {"label_smoothing"}),
+        (("dataset",), {"checkpoint.best", "data.on_device"}, {"data.workers", "data.persistent_workers"}),
+        (("dataset", "validation_dataset"), set(), {"checkpoint.best"}),
+        (("batch", "loss"), {"label_smoothing"}, {"optimizer.name", "step.clip_norm"}),
+        (("batch", "optimizer"), {"optimizer.name", "optimizer.fused"}, {"schedule.name"}),
+        (("batch", "step"), {"step.gradient_accumulation", "label_smoothing"}, {"step.clip_norm"}),
+    ],
+)
+def test_a_setting_that_the_models_file_takes_over_is_not_shown(
+    names: tuple[str, ...], absent: set[str], present: set[str]
+) -> None:
+    shown = applying_settings(own(*names)).keys()
+    assert not absent & shown and present <= shown

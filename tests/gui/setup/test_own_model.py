@@ -67,6 +67,15 @@ def test_a_file_brings_its_code_and_its_data(panel: SetupPanel, net: Path) -> No
     assert panel.form.model.value() == "net.py"
 
 
+def test_settings_that_the_file_takes_over_are_hidden(panel: SetupPanel, net: Path) -> None:
+    panel.form.more.set_open(True)
+    fields = panel.form.more.form.fields
+    assert fields["optimizer.name"].isVisible() and fields["image_size"].isVisible()
+    net.write_text(NET + "def optimizer(model): return None\n")
+    panel.picker.open(str(net))
+    assert not fields["optimizer.name"].isVisible() and not fields["image_size"].isVisible()
+
+
 def test_another_model_takes_the_place_of_the_file_and_its_data(panel: SetupPanel, net: Path) -> None:
     panel.picker.open(str(net))
     panel.form.model.edited.emit("small-cnn")
