@@ -97,6 +97,7 @@ class _Tally(BaseModel):
     accuracy: float | None
     best_accuracy: float | None
     best_epoch: Whole | None
+    least_loss: float | None = None
     loss_sum: float
     loss_samples: Whole
 

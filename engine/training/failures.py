@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+import traceback
 
 import torch
 
 from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.experiment.titles import named
 from engine.protocol.events import Summary
+from engine.training.models.own import own_details, own_problem
 
 # On a CPU under a cap each library of a step has its own message for running out; on CUDA cuBLAS and cuDNN
 # have statuses of their own for what they allocate beside PyTorch.
@@ -61,11 +63,19 @@ def problem_of(error: BaseException) -> Problem:
             f"epoch, or a larger {named('image_size')}.",
             key="batch_size",
         )
+    own = own_problem(error)
+    if own is not None:
+        return own
     return Problem(
         kind=Kind.INTERNAL,
         message=f"The training stopped on an error that Ammeter did not expect: {_first_line(error)}",
         remedy="The details show where. Try another model or precision; report it if it happens again.",
     )
+
+
+def details_of(error: BaseException) -> str:
+    """The traceback to show for an exception that ended a run: of the user's code only its own frames."""
+    return own_details(error) or "".join(traceback.format_exception(error))
 
 
 def not_a_number(step: int) -> Problem:

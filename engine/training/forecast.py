@@ -18,16 +18,18 @@ from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.experiment.value import BYTES_PER_MIB
 from engine.protocol.events import ForecastMade
 from engine.protocol.memory_lines import MemoryLine, highest_line, upper_hull
+from engine.training.data.batches import Batch
 from engine.training.data.datasets import footprint
+from engine.training.data.own import own_footprint
 from engine.training.doctor import read_catalog
 from engine.training.garbage import no_collection
 from engine.training.measuring.breakdown import Breakdown, breakdown_of
 from engine.training.measuring.memory import LiveBytes
-from engine.training.models.build import build_model, input_channels, loss_for
 from engine.training.models.recompute import checkpoint_activations, keep_in_float32
 from engine.training.models.weightless import AsOnCuda, Weightless, fill_with_fakes
 from engine.training.prepare import Plan
 from engine.training.steps.optimizer import optimizer_for
+from engine.training.steps.own import as_one
 from engine.training.steps.plain import PlainStep, RecipeRecord
 
 LIBRARIES_MIB = 88.0
@@ -53,6 +55,8 @@ def forecast(experiment: Experiment, catalog: Catalog | None = None) -> Forecast
     """
     began = time.perf_counter()
     plan = Plan(experiment, catalog or read_catalog())
+    if plan.workload.body is not None:
+        raise ProblemError(_unknown(experiment.model, "its step is its own"))
     failure: Exception | None = None
     try:
         small, large, parts = _imagined_steps(plan)
@@ -82,6 +86,7 @@ class _Imagined:
 def _imagined_steps(plan: Plan) -> tuple[_Imagined, _Imagined, Breakdown]:
     """A step with each of the two batches, and the memory of the model's parts."""
     is_cuda = plan.device.type == "cuda"
+    template = plan.workload.few_samples()
     model = _model(plan)
     with (
         FakeTensorMode(),
@@ -92,19 +97,28 @@ def _imagined_steps(plan: Plan) -> tuple[_Imagined, _Imagined, Breakdown]:
         step = _step(plan, model)
         _give_state(step.optimizer, is_cuda=is_cuda)
         watch = _ForwardWatch(model, live)
-        small = _imagined(plan, step, watch, _SIZES[0])
-        large = _imagined(plan, step, watch, _SIZES[1], like=small)
+        small = _imagined(plan, step, watch, _SIZES[0], template)
+        large = _imagined(plan, step, watch, _SIZES[1], template, like=small)
         return small, large, breakdown_of(model, step.optimizer)
 
 
 def _imagined(
-    plan: Plan, step: PlainStep, watch: _ForwardWatch, batch_size: int, like: _Imagined | None = None
+    plan: Plan,
+    step: PlainStep,
+    watch: _ForwardWatch,
+    batch_size: int,
+    template: Batch | None,
+    like: _Imagined | None = None,
 ) -> _Imagined:
     """A step with the batch; its update is that of `like`, since no batch changes what an update takes."""
     live = watch.live
     # garbage collected at different moments of the two steps would look like an effect of the batch
     with no_collection():
-        data = footprint(plan.experiment, plan.model_entry, plan.dataset_entry, plan.facts, batch_size)
+        data = (
+            footprint(plan.experiment, plan.model_entry, plan.dataset_entry, plan.facts, batch_size)
+            if template is None
+            else own_footprint(template, plan.experiment, batch_size)
+        )
         step.optimizer.zero_grad(set_to_none=True)
         watch.most = 0
         live.restart()
@@ -120,14 +134,7 @@ def _imagined(
 def _model(plan: Plan) -> nn.Module:
     experiment = plan.experiment
     with Weightless():
-        model = build_model(
-            experiment.model,
-            image_size=experiment.image_size or 0,
-            channels=input_channels(experiment.model, plan.facts.channels),
-            num_classes=experiment.num_classes or 0,
-            sequence_length=experiment.sequence_length,
-            seed=experiment.seed,
-        )
+        model = plan.workload.build()
     if experiment.step.activation_checkpointing:
         checkpoint_activations(model)
     keep_in_float32(model, experiment.step.fp32_modules, _CPU)
@@ -138,16 +145,17 @@ def _step(plan: Plan, model: nn.Module) -> PlainStep:
     settings = plan.experiment
     # the scaler reads found_inf, which fake gradients cannot have; it takes next to no memory
     unscaled = settings.model_copy(update={"scaler": settings.scaler.model_copy(update={"mode": "off"})})
-    fused = settings.optimizer.fused
+    made, fused = plan.workload.optimizers(model), settings.optimizer.fused
     is_fused = "fused" in settings.step.parts if fused is None else fused
     return PlainStep(
         model,
-        loss_for(plan.model_entry.task, settings.label_smoothing),
+        plan.workload.loss,
         unscaled,
         _CPU,
-        optimizer=optimizer_for(model, settings, fused=is_fused),
+        optimizer=optimizer_for(model, settings, fused=is_fused) if made is None else as_one(made),
         record=RecipeRecord(()),
         cache_casts="capture" not in settings.step.parts,
+        call=plan.workload.call,
     )
 
 
@@ -229,7 +237,7 @@ def _note(experiment: Experiment) -> str | None:
     return None
 
 
-def _unknown(model: str, failure: Exception) -> Problem:
+def _unknown(model: str, failure: object) -> Problem:
     lines = str(failure).strip().splitlines()
     return Problem(
         kind=Kind.INTERNAL,

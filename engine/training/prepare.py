@@ -24,7 +24,7 @@ from engine.experiment.titles import setting_problem
 from engine.protocol.events import Event, Log, Phase, PhaseName, Started
 from engine.training.checkpoints import Checkpoints, resumable
 from engine.training.control import Control
-from engine.training.data.datasets import DatasetFacts, download, facts_of, load_source
+from engine.training.data.datasets import DatasetFacts, download
 from engine.training.data.image_folder import read_image_folder, unreadable_problem
 from engine.training.data.picture_check import look_through, pictures_used
 from engine.training.data.picture_sources import is_kept
@@ -33,17 +33,11 @@ from engine.training.measuring.breakdown import Instruments
 from engine.training.measuring.card import card_gauge
 from engine.training.measuring.memory import MemoryMeter, memory_meter
 from engine.training.measuring.memory_cap import CAPPED_CPU_NOTE
-from engine.training.models.build import (
-    build_model,
-    count_parameters,
-    input_channels,
-    loss_for,
-    loss_name,
-    loss_unit,
-)
+from engine.training.models.build import count_parameters
 from engine.training.models.recompute import checkpoint_activations, keep_in_float32
 from engine.training.run import Run
 from engine.training.steps.recipe import build_step
+from engine.training.workload import Workload
 
 _REPORTED_FRACTION = 0.01
 
@@ -57,13 +51,15 @@ class Plan:
     def __init__(self, experiment: Experiment, catalog: Catalog) -> None:
         resolved = resolve(experiment, catalog)
         self.device_entry, self.model_entry, self.dataset_entry = _entries(resolved, catalog)
-        self.facts = facts_of(resolved)
+        self.workload = Workload(resolved, self.model_entry)
+        self.facts = self.workload.facts
         self.experiment = resolved.model_copy(
             update={
                 "image_size": self.facts.image_size or None,
                 "num_classes": self.facts.num_classes or None,
             }
         )
+        self.workload.experiment = self.experiment
         self.device = torch.device(self.device_entry.name)
         self.steps_per_epoch = _steps_per_epoch(resolved, self.facts)
         self.total_steps = resolved.steps or (resolved.epochs or 1) * self.steps_per_epoch
@@ -82,7 +78,7 @@ def prepare(
     if store is not None and resume:
         state = resumable(store.load("last"), plan.steps_per_epoch)
     memory = memory_meter(plan.device)
-    model, channels = _build(plan)
+    model = _build(plan)
     yield _started(plan, model, None if state is None else state["progress"]["tally"]["steps"])
     if plan.dataset_entry.needs_download:
         yield from _download(plan.dataset_entry, control)
@@ -91,20 +87,12 @@ def prepare(
     if control.stop_requested.is_set():
         return None
     yield Phase(name=PhaseName.BUILDING, detail=experiment.model)
-    return _put_together(plan, control, model, channels, memory, store, state)
+    return _put_together(plan, control, model, memory, store, state)
 
 
-def _build(plan: Plan) -> tuple[nn.Module, int]:
+def _build(plan: Plan) -> nn.Module:
     experiment = plan.experiment
-    channels = input_channels(experiment.model, plan.facts.channels or 0)
-    model = build_model(
-        experiment.model,
-        image_size=experiment.image_size or 0,
-        channels=channels,
-        num_classes=experiment.num_classes or 0,
-        sequence_length=experiment.sequence_length,
-        seed=experiment.seed,
-    )
+    model = plan.workload.build()
     if experiment.step.activation_checkpointing and not checkpoint_activations(model):
         raise ProblemError(
             setting_problem(
@@ -115,25 +103,30 @@ def _build(plan: Plan) -> tuple[nn.Module, int]:
             )
         )
     keep_in_float32(model, experiment.step.fp32_modules, plan.device)
-    return model, channels
+    return model
 
 
 def _put_together(
     plan: Plan,
     control: Control,
     model: nn.Module,
-    channels: int,
     memory: MemoryMeter,
     checkpoints: Checkpoints | None,
     state: dict[str, object] | None,
 ) -> Run:
-    experiment, device = plan.experiment, plan.device
-    loss_function = loss_for(plan.model_entry.task, experiment.label_smoothing)
+    experiment, device, workload = plan.experiment, plan.device, plan.workload
     step = build_step(
-        model, loss_function, experiment, device, is_convolutional=plan.model_entry.is_convolutional
+        model,
+        workload.loss,
+        experiment,
+        device,
+        is_convolutional=workload.is_convolutional(model),
+        call=workload.call,
+        own_optimizers=workload.optimizers,
+        body=workload.body,
     )
     with ExitStack() as undo:
-        source = load_source(experiment, channels, device, step.memory_format)
+        source = workload.source(device, step.memory_format)
         undo.callback(source.close)
         card = card_gauge(device)
         undo.callback(card.close)
@@ -143,8 +136,8 @@ def _put_together(
             device=device,
             model=model,
             step=step,
-            loss_function=loss_function,
             source=source,
+            workload=workload,
             instruments=Instruments(device, memory, card),
             checkpoints=checkpoints,
             steps_per_epoch=plan.steps_per_epoch,
@@ -190,15 +183,15 @@ def _check_pictures(plan: Plan, control: Control, steps: int | None) -> Generato
 
 
 def _started(plan: Plan, model: nn.Module, resumed_step: int | None) -> Started:
-    task = plan.model_entry.task
+    loss_name, loss_unit = plan.workload.loss_words
     return Started(
         experiment=plan.experiment,
         environment=environment_of(plan.device_entry),
         total_steps=plan.total_steps,
         steps_per_epoch=plan.steps_per_epoch,
         parameters=count_parameters(model),
-        loss_name=loss_name(task),
-        loss_unit=loss_unit(task),
+        loss_name=loss_name,
+        loss_unit=loss_unit,
         notes=_notes(plan),
         hardly_faster=plan.device_entry.precision(plan.experiment.precision).hardly_faster,
         resumed_step=resumed_step,

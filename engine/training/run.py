@@ -14,16 +14,17 @@ from engine.experiment.experiment import Experiment
 from engine.protocol.events import PhaseName, Samples, Summary
 from engine.training.checkpoints import CheckpointKind, Checkpoints, capture_state, restore_state
 from engine.training.control import Control
-from engine.training.data.batches import Batch, Source
+from engine.training.data.batches import Batch, Source, samples_in
 from engine.training.measuring.breakdown import Instruments
 from engine.training.measuring.memory_cap import CAPPED_CPU_NOTE
 from engine.training.measuring.speed import Speed, Tally, speed_of
 from engine.training.measuring.telemetry import Rows, Telemetry, samples_of
 from engine.training.precision import Float32Mode, float32_mode_name
 from engine.training.steps.optimizer import learning_rate_at
-from engine.training.steps.plain import LossFunction, TrainingStep
+from engine.training.steps.plain import TrainingStep
 from engine.training.steps.recipe import no_cudnn_search
 from engine.training.validation import Validation, validate
+from engine.training.workload import Workload
 
 
 class Run:
@@ -40,8 +41,8 @@ class Run:
         device: torch.device,
         model: nn.Module,
         step: TrainingStep,
-        loss_function: LossFunction,
         source: Source,
+        workload: Workload,
         instruments: Instruments,
         checkpoints: Checkpoints | None,
         steps_per_epoch: int,
@@ -60,7 +61,7 @@ class Run:
         self.epoch = 1
         self.phase = PhaseName.BUILDING
         self._model = model
-        self._loss_function = loss_function
+        self._workload = workload
         self._checkpoints = checkpoints
         self._batches_done = 0
         self._paused_seconds = 0.0
@@ -124,7 +125,7 @@ class Run:
         rate = self._learning_rate()
         if self.experiment.schedule.name != "constant" or self.experiment.schedule.warmup_steps:
             self.step.set_learning_rate(rate)
-        samples = sum(len(targets) for _, targets in group)
+        samples = sum(map(samples_in, group))
         if self._is_last_to_warm_up:
             self.instruments.settle()
         with (
@@ -132,7 +133,7 @@ class Run:
             no_cudnn_search() if samples < self.experiment.step_samples else nullcontext(),
         ):
             figures = self.step(group)
-        self.telemetry.record(figures, samples, rate)
+        self.telemetry.record(figures, samples, rate * self.step.rate_factor)
         self._batches_done += len(group)
 
     @property
@@ -193,10 +194,12 @@ class Run:
         return validate(
             self._model,
             self.source.validation(self.experiment.validation.limit),
-            self._loss_function,
+            self._workload.loss,
             precision=self.experiment.precision,
             device=self.device,
             must_end=self.control.stop_requested.is_set,
+            call=self._workload.call,
+            hits=self._workload.hits,
         )
 
     def checkpoints_due(self, epoch: int, *, is_best: bool) -> Iterator[CheckpointKind]:

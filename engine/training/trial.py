@@ -17,11 +17,11 @@ from engine.experiment.value import BYTES_PER_MIB
 from engine.protocol.events import Event, Finished, Phase, Started, Summary
 from engine.protocol.trials import Cause, Trial, Tried
 from engine.training.control import Control
-from engine.training.data.batches import Batch
+from engine.training.data.batches import Batch, samples_in
 from engine.training.doctor import read_catalog
 from engine.training.failures import problem_of
 from engine.training.measuring.memory_cap import TrialMemory, check_cap, memory_cap, trial_memory
-from engine.training.models.build import build_model, count_parameters, input_channels
+from engine.training.models.build import count_parameters
 from engine.training.precision import float32_mode
 from engine.training.prepare import Plan, prepare
 from engine.training.run import Run
@@ -160,7 +160,7 @@ def _train_until_steady(run: Run, progress: _TrialProgress) -> Iterator[Event]:
                 phase = run.training_phase
                 yield Phase(name=phase)
             _train_on(run, group)
-            progress.whole_steps += sum(len(targets) for _, targets in group) == run.experiment.step_samples
+            progress.whole_steps += sum(map(samples_in, group)) == run.experiment.step_samples
             is_steady = run.step.next_phase() is None and progress.whole_steps >= LEAST_STEPS
             if is_steady or run.control.stop_requested.is_set():
                 return
@@ -182,7 +182,7 @@ def _end_epoch(plan: Plan, run: Run) -> None:
 def _train_on(run: Run, group: list[Batch]) -> None:
     """Makes one step and waits for it. A single left-over sample is left out: some models cannot train on
     one, which has nothing to do with memory."""
-    left_over = len(group[-1][1]) == 1 < run.experiment.batch_size
+    left_over = samples_in(group[-1]) == 1 < run.experiment.batch_size
     group = group[:-1] if left_over else group
     if group:
         run.train_on(group)
@@ -232,13 +232,4 @@ def _model_mib(plan: Plan, parameters: int | None) -> float:
 
 def _count_parameters(plan: Plan) -> int:
     """For a model that did not even fit under the cap, which is lifted by now."""
-    experiment = plan.experiment
-    model = build_model(
-        experiment.model,
-        image_size=experiment.image_size or 0,
-        channels=input_channels(experiment.model, plan.facts.channels or 0),
-        num_classes=experiment.num_classes or 0,
-        sequence_length=experiment.sequence_length,
-        seed=experiment.seed,
-    )
-    return count_parameters(model)
+    return count_parameters(plan.workload.build())

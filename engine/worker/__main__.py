@@ -109,6 +109,8 @@ def main() -> int:
         if jobs.ends_worker(job):
             break
     writer.close()
+    # what the user's code started ends with it
+    end_children()
     # skips the interpreter's shutdown: a library's exit handler must not hold the VRAM a second longer
     sys.stderr.flush()
     os._exit(0)
@@ -172,11 +174,16 @@ class _RequestReader:
                 self._jobs.put(request)
 
 
-def end_own_tree() -> None:
-    """Kills this process and all that it started."""
+def end_children() -> None:
+    """Kills all that this process started."""
     for child in psutil.Process().children(recursive=True):
         with suppress(psutil.Error):
             child.kill()
+
+
+def end_own_tree() -> None:
+    """Kills this process and all that it started."""
+    end_children()
     if hasattr(signal, "SIGKILL"):
         os.kill(os.getpid(), signal.SIGKILL)
     os._exit(1)

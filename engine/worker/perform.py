@@ -9,7 +9,6 @@ import os
 import platform
 import queue
 import threading
-import traceback
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,7 +20,7 @@ from engine.protocol.events import CatalogRead, Diagnosis, Event, Failed, Ready,
 from engine.training.checks.check import check
 from engine.training.control import Control
 from engine.training.doctor import examine, read_catalog
-from engine.training.failures import problem_of, summary_of
+from engine.training.failures import details_of, problem_of, summary_of
 from engine.training.forecast import forecast
 from engine.training.loop import train
 from engine.training.trial import try_batch
@@ -45,8 +44,9 @@ def perform(job: jobs.Job, control: Control) -> Iterator[Event]:
                 yield check(job.experiment)
             case jobs.TryBatch():
                 yield from try_batch(job.experiment, control)
-    except Exception as error:  # noqa: BLE001 - a worker's last word must be an event, whatever happened
-        failure = Failed(problem=problem_of(error), detail=traceback.format_exc(), summary=summary_of(error))
+    # a worker's last word must be an event, whatever happened; the user's code may call sys.exit
+    except (Exception, SystemExit, KeyboardInterrupt) as error:  # noqa: BLE001
+        failure = Failed(problem=problem_of(error), detail=details_of(error), summary=summary_of(error))
     # outside the except block, where the exception no longer pins the tensors of its frames
     if failure is not None:
         yield failure

@@ -10,10 +10,11 @@ import itertools
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import torch
+from torch.utils._pytree import tree_leaves, tree_map_only
 
 
 def seed_of(*place: int) -> int:
@@ -35,8 +36,28 @@ def spread(samples: int, count: int) -> list[int]:
     return [place * samples // count for place in range(count)]
 
 
-Batch = tuple[torch.Tensor, torch.Tensor]
-Prepare = Callable[[torch.Tensor], torch.Tensor]
+Batch = tuple[Any, Any]
+"""Inputs and targets: tensors, or any nesting of them in tuples, lists and dicts, samples first."""
+
+
+def samples_in(batch: Batch) -> int:
+    """How many samples a batch holds: the length of its first target, or else of its first input."""
+    targets = batch[1]
+    if isinstance(targets, torch.Tensor) and targets.dim():
+        return len(targets)
+    tensors = (part for side in (targets, batch[0]) for part in tree_leaves(side))
+    return next((len(part) for part in tensors if isinstance(part, torch.Tensor) and part.dim()), 1)
+
+
+def moved(batch: Batch, device: torch.device, *, non_blocking: bool = False) -> Batch:
+    """The batch on a device; with `non_blocking` copies from pinned memory do not wait."""
+    result: Batch = tree_map_only(
+        torch.Tensor, lambda part: part.to(device, non_blocking=non_blocking), batch
+    )
+    return result
+
+
+Prepare = Callable[[Any], Any]
 Augment = Callable[[torch.Tensor, int, int], torch.Tensor]
 
 _TURNS = 4
@@ -194,7 +215,8 @@ class Turns:
         """Nothing to end."""
 
 
-HostBatch = tuple[torch.Tensor, torch.Tensor]
+HostBatch = Batch
+"""A batch in the host's memory."""
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch.utils._pytree import tree_leaves
 from torch.utils.data import DataLoader, Dataset
 
 from engine.experiment.problem import Problem, ProblemError
@@ -24,6 +25,7 @@ from engine.training.data.batches import (
     Prepare,
     Split,
     draws_in_order,
+    moved,
     spread,
     training_draws,
 )
@@ -207,7 +209,7 @@ class Loaded:
     def _moved(self, loaded: Iterator[HostBatch]) -> Iterator[Batch]:
         if self._copying is not None:
             return _copied_ahead(loaded, self._copying)
-        return ((pictures.to(self._device), labels.to(self._device)) for pictures, labels in loaded)
+        return (moved(batch, self._device) for batch in loaded)
 
 
 def kept(samples: Pictures, data: Data) -> tuple[Split, Split]:
@@ -253,16 +255,17 @@ def _copied_ahead(loaded: Iterator[HostBatch], copying: torch.cuda.Stream) -> It
 
 def _copy(batch: HostBatch, copying: torch.cuda.Stream) -> tuple[Batch, torch.cuda.Event]:
     with torch.cuda.stream(copying):
-        pictures, labels = (part.to(copying.device, non_blocking=True) for part in batch)
+        copied = moved(batch, copying.device, non_blocking=True)
         is_there = torch.cuda.Event()  # type: ignore[no-untyped-call]
         is_there.record(copying)
-    return (pictures, labels), is_there
+    return copied, is_there
 
 
 def _arrived(batch: Batch, is_there: torch.cuda.Event) -> Batch:
-    computing = torch.cuda.current_stream(batch[0].device)
+    tensors = [part for part in tree_leaves(batch) if isinstance(part, torch.Tensor)]
+    computing = torch.cuda.current_stream(tensors[0].device)
     computing.wait_event(is_there)
-    for part in batch:
+    for part in tensors:
         # Allocated on the copying stream, whose next copy must not overwrite it while it is in use.
         part.record_stream(computing)
     return batch

@@ -31,6 +31,7 @@ class Tally:
         self._accuracy: float | None = None
         self._best_accuracy: float | None = None
         self._best_epoch: int | None = None
+        self._least_loss: float | None = None
         self._loss_sum = 0.0
         self._loss_samples = 0
         self._steps_before = 0
@@ -59,11 +60,22 @@ class Tally:
         self._loss_sum, self._loss_samples = 0.0, 0
 
     def add_validation(self, epoch: int, validation: Validation) -> bool:
-        """Adds a validation after `epoch`; returns whether its accuracy is the best so far."""
+        """Adds a validation after `epoch`; returns whether it is the best so far.
+
+        That is by its accuracy, or by its loss where there is none.
+        """
+        if validation.accuracy is None:
+            return self._is_least_loss(validation.loss)
         self._accuracy = validation.accuracy
         if self._best_accuracy is not None and validation.accuracy <= self._best_accuracy:
             return False
         self._best_accuracy, self._best_epoch = validation.accuracy, epoch
+        return True
+
+    def _is_least_loss(self, loss: float) -> bool:
+        if self._least_loss is not None and not loss < self._least_loss:
+            return False
+        self._least_loss = loss
         return True
 
     def state(self) -> dict[str, float | None]:
@@ -77,6 +89,7 @@ class Tally:
             "accuracy": self._accuracy,
             "best_accuracy": self._best_accuracy,
             "best_epoch": self._best_epoch,
+            "least_loss": self._least_loss,
             "loss_sum": self._loss_sum,
             "loss_samples": self._loss_samples,
         }
@@ -88,6 +101,7 @@ class Tally:
         self.skipped_steps, self.first_nan_step = state["skipped_steps"], state["first_nan_step"]
         self._accuracy = state["accuracy"]
         self._best_accuracy, self._best_epoch = state["best_accuracy"], state["best_epoch"]
+        self._least_loss = state.get("least_loss")
         self._loss_sum, self._loss_samples = state["loss_sum"], state["loss_samples"]
 
     def summary(self, *, steps_per_epoch: int, warm_steps: int, is_scaled: bool) -> Summary:

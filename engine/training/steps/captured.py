@@ -9,17 +9,19 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from enum import Enum, auto
+from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils._pytree import tree_flatten, tree_leaves, tree_map_only
 
 from engine.protocol.events import PhaseName
-from engine.training.data.batches import Batch
+from engine.training.data.batches import Batch, samples_in
 from engine.training.garbage import no_collection
 from engine.training.steps.plain import PlainStep, reason_of
 
 LEAST_WARMUP = 3
-Shapes = tuple[tuple[torch.Size, torch.dtype, torch.Size, torch.dtype], ...]
+Shapes = tuple[Any, ...]
 
 
 class Action(Enum):
@@ -73,7 +75,7 @@ class CapturePlan:
         if self._is_given_up:
             return Action.GO_WITHOUT
         shapes = shapes_of(batches)
-        samples = sum(len(targets) for _, targets in batches)
+        samples = sum(map(samples_in, batches))
         if samples > self._samples:
             self._begin(shapes, samples)
         if shapes != self._shapes:
@@ -97,7 +99,9 @@ class CapturePlan:
 
 def shapes_of(batches: Sequence[Batch]) -> Shapes:
     """What must be equal in two groups for one graph to serve both."""
-    return tuple((inputs.shape, inputs.dtype, targets.shape, targets.dtype) for inputs, targets in batches)
+    leaves, structure = tree_flatten(list(batches))
+    sizes = tuple((part.shape, part.dtype) if isinstance(part, Tensor) else part for part in leaves)
+    return (structure, *sizes)
 
 
 class Capture:
@@ -108,8 +112,8 @@ class Capture:
     """
 
     def __init__(self, step: PlainStep, batches: Sequence[Batch], stream: torch.cuda.Stream) -> None:
-        self._inputs = [inputs.clone() for inputs, _ in batches]
-        self._targets = [targets.clone() for _, targets in batches]
+        self._batches: list[Batch] = tree_map_only(Tensor, Tensor.clone, list(batches))
+        self._tensors = _tensors(self._batches)
         self._graph = torch.cuda.CUDAGraph()
         # The graph takes memory of its own, so the last step's gradients are freed first.
         step.optimizer.zero_grad(set_to_none=True)
@@ -118,9 +122,8 @@ class Capture:
 
     def replay(self, batches: Sequence[Batch]) -> Tensor:
         """Trains on the batches; returns the figures, which the next replay overwrites."""
-        for inputs, targets, batch in zip(self._inputs, self._targets, batches, strict=True):
-            inputs.copy_(batch[0], non_blocking=True)
-            targets.copy_(batch[1], non_blocking=True)
+        for own, new in zip(self._tensors, _tensors(batches), strict=True):
+            own.copy_(new, non_blocking=True)
         self._graph.replay()
         return self._row
 
@@ -137,7 +140,6 @@ class Capture:
         generator = torch.cuda.default_generators[stream.device.index]
         random = generator.clone_state()
         pool = torch.cuda.graph_pool_handle()
-        static = list(zip(self._inputs, self._targets, strict=True))
         try:
             with (
                 # Up to torch 2.11 collecting an earlier graph during a capture can break it.
@@ -146,13 +148,17 @@ class Capture:
                 # Other threads may query events meanwhile, which must not break the capture.
                 torch.cuda.graph(self._graph, pool=pool, stream=stream, capture_error_mode="thread_local"),
             ):
-                return step(static)
+                return step(self._batches)
         except BaseException:
             _abandon(self._graph, stream.device, pool)
             # Up to torch 2.11 the generator still believes that it is being captured.
             generator.graphsafe_set_state(random)
             _forget(step.optimizer, step.scaler)
             raise
+
+
+def _tensors(batches: Sequence[Batch]) -> list[Tensor]:
+    return [part for part in tree_leaves(list(batches)) if isinstance(part, Tensor)]
 
 
 # Up to torch 2.11 an allocator that was not told of a capture's end keeps asking its graph.
@@ -241,6 +247,10 @@ class CapturedStep:
 
     def take_notes(self) -> list[str]:
         return self._inner.take_notes()
+
+    @property
+    def rate_factor(self) -> float:
+        return self._inner.rate_factor
 
     def set_learning_rate(self, value: float) -> None:
         self._inner.set_learning_rate(value)

@@ -14,10 +14,13 @@ from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
+from torch.utils._pytree import tree_leaves
 
 from engine.protocol.events import PhaseName
-from engine.training.data.batches import Batch
+from engine.training.data.batches import Batch, samples_in
 from engine.training.steps.plain import PlainStep, reason_of
+
+Shape = tuple[torch.Size, ...]
 
 
 class ForwardState:
@@ -54,7 +57,8 @@ class CompiledStep(PlainStep):
         # A wrapper beside the model: compiled in place, validation would compile too, for its own shapes.
         with _quiet():
             self._compiled: nn.Module | None = cast(nn.Module, torch.compile(self.model, dynamic=False))
-        self._shape: torch.Size | None = None
+        self._shape: Shape | None = None
+        self._samples = 0
 
     @property
     def watched(self) -> nn.Module:
@@ -67,18 +71,18 @@ class CompiledStep(PlainStep):
 
     def gradients(self, batches: Sequence[Batch]) -> Tensor:
         """As in the plain step; compiles if the batches are larger than any before."""
-        shape = max((inputs.shape for inputs, _ in batches), key=lambda shape: shape[0])
-        if self._compiled is None or (self._shape is not None and shape[0] <= self._shape[0]):
+        samples, inputs = max((samples_in(batch), number) for number, batch in enumerate(batches))
+        if self._compiled is None or (self._shape is not None and samples <= self._samples):
             return super().gradients(batches)
-        return self._compile(batches, shape)
+        self._samples = samples
+        return self._compile(batches, _shape(batches[inputs][0]))
 
-    def _forward(self, inputs: Tensor) -> Tensor:
-        if self._compiled is None or inputs.shape != self._shape:
+    def _forward(self, inputs: Any) -> Any:
+        if self._compiled is None or _shape(inputs) != self._shape:
             return super()._forward(inputs)
-        outputs: Tensor = self._compiled(inputs)
-        return outputs
+        return self._call(self._compiled, inputs)
 
-    def _compile(self, batches: Sequence[Batch], shape: torch.Size) -> Tensor:
+    def _compile(self, batches: Sequence[Batch], shape: Shape) -> Tensor:
         state = ForwardState(self.model, self.device)
         self._shape = shape
         _synchronize(self.device)
@@ -97,6 +101,12 @@ class CompiledStep(PlainStep):
         state.restore()
         self.record.leave_out("compile", f"it failed here ({reason})")
         return super().gradients(batches)
+
+
+def _shape(inputs: Any) -> Shape:
+    if isinstance(inputs, Tensor):
+        return (inputs.shape,)
+    return tuple(part.shape for part in tree_leaves(inputs) if isinstance(part, Tensor))
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -17,8 +17,9 @@ from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Kind
 from engine.experiment.settings import RecipePart, joined
 from engine.protocol.events import PhaseName
-from engine.training.data.batches import Batch
+from engine.training.data.batches import Batch, samples_in
 from engine.training.failures import problem_of
+from engine.training.models.outputs import call_model
 from engine.training.precision import autocast
 from engine.training.steps.optimizer import optimizer_for, scaler_for
 
@@ -92,7 +93,19 @@ class RecipeRecord:
 
 __all__ = ["LossFunction", "PlainStep", "TrainingStep", "optimizer_for", "scaler_for"]
 
-LossFunction = Callable[[Tensor, Tensor], Tensor]
+LossFunction = Callable[[Any, Any], Tensor]
+Forward = Callable[[nn.Module, Any], Any]
+
+
+def found_inf_of(
+    scaler: torch.amp.GradScaler, optimizer: torch.optim.Optimizer, device: torch.device
+) -> Tensor:
+    """1 on the device if the optimizer's gradients overflowed, else 0; call it before `scaler.update`."""
+    if not scaler.is_enabled():
+        return torch.zeros((), device=device)
+    # there is no public way to it that would not wait for the device
+    found: Tensor = next(iter(scaler._found_inf_per_device(optimizer).values()))
+    return found
 
 
 class TrainingStep(Protocol):
@@ -144,6 +157,11 @@ class TrainingStep(Protocol):
         ...
 
     @property
+    def rate_factor(self) -> float:
+        """The first rate of an optimizer with rates of its own, over the experiment's; else 1."""
+        ...
+
+    @property
     def recipe(self) -> str:
         """The parts in force now."""
         ...
@@ -169,7 +187,8 @@ class PlainStep:
 
     Only `GradScaler.step` waits for the device: it reads found_inf once per step if the optimizer is not
     fused. That wait belongs to the plain recipe and is measured with it. The model is on `device`, in
-    training mode.
+    training mode; `call` gives its outputs for a batch's inputs. With `has_own_rates` the optimizer keeps its
+    own learning rates, which a schedule multiplies.
     """
 
     def __init__(
@@ -183,6 +202,8 @@ class PlainStep:
         record: RecipeRecord,
         memory_format: torch.memory_format = torch.contiguous_format,
         cache_casts: bool = True,
+        call: Forward = call_model,
+        has_own_rates: bool = False,
     ) -> None:
         self.model = model
         self.device = device
@@ -198,6 +219,9 @@ class PlainStep:
         self._cache_casts = cache_casts
         self._parameters = list(model.parameters())
         self._learning_rate: float | None = None
+        self._call = call
+        peak, groups = experiment.optimizer.learning_rate, optimizer.param_groups
+        self._factors = [float(group["lr"]) / peak if has_own_rates else 1.0 for group in groups]
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -226,11 +250,15 @@ class PlainStep:
     def __call__(self, batches: Sequence[Batch]) -> Tensor:
         return self.update(self.gradients(batches))
 
+    @property
+    def rate_factor(self) -> float:
+        return self._factors[0]
+
     def set_learning_rate(self, value: float) -> None:
-        for group in self.optimizer.param_groups:
+        for group, factor in zip(self.optimizer.param_groups, self._factors, strict=True):
             rate = group["lr"]
             if not isinstance(rate, Tensor):
-                group["lr"] = value
+                group["lr"] = value * factor
             elif rate.device.type != self.device.type:  # a saved state may have brought it
                 group["lr"] = torch.full((), value, device=self.device)
             elif value != self._learning_rate:
@@ -240,21 +268,21 @@ class PlainStep:
     def gradients(self, batches: Sequence[Batch]) -> Tensor:
         """Leaves the group's scaled gradients in the parameters; returns its mean loss."""
         self.optimizer.zero_grad(set_to_none=True)
-        samples = sum(len(targets) for _, targets in batches)
+        samples = sum(map(samples_in, batches))
         total: Tensor | None = None
-        for inputs, targets in batches:
+        for batch in batches:
+            inputs, targets = batch
             with autocast(self._precision, self.device, cache_enabled=self._cache_casts):
                 loss = self._loss_function(self._forward(inputs), targets)
             if len(batches) > 1:
-                loss = loss / (samples / len(targets))
+                loss = loss / (samples / samples_in(batch))
             self.scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
             total = loss.detach() if total is None else total + loss.detach()
         assert total is not None, "a group has at least one batch"
         return total
 
-    def _forward(self, inputs: Tensor) -> Tensor:
-        outputs: Tensor = self.model(inputs)
-        return outputs
+    def _forward(self, inputs: Any) -> Any:
+        return self._call(self.model, inputs)
 
     def update(self, loss: Tensor) -> Tensor:
         """Makes the optimizer step of the gradients that are left; returns the row of figures."""
@@ -268,14 +296,16 @@ class PlainStep:
         self.scaler.update()
         return row
 
+    def _found_inf(self) -> Tensor:
+        return found_inf_of(self.scaler, self.optimizer, self.device)
+
     def _row(self, loss: Tensor, norm: Tensor | None) -> Tensor:
         figures = [loss.float()]
         if self.scaler.is_enabled():
-            # `get_scale()` would wait for the device, and there is no public way to found_inf at all.
+            # `get_scale()` would wait for the device
             scale = self.scaler._get_scale_async()
             assert scale is not None, "scaling the loss has made it"
-            found_inf = self.scaler._found_inf_per_device(self.optimizer)
-            figures += [scale, next(iter(found_inf.values()))]
+            figures += [scale, self._found_inf()]
         if norm is not None:
             figures.append(norm.float())
         return torch.stack(figures)

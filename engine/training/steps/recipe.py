@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -10,12 +10,21 @@ import torch
 from torch import nn
 
 from engine.experiment.experiment import Experiment
-from engine.experiment.settings import FAST
+from engine.experiment.settings import FAST, RecipePart
 from engine.experiment.titles import named
+from engine.training.models.outputs import call_model
 from engine.training.steps.captured import CapturedStep
 from engine.training.steps.compiled import CompiledStep
 from engine.training.steps.optimizer import no_fused_form, optimizer_for
-from engine.training.steps.plain import LossFunction, PlainStep, RecipeRecord, TrainingStep, reason_of
+from engine.training.steps.own import Body, OwnStep, as_one
+from engine.training.steps.plain import (
+    Forward,
+    LossFunction,
+    PlainStep,
+    RecipeRecord,
+    TrainingStep,
+    reason_of,
+)
 
 
 def build_step(
@@ -25,34 +34,55 @@ def build_step(
     device: torch.device,
     *,
     is_convolutional: bool,
+    call: Forward = call_model,
+    own_optimizers: Callable[[nn.Module], Any] = lambda model: None,
+    body: Body | None = None,
 ) -> TrainingStep:
     """The experiment's step. Moves the model to the device, into its memory format and into training mode.
 
-    Parts that are not possible here are left out; the step says which and why.
+    `call` gives the model's outputs; `own_optimizers` makes the optimizers in place of the experiment's, or
+    returns None, and `body` is a step of the model's own. Parts that are not possible here are left out; the
+    step says which and why.
     """
     record = RecipeRecord(experiment.step.parts)
     if record.has("channels_last") and not is_convolutional:
         record.leave_out("channels_last", "the model has no convolutions")
     memory_format = torch.channels_last if record.has("channels_last") else torch.contiguous_format
     _place(model, device, memory_format)
-    is_fused = _is_fused(model, experiment, device, record)
+    made = own_optimizers(model)
+    if made is not None or body is not None:
+        _leave_out_for_own(record, "optimizer" if body is None else "step", has_step=body is not None)
+    is_fused = made is None and _is_fused(model, experiment, device, record)
     if _compiling_costs(experiment, device, is_convolutional):
         record.leave_out("compile", "no gain with convolutions on a CPU; the recipe `compile` forces it")
     if record.has("capture") and (reason := _not_capturable(experiment, device, is_fused)):
         record.leave_out("capture", reason)
     is_captured = record.has("capture")
-    step = _uncaptured(
-        model,
-        loss_function,
-        experiment,
-        device,
-        optimizer=optimizer_for(model, experiment, fused=is_fused, capturable=is_captured),
-        record=record,
-        memory_format=memory_format,
-        # Capturing does not work with autocast's cache of cast weights.
-        cache_casts=not is_captured,
+    optimizer = (
+        optimizer_for(model, experiment, fused=is_fused, capturable=is_captured) if made is None else None
     )
+    settings: dict[str, Any] = {
+        "optimizer": as_one(made) if optimizer is None else optimizer,
+        "record": record,
+        "memory_format": memory_format,
+        # Capturing does not work with autocast's cache of cast weights.
+        "cache_casts": not is_captured,
+        "call": call,
+        "has_own_rates": made is not None,
+    }
+    if body is not None:
+        optimizers = optimizer if made is None else made
+        return OwnStep(model, loss_function, experiment, device, body=body, optimizers=optimizers, **settings)
+    step = _uncaptured(model, loss_function, experiment, device, **settings)
     return CapturedStep(step, warmup_steps=experiment.measure.warmup_steps) if is_captured else step
+
+
+def _leave_out_for_own(record: RecipeRecord, what: str, *, has_step: bool) -> None:
+    """What cannot be had with an optimizer or a step of the model's own file."""
+    parts: tuple[RecipePart, ...] = ("fused", "capture", "compile") if has_step else ("fused", "capture")
+    for part in parts:
+        if record.has(part):
+            record.leave_out(part, f"the {what} is the model file's own")
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from engine.experiment.checks import Catalog, DeviceEntry
 from engine.experiment.experiment import Experiment, experiment_from
 from engine.experiment.problem import Kind, ProblemError
 from engine.protocol.memory_lines import needed_mib
-from engine.training import forecast as forecasting
+from engine.training import workload
 from engine.training.data.batches import drawn_samples, turns_of
 from engine.training.doctor import read_catalog
 from engine.training.forecast import CPU_LIBRARIES_MIB, LIBRARIES_MIB, forecast
@@ -55,7 +55,7 @@ def on_a_card(settings: dict[str, object]) -> Experiment:
 def real_peak_mib(experiment: Experiment) -> float:
     """The peak of the second step on real tensors, counted as the forecast counts."""
     plan = Plan(experiment, read_catalog())
-    model, channels = _build(plan)
+    model = _build(plan)
     device = torch.device("cpu")
     with LiveBytes() as live:
         # every parameter and buffer is counted once it is a result
@@ -66,7 +66,8 @@ def real_peak_mib(experiment: Experiment) -> float:
             drawn = (text.clone(), text.clone())
         else:
             size = plan.facts.image_size
-            drawn = (torch.zeros(samples, channels, size, size), torch.zeros(samples, dtype=torch.int64))
+            pictures = torch.zeros(samples, plan.workload.channels, size, size)
+            drawn = (pictures, torch.zeros(samples, dtype=torch.int64))
         step = PlainStep(
             model.train(),
             loss_for(plan.model_entry.task),
@@ -106,9 +107,7 @@ def test_fake_tensors_take_what_real_ones_take(settings):
 
 def test_the_parts_are_those_of_the_model():
     made = forecast(experiment_from(SMALL))
-    parameters = sum(
-        tensor.numel() for tensor in _build(Plan(made.experiment, read_catalog()))[0].parameters()
-    )
+    parameters = sum(tensor.numel() for tensor in _build(Plan(made.experiment, read_catalog())).parameters())
     assert made.parameters_mib == pytest.approx(4 * parameters / MIB, rel=0.01)
     assert made.gradients_mib == pytest.approx(made.parameters_mib, rel=0.01)
     assert made.optimizer_state_mib == pytest.approx(2 * made.parameters_mib, rel=0.01)
@@ -174,7 +173,7 @@ class _ReadsItsNumbers(nn.Module):
 
 
 def test_a_model_that_reads_its_numbers_has_no_forecast(monkeypatch):
-    monkeypatch.setattr(forecasting, "build_model", lambda *_, **__: _ReadsItsNumbers())
+    monkeypatch.setattr(workload, "build_model", lambda *_, **__: _ReadsItsNumbers())
     with pytest.raises(ProblemError) as raised:
         forecast(experiment_from(SMALL))
     problem = raised.value.problem

@@ -1,0 +1,304 @@
+"""Data that a workload file brings: made-up batches, or datasets whose samples a loader collates."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils._pytree import tree_leaves, tree_map_only
+from torch.utils.data import IterableDataset, default_collate
+
+from engine.experiment.code import BATCH, DATASET
+from engine.experiment.experiment import Experiment
+from engine.experiment.problem import ProblemError
+from engine.training.data.batches import Batch, Draw, HostBatch, Source, moved, samples_in, seed_of
+from engine.training.data.datasets import DatasetFacts, Footprint
+from engine.training.data.loader import Loaded
+from engine.training.models.own import OwnFile, described, own_problem, seed_everything
+
+VALIDATION = "validation_dataset"
+_TURNS = 4
+
+
+def own_facts(own: OwnFile, experiment: Experiment) -> DatasetFacts:
+    """The facts of the file's data; an iterable without a length has the experiment's `samples`.
+
+    Made-up batches fill an epoch of whole batches. Raises ProblemError for an empty dataset.
+    """
+    if not own.has(DATASET):
+        own.required(BATCH)
+        return _facts(math.ceil(experiment.samples / experiment.batch_size) * experiment.batch_size, 0)
+    samples = OwnSamples(own, experiment)
+    return _facts(samples.train_samples, samples.validation_samples)
+
+
+def _facts(train: int, validation: int) -> DatasetFacts:
+    return DatasetFacts(train, validation, num_classes=0, image_size=0, channels=0)
+
+
+def load_own(
+    own: OwnFile, experiment: Experiment, device: torch.device, memory_format: torch.memory_format
+) -> Source:
+    """The batches of the file's data, pictures among them in that memory format. Raises ProblemError."""
+    prepare = partial(_formatted, memory_format=memory_format)
+    if not own.has(DATASET):
+        return MadeUp(
+            [prepare(moved(made_up(own, experiment, turn), device)) for turn in range(_TURNS)],
+            samples=own_facts(own, experiment).train_samples,
+        )
+    samples = OwnSamples(own, experiment)
+    data = experiment.data
+    if samples.is_iterable and data.workers > 1:
+        # more processes would each go through all of it
+        data = data.model_copy(update={"workers": 1})
+    return Loaded(
+        samples,
+        batch_size=experiment.batch_size,
+        seed=experiment.seed,
+        data=data,
+        device=device,
+        prepare=prepare,
+    )
+
+
+class MadeUp:
+    """Batches that take turns for an epoch of `samples`, a whole number of batches; no validation."""
+
+    has_validation = False
+
+    def __init__(self, batches: list[Batch], *, samples: int) -> None:
+        self._batches = batches
+        self.train_samples = samples
+
+    def epoch(self, number: int, skip: int = 0) -> Iterator[Batch]:
+        count = self.train_samples // samples_in(self._batches[0])
+        return itertools.islice(itertools.cycle(self._batches), skip, count)
+
+    def validation(self, limit: int | None) -> Iterator[Batch]:
+        return iter(())
+
+    def examples(self, count: int) -> None:
+        """None: the inputs are made up."""
+
+    def close(self) -> None:
+        """Nothing to end."""
+
+
+def made_up(own: OwnFile, experiment: Experiment, turn: int = 0, size: int | None = None) -> Batch:
+    """A batch from the file's `batch(size)`, on the host; it depends only on the seed and the turn.
+
+    Raises ProblemError for anything but inputs and targets of that many samples.
+    """
+    wanted = size or experiment.batch_size
+    with seeded(seed_of(experiment.seed, turn)):
+        made = own.required(BATCH)(wanted)
+    return _checked(own, f"{BATCH}({wanted})", made, wanted)
+
+
+FEW = 3
+"""Samples of a batch that only shows their shapes; few models have a dimension as odd."""
+
+
+def some_samples(own: OwnFile, experiment: Experiment, count: int) -> Batch:
+    """A batch of so many samples of the file's data, on the host. Raises ProblemError."""
+    if not own.has(DATASET):
+        return made_up(own, experiment, size=count)
+    samples = OwnSamples(own, experiment)
+    indices = tuple(number % samples.train_samples for number in range(count))
+    return samples.batch(Draw(is_training=True, epoch=1, number=0, indices=indices))
+
+
+def own_footprint(few: Batch, experiment: Experiment, batch_size: int) -> Footprint:
+    """The data of a file on the device in batches of `batch_size`, by the shapes of a batch of `FEW`.
+
+    Call it in fake tensor mode.
+    """
+
+    def fake(part: Tensor) -> Tensor:
+        is_sampled = part.dim() > 0 and len(part) == FEW
+        return torch.empty((batch_size, *part.shape[1:]) if is_sampled else part.shape, dtype=part.dtype)
+
+    groups = experiment.step.gradient_accumulation
+    batches = tuple(tree_map_only(Tensor, fake, few) for _ in range(max(groups, _TURNS)))
+    rest = [part for part in tree_leaves(batches[groups:]) if isinstance(part, Tensor)]
+    return Footprint(batches[:groups], tuple(rest))
+
+
+@contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """Seeds all global generators on the host while it lasts; then they go on as if nothing was drawn."""
+    states = random.getstate(), np.random.get_state()
+    with torch.random.fork_rng(devices=[]):
+        seed_everything(seed)
+        try:
+            yield
+        finally:
+            random.setstate(states[0])
+            np.random.set_state(states[1])
+
+
+def _checked(own: OwnFile, call: str, made: Any, wanted: int) -> Batch:
+    """What the file made as inputs and targets. Raises ProblemError where it is no batch of that size."""
+    if isinstance(made, Mapping):
+        # as Hugging Face's models take it, with the labels among the inputs
+        batch: Batch = (made, made.get("labels"))
+    elif isinstance(made, tuple | list) and len(made) == 2:
+        batch = (made[0], made[1])
+    else:
+        raise own.problem(
+            f"returned {described(made)} from {call}, but a batch is (inputs, targets)",
+            "Return a tuple of two: tensors, or tuples, lists and dicts of tensors.",
+        )
+    leaves = [tree_leaves(side) for side in batch]
+    sides = [[part for part in parts if isinstance(part, Tensor) and part.dim()] for parts in leaves]
+    counts = [len(tensors[0]) for tensors in sides if tensors]
+    if not counts:
+        raise own.problem(
+            f"returned no tensor from {call}", "Return tensors with samples in their first dimension."
+        )
+    if len(set(counts)) > 1:
+        raise own.problem(
+            f"returned inputs of {counts[0]:,} samples and targets of {counts[1]:,} from {call}",
+            "Return as many targets as inputs.",
+        )
+    if counts[0] != wanted:
+        raise own.problem(
+            f"returned {counts[0]:,} samples from {call} where {wanted:,} were asked for",
+            f"Return tensors whose first dimension is {'size' if call.startswith(BATCH) else 'the samples'}.",
+        )
+    return batch
+
+
+class OwnSamples:
+    """The file's datasets as a loader's `Pictures`: each batch is collated from samples of the draw.
+
+    In a loader process the file is executed again, from the same text. A map-style dataset is drawn from in
+    the epoch's order, an iterable one in its own, from its beginning in each epoch.
+    """
+
+    def __init__(self, own: OwnFile, experiment: Experiment) -> None:
+        self._file: OwnFile | None = own
+        self._again = (own.code, own.class_name, experiment.seed)
+        self._seed = experiment.seed
+        self._splits: dict[bool, Any] = {}
+        self._iterators: dict[bool, tuple[int, int, Iterator[Any]]] = {}
+        train = self._split(True)
+        self.is_iterable = _is_iterable(train)
+        self.train_samples = _length(own, DATASET, train, experiment.samples)
+        self.validation_samples = 0
+        if own.has(VALIDATION):
+            self.validation_samples = _length(own, VALIDATION, self._split(False), experiment.samples)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_file": None, "_splits": {}, "_iterators": {}}
+
+    def open(self) -> None:
+        """Makes the datasets in the process that will read them. Raises ProblemError."""
+        try:
+            self._split(True)
+        except Exception as error:
+            raise _as_problem(error) from error
+
+    def batch(self, draw: Draw) -> HostBatch:
+        """The collated samples of a draw. Raises ProblemError, which names the file's line."""
+        place = (self._seed, int(draw.is_training), draw.epoch, draw.number)
+        try:
+            with seeded(seed_of(*place)):
+                samples = list(self._samples(draw))
+                made = (self._own.function("collate") or default_collate)(samples)
+            return _checked(self._own, "collate(samples)", made, len(samples))
+        except Exception as error:
+            raise _as_problem(error) from error
+
+    def examples(self, count: int) -> None:
+        """None: what the samples are is known to the file alone."""
+
+    @property
+    def _own(self) -> OwnFile:
+        if self._file is None:
+            self._file = OwnFile(*self._again)
+        return self._file
+
+    def _split(self, is_training: bool) -> Any:
+        if is_training not in self._splits:
+            with seeded(self._seed):
+                name = DATASET if is_training else VALIDATION
+                self._splits[is_training] = self._own.required(name)()
+        return self._splits[is_training]
+
+    def _samples(self, draw: Draw) -> Iterator[Any]:
+        split = self._split(draw.is_training)
+        if not _is_iterable(split):
+            return (split[index] for index in draw.indices)
+        return self._next(split, draw)
+
+    def _next(self, split: Any, draw: Draw) -> Iterator[Any]:
+        """The iterable's next samples; it begins anew in each epoch, and again where it ends too soon."""
+        epoch, number, iterator = self._iterators.get(draw.is_training, (-1, 0, iter(())))
+        if epoch != draw.epoch or number > draw.number:
+            number, iterator = 0, _endless(self._own, split)
+        size = len(draw.indices)
+        # a resumed epoch, and one whose other batches another process makes
+        iterator = itertools.islice(iterator, (draw.number - number) * size, None)
+        taken = list(itertools.islice(iterator, size))
+        self._iterators[draw.is_training] = (draw.epoch, draw.number + 1, iterator)
+        return iter(taken)
+
+
+def _endless(own: OwnFile, split: Any) -> Iterator[Any]:
+    while True:
+        some = False
+        for sample in split:
+            some = True
+            yield sample
+        if not some:
+            raise own.problem(f"has a {DATASET}() that yields no sample", "Let it yield at least one.")
+
+
+def _is_iterable(split: Any) -> bool:
+    return isinstance(split, IterableDataset) or not hasattr(split, "__getitem__")
+
+
+def _length(own: OwnFile, name: str, split: Any, samples: int) -> int:
+    if not hasattr(split, "__getitem__") and not hasattr(split, "__iter__"):
+        raise own.problem(
+            f"returned {described(split)} from {name}(), but it must be a dataset",
+            "Return a torch.utils.data.Dataset, or anything that has samples by index or by iteration.",
+        )
+    if not hasattr(split, "__len__"):
+        if not _is_iterable(split):
+            raise own.problem(f"returned a dataset without a length from {name}()", "Give it a __len__.")
+        return samples
+    count = len(split)
+    if not count:
+        raise own.problem(f"returned a dataset of length 0 from {name}()", "Check what it reads.")
+    return count
+
+
+def _as_problem(error: Exception) -> ProblemError:
+    """The error as one that can leave a loader process with its file and line."""
+    if isinstance(error, ProblemError):
+        return error
+    problem = own_problem(error)
+    if problem is None:
+        raise error
+    return ProblemError(problem)
+
+
+def _formatted(inputs: Any, *, memory_format: torch.memory_format) -> Any:
+    if memory_format is torch.contiguous_format:
+        return inputs
+
+    def place(part: Tensor) -> Tensor:
+        is_picture = part.dim() == 4 and part.is_floating_point()
+        return part.contiguous(memory_format=memory_format) if is_picture else part
+
+    return tree_map_only(Tensor, place, inputs)

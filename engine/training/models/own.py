@@ -1,0 +1,280 @@
+"""A workload file of the user's, executed in this process, and what it defines.
+
+Its errors are told from ours by their frames: `own_frames` gives those in files that were executed here.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import inspect
+import linecache
+import os
+import random
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import CodeType, ModuleType
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from engine.experiment.code import MODEL, Code
+from engine.experiment.problem import Problem, ProblemError, request_problem
+from engine.experiment.text import shortened
+
+_LONGEST_REASON = 200
+_executed: dict[str, Code] = {}
+"""The code of each file executed in this process, by the file's absolute path."""
+
+
+class OwnFile:
+    """A workload file and its functions.
+
+    The kept text is executed, whatever the file on disk says by now; the process moves to the file's folder,
+    if it is there, so that relative paths are the file's. Raises what the file raises.
+    """
+
+    def __init__(self, code: Code, class_name: str | None, seed: int) -> None:
+        self.code = code
+        self.class_name = class_name
+        self._model_name = class_name or MODEL
+        self._seed = seed
+        folder = Path(code.folder)
+        if folder.is_dir():
+            os.chdir(folder)
+        _serve_modules(code)
+        path = str(folder / code.file)
+        _remember(path, code, code.text)
+        self._module = ModuleType(_module_name(code))
+        self._module.__file__ = path
+        sys.modules[self._module.__name__] = self._module
+        seed_everything(seed)
+        _watched(exec, compile(code.text, path, "exec", dont_inherit=True), self._module.__dict__)
+
+    def has(self, name: str) -> bool:
+        """Whether the file defines a function of that name."""
+        return callable(getattr(self._module, name, None))
+
+    def function(self, name: str) -> Callable[..., Any] | None:
+        """A function of the file, or None; where it cannot be called at all, it raises ProblemError."""
+        function = getattr(self._module, name, None)
+        return functools.partial(_call, self, name, function) if callable(function) else None
+
+    def required(self, name: str) -> Callable[..., Any]:
+        """A function that the file must define. Raises ProblemError."""
+        function = self.function(name)
+        if function is None:
+            raise self.problem(f"has no function or class named {name}", f"Define {name} in it.")
+        return function
+
+    def build(self) -> nn.Module:
+        """The model, with weights that depend only on the seed; reseeds all global generators.
+
+        Raises ProblemError where the file's function returns anything else.
+        """
+        make = self.required(self._model_name)
+        seed_everything(self._seed)
+        model = make()
+        name = self._model_name
+        if isinstance(model, type) and issubclass(model, nn.Module):
+            raise self.problem(
+                f"returned the class {model.__name__} from {name}()", "Return an instance of it."
+            )
+        if not isinstance(model, nn.Module):
+            raise self.problem(
+                f"returned {described(model)} from {name}(), but it must be an nn.Module",
+                f"Return the model from {name}().",
+            )
+        if not any(parameter.requires_grad for parameter in model.parameters()):
+            raise self.problem("has a model without a parameter to train", "Give it a layer with weights.")
+        return model
+
+    def problem(self, message: str, remedy: str, key: str = "model") -> ProblemError:
+        """An error that names the file; `message` continues the sentence that begins with its name."""
+        return ProblemError(request_problem(f"{self.code.file} {message}.", remedy, key=key))
+
+
+def seed_everything(seed: int) -> None:
+    """Seeds the global generators of torch, NumPy and Python."""
+    torch.manual_seed(seed)
+    np.random.seed(seed % 2**32)  # the user's code may draw from the old generator
+    random.seed(seed)
+
+
+def described(value: object) -> str:
+    """What a value is, for a sentence: "a tensor of shape (8, 3)", "a dict"."""
+    if isinstance(value, torch.Tensor):
+        return f"a tensor of shape {tuple(value.shape)} and type {str(value.dtype).removeprefix('torch.')}"
+    if value is None:
+        return "nothing"
+    if isinstance(value, dict | list | tuple):
+        inner = ", ".join(described(part) for part in list(getattr(value, "values", lambda: value)())[:3])
+        return f"a {type(value).__name__} of {len(value)}" + (f" ({inner})" if inner else "")
+    return f"a {type(value).__name__}"
+
+
+def own_frames(error: BaseException) -> list[traceback.FrameSummary]:
+    """The frames of the error, or of what caused it, that lie in executed files; the innermost is last."""
+    seen: set[int] = set()
+    current: BaseException | None = error
+    while current is not None and id(current) not in seen:
+        seen.add(id(current))
+        frames = [
+            frame for frame in traceback.extract_tb(current.__traceback__) if frame.filename in _executed
+        ]
+        if isinstance(current, SyntaxError) and current.filename in _executed:
+            frames.append(traceback.FrameSummary(current.filename, current.lineno or 1, "<module>"))
+        if frames:
+            return frames
+        current = current.__cause__ or current.__context__
+    return []
+
+
+def own_problem(error: BaseException) -> Problem | None:
+    """The problem of an error that the user's code raised, with its file and line; None for any other."""
+    frames = own_frames(error)
+    if not frames:
+        return None
+    last = frames[-1]
+    function = "" if last.name.startswith("<") else f", in {last.name}"
+    if isinstance(error, SystemExit):
+        return request_problem(
+            f"{shown_file(last.filename)}, line {last.lineno}{function} ended the program (sys.exit).",
+            "Remove that call: the file is imported, not run as a script.",
+            key="model",
+        )
+    lines = str(error).strip().splitlines()
+    reason = (
+        f"{type(error).__name__}: {shortened(lines[0], _LONGEST_REASON)}" if lines else type(error).__name__
+    )
+    return request_problem(
+        f"{shown_file(last.filename)}, line {last.lineno}{function}: {reason.rstrip('.')}.",
+        "Correct the file and start again.",
+        key="model",
+    )
+
+
+def own_details(error: BaseException) -> str | None:
+    """The traceback of an error in the user's code, only with its own frames; None for any other error."""
+    frames = own_frames(error)
+    if not frames:
+        return None
+    listed = traceback.StackSummary.from_list(frames).format()
+    last = traceback.format_exception_only(error)
+    return "".join(["Traceback (most recent call last):\n", *listed, *last])
+
+
+def shown_file(path: str) -> str:
+    """An executed file's path within the folder of its workload file."""
+    code = _executed.get(path)
+    if code is None:
+        return path
+    try:
+        return Path(path).relative_to(code.folder).as_posix()
+    except ValueError:
+        return Path(path).name
+
+
+def is_own_file(path: str) -> bool:
+    """Whether the user's code in the file of that path was executed in this process."""
+    return path in _executed
+
+
+def _call(own: OwnFile, name: str, function: Callable[..., Any], *arguments: Any) -> Any:
+    try:
+        return _watched(function, *arguments)
+    except TypeError as error:
+        if own_frames(error) or isinstance(error.__cause__, ProblemError):
+            raise
+        raise own.problem(
+            f"has {name}{_signature(function)}, which cannot be called with {len(arguments)} "
+            f"argument{'' if len(arguments) == 1 else 's'} ({shortened(str(error), _LONGEST_REASON)})",
+            f"Give {name} the arguments that the guide names.",
+        ) from None
+
+
+def _signature(function: Callable[..., Any]) -> str:
+    try:
+        return str(inspect.signature(function))
+    except (TypeError, ValueError):
+        return "()"
+
+
+def _watched(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Calls the user's code; in a child process that it forked, ends that child instead of going on in it."""
+    before = os.getpid()
+    try:
+        return function(*arguments)
+    finally:
+        if os.getpid() != before:
+            os._exit(1)
+
+
+def _module_name(code: Code) -> str:
+    stem = code.file.removesuffix(".py")
+    existing = sys.modules.get(stem)
+    is_free = existing is None or getattr(existing, "__file__", None) in _executed
+    is_free = is_free and stem not in sys.stdlib_module_names and stem.isidentifier()
+    return stem if is_free else "own_" + "".join(c if c.isalnum() else "_" for c in stem)
+
+
+def _remember(path: str, code: Code, text: str) -> None:
+    _executed[path] = code
+    # without a time of change it is never compared with the file on disk
+    linecache.cache[path] = (len(text), None, text.splitlines(keepends=True), path)
+
+
+class _KeptModules(importlib.abc.MetaPathFinder):
+    """Finds the modules beside a workload file by their kept text."""
+
+    def __init__(self, code: Code) -> None:
+        self.code = code
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        place = fullname.replace(".", "/")
+        for relative, is_package in ((f"{place}/__init__.py", True), (f"{place}.py", False)):
+            if relative in self.code.beside:
+                file = str(Path(self.code.folder) / relative)
+                loader = _KeptLoader(file, self.code.beside[relative])
+                _remember(file, self.code, self.code.beside[relative])
+                spec = importlib.util.spec_from_file_location(fullname, file, loader=loader)
+                if spec is not None and is_package:
+                    spec.submodule_search_locations = [str(Path(file).parent)]
+                return spec
+        return None
+
+
+class _KeptLoader(importlib.abc.InspectLoader):
+    def __init__(self, path: str, text: str) -> None:
+        self._path = path
+        self._text = text
+
+    def get_source(self, fullname: str) -> str:
+        return self._text
+
+    def get_code(self, fullname: str) -> CodeType:
+        return self.source_to_code(self._text, self._path)
+
+    def is_package(self, fullname: str) -> bool:
+        return self._path.endswith("__init__.py")
+
+
+def _serve_modules(code: Code) -> None:
+    """Makes imports find the kept modules first, then what else lies in the folder."""
+    for finder in [finder for finder in sys.meta_path if isinstance(finder, _KeptModules)]:
+        sys.meta_path.remove(finder)
+    for name, module in list(sys.modules.items()):
+        # of an earlier execution, perhaps of another text
+        if getattr(module, "__file__", None) in _executed:
+            del sys.modules[name]
+    sys.meta_path.insert(0, _KeptModules(code))
+    if code.folder not in sys.path:
+        sys.path.insert(0, code.folder)

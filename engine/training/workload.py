@@ -1,0 +1,176 @@
+"""What a run trains: how its model is built, called and judged, from the catalog or the user's own file."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from engine.experiment.catalog import task_of
+from engine.experiment.checks import ModelEntry
+from engine.experiment.code import model_file
+from engine.experiment.experiment import Experiment
+from engine.experiment.problem import ProblemError, request_problem
+from engine.training.data.batches import Batch, Source
+from engine.training.data.datasets import DatasetFacts, facts_of, load_source
+from engine.training.data.own import FEW, load_own, own_facts, some_samples
+from engine.training.models.build import build_model, input_channels, loss_for, loss_name, loss_unit
+from engine.training.models.outputs import Hits, call_model, default_hits, default_loss
+from engine.training.models.own import OwnFile, described
+from engine.training.steps.own import Body, members_in
+from engine.training.steps.plain import Forward, LossFunction
+
+_CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
+
+
+class Workload:
+    """The model, data and loss of a resolved experiment; a file of the user's defines what it likes of them.
+
+    Executes that file. Raises ProblemError where its data cannot be used, and what the file raises.
+    """
+
+    def __init__(self, experiment: Experiment, entry: ModelEntry) -> None:
+        code, split = experiment.own_code, model_file(experiment.model)
+        self.experiment = experiment
+        self.entry = entry
+        self.own = (
+            OwnFile(code, split[1], experiment.seed) if code is not None and split is not None else None
+        )
+        self._brings_data = self.own is not None and entry.task == "own" and experiment.dataset == "own"
+        self.facts: DatasetFacts = (
+            own_facts(self.own, experiment) if self.own and self._brings_data else facts_of(experiment)
+        )
+
+    @property
+    def channels(self) -> int:
+        """The channels of pictures as the model takes them."""
+        return input_channels(self.experiment.model, self.facts.channels or 0)
+
+    def build(self) -> nn.Module:
+        """The model with random weights, on the CPU; they depend only on the seed and the settings."""
+        if self.own is not None:
+            return self.own.build()
+        experiment = self.experiment
+        return build_model(
+            experiment.model,
+            image_size=experiment.image_size or self.facts.image_size,
+            channels=self.channels,
+            num_classes=experiment.num_classes or self.facts.num_classes,
+            sequence_length=experiment.sequence_length,
+            seed=experiment.seed,
+        )
+
+    def is_convolutional(self, model: nn.Module) -> bool:
+        """Whether the model gains from channels_last."""
+        if self.entry.task != "own":
+            return self.entry.is_convolutional
+        return any(isinstance(module, _CONVOLUTIONS) for module in model.modules())
+
+    def source(self, device: torch.device, memory_format: torch.memory_format) -> Source:
+        """The run's batches. Raises ProblemError; close the source."""
+        if self.own is not None and self._brings_data:
+            return load_own(self.own, self.experiment, device, memory_format)
+        return load_source(self.experiment, self.channels, device, memory_format)
+
+    def few_samples(self) -> Batch | None:
+        """A small batch of the file's own data, on the host; None for data of the catalog."""
+        if self.own is None or not self._brings_data:
+            return None
+        return some_samples(self.own, self.experiment, FEW)
+
+    @property
+    def call(self) -> Forward:
+        """Gives a model's outputs for a batch's inputs."""
+        return self._function("forward") or call_model
+
+    @property
+    def loss(self) -> LossFunction:
+        """Gives the scalar mean loss of outputs and targets."""
+        own = self._function("loss")
+        if own is not None:
+            return partial(_checked_loss, own)
+        if self.entry.task == "own":
+            smoothing = self.experiment.label_smoothing
+            return partial(default_loss, label_smoothing=smoothing, is_text=self._is_text)
+        return loss_for(self.entry.task, self.experiment.label_smoothing)
+
+    @property
+    def loss_words(self) -> tuple[str, str]:
+        """The loss's name and its unit, which is empty where it has none or only the file knows it."""
+        if self.own is not None and (self.own.has("loss") or self.own.has("step")):
+            return f"loss of {self.own.code.file}", ""
+        return (
+            ("loss", "")
+            if self.entry.task == "own"
+            else (loss_name(self.entry.task), loss_unit(self.entry.task))
+        )
+
+    def hits(self, outputs: Any, targets: Any, samples: int) -> Hits | None:
+        """The right predictions of a batch and how many it has; None where nothing can be right or wrong."""
+        own = self._function("accuracy")
+        if own is None:
+            return default_hits(outputs, targets, samples, is_text=self._is_text)
+        fraction = own(outputs, targets)
+        if isinstance(fraction, Tensor) and fraction.numel() == 1:
+            return fraction.detach().float().reshape(()) * samples, samples
+        if isinstance(fraction, int | float):
+            return torch.tensor(float(fraction) * samples), samples
+        assert self.own is not None  # the function is its
+        raise self.own.problem(
+            f"returned {described(fraction)} from accuracy(outputs, targets), but it must be one number",
+            "Return the fraction of right predictions, from 0 to 1.",
+        )
+
+    @property
+    def _is_text(self) -> bool:
+        return task_of(self.experiment.dataset) == "language"
+
+    @property
+    def body(self) -> Body | None:
+        """The file's own step, if it has one."""
+        body: Body | None = self._function("step")
+        return body
+
+    def optimizers(self, model: nn.Module) -> Any:
+        """What the file's own `optimizer(model)` returned; None without such a function.
+
+        Raises ProblemError where that is no optimizer, nor several in a tuple, list or dict.
+        """
+        make = self._function("optimizer")
+        if make is None:
+            return None
+        assert self.own is not None  # the function is its
+        made = make(model)
+        members = members_in(made)
+        if not members or not all(isinstance(member, torch.optim.Optimizer) for member in members):
+            raise self.own.problem(
+                f"returned {described(made)} from optimizer(model), but it must be an optimizer",
+                "Return a torch.optim optimizer, or several in a tuple, list or dict.",
+            )
+        if len(members) > 1 and self.body is None:
+            raise self.own.problem(
+                f"returned {len(members)} optimizers from optimizer(model), but has no step(train, batch)",
+                "Define step(train, batch), which says when each of them steps, or return one optimizer.",
+            )
+        return made
+
+    def _function(self, name: str) -> Any:
+        return None if self.own is None else self.own.function(name)
+
+
+def _checked_loss(own: Any, outputs: Any, targets: Any) -> Tensor:
+    loss = own(outputs, targets)
+    if isinstance(loss, Tensor) and loss.numel() == 1 and loss.requires_grad | (not torch.is_grad_enabled()):
+        return loss.reshape(())
+    what = described(loss)
+    if isinstance(loss, Tensor) and loss.numel() == 1:
+        what += " without a gradient"
+    raise ProblemError(
+        request_problem(
+            f"The model's loss(outputs, targets) returned {what}, but it must be a scalar tensor.",
+            "Reduce it, for instance by .mean(), and do not detach it.",
+            key="model",
+        )
+    )

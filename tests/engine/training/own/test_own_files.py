@@ -1,0 +1,276 @@
+"""Models of the user's own: what a workload file may define, and that it trains as the catalog's do."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from engine.experiment.experiment import Experiment, experiment_from
+from engine.experiment.problem import Kind, ProblemError
+from engine.protocol.events import Epoch, Finished, Samples, Started
+from engine.training.forecast import forecast
+
+HEAD = """
+import torch
+from torch import nn
+
+def model():
+    return nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3))
+"""
+BATCH = """
+def batch(size):
+    return torch.randn(size, 4), torch.randint(3, (size,))
+"""
+LINES = HEAD + BATCH
+"""A file with a model and made-up batches."""
+
+
+def test_a_file_of_ten_lines_trains(own):
+    events = own.events(own.experiment(own.write(LINES)))
+    started = next(event for event in events if isinstance(event, Started))
+    assert started.experiment.model == "net.py" and started.experiment.dataset == "own"
+    assert started.parameters == 4 * 8 + 8 + 8 * 3 + 3 and started.steps_per_epoch == 4
+    assert isinstance(events[-1], Finished) and events[-1].summary.steps == 6
+
+
+def test_the_catalogs_model_written_by_hand_has_the_same_losses_to_the_last_bit(own):
+    path = own.write(
+        "import torchvision\ndef model():\n    return torchvision.models.resnet18(num_classes=10)\n"
+    )
+    settings = {"dataset": "synthetic", "image_size": 32, "num_classes": 10, "steps": 3}
+    for precision in ("fp32", "bf16"):
+        ours = experiment_from(
+            {**own.experiment(path, **settings).model_dump(), "code": None, "model": "resnet18"}
+        )
+        ours = ours.model_copy(update={"precision": ours.precision.__class__(precision)})
+        theirs = own.experiment(path, **settings, precision=precision)
+        assert own.losses(theirs) == own.losses(ours)
+
+
+def test_a_class_is_named_after_the_colon_and_modules_beside_the_file_are_imported(own):
+    own.write("from torch import nn\nclass Block(nn.Linear):\n    pass\n", "parts/block.py")
+    own.write("from .block import Block\n", "parts/__init__.py")
+    path = own.write(
+        """
+        import torch
+        from torch import nn
+        from parts import Block
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.block = Block(4, 3)
+            def forward(self, x):
+                return self.block(x)
+        """
+        + BATCH.replace("\n", "\n        ")
+    )
+    experiment = own.experiment(f"{path}:Net")
+    assert set(experiment.own_code.beside) == {"parts/__init__.py", "parts/block.py"}
+    first = own.losses(experiment)
+    # the kept text counts, whatever the files have become
+    (path.parent / "parts" / "block.py").unlink()
+    path.write_text("raise RuntimeError")
+    assert own.losses(experiment) == first and len(first) == 6
+
+
+def test_a_run_repeats_and_another_seed_differs(own):
+    path = own.write(LINES)
+    assert own.losses(own.experiment(path)) == own.losses(own.experiment(path))
+    assert own.losses(own.experiment(path)) != own.losses(own.experiment(path, seed=1))
+
+
+def test_inputs_may_be_nested_and_outputs_may_hold_their_own_loss(own):
+    path = own.write(
+        """
+        import torch
+        from torch import nn
+        class Pair(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.a, self.b = nn.Linear(4, 2), nn.Linear(3, 2)
+            def forward(self, left, right, labels):
+                logits = self.a(left) + self.b(right["x"])
+                return {"logits": logits, "loss": nn.functional.cross_entropy(logits, labels)}
+        def model():
+            return Pair()
+        def batch(size):
+            labels = torch.randint(2, (size,))
+            return {"left": torch.randn(size, 4), "right": {"x": torch.randn(size, 3)}, "labels": labels}
+        """
+    )
+    for settings in ({}, {"precision": "bf16"}, {"step": {"gradient_accumulation": 2}}):
+        assert all(map(math.isfinite, own.losses(own.experiment(path, **settings))))
+
+
+def test_datasets_are_collated_validated_and_read_by_loader_processes_alike(own):
+    path = own.write(
+        HEAD
+        + """
+class Data(torch.utils.data.Dataset):
+    def __init__(self, count):
+        self.count = count
+    def __len__(self):
+        return self.count
+    def __getitem__(self, index):
+        return torch.full((4,), float(index)) + torch.rand(4), index % 3
+def dataset():
+    return Data(10)
+def validation_dataset():
+    return Data(5)
+def collate(samples):
+    return torch.stack([x for x, _ in samples]), torch.tensor([y for _, y in samples])
+"""
+    )
+    settings = {"steps": None, "epochs": 2}
+    events = own.events(own.experiment(path, **settings))
+    epochs = [event for event in events if isinstance(event, Epoch)]
+    assert [epoch.step for epoch in epochs] == [3, 6]
+    assert all(epoch.validation_loss is not None for epoch in epochs)
+    assert all(epoch.validation_accuracy in {0, 0.2, 0.4, 0.6, 0.8, 1} for epoch in epochs)
+    loaded = [loss for event in events if isinstance(event, Samples) for loss in event.loss]
+    by_processes = own.losses(own.experiment(path, **settings, data={"workers": 2}))
+    assert list(by_processes) == loaded
+
+
+def test_an_iterable_dataset_begins_anew_where_it_ends(own):
+    path = own.write(
+        HEAD
+        + """
+class Stream(torch.utils.data.IterableDataset):
+    def __iter__(self):
+        for place in range(7):
+            yield torch.full((4,), float(place)), place % 3
+def dataset():
+    return Stream()
+"""
+    )
+    assert len(own.losses(own.experiment(path))) == 6
+
+
+def test_loss_forward_optimizer_and_accuracy_of_the_files_own(own):
+    path = own.write(
+        HEAD
+        + BATCH
+        + """
+def dataset():
+    return [(torch.randn(4), n % 3) for n in range(8)]
+validation_dataset = dataset
+def forward(model, inputs):
+    return model(inputs) * 2
+def loss(outputs, targets):
+    return nn.functional.cross_entropy(outputs, targets) + 100
+def accuracy(outputs, targets):
+    return 0.25
+def optimizer(model):
+    groups = [{"params": model[0].parameters(), "lr": 0.5}, {"params": model[2].parameters()}]
+    return torch.optim.RMSprop(groups, lr=0.25)
+"""
+    )
+    events = own.events(
+        own.experiment(path, steps=None, epochs=2, schedule={"name": "step", "decay_epochs": 1})
+    )
+    samples = [event for event in events if isinstance(event, Samples)]
+    assert min(loss for event in samples for loss in event.loss) > 100
+    rates = [rate for event in samples for rate in event.learning_rate]
+    assert rates == pytest.approx([0.5, 0.5, 0.05, 0.05])
+    assert [event.validation_accuracy for event in events if isinstance(event, Epoch)] == [0.25, 0.25]
+
+
+GAN = (
+    HEAD.replace(
+        "nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3))", "nn.ModuleDict(PARTS)"
+    ).replace("def model", "PARTS = {'g': nn.Linear(2, 4), 'd': nn.Linear(4, 1)}\ndef model")
+    + BATCH
+    + """
+def optimizer(model):
+    return torch.optim.SGD(model["g"].parameters(), lr=0.1), torch.optim.Adam(model["d"].parameters())
+def step(train, batch):
+    real, _ = batch
+    generator, critic = train.optimizers
+    noise = torch.randn(len(real), 2, device=train.device)
+    for _ in range(2):
+        with train.autocast():
+            fake = train.model["g"](noise).detach()
+            loss = train.model["d"](fake).mean() - train.model["d"](real).mean()
+        train.backward(loss)
+        train.step(critic)
+    with train.autocast():
+        score = -train.model["d"](train.model["g"](noise)).mean()
+    train.backward(score)
+    train.step(generator)
+    assert not train.was_skipped(generator)
+    return score
+"""
+)
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16", "fp16"])
+def test_a_step_of_the_files_own_trains_two_optimizers(own, precision):
+    path = own.write(GAN)
+    scaler = {"init_scale": 256.0}
+    summary = own.summary(
+        own.experiment(path, precision=precision, scaler=scaler, step={"recipe": "fast", "clip_norm": 1.0})
+    )
+    assert summary.steps == 6 and summary.recipe == "plain"
+    assert summary.left_out["compile"] == "the step is the model file's own"
+    assert summary.skipped_steps == (0 if precision == "fp16" else None)
+
+
+def test_an_own_step_like_the_plain_one_has_its_losses(own):
+    body = """
+def step(train, batch):
+    inputs, targets = batch
+    with train.autocast():
+        loss = nn.functional.cross_entropy(train.model(inputs), targets)
+    train.backward(loss)
+    train.step(train.optimizer)
+"""
+    settings = {"precision": "fp16", "scaler": {"init_scale": 2.0**20}, "step": {"clip_norm": 0.5}}
+    plain = own.losses(own.experiment(own.write(LINES), **settings))
+    assert own.losses(own.experiment(own.write(LINES + body), **settings)) == plain
+
+
+def test_an_own_step_resumes_where_it_stopped(own, tmp_path):
+    whole = own.experiment(own.write(GAN), checkpoint={"last": True})
+    expected = own.losses(whole)
+    half = whole.model_copy(update={"steps": 4})
+    own.events(half, checkpoints=tmp_path / "kept")
+    resumed = own.events(whole, checkpoints=tmp_path / "kept", resume=True)
+    losses = [loss for event in resumed if isinstance(event, Samples) for loss in event.loss]
+    assert losses == list(expected[4:])
+
+
+def test_an_overflow_is_skipped_and_counted_in_an_own_step(own):
+    overflowing = LINES + (
+        "\ndef step(train, batch):\n    with train.autocast():\n"
+        "        loss = train.model(batch[0]).sum() * 1e4\n"
+        "    train.backward(loss)\n    train.step(train.optimizer)\n"
+    )
+    summary = own.summary(
+        own.experiment(own.write(overflowing), precision="fp16", scaler={"init_scale": 2.0**100})
+    )
+    assert summary.skipped_steps == 6 and summary.final_grad_scale < 2.0**100
+
+
+def test_memory_is_forecast_for_a_model_and_batches_of_the_files_own(own):
+    made = forecast(own.experiment(own.write(LINES.replace("8", "512"))))
+    assert made.per_sample_mib > 0 and made.parameters_mib == pytest.approx(4 * 4_099 / 2**20, rel=0.01)
+
+
+def test_a_random_number_of_the_data_does_not_change_the_models_draws(own):
+    torch.manual_seed(7)
+    before = torch.rand(1)
+    torch.manual_seed(7)
+    from engine.training.data.own import seeded
+
+    with seeded(3):
+        torch.rand(5)
+    assert torch.equal(torch.rand(1), before)
+
+
+def test_code_without_its_text_is_refused(own):
+    with pytest.raises(ProblemError) as raised:
+        own.events(Experiment(model="net.py", device="cpu"))
+    assert raised.value.problem.kind is Kind.REQUEST and "missing" in raised.value.problem.message
