@@ -11,9 +11,8 @@ from torch import Tensor, nn
 
 from engine.experiment.experiment import Precision
 from engine.training.data.batches import Batch, samples_in
-from engine.training.models.outputs import Hits, call_model, default_hits
+from engine.training.models.outputs import Forward, Hits, LossFunction, call_model, default_hits
 from engine.training.precision import autocast
-from engine.training.steps.plain import Forward, LossFunction
 
 HitsFunction = Callable[[Any, Any, int], Hits | None]
 

@@ -17,10 +17,16 @@ from engine.training.data.batches import Batch, Source
 from engine.training.data.datasets import DatasetFacts, facts_of, load_source
 from engine.training.data.own import FEW, load_own, own_facts, some_samples
 from engine.training.models.build import build_model, input_channels, loss_for, loss_name, loss_unit
-from engine.training.models.outputs import Hits, call_model, default_hits, default_loss
+from engine.training.models.outputs import (
+    Forward,
+    Hits,
+    LossFunction,
+    call_model,
+    default_hits,
+    default_loss,
+)
 from engine.training.models.own import OwnFile, described
 from engine.training.steps.own import Body, members_in
-from engine.training.steps.plain import Forward, LossFunction
 
 _CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
 

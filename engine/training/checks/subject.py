@@ -11,11 +11,11 @@ from torch import nn
 from engine.training.data.batches import Batch
 from engine.training.models.build import (
     REGRESSION_FEATURES,
-    LossFunction,
     build_model,
     input_channels,
     loss_for,
 )
+from engine.training.models.outputs import LossFunction
 from engine.training.prepare import Plan
 
 SAMPLES = 2

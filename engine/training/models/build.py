@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeVar, cast
 
@@ -17,6 +16,7 @@ from torch.nn.functional import cross_entropy, mse_loss
 
 from engine.experiment.checks import ModelEntry, Task
 from engine.training.models.language import build_language_model, is_language_model, language_model_entries
+from engine.training.models.outputs import LossFunction
 
 
 class Around(nn.Module):
@@ -42,8 +42,6 @@ def own_class(module: nn.Module) -> type[nn.Module]:
     classes = (owner for owner in type(module).__mro__ if issubclass(owner, nn.Module))
     return next(owner for owner in classes if not issubclass(owner, Around))
 
-
-LossFunction = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
 _NAMES: dict[Task, tuple[str, str]] = {
     "classification": ("cross-entropy", "nats"),

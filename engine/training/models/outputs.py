@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -10,6 +10,9 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, mse_loss
 
 from engine.experiment.problem import ProblemError, request_problem
+
+LossFunction = Callable[[Any, Any], Tensor]
+Forward = Callable[[nn.Module, Any], Any]
 
 Hits = tuple[Tensor, int]
 """The right predictions of a batch, on its device, and how many predictions it has."""

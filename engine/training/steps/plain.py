@@ -6,7 +6,7 @@ A step trains on a group of batches and leaves a row of figures on the device.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 import torch
@@ -19,7 +19,7 @@ from engine.experiment.settings import RecipePart, joined
 from engine.protocol.events import PhaseName
 from engine.training.data.batches import Batch, samples_in
 from engine.training.failures import problem_of
-from engine.training.models.outputs import call_model
+from engine.training.models.outputs import Forward, LossFunction, call_model
 from engine.training.precision import autocast
 from engine.training.steps.optimizer import optimizer_for, scaler_for
 
@@ -91,10 +91,7 @@ class RecipeRecord:
         return notes
 
 
-__all__ = ["LossFunction", "PlainStep", "TrainingStep", "optimizer_for", "scaler_for"]
-
-LossFunction = Callable[[Any, Any], Tensor]
-Forward = Callable[[nn.Module, Any], Any]
+__all__ = ["Forward", "LossFunction", "PlainStep", "TrainingStep", "optimizer_for", "scaler_for"]
 
 
 def found_inf_of(
