@@ -208,6 +208,6 @@ def test_cudnn_does_not_search_for_the_epochs_last_and_smaller_batch(
             seen.append((len(inputs), torch.backends.cudnn.benchmark))
             return super().forward(inputs.flatten(1))
 
-    monkeypatch.setattr("engine.training.prepare.build_model", lambda *_, **__: Watched(3 * 8 * 8, 4))
+    monkeypatch.setattr("engine.training.workload.build_model", lambda *_, **__: Watched(3 * 8 * 8, 4))
     pictures(samples=40, step={"recipe": "channels_last"})
     assert seen == [(16, True), (16, True), (8, False)]
