@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 import time
 from collections.abc import Iterable
 
 from engine.experiment.catalog import Precision
+from engine.experiment.code import model_file
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import ProblemError
 from engine.experiment.value import MOST_ENTRIES
-from engine.protocol.findings import Checked, Finding, FindingKind
+from engine.protocol.findings import Checked, Finding, FindingKind, Severity
 from engine.training.checks.passes import Pass, raised
-from engine.training.checks.places import Place, Places
+from engine.training.checks.places import Place, running
 from engine.training.checks.sizes import size_findings
 from engine.training.checks.static import static_findings, waits_in_text
-from engine.training.checks.subject import Subject, subject_of
+from engine.training.checks.subject import Subject, built, small_batches
 from engine.training.checks.tree import Tree, described
-from engine.training.checks.weights import format_findings, gradient_findings
+from engine.training.checks.weights import format_findings
 from engine.training.doctor import read_catalog
 from engine.training.models.build import count_parameters
 from engine.training.prepare import Plan
@@ -39,8 +39,7 @@ def check(experiment: Experiment, limit_seconds: float = LIMIT_SECONDS) -> Check
     thread.start()
     thread.join(limit_seconds)
     if thread.is_alive():
-        frame = sys._current_frames().get(thread.ident or 0)
-        work.findings.append(_too_slow(limit_seconds, work.places.in_frame(frame)))
+        work.give_up(limit_seconds, running(thread.ident))
     elif work.problem is not None:
         raise work.problem
     return work.answer(time.perf_counter() - began)
@@ -50,7 +49,6 @@ class _Work:
     """The check itself, and what it has found so far."""
 
     def __init__(self, experiment: Experiment) -> None:
-        self.places = Places(experiment.own_code)
         self.findings: list[Finding] = []
         self.problem: Exception | None = None
         self._experiment = experiment
@@ -61,14 +59,18 @@ class _Work:
         """Checks all there is to check."""
         experiment = self._experiment
         self.findings += static_findings(experiment)
+        names: tuple[str, ...] = ("dataset", "batch", "model")
         try:
             plan = Plan(experiment, read_catalog())
-            self._check(plan, subject_of(plan))
+            names = ((model_file(experiment.model) or ("", None))[1] or "model",)
+            model = built(plan)
+            names = ("dataset", "batch")
+            self._check(plan, Subject(plan, model, small_batches(plan)))
         except BaseException as error:  # noqa: BLE001 - the user's code may raise anything, SystemExit too
             if isinstance(error, Exception) and not self._is_users(error):
                 self.problem = error
             else:
-                self.findings.append(raised(error, self.places))
+                self.findings.append(raised(error, experiment, *names))
 
     def _is_users(self, error: Exception) -> bool:
         """Whether an error is a finding on the user's file, and not about the other settings."""
@@ -85,19 +87,21 @@ class _Work:
         if note := plan.device_entry.precision(experiment.precision).hardly_faster:
             self.findings.append(_emulated(plan.device_entry.title, note))
         autocast = experiment.precision if experiment.precision.is_autocast else Precision.BF16
-        has_gradients = False
-        for precision in (Precision.FP32, autocast):
+        for precision, batch in zip((Precision.FP32, autocast), subject.batches, strict=False):
             counts = precision.is_autocast == experiment.precision.is_autocast
-            one = Pass(subject, self.places, precision, Tree(subject.model), counts=counts)
+            one = Pass(subject, batch, precision, counts=counts)
             self._passes.append(one)
             one.run()
             self.findings += one.findings
-            if one.is_complete and not has_gradients:
-                has_gradients = True
-                self.findings += gradient_findings(subject.model)
         code = experiment.own_code
         if code is not None and not any(one.is_complete for one in self._passes):
             self.findings += waits_in_text(code)
+
+    def give_up(self, seconds: float, place: Place | None) -> None:
+        """Notes that the check was not over in time, and where it was."""
+        model = None if self._subject is None else self._subject.model
+        is_large = model is not None and count_parameters(model) > _LARGE
+        self.findings.append(_too_slow(seconds, place, "warning" if is_large else "error"))
 
     def answer(self, seconds: float) -> Checked:
         """What is known by now."""
@@ -110,7 +114,7 @@ class _Work:
             findings=findings,
             tree=passes[-1].tree.rows() if passes else Tree(subject.model).rows(),
             parameters=count_parameters(subject.model),
-            inputs=described(subject.inputs),
+            inputs=described(subject.batches[0][0]),
             outputs=passes[-1].outputs if passes else "",
             loss=passes[-1].loss if passes else "",
             seconds=seconds,
@@ -133,10 +137,14 @@ def _key(finding: Finding) -> tuple[object, ...]:
     return finding.kind, finding.file, finding.line, what
 
 
-def _too_slow(seconds: float, place: Place | None) -> Finding:
+_LARGE = 100_000_000
+"""Parameters of a model that a CPU may take minutes to pass a batch through."""
+
+
+def _too_slow(seconds: float, place: Place | None, severity: Severity) -> Finding:
     return Finding(
         kind=FindingKind.TOO_SLOW,
-        severity="error",
+        severity=severity,
         message=f"The check of two small batches on the CPU was not over after {seconds:,.0f} seconds.",
         remedy="Look for a loop that never ends; a very large model can be checked with smaller sizes.",
         file=None if place is None else place.file,

@@ -11,13 +11,20 @@ import torch
 from torch.utils._pytree import tree_leaves
 
 from engine.experiment.catalog import Precision
+from engine.experiment.experiment import Experiment
+from engine.experiment.problem import ProblemError
+from engine.experiment.text import shortened
 from engine.protocol.findings import Finding, FindingKind, Severity
-from engine.training.checks.places import Places
-from engine.training.checks.subject import Subject
+from engine.training.checks.places import place_of, trace_of
+from engine.training.checks.static import definition_place
+from engine.training.checks.subject import CPU, Subject
 from engine.training.checks.tree import Tree, described
 from engine.training.checks.watches import LossWatch, WaitWatch
+from engine.training.checks.weights import GradientWatch
+from engine.training.data.batches import Batch
 from engine.training.models.weightless import AsOnCuda
 from engine.training.precision import autocast
+from engine.training.steps.recipe import build_step
 
 _ONLY_ON_CPU = re.compile(
     r"cuda|\bcpu\b|triton|flash|not implemented for|same device|mkldnn|could not create a primitive", re.I
@@ -32,45 +39,69 @@ class Pass:
     error of this pass ends it.
     """
 
-    def __init__(
-        self, subject: Subject, places: Places, precision: Precision, tree: Tree, *, counts: bool
-    ) -> None:
+    def __init__(self, subject: Subject, batch: Batch, precision: Precision, *, counts: bool) -> None:
         self.outputs = self.loss = ""
-        self.tree, self.counts = tree, counts
         self.findings: list[Finding] = []
         self.is_complete = False
-        self._subject, self._places = subject, places
-        self._precision = precision
-        self._waits = WaitWatch(places)
-        self._losses = LossWatch(places, is_cuda=subject.is_cuda)
+        self.counts = counts
+        self.tree = Tree(subject.model)
+        self._subject, self._batch, self._precision = subject, batch, precision
+        self._waits = WaitWatch()
+        self._losses = LossWatch(self.tree, is_cuda=subject.is_cuda)
+        self._gradients = GradientWatch(subject.model)
 
     def run(self) -> None:
         """Makes the pass; whatever the model raises becomes a finding."""
+        self._subject.model.zero_grad(set_to_none=True)
         try:
-            self.findings += self._passed()
+            with ExitStack() as stack:
+                stack.enter_context(AsOnCuda() if self._subject.is_cuda else nullcontext())
+                for watch in (self._gradients, self._losses, self._waits, self.tree.watching()):
+                    stack.enter_context(watch)
+                self._make()
             self.is_complete = True
+            self.findings += self._gradients.findings()
         except BaseException as error:  # noqa: BLE001 - the user's code may raise anything, SystemExit too
             self.findings += self._raised(error)
         self.findings = [*self._waits.findings(), *self._losses.findings(), *self.findings]
 
-    def _passed(self) -> Iterator[Finding]:
-        subject = self._subject
-        subject.model.zero_grad(set_to_none=True)
-        inputs, targets = subject.batch(0)
-        with ExitStack() as stack:
-            stack.enter_context(AsOnCuda() if subject.is_cuda else nullcontext())
-            stack.enter_context(autocast(self._precision, subject.device))
-            with self._waits, self.tree.watching():
-                outputs = subject.forward(inputs)
+    def _make(self) -> None:
+        if self._subject.workload.body is not None:
+            self._own_step()
+            return
+        workload, model = self._subject.workload, self._subject.model
+        inputs, targets = self._batch
+        with autocast(self._precision, CPU):
+            outputs = workload.call(model, inputs)
             self.outputs = described(outputs)
-            yield from _output_findings(outputs)
-            with self._losses, self._waits:
-                loss = subject.loss(outputs, targets)
+            self.findings += _output_findings(outputs)
+            loss = self._subject.loss(outputs, targets)
         self.loss = described(loss)
         found = list(self._loss_findings(loss))
-        yield from found
+        self.findings += found
         if not any(finding.severity == "error" for finding in found):
-            loss.backward()  # type: ignore[no-untyped-call]
+            loss.backward()
+
+    def _own_step(self) -> None:
+        """The file's own step, on a model that is thrown away."""
+        subject, workload = self._subject, self._subject.workload
+        settings = workload.experiment.model_copy(
+            update={
+                "precision": self._precision,
+                "step": workload.experiment.step.model_copy(update={"recipe": "plain"}),
+            }
+        )
+        step = build_step(
+            subject.model,
+            workload.loss,
+            settings,
+            CPU,
+            is_convolutional=False,
+            call=workload.call,
+            own_optimizers=workload.optimizers,
+            body=workload.body,
+        )
+        step([self._batch])
 
     def _loss_findings(self, loss: Any) -> Iterator[Finding]:
         if not isinstance(loss, torch.Tensor) or loss.numel() != 1:
@@ -106,11 +137,12 @@ class Pass:
             )
 
     def _of_loss(self, kind: FindingKind, severity: Severity, message: str, remedy: str) -> Finding:
-        file, line = self._subject.loss_place
+        code = self._subject.workload.experiment.own_code
+        file, line = (None, None) if code is None else definition_place(code, "loss")
         return Finding(kind=kind, severity=severity, message=message, remedy=remedy, file=file, line=line)
 
     def _raised(self, error: BaseException) -> Iterator[Finding]:
-        finding = raised(error, self._places)
+        finding = raised(error, self._subject.workload.experiment, "loss", "forward")
         is_doubtful = self._subject.is_on_accelerator and _ONLY_ON_CPU.search(str(error)) is not None
         if is_doubtful:
             yield finding.model_copy(
@@ -124,19 +156,33 @@ class Pass:
             yield finding if self.counts else finding.model_copy(update={"severity": "warning"})
 
 
-def raised(error: BaseException, places: Places, doing: str = "") -> Finding:
-    """The finding of an error that the user's code, or a library with it, has raised."""
-    place = places.of_error(error)
-    words = " ".join(str(error).split()) or "without a message"
-    what = "calls sys.exit" if isinstance(error, SystemExit) else f"raises {type(error).__name__}: {words}"
+def raised(error: BaseException, experiment: Experiment, *names: str) -> Finding:
+    """The finding of an error that the user's code, or a library with it, has raised.
+
+    One that is raised in no line of it has the place of the first of `names` that its file defines.
+    """
+    remedy = "Correct the line, then check again."
+    place = place_of(error)
+    file, line = (None, None) if place is None else (place.file, place.line)
+    code = experiment.own_code
+    if code is not None and (place is None or not place.is_users):
+        defined = (definition_place(code, name) for name in names)
+        file, line = next((found for found in defined if found[0]), (file or code.file, line))
+    if isinstance(error, ProblemError):
+        message, remedy = error.problem.message, error.problem.remedy
+    elif isinstance(error, SystemExit):
+        message = "The code calls sys.exit, which ends the process that runs it."
+    else:
+        words = shortened(" ".join(str(error).split()), _LONGEST).rstrip(".")
+        message = f"{type(error).__name__}: {words}." if words else f"{type(error).__name__} is raised."
     return Finding(
         kind=FindingKind.RAISES,
         severity="error",
-        message=f"{doing or 'A pass with a small batch'} {what[:_LONGEST].rstrip('.')}.",
-        remedy="Correct the line, then check again.",
-        file=None if place is None else place.file,
-        line=None if place is None else place.line,
-        detail=places.trace(error),
+        message=message,
+        remedy=remedy,
+        file=file,
+        line=line,
+        detail=trace_of(error),
     )
 
 

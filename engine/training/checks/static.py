@@ -60,6 +60,13 @@ def half_place(code: Code) -> tuple[str, int] | None:
     return None
 
 
+def definition_place(code: Code, name: str) -> tuple[str, int] | tuple[None, None]:
+    """The file and line of a function or class of the workload file; None, None without it."""
+    tree = ast.parse(code.text)
+    found = (node for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef))
+    return next(((code.file, node.lineno) for node in found if node.name == name), (None, None))
+
+
 @dataclass(frozen=True)
 class _File:
     name: str

@@ -1,94 +1,104 @@
-"""What is checked: a model and its loss on the CPU, with small made-up batches."""
+"""What is checked: a model and its loss on the CPU, and two small batches."""
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import torch
 from torch import nn
+from torch.utils._pytree import tree_map_only
 
+from engine.experiment.catalog import OWN, task_of
 from engine.training.data.batches import Batch
-from engine.training.models.build import (
-    REGRESSION_FEATURES,
-    build_model,
-    input_channels,
-    loss_for,
-)
-from engine.training.models.outputs import LossFunction
+from engine.training.data.own import some_samples
+from engine.training.models.build import REGRESSION_FEATURES
 from engine.training.prepare import Plan
+from engine.training.workload import Workload
 
 SAMPLES = 2
 """In a batch: the fewest with which a batch norm can be trained."""
 
+CPU = torch.device("cpu")
+
 
 @dataclass(frozen=True)
 class Subject:
-    """The model in training mode, its loss, and its batches, all on the CPU; it is to run on `target`."""
+    """The model in training mode and a batch for each pass, all on the CPU; it is to run on `target`."""
 
+    plan: Plan
     model: nn.Module
-    loss: LossFunction
     batches: tuple[Batch, ...]
-    target: torch.device
 
     @property
-    def device(self) -> torch.device:
-        return torch.device("cpu")
-
-    @property
-    def inputs(self) -> Any:
-        return self.batches[0][0]
+    def workload(self) -> Workload:
+        return self.plan.workload
 
     @property
     def is_cuda(self) -> bool:
-        return self.target.type == "cuda"
+        return self.plan.device.type == "cuda"
 
     @property
     def is_on_accelerator(self) -> bool:
-        return self.target.type != "cpu"
+        return self.plan.device.type != "cpu"
 
-    def batch(self, place: int) -> Batch:
-        """One of the batches."""
-        return self.batches[place]
-
-    def forward(self, inputs: Any) -> Any:
-        """The model's outputs."""
-        return self.model(inputs)
-
-    @property
-    def loss_place(self) -> tuple[str | None, int | None]:
-        """Where the user's file defines its loss."""
-        return None, None
+    def loss(self, outputs: Any, targets: Any) -> Any:
+        """What the loss gives; the user's own is not yet looked at."""
+        own = self.workload.own
+        function = own.function("loss") if own is not None else None
+        return (function or self.workload.loss)(outputs, targets)
 
 
-def subject_of(plan: Plan) -> Subject:
-    """The model of a plan. Raises ProblemError where it cannot be built."""
-    experiment = plan.experiment
-    model = build_model(
-        experiment.model,
-        image_size=experiment.image_size or 0,
-        channels=input_channels(experiment.model, plan.facts.channels),
-        num_classes=experiment.num_classes or 0,
-        sequence_length=experiment.sequence_length,
-        seed=experiment.seed,
-    )
-    loss = loss_for(plan.model_entry.task, experiment.label_smoothing)
-    return Subject(model.train(), loss, (_drawn(plan, 0), _drawn(plan, 1)), plan.device)
+def built(plan: Plan) -> nn.Module:
+    """The plan's model on the CPU. Raises what its code raises, and ProblemError."""
+    return plan.workload.build().to(CPU).train()
 
 
-def _drawn(plan: Plan, place: int) -> Batch:
-    experiment, generator = plan.experiment, torch.Generator().manual_seed(place)
+def small_batches(plan: Plan) -> tuple[Batch, ...]:
+    """Two small batches of the plan's data on the CPU. Raises what its code raises, and ProblemError."""
+    return tuple(tree_map_only(torch.Tensor, _on_cpu, batch) for batch in islice(_batches(plan), 2))
+
+
+def _on_cpu(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.to(CPU)
+
+
+def _batches(plan: Plan) -> Iterator[Batch]:
+    experiment, own = plan.experiment, plan.workload.own
+    if own is not None and experiment.dataset == OWN:
+        few = some_samples(own, experiment, SAMPLES)
+        yield from (few, few)
+    elif plan.dataset_entry.needs_path:
+        yield from _read(plan)
+    else:
+        yield from (_drawn(plan, number) for number in range(2))
+
+
+def _read(plan: Plan) -> Iterator[Batch]:
+    """The first batches of the user's files."""
+    data = plan.experiment.data.model_copy(update={"workers": 0, "on_device": False})
+    workload = copy.copy(plan.workload)
+    workload.experiment = plan.experiment.model_copy(update={"batch_size": SAMPLES, "data": data})
+    with closing(workload.source(CPU, torch.contiguous_format)) as source:
+        yield from islice(source.epoch(1), 2)
+
+
+def _drawn(plan: Plan, number: int) -> Batch:
+    """Made-up samples with the shapes of the catalog's dataset, which may have to be downloaded."""
+    experiment, generator = plan.experiment, torch.Generator().manual_seed(number)
     classes = (0, max(1, experiment.num_classes or 1))
-    if plan.model_entry.task == "language":
+    task = task_of(experiment.dataset)
+    if task == "language":
         shape = (SAMPLES, experiment.sequence_length)
-        return (
-            torch.randint(*classes, shape, generator=generator),
-            torch.randint(*classes, shape, generator=generator),
-        )
-    if plan.model_entry.task == "regression":
+        tokens = torch.randint(*classes, shape, generator=generator)
+        return tokens, torch.randint(*classes, shape, generator=generator)
+    if task == "regression":
         inputs = torch.randn(SAMPLES, REGRESSION_FEATURES, generator=generator)
         return inputs, torch.randn(SAMPLES, 1, generator=generator)
-    channels = input_channels(experiment.model, plan.facts.channels)
     side = plan.facts.image_size
-    pictures = torch.randn(SAMPLES, channels, side, side, generator=generator)
+    pictures = torch.randn(SAMPLES, plan.workload.channels, side, side, generator=generator)
     return pictures, torch.randint(*classes, (SAMPLES,), generator=generator)

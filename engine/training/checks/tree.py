@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 from torch.utils._pytree import tree_leaves
+from torch.utils.hooks import RemovableHandle
 
 from engine.experiment.value import MOST_ENTRIES
 from engine.protocol.findings import ModuleRow
@@ -38,21 +39,32 @@ class Tree:
     def __init__(self, model: nn.Module) -> None:
         self._model = model
         self._outputs: dict[str, tuple[str, str]] = {}
+        self._depth = 0
+
+    @property
+    def is_in_forward(self) -> bool:
+        """Whether a module of the model is being called."""
+        return self._depth > 0
 
     @contextmanager
     def watching(self) -> Iterator[None]:
         """Notes the output of each module's last call while the context lasts."""
-        handles = [
-            module.register_forward_hook(self._noting(name)) for name, module in self._model.named_modules()
-        ]
+        handles: list[RemovableHandle] = []
+        for name, module in self._model.named_modules():
+            handles.append(module.register_forward_pre_hook(self._enter))
+            handles.append(module.register_forward_hook(self._noting(name), always_call=True))
         try:
             yield
         finally:
             for handle in handles:
                 handle.remove()
 
+    def _enter(self, module: nn.Module, inputs: Any) -> None:
+        self._depth += 1
+
     def _noting(self, name: str) -> Any:
         def note(module: nn.Module, inputs: Any, output: Any) -> None:
+            self._depth -= 1
             tensors = _tensors(output)
             dtypes = dict.fromkeys(map(dtype_text, tensors))
             self._outputs[name] = (", ".join(map(shape_text, tensors)), ", ".join(dtypes))

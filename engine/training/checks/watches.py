@@ -10,7 +10,8 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from engine.protocol.findings import Finding, FindingKind
-from engine.training.checks.places import Place, Places
+from engine.training.checks.places import Place, caller
+from engine.training.checks.tree import Tree, dtype_text
 from engine.training.models.weightless import IN_FLOAT32
 
 _HALF = (torch.float16, torch.bfloat16)
@@ -35,9 +36,8 @@ _READS = {
 class WaitWatch(TorchFunctionMode):
     """Counts, by line, the calls that would make the host wait for an accelerator."""
 
-    def __init__(self, places: Places) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self._places = places
         self._waits: Counter[tuple[str, Place | None]] = Counter()
 
     def __torch_function__(
@@ -45,7 +45,7 @@ class WaitWatch(TorchFunctionMode):
     ) -> Any:
         name = getattr(function, "__name__", "")
         if name == "__bool__" or name in _READS:
-            self._waits[name, self._places.here()] += 1
+            self._waits[name, caller()] += 1
         return function(*args, **(kwargs or {}))
 
     def findings(self) -> Iterator[Finding]:
@@ -91,14 +91,15 @@ _REFUSED_ON_CUDA = "binary_cross_entropy"
 class LossWatch(TorchFunctionMode):
     """Notes logarithms, exponentials and softmaxes that a loss computes in 16 bits on the device.
 
-    Enter it within `AsOnCuda` for CUDA, whose autocast computes most of them in float32.
+    What `tree`'s model computes is left out. Enter it within `AsOnCuda` for CUDA, whose autocast computes
+    most of them in float32.
     """
 
-    def __init__(self, places: Places, *, is_cuda: bool) -> None:
+    def __init__(self, tree: Tree, *, is_cuda: bool) -> None:
         super().__init__()
-        self._places = places
+        self._tree = tree
         self._is_cuda = is_cuda
-        self._halves: Counter[tuple[str, torch.dtype, Place | None]] = Counter()
+        self._halves: Counter[tuple[str, str, Place | None]] = Counter()
         self._refused: Place | None = None
 
     def __torch_function__(
@@ -108,10 +109,11 @@ class LossWatch(TorchFunctionMode):
         first = args[0] if args else settings.get("input")
         if name in _SENSITIVE and isinstance(first, torch.Tensor) and first.dtype in _HALF:
             is_cast = settings.get("dtype") in (torch.float32, torch.float64)
-            if not is_cast and not self._is_in_float32(name, settings):
-                self._halves[name.strip("_"), first.dtype, self._places.here()] += 1
+            is_ours = not is_cast and not self._tree.is_in_forward
+            if is_ours and not self._is_in_float32(name, settings):
+                self._halves[name.strip("_"), dtype_text(first), caller()] += 1
         if name == _REFUSED_ON_CUDA and self._is_cuda and torch.is_autocast_enabled("cpu"):
-            self._refused = self._places.here()
+            self._refused = caller()
         return function(*args, **settings)
 
     def _is_in_float32(self, name: str, settings: dict[str, Any]) -> bool:
@@ -121,11 +123,10 @@ class LossWatch(TorchFunctionMode):
     def findings(self) -> Iterator[Finding]:
         """A finding for each line."""
         for (name, dtype, place), count in self._halves.items():
-            kind = str(dtype).removeprefix("torch.")
             yield Finding(
                 kind=FindingKind.HALF_IN_LOSS,
                 severity="warning",
-                message=f"The loss computes {name} in {kind}, where small differences are lost.",
+                message=f"The loss computes {name} in {dtype}, where small differences are lost.",
                 remedy=f"Autocast leaves it so: call .float() on the input of {name}.",
                 file=None if place is None else place.file,
                 line=None if place is None else place.line,

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from types import TracebackType
+from typing import Self
 
 import torch
 from torch import nn
+from torch.utils.hooks import RemovableHandle
 
 from engine.experiment.experiment import Experiment
 from engine.protocol.findings import Finding, FindingKind
@@ -45,19 +48,43 @@ def format_findings(model: nn.Module, experiment: Experiment) -> Iterator[Findin
         )
 
 
-def gradient_findings(model: nn.Module) -> Iterator[Finding]:
-    """Parameters that a backward pass left without a gradient."""
-    missing = [
-        named for named in model.named_parameters() if named[1].requires_grad and named[1].grad is None
-    ]
-    if missing:
-        yield Finding(
-            kind=FindingKind.NO_GRADIENT,
-            severity="warning",
-            message=f"{_listed('parameter', missing)} left without a gradient, so nothing trains it.",
-            remedy="Use it in forward, or set its requires_grad to False.",
-            count=len(missing),
-        )
+class GradientWatch:
+    """Notes which parameters of a model get a gradient while the context lasts."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self._wanted = [named for named in model.named_parameters() if named[1].requires_grad]
+        self._reached: set[int] = set()
+        self._handles: list[RemovableHandle] = []
+
+    def __enter__(self) -> Self:
+        for _, parameter in self._wanted:
+            self._handles.append(parameter.register_post_accumulate_grad_hook(self._note))  # type: ignore[no-untyped-call]
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for handle in self._handles:
+            handle.remove()
+
+    def _note(self, parameter: torch.Tensor) -> None:
+        self._reached.add(id(parameter))
+
+    def findings(self) -> Iterator[Finding]:
+        """A finding on those that got none."""
+        missing = [named for named in self._wanted if id(named[1]) not in self._reached]
+        if missing:
+            yield _without_gradient(missing)
+
+
+def _without_gradient(missing: Sequence[tuple[str, torch.Tensor]]) -> Finding:
+    return Finding(
+        kind=FindingKind.NO_GRADIENT,
+        severity="warning",
+        message=f"{_listed('parameter', missing)} left without a gradient, so nothing trains it.",
+        remedy="Use it in forward, or set its requires_grad to False.",
+        count=len(missing),
+    )
 
 
 def _is_other(tensor: torch.Tensor) -> bool:

@@ -1,0 +1,170 @@
+"""Each mistake with mixed precision in a workload file is found with its file and line."""
+
+from __future__ import annotations
+
+import threading
+from textwrap import dedent
+
+import pytest
+
+from engine.experiment.problem import ProblemError
+from engine.protocol.findings import Checked, Finding, FindingKind
+from engine.training.checks.check import check
+
+CLEAN = """
+import torch
+from torch import nn
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Linear(8, 16)
+        self.last = nn.Linear(16, 8)
+
+    def forward(self, x):
+        hidden = self.first(x).relu()
+        return self.last(hidden)
+
+def model():
+    return Net()
+
+def batch(size):
+    return torch.randn(size, 8), torch.randint(8, (size,))
+
+def loss(outputs, targets):
+    return nn.functional.cross_entropy(outputs, targets)
+"""
+STEP = """
+def optimizer(model):
+    return torch.optim.SGD(model.parameters(), lr=0.1)
+
+def step(train, batch):
+    with train.autocast():
+        loss = nn.functional.cross_entropy(train.model(batch[0]), batch[1])
+    train.backward(loss)
+    train.unscale(train.optimizer)
+    nn.utils.clip_grad_norm_(train.model.parameters(), 1.0)
+    train.step(train.optimizer)
+"""
+
+
+def checked_file(own, text: str, **settings: object) -> Checked:
+    return check(own.experiment(own.write(text), **settings))
+
+
+def alarms(checked: Checked) -> list[Finding]:
+    """What is told of the file; that this machine only emulates a precision is not its fault."""
+    told = (*checked.errors, *checked.warnings)
+    return [finding for finding in told if finding.kind is not FindingKind.EMULATED]
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16", "fp16"])
+@pytest.mark.parametrize("text", [CLEAN, CLEAN + STEP], ids=["loss", "step"])
+def test_a_clean_file_gives_no_alarm(own, text: str, precision: str) -> None:
+    checked = checked_file(own, text, precision=precision)
+    assert alarms(checked) == []
+    assert [row.name for row in checked.tree] == ["", "first", "last"]
+    assert checked.parameters == 8 * 16 + 16 + 16 * 8 + 8
+
+
+FORWARD = "hidden = self.first(x).relu()"
+LOSS = "return nn.functional.cross_entropy(outputs, targets)"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "part", "kind", "severity"),
+    [
+        (FORWARD, f"{FORWARD}; scale = hidden.max().item()", "item", FindingKind.WAITS, "warning"),
+        (FORWARD, f"{FORWARD}; scale = float(hidden.max())", "float(", FindingKind.WAITS, "warning"),
+        (FORWARD, f"{FORWARD}; hidden.detach().cpu()", "cpu", FindingKind.WAITS, "warning"),
+        (FORWARD, f"{FORWARD}; hidden.detach().tolist()", "tolist", FindingKind.WAITS, "warning"),
+        (FORWARD, f"{FORWARD}; print(hidden)", "print", FindingKind.WAITS, "warning"),
+        (
+            FORWARD,
+            f"{FORWARD}\n        if hidden.sum() > 0: hidden = hidden * 2",
+            "if hidden",
+            FindingKind.BRANCHES,
+            "warning",
+        ),
+        (LOSS, "return -outputs.softmax(-1).log().mean()", "softmax", FindingKind.HALF_IN_LOSS, "warning"),
+        (LOSS, "return outputs.relu().mean()", "def loss", FindingKind.HALF_IN_LOSS, "warning"),
+        (LOSS, "return outputs.float()", "def loss", FindingKind.LOSS_NOT_SCALAR, "error"),
+        (LOSS, "return outputs.detach().float().mean()", "def loss", FindingKind.NO_GRADIENT, "error"),
+        (LOSS, "return outputs.float().mean() / 0", "def loss", FindingKind.LOSS_NOT_FINITE, "warning"),
+        (LOSS, "return undefined", "undefined", FindingKind.RAISES, "error"),
+        (LOSS, "import sys; sys.exit(3)", "sys.exit", FindingKind.RAISES, "error"),
+        (
+            "return self.last(hidden)",
+            "return self.last(hidden).argmax(-1)",
+            "",
+            FindingKind.OUTPUT_NOT_FLOAT,
+            "error",
+        ),
+        ("return self.last(hidden)", "return hidden", "", FindingKind.NO_GRADIENT, "warning"),
+        ("return Net()", "return Net().bfloat16()", "bfloat16", FindingKind.NOT_FLOAT32, "warning"),
+        ("return Net()", "return 3", "def model", FindingKind.RAISES, "error"),
+        ("return Net()", "return Net(1)", "Net(1)", FindingKind.RAISES, "error"),
+        ("import torch\n", "import torch, not_there\n", "not_there", FindingKind.RAISES, "error"),
+        ("torch.randn(size, 8)", "torch.randn(size + 1, 8)", "def batch", FindingKind.RAISES, "error"),
+    ],
+)
+def test_a_mistake_is_found_with_its_line(own, before, after, part, kind, severity) -> None:
+    assert before in CLEAN
+    text = CLEAN.replace(before, after)
+    told = alarms(checked_file(own, text, precision="bf16"))
+    found = [finding for finding in told if finding.kind is kind]
+    assert [finding.severity for finding in found][:1] == [severity], told
+    if part:
+        lines = [number for number, line in enumerate(dedent(text).splitlines(), 1) if part in line]
+        assert ("net.py", lines[0]) in [(finding.file, finding.line) for finding in found]
+
+
+def test_weights_in_half_are_an_error_where_the_scaler_would_fail_on_them(own) -> None:
+    text = CLEAN.replace("return Net()", "return Net().half()")
+    errors = checked_file(own, text, precision="fp16").errors
+    found = next(finding for finding in errors if finding.kind is FindingKind.NOT_FLOAT32)
+    assert "first.weight" in found.message and "Attempting to unscale FP16 gradients" in found.message
+    assert (
+        found.place == f"net.py:{text.splitlines().index('    return Net().half()') + 1}" and found.count == 4
+    )
+
+
+def test_waits_are_counted(own) -> None:
+    text = CLEAN.replace(FORWARD, f"{FORWARD}\n        for row in range(3): hidden[0, row].item()")
+    (found,) = alarms(checked_file(own, text))
+    assert found.count == 3 and "3 times" in found.message
+
+
+def test_the_files_own_step_is_watched_too(own) -> None:
+    text = (CLEAN + STEP).replace("train.backward(loss)", "train.backward(loss); print(loss.item())")
+    (found,) = alarms(checked_file(own, text, precision="bf16"))
+    assert found.kind is FindingKind.WAITS and "item" in found.message
+    text = (CLEAN + STEP).replace("train.step(train.optimizer)", "pass")
+    (found,) = checked_file(own, text).errors
+    assert "train.step" in found.message and found.file == "net.py"
+
+
+def test_a_traceback_has_the_users_frames_only(own) -> None:
+    own.write("def double(x):\n    return x + 'x'\n", "layers.py")
+    text = CLEAN.replace("import torch\n", "import torch\nfrom layers import double\n", 1)
+    (error,) = checked_file(own, text.replace(FORWARD, f"{FORWARD}; double(x)")).errors
+    assert error.place == "layers.py:2" and "TypeError" in error.message
+    assert "net.py" in error.detail and "torch/nn" not in error.detail and "engine" not in error.detail
+
+
+def test_a_hang_ends_by_the_time_limit_with_its_line(own) -> None:
+    text = CLEAN.replace(FORWARD, f"{FORWARD}\n        while not pathlib.Path('over').exists(): x = x + 0")
+    text = text.replace("import torch\n", "import torch, pathlib\n", 1)
+    checked = check(own.experiment(own.write(text)), limit_seconds=1.0)
+    (own.folder / "over").touch()
+    for thread in threading.enumerate():
+        if thread.name == "check":
+            thread.join()
+    (error,) = checked.errors
+    line = next(number for number, line in enumerate(text.splitlines(), 1) if "while" in line)
+    assert (error.kind, error.place) == (FindingKind.TOO_SLOW, f"net.py:{line}")
+
+
+def test_settings_that_do_not_fit_are_no_finding_of_the_file(own) -> None:
+    with pytest.raises(ProblemError, match="cuda:7"):
+        checked_file(own, CLEAN, device="cuda:7")
