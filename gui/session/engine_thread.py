@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 from PySide6.QtCore import QObject, QThread, Signal
@@ -13,57 +11,13 @@ from PySide6.QtCore import QObject, QThread, Signal
 from engine.experiment.checks import Catalog
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Kind, Problem, ProblemError
-from engine.limit.prober import DEFAULT_MARGIN, ProbeEvent, Prober
-from engine.protocol.events import Failed, Finished, ForecastMade
-from engine.protocol.trials import ProbeEnded
+from engine.limit.prober import Prober
+from engine.protocol.events import Checked, Failed, Finished, ForecastMade
 from engine.runner import Runner
 from engine.store.store import Store
 from engine.store.trust import is_untrusted
 from engine.worker.launcher import Launcher
-
-
-@dataclass(frozen=True)
-class SearchOrder:
-    """A search for each labelled side; `series` is their common name in the store."""
-
-    series: str
-    sides: tuple[tuple[str, Experiment], ...]
-    granularity: int = 1
-    margin_fraction: float = DEFAULT_MARGIN
-
-
-def carry_out(
-    order: SearchOrder,
-    prober: Prober,
-    tell: Callable[[int, ProbeEvent], None],
-    is_stopped: Callable[[], bool],
-) -> Problem | None:
-    """Searches side after side, passing the side's place and each event to `tell`; the first problem, if any.
-
-    The other sides are searched even if one fails.
-    """
-    first: Problem | None = None
-    for place, (_, experiment) in enumerate(order.sides):
-        if is_stopped():
-            break
-        try:
-            for event in prober.probe(
-                experiment,
-                order.granularity,
-                order.margin_fraction,
-                series=order.series,
-            ):
-                tell(place, event)
-                if is_stopped() and not isinstance(event, ProbeEnded):
-                    # asked again: the request may have come before the search had begun
-                    prober.stop()
-                if isinstance(event, Failed):
-                    first = first or event.problem
-        except ProblemError as error:
-            tell(place, Failed(problem=error.problem))
-            first = first or error.problem
-    return first
-
+from gui.session.search_order import SearchOrder, carry_out
 
 _ASK_AGAIN_MS = 500
 
@@ -74,7 +28,8 @@ class EngineThread(QThread):
     Only signals leave this thread. `run_event` carries (run id, engine event), `search_event` (series, side,
     probe event), `search_ended` (series, Problem or None). Forecasts are made while the queue is empty:
     `forecast_made` carries (Experiment, ForecastMade or None), after `forecast_refused` (Experiment, Problem)
-    if a setting prevents it. An idle thread readies a spare worker, so that the next run starts at once.
+    if a setting prevents it. So are checks, and before them: `check_ended` carries (Experiment, Checked or
+    Problem). An idle thread readies a spare worker, so that the next run starts at once.
     """
 
     catalog_read = Signal(object)
@@ -86,6 +41,7 @@ class EngineThread(QThread):
     search_ended = Signal(str, object)
     forecast_made = Signal(object, object)
     forecast_refused = Signal(object, object)
+    check_ended = Signal(object, object)
     problem = Signal(object)
     idle = Signal()
 
@@ -97,6 +53,7 @@ class EngineThread(QThread):
         self._changed = threading.Condition()
         self._waiting: deque[str | SearchOrder] = deque()
         self._to_forecast: deque[Experiment] = deque()
+        self._to_check: Experiment | None = None
         self._closing = False
         self._stop_asked = False
         self._pause_asked = False
@@ -126,6 +83,12 @@ class EngineThread(QThread):
         with self._changed:
             self._to_forecast.clear()
             self._to_forecast.extend(experiments)
+            self._changed.notify()
+
+    def ask_check(self, experiment: Experiment | None) -> None:
+        """Asks for a check of this, in place of one asked for before; None cancels that."""
+        with self._changed:
+            self._to_check = experiment
             self._changed.notify()
 
     def take_out(self, run_id: str) -> bool:
@@ -184,6 +147,7 @@ class EngineThread(QThread):
         with self._changed:
             self._waiting.clear()
             self._to_forecast.clear()
+            self._to_check = None
             self._closing = True
             self._changed.notify()
             self._stop_asked = True
@@ -220,6 +184,8 @@ class EngineThread(QThread):
                     self._train(runner, run_id)
                 case SearchOrder() as order:
                     self._search(store, order)
+                case Experiment() as experiment if experiment is self._to_check:
+                    self._check(runner, experiment)
                 case Experiment() as experiment:
                     self._forecast(runner, experiment)
 
@@ -233,12 +199,15 @@ class EngineThread(QThread):
 
     def _has_work(self) -> bool:
         with self._changed:
-            return bool(self._waiting or self._to_forecast)
+            return self._is_something_asked()
+
+    def _is_something_asked(self) -> bool:
+        return bool(self._waiting or self._to_forecast or self._to_check)
 
     def _next(self) -> str | SearchOrder | Experiment | None:
-        """The next work: the queue comes before forecasts."""
+        """The next work: the queue comes before a check, and that before forecasts."""
         with self._changed:
-            self._changed.wait_for(lambda: bool(self._waiting or self._to_forecast) or self._closing)
+            self._changed.wait_for(lambda: self._is_something_asked() or self._closing)
             self._stop_asked = self._pause_asked = False
             self._current = None
             if self._closing:
@@ -246,7 +215,23 @@ class EngineThread(QThread):
             if self._waiting:
                 self._current = self._waiting.popleft()
                 return self._current
-            return self._to_forecast.popleft()
+            return self._to_check or self._to_forecast.popleft()
+
+    def _check(self, runner: Runner, experiment: Experiment) -> None:
+        def is_unwanted() -> bool:
+            return self._to_check is not experiment or self._is_wanted_elsewhere()
+
+        answer: Checked | Problem
+        try:
+            answer = runner.check(experiment, is_unwanted)
+        except ProblemError as error:
+            answer = error.problem
+        with self._changed:
+            is_wanted = self._to_check is experiment
+            if is_wanted:
+                self._to_check = None
+        if is_wanted:
+            self.check_ended.emit(experiment, answer)
 
     def _forecast(self, runner: Runner, experiment: Experiment) -> None:
         made: ForecastMade | None = None

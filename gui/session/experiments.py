@@ -76,7 +76,8 @@ class Experiments(QObject):
 
     Signals: `catalog_known` (Catalog); `began` and `ended` (run id); `logged` (level, message, run name or
     None); `problem` (Problem), for the user; `event_taken` (run id, engine event), after the run's curves
-    have it; `pause_asked` (True to pause, False to continue, None for neither); `idle`, when nothing runs.
+    have it; `pause_asked` (True to pause, False to continue, None for neither); `checked` (Experiment, and
+    Checked or Problem); `idle`, when nothing runs.
     """
 
     catalog_known = Signal(object)
@@ -86,6 +87,7 @@ class Experiments(QObject):
     problem = Signal(object)
     event_taken = Signal(str, object)
     pause_asked = Signal(object)
+    checked = Signal(object, object)
     idle = Signal()
 
     def __init__(self, store: Store, launcher: Launcher, parent: QObject | None = None) -> None:
@@ -106,6 +108,7 @@ class Experiments(QObject):
         self._thread.run_ended.connect(self._end)
         self._thread.problem.connect(self._take_catalog_problem)
         self._thread.idle.connect(self.idle)
+        self._thread.check_ended.connect(self.checked)
         self.searches = Searches(store, self._thread, self)
         self.searches.problem.connect(self._tell)
         self.searches.logged.connect(self.logged)
@@ -217,6 +220,15 @@ class Experiments(QObject):
     def stop(self) -> None:
         """Asks the run in progress to end after the current step."""
         self._thread.stop_run()
+
+    def check_model(self, experiment: Experiment) -> None:
+        """Asks for a check, which `checked` answers. Raises ProblemError if the model's code may not run."""
+        self.trust.check([experiment])
+        self._thread.ask_check(experiment)
+
+    def cancel_check(self) -> None:
+        """Cancels the check that was asked for."""
+        self._thread.ask_check(None)
 
     def toggle_pause(self) -> None:
         """Asks the run in progress to pause after the current step, or to continue."""

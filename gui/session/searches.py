@@ -21,8 +21,9 @@ from engine.protocol.memory_lines import MemoryLine
 from engine.protocol.trials import ProbeEnded, ProbeResult, ProbeStarted, Trial, TrialBegun, TrialEnded
 from engine.store.searches import ProbeRecord
 from engine.store.store import Store
-from gui.session.engine_thread import EngineThread, SearchOrder
+from gui.session.engine_thread import EngineThread
 from gui.session.log_lines import search_lines
+from gui.session.search_order import SearchOrder
 
 
 @dataclass(frozen=True)

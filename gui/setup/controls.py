@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from PySide6.QtCore import QEvent, QSize, Qt, Signal
 from PySide6.QtGui import QColor, QFontMetrics, QPainter, QPaintEvent, QResizeEvent, QWheelEvent
 from PySide6.QtWidgets import (
+    QCheckBox,
     QComboBox,
+    QGridLayout,
     QHBoxLayout,
     QLineEdit,
     QSizePolicy,
@@ -18,10 +20,12 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from engine.experiment.settings import FAST, PLAIN, RECIPE_PARTS, joined
+from engine.experiment.titles import setting_help, setting_title
 from gui.theme.fonts import font
 from gui.theme.theme import theme
-from gui.widgets import ComboBox, set_property
-from gui.widgets.boxes import Stretch, in_row
+from gui.widgets import ComboBox, Segmented, set_property
+from gui.widgets.boxes import Stretch, in_column, in_row
 
 
 class InnerNote(QWidget):
@@ -221,6 +225,100 @@ class ChoiceBox(ComboBox):
             super().wheelEvent(event)
         else:
             event.ignore()
+
+
+_PARTS = "parts"
+_CHOICES = ((PLAIN, "Plain"), (FAST, "Fast"), (_PARTS, "Parts"))
+_CHOICE_TIPS = {
+    PLAIN: "The training loop as guides write it, so that any gain is due to the precision alone.",
+    FAST: "All parts: channels last, fused optimizer, compilation, and capture as one CUDA graph. A part "
+    "that the model or device cannot use is left out, and the run says so.",
+    _PARTS: "Choose which parts of the fast recipe to use, to see what each one gains.",
+}
+_PART_WORDS = {
+    "channels_last": (
+        "Channels last",
+        "Stores pictures in the order that Tensor Cores use, so that convolutions need not rearrange them.",
+    ),
+    "fused": ("Fused optimizer", "One GPU kernel updates all the weights, and nothing waits for the host."),
+    "compile": (
+        "Compile",
+        "torch.compile fuses many small operations into few. The first step takes a minute or so.",
+    ),
+    "capture": (
+        "Capture",
+        "Records the whole step as one CUDA graph: the GPU no longer waits for Python to launch it.",
+    ),
+}
+
+
+class RecipeEdit(QWidget):
+    """Takes and gives the recipe as the experiment's text; `edited` carries it.
+
+    The form lays out `parts`, the check boxes, below: there they have its full width.
+    """
+
+    edited = Signal(str)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._value = PLAIN
+        self._chose_parts = False
+        self.choice = Segmented(_CHOICES, setting_title("step.recipe"), setting_help("step.recipe"))
+        for key, tip in _CHOICE_TIPS.items():
+            self.choice.button(key).setToolTip(tip)
+        self.choice.changed.connect(self._choose)
+        self.boxes = {part: self._make_box(part) for part in RECIPE_PARTS}
+        self.parts = QWidget()
+        grid = QGridLayout(self.parts)
+        grid.setContentsMargins(0, 0, 0, 12)
+        grid.setHorizontalSpacing(8)
+        grid.setVerticalSpacing(8)
+        for place, box in enumerate(self.boxes.values()):
+            grid.addWidget(box, place // 2, place % 2)
+            grid.setColumnStretch(place % 2, 1)
+        in_column(self.choice, parent=self)
+        self.set_value(PLAIN)
+
+    def value(self) -> str:
+        return self._value
+
+    def set_value(self, recipe: str) -> None:
+        """Shows a recipe; the check boxes stay visible unless it changed from outside."""
+        if recipe != self._value:
+            self._value, self._chose_parts = recipe, False
+        self._show()
+
+    def _show(self) -> None:
+        in_parts = self._chose_parts or self._value not in (PLAIN, FAST)
+        self.choice.set_value(_PARTS if in_parts else self._value)
+        self.parts.setVisible(in_parts)
+        chosen = RECIPE_PARTS if self._value == FAST else self._value.split("+")
+        for part, box in self.boxes.items():
+            box.setChecked(part in chosen)
+
+    def _choose(self, key: str) -> None:
+        self._chose_parts = key == _PARTS
+        if key == _PARTS:
+            self._show()
+        else:
+            self._tell(key)
+
+    def _tick(self) -> None:
+        self._tell(joined(part for part, box in self.boxes.items() if box.isChecked()))
+
+    def _tell(self, recipe: str) -> None:
+        self._value = recipe
+        self._show()
+        self.edited.emit(recipe)
+
+    def _make_box(self, part: str) -> QCheckBox:
+        words, tip = _PART_WORDS[part]
+        box = QCheckBox(words)
+        box.setAccessibleName(f"Recipe: {words}")
+        box.setToolTip(tip)
+        box.clicked.connect(self._tick)
+        return box
 
 
 def _inner_row(host: QWidget, right: int) -> QHBoxLayout:

@@ -170,6 +170,8 @@ TIPS = {
     "your own preset, which then appears here too (Ctrl+S).",
     "model": f"{setting_help('model')} Type parts of a name to search, or open a Python file of your own; "
     "it can also be dropped on the window.",
+    "check": "Looks for mistakes with mixed precision in the model without training it, and shows its "
+    "modules.",
     "repeat": "How many times each precision is trained: in turns, in fresh processes, each time with the "
     "next seed. A useful interval for the speed-up takes 3 or more.",
     "length": "How long each run trains, in epochs or in steps.",

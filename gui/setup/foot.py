@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QAction
-from PySide6.QtWidgets import QFrame, QWidget
+from PySide6.QtWidgets import QAbstractButton, QFrame, QWidget
 
 from gui.setup.need import NeedLine
 from gui.widgets import Button, IconButton, label, set_text
@@ -88,6 +88,12 @@ def button_for(action: QAction, icon: str, name: str, parent: QWidget) -> IconBu
     """An icon button that triggers an action and follows its state."""
     # without a parent it would be shown as a window of its own for a moment
     button = IconButton(icon, name, parent=parent)
+    attach(button, action)
+    return button
+
+
+def attach(button: QAbstractButton, action: QAction) -> None:
+    """Has the button trigger the action and follow its state."""
 
     def follow() -> None:
         button.setEnabled(action.isEnabled())
@@ -97,7 +103,6 @@ def button_for(action: QAction, icon: str, name: str, parent: QWidget) -> IconBu
     button.clicked.connect(action.trigger)
     action.changed.connect(follow)
     follow()
-    return button
 
 
 def make_action(parent: QWidget, text: str, do: Callable[[], object]) -> QAction:

@@ -6,16 +6,16 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QCheckBox, QGridLayout, QHBoxLayout, QToolButton, QWidget
+from PySide6.QtWidgets import QFrame, QGridLayout, QHBoxLayout, QScrollArea, QToolButton, QWidget
+from shiboken6 import isValid
 
 from engine.experiment.checks import Catalog
 from engine.experiment.code import OWN
 from engine.experiment.experiment import Precision
 from engine.experiment.presets import Preset
-from engine.experiment.settings import FAST, PLAIN, RECIPE_PARTS, joined
 from engine.experiment.titles import setting_help, setting_title
 from gui.setup.check import Outcome, explanation
-from gui.setup.controls import ChoiceBox, InnerNote, LengthEdit, NumberEdit
+from gui.setup.controls import ChoiceBox, InnerNote, LengthEdit, NumberEdit, RecipeEdit
 from gui.setup.draft import Draft, cleaned
 from gui.setup.fields import TIPS
 from gui.setup.folder import FolderEdit
@@ -23,103 +23,9 @@ from gui.setup.model.choices import parameters_words, short_folder
 from gui.setup.model.kept import KeptCodeLine
 from gui.setup.model.search import SearchBox
 from gui.setup.options import MoreOptions, dataset_words, preset_caption
-from gui.widgets import Field, PrecisionChip, Segmented, divider, label, set_text
+from gui.widgets import Button, Field, PrecisionChip, divider, label, set_text
 from gui.widgets.boxes import Placed, Stretch, in_column, in_row
 from gui.widgets.labels import plain_tip
-
-_PARTS = "parts"
-_CHOICES = ((PLAIN, "Plain"), (FAST, "Fast"), (_PARTS, "Parts"))
-_CHOICE_TIPS = {
-    PLAIN: "The training loop as guides write it, so that any gain is due to the precision alone.",
-    FAST: "All parts: channels last, fused optimizer, compilation, and capture as one CUDA graph. A part "
-    "that the model or device cannot use is left out, and the run says so.",
-    _PARTS: "Choose which parts of the fast recipe to use, to see what each one gains.",
-}
-_PART_WORDS = {
-    "channels_last": (
-        "Channels last",
-        "Stores pictures in the order that Tensor Cores use, so that convolutions need not rearrange them.",
-    ),
-    "fused": ("Fused optimizer", "One GPU kernel updates all the weights, and nothing waits for the host."),
-    "compile": (
-        "Compile",
-        "torch.compile fuses many small operations into few. The first step takes a minute or so.",
-    ),
-    "capture": (
-        "Capture",
-        "Records the whole step as one CUDA graph: the GPU no longer waits for Python to launch it.",
-    ),
-}
-
-
-class RecipeEdit(QWidget):
-    """Takes and gives the recipe as the experiment's text; `edited` carries it.
-
-    The form lays out `parts`, the check boxes, below: there they have its full width.
-    """
-
-    edited = Signal(str)
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._value = PLAIN
-        self._chose_parts = False
-        self.choice = Segmented(_CHOICES, setting_title("step.recipe"), setting_help("step.recipe"))
-        for key, tip in _CHOICE_TIPS.items():
-            self.choice.button(key).setToolTip(tip)
-        self.choice.changed.connect(self._choose)
-        self.boxes = {part: self._make_box(part) for part in RECIPE_PARTS}
-        self.parts = QWidget()
-        grid = QGridLayout(self.parts)
-        grid.setContentsMargins(0, 0, 0, 12)
-        grid.setHorizontalSpacing(8)
-        grid.setVerticalSpacing(8)
-        for place, box in enumerate(self.boxes.values()):
-            grid.addWidget(box, place // 2, place % 2)
-            grid.setColumnStretch(place % 2, 1)
-        in_column(self.choice, parent=self)
-        self.set_value(PLAIN)
-
-    def value(self) -> str:
-        return self._value
-
-    def set_value(self, recipe: str) -> None:
-        """Shows a recipe; the check boxes stay visible unless it changed from outside."""
-        if recipe != self._value:
-            self._value, self._chose_parts = recipe, False
-        self._show()
-
-    def _show(self) -> None:
-        in_parts = self._chose_parts or self._value not in (PLAIN, FAST)
-        self.choice.set_value(_PARTS if in_parts else self._value)
-        self.parts.setVisible(in_parts)
-        chosen = RECIPE_PARTS if self._value == FAST else self._value.split("+")
-        for part, box in self.boxes.items():
-            box.setChecked(part in chosen)
-
-    def _choose(self, key: str) -> None:
-        self._chose_parts = key == _PARTS
-        if key == _PARTS:
-            self._show()
-        else:
-            self._tell(key)
-
-    def _tick(self) -> None:
-        self._tell(joined(part for part, box in self.boxes.items() if box.isChecked()))
-
-    def _tell(self, recipe: str) -> None:
-        self._value = recipe
-        self._show()
-        self.edited.emit(recipe)
-
-    def _make_box(self, part: str) -> QCheckBox:
-        words, tip = _PART_WORDS[part]
-        box = QCheckBox(words)
-        box.setAccessibleName(f"Recipe: {words}")
-        box.setToolTip(tip)
-        box.clicked.connect(self._tick)
-        return box
-
 
 _MARGIN = 16
 _REPEAT_WIDTH = 92
@@ -132,6 +38,28 @@ _CHIP_ORDER = (
     Precision.FP16_UNSCALED,
 )
 """The precisions that are compared most, and below them, smaller, two that show what AMP guards against."""
+
+
+class FormArea(QScrollArea):
+    """Scrolls the form, which keeps the width of its fields beside the scroll bar."""
+
+    def __init__(self, parent: QWidget) -> None:
+        super().__init__(parent)
+        # made in its place: a change of parent would style it and all its children again
+        self.form = SetupForm(self.viewport())
+        self.setWidget(self.form)
+        self.setWidgetResizable(True)
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self.setAccessibleName("The experiment's settings")
+        self._bar = self.verticalScrollBar()
+        self._bar.rangeChanged.connect(self._fit_bar)
+
+    def _fit_bar(self, _low: int, high: int) -> None:
+        # its range changes once more while the panel is taken down
+        if isValid(self._bar):
+            self.form.set_bar_width(self._bar.sizeHint().width() if high else 0)
 
 
 class SetupForm(QWidget):
@@ -151,6 +79,7 @@ class SetupForm(QWidget):
         self.preset = ChoiceBox("Preset", TIPS["preset"])
         self.model = SearchBox(setting_title("model"), TIPS["model"])
         self.kept_code = KeptCodeLine()
+        self.check = Button("Check", "link", TIPS["check"])
         self.dataset = ChoiceBox(setting_title("dataset"), setting_help("dataset"))
         self.path = FolderEdit(setting_title("path"), setting_help("path"))
         self.batch_size = NumberEdit(setting_title("batch_size"), setting_help("batch_size"))
@@ -165,7 +94,7 @@ class SetupForm(QWidget):
         self.more = MoreOptions()
         self._chip_note = label("", "hint")
         self._fields = {
-            "model": Field(setting_title("model"), self.model, below=self.kept_code),
+            "model": Field(setting_title("model"), self.model, below=self.kept_code, link=self.check),
             "dataset": Field(setting_title("dataset"), self.dataset),
             "path": Field(setting_title("path"), self.path),
             "precision": Field(setting_title("precision"), self._make_chips()),

@@ -16,6 +16,7 @@ from PySide6.QtWidgets import (
 )
 
 from engine.experiment.checks import Catalog, DatasetEntry
+from engine.experiment.code import OWN
 from engine.experiment.picture_folders import Count
 from gui.setup.controls import ChoiceBox, NumberEdit
 from gui.setup.draft import Draft, cleaned
@@ -66,7 +67,7 @@ def preset_caption(draft: Draft, catalog: Catalog | None) -> str:
 
 def dataset_words(dataset: DatasetEntry | None, draft: Draft) -> tuple[str, ...]:
     """The dataset's samples at the draft's size and classes: in full, then shorter."""
-    if dataset is None:
+    if dataset is None or dataset.task == OWN:
         return ()
     size = cleaned("image_size", draft.text("image_size")) or dataset.image_size
     classes = cleaned("num_classes", draft.text("num_classes")) if dataset.any_classes else ""

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from PySide6.QtCore import QSize, Qt, Signal, SignalInstance
+from PySide6.QtCore import QSize, Signal, SignalInstance
 from PySide6.QtGui import QHideEvent, QShowEvent
-from PySide6.QtWidgets import QFrame, QScrollArea, QWidget
-from shiboken6 import isValid
+from PySide6.QtWidgets import QFrame, QWidget
 
 from engine.experiment.checks import Catalog
 from engine.experiment.experiment import Experiment
@@ -29,9 +28,10 @@ from gui.setup.check import (
     unresolved,
 )
 from gui.setup.draft import Draft
+from gui.setup.fields import TIPS
 from gui.setup.folder import FolderCounter
-from gui.setup.foot import SetupFoot, button_for, enable, make_action
-from gui.setup.form import SetupForm
+from gui.setup.foot import SetupFoot, attach, button_for, enable, make_action
+from gui.setup.form import FormArea
 from gui.setup.model.picker import ModelPicker
 from gui.setup.options import folder_words
 from gui.setup.saving import OwnPresets
@@ -43,6 +43,7 @@ __all__ = ["Request", "SetupPanel"]
 WIDTH = 320
 _LOOKING = "Looking at this machine…"
 _BUSY = "A run is training; add this one to the queue."
+_NOT_NOW = "The model can be checked once nothing is measured."
 _SEARCHING = "A search is running; add this to the queue."
 
 
@@ -56,6 +57,7 @@ class SetupPanel(QFrame):
     queue_requested = Signal(object)  # Request
     limit_requested = Signal(object)  # Request
     limit_refused = Signal(str)
+    check_requested = Signal(object)  # Experiment
     draft_changed = Signal()
 
     def __init__(self, parent: QWidget | None = None) -> None:
@@ -76,12 +78,14 @@ class SetupPanel(QFrame):
         self.folder = FolderCounter(self)
         self.run_action = make_action(self, "Train", lambda: self._ask(self.run_requested))
         self.queue_action = make_action(self, "Add to queue", lambda: self._ask(self.queue_requested))
+        self.check_action = make_action(self, "Check", self._ask_check)
         self.save_action = make_action(self, "Save as a preset…", self.save_preset)
         self.rename_action = make_action(self, "Rename the preset…", self._rename_preset)
         self.delete_action = make_action(self, "Delete the preset", self._delete_preset)
         self.reset_action = make_action(self, "Reset the form", self.reset)
         self._lay_out()
         self.picker = ModelPicker(self.form.model, self)
+        attach(self.form.check, self.check_action)
         self._connect()
         self._refresh()
 
@@ -252,6 +256,14 @@ class SetupPanel(QFrame):
         elif (wanted := self.request()) is not None:
             requested.emit(wanted)
 
+    def _ask_check(self) -> None:
+        self.reread()
+        experiments = [experiment for _, experiment in self._outcome.experiments]
+        if experiments and limit_reason(self._outcome) is None:
+            # in half precision there is more that can be wrong
+            halves = (experiment for experiment in experiments if experiment.precision.is_autocast)
+            self.check_requested.emit(next(halves, experiments[0]))
+
     def _refresh(self) -> None:
         draft = self._draft
         if draft is not None:
@@ -269,6 +281,8 @@ class SetupPanel(QFrame):
             against = _LOOKING
         enable(self.queue_action, against, "Runs this after everything in the queue")
         busy = _SEARCHING if self._is_searching else _BUSY if self._is_running else None
+        unfit = limit_reason(self._outcome) or (_LOOKING if self._catalog is None else busy and _NOT_NOW)
+        enable(self.check_action, unfit, TIPS["check"])
         against = against or busy
         plan = plan_words(self._outcome, self._catalog)
         if self.finds_limit and draft is not None:
@@ -280,11 +294,6 @@ class SetupPanel(QFrame):
         for action in (self.rename_action, self.delete_action):
             action.setVisible(draft is not None and draft.preset.is_own)
         enable(self.reset_action, None if draft else against, "Discard the changes to the preset")
-
-    def _fit_bar(self, _low: int, high: int) -> None:
-        # its range changes once more while the panel is taken down
-        if isValid(self._bar):
-            self.form.set_bar_width(self._bar.sizeHint().width() if high else 0)
 
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)
@@ -338,18 +347,9 @@ class SetupPanel(QFrame):
         buttons = (button_for(action, icon, name, self) for icon, name, action in actions)
         title = label("Experiment", "title")
         head = in_row(title, Stretch(), *buttons, margins=(16, 12, 12, 8), spacing=4)
-        # made in its place: a change of parent would style it and all its children again
-        scroll = QScrollArea(self)
-        self.form = SetupForm(scroll.viewport())
-        scroll.setWidget(self.form)
-        scroll.setWidgetResizable(True)
-        scroll.setFrameShape(QFrame.Shape.NoFrame)
-        scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        scroll.setAccessibleName("The experiment's settings")
-        self._bar = scroll.verticalScrollBar()
-        self._bar.rangeChanged.connect(self._fit_bar)
-        layout = in_column(head, wide(scroll), parent=self, spacing=0)
+        area = FormArea(self)
+        self.form = area.form
+        layout = in_column(head, wide(area), parent=self, spacing=0)
         self.foot = SetupFoot(self.run_action, self.queue_action)
         layout.addWidget(self.foot)
         self.setMinimumWidth(288)

@@ -131,6 +131,7 @@ class Field(QWidget):
         note: str = "",
         parent: QWidget | None = None,
         below: QWidget | None = None,
+        link: QWidget | None = None,
     ) -> None:
         super().__init__(parent)
         self.control = control
@@ -144,6 +145,8 @@ class Field(QWidget):
         self._problem.setWordWrap(True)
         self._problem.hide()
         head = in_row(self._label, Stretch(1), self._note)
+        if link is not None:
+            head.addWidget(link)
         column = in_column(head, control, parent=self, margins=(0, 0, 0, 12), spacing=4)
         for line in (below, self._hint, self._problem):
             if line is not None:

@@ -18,6 +18,7 @@ from engine.worker.launcher import Launcher
 from gui.runs.controller import RunsController
 from gui.session.experiments import Experiments
 from gui.setup.model.accept import may_run
+from gui.setup.model.checking import CheckController
 from gui.setup.panel import Request, SetupPanel
 from gui.theme.theme import theme
 from gui.train.controller import LiveController
@@ -68,6 +69,7 @@ class MainWindow(QMainWindow):
         self.experiments = Experiments(store, launcher, self)
         self._make_panels()
         self._followed = LiveController(self.live, self.experiments, repaint_hz, self)
+        self._checks = CheckController(self.setup, self.experiments, self)
         self._runs_controller = RunsController(self.runs, self.experiments, self.notice, self)
         self._connect()
         self._install_shortcuts()
@@ -129,6 +131,7 @@ class MainWindow(QMainWindow):
         self.setup.queue_requested.connect(self._submit)
         self.setup.own_presets.problem_raised.connect(self._tell)
         self.setup.picker.problem_raised.connect(self._tell)
+        self._checks.problem.connect(self._tell)
         self.setup.picker.code_chosen.connect(self.experiments.trust.add)
         self.experiments.trust.ask = lambda code: may_run(code, self)
         self._drops.dropped.connect(self._open_model)

@@ -187,7 +187,7 @@ class SearchBox(ChoiceBox):
 
     def _narrow(self, typed: str) -> None:
         self._show(typed)
-        self.edited.emit(typed)
+        self.edited.emit(typed.strip())
 
     def _show(self, typed: str) -> None:
         takes_first = bool(typed.strip()) and not self._takes_any

@@ -17,7 +17,8 @@ from engine.protocol import jobs
 from engine.protocol.events import CatalogRead, Event, Failed, Finished, Summary
 from engine.worker.launcher import Launcher, Session
 from engine.worker.process import WorkerProcess
-from gui.session.engine_thread import EngineThread, SearchOrder
+from gui.session.engine_thread import EngineThread
+from gui.session.search_order import SearchOrder
 
 WAIT_MS = 20_000
 LINEAR = experiment_from(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from PySide6.QtCore import Qt
 from PySide6.QtGui import QDesktopServices
 from PySide6.QtWidgets import QFileDialog
 from pytestqt.qtbot import QtBot
@@ -147,6 +148,14 @@ def test_a_file_without_model_has_its_only_class_or_offers_all(panel: SetupPanel
     shown = [panel.form.model.list.model().index(row, 0).data() for row in range(5)]
     assert panel.form.model.list.isVisible() and shown[3:] == ["net.py:Net", "net.py:Other"]
     panel.form.model.hidePopup()
+
+
+def test_words_can_be_typed_with_a_blank_between_them(panel: SetupPanel, qtbot: QtBot) -> None:
+    panel.form.model.showPopup()
+    qtbot.keyClicks(panel.form.model.list, "small cnn")
+    assert panel.form.model.field.text() == "small cnn"
+    qtbot.keyClick(panel.form.model.list, Qt.Key.Key_Return)
+    assert panel.text("model") == "small-cnn"
 
 
 def test_a_typed_path_is_taken_and_remembered(panel: SetupPanel, net: Path) -> None:

@@ -1,0 +1,148 @@
+"""The window of a check: what is wrong with a model, and the tree of its modules."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QEvent, QObject, Qt, Signal
+from PySide6.QtGui import QCloseEvent
+from PySide6.QtWidgets import QDialog, QFrame, QLabel, QScrollArea, QSplitter, QWidget
+
+from engine.experiment.experiment import Experiment
+from engine.experiment.problem import Problem
+from engine.protocol.findings import Checked, Finding, ModuleRow
+from gui.setup.model.tree import ModuleView
+from gui.widgets import Button, label, set_text
+from gui.widgets.boxes import Stretch, in_column, in_row, wide
+
+_SEVERITIES = {"error": "Error", "warning": "Warning", "note": "Note"}
+_SIZE, _LEAST_SIZE = (860, 640), (560, 360)
+_NOTHING = "No mistakes found."
+
+
+class CheckReport(QDialog):
+    """Not modal. `again` asks for another check; `closed` when it, or its window, is closed."""
+
+    again = Signal()
+    closed = Signal()
+
+    def __init__(self, window: QWidget) -> None:
+        super().__init__(window)
+        self.setWindowTitle("Check")
+        self.resize(*_SIZE)
+        self.setMinimumSize(*_LEAST_SIZE)
+        self._title, self._summary = label("", "title"), label("", "hint")
+        self._summary.setWordWrap(True)
+        self._summary.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        self._area = QScrollArea()
+        self._area.setWidgetResizable(True)
+        self._area.setAccessibleName("Findings")
+        self.tree = ModuleView()
+        self._split = QSplitter(Qt.Orientation.Vertical)
+        self._split.setChildrenCollapsible(False)
+        self._again = Button("Check again", "secondary", "Check the model as the form has it now")
+        self._again.clicked.connect(self.again)
+        self._close = Button("Close", "secondary", "Close this window (Escape)")
+        self._close.clicked.connect(self.close)
+        self._lay_out()
+        window.installEventFilter(self)
+
+    def show_checking(self, experiment: Experiment) -> None:
+        """Shows that a check is being made."""
+        self._begin(experiment, "Checking: two small batches pass through the model on the CPU…")
+        self._split.hide()
+        self._again.setEnabled(False)
+        self._close.setText("Cancel")
+
+    def show_answer(self, experiment: Experiment, answer: Checked | Problem) -> None:
+        """Shows what a check found, or why there was none."""
+        rows: tuple[ModuleRow, ...]
+        if isinstance(answer, Problem):
+            words, rows = "It was not checked.", ()
+            blocks = [_block("", answer.message, answer.remedy)]
+        else:
+            words, rows = summary(answer), answer.tree
+            blocks = [_finding(finding) for finding in answer.findings]
+        self._begin(experiment, words)
+        holder = QWidget()
+        in_column(*blocks, Stretch(), parent=holder, margins=(0, 0, 8, 0), spacing=12)
+        self._area.setWidget(holder)
+        self._area.setVisible(bool(blocks))
+        self.tree.show_rows(rows)
+        self.tree.setVisible(bool(rows))
+        self._split.show()
+        self._again.setEnabled(True)
+        self._close.setText("Close")
+
+    def text(self) -> str:
+        """The summary, and all that is said of the findings."""
+        shown = self._area.findChildren(QLabel) if self._split.isVisibleTo(self) else []
+        return "\n".join(part.text() for part in (self._summary, *shown))
+
+    def _begin(self, experiment: Experiment, words: str) -> None:
+        set_text(self._title, f"{experiment.model}, {experiment.precision.label}")
+        set_text(self._summary, words)
+        self.setAccessibleName(f"Check of {self._title.text()}")
+        self.setAccessibleDescription(words)
+
+    def _lay_out(self) -> None:
+        self._split.addWidget(self._area)
+        self._split.addWidget(self.tree)
+        self._split.setStretchFactor(1, 1)
+        self._split.setSizes([220, 340])
+        in_column(
+            self._title,
+            self._summary,
+            wide(self._split),
+            Stretch(),
+            in_row(Stretch(), self._again, self._close, spacing=8),
+            parent=self,
+            margins=16,
+            spacing=8,
+        )
+
+    def reject(self) -> None:
+        """Closes, which cancels a check in progress."""
+        self.close()
+
+    def closeEvent(self, event: QCloseEvent) -> None:
+        super().closeEvent(event)
+        self.closed.emit()
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        """Closes with its window, but not when that is only minimized."""
+        if event.type() == QEvent.Type.Hide and not event.spontaneous():
+            self.close()
+        return False
+
+
+def summary(checked: Checked) -> str:
+    """How many findings there are, and what passed through the model."""
+    counts = dict.fromkeys(_SEVERITIES, 0)
+    for finding in checked.findings:
+        counts[finding.severity] += 1
+    words = [f"{count:,} {name}" + ("s" if count > 1 else "") for name, count in counts.items() if count]
+    facts = [f"{checked.parameters:,} parameters"] if checked.parameters else []
+    facts += [
+        f"{what} {text}"
+        for what, text in (("inputs", checked.inputs), ("outputs", checked.outputs), ("loss", checked.loss))
+        if text
+    ]
+    found = f"{', '.join(words).capitalize()}." if words else _NOTHING
+    return f"{found} {'; '.join(facts).capitalize()}." if facts else found
+
+
+def _finding(finding: Finding) -> QFrame:
+    head = _SEVERITIES[finding.severity] + (f" · {finding.place}" if finding.place else "")
+    return _block(head, finding.message, finding.remedy, finding.detail)
+
+
+def _block(head: str, message: str, remedy: str, detail: str = "") -> QFrame:
+    block = QFrame()
+    block.setProperty("surface", "chip")
+    column = in_column(parent=block, margins=(12, 8, 12, 10), spacing=4)
+    for text, role in ((head, "heading"), (message, "strong"), (remedy, "body"), (detail.rstrip(), "code")):
+        if text:
+            line = label(text, role)
+            line.setWordWrap(role != "code")
+            line.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+            column.addWidget(line)
+    return block
