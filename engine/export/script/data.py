@@ -5,12 +5,15 @@ Datasets are described without the libraries that read them.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
+from engine.experiment.catalog import OWN
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import ProblemError, unknown_name
 from engine.experiment.titles import setting_problem
+from engine.export.script.own import OwnFacts, own_facts
 from engine.export.script.text import LINE, call
 
 Reader = Literal[
@@ -25,6 +28,7 @@ Reader = Literal[
     "regression",
     "tokens",
     "text",
+    "own",
 ]
 
 
@@ -70,39 +74,52 @@ KNOWN = {
     "synthetic-regression": KnownDataset("regression"),
     "synthetic-tokens": KnownDataset("tokens", classes=32_000),
     "python-source": KnownDataset("text", classes=256, validation_samples=256),
+    OWN: KnownDataset("own"),
 }
 
 
-Form = Literal["memory", "loaded", "turns", "text"]
+Form = Literal["memory", "loaded", "turns", "text", "own"]
 _FORMS: dict[Reader, Form] = {
     "fake": "loaded",
     "folder": "loaded",
     "pictures": "turns",
     "tokens": "turns",
     "text": "text",
+    "own": "own",
 }
 _RESIZED = 256 / 224
 
 
 @dataclass(frozen=True)
 class DataFacts:
-    """What the script of an experiment must know of its data. Sizes are the pixels of a side."""
+    """What the script of an experiment must know of its data. Sizes are the pixels of a side.
+
+    `own` is the model's own file, if the data are its.
+    """
 
     experiment: Experiment
     known: KnownDataset
+    own: OwnFacts | None = None
 
     @property
     def form(self) -> Form:
-        """How batches are made: from `memory` that holds all data, by a loader, in turns, or from text."""
+        """How batches are made: from `memory` that holds all data, by a loader, in turns, from text, or by
+        the model's own file."""
         return _FORMS.get(self.known.reader, "memory")
 
     @property
     def samples(self) -> int | None:
-        """The samples of an epoch; None if only the folder of pictures tells."""
+        """The samples of an epoch; None if only the folder of pictures, or the file's dataset, tells."""
+        if self.own is not None:
+            size = self.experiment.batch_size
+            return None if self.own.has("dataset") else math.ceil(self.experiment.samples / size) * size
         return None if self.known.reader == "folder" else self.known.train_samples or self.experiment.samples
 
     @property
     def validates(self) -> bool:
+        if self.own is not None:
+            has_both = self.own.has("dataset") and self.own.has("validation_dataset")
+            return has_both and self.experiment.validation.every > 0
         has_some = self.known.validation_samples > 0 or self.known.reader == "folder"
         return has_some and self.experiment.validation.every > 0
 
@@ -157,9 +174,10 @@ class DataFacts:
 
 def data_facts(experiment: Experiment) -> DataFacts:
     """The data of an experiment. Raises ProblemError for an unknown dataset or number of classes."""
-    if experiment.dataset not in KNOWN:
+    own = own_facts(experiment)
+    if experiment.dataset not in KNOWN or (experiment.dataset == OWN and own is None):
         raise ProblemError(unknown_name("dataset", experiment.dataset, KNOWN, "dataset"))
-    data = DataFacts(experiment, KNOWN[experiment.dataset])
+    data = DataFacts(experiment, KNOWN[experiment.dataset], own if experiment.dataset == OWN else None)
     if data.known.reader == "folder" and not data.classes:
         message = "is not known yet: the run has not read its folder of pictures."
         raise ProblemError(setting_problem("num_classes", message, "Train it first."))
@@ -188,6 +206,10 @@ def loading_lines(data: DataFacts) -> tuple[str, ...]:
             return ("train = load_data()",)
         case "text":
             return (f"{both} = load_data()",)
+        case "own" if data.own is not None and not data.own.has("dataset"):
+            return ("train = load_data()",)
+        case "own":
+            train, validation = "load_data(dataset)", "load_data(validation_dataset)"
         case "folder":
             return (f"{both} = listed({_GIVEN})",)
         case "npz":

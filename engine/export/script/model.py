@@ -11,9 +11,10 @@ from typing import Any, Literal
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import ProblemError
 from engine.experiment.titles import setting_problem
+from engine.export.script.own import OwnFacts, own_facts
 from engine.export.script.text import LINE, call, literal
 
-ModelKind = Literal["linear", "small-cnn", "torchvision", "language"]
+ModelKind = Literal["linear", "small-cnn", "torchvision", "language", "own"]
 
 # The sizes of engine.training.models.language, which imports torch: hidden, layers, heads, heads of keys and
 # values, feed-forward, longest sequence.
@@ -44,15 +45,20 @@ class ModelFacts:
     classes: int
     settings: Mapping[str, Any]
     float32_modules: tuple[str, ...]
+    own: OwnFacts | None = None
 
     @property
     def has_statistics(self) -> bool:
         """Whether running a block twice would update its normalisation statistics twice."""
+        if self.kind == "own":
+            return True
         return self.kind == "torchvision" and not self.name.startswith(("vit_", "swin", "convnext"))
 
     @property
     def constructor(self) -> str | None:
         """The expression for a model that needs no function to build it."""
+        if self.own is not None:
+            return self.own.constructor
         if self.kind == "linear":
             return "nn.Linear(10, 1)"
         if self.kind != "torchvision":
@@ -73,12 +79,13 @@ class ModelFacts:
     @property
     def passes_structures(self) -> bool:
         """Whether its parts take more than floating-point tensors."""
-        return self.kind == "language" or self.copies_lists
+        return self.kind in ("language", "own") or self.copies_lists
 
 
 def model_facts(experiment: Experiment, *, channels: int, classes: int, image_size: int) -> ModelFacts:
     """The model of an experiment for pictures with these channels. Raises ProblemError if it is unknown."""
-    kind = _kind(experiment.model)
+    own = own_facts(experiment)
+    kind = _kind(experiment.model) if own is None else "own"
     return ModelFacts(
         kind=kind,
         name=experiment.model,
@@ -86,6 +93,7 @@ def model_facts(experiment: Experiment, *, channels: int, classes: int, image_si
         classes=classes,
         settings=_settings(experiment.model, image_size),
         float32_modules=experiment.step.fp32_modules if experiment.precision.is_autocast else (),
+        own=own,
     )
 
 

@@ -24,6 +24,7 @@ from engine.experiment.settings import RecipePart
 from engine.export.content import Content
 from engine.export.script.data import data_argument, data_facts, loading_lines
 from engine.export.script.model import model_facts
+from engine.export.script.own import in_place, merged_imports
 from engine.export.script.text import imports_of, literal, sentence_of
 from engine.export.script.training import TrainingFacts, parts_in_force
 from engine.store.record import RunRecord
@@ -46,6 +47,7 @@ def _sentences(
     run: RunRecord, training: TrainingFacts, imports: str, left_out: tuple[str, ...]
 ) -> Iterator[str]:
     yield f"It needs {_libraries(imports)}."
+    yield from _on_file(training)
     if run.environment is not None:
         device, version = sentence_of(run.environment.device_name), sentence_of(run.environment.torch)
         yield f"The run was made on {device} with torch {version}."
@@ -62,6 +64,17 @@ def _libraries(imports: str) -> str:
     used = [name for name in _LIBRARIES if re.search(rf"^(import|from) {name}\b", imports, re.MULTILINE)]
     # torchvision and transformers bring numpy with them
     return " and ".join(used[:2])
+
+
+def _on_file(training: TrainingFacts) -> Iterator[str]:
+    own = training.own
+    if own is None:
+        return
+    name = sentence_of(own.code.file)
+    held, them = (f"{name} and the modules beside it", "them") if own.beside else (name, "it")
+    yield f"It holds {held} as the run kept {them}; paths in {them} begin where it is run."
+    if own.has("dataset") and training.data.own is not None and training.experiment.data.workers:
+        yield "The run loaded its samples in processes of their own; here it loads them itself."
 
 
 def _on_data(training: TrainingFacts) -> Iterator[str]:
@@ -146,8 +159,11 @@ _WAYS: tuple[tuple[Callable[[Experiment], Experiment], str], ...] = (
 
 
 MOST_LINES = 119
-Style = Literal["airy", "dense", "terse"]
-"""With blank lines and docstrings, with docstrings only, with neither."""
+Style = Literal["airy", "dense", "terse", "bare"]
+"""With blank lines and docstrings, with docstrings only, with neither, and without comments too.
+
+Only beside a file of the user's own, where more functions are needed, comments go before parts of the run.
+"""
 _STYLES: tuple[Style, ...] = get_args(Style)
 _DOCSTRINGS = re.compile(r'^ +""".*"""\n\n?', re.MULTILINE)
 _COMMENTS = re.compile(r"^ +#.*\n", re.MULTILINE)
@@ -162,12 +178,21 @@ def script_of(run: RunRecord, steps_per_epoch: int | None = None) -> str:
     """
     for experiment, left_out in ((run.experiment, ()), *shortened(run.experiment)):
         facts = _facts(experiment, parts_in_force(run), steps_per_epoch)
-        for style in _STYLES:
-            text = _rendered(run, facts, style, left_out)
-            if text.count("\n") <= MOST_LINES:
+        for style in _STYLES if facts.own else _STYLES[:-1]:
+            body = _body(facts, style)
+            text = _rendered(run, facts, body, left_out)
+            if _counted(text, facts) <= MOST_LINES:
                 return text
     # so many parts at once are rare: the code has to speak for itself
-    return _COMMENTS.sub("", text)
+    return _rendered(run, facts, _COMMENTS.sub("", body), left_out)
+
+
+def _counted(text: str, facts: TrainingFacts) -> int:
+    """The lines of a script but those that hold the model's own file: its text and what makes it run."""
+    return text.count("\n") if facts.own is None else text.partition(_TRAINING)[2].count("\n")
+
+
+_TRAINING = "# how the run trained it"
 
 
 def _facts(
@@ -178,22 +203,34 @@ def _facts(
     return TrainingFacts(experiment, model, data, parts, steps_per_epoch)
 
 
-def _rendered(run: RunRecord, facts: TrainingFacts, style: Style, left_out: tuple[str, ...]) -> str:
-    template = _templates().get_template("script.jinja")
-    body = template.render(
-        experiment=facts.experiment,
-        parts=facts.parts,
-        model=facts.model,
-        data=facts.data,
-        training=facts,
-        style=style,
-        argument=data_argument(facts.data),
-        loading=loading_lines(facts.data),
-        unpacked="*" if facts.data.form in ("memory", "turns") else "",
+def _body(facts: TrainingFacts, style: Style) -> str:
+    """The script without its docstring and imports, and with marks in place of the model's own code."""
+    body = (
+        _templates()
+        .get_template("script.jinja")
+        .render(
+            experiment=facts.experiment,
+            parts=facts.parts,
+            model=facts.model,
+            data=facts.data,
+            training=facts,
+            own=facts.own,
+            style=style,
+            argument=data_argument(facts.data),
+            loading=loading_lines(facts.data),
+            unpacked="*" if facts.data.form in ("memory", "turns") else "",
+        )
     )
-    if style == "terse":
+    if style in ("terse", "bare"):
         body = _DOCSTRINGS.sub("", body)
-    imports = imports_of(body)
+    return _COMMENTS.sub("", body) if style == "bare" else body
+
+
+def _rendered(run: RunRecord, facts: TrainingFacts, body: str, left_out: tuple[str, ...]) -> str:
+    own, imports = facts.own, imports_of(body)
+    if own is not None:
+        imports = merged_imports(imports, *own.imports)
+        body = f"\n{in_place(own, body, _TRAINING)}"
     return f"{head_of(run, facts, imports, left_out)}\n\n{imports}\n\n{body.rstrip()}\n"
 
 

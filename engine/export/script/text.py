@@ -47,13 +47,17 @@ _STANDARD = (
     ("import argparse", "argparse."),
     ("import itertools", "itertools."),
     ("import math", "math."),
+    ("import random", "random."),
     ("import sys", "sys."),
     ("import sysconfig", "sysconfig."),
 )
 _STANDARD_FROM = (
     ("collections", ("Counter(", "OrderedDict(")),
+    ("contextlib", ("contextmanager", "nullcontext(")),
     ("fnmatch", ("fnmatchcase(",)),
     ("functools", ("partial(",)),
+    ("importlib.abc", ("InspectLoader",)),
+    ("importlib.util", ("spec_from_loader(",)),
     ("pathlib", ("Path(",)),
 )
 _OTHERS = (
@@ -64,7 +68,8 @@ _OTHERS = (
 _OTHERS_FROM = (
     ("torch", ("nn.",)),
     ("torch.utils.checkpoint", ("checkpoint",)),
-    ("torch.utils.data", ("DataLoader(",)),
+    ("torch.utils._pytree", ("tree_leaves(", "tree_map_only(")),
+    ("torch.utils.data", ("DataLoader(", "IterableDataset", "default_collate(")),
     ("torchvision.datasets.folder", ("ImageFolder(", "default_loader(")),
     ("torchvision.transforms", ("v2.",)),
     ("transformers", ("LlamaConfig(", "LlamaForCausalLM(")),

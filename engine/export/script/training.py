@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 
 from pydantic import ValidationError
 
+from engine.experiment.catalog import task_of
 from engine.experiment.experiment import Experiment, Precision, Scaler, Schedule, Step
 from engine.experiment.problem import ProblemError, unknown_name
 from engine.experiment.settings import FAST, PLAIN, RECIPE_PARTS, RecipePart
 from engine.experiment.titles import setting_problem
 from engine.export.script.data import DataFacts
 from engine.export.script.model import ModelFacts
+from engine.export.script.own import OwnFacts
 from engine.export.script.text import LINE, call, literal
 from engine.store.record import RunRecord
 
@@ -51,6 +54,58 @@ class TrainingFacts:
     epoch_steps: int | None
 
     @property
+    def own(self) -> OwnFacts | None:
+        """The model's own file, if it has one."""
+        return self.model.own
+
+    @property
+    def own_step(self) -> bool:
+        return self.own is not None and self.own.has("step")
+
+    @property
+    def own_optimizer(self) -> bool:
+        return self.own is not None and self.own.has("optimizer")
+
+    @property
+    def own_rates(self) -> bool:
+        """Whether a schedule multiplies the rates of the file's own optimizers."""
+        return self.own_optimizer and self.schedule is not None
+
+    @property
+    def needs_default_loss(self) -> bool:
+        """Whether the loss follows from what the model's outputs are."""
+        is_needed = self.data.validates or not self.own_step
+        return self.own is not None and not self.own.has("loss") and is_needed
+
+    @property
+    def needs_default_hits(self) -> bool:
+        """Whether the right answers follow from what the model's outputs are."""
+        return self.own is not None and not self.own.has("accuracy") and self.data.validates
+
+    @property
+    def counts_samples(self) -> bool:
+        """Whether the samples of a batch are counted, whose form the file alone knows."""
+        is_needed = self.data.validates or (
+            self.experiment.step.gradient_accumulation > 1 and not self.own_step
+        )
+        return self.data.own is not None and is_needed
+
+    @property
+    def count(self) -> str:
+        """The expression for the samples of a batch."""
+        return "len(targets)" if self.data.own is None else "samples_in(inputs, targets)"
+
+    @property
+    def is_text(self) -> bool:
+        return task_of(self.experiment.dataset) == "language"
+
+    @property
+    def smoothing(self) -> str:
+        """The further argument of cross-entropy."""
+        smoothing = self.experiment.label_smoothing
+        return f", label_smoothing={literal(smoothing)}" if smoothing else ""
+
+    @property
     def device(self) -> str:
         """The expression for the device."""
         if self.experiment.device == "auto":
@@ -72,7 +127,7 @@ class TrainingFacts:
     def short_schedule(self) -> ShortSchedule | None:
         """The schedule, if one expression is enough."""
         schedule = self.experiment.schedule
-        if schedule.warmup_steps or schedule.final_fraction:
+        if schedule.warmup_steps or schedule.final_fraction or self.own_optimizer:
             return None
         if schedule.name == "cosine":
             return ShortSchedule(
@@ -112,7 +167,8 @@ class TrainingFacts:
             return math.ceil(self.data.samples / self.experiment.step_samples)
         if self.epoch_steps is None:
             name = self.experiment.schedule.name
-            message = f"is '{name}', which depends on how many pictures the folder holds."
+            what = "pictures the folder holds" if self.data.own is None else "samples the file's dataset has"
+            message = f"is '{name}', which depends on how many {what}."
             remedy = "Train it first, so that this is known, or choose a constant learning rate."
             raise ProblemError(setting_problem("schedule.name", message, remedy, value=name))
         return self.epoch_steps
@@ -140,6 +196,8 @@ class TrainingFacts:
     @property
     def optimizer(self) -> str:
         """The optimizer of `model`, whose rate is `LEARNING_RATE`, without PyTorch's defaults."""
+        if self.own_optimizer:
+            return "make_optimizer(model)"
         settings, arguments = self.experiment.optimizer, {"lr": "LEARNING_RATE"}
         if settings.weight_decay or settings.name == "adamw":  # AdamW's default is not 0
             arguments["weight_decay"] = literal(settings.weight_decay)
@@ -155,17 +213,23 @@ class TrainingFacts:
 
     @property
     def _is_fused(self) -> bool:
+        if self.own_optimizer:
+            return False
         fused = self.experiment.optimizer.fused
         return "fused" in self.parts if fused is None else fused
 
     @property
     def outputs(self) -> str:
+        if self.own is not None:
+            return (
+                "outputs_of(model, inputs)" if self.data.own or self.own.has("forward") else "model(inputs)"
+            )
         return "model(inputs).logits" if self.model.kind == "language" else "model(inputs)"
 
     @property
     def training_loss(self) -> str:
         """The loss of the model's outputs for `inputs`."""
-        outputs = self.outputs.replace("model(", "compiled(") if "compile" in self.parts else self.outputs
+        outputs = re.sub(r"\bmodel\b", "compiled", self.outputs) if "compile" in self.parts else self.outputs
         depth = 3 + (self.experiment.step.gradient_accumulation > 1) + self.experiment.precision.is_autocast
         return self._loss(outputs, depth)
 
@@ -176,6 +240,8 @@ class TrainingFacts:
 
     def _loss(self, outputs: str, depth: int) -> str:
         room = LINE - 4 * depth - len("loss = ")
+        if self.own is not None:
+            return call(room, "loss_of", outputs, "targets")
         if self.model.kind == "linear":
             return call(room, "nn.functional.mse_loss", outputs, "targets")
         parts = (outputs, "targets")

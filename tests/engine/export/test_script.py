@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from engine.experiment.code import Code
 from engine.experiment.experiment import Experiment, experiment_from
 from engine.experiment.presets import BUILT_IN, preset
 from engine.experiment.problem import ProblemError
@@ -206,6 +207,55 @@ def test_names_of_modules_are_literals(run_of: Callable[..., RunRecord]) -> None
     calls = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call)]
     (keep,) = [call for call in calls if getattr(call.func, "id", "") == "keep_in_float32"]
     assert [ast.literal_eval(argument) for argument in keep.args[1:]] == [pattern, "features.0"]
+
+
+OWN_FILE = '''# coding: utf-8
+"""A file of one's own."""
+from __future__ import annotations
+import os, numpy as np
+from torch import Tensor, nn as layers
+import blocks.small
+from blocks import small
+LATER = os.name
+import wave
+
+def batches(size):
+    return LATER
+
+
+def model():
+    return blocks.small.Net()
+
+
+def batch(size):
+    return batches(size)
+
+
+if __name__ == '__main__':
+    raise SystemExit
+'''
+BESIDE = {"blocks/small.py": "'''# <the file>'''\n# <the modules>\nclass Net: ...\n", 'a"b.py': '"\\\\"'}
+
+
+def test_a_models_own_file_is_in_place(run_of: Callable[..., RunRecord]) -> None:
+    name = "net\nabort().py"
+    code = Code(file=name, folder="/there", text=OWN_FILE, beside=BESIDE)
+    text = script_of(run_of(model=name, code=code.to_json(), dataset="own"))
+    tree = ast.parse(text)
+    # the imports at its beginning are among the script's; of what lies beside it and later ones stay
+    assert "from torch import Tensor, nn, nn as layers\n" in text and text.count("import os\n") == 1
+    assert text.index("import blocks.small") > text.index("sys.meta_path.insert")
+    assert text.index("import wave") > text.index("LATER = os.name")
+    assert "SystemExit" not in text
+    functions = [node.name for node in tree.body if isinstance(node, ast.FunctionDef)]
+    assert functions.count("batches") == functions.count("run_batches") == 1
+    assigned = {
+        ast.unparse(node.targets[0]): node.value for node in tree.body if isinstance(node, ast.Assign)
+    }
+    found = ast.literal_eval(assigned["SOURCES"])
+    assert found["blocks.small"] == BESIDE["blocks/small.py"] and found['a"b'] == '"\\\\"\n'
+    assert "blocks" in found
+    assert not [node for node in ast.walk(tree) if getattr(node, "id", "") == "abort"]
 
 
 def test_datasets_are_known_as_the_engine_has_them() -> None:

@@ -19,6 +19,7 @@ import pytest
 from PIL import Image
 from torchvision.datasets import CIFAR100
 
+from engine.experiment.code import with_code
 from engine.experiment.experiment import Experiment, Precision, layered
 from engine.experiment.paths import datasets_folder
 from engine.experiment.presets import BUILT_IN, preset
@@ -211,6 +212,45 @@ def test_its_losses_are_the_runs_to_the_last_bit(settings: dict[str, Any], tmp_p
     assert performed(text, tmp_path) == course
     if run.summary is not None and run.summary.recipe == "plain":
         assert "to the last bit" in " ".join(text.split())
+
+
+OWN_FILES = Path(__file__).with_name("own_files")
+OWN: dict[str, dict[str, Any]] = {
+    "pair.py": {
+        "precision": "fp16",
+        "steps": 4,
+        "step": {"clip_norm": 0.5},
+        "schedule": {"warmup_steps": 2},
+        "scaler": {"init_scale": 2.0**30},
+    },
+    "points.py:Net": {"precision": "bf16", "epochs": 2, "step": {"gradient_accumulation": 2}},
+    "stream.py": {"samples": 20, "steps": 5, "schedule": {"name": "cosine"}},
+    "tokens.py:Tokens": {"precision": "fp16", "steps": 5},
+    "pictures.py": {**FASHION, "label_smoothing": 0.1},
+    "../../../../resources/template/my_model.py": {"steps": 2},
+}
+
+
+@pytest.mark.parametrize("model", OWN)
+def test_of_a_models_own_file_its_losses_are_the_runs_to_the_last_bit(
+    model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # the file moves the process to its folder, and script and run each import what lies beside it
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.setattr(sys, "meta_path", [*sys.meta_path])
+    settings = {"model": str(OWN_FILES / model), "batch_size": 8, **OWN[model]}
+    names_dataset = "pictures" in model
+    run, steps_per_epoch, course = trained_here(
+        with_code(settings, names_model=True, names_dataset=names_dataset)
+    )
+    text = written(run, steps_per_epoch, tmp_path)
+    sys.modules.pop("layers", None)
+    assert performed(text, tmp_path) == course
+    assert getattr(sys.modules.pop("layers", None), "__file__", None) is None
+    assert "Left out" not in text
+    # of the rest, the file's own text is the most
+    assert text.partition("# how the run trained it")[2].count("\n") < 120
 
 
 @pytest.mark.parametrize("model", ["resnet18", "densenet121"])

@@ -1,0 +1,226 @@
+"""The model's own file in a script: its text in place, its imports among the script's, and the names of both.
+
+The file is taken apart by its syntax; nothing of it is run.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import sys
+import tokenize
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import PurePosixPath
+
+from engine.experiment.code import MODEL, Code, model_file
+from engine.experiment.experiment import Experiment
+from engine.export.script.text import LINE, literal, sentence_of
+
+_FILE, _MODULES = "# <the file>\n", "# <the modules>\n"
+"""Where the text of the file and the modules beside it come in a script."""
+
+_NAMES = {
+    "loss": "loss_of",
+    "forward": "outputs_of",
+    "optimizer": "make_optimizer",
+    "accuracy": "share_of",
+    "step": "own_step",
+}
+"""What a script calls functions of the file whose names are those of variables in `main`."""
+
+
+@dataclass(frozen=True)
+class OwnFacts:
+    """What a script must know of the model's own file."""
+
+    code: Code
+    model: str
+
+    def has(self, name: str) -> bool:
+        """Whether the file defines that function."""
+        return name in self.code.defines
+
+    def uses(self, word: str) -> bool:
+        """Whether the word occurs in the file."""
+        return word in self.code.text
+
+    @property
+    def constructor(self) -> str:
+        """The expression for the model."""
+        return "make_model()" if self.model == MODEL else f"{self.model}()"
+
+    @property
+    def renaming(self) -> str:
+        """The statement that gives functions of the file their names in the script; "" where it has none."""
+        names = {name: called for name, called in _NAMES.items() if self.has(name)}
+        if self.model == MODEL:
+            names = {MODEL: "make_model", **names}
+        return f"{', '.join(names.values())} = {', '.join(names)}" if names else ""
+
+    @cached_property
+    def body(self) -> str:
+        """The file's text without the imports at its beginning, and without what only a script runs."""
+        lines = _lines(self.code.text)
+        for node in (*self._leading, *_guards(_tree(self.code))):
+            lines[node.lineno - 1 : node.end_lineno] = [""] * (
+                (node.end_lineno or node.lineno) - node.lineno + 1
+            )
+        return re.sub(r"\n{4,}", "\n\n\n", "".join(f"{line}\n" for line in lines)).strip("\n")
+
+    @property
+    def imports(self) -> tuple[str, ...]:
+        """The imports at its beginning, but those of modules beside it."""
+        return tuple(map(ast.unparse, self._leading))
+
+    @property
+    def beside(self) -> dict[str, str]:
+        """The modules beside it by their names, as source of their texts; folders of modules have none."""
+        # where there is a package too, Python takes that
+        texts = {_module(path): text for path, text in sorted(self.code.beside.items(), key=_is_package)}
+        parts = [name.split(".") for name in texts]
+        folders = {".".join(names[:end]): "" for names in parts for end in range(1, len(names))}
+        return {name: source_literal(text) for name, text in {**folders, **texts}.items()}
+
+    @cached_property
+    def _leading(self) -> list[ast.Import | ast.ImportFrom]:
+        beside = {_module(name).partition(".")[0] for name in self.code.beside}
+        found: list[ast.Import | ast.ImportFrom] = []
+        body, lines = _tree(self.code).body, _lines(self.code.text)
+        for place, node in enumerate(body):
+            if place == 0 and isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+                continue
+            if not isinstance(node, ast.Import | ast.ImportFrom) or ";" in lines[node.lineno - 1]:
+                break
+            if not beside & _roots(node):
+                found.append(node)
+        return found
+
+
+def own_facts(experiment: Experiment) -> OwnFacts | None:
+    """The file of the experiment's model; None for a model of the catalog."""
+    code, split = experiment.own_code, model_file(experiment.model)
+    return None if code is None or split is None else OwnFacts(code, split[1] or MODEL)
+
+
+def in_place(own: OwnFacts, body: str, heading: str) -> str:
+    """A script's own part with the code where its marks are; `heading` begins what follows the file."""
+    before, after = _renamed(body, own.code.defines).split(_FILE)
+    modules = "".join(f"    {literal(name)}: {source},\n" for name, source in own.beside.items())
+    head = before.replace(_MODULES, modules).rstrip()
+    return f"{head}\n\n\n# {sentence_of(own.code.file)}\n{own.body}\n\n\n{heading}\n{after}"
+
+
+def source_literal(text: str) -> str:
+    """A text of several lines as source, readable where that is possible."""
+    shown = text if text.endswith("\n") else f"{text}\n"
+    escaped = shown.replace("\\", "\\\\").replace("'''", "\\'\\'\\'")
+    for source in (f"'''\\\n{shown}'''", f"r'''{shown}'''", f"'''\\\n{escaped}'''"):
+        with suppress(SyntaxError, ValueError):
+            if ast.literal_eval(source) == shown:
+                return source
+    return repr(shown)
+
+
+def merged_imports(*sources: str) -> str:
+    """The import statements of all the sources, each name once, in the usual order."""
+    plain: set[str] = set()
+    names: dict[str, set[str]] = {}
+    for source in sources:
+        for node in ast.parse(source).body:
+            assert isinstance(node, ast.Import | ast.ImportFrom)
+            shown = {f"{name.name} as {name.asname}" if name.asname else name.name for name in node.names}
+            if isinstance(node, ast.Import):
+                plain |= shown
+            else:
+                names.setdefault(f"{'.' * node.level}{node.module or ''}", set()).update(shown)
+    groups: dict[int, list[str]] = {}
+    for shown_name in sorted(plain):
+        groups.setdefault(_group(shown_name), []).append(f"import {shown_name}")
+    for module in sorted(names):
+        groups.setdefault(_group(module), []).append(_from(module, sorted(names[module], key=_usual)))
+    return "\n\n".join("\n".join(groups[group]) for group in sorted(groups))
+
+
+def _renamed(source: str, taken: Iterable[str]) -> str:
+    """The source of a script's own part with other names for what it defines itself and the file defines too.
+
+    Its functions and constants come after the file's, which would otherwise lose those of these names.
+    """
+    own = {
+        name.id if isinstance(name, ast.Name) else name.name
+        for node in ast.parse(source).body
+        for name in (node.targets if isinstance(node, ast.Assign) else [node])
+        if isinstance(name, ast.Name | ast.FunctionDef | ast.ClassDef)
+    }
+    clashes = own & set(taken)
+    if not clashes:
+        return source
+    lines = source.splitlines(keepends=True)
+    for token in reversed(list(_names_in(source))):
+        if token.string in clashes:
+            (row, start), (_, end) = token.start, token.end
+            new = f"RUN_{token.string}" if token.string.isupper() else f"run_{token.string}"
+            lines[row - 1] = lines[row - 1][:start] + new + lines[row - 1][end:]
+    return "".join(lines)
+
+
+def _names_in(source: str) -> Iterator[tokenize.TokenInfo]:
+    before = ""
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.NAME and before != ".":
+            yield token
+        before = token.string
+
+
+def _tree(code: Code) -> ast.Module:
+    return ast.parse(code.text)
+
+
+def _lines(text: str) -> list[str]:
+    # as Python counts them: other characters that end a line of text are within one
+    return re.split(r"\r\n|\r|\n", text)
+
+
+def _guards(tree: ast.Module) -> Sequence[ast.stmt]:
+    """The statements that run only where the file is the program itself."""
+    return [
+        node
+        for node in tree.body
+        if isinstance(node, ast.If) and not node.orelse and ast.unparse(node.test) == "__name__ == '__main__'"
+    ]
+
+
+def _module(path: str) -> str:
+    parts = PurePosixPath(path).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def _is_package(item: tuple[str, str]) -> bool:
+    return PurePosixPath(item[0]).name == "__init__.py"
+
+
+def _roots(node: ast.Import | ast.ImportFrom) -> set[str]:
+    if isinstance(node, ast.ImportFrom):
+        return {(node.module or "").partition(".")[0]}
+    return {name.name.partition(".")[0] for name in node.names}
+
+
+def _group(module: str) -> int:
+    root = re.split(r"[. ]", module, maxsplit=1)[0]
+    return 0 if root == "__future__" else 1 if root in sys.stdlib_module_names else 2
+
+
+def _usual(name: str) -> tuple[int, str]:
+    # constants, classes, functions
+    return (0 if name.isupper() else 1 if name[:1].isupper() else 2), name
+
+
+def _from(module: str, names: Sequence[str]) -> str:
+    line = f"from {module} import {', '.join(names)}"
+    if len(line) <= LINE:
+        return line
+    return f"from {module} import (\n" + "".join(f"    {name},\n" for name in names) + ")"
