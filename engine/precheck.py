@@ -6,17 +6,18 @@ are known to be sound. No torch.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from pathlib import PurePath
 
 from engine.experiment.code import model_file
 from engine.experiment.experiment import Experiment
 from engine.experiment.library_models import library_of
 from engine.experiment.problem import Kind, Problem, ProblemError, request_problem
 from engine.protocol.events import Failed, Log
-from engine.protocol.findings import Checked, FindingKind
+from engine.protocol.findings import Checked, Finding, FindingKind
 
-_STOPS = (Kind.REQUEST, Kind.WORKER_DIED, Kind.HANG, Kind.PROTOCOL)
-"""Of the problems that a check may end with: the run would meet them too."""
+_CRASHES = (Kind.WORKER_DIED, Kind.HANG, Kind.PROTOCOL)
 
 
 class Precheck:
@@ -53,6 +54,29 @@ class Precheck:
         )
 
 
+def crashed(experiment: Experiment, failed: Failed) -> Checked | None:
+    """What a check has found that ended its worker; None where the user's code is not to blame.
+
+    `faulthandler` wrote the stack of a native crash to stderr, the innermost line first.
+    """
+    code = experiment.own_code
+    if code is None or failed.problem.kind not in _CRASHES:
+        return None
+    frames = re.finditer(r'File "(?P<path>[^"]+)", line (?P<line>\d+)', failed.detail)
+    own = {str(PurePath(code.folder, name)): name for name in (code.file, *code.beside)}
+    place = next(((own[frame["path"]], int(frame["line"])) for frame in frames if frame["path"] in own), None)
+    finding = Finding(
+        kind=FindingKind.RAISES,
+        severity="error",
+        message=f"It ended the process that checked it. {failed.problem.message}",
+        remedy="Correct the line, then check again." if place else "Look for what it calls at its end.",
+        file=code.file if place is None else place[0],
+        line=None if place is None else place[1],
+        detail=failed.detail,
+    )
+    return Checked(findings=(finding,))
+
+
 def _key(experiment: Experiment) -> str:
     code = experiment.own_code
     kept = {"model", "overrides", "dataset", "path", "image_size", "num_classes", "sequence_length"}
@@ -70,7 +94,4 @@ def _refused(checked: Checked) -> Failed:
 def _unanswered(experiment: Experiment, problem: Problem) -> tuple[Log, ...] | Failed:
     if problem.kind is Kind.REQUEST:
         return Failed(problem=problem)
-    if problem.kind in _STOPS:
-        message = f"{experiment.model} could not be checked, and so would not train. {problem.message}"
-        return Failed(problem=request_problem(message, problem.remedy, key="model", value=experiment.model))
     return (Log(level="warning", message=f"{experiment.model} was not checked: {problem.message}"),)

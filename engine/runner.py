@@ -19,7 +19,7 @@ from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Kind, Problem, ProblemError, request_problem
 from engine.experiment.titles import named
 from engine.experiment.value import MIB_PER_GIB
-from engine.precheck import Precheck
+from engine.precheck import Precheck, crashed
 from engine.protocol import jobs
 from engine.protocol.events import (
     CatalogRead,
@@ -249,7 +249,10 @@ class Runner:
         if self._session is not None:
             message = "A model is not checked while a run is being measured: it would slow the run down."
             raise ProblemError(request_problem(message, "Try again when the run is over."))
-        answer = self._answer(jobs.CheckModel(experiment=experiment), is_unwanted)
+        answer = self._last_event(jobs.CheckModel(experiment=experiment), is_unwanted)
+        if isinstance(answer, Failed) and (crash := crashed(experiment, answer)) is not None:
+            return crash
+        answer = _answered(answer)
         assert isinstance(answer, Checked)
         return answer
 
@@ -270,6 +273,9 @@ class Runner:
         return self._launcher.start(job)
 
     def _answer(self, job: jobs.Job, is_unwanted: Callable[[], bool] = lambda: False) -> Event:
+        return _answered(self._last_event(job, is_unwanted))
+
+    def _last_event(self, job: jobs.Job, is_unwanted: Callable[[], bool]) -> Event:
         session = self._session = self._start(job)
         try:
             answer: Event | None = None
@@ -282,15 +288,17 @@ class Runner:
         finally:
             self._session = None
             session.close()
-        if isinstance(answer, Failed):
-            raise ProblemError(answer.problem)
-        if isinstance(answer, Finished):
-            raise ProblemError(
-                Problem(
-                    kind=Kind.INTERNAL, message="It was stopped before it could answer.", remedy="Try again."
-                )
-            )
         return answer
+
+
+def _answered(last: Event) -> Event:
+    """The last event of a job. Raises ProblemError where that is no answer."""
+    if isinstance(last, Failed):
+        raise ProblemError(last.problem)
+    if isinstance(last, Finished):
+        message = "It was stopped before it could answer."
+        raise ProblemError(Problem(kind=Kind.INTERNAL, message=message, remedy="Try again."))
+    return last
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ that the sender never waits; when it lags, sample batches are merged.
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import queue
 import signal
@@ -97,6 +98,8 @@ HEARTBEAT_SECONDS = 1.0
 
 def main() -> int:
     input_descriptor, output_descriptor = take_private_streams()
+    # a native crash says on stderr which line of Python called what crashed
+    faulthandler.enable(all_threads=False)
     # torch with it, once the streams are private: what a library prints as it loads goes to stderr too
     from engine.worker.perform import perform, ready
 

@@ -7,7 +7,7 @@ import pytest
 from engine.experiment.code import Code
 from engine.experiment.experiment import Experiment, experiment_from
 from engine.experiment.problem import Kind, Problem, ProblemError
-from engine.precheck import Precheck
+from engine.precheck import Precheck, crashed
 from engine.protocol.events import Failed
 from engine.protocol.findings import Checked, Finding, FindingKind
 
@@ -58,11 +58,15 @@ def test_an_error_refuses_the_run_with_its_trace_and_is_looked_for_again() -> No
 
 
 @pytest.mark.parametrize("kind", [Kind.WORKER_DIED, Kind.HANG])
-def test_a_crash_of_the_check_refuses_the_run(kind: Kind) -> None:
-    died = ProblemError(Problem(kind=kind, message="It died.", remedy="Look."))
-    refused = Precheck(Checks(died)).remarks(OWN)
-    assert isinstance(refused, Failed) and refused.problem.kind is Kind.REQUEST
-    assert "net.py" in refused.problem.message and "It died." in refused.problem.message
+def test_a_crash_is_a_finding_with_the_line_that_it_came_from(kind: Kind) -> None:
+    stack = 'File "/lib/torch.py", line 9 in call\n  File "/work/net.py", line 7 in model\n'
+    died = Failed(problem=Problem(kind=kind, message="It died.", remedy="Look."), detail=stack)
+    checked = crashed(OWN, died)
+    assert checked is not None and checked.errors[0].place == "net.py:7"
+    assert "It died." in checked.errors[0].message and checked.errors[0].detail == stack
+    assert crashed(Experiment(), died) is None
+    lacking = Problem(kind=Kind.OUT_OF_MEMORY, message="No memory.", remedy="")
+    assert crashed(OWN, Failed(problem=lacking)) is None
 
 
 def test_a_check_that_lacks_memory_does_not_refuse_the_run() -> None:

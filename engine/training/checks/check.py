@@ -95,7 +95,8 @@ class _Work:
             self.findings += one.findings
         code = experiment.own_code
         if code is not None and not any(one.is_complete for one in self._passes):
-            self.findings += waits_in_text(code)
+            seen = {(finding.file, finding.line) for finding in self.findings}
+            self.findings += [told for told in waits_in_text(code) if (told.file, told.line) not in seen]
 
     def give_up(self, seconds: float, place: Place | None) -> None:
         """Notes that the check was not over in time, and where it was."""
@@ -129,7 +130,10 @@ def _ordered(findings: Iterable[Finding]) -> list[Finding]:
     ordered = sorted(
         findings, key=lambda found: (_GRAVITY.index(found.severity), found.file or "", found.line or 0)
     )
-    return list({_key(finding): finding for finding in reversed(ordered)}.values())[::-1]
+    told: dict[object, Finding] = {}
+    for finding in ordered:
+        told.setdefault(_key(finding), finding)
+    return list(told.values())
 
 
 def _key(finding: Finding) -> tuple[object, ...]:
