@@ -236,7 +236,7 @@ class EngineThread(QThread):
     def _forecast(self, runner: Runner, experiment: Experiment) -> None:
         made: ForecastMade | None = None
         try:
-            made = runner.forecast(experiment, self._is_wanted_elsewhere)
+            made = runner.forecast(experiment, self._gives_way)
         except ProblemError as error:
             # a model that cannot be forecast is no problem, nor one that is asked about before it runs; a
             # setting that it refuses is
@@ -244,15 +244,19 @@ class EngineThread(QThread):
             if problem.kind is Kind.REQUEST and problem.key is not None and not is_untrusted(problem):
                 self.forecast_refused.emit(experiment, problem)
         with self._changed:
-            if made is None and self._current is None and self._is_wanted_elsewhere():
-                # interrupted for something to measure: it is made afterwards
+            if made is None and self._current is None and self._gives_way():
+                # interrupted for something else: it is made afterwards
                 self._to_forecast.append(experiment)
                 return
         self.forecast_made.emit(experiment, made)
 
     def _is_wanted_elsewhere(self) -> bool:
-        """A forecast gives way to anything to measure."""
+        """A check gives way to anything to measure."""
         return bool(self._waiting) or self._closing
+
+    def _gives_way(self) -> bool:
+        """A forecast gives way to a check, too."""
+        return self._is_wanted_elsewhere() or self._to_check is not None
 
     def _answer_known(self, runner: Runner) -> None:
         """Reports, during a run, the forecasts that are known already: none is computed then."""

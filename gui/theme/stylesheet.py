@@ -160,6 +160,8 @@ QComboBox QAbstractItemView, QListView[kind="popup"] {
     background: $bg1; border: 1px solid $line2; border-radius: 6px; padding: 4px; outline: none;
     selection-background-color: $bg3; selection-color: $text;
 }
+/* the height that Qt gives a completer's list leaves 3 px above and below its rows */
+QListView[kind="popup"] { padding: 2px 4px; }
 QComboBox QAbstractItemView::item, QListView[kind="popup"]::item {
     min-height: 28px; padding: 0 8px; border-radius: 4px;
 }
@@ -203,6 +205,7 @@ QTableView::item:selected, QTreeView::item:selected, QListView::item:selected {
 }
 QListView[kind="guide"]::item { padding: 0 10px; border-radius: 4px; }
 QListView[kind="guide"]::item:disabled { color: $text3; padding-bottom: 4px; }
+QTreeView::item { min-height: 26px; padding: 0 8px 0 4px; }
 QTableView[kind="tight"]::item { padding: 0 4px; }
 QTableView[kind="tight"] QHeaderView::section { padding: 0 4px; }
 QHeaderView { background: $bg1; border: none; }

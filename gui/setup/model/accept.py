@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from PySide6.QtWidgets import QDialog, QPlainTextEdit, QWidget
+from PySide6.QtWidgets import QDialog, QFrame, QPlainTextEdit, QWidget
 
 from engine.experiment.code import Code
 from gui.widgets import Button, label
@@ -33,10 +33,13 @@ class AcceptDialog(QDialog):
         cancel.clicked.connect(self.reject)
         warning = label(_WARNING, "body")
         warning.setWordWrap(True)
+        frame = QFrame()
+        frame.setProperty("surface", "field")
+        in_column(self.text, parent=frame, margins=4)
         in_column(
             label(self.windowTitle(), "title"),
             warning,
-            wide(self.text),
+            wide(frame),
             in_row(Stretch(), self.run, cancel, spacing=8),
             parent=self,
             margins=16,

@@ -35,9 +35,10 @@ class Group(NamedTuple):
 
 
 def narrowed(groups: Iterable[Group], typed: str) -> list[Group]:
-    """The rows in which all typed words occur, the best matches first; no row stands twice.
+    """The rows in which, or in whose heading, all typed words occur; the best first, and none twice.
 
-    Best is the name itself, then its beginning, the beginnings of its words, and anything inside it.
+    Best is the name itself, then its beginning, the beginnings of its words, anything inside it, and last the
+    heading.
     """
     words = typed.casefold().split()
     if not words:
@@ -55,7 +56,7 @@ def narrowed(groups: Iterable[Group], typed: str) -> list[Group]:
     return [group for _, _, group in ranked]
 
 
-_EXACT, _BEGINS, _BEGINS_WORDS, _INSIDE = range(4)
+_EXACT, _BEGINS, _BEGINS_WORDS, _INSIDE, _BY_HEADING = range(5)
 
 
 def _ranked(
@@ -71,5 +72,7 @@ def _ranked(
             yield _EXACT, row
         elif name.startswith(words[0]) and len(words) == 1:
             yield _BEGINS, row
+        elif all(start.search(name) for start in starts):
+            yield _BEGINS_WORDS, row
         else:
-            yield (_BEGINS_WORDS if all(start.search(name) for start in starts) else _INSIDE), row
+            yield (_INSIDE if all(word in name for word in words) else _BY_HEADING), row

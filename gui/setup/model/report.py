@@ -14,6 +14,7 @@ from gui.widgets import Button, label, set_text
 from gui.widgets.boxes import Stretch, in_column, in_row, wide
 
 _SEVERITIES = {"error": "Error", "warning": "Warning", "note": "Note"}
+_GAP, _MOST_ABOVE, _AROUND = 12, 280, 40
 _SIZE, _LEAST_SIZE = (860, 640), (560, 360)
 _NOTHING = "No mistakes found."
 
@@ -63,9 +64,11 @@ class CheckReport(QDialog):
             blocks = [_finding(finding) for finding in answer.findings]
         self._begin(experiment, words)
         holder = QWidget()
-        in_column(*blocks, Stretch(), parent=holder, margins=(0, 0, 8, 0), spacing=12)
+        column = in_column(*blocks, Stretch(), parent=holder, margins=(0, 0, 8, 0), spacing=12)
         self._area.setWidget(holder)
         self._area.setVisible(bool(blocks))
+        above = column.totalHeightForWidth(self.width() - _AROUND) + _GAP
+        self._split.setSizes([min(above, _MOST_ABOVE), self.height()])
         self.tree.show_rows(rows)
         self.tree.setVisible(bool(rows))
         self._split.show()
@@ -87,7 +90,6 @@ class CheckReport(QDialog):
         self._split.addWidget(self._area)
         self._split.addWidget(self.tree)
         self._split.setStretchFactor(1, 1)
-        self._split.setSizes([220, 340])
         in_column(
             self._title,
             self._summary,

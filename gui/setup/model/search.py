@@ -187,6 +187,8 @@ class SearchBox(ChoiceBox):
 
     def _narrow(self, typed: str) -> None:
         self._show(typed)
+        # the completer scrolls to the row that Enter takes, and its heading would be out of view
+        QTimer.singleShot(0, self, self.list.scrollToTop)
         self.edited.emit(typed.strip())
 
     def _show(self, typed: str) -> None:
