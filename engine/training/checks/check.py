@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+from torch import nn
+from torch.nn.modules.module import register_module_parameter_registration_hook
 
 from engine.experiment.catalog import Precision
 from engine.experiment.code import model_file
@@ -24,6 +28,8 @@ from engine.training.models.build import count_parameters
 from engine.training.prepare import Plan
 
 LIMIT_SECONDS = 60.0
+_QUICK_SECONDS = 1.0
+"""A model that takes longer in FP32 goes only forward under autocast, which a CPU may have to emulate."""
 
 
 def check(experiment: Experiment, limit_seconds: float = LIMIT_SECONDS) -> Checked:
@@ -36,8 +42,9 @@ def check(experiment: Experiment, limit_seconds: float = LIMIT_SECONDS) -> Check
     work = _Work(experiment)
     # not in this thread: one that never returns cannot be left
     thread = threading.Thread(target=work.run, name="check", daemon=True)
-    thread.start()
-    thread.join(limit_seconds)
+    with _counted_parameters(work):
+        thread.start()
+        thread.join(limit_seconds)
     if thread.is_alive():
         work.give_up(limit_seconds, running(thread.ident))
     elif work.problem is not None:
@@ -54,6 +61,9 @@ class _Work:
         self._experiment = experiment
         self._subject: Subject | None = None
         self._passes: list[Pass] = []
+        self._is_given_up = False
+        self.built_parameters = 0
+        """Of all modules that were made, counted while they are."""
 
     def run(self) -> None:
         """Checks all there is to check."""
@@ -86,10 +96,14 @@ class _Work:
             self.findings += size_findings(subject.model, experiment.batch_size)
         if note := plan.device_entry.precision(experiment.precision).hardly_faster:
             self.findings.append(_emulated(plan.device_entry.title, note))
+        began = time.perf_counter()
         autocast = experiment.precision if experiment.precision.is_autocast else Precision.BF16
         for precision, batch in zip((Precision.FP32, autocast), subject.batches, strict=False):
             counts = precision.is_autocast == experiment.precision.is_autocast
-            one = Pass(subject, batch, precision, counts=counts)
+            if self._is_given_up:
+                return
+            is_quick = time.perf_counter() - began < _QUICK_SECONDS
+            one = Pass(subject, batch, precision, counts=counts, goes_back=is_quick)
             self._passes.append(one)
             one.run()
             self.findings += one.findings
@@ -100,9 +114,15 @@ class _Work:
 
     def give_up(self, seconds: float, place: Place | None) -> None:
         """Notes that the check was not over in time, and where it was."""
-        model = None if self._subject is None else self._subject.model
-        is_large = model is not None and count_parameters(model) > _LARGE
-        self.findings.append(_too_slow(seconds, place, "warning" if is_large else "error"))
+        is_slow = self.built_parameters > _LARGE or any(
+            one.tree.has_advanced(seconds / 3) for one in self._passes
+        )
+        # a machine may be slow, but a loop that never ends is at some line of the user's
+        is_stuck = place is not None and not is_slow
+        self._is_given_up = True
+        for one in self._passes:
+            one.tree.give_up()
+        self.findings.append(_too_slow(seconds, place, "error" if is_stuck else "warning"))
 
     def answer(self, seconds: float) -> Checked:
         """What is known by now."""
@@ -120,6 +140,18 @@ class _Work:
             loss=passes[-1].loss if passes else "",
             seconds=seconds,
         )
+
+
+@contextmanager
+def _counted_parameters(work: _Work) -> Iterator[None]:
+    def count(module: nn.Module, name: str, parameter: nn.Parameter | None) -> None:
+        work.built_parameters += 0 if parameter is None else parameter.numel()
+
+    handle = register_module_parameter_registration_hook(count)
+    try:
+        yield
+    finally:
+        handle.remove()
 
 
 _GRAVITY = ("error", "warning", "note")
@@ -150,7 +182,7 @@ def _too_slow(seconds: float, place: Place | None, severity: Severity) -> Findin
         kind=FindingKind.TOO_SLOW,
         severity=severity,
         message=f"The check of two small batches on the CPU was not over after {seconds:,.0f} seconds.",
-        remedy="Look for a loop that never ends; a very large model can be checked with smaller sizes.",
+        remedy="If the model is not large, look for a loop that never ends.",
         file=None if place is None else place.file,
         line=None if place is None else place.line,
     )

@@ -36,14 +36,16 @@ class Pass:
     """One pass in a precision; what it returned is described in `outputs` and `loss`, empty where it failed.
 
     `tree` notes what the modules return. `counts`: the experiment is trained in this precision, so that an
-    error of this pass ends it.
+    error of this pass ends it. Without `goes_back` there is no backward pass, except in a step of the file's.
     """
 
-    def __init__(self, subject: Subject, batch: Batch, precision: Precision, *, counts: bool) -> None:
+    def __init__(
+        self, subject: Subject, batch: Batch, precision: Precision, *, counts: bool, goes_back: bool
+    ) -> None:
         self.outputs = self.loss = ""
         self.findings: list[Finding] = []
         self.is_complete = False
-        self.counts = counts
+        self.counts, self._goes_back = counts, goes_back
         self.tree = Tree(subject.model)
         self._subject, self._batch, self._precision = subject, batch, precision
         self._waits = WaitWatch()
@@ -60,7 +62,8 @@ class Pass:
                     stack.enter_context(watch)
                 self._make()
             self.is_complete = True
-            self.findings += self._gradients.findings()
+            if self._goes_back:
+                self.findings += self._gradients.findings()
         except BaseException as error:  # noqa: BLE001 - the user's code may raise anything, SystemExit too
             self.findings += self._raised(error)
         self.findings = [*self._waits.findings(), *self._losses.findings(), *self.findings]
@@ -79,7 +82,7 @@ class Pass:
         self.loss = described(loss)
         found = list(self._loss_findings(loss))
         self.findings += found
-        if not any(finding.severity == "error" for finding in found):
+        if self._goes_back and not any(finding.severity == "error" for finding in found):
             loss.backward()
 
     def _own_step(self) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -16,6 +18,8 @@ from engine.protocol.findings import ModuleRow
 from engine.training.models.build import own_class
 
 _MOST_PARTS = 4
+_MOST_CALLS = 5_000
+"""Of a module in a pass, as for each element of a very long sequence."""
 
 
 def described(value: Any) -> str:
@@ -40,6 +44,18 @@ class Tree:
         self._model = model
         self._outputs: dict[str, tuple[str, str]] = {}
         self._depth = 0
+        self._calls = 0
+        self._returned = -math.inf
+        self._is_given_up = False
+
+    def give_up(self) -> None:
+        """Ends the pass that is watched at the next call of a module."""
+        self._is_given_up = True
+
+    def has_advanced(self, seconds: float) -> bool:
+        """Whether a module has returned in the last seconds, as in a slow model and no loop without end."""
+        is_endless = self._calls > _MOST_CALLS * (1 + len(self._outputs))
+        return time.monotonic() - self._returned < seconds and not is_endless
 
     @property
     def is_in_forward(self) -> bool:
@@ -60,11 +76,15 @@ class Tree:
                 handle.remove()
 
     def _enter(self, module: nn.Module, inputs: Any) -> None:
+        if self._is_given_up:
+            raise TimeoutError("the check was given up")
         self._depth += 1
 
     def _noting(self, name: str) -> Any:
         def note(module: nn.Module, inputs: Any, output: Any) -> None:
             self._depth -= 1
+            self._calls += 1
+            self._returned = time.monotonic()
             tensors = _tensors(output)
             dtypes = dict.fromkeys(map(dtype_text, tensors))
             self._outputs[name] = (", ".join(map(shape_text, tensors)), ", ".join(dtypes))
