@@ -16,7 +16,8 @@ class UntrustedCodeError(ProblemError):
     """Raised before code runs that came from elsewhere and was not accepted; `code` is that code."""
 
     def __init__(self, code: Code) -> None:
-        message = f"{code.short} came from elsewhere, and its code has not been accepted on this machine."
+        shown = f"{code.file} ({code.sha256[:8]})"
+        message = f"The code of {shown} came from elsewhere and has not been accepted on this machine."
         remedy = "Read it: `ammeter show RUN --code` prints a run's code. To run it, add --trust-code."
         super().__init__(request_problem(message, remedy, key=_KEY, value=code.short))
         self.code = code

@@ -43,7 +43,7 @@ def test_code_is_known_by_its_text_and_its_folder(store: Store) -> None:
     with pytest.raises(UntrustedCodeError) as raised:
         store.trusted_code.check(own(changed))
     problem = raised.value.problem
-    assert problem.kind is Kind.REQUEST and is_untrusted(problem) and problem.message.startswith("net.py, ")
+    assert problem.kind is Kind.REQUEST and is_untrusted(problem) and problem.message.startswith("The code of net.py (")
     assert "ammeter show RUN --code" in problem.remedy and "--trust-code" in problem.remedy
     assert raised.value.code == changed
 
