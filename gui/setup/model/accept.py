@@ -5,6 +5,7 @@ from __future__ import annotations
 from PySide6.QtWidgets import QDialog, QFrame, QPlainTextEdit, QWidget
 
 from engine.experiment.code import Code
+from engine.experiment.text import printable
 from gui.widgets import Button, label
 from gui.widgets.boxes import Stretch, in_column, in_row, wide
 
@@ -21,7 +22,8 @@ class AcceptDialog(QDialog):
         super().__init__(parent)
         self.setWindowTitle(f"Run the code of {code.file}?")
         self.resize(760, 560)
-        self.text = QPlainTextEdit(_whole_text(code))
+        # with what would turn the direction of a line made visible
+        self.text = QPlainTextEdit(printable(_whole_text(code)))
         self.text.setReadOnly(True)
         self.text.setProperty("role", "code")
         self.text.setLineWrapMode(QPlainTextEdit.LineWrapMode.NoWrap)

@@ -43,7 +43,11 @@ def test_code_is_known_by_its_text_and_its_folder(store: Store) -> None:
     with pytest.raises(UntrustedCodeError) as raised:
         store.trusted_code.check(own(changed))
     problem = raised.value.problem
-    assert problem.kind is Kind.REQUEST and is_untrusted(problem) and problem.message.startswith("The code of net.py (")
+    assert (
+        problem.kind is Kind.REQUEST
+        and is_untrusted(problem)
+        and problem.message.startswith("The code of net.py (")
+    )
     assert "ammeter show RUN --code" in problem.remedy and "--trust-code" in problem.remedy
     assert raised.value.code == changed
 
@@ -66,7 +70,7 @@ def test_no_job_gets_code_that_is_not_trusted(store: Store, scripted: Scripted, 
         with pytest.raises(UntrustedCodeError):
             refused()
     run = store.add(own())
-    (last,) = runner.run(run.id)
+    *_, last = runner.run(run.id)
     assert isinstance(last, Failed) and is_untrusted(last.problem)
     assert store.runs() == () and not (tmp_path / "job.json").exists()
 
