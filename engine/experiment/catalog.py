@@ -49,15 +49,18 @@ _LABELS = {
 
 
 Task = Literal["classification", "regression", "language", "own"]
-"""What a model does with its data; "own": only its file knows."""
+"""What a model does with its data; "own": only its file, or a file of arrays, shows it."""
 
 
 SYNTHETIC, SYNTHETIC_REGRESSION, SYNTHETIC_TOKENS = "synthetic", "synthetic-regression", "synthetic-tokens"
 PYTHON_SOURCE, IMAGE_FOLDER = "python-source", "image-folder"
+TEXT_FOLDER, ARRAYS = "text-folder", "arrays"
 _NO_PICTURES: dict[str, Task] = {
     SYNTHETIC_REGRESSION: "regression",
     SYNTHETIC_TOKENS: "language",
     PYTHON_SOURCE: "language",
+    TEXT_FOLDER: "language",
+    ARRAYS: "own",
     OWN: "own",
 }
 
@@ -137,6 +140,7 @@ class DatasetEntry(_Entry):
     image_size: Positive | None = None
     channels: Positive | None = None
     num_classes: Positive | None = None
+    sequence_length: Positive | None = None
     any_classes: bool = False
     train_samples: Whole | None = None
     validation_samples: Whole | None = None

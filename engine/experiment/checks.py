@@ -5,12 +5,12 @@ Window and worker check against the same `Catalog`, which the worker fills. No t
 
 from __future__ import annotations
 
-import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 from engine.experiment.catalog import (
+    ARRAYS,
     OWN,
     Catalog,
     DatasetEntry,
@@ -20,28 +20,30 @@ from engine.experiment.catalog import (
     Task,
 )
 from engine.experiment.code import MODEL, model_file
-from engine.experiment.experiment import Experiment
+from engine.experiment.experiment import Data, Experiment
 from engine.experiment.library_models import library_of, unknown_library_model
-from engine.experiment.picture_folders import folders, is_picture, parts
-from engine.experiment.problem import Problem, ProblemError, request_problem, unknown_name
-from engine.experiment.text import shortened
+from engine.experiment.own.arrays import Samples, samples_in
+from engine.experiment.own.folders import path_problem, shown_path
+from engine.experiment.problem import Problem, ProblemError, unknown_name
 from engine.experiment.titles import named, setting_problem
 from engine.experiment.value import MIB_PER_GIB
-
-_MOST_LOOKED_AT = 2_000
-"""Files and folders; few, since the form checks at every key press."""
-
-
-def _shown(path: str) -> str:
-    return shortened(path, most=300)
 
 
 def dataset_problems(experiment: Experiment, dataset: DatasetEntry) -> Iterator[Problem]:
     """Settings that the dataset rules out, whatever the model."""
     yield from _size_problems(experiment, dataset)
     yield from _shape_problems(experiment, dataset)
-    yield from _path_problems(experiment, dataset)
+    problem = path_problem(experiment, dataset)
+    if problem is not None:
+        yield problem
     yield from _handling_problems(experiment, dataset)
+
+
+_TAKES: dict[Task, str] = {
+    "classification": "pictures of bytes or floats, with classes as whole numbers",
+    "regression": "rows of numbers, with floats as targets",
+    "language": "rows of tokens as whole numbers",
+}
 
 
 def fit_problems(
@@ -50,6 +52,15 @@ def fit_problems(
     """Why the model cannot take the dataset."""
     if model_file(model.name) is not None:
         return  # only the file itself knows what it takes
+    if model.task != dataset.task and dataset.name == ARRAYS:
+        yield setting_problem(
+            "dataset",
+            f"is '{ARRAYS}', which {model.name} cannot take: it takes {_TAKES[model.task]}, and "
+            f"{experiment.path} has {array_samples(experiment).words}.",
+            "Choose another model or file; a model file of your own takes any arrays.",
+            value=ARRAYS,
+        )
+        return
     if model.task != dataset.task:
         fitting = [entry.name for entry in catalog.datasets if entry.task == model.task]
         yield setting_problem(
@@ -91,7 +102,8 @@ def accumulation_problem(experiment: Experiment, batches: int) -> Problem:
 
 
 def _size_problems(experiment: Experiment, dataset: DatasetEntry) -> Iterator[Problem]:
-    if dataset.needs_path or dataset.task == "own":
+    is_unread = dataset.needs_path and dataset.train_samples is None
+    if is_unread or dataset.name == OWN:
         return  # only the folder, or the file of code, shows how much it holds
     available, size = dataset.train_samples or experiment.samples, experiment.batch_size
     if size > available:
@@ -111,7 +123,8 @@ def _size_problems(experiment: Experiment, dataset: DatasetEntry) -> Iterator[Pr
 def _shape_problems(experiment: Experiment, dataset: DatasetEntry) -> Iterator[Problem]:
     classes = experiment.num_classes
     # only the folder itself shows how many it has; a saved run states that number
-    is_known = not dataset.any_classes and not dataset.needs_path and dataset.task != "own"
+    is_read = dataset.needs_path and dataset.num_classes is None
+    is_known = not (dataset.any_classes or is_read or dataset.name == OWN)
     if classes is not None and is_known and classes != dataset.num_classes:
         own = dataset.num_classes
         has = f"{own:,}" if own else "no classes"
@@ -129,67 +142,6 @@ def _shape_problems(experiment: Experiment, dataset: DatasetEntry) -> Iterator[P
             "Leave it empty.",
             value=experiment.image_size,
         )
-
-
-def _path_problems(experiment: Experiment, dataset: DatasetEntry) -> Iterator[Problem]:
-    path = experiment.path
-    if dataset.needs_path and path is None:
-        message = f"is empty, but {dataset.name} needs a folder of pictures."
-        yield setting_problem(
-            "path", message, "Set it to a folder that has one folder of pictures for each class."
-        )
-    elif dataset.needs_path and path is not None and not _is_folder(path):
-        message = f"is '{_shown(path)}', but no folder of that name can be read."
-        yield setting_problem("path", message, "Check its spelling, and that you may read it.", value=path)
-    elif dataset.needs_path and path is not None:
-        problem = _folder_problem(path)
-        if problem is not None:
-            yield problem
-    elif path is not None:
-        message = f"is '{_shown(path)}', but {dataset.name} is not read from a folder."
-        yield setting_problem("path", message, "Leave it empty, or choose image-folder.", value=path)
-
-
-def classes_problem(root: Path, classes: Sequence[str]) -> Problem | None:
-    """The problem of a folder of pictures with fewer than two classes; None for two or more."""
-    if len(classes) >= 2:
-        return None
-    if classes:
-        message = f"{root} has only one class, '{classes[0]}'; a classifier needs two or more."
-    else:
-        message = f"{root} has no folders with pictures."
-    remedy = f"Put the pictures of each class in a folder of its own, such as {root}/cats and {root}/dogs."
-    return request_problem(message, remedy, key="path", value=root)
-
-
-def _folder_problem(path: str) -> Problem | None:
-    """A problem that a short look at the folder shows; the worker looks at all of it."""
-    root = Path(path).expanduser().absolute()
-    left, classes = _MOST_LOOKED_AT, []
-    try:
-        root, _ = parts(root)
-        for name in folders(root):
-            for _, inside, files in os.walk(root / name):
-                inside[:] = [folder for folder in inside if not folder.startswith(".")]
-                left -= 1 + len(files)
-                if any(is_picture(file) for file in files):
-                    classes.append(name)
-                    break
-                if left < 0:
-                    return None
-            if len(classes) == 2:
-                return None
-    except (OSError, ProblemError):
-        return None
-    return classes_problem(root, classes)
-
-
-def _is_folder(path: str) -> bool:
-    try:
-        return Path(path).expanduser().is_dir()
-    except (OSError, RuntimeError, ValueError):
-        # a parent folder that may not be opened, the home of no user, an impossible name
-        return False
 
 
 def _handling_problems(experiment: Experiment, dataset: DatasetEntry) -> Iterator[Problem]:
@@ -227,7 +179,7 @@ def _no_validation(experiment: Experiment, dataset: DatasetEntry) -> str | None:
     if not experiment.validation.every:
         return f"{named('validation.every')} is 0"
     code = experiment.own_code
-    if dataset.task == "own" and code is not None:
+    if dataset.name == OWN and code is not None:
         return None if "validation_dataset" in code.defines else f"{code.file} has no validation_dataset()"
     if dataset.validation_samples is None and not dataset.needs_path:
         return f"{dataset.name} has nothing to validate on"
@@ -265,12 +217,34 @@ _CLOSED_BRACKETS = re.compile(r"\[!?+\]?+[^\]]*\]")
 """As in fnmatch: an opening bracket inside, or a closing one at the very start, is an ordinary character."""
 
 
+def dataset_of(experiment: Experiment, catalog: Catalog) -> DatasetEntry | None:
+    """The experiment's dataset; a file of arrays with what it holds. Raises ProblemError for such a file."""
+    dataset = catalog.dataset(experiment.dataset)
+    if dataset is None or dataset.name != ARRAYS or experiment.path is None:
+        return dataset
+    return described(experiment, dataset)
+
+
+def described(experiment: Experiment, dataset: DatasetEntry) -> DatasetEntry:
+    """The entry of `arrays` with what the experiment's file holds. Raises ProblemError."""
+    entry = array_samples(experiment).described(dataset)
+    if experiment.own_code is None:
+        return entry
+    # a model file of the user's own takes the arrays as they are
+    return entry.model_copy(update={"image_size": None, "can_augment": False})
+
+
+def array_samples(experiment: Experiment) -> Samples:
+    """The samples in the experiment's file of arrays. Raises ProblemError."""
+    return samples_in(experiment.path or "", experiment.data.inputs, experiment.data.targets)
+
+
 def resolve(experiment: Experiment, catalog: Catalog) -> Experiment:
     """The experiment with its actual device, image size, classes and folder. Raises ProblemError."""
     obstacles = problems(experiment, catalog)
     if obstacles:
         raise ProblemError(*obstacles)
-    device, dataset = catalog.device(experiment.device), catalog.dataset(experiment.dataset)
+    device, dataset = catalog.device(experiment.device), dataset_of(experiment, catalog)
     assert device is not None and dataset is not None  # problems() would have named them
     path = experiment.path
     return experiment.model_copy(
@@ -278,10 +252,19 @@ def resolve(experiment: Experiment, catalog: Catalog) -> Experiment:
             "device": device.name,
             "image_size": experiment.image_size or dataset.image_size,
             "num_classes": experiment.num_classes or dataset.num_classes,
+            "sequence_length": dataset.sequence_length or experiment.sequence_length,
+            "data": _data_with_names(experiment),
             # the same folder, whichever working directory the run is resumed from
             "path": None if path is None else str(Path(path).expanduser().absolute()),
         }
     )
+
+
+def _data_with_names(experiment: Experiment) -> Data:
+    """Names the arrays that were chosen, for who reads the run without its file."""
+    if experiment.dataset != ARRAYS:
+        return experiment.data
+    return experiment.data.model_copy(update=array_samples(experiment).names)
 
 
 def problems(experiment: Experiment, catalog: Catalog) -> tuple[Problem, ...]:
@@ -339,7 +322,12 @@ def _pattern_problems(experiment: Experiment) -> Iterator[Problem]:
 
 
 def _data_problems(experiment: Experiment, catalog: Catalog) -> Iterator[Problem]:
-    model, dataset = catalog.model(experiment.model), catalog.dataset(experiment.dataset)
+    model = catalog.model(experiment.model)
+    try:
+        dataset = dataset_of(experiment, catalog)
+    except ProblemError as error:
+        yield from error.problems
+        return
     if model is None:
         yield _unknown_model(experiment.model, catalog)
     elif model.reason is not None:
@@ -387,7 +375,7 @@ def _code_problems(experiment: Experiment) -> Iterator[Problem]:
         return
     code, name = experiment.own_code, split[1]
     if code is None:
-        message = f"is '{_shown(experiment.model)}', but the text of that file is missing."
+        message = f"is '{shown_path(experiment.model)}', but the text of that file is missing."
         yield setting_problem("model", message, "Choose the file again.", value=experiment.model)
     elif (name or MODEL) not in code.defines:
         what = f"class {name}" if name else "function model()"

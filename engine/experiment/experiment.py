@@ -97,8 +97,9 @@ class Experiment(Part):
     )
     path: Annotated[str | None, Field(max_length=4_096), NoneFromText] = Field(
         None,
-        title="Folder of pictures",
-        description="A folder of your own pictures, with one folder in it for each class.",
+        title="Path",
+        description="Your own data: a folder of pictures with one folder in it for each class, a folder of "
+        "text, or a file of arrays.",
     )
     image_size: Annotated[int | None, Field(ge=1, le=8_192), NoneFromText] = Field(
         None,

@@ -272,6 +272,18 @@ class Data(Part):
         description="Keeps the whole dataset in the device's memory, so that no step waits for it. Auto: if "
         "it is small.",
     )
+    inputs: Annotated[str, Field(max_length=4_096)] = Field(
+        "",
+        title="Input array",
+        description="The array or column of your file that the model sees. Empty: the usual names, such as "
+        "x, inputs or images, decide.",
+    )
+    targets: Annotated[str, Field(max_length=4_096)] = Field(
+        "",
+        title="Target array",
+        description="The array or column of your file that the model learns. Empty: the usual names, such as "
+        "y, targets or labels, decide.",
+    )
     workers: int = Field(
         0,
         ge=0,

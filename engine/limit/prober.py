@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from threading import Event as Flag
 
-from engine.experiment.checks import Catalog, DatasetEntry, DeviceEntry, problems, resolve
+from engine.experiment.checks import Catalog, DatasetEntry, DeviceEntry, dataset_of, problems, resolve
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Kind, Problem, ProblemError, request_problem
 from engine.experiment.settings import joined
@@ -311,7 +311,7 @@ def _search(
     device: DeviceEntry,
     catalog: Catalog,
 ) -> Search:
-    dataset = catalog.dataset(experiment.dataset)
+    dataset = dataset_of(experiment, catalog)
     assert dataset is not None  # the experiment is resolved
     limit, reason = _data_limit(experiment, dataset)
     if not 1 <= granularity <= limit:
@@ -333,7 +333,7 @@ def _data_limit(experiment: Experiment, dataset: DatasetEntry) -> tuple[int, str
     # for a folder of one's own only a trial can tell
     accumulated = experiment.step.gradient_accumulation
     taken = f", and an optimizer step takes {accumulated:,} batches" if accumulated > 1 else ""
-    if dataset.needs_path:
+    if dataset.needs_path and dataset.train_samples is None:
         return _UNKNOWN_LIMIT, f"{dataset.name} has no more samples{taken}"
     samples = dataset.train_samples or experiment.samples
     return samples // accumulated, f"{dataset.name} has {samples:,} samples{taken}"

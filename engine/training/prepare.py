@@ -10,12 +10,14 @@ from pathlib import Path
 import torch
 from torch import nn
 
+from engine.experiment.catalog import IMAGE_FOLDER
 from engine.experiment.checks import (
     Catalog,
     DatasetEntry,
     DeviceEntry,
     ModelEntry,
     accumulation_problem,
+    dataset_of,
     resolve,
 )
 from engine.experiment.experiment import Experiment
@@ -82,7 +84,7 @@ def prepare(
     yield _started(plan, model, None if state is None else state["progress"]["tally"]["steps"])
     if plan.dataset_entry.needs_download:
         yield from _download(plan.dataset_entry, control)
-    if plan.dataset_entry.needs_path and not experiment.data.skip_broken:
+    if experiment.dataset == IMAGE_FOLDER and not experiment.data.skip_broken:
         yield from _check_pictures(plan, control, None if resume else plan.total_steps)
     if control.stop_requested.is_set():
         return None
@@ -236,6 +238,6 @@ def _steps_per_epoch(experiment: Experiment, facts: DatasetFacts) -> int:
 
 def _entries(experiment: Experiment, catalog: Catalog) -> tuple[DeviceEntry, ModelEntry, DatasetEntry]:
     device, model = catalog.device(experiment.device), catalog.model(experiment.model)
-    dataset = catalog.dataset(experiment.dataset)
+    dataset = dataset_of(experiment, catalog)
     assert device is not None and model is not None and dataset is not None  # resolve() has checked it
     return device, model, dataset

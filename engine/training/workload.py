@@ -66,6 +66,7 @@ class Workload:
             num_classes=experiment.num_classes or self.facts.num_classes,
             sequence_length=experiment.sequence_length,
             seed=experiment.seed,
+            sizes=self.facts.sizes,
         )
 
     def is_convolutional(self, model: nn.Module) -> bool:

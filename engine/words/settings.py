@@ -8,11 +8,13 @@ from types import MappingProxyType
 from typing import Any
 
 from engine.experiment.catalog import (
+    ARRAYS,
     IMAGE_FOLDER,
     OWN,
     SYNTHETIC,
     SYNTHETIC_REGRESSION,
     SYNTHETIC_TOKENS,
+    TEXT_FOLDER,
     task_of,
 )
 from engine.experiment.code import DATASET, code_from, model_file
@@ -39,7 +41,8 @@ class Chosen:
 
     @property
     def has_pictures(self) -> bool:
-        return task_of(self.text("dataset")) == "classification"
+        """Whether it has, or a file of arrays may have, pictures."""
+        return self.has("dataset", ARRAYS) or task_of(self.text("dataset")) == "classification"
 
     @property
     def is_library_data(self) -> bool:
@@ -91,7 +94,7 @@ _CONDITIONS: Mapping[str, Callable[[Chosen], bool]] = MappingProxyType(
     {
         "overrides": lambda chosen: library_of(chosen.text("model")) is not None,
         "code": lambda chosen: model_file(chosen.text("model")) is not None,
-        "path": lambda chosen: chosen.has("dataset", IMAGE_FOLDER),
+        "path": lambda chosen: chosen.has("dataset", IMAGE_FOLDER, TEXT_FOLDER, ARRAYS),
         "image_size": lambda chosen: chosen.has_pictures,
         "num_classes": lambda chosen: not chosen.has("dataset", SYNTHETIC_REGRESSION, OWN),
         "samples": lambda chosen: not chosen.loads,
@@ -116,6 +119,8 @@ _CONDITIONS: Mapping[str, Callable[[Chosen], bool]] = MappingProxyType(
         "scaler.growth_interval": lambda chosen: chosen.uses_scaler,
         "step.fp32_modules": lambda chosen: chosen.uses_autocast,
         "step.autocast_tf32": lambda chosen: chosen.uses_autocast,
+        "data.inputs": lambda chosen: chosen.has("dataset", ARRAYS),
+        "data.targets": lambda chosen: chosen.has("dataset", ARRAYS),
         "data.on_device": lambda chosen: chosen.loads,
         "data.workers": lambda chosen: chosen.uses_loader,
         "data.prefetch": lambda chosen: chosen.uses_loader,

@@ -82,6 +82,8 @@ _GROUPS = {
         "num_classes",
         "sequence_length",
         "samples",
+        "data.inputs",
+        "data.targets",
         "data.augment",
         "data.skip_broken",
         "data.on_device",
@@ -110,6 +112,8 @@ _GROUPS = {
 _HINTS = {
     "image_size": "the dataset's",
     "num_classes": "the dataset's",
+    "data.inputs": "by its usual names",
+    "data.targets": "by its usual names",
     "validation.limit": "all",
     "memory_cap_gib": "none",
     "step.clip_norm": "no clipping",

@@ -9,7 +9,7 @@ from threading import Event
 from PySide6.QtCore import QObject, QSize, QTimer, Signal
 from PySide6.QtWidgets import QFileDialog
 
-from engine.experiment.picture_folders import Count, changed_at, count_pictures
+from engine.experiment.own.folders import Count, changed_at, count_pictures
 from gui.session.background import Background
 from gui.setup.controls import NumberEdit
 from gui.widgets import IconButton

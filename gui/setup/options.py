@@ -17,7 +17,7 @@ from PySide6.QtWidgets import (
 
 from engine.experiment.checks import Catalog, DatasetEntry
 from engine.experiment.code import OWN
-from engine.experiment.picture_folders import Count
+from engine.experiment.own.folders import Count
 from gui.setup.controls import ChoiceBox, NumberEdit
 from gui.setup.draft import Draft, cleaned
 from gui.setup.fields import GROUPS, OPTIONS, TIPS, Group, Option, Shape

@@ -6,15 +6,17 @@ Datasets are described without the libraries that read them.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import PurePath
 from typing import Literal
 
 from engine.experiment.catalog import OWN
 from engine.experiment.experiment import Experiment
+from engine.experiment.own.arrays import validation_names
 from engine.experiment.problem import ProblemError, unknown_name
 from engine.experiment.titles import setting_problem
 from engine.export.script.own import OwnFacts, own_facts
-from engine.export.script.text import LINE, call
+from engine.export.script.text import LINE, call, literal
 
 Reader = Literal[
     "npz",
@@ -29,6 +31,8 @@ Reader = Literal[
     "tokens",
     "text",
     "own",
+    "texts",
+    "arrays",
 ]
 
 
@@ -75,6 +79,8 @@ KNOWN = {
     "synthetic-tokens": KnownDataset("tokens", classes=32_000),
     "python-source": KnownDataset("text", classes=256, validation_samples=256),
     OWN: KnownDataset("own"),
+    "text-folder": KnownDataset("texts", classes=256, validation_samples=256),
+    "arrays": KnownDataset("arrays"),
 }
 
 
@@ -86,7 +92,10 @@ _FORMS: dict[Reader, Form] = {
     "tokens": "turns",
     "text": "text",
     "own": "own",
+    "texts": "text",
 }
+_READ: tuple[Reader, ...] = ("folder", "arrays")
+_ARRAY_COLOURS = Colours((0.5,), (0.25,))
 _RESIZED = 256 / 224
 
 
@@ -109,18 +118,18 @@ class DataFacts:
 
     @property
     def samples(self) -> int | None:
-        """The samples of an epoch; None if only the folder of pictures, or the file's dataset, tells."""
+        """The samples of an epoch; None if only the user's folder or file, or the model's file, tells."""
         if self.own is not None:
             size = self.experiment.batch_size
             return None if self.own.has("dataset") else math.ceil(self.experiment.samples / size) * size
-        return None if self.known.reader == "folder" else self.known.train_samples or self.experiment.samples
+        return None if self.known.reader in _READ else self.known.train_samples or self.experiment.samples
 
     @property
     def validates(self) -> bool:
         if self.own is not None:
             has_both = self.own.has("dataset") and self.own.has("validation_dataset")
             return has_both and self.experiment.validation.every > 0
-        has_some = self.known.validation_samples > 0 or self.known.reader == "folder"
+        has_some = self.known.validation_samples > 0 or self.known.reader in _READ
         return has_some and self.experiment.validation.every > 0
 
     @property
@@ -143,6 +152,36 @@ class DataFacts:
     def resize_before(self) -> int:
         """The shorter side of a folder's pictures before their centre is cropped."""
         return round(_RESIZED * self.size)
+
+    @property
+    def ending(self) -> str:
+        """The ending of the file of arrays, which decides how it is read."""
+        return PurePath(self.experiment.path or "").suffix.lower()
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of a table that are the inputs."""
+        return tuple(name.strip() for name in self.experiment.data.inputs.split(","))
+
+    @property
+    def targets(self) -> str:
+        """The name of the array of targets; empty where each token's target is the next."""
+        return self.experiment.data.targets
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names that the inputs may have, and the targets if there are any, as source.
+
+        The first is that of the samples to train on; the others are those of the samples to validate on.
+        """
+        if self.ending == ".parquet":
+            return (call(LINE - 12, "", *map(literal, self.columns)),)
+        inputs = self.experiment.data.inputs or PurePath(self.experiment.path or "").stem
+        return tuple(
+            call(LINE - 12, "", *map(literal, (name, *validation_names(name))))
+            for name in (inputs, self.targets)
+            if name
+        )
 
     @property
     def classes(self) -> int:
@@ -177,10 +216,19 @@ def data_facts(experiment: Experiment) -> DataFacts:
     own = own_facts(experiment)
     if experiment.dataset not in KNOWN or (experiment.dataset == OWN and own is None):
         raise ProblemError(unknown_name("dataset", experiment.dataset, KNOWN, "dataset"))
-    data = DataFacts(experiment, KNOWN[experiment.dataset], own if experiment.dataset == OWN else None)
-    if data.known.reader == "folder" and not data.classes:
+    known = KNOWN[experiment.dataset]
+    if known.reader == "arrays" and experiment.image_size is not None:
+        known = replace(known, colours=_ARRAY_COLOURS)
+    data = DataFacts(experiment, known, own if experiment.dataset == OWN else None)
+    if known.reader == "folder" and not data.classes:
         message = "is not known yet: the run has not read its folder of pictures."
         raise ProblemError(setting_problem("num_classes", message, "Train it first."))
+    if known.reader == "arrays" and not (data.targets or data.classes):
+        message = "is not known yet: the run has not read its file of arrays."
+        raise ProblemError(setting_problem("data.targets", message, "Train it first."))
+    if known.reader == "arrays" and data.ending == ".parquet" and not experiment.data.inputs:
+        message = "is empty, since the table has too many columns, or some with commas in their names."
+        raise ProblemError(setting_problem("data.inputs", message, "Save a table with fewer or other names."))
     return data
 
 
@@ -195,7 +243,7 @@ def data_argument(data: DataFacts) -> str | None:
         return 'default=Path(__file__).with_suffix(".npz")'
     if data.known.reader in _DOWNLOADED:
         return 'default="data"'
-    return "required=True" if data.known.reader == "folder" else None
+    return "required=True" if data.known.reader in (*_READ, "texts") else None
 
 
 def loading_lines(data: DataFacts) -> tuple[str, ...]:
@@ -210,6 +258,8 @@ def loading_lines(data: DataFacts) -> tuple[str, ...]:
             return ("train = load_data()",)
         case "own":
             train, validation = "load_data(dataset)", "load_data(validation_dataset)"
+        case "texts" | "arrays":
+            return (f"{both} = load_data({_GIVEN})",)
         case "folder":
             return (f"{both} = listed({_GIVEN})",)
         case "npz":

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from engine.experiment.catalog import ARRAYS
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import ProblemError
 from engine.experiment.titles import setting_problem
@@ -37,7 +38,10 @@ _CONFIG_KEYS = (
 
 @dataclass(frozen=True)
 class ModelFacts:
-    """A model in a script; `settings` are its constructor's, and for text `classes` is the vocabulary."""
+    """A model in a script; `settings` are its constructor's, and for text `classes` is the vocabulary.
+
+    `has_own_sizes`: only the loaded samples tell its channels, or its numbers in and out.
+    """
 
     kind: ModelKind
     name: str
@@ -46,6 +50,7 @@ class ModelFacts:
     settings: Mapping[str, Any]
     float32_modules: tuple[str, ...]
     own: OwnFacts | None = None
+    has_own_sizes: bool = False
 
     @property
     def has_statistics(self) -> bool:
@@ -60,7 +65,8 @@ class ModelFacts:
         if self.own is not None:
             return self.own.constructor
         if self.kind == "linear":
-            return "nn.Linear(10, 1)"
+            sizes = "train[0].shape[1], train[1].shape[1]" if self.has_own_sizes else "10, 1"
+            return f"nn.Linear({sizes})"
         if self.kind != "torchvision":
             return None
         settings = {key: literal(value) for key, value in self.settings.items()}
@@ -90,6 +96,7 @@ def model_facts(experiment: Experiment, *, channels: int, classes: int, image_si
         kind=kind,
         name=experiment.model,
         channels=channels if kind == "small-cnn" else 3,
+        has_own_sizes=experiment.dataset == ARRAYS and kind in ("linear", "small-cnn"),
         classes=classes,
         settings=_settings(experiment.model, image_size),
         float32_modules=experiment.step.fp32_modules if experiment.precision.is_autocast else (),

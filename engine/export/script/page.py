@@ -30,7 +30,7 @@ from engine.export.script.training import TrainingFacts, parts_in_force
 from engine.store.record import RunRecord
 
 _WIDTH = 100
-_LIBRARIES = ("torch", "torchvision", "transformers", "numpy")
+_LIBRARIES = ("torch", "torchvision", "transformers", "pyarrow", "safetensors", "numpy")
 
 
 def head_of(run: RunRecord, training: TrainingFacts, imports: str, left_out: tuple[str, ...]) -> str:
@@ -62,8 +62,9 @@ def _sentences(
 
 def _libraries(imports: str) -> str:
     used = [name for name in _LIBRARIES if re.search(rf"^(import|from) {name}\b", imports, re.MULTILINE)]
-    # torchvision and transformers bring numpy with them
-    return " and ".join(used[:2])
+    if "numpy" in used and ("torchvision" in used or "transformers" in used):
+        used.remove("numpy")  # which they bring with them
+    return " and ".join(filter(None, (", ".join(used[:-1]), used[-1])))
 
 
 def _on_file(training: TrainingFacts) -> Iterator[str]:
@@ -86,6 +87,10 @@ def _on_data(training: TrainingFacts) -> Iterator[str]:
         case "folder":
             yield "--data is a folder with a subfolder of pictures for each class, or with such in train/ and"
             yield "val/; none hidden or empty, 8 bits per colour."
+        case "arrays":
+            yield "--data is the file with its arrays; all of it is held on the device."
+        case "texts":
+            yield "--data is the folder with its text."
         case "text":
             yield "It trains on the source of the Python that runs it; another version has another text."
     settings = training.experiment.data

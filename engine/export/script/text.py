@@ -62,6 +62,8 @@ _STANDARD_FROM = (
 )
 _OTHERS = (
     ("import numpy as np", "np."),
+    ("import pyarrow.parquet", "pyarrow.parquet."),
+    ("import safetensors.numpy", "safetensors.numpy."),
     ("import torch", "torch."),
     ("import torchvision", "torchvision."),
 )

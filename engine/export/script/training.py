@@ -167,8 +167,7 @@ class TrainingFacts:
             return math.ceil(self.data.samples / self.experiment.step_samples)
         if self.epoch_steps is None:
             name = self.experiment.schedule.name
-            what = "pictures the folder holds" if self.data.own is None else "samples the file's dataset has"
-            message = f"is '{name}', which depends on how many {what}."
+            message = f"is '{name}', which depends on how many samples there are."
             remedy = "Train it first, so that this is known, or choose a constant learning rate."
             raise ProblemError(setting_problem("schedule.name", message, remedy, value=name))
         return self.epoch_steps

@@ -16,6 +16,8 @@ import numpy as np
 import torch
 from torch.utils._pytree import tree_leaves, tree_map_only
 
+from engine.experiment.own.arrays import held_out_of
+
 
 def seed_of(*place: int) -> int:
     """A seed of 63 bits that depends on all of `place`, such as (seed, epoch, batch); none is negative."""
@@ -107,6 +109,32 @@ class Split:
 
     def to(self, device: torch.device) -> Split:
         return Split(self.inputs.to(device), self.targets.to(device))
+
+
+@dataclass(frozen=True)
+class Row:
+    """What one sample of a batch is."""
+
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+
+    @property
+    def nbytes(self) -> int:
+        return math.prod(self.shape) * self.dtype.itemsize
+
+    def batch(self, size: int) -> torch.Tensor:
+        """An empty batch of such samples."""
+        return torch.empty((size, *self.shape), dtype=self.dtype)
+
+
+def held_out(samples: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """The indices, ascending, of the samples to train on and of a tenth to validate on.
+
+    The run's seed does not matter: runs with different seeds are compared on the same samples.
+    """
+    order = torch.randperm(samples, generator=torch.Generator().manual_seed(seed_of(0)))
+    kept = samples - held_out_of(samples)
+    return order[:kept].sort().values, order[kept:].sort().values
 
 
 class Resident:

@@ -12,24 +12,27 @@ from itertools import cycle, islice
 import torch
 
 from engine.experiment.catalog import (
+    ARRAYS,
     IMAGE_FOLDER,
     OWN,
     SYNTHETIC,
     SYNTHETIC_REGRESSION,
     SYNTHETIC_TOKENS,
+    TEXT_FOLDER,
     task_of,
 )
-from engine.experiment.checks import DatasetEntry, ModelEntry
+from engine.experiment.checks import DatasetEntry, ModelEntry, described
 from engine.experiment.experiment import Experiment
 from engine.training.data import image_folder
 from engine.training.data import pictures as fakedata
 from engine.training.data import pictures as fashion
-from engine.training.data.batches import Batch, Resident, Source, Split, Turns, drawn_samples, turns_of
+from engine.training.data.arrays import array_facts
+from engine.training.data.batches import Batch, Resident, Row, Source, Split, Turns, drawn_samples, turns_of
 from engine.training.data.image_folder import check_image_folder, read_image_folder
 from engine.training.data.picture_sets import download_set, set_entries
 from engine.training.data.picture_sources import FASHION, check_room, is_kept, load_pictures
 from engine.training.data.pictures import FAKEDATA
-from engine.training.data.text import load_text, text_entries
+from engine.training.data.text import load_text, text_bytes, text_entries
 from engine.training.models.build import REGRESSION_FEATURES, input_channels
 
 _NOISE = 0.1
@@ -39,7 +42,8 @@ _NOISE = 0.1
 class DatasetFacts:
     """What a run must know of its dataset before it begins; 0 where it does not apply.
 
-    The catalog knows it of every dataset but the user's own folder.
+    The catalog knows it of every dataset but the user's own. `rows` are the inputs and targets of a sample in
+    a file of arrays.
     """
 
     train_samples: int
@@ -47,6 +51,15 @@ class DatasetFacts:
     num_classes: int
     image_size: int
     channels: int
+    rows: tuple[Row, Row] | None = None
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """The numbers that a regression takes and gives for a sample."""
+        match self.rows:
+            case (Row((features,)), Row((width,))):
+                return features, width
+        return REGRESSION_FEATURES, 1
 
 
 def dataset_entries() -> tuple[DatasetEntry, ...]:
@@ -101,19 +114,33 @@ def dataset_entries() -> tuple[DatasetEntry, ...]:
             name=SYNTHETIC_REGRESSION, title="Synthetic regression, 10 numbers to 1", task="regression"
         ),
         *text_entries(),
+        DatasetEntry(
+            name=ARRAYS,
+            title="A file of your own arrays",
+            task="own",
+            any_classes=True,
+            needs_path=True,
+            can_augment=True,
+            loads=True,
+        ),
         DatasetEntry(name=OWN, title="The model's own data", task="own"),
     )
 
 
 def facts_of(experiment: Experiment) -> DatasetFacts:
-    """The facts of a resolved experiment's dataset; a folder of pictures is listed and checked for them.
+    """The facts of a resolved experiment's dataset; the user's own data is looked through for them.
 
-    Raises ProblemError of kind `REQUEST` where the folder cannot be used, or not be kept on the device.
+    Raises ProblemError of kind `REQUEST` where it cannot be used, or not be kept on the device.
     """
     entry = next(entry for entry in dataset_entries() if entry.name == experiment.dataset)
     train, validation = entry.train_samples or experiment.samples, entry.validation_samples or 0
     classes = experiment.num_classes or entry.num_classes or 0
-    if entry.needs_path:
+    rows = None
+    if experiment.dataset == ARRAYS:
+        held = array_facts(experiment)
+        classes, rows, entry = held.num_classes, held.rows, described(experiment, entry)
+        train, validation = entry.train_samples or 0, entry.validation_samples or 0
+    elif experiment.dataset == IMAGE_FOLDER:
         folder = read_image_folder(experiment.path)
         check_image_folder(folder, experiment)
         train, validation, classes = len(folder.train), len(folder.validation), len(folder.classes)
@@ -123,8 +150,10 @@ def facts_of(experiment: Experiment) -> DatasetFacts:
         num_classes=classes,
         image_size=experiment.image_size or entry.image_size or 0,
         channels=entry.channels or 0,
+        rows=rows,
     )
-    check_room(experiment, train + validation, facts.channels)
+    sample_bytes = facts.channels * facts.image_size**2 if rows is None else sum(row.nbytes for row in rows)
+    check_room(experiment, train + validation, sample_bytes)
     return facts
 
 
@@ -215,14 +244,17 @@ def _captured_copies(experiment: Experiment, batches: tuple[Batch, ...]) -> Iter
 
 
 def _batch(experiment: Experiment, model: ModelEntry, facts: DatasetFacts, batch_size: int) -> Batch:
+    if facts.rows is not None and not facts.image_size:
+        inputs, targets = facts.rows
+        return inputs.batch(batch_size), targets.batch(batch_size)
     if model.task == "language":
         shape = (batch_size, experiment.sequence_length)
         return torch.empty(shape, dtype=torch.int64), torch.empty(shape, dtype=torch.int64)
     if model.task == "regression":
         return torch.empty(batch_size, REGRESSION_FEATURES), torch.empty(batch_size, 1)
     channels = input_channels(model.name, facts.channels)
-    inputs = torch.empty(batch_size, channels, facts.image_size, facts.image_size)
-    return inputs, torch.empty(batch_size, dtype=torch.int64)
+    pictures = torch.empty(batch_size, channels, facts.image_size, facts.image_size)
+    return pictures, torch.empty(batch_size, dtype=torch.int64)
 
 
 def _other_bytes(experiment: Experiment, dataset: DatasetEntry, facts: DatasetFacts) -> tuple[int, int]:
@@ -230,11 +262,18 @@ def _other_bytes(experiment: Experiment, dataset: DatasetEntry, facts: DatasetFa
     if experiment.dataset == SYNTHETIC_REGRESSION:
         return facts.train_samples * (REGRESSION_FEATURES + 1) * 4, 0
     if task_of(experiment.dataset) == "language":
-        return _SOURCE_BYTES, (experiment.sequence_length + 1) * _LABEL_BYTES
+        source = text_bytes(experiment.path or "") if experiment.dataset == TEXT_FOLDER else _SOURCE_BYTES
+        return source, (experiment.sequence_length + 1) * _LABEL_BYTES
+    samples = facts.train_samples + facts.validation_samples
+    if facts.rows is not None:
+        inputs, targets = facts.rows
+        gathered = inputs.nbytes if facts.image_size else 0  # before they are prepared
+        if is_kept(experiment):
+            return samples * (inputs.nbytes + targets.nbytes), gathered
+        return 0, gathered + inputs.nbytes + targets.nbytes
     is_folder = experiment.dataset == IMAGE_FOLDER
     side = facts.image_size if is_folder else dataset.image_size or facts.image_size
     picture = side * side * facts.channels
     if not is_kept(experiment):
         return 0, picture * _COPIED_AHEAD
-    samples = facts.train_samples + facts.validation_samples
     return samples * (picture + _LABEL_BYTES), picture

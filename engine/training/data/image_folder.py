@@ -14,17 +14,15 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image, ImageOps
 
-from engine.experiment.checks import classes_problem
 from engine.experiment.experiment import Experiment
-from engine.experiment.picture_folders import folders, parts, pictures
+from engine.experiment.own.folders import classes_problem, folders, parts, pictures
 from engine.experiment.problem import Problem, ProblemError, request_problem
 from engine.experiment.titles import named, setting_problem
-from engine.training.data.batches import Draw, HostBatch, seed_of, spread
+from engine.training.data.batches import Draw, HostBatch, held_out, seed_of, spread
 from engine.training.data.pictures import Colours
 
 PICTURE_ERRORS = (OSError, SyntaxError, ValueError, EOFError, struct.error, Image.DecompressionBombError)
 _MOST_CHECKED = 3_000
-_VALIDATED_FRACTION = 0.1
 
 
 @dataclass(frozen=True)
@@ -121,11 +119,7 @@ def _validation(root: Path, classes: tuple[str, ...]) -> tuple[tuple[str, int], 
 def _split(
     listed: tuple[tuple[str, int], ...],
 ) -> tuple[tuple[tuple[str, int], ...], tuple[tuple[str, int], ...]]:
-    # not by the run's seed: runs with different seeds are compared on the same pictures
-    generator = torch.Generator().manual_seed(seed_of(0))
-    order = torch.randperm(len(listed), generator=generator).tolist()
-    kept = len(listed) - max(1, round(_VALIDATED_FRACTION * len(listed)))
-    train, validation = sorted(order[:kept]), sorted(order[kept:])
+    train, validation = held_out(len(listed))
     return tuple(listed[index] for index in train), tuple(listed[index] for index in validation)
 
 

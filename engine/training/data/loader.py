@@ -232,7 +232,7 @@ def _gathered(batches: Iterator[HostBatch], count: int) -> Split:
         if not filled:
             # allocated whole: joining parts at the end would take twice the memory
             inputs = pictures.new_empty((count, *pictures.shape[1:]))
-            targets = labels.new_empty(count)
+            targets = labels.new_empty((count, *labels.shape[1:]))
         inputs[filled : filled + len(labels)] = pictures
         targets[filled : filled + len(labels)] = labels
         filled += len(labels)

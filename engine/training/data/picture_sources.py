@@ -7,13 +7,14 @@ import functools
 import psutil
 import torch
 
-from engine.experiment.catalog import IMAGE_FOLDER
+from engine.experiment.catalog import ARRAYS, IMAGE_FOLDER
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import ProblemError
 from engine.experiment.titles import named, setting_problem
 from engine.experiment.value import BYTES_PER_GIB
-from engine.training.data import image_folder, pictures
-from engine.training.data.batches import HeldPictures, Pictures, Resident, Source, Split
+from engine.training.data import arrays, image_folder, pictures
+from engine.training.data.arrays import has_pictures, is_small
+from engine.training.data.batches import HeldPictures, Pictures, Prepare, Resident, Source, Split
 from engine.training.data.image_folder import FolderPictures, read_image_folder
 from engine.training.data.loader import Loaded, kept
 from engine.training.data.picture_sets import SETS, whole
@@ -23,25 +24,32 @@ FASHION = "fashion"
 
 
 def is_kept(experiment: Experiment) -> bool:
-    """Whether the pictures are kept on the device; by default the small sets are."""
+    """Whether the samples are kept on the device; by default the small sets are."""
     wanted = experiment.data.on_device
+    if wanted is None and experiment.dataset == ARRAYS:
+        return is_small(experiment)
     return experiment.dataset not in (FAKEDATA, IMAGE_FOLDER) if wanted is None else wanted
 
 
-def check_room(experiment: Experiment, samples: int, channels: int) -> None:
-    """Raises ProblemError where the bytes of pictures to be kept on the device do not fit there."""
-    if not (is_kept(experiment) and experiment.dataset in (FAKEDATA, IMAGE_FOLDER)):
+_KEPT_ON_REQUEST = (FAKEDATA, IMAGE_FOLDER, ARRAYS)
+
+
+def check_room(experiment: Experiment, samples: int, sample_bytes: int) -> None:
+    """Raises ProblemError where samples of that many bytes to be kept on the device do not fit there."""
+    if not (is_kept(experiment) and experiment.dataset in _KEPT_ON_REQUEST):
         return
-    needed = samples * channels * (experiment.image_size or 0) ** 2 / BYTES_PER_GIB
+    needed = samples * sample_bytes / BYTES_PER_GIB
     free = _free_bytes(torch.device(experiment.device)) / BYTES_PER_GIB
     free = min(free, experiment.memory_cap_gib or free)
     if needed > free:
         raise ProblemError(
             setting_problem(
                 "data.on_device",
-                f"is on, but {samples:,} pictures take {needed:,.2f} GiB and only "
+                f"is on, but {samples:,} samples take {needed:,.2f} GiB and only "
                 f"{free:,.2f} GiB are free there.",
-                f"Switch it off, or lower {named('image_size')}.",
+                "Switch it off."
+                if experiment.dataset == ARRAYS
+                else f"Switch it off, or lower {named('image_size')}.",
                 value="true",
             )
         )
@@ -50,15 +58,8 @@ def check_room(experiment: Experiment, samples: int, channels: int) -> None:
 def load_pictures(
     experiment: Experiment, channels: int, device: torch.device, memory_format: torch.memory_format
 ) -> Source:
-    """The batches of a resolved experiment with pictures. Raises ProblemError."""
-    colours, own_size = _look(experiment)
-    prepare = PreparePictures(
-        colours,
-        image_size=experiment.image_size or own_size,
-        channels=channels,
-        device=device,
-        memory_format=memory_format,
-    )
+    """The batches of a resolved experiment with pictures or arrays. Raises ProblemError."""
+    prepare = _prepare(experiment, channels, device, memory_format)
     augment = ShiftAndFlip(experiment.seed, device) if _augments_on_device(experiment) else None
     if is_kept(experiment):
         train, validation = _splits(experiment)
@@ -82,7 +83,24 @@ def load_pictures(
     )
 
 
-def _look(experiment: Experiment) -> tuple[Colours, int]:
+def _prepare(
+    experiment: Experiment, channels: int, device: torch.device, memory_format: torch.memory_format
+) -> Prepare:
+    if experiment.dataset == ARRAYS and not has_pictures(experiment):
+        return lambda inputs: inputs
+    colours, own_size = _look(experiment)
+    return PreparePictures(
+        colours,
+        image_size=experiment.image_size or own_size,
+        channels=channels,
+        device=device,
+        memory_format=memory_format,
+    )
+
+
+def _look(experiment: Experiment) -> tuple[Colours | None, int]:
+    if experiment.dataset == ARRAYS:
+        return arrays.look(experiment)
     if experiment.dataset == FAKEDATA:
         return pictures.FAKE_COLOURS, pictures.FAKE_IMAGE_SIZE
     if experiment.dataset == IMAGE_FOLDER:
@@ -100,7 +118,7 @@ def _augments_on_device(experiment: Experiment) -> bool:
 
 
 def _splits(experiment: Experiment) -> tuple[Split, Split]:
-    if experiment.dataset in (FAKEDATA, IMAGE_FOLDER):
+    if experiment.dataset in _KEPT_ON_REQUEST:
         return kept(_pictures(experiment), experiment.data)
     return _read_splits(experiment.dataset)
 
@@ -110,6 +128,8 @@ def _read_splits(name: str) -> tuple[Split, Split]:
 
 
 def _pictures(experiment: Experiment) -> Pictures:
+    if experiment.dataset == ARRAYS:
+        return arrays.ArraySamples(experiment)
     if experiment.dataset == FAKEDATA:
         return FakePictures(
             experiment.image_size or pictures.FAKE_IMAGE_SIZE, experiment.num_classes or pictures.FAKE_CLASSES

@@ -62,12 +62,12 @@ class PreparePictures:
     """Turns bytes (batch, channels, height, width) into the model's float32 input, on their device.
 
     Normalised by `colours`, resized to `image_size` per side if needed, grey pictures repeated to `channels`,
-    in `memory_format`.
+    in `memory_format`. Without `colours` they are floats that are the model's already.
     """
 
     def __init__(
         self,
-        colours: Colours,
+        colours: Colours | None,
         *,
         image_size: int,
         channels: int,
@@ -77,18 +77,22 @@ class PreparePictures:
         self._image_size = image_size
         self._channels = channels
         self._memory_format = memory_format
-        deviation = torch.tensor(colours.deviation)
-        self._scale = (1 / (255 * deviation)).view(1, -1, 1, 1).to(device)
-        self._shift = (-torch.tensor(colours.mean) / deviation).view(1, -1, 1, 1).to(device)
+        self._scale = self._shift = None
+        if colours is not None:
+            deviation = torch.tensor(colours.deviation)
+            self._scale = (1 / (255 * deviation)).view(1, -1, 1, 1).to(device)
+            self._shift = (-torch.tensor(colours.mean) / deviation).view(1, -1, 1, 1).to(device)
 
     def __call__(self, pictures: torch.Tensor) -> torch.Tensor:
-        if pictures.shape[-1] != self._image_size:
-            size = (self._image_size, self._image_size)
+        size = (self._image_size, self._image_size)
+        if pictures.shape[-2:] != size:
             pictures = interpolate(pictures.float(), size, mode="bilinear", antialias=True)
         if pictures.shape[1] != self._channels:
             pictures = pictures.expand(-1, self._channels, -1, -1)
         # one pass converts, repeats and lays out; it always copies, so the rest may be in place
         prepared = pictures.to(torch.float32, memory_format=self._memory_format, copy=True)
+        if self._scale is None or self._shift is None:
+            return prepared
         return prepared.mul_(self._scale).add_(self._shift)
 
 

@@ -1,4 +1,4 @@
-"""Text for language models that is always available: synthetic tokens, and Python's own source."""
+"""Text for language models: synthetic tokens, Python's own source, and a folder of the user's own."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from engine.experiment.catalog import PYTHON_SOURCE, SYNTHETIC_TOKENS
+from engine.experiment.catalog import PYTHON_SOURCE, SYNTHETIC_TOKENS, TEXT_FOLDER
 from engine.experiment.checks import DatasetEntry
 from engine.experiment.experiment import Experiment
-from engine.experiment.problem import ProblemError
+from engine.experiment.own.folders import count_text, no_text_problem, texts
+from engine.experiment.problem import ProblemError, request_problem
 from engine.experiment.titles import setting_problem
 from engine.training.data.batches import Batch, Source, Turns, drawn_samples, seed_of
 from engine.training.models.language import USUAL_VOCABULARY
@@ -96,17 +97,26 @@ def text_entries() -> tuple[DatasetEntry, ...]:
             num_classes=BYTES,
             validation_samples=VALIDATION_SEQUENCES,
         ),
+        DatasetEntry(
+            name=TEXT_FOLDER,
+            title="A folder of your own text, byte by byte",
+            task="language",
+            num_classes=BYTES,
+            needs_path=True,
+            validation_samples=VALIDATION_SEQUENCES,
+        ),
     )
 
 
 def load_text(experiment: Experiment, device: torch.device) -> Source:
     """The batches of a resolved experiment: tokens and the tokens after them, int64 (batch, sequence).
 
-    Raises ProblemError where this Python has no source, or less than a sequence of it.
+    Raises ProblemError where there is no text, or less than a sequence of it.
     """
     if experiment.dataset == SYNTHETIC_TOKENS:
         return _synthetic(experiment, device)
-    train, validation = python_source()
+    is_own = experiment.dataset == TEXT_FOLDER
+    train, validation = folder_text(experiment.path or "") if is_own else python_source()
     shortest = min(len(train), len(validation)) - 1
     if shortest < experiment.sequence_length:
         raise _too_little(experiment, shortest)
@@ -127,9 +137,40 @@ def python_source(folder: Path | None = None) -> tuple[bytes, bytes]:
     Sorted by name, so that the same Python always gives the same bytes.
     """
     library = folder or Path(sysconfig.get_path("stdlib"))
-    texts = [path.read_bytes() for path in sorted(library.glob("*.py")) if path.is_file()]
-    held_out = texts[_HELD_OUT - 1 :: _HELD_OUT]
-    kept = [text for index, text in enumerate(texts, 1) if index % _HELD_OUT]
+    return _split([path.read_bytes() for path in sorted(library.glob("*.py")) if path.is_file()])
+
+
+def folder_text(path: str) -> tuple[bytes, bytes]:
+    """The text of all files below a folder, for training and for validation; sorted by name.
+
+    Of fewer than ten files the last tenth of the text validates. Raises ProblemError.
+    """
+    files = sorted(map(Path, texts(Path(path).expanduser().absolute())))
+    if not files:
+        raise ProblemError(no_text_problem(path))
+    try:
+        read = [file.read_bytes() for file in files]
+    except OSError as error:
+        message = f"{error.filename} cannot be read: {error.strerror}."
+        raise ProblemError(
+            request_problem(message, "Check its permissions, or remove it.", key="path", value=path)
+        ) from None
+    if len(read) >= _HELD_OUT:
+        return _split(read)
+    text = b"".join(read)
+    kept = len(text) - len(text) // _HELD_OUT
+    return text[:kept], text[kept:]
+
+
+def text_bytes(path: str) -> int:
+    """The bytes of all text below a folder."""
+    counted = count_text(path, lambda: False)
+    return counted.bytes if counted is not None else 0
+
+
+def _split(files: list[bytes]) -> tuple[bytes, bytes]:
+    held_out = files[_HELD_OUT - 1 :: _HELD_OUT]
+    kept = [text for index, text in enumerate(files, 1) if index % _HELD_OUT]
     return b"".join(kept), b"".join(held_out)
 
 
@@ -148,11 +189,16 @@ def _on(device: torch.device, text: bytes) -> torch.Tensor:
 
 
 def _too_little(experiment: Experiment, shortest: int) -> ProblemError:
-    if shortest < 2:
+    if shortest < 2 and experiment.dataset == PYTHON_SOURCE:
         message = f"is '{PYTHON_SOURCE}', but this Python comes without its own source."
         remedy = f"Choose {SYNTHETIC_TOKENS}."
         return ProblemError(setting_problem("dataset", message, remedy, value=experiment.dataset))
-    message = f"is {experiment.sequence_length:,}, but {PYTHON_SOURCE} is too short for it."
+    if shortest < 2:
+        message = f"{experiment.path} has too little text to train on and to validate on."
+        remedy = "Choose a folder with more text."
+        return ProblemError(request_problem(message, remedy, key="path", value=experiment.path))
+    name = PYTHON_SOURCE if experiment.dataset == PYTHON_SOURCE else f"the text in {experiment.path}"
+    message = f"is {experiment.sequence_length:,}, but {name} is too short for it."
     return ProblemError(
         setting_problem(
             "sequence_length",

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 
-from engine.experiment.catalog import IMAGE_FOLDER
+from engine.experiment.catalog import ARRAYS, IMAGE_FOLDER
 from engine.experiment.experiment import Experiment
 from engine.protocol.events import Log, Pictures
 from engine.protocol.pictures import MOST_SIDE, MOST_TILES, ContactSheet, sheet_of
@@ -18,7 +18,7 @@ from engine.training.data.batches import Source
 from engine.training.data.picture_sets import SETS
 from engine.training.data.picture_sources import FASHION
 
-_PICTURED = frozenset({FASHION, IMAGE_FOLDER, *SETS})
+_PICTURED = frozenset({FASHION, IMAGE_FOLDER, ARRAYS, *SETS})
 # of ITU-R BT.601, as Pillow's own grey
 _GREY = np.array([0.299, 0.587, 0.114], dtype=np.float32)
 
@@ -53,7 +53,21 @@ def _sheet(experiment: Experiment, source: Source) -> ContactSheet | None:
     if experiment.dataset not in _PICTURED:
         return None
     examples = source.examples(MOST_TILES)
-    return sheet_of(_tiles(examples)) if examples is not None and len(examples) else None
+    if examples is None or not len(examples) or not _are_pictures(examples):
+        return None
+    return sheet_of(_tiles(examples if examples.dtype == torch.uint8 else _as_bytes(examples)))
+
+
+def _are_pictures(examples: torch.Tensor) -> bool:
+    # a file of arrays may hold anything
+    return examples.dim() == 4 and examples.shape[1] in (1, 3)
+
+
+def _as_bytes(examples: torch.Tensor) -> torch.Tensor:
+    """Floats from the least, black, to the most, white."""
+    finite = examples.float().nan_to_num(0.0, 0.0, 0.0)
+    least, most = finite.min(), finite.max()
+    return ((finite - least) * (255 / (most - least).clamp(min=1e-12))).byte()
 
 
 def _tiles(pictures: torch.Tensor) -> NDArray[np.uint8]:

@@ -157,19 +157,27 @@ def input_channels(name: str, dataset_channels: int) -> int:
 
 
 def build_model(
-    name: str, *, image_size: int, channels: int, num_classes: int, seed: int, sequence_length: int = 0
+    name: str,
+    *,
+    image_size: int,
+    channels: int,
+    num_classes: int,
+    seed: int,
+    sequence_length: int = 0,
+    sizes: tuple[int, int] = (REGRESSION_FEATURES, 1),
 ) -> nn.Module:
     """A model with random weights, on the CPU, that takes pictures or sequences of at least that size.
 
     The weights depend only on the seed and the settings: they are drawn on the CPU for every device, so that
     all precisions and devices start from the same ones. Reseeds torch's global generator. For text
-    `num_classes` is the vocabulary. Raises ProblemError where the machine has too little memory for it.
+    `num_classes` is the vocabulary; a regression has `sizes` numbers in and out. Raises ProblemError where
+    the machine has too little memory for it.
     """
     if is_language_model(name):
         return build_language_model(name, vocabulary=num_classes, seed=seed)
     torch.manual_seed(seed)
     if name == LINEAR:
-        return nn.Linear(REGRESSION_FEATURES, 1)
+        return nn.Linear(*sizes)
     if name == SMALL_CNN:
         return SmallCnn(channels, num_classes)
     model: nn.Module = torchvision.models.get_model(

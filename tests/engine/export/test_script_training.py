@@ -15,7 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
+import safetensors.numpy
 from PIL import Image
 from torchvision.datasets import CIFAR100
 
@@ -58,10 +60,10 @@ TOKENS: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Course:
-    """The loss of each step, and the loss and accuracy of each validation."""
+    """The loss of each step, and the loss of each validation with its accuracy, if it has one."""
 
     losses: list[float]
-    validations: list[tuple[float, float]]
+    validations: list[tuple[float, float | None]]
 
 
 def trained_here(settings: dict[str, Any]) -> tuple[RunRecord, int, Course]:
@@ -109,8 +111,9 @@ def performed(text: str, folder: Path, *arguments: str) -> Course:
 
 def told(printed: str) -> Course:
     losses = re.findall(r"^step \d+: loss (\S+)$", printed, re.MULTILINE)
-    found = re.findall(r"^epoch \d+: validation loss (\S+), accuracy (\S+)$", printed, re.MULTILINE)
-    return Course([float(loss) for loss in losses], [(float(loss), float(share)) for loss, share in found])
+    found = re.findall(r"^epoch \d+: validation loss ([^,\s]+)(?:, accuracy (\S+))?$", printed, re.MULTILINE)
+    validations = [(float(loss), float(share) if share else None) for loss, share in found]
+    return Course([float(loss) for loss in losses], validations)
 
 
 def written(run: RunRecord, steps_per_epoch: int, folder: Path) -> str:
@@ -341,3 +344,62 @@ def test_a_downloaded_set_in_one_colour_is_read_as_the_run_read_it(tmp_path: Pat
     run, steps_per_epoch, course = trained_here(settings)
     text = written(run, steps_per_epoch, tmp_path)
     assert performed(text, tmp_path, "--data", str(datasets_folder())) == course and course.validations
+
+
+DRAWN = np.random.default_rng(0)
+BYTES, ROWS = DRAWN.integers(0, 256, (40, 9, 10), np.uint8), DRAWN.standard_normal((40, 5))
+ARRAYS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
+    "bytes": ("a.npz", {"x": BYTES, "y": np.arange(40) % 3}, {"data": {"augment": True}}),
+    "floats with their own validation": (
+        "a.safetensors",
+        {
+            "train_images": DRAWN.standard_normal((20, 3, 32, 32)),
+            "train_labels": np.arange(20) % 2,
+            "val_images": DRAWN.standard_normal((8, 3, 32, 32)),
+            "val_labels": np.arange(8) % 2,
+        },
+        {"model": "squeezenet1_1", "image_size": 34, "steps": 2},
+    ),
+    "rows": ("x.npy", {"x": ROWS, "y": ROWS[:, :2]}, {"model": "linear"}),
+    "a table": ("a.parquet", {"a": ROWS[:, 0], "b": np.arange(40), "y": ROWS[:, 1]}, {"model": "linear"}),
+    "tokens": ("x.npy", {"x": np.arange(360).reshape(40, 9) % 77}, {"model": "causal-lm-tiny", "steps": 2}),
+}
+
+
+@pytest.mark.parametrize(("name", "arrays", "settings"), ARRAYS.values(), ids=ARRAYS)
+def test_a_file_of_arrays_is_read_as_the_run_read_it(
+    name: str, arrays: dict[str, Any], settings: dict[str, Any], tmp_path: Path
+) -> None:
+    path = tmp_path / name
+    if path.suffix == ".parquet":
+        pd.DataFrame(arrays).to_parquet(path)
+    elif path.suffix == ".safetensors":
+        safetensors.numpy.save_file(arrays, path)
+    elif path.suffix == ".npz":
+        np.savez(path, **arrays)
+    else:
+        for part, array in arrays.items():
+            np.save(tmp_path / f"{part}.npy", array)
+    settings = {"dataset": "arrays", "path": str(path), "batch_size": 7, "epochs": 2} | settings
+    if "steps" in settings:
+        del settings["epochs"]
+    run, steps_per_epoch, course = trained_here(settings)
+    text = written(run, steps_per_epoch, tmp_path)
+    found = performed(text, tmp_path, "--data", str(path))
+    assert found.losses == course.losses
+    if "its validation" not in text:
+        assert found.validations == course.validations and course.validations
+
+
+@pytest.mark.parametrize("files", [3, 12])
+def test_a_folder_of_text_is_read_as_the_run_read_it(files: int, tmp_path: Path) -> None:
+    folder = tmp_path / "text" / "inner" / ".hidden"
+    folder.mkdir(parents=True)
+    for number in range(files):
+        folder.parents[number % 2].joinpath(f"{number}.md").write_text(f"{number} äöü " * (20 + number))
+    folder.joinpath("h.txt").write_text("hidden " * 40)
+    folder.parent.joinpath("p.png").write_bytes(b"\x89PNG\r\n\x1a\n\0")
+    path = str(tmp_path / "text")
+    settings = {"model": "causal-lm-tiny", "dataset": "text-folder", "path": path, "sequence_length": 16}
+    run, steps_per_epoch, course = trained_here({**settings, "samples": 6, "batch_size": 3, "steps": 2})
+    assert performed(written(run, steps_per_epoch, tmp_path), tmp_path, "--data", path) == course

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from engine.experiment.catalog import IMAGE_FOLDER
 from engine.experiment.code import OWN, Code
 from engine.experiment.experiment import Experiment, Precision, experiment_from, layered, setting_fields
 from engine.training.data.datasets import dataset_entries
@@ -25,10 +26,10 @@ def test_what_applies_to_a_dataset_is_what_the_catalog_says_of_it(entry: Any) ->
     can_validate = entry.validation_samples is not None or entry.needs_path
     expected = {
         "path": entry.needs_path,
-        "data.skip_broken": entry.needs_path,
+        "data.skip_broken": entry.name == IMAGE_FOLDER,
         "image_size": entry.image_size is not None,
         "num_classes": entry.num_classes is not None or entry.needs_path,
-        "samples": entry.train_samples is None and not entry.needs_path,
+        "samples": entry.train_samples is None and entry.name != IMAGE_FOLDER,
         "sequence_length": entry.task == "language",
         "label_smoothing": entry.task != "regression",
         "data.on_device": entry.loads,

@@ -10,7 +10,7 @@ import pytest
 from PySide6.QtCore import QObject
 from pytestqt.qtbot import QtBot
 
-from engine.experiment.picture_folders import Count
+from engine.experiment.own.folders import Count
 from gui.setup import folder
 from gui.setup.folder import FolderCounter
 from gui.setup.options import folder_words

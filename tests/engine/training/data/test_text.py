@@ -13,7 +13,7 @@ from engine.experiment.catalog import task_of
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import ProblemError
 from engine.training.data.batches import Batch
-from engine.training.data.text import Corpus, load_text, python_source, text_entries
+from engine.training.data.text import Corpus, folder_text, load_text, python_source, text_entries
 
 CPU = torch.device("cpu")
 TRAIN, HELD_OUT = bytes(range(101)), bytes(range(200, 231))
@@ -123,6 +123,36 @@ def test_the_entries_are_text_for_language_models() -> None:
     assert {entry.name: entry.num_classes for entry in text_entries()} == {
         "synthetic-tokens": 32_000,
         "python-source": 256,
+        "text-folder": 256,
     }
     assert all(entry.task == "language" and task_of(entry.name) == "language" for entry in text_entries())
     assert task_of("fashion") == "classification"
+
+
+def test_a_folder_of_text_is_split_by_files_or_by_its_end(tmp_path: Path) -> None:
+    (tmp_path / "inner").mkdir()
+    (tmp_path / "inner" / "b.md").write_text("bbbbbbbbbb")
+    (tmp_path / "a.txt").write_text("äaaaaaaaa")
+    (tmp_path / ".hidden").write_text("hidden")
+    (tmp_path / "picture.png").write_bytes(b"\x89PNG\r\n\x1a\n\0\0")
+    assert folder_text(str(tmp_path)) == ("äaaaaaaaabbbbbbbb".encode(), b"bb")
+    for number in range(8):
+        (tmp_path / f"c{number}.txt").write_text(str(number))
+    train, validation = folder_text(str(tmp_path))
+    assert validation == b"bbbbbbbbbb" and train.endswith(b"01234567")
+
+
+def test_a_folder_with_too_little_text_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ProblemError, match="no files of text"):
+        folder_text(str(tmp_path))
+    (tmp_path / "a.txt").write_text("x" * 300)
+    wanted = Experiment(
+        model="causal-lm-tiny", dataset="text-folder", path=str(tmp_path), sequence_length=64, num_classes=256
+    )
+    with pytest.raises(ProblemError) as raised:
+        load_text(wanted, torch.device("cpu"))
+    assert raised.value.problem.key == "sequence_length"
+    (tmp_path / "a.txt").write_text("x")
+    with pytest.raises(ProblemError) as raised:
+        load_text(wanted, torch.device("cpu"))
+    assert raised.value.problem.key == "path"

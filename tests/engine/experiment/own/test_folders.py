@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from torchvision.datasets.folder import IMG_EXTENSIONS
 
-from engine.experiment.picture_folders import ENDINGS, Count, changed_at, count_pictures
+from engine.experiment.own.folders import ENDINGS, Count, changed_at, count_pictures
 from engine.experiment.problem import ProblemError
 from engine.training.data.image_folder import read_image_folder
 

@@ -1,0 +1,252 @@
+"""The arrays in a file of the user's own, as its header describes them. No torch.
+
+Only headers are read, and nothing is unpickled.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import stat
+import struct
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from tokenize import TokenError
+from typing import IO, TYPE_CHECKING, Any
+
+from engine import Later
+from engine.experiment.problem import Problem, ProblemError, request_problem
+from engine.experiment.text import shortened
+
+if TYPE_CHECKING:
+    import numpy as np
+else:
+    np = Later("numpy")
+
+ENDINGS = (".npz", ".npy", ".safetensors", ".parquet")
+PARQUET_COMMAND = 'pip install "ammeter[parquet]"'
+_WRITERS = {
+    ".npz": "numpy.savez",
+    ".npy": "numpy.save",
+    ".safetensors": "safetensors.numpy.save_file",
+    ".parquet": "DataFrame.to_parquet",
+}
+_MOST_ARRAYS, _LONGEST_HEADER = 1_000, 10_000_000
+_ERRORS = (
+    OSError,
+    ValueError,
+    TypeError,
+    KeyError,
+    AttributeError,
+    EOFError,
+    RuntimeError,  # also RecursionError, and an encrypted archive
+    NotImplementedError,
+    OverflowError,
+    MemoryError,
+    SyntaxError,
+    TokenError,
+    struct.error,
+    zipfile.BadZipFile,
+    zlib.error,
+)
+"""What the readers raise for a file that is not what its ending says."""
+
+
+@dataclass(frozen=True)
+class Array:
+    """An array (samples, ...) in a file, as its header describes it.
+
+    `dtype` is NumPy's text of it, such as "<f4", or a foreign name. `offset` is the byte at which its numbers
+    begin, None if they cannot be mapped. `columns` are those of a table.
+    """
+
+    file: str
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    offset: int | None = None
+    is_fortran: bool = False
+    columns: tuple[str, ...] = ()
+
+    @property
+    def kind(self) -> str:
+        """NumPy's letter: "b", "i", "u" and "f" are numbers; "" for what NumPy does not know."""
+        match = re.fullmatch(r"[<>|=]([biuf])([1248])", self.dtype)
+        return match[1] if match else "O" if "O" in self.dtype else ""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether its numbers are whole numbers: classes or tokens."""
+        return self.kind in ("b", "i", "u")
+
+    @property
+    def nbytes(self) -> int:
+        return math.prod(self.shape) * int(self.dtype[2:]) if self.kind in ("b", "i", "u", "f") else 0
+
+    @property
+    def words(self) -> str:
+        """Its numbers and shape: "float32 (100, 28, 28)"."""
+        name = {"b": "bool", "i": "int", "u": "uint", "f": "float"}.get(self.kind)
+        bits = "" if self.kind == "b" else str(8 * int(self.dtype[2:])) if name else ""
+        return f"{name or shortened(self.dtype)}{bits} ({', '.join(f'{side:,}' for side in self.shape)})"
+
+
+def arrays_in(file: Path) -> tuple[Array, ...]:
+    """The arrays of a file. Raises ProblemError, key `path`, for one that cannot be read or is cut short."""
+    try:
+        status = file.stat()
+    except (OSError, ValueError):
+        message = f"No file {shortened(str(file), most=300)} can be read."
+        raise ProblemError(
+            file_problem(file, message, "Check its spelling, and that you may read it.")
+        ) from None
+    ending = file.suffix.lower()
+    if not stat.S_ISREG(status.st_mode) or ending not in ENDINGS:
+        what = "is a folder" if stat.S_ISDIR(status.st_mode) else "is no such file"
+        message = f"{file} {what}; arrays are read from a file that ends in {_or(ENDINGS)}."
+        raise ProblemError(file_problem(file, message, "Choose such a file."))
+    return _headers(str(file), status.st_mtime_ns, status.st_size)
+
+
+@lru_cache(maxsize=64)
+def _headers(file: str, _changed_ns: int, size: int) -> tuple[Array, ...]:
+    """Cached, since the form checks at every key press."""
+    path, ending = Path(file), Path(file).suffix.lower()
+    try:
+        if ending == ".parquet":
+            arrays = _parquet(file)
+        else:
+            with path.open("rb") as opened:
+                arrays = tuple(_READERS[ending](opened, file, size))
+    except ImportError:
+        message = f"{path} needs pyarrow, which is not installed."
+        raise ProblemError(file_problem(path, message, f"Install it with: {PARQUET_COMMAND}")) from None
+    except PermissionError:
+        message = f"{path} cannot be opened."
+        raise ProblemError(file_problem(path, message, "Check its permissions.")) from None
+    except _ERRORS:
+        message = f"{path} is broken, or is not a file of the kind {ending}."
+        raise ProblemError(file_problem(path, message, f"Save it again with {_WRITERS[ending]}.")) from None
+    if not arrays:
+        raise ProblemError(file_problem(path, f"{path} holds no arrays.", "Choose another file."))
+    for array in arrays:
+        if array.offset is not None and array.offset + array.nbytes > size:
+            raise ProblemError(
+                file_problem(path, f"{path} is cut short.", "Copy it again, or save it again.")
+            )
+    return arrays
+
+
+def _npy(opened: IO[bytes], file: str, _size: int) -> Iterator[Array]:
+    yield _npy_array(opened, file, Path(file).stem, 0)
+
+
+def _npz(opened: IO[bytes], file: str, _size: int) -> Iterator[Array]:
+    with zipfile.ZipFile(opened) as archive:
+        for info in archive.infolist()[:_MOST_ARRAYS]:
+            if not info.filename.endswith(".npy"):
+                continue
+            with archive.open(info) as member:
+                array = _npy_array(member, file, info.filename.removesuffix(".npy"), 0)
+            if info.file_size < (array.offset or 0) + array.nbytes:
+                raise EOFError
+            if info.compress_type != zipfile.ZIP_STORED:
+                yield replace(array, offset=None)
+                continue
+            # the local header's name and extra field may be longer than the directory's
+            opened.seek(info.header_offset + 26)
+            before = 30 + sum(struct.unpack("<HH", opened.read(4)))
+            yield replace(array, offset=info.header_offset + before + (array.offset or 0))
+
+
+def _npy_array(opened: IO[bytes], file: str, name: str, start: int) -> Array:
+    version = np.lib.format.read_magic(opened)
+    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    shape, is_fortran, dtype = read(opened)
+    text = "O" if dtype.hasobject else str(dtype.str if dtype.names is None else dtype)
+    return Array(file, name, text, tuple(map(int, shape)), start + opened.tell(), is_fortran)
+
+
+_SAFETENSORS = {
+    "BOOL": "|b1",
+    "U8": "|u1",
+    "I8": "|i1",
+    **{f"{letter.upper()}{8 * size}": f"<{letter}{size}" for letter in "iu" for size in (2, 4, 8)},
+    **{f"F{8 * size}": f"<f{size}" for size in (2, 4, 8)},
+}
+
+
+def _safetensors(opened: IO[bytes], file: str, size: int) -> Iterator[Array]:
+    (length,) = struct.unpack("<Q", opened.read(8))
+    if length > min(size, _LONGEST_HEADER):
+        raise ValueError
+    for name, tensor in json.loads(opened.read(length)).items():
+        if name == "__metadata__":
+            continue
+        shape = tuple(int(side) for side in tensor["shape"])
+        begin, end = map(int, tensor["data_offsets"])
+        array = Array(
+            file, name, _SAFETENSORS.get(tensor["dtype"], tensor["dtype"]), shape, 8 + length + begin
+        )
+        if min((begin, *shape)) < 0 or (array.nbytes and end - begin != array.nbytes):
+            raise ValueError
+        yield array
+
+
+_READERS: dict[str, Callable[[IO[bytes], str, int], Iterator[Array]]] = {
+    ".npy": _npy,
+    ".npz": _npz,
+    ".safetensors": _safetensors,
+}
+
+
+def _parquet(file: str) -> tuple[Array, ...]:
+    import pyarrow.parquet
+
+    with pyarrow.parquet.ParquetFile(file) as table:
+        rows = table.metadata.num_rows
+        fields = [table.schema_arrow.field(place) for place in range(len(table.schema_arrow.names))]
+        arrays = []
+        for field in fields[:_MOST_ARRAYS]:
+            kind, sides = field.type, []
+            while pyarrow.types.is_fixed_size_list(kind):
+                sides.append(kind.list_size)
+                kind = kind.value_type
+            if pyarrow.types.is_list(kind) or pyarrow.types.is_large_list(kind):
+                sides, kind = _first_row(table, field.name)
+            arrays.append(Array(file, field.name, _dtype(kind), (rows, *sides), columns=(field.name,)))
+    return tuple(arrays)
+
+
+def _first_row(table: Any, name: str) -> tuple[list[int], Any]:
+    """The sides of the lists in a column's first row, which all rows must share, and their numbers' type."""
+    batch = next(table.iter_batches(batch_size=1, columns=[name]), None)
+    sides, value = [], None if batch is None else batch.column(0)[0].as_py()
+    while isinstance(value, list):
+        sides.append(len(value))
+        value = value[0] if value else None
+    kind = table.schema_arrow.field(name).type
+    while hasattr(kind, "value_type"):
+        kind = kind.value_type
+    return sides, kind
+
+
+def _dtype(kind: Any) -> str:
+    try:
+        return str(np.dtype(kind.to_pandas_dtype()).str)
+    except (NotImplementedError, TypeError, AttributeError):
+        return str(kind)
+
+
+def file_problem(file: Path | str, message: str, remedy: str) -> Problem:
+    """A problem with the file that `path` names."""
+    return request_problem(message, remedy, key="path", value=str(file))
+
+
+def _or(names: Sequence[str]) -> str:
+    return f"{', '.join(names[:-1])} or {names[-1]}"

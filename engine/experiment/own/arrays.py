@@ -1,0 +1,339 @@
+"""Samples in a file of the user's own arrays: which arrays are inputs and targets, and what they are for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from engine.experiment.catalog import DatasetEntry, Task
+from engine.experiment.own.array_files import Array, arrays_in, file_problem
+from engine.experiment.problem import Problem, ProblemError
+from engine.experiment.text import shortened
+from engine.experiment.titles import setting_problem
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Pictures in an array: their channels and sides, and whether the channels are the last dimension."""
+
+    channels: int
+    height: int
+    width: int
+    is_channels_last: bool
+
+
+@dataclass(frozen=True)
+class Samples:
+    """The arrays that a run trains on, and those that it validates on if the file has some.
+
+    Without `targets` each token's target is the next token.
+    """
+
+    inputs: Array
+    targets: Array | None
+    validation: tuple[Array, Array | None] | None = None
+
+    @property
+    def task(self) -> Task:
+        """What the arrays are for; "own" fits no model but one of the user's own."""
+        inputs, targets = self.inputs, self.targets
+        sides = len(inputs.shape)
+        if inputs.is_whole and sides == 2 and (targets is None or _is_alike(inputs, targets)):
+            return "language"
+        if targets is None:
+            return "own"
+        if targets.is_whole and targets.shape[1:] in ((), (1,)) and self.pictures is not None:
+            return "classification"
+        if not targets.is_whole and sides == 2 and len(targets.shape) <= 2:
+            return "regression"
+        return "own"
+
+    @property
+    def pictures(self) -> Layout | None:
+        """The pictures (samples, height, width), with 1 or 3 channels before or after; None for other inputs.
+
+        Their numbers are bytes or floats.
+        """
+        if self.inputs.dtype != "|u1" and self.inputs.kind != "f":
+            return None
+        match self.inputs.shape[1:]:
+            case (height, width):
+                return Layout(1, height, width, False)
+            case (1 | 3 as channels, height, width):
+                return Layout(channels, height, width, False)
+            case (height, width, 1 | 3 as channels):
+                return Layout(channels, height, width, True)
+        return None
+
+    @property
+    def sequence_length(self) -> int:
+        """The tokens of a sequence; the last has no next token."""
+        return self.inputs.shape[1] - (self.targets is None)
+
+    @property
+    def arrays(self) -> tuple[Array, ...]:
+        every = (self.inputs, self.targets, *(self.validation or ()))
+        return tuple(array for array in every if array is not None)
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of its arrays as they are in the file, unpacked."""
+        return sum(array.nbytes for array in self.arrays)
+
+    @property
+    def words(self) -> str:
+        """What they are: "inputs float32 (100, 20) and targets int64 (100)"."""
+        targets = "no targets" if self.targets is None else f"targets {self.targets.words}"
+        return f"inputs {self.inputs.words} and {targets}"
+
+    @property
+    def names(self) -> dict[str, str]:
+        """The settings that name the arrays; a .npy file and a table of very many columns need none."""
+        columns = self.inputs.columns
+        is_told = len(columns) > 1 and (len(self.inputs.name) > _LONGEST_NAMES or "," in "".join(columns))
+        is_named = not self.inputs.file.lower().endswith(".npy") and not is_told
+        inputs = {"inputs": self.inputs.name} if is_named else {}
+        return inputs if self.targets is None else {**inputs, "targets": self.targets.name}
+
+    def described(self, dataset: DatasetEntry) -> DatasetEntry:
+        """The catalog's entry with what this file holds; only reading all targets shows the classes."""
+        layout = self.pictures if self.task == "classification" else None
+        held_out = held_out_of(self.inputs.shape[0])
+        validation = held_out if self.validation is None else self.validation[0].shape[0]
+        return dataset.model_copy(
+            update={
+                "task": self.task,
+                "image_size": layout and min(layout.height, layout.width),
+                "channels": layout and layout.channels,
+                "can_augment": layout is not None,
+                "sequence_length": self.sequence_length if self.task == "language" else None,
+                "train_samples": self.inputs.shape[0] - (held_out if self.validation is None else 0),
+                "validation_samples": validation,
+            }
+        )
+
+
+_LONGEST_NAMES = 4_000
+
+
+def held_out_of(samples: int) -> int:
+    """How many samples validate where the file has none for it: a tenth."""
+    return max(1, round(0.1 * samples))
+
+
+_INPUTS = ("x", "inputs", "input_ids", "input", "images", "image", "pictures", "features", "tokens", "data")
+_TARGETS = ("y", "targets", "target", "labels", "label")
+_TRAINING = ("train", "training")
+_VALIDATION = ("val", "valid", "validation", "test")
+
+
+def samples_in(path: str, inputs: str = "", targets: str = "") -> Samples:
+    """The samples of a file; where a name is empty, the usual names decide. Reads headers only.
+
+    Raises ProblemError, key `path`, `data.inputs` or `data.targets`.
+    """
+    file = Path(path).expanduser().absolute()
+    arrays = arrays_in(file)
+    if file.suffix.lower() == ".npy":
+        chosen = _beside(file, arrays[0], inputs, targets)
+    else:
+        chosen = _within(file, {array.name: array for array in arrays}, inputs, targets)
+    for array in chosen.arrays:
+        _check_numbers(array)
+    if chosen.targets is None and chosen.task != "language":
+        raise ProblemError(_no_usual("data.targets", file, arrays))
+    _check_lengths(chosen.inputs, chosen.targets)
+    if chosen.validation is not None:
+        _check_validation(chosen)
+    if chosen.inputs.shape[0] < 2:
+        message = f"{file} has a single sample, and one is needed to train on and one to validate on."
+        raise ProblemError(file_problem(file, message, "Choose a file with more samples."))
+    return chosen
+
+
+def validation_names(name: str) -> tuple[str, ...]:
+    """The names under which a file may have the array `name` of the samples to validate on."""
+    swapped = tuple(_swapped(name, _TRAINING, _VALIDATION))
+    return swapped or tuple(other for word in _VALIDATION for other in (f"{name}_{word}", f"{word}_{name}"))
+
+
+def _within(file: Path, arrays: dict[str, Array], inputs: str, targets: str) -> Samples:
+    is_table = file.suffix.lower() == ".parquet"
+    for key, name in (("data.inputs", inputs), ("data.targets", targets)):
+        if name and not (_columns(arrays, name) if is_table and key == "data.inputs" else name in arrays):
+            raise ProblemError(_unknown(key, name, file, arrays))
+    if is_table:
+        return _in_table(file, arrays, inputs, targets)
+    training = [name for name in arrays if not _word(name, _VALIDATION)] or [*arrays]
+    first = inputs or _usual_inputs(training, targets, arrays)
+    if not first:
+        raise ProblemError(_no_usual("data.inputs", file, arrays.values()))
+    second = targets or _usual_targets(training, first, arrays)
+    return _with_validation(Samples(arrays[first], arrays[second] if second else None), arrays.get)
+
+
+def _in_table(file: Path, arrays: dict[str, Array], inputs: str, targets: str) -> Samples:
+    """Of a table's columns one with lists is the inputs, or else all with numbers but the targets' are."""
+    lists = [name for name, array in arrays.items() if len(array.shape) > 1]
+    first = inputs or _usual_inputs(lists, targets, arrays)
+    second = targets or _usual_targets([*arrays], first, arrays)
+    if first:
+        chosen = _columns(arrays, first)
+    else:
+        chosen = _table([array for name, array in arrays.items() if name != second])
+        if not second or chosen is None:
+            raise ProblemError(_no_usual("data.inputs" if second else "data.targets", file, arrays.values()))
+    assert chosen is not None  # the names were looked up before
+    return Samples(chosen, arrays[second] if second else None)
+
+
+def _beside(file: Path, array: Array, inputs: str, targets: str) -> Samples:
+    """The inputs are the whole file, the targets a file beside it."""
+    if inputs and inputs != file.stem:
+        message = f"is '{shortened(inputs)}', but {file} holds a single array."
+        raise ProblemError(setting_problem("data.inputs", message, "Leave it empty.", value=inputs))
+
+    def read(stem: str) -> Array | None:
+        other = file.with_name(f"{stem}.npy")
+        return arrays_in(other)[0] if other.is_file() else None
+
+    if targets:
+        other = read(targets.removesuffix(".npy")) if "\0" not in targets else None
+        if other is None:
+            message = f"is '{shortened(targets)}', but there is no such file beside {file}."
+            raise ProblemError(
+                setting_problem("data.targets", message, "Set it to a .npy file's name.", value=targets)
+            )
+        return _with_validation(Samples(array, other), read)
+    names = _partners(file.stem)
+    return _with_validation(Samples(array, next(filter(None, map(read, names)), None)), read)
+
+
+def _with_validation(samples: Samples, find: Callable[[str], Array | None]) -> Samples:
+    inputs = next(filter(None, map(find, validation_names(samples.inputs.name))), None)
+    if inputs is None:
+        return samples
+    if samples.targets is None:
+        return replace(samples, validation=(inputs, None))
+    targets = next(filter(None, map(find, validation_names(samples.targets.name))), None)
+    return samples if targets is None else replace(samples, validation=(inputs, targets))
+
+
+def _usual_inputs(names: Sequence[str], targets: str, arrays: dict[str, Array]) -> str:
+    left = [name for name in names if name != targets and not _word(name, _TARGETS)]
+    best = _best(left, _INPUTS)
+    if best or (len(left) == 1 and len(names) <= 2):
+        return best or left[0]
+    return max(left, key=lambda name: len(arrays[name].shape)) if len(left) == len(names) == 2 else ""
+
+
+def _usual_targets(names: Sequence[str], inputs: str, arrays: dict[str, Array]) -> str:
+    partner = next((name for name in _partners(inputs) if name in arrays), None) if inputs else None
+    left = [name for name in names if name != inputs]
+    return partner or _best(left, _TARGETS) or (left[0] if len(names) == 2 and inputs else "")
+
+
+def _best(names: Sequence[str], words: Sequence[str]) -> str:
+    """The only name with the first of these words that occurs; empty where there are several or none."""
+    for word in words:
+        having = [name for name in names if _word(name, (word,))]
+        if having:
+            return having[0] if len(having) == 1 else ""
+    return ""
+
+
+def _partners(name: str) -> Iterator[str]:
+    """The names that the targets of the inputs `name` usually have."""
+    yield from _swapped(name, _INPUTS, (*_TARGETS, "Y"))
+    for word in _TARGETS:
+        yield from (f"{name}_{word}", f"{name}-{word}")
+
+
+def _swapped(name: str, words: Sequence[str], others: Sequence[str]) -> Iterator[str]:
+    match = _word(name, words)
+    if match:
+        yield from (f"{name[: match.start()]}{other}{name[match.end() :]}" for other in others)
+
+
+def _word(name: str, words: Sequence[str]) -> re.Match[str] | None:
+    return re.search(rf"(?<![a-z0-9])({'|'.join(words)})(?![a-z0-9])", name, re.IGNORECASE)
+
+
+def _columns(arrays: dict[str, Array], name: str) -> Array | None:
+    """The column of that name, or those whose names have commas between them; numbers become one column."""
+    if name in arrays:
+        return arrays[name] if len(arrays[name].shape) > 1 else _table([arrays[name]])
+    names = [part.strip() for part in name.split(",")]
+    return _table([arrays[part] for part in names]) if all(part in arrays for part in names) else None
+
+
+def _table(columns: Sequence[Array]) -> Array | None:
+    numbers = [column for column in columns if column.columns and column.nbytes and len(column.shape) == 1]
+    if not numbers:
+        return None
+    names = tuple(column.name for column in numbers)
+    shape = (numbers[0].shape[0], len(numbers))
+    return Array(numbers[0].file, ", ".join(names), "<f4", shape, columns=names)
+
+
+def _check_numbers(array: Array) -> None:
+    where = f"'{shortened(array.name)}' in {array.file}"
+    if array.kind == "O":
+        message = f"{where} holds Python objects, which nothing here unpickles."
+        raise ProblemError(file_problem(array.file, message, "Save it as an array of numbers of one shape."))
+    if array.kind == "":
+        message = f"{where} holds {shortened(array.dtype)}, not numbers that can be trained on."
+        raise ProblemError(file_problem(array.file, message, "Save it as integers or as float16, 32 or 64."))
+    if not array.shape or 0 in array.shape:
+        message = f"{where} has no samples: its shape is {array.shape}."
+        raise ProblemError(
+            file_problem(array.file, message, "Save it with its samples as the first dimension.")
+        )
+
+
+def _check_lengths(inputs: Array, targets: Array | None) -> None:
+    if targets is not None and inputs.shape[0] != targets.shape[0]:
+        message = (
+            f"'{shortened(inputs.name)}' in {inputs.file} has {inputs.shape[0]:,} samples, but "
+            f"'{shortened(targets.name)}' has {targets.shape[0]:,}."
+        )
+        raise ProblemError(file_problem(inputs.file, message, "Save as many targets as inputs."))
+
+
+def _check_validation(samples: Samples) -> None:
+    assert samples.validation is not None
+    inputs, targets = samples.validation
+    _check_lengths(inputs, targets)
+    for array, other in ((samples.inputs, inputs), (samples.targets, targets)):
+        if array and other and (array.shape[1:], array.dtype) != (other.shape[1:], other.dtype):
+            message = (
+                f"'{shortened(other.name)}' in {other.file} is {other.words}, which differs from the "
+                f"{array.words} of '{shortened(array.name)}'."
+            )
+            raise ProblemError(file_problem(other.file, message, "Save both alike but for their lengths."))
+
+
+def _is_alike(inputs: Array, targets: Array) -> bool:
+    return targets.is_whole and targets.shape == inputs.shape
+
+
+def _unknown(key: str, name: str, file: Path, arrays: dict[str, Array]) -> Problem:
+    listed = _listed(arrays.values())
+    message = f"is '{shortened(name)}', but {file} has no array of that name."
+    return setting_problem(key, message, f"Set it to one of: {listed}.", value=name, allowed=listed)
+
+
+def _no_usual(key: str, file: Path, arrays: Iterable[Array]) -> Problem:
+    what = "inputs" if key == "data.inputs" else "targets"
+    if file.suffix.lower() == ".npy":
+        message = f"is empty, and beside {file} there is no file with its targets."
+        return setting_problem(key, message, f"Set it to a file's name, such as {file.stem}_y.npy.", value="")
+    message = f"is empty, and the names in {file} do not show which array holds the {what}."
+    remedy = f"Set it to one of: {_listed(arrays)}."
+    return setting_problem(key, message, remedy, value="", allowed=_listed(arrays))
+
+
+def _listed(arrays: Iterable[Array]) -> str:
+    return shortened(", ".join(array.name for array in arrays), most=300)

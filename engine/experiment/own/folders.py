@@ -1,0 +1,267 @@
+"""Folders of the user's own: pictures, with a folder for each class, or text. No torch."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+from engine.experiment.catalog import ARRAYS, IMAGE_FOLDER, TEXT_FOLDER, DatasetEntry
+from engine.experiment.experiment import Experiment
+from engine.experiment.own.array_files import ENDINGS as ARRAY_ENDINGS
+from engine.experiment.problem import Problem, ProblemError, request_problem
+from engine.experiment.text import shortened
+from engine.experiment.titles import setting_problem
+
+ENDINGS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
+"""What torchvision takes for pictures."""
+_LOOKED_AT_BYTES = 4_096
+
+
+@dataclass(frozen=True)
+class Count:
+    """How many pictures a folder holds to train on and to validate on, and in how many classes.
+
+    `validation` is 0 if the folder has no part for it: some of `train` will validate.
+    """
+
+    train: int
+    validation: int
+    classes: int
+
+
+def parts(root: Path) -> tuple[Path, Path | None]:
+    """The folders of the classes to train on and, where separate, to validate on: `train` and `val`.
+
+    Raises ProblemError, as `folders` does.
+    """
+    names = folders(root)
+    has_parts = "train" in names and bool(folders(root / "train"))
+    if not has_parts:
+        return root, None
+    return root / "train", root / "val" if "val" in names else None
+
+
+def folders(folder: Path) -> tuple[str, ...]:
+    """The sorted names of the visible folders in it. Raises ProblemError where it cannot be opened."""
+    try:
+        with os.scandir(folder) as entries:
+            return tuple(
+                sorted(entry.name for entry in entries if entry.is_dir() and not entry.name.startswith("."))
+            )
+    except OSError as error:
+        raise ProblemError(_cannot_open(folder, error)) from error
+
+
+def pictures(folder: Path) -> Iterator[str]:
+    """The paths of the pictures below a folder; no picture is opened. Raises ProblemError."""
+    return (file for file in _files(folder) if is_picture(Path(file).name))
+
+
+def texts(folder: Path) -> Iterator[str]:
+    """The paths of the text files below a folder. Raises ProblemError."""
+    return (file for file in _files(folder) if _is_text(file))
+
+
+def _files(folder: Path) -> Iterator[str]:
+    def refuse(error: OSError) -> None:
+        raise ProblemError(_cannot_open(Path(error.filename or folder), error)) from error
+
+    visited = {_identity(folder)}
+    for parent, inside, files in os.walk(folder, onerror=refuse, followlinks=True):
+        # hidden folders hold thumbnails and notebooks' copies; a link may lead back to its parent
+        visible = sorted(name for name in inside if not name.startswith("."))
+        identities = {name: _identity(Path(parent, name)) for name in visible}
+        inside[:] = [name for name in visible if identities[name] not in visited]
+        visited.update(identities.values())
+        yield from (str(Path(parent, name)) for name in sorted(files) if not name.startswith("."))
+
+
+def _is_text(file: str) -> bool:
+    """Whether a file is text in UTF-8, by its first bytes; an empty one has none."""
+    try:
+        if not Path(file).is_file():
+            return False  # opening a pipe would wait
+        with Path(file).open("rb") as opened:
+            start = opened.read(_LOOKED_AT_BYTES)
+    except OSError:
+        return False
+    # the last character may be cut
+    return bool(start) and b"\0" not in start and "\ufffd" not in start.decode("utf-8", "replace")[:-1]
+
+
+def is_picture(name: str) -> bool:
+    """Whether a file of that name counts as a picture; hidden ones are thumbnails."""
+    return name.lower().endswith(ENDINGS) and not name.startswith(".")
+
+
+def count_pictures(path: str, is_given_up: Callable[[], bool]) -> Count | None:
+    """Counts the pictures below a folder; None once `is_given_up`, asked for every picture, says so.
+
+    Raises ProblemError where a folder cannot be opened.
+    """
+    train, validation = parts(Path(path).expanduser().absolute())
+    counts = []
+    for part in (train, validation):
+        by_class = []
+        for name in folders(part) if part is not None else ():
+            count = 0
+            for _ in pictures((part or train) / name):
+                if is_given_up():
+                    return None
+                count += 1
+            by_class.append(count)
+        counts.append(by_class)
+    to_train, to_validate = counts
+    return Count(sum(to_train), sum(to_validate), sum(count > 0 for count in to_train))
+
+
+@dataclass(frozen=True)
+class TextCount:
+    """How many files of text a folder holds, and their bytes."""
+
+    files: int
+    bytes: int
+
+
+def count_text(path: str, is_given_up: Callable[[], bool]) -> TextCount | None:
+    """Counts the text below a folder; None once `is_given_up`, asked for every file, says so.
+
+    Raises ProblemError where a folder cannot be opened.
+    """
+    files = total = 0
+    for file in texts(Path(path).expanduser().absolute()):
+        if is_given_up():
+            return None
+        files, total = files + 1, total + Path(file).stat().st_size
+    return TextCount(files, total)
+
+
+def changed_at(path: str) -> tuple[float, ...]:
+    """When the folder and those in it last changed: if a time differs, so may the pictures.
+
+    Overwriting a picture changes none of them, nor does a picture deeper down. Raises ProblemError.
+    """
+    root = Path(path).expanduser().absolute()
+    try:
+        train, validation = parts(root)
+        roots = [part for part in (train, validation) if part is not None]
+        inside = [part / name for part in roots for name in folders(part)]
+        return tuple(folder.stat().st_mtime for folder in (root, *roots, *inside))
+    except OSError as error:
+        raise ProblemError(_cannot_open(root, error)) from error
+
+
+def _identity(folder: Path) -> tuple[int, int]:
+    status = folder.stat()
+    return status.st_dev, status.st_ino
+
+
+def _cannot_open(folder: Path, error: OSError) -> Problem:
+    if isinstance(error, FileNotFoundError):
+        message, remedy = f"There is no folder {folder}.", "Check its spelling."
+    elif isinstance(error, NotADirectoryError):
+        message, remedy = f"{folder} is not a folder.", "Choose a folder of pictures."
+    else:
+        message = f"{folder} cannot be opened: {error.strerror or error}."
+        remedy = "Check its permissions, or choose another folder."
+    return request_problem(message, remedy, key="path", value=folder)
+
+
+_NEEDS = {
+    IMAGE_FOLDER: (
+        "a folder of pictures",
+        "Set it to a folder that has one folder of pictures for each class.",
+    ),
+    TEXT_FOLDER: ("a folder of text", "Set it to a folder that has files of text in UTF-8."),
+    ARRAYS: ("a file of arrays", f"Set it to a file that ends in {', '.join(ARRAY_ENDINGS)}."),
+}
+_MOST_LOOKED_AT, _MOST_OPENED = 2_000, 50
+"""Files and folders; few, since the form checks at every key press."""
+
+
+def path_problem(experiment: Experiment, dataset: DatasetEntry) -> Problem | None:
+    """Why the path is not what the dataset needs; a file of arrays is opened elsewhere."""
+    path = experiment.path
+    if not dataset.needs_path:
+        if path is None:
+            return None
+        message = f"is '{shown_path(path)}', but {dataset.name} is not read from a folder or file."
+        return setting_problem("path", message, f"Leave it empty, or choose {', '.join(_NEEDS)}.", value=path)
+    if path is None:
+        needed, remedy = _NEEDS[dataset.name]
+        return setting_problem("path", f"is empty, but {dataset.name} needs {needed}.", remedy)
+    if dataset.name == ARRAYS:
+        return None
+    if not _is_folder(path):
+        message = f"is '{shown_path(path)}', but no folder of that name can be read."
+        return setting_problem("path", message, "Check its spelling, and that you may read it.", value=path)
+    return _text_problem(path) if dataset.name == TEXT_FOLDER else _pictures_problem(path)
+
+
+def shown_path(path: str) -> str:
+    """A path as a sentence quotes it."""
+    return shortened(path, most=300)
+
+
+def no_text_problem(path: str | Path) -> Problem:
+    """A folder without text."""
+    message = f"{shown_path(str(path))} has no files of text in UTF-8."
+    return request_problem(message, "Choose a folder with files such as .txt or .md.", key="path", value=path)
+
+
+def _text_problem(path: str) -> Problem | None:
+    """A problem that a short look at the folder shows."""
+    left = _MOST_OPENED
+    try:
+        for file in islice(_files(Path(path).expanduser().absolute()), _MOST_LOOKED_AT):
+            left -= 1
+            if left < 0 or _is_text(file):
+                return None
+    except ProblemError:
+        return None
+    return no_text_problem(path)
+
+
+def classes_problem(root: Path, classes: Sequence[str]) -> Problem | None:
+    """The problem of a folder of pictures with fewer than two classes; None for two or more."""
+    if len(classes) >= 2:
+        return None
+    if classes:
+        message = f"{root} has only one class, '{classes[0]}'; a classifier needs two or more."
+    else:
+        message = f"{root} has no folders with pictures."
+    remedy = f"Put the pictures of each class in a folder of its own, such as {root}/cats and {root}/dogs."
+    return request_problem(message, remedy, key="path", value=root)
+
+
+def _pictures_problem(path: str) -> Problem | None:
+    """A problem that a short look at the folder shows; the worker looks at all of it."""
+    root = Path(path).expanduser().absolute()
+    left, classes = _MOST_LOOKED_AT, []
+    try:
+        root, _ = parts(root)
+        for name in folders(root):
+            for _, inside, files in os.walk(root / name):
+                inside[:] = [folder for folder in inside if not folder.startswith(".")]
+                left -= 1 + len(files)
+                if any(is_picture(file) for file in files):
+                    classes.append(name)
+                    break
+                if left < 0:
+                    return None
+            if len(classes) == 2:
+                return None
+    except (OSError, ProblemError):
+        return None
+    return classes_problem(root, classes)
+
+
+def _is_folder(path: str) -> bool:
+    try:
+        return Path(path).expanduser().is_dir()
+    except (OSError, RuntimeError, ValueError):
+        # a parent folder that may not be opened, the home of no user, an impossible name
+        return False

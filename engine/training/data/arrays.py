@@ -1,0 +1,240 @@
+"""A file of the user's own arrays as a source of batches: mapped where it is large, kept on the device else.
+
+Floats become float32 and whole numbers int64; pictures of bytes stay bytes until they are on the device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import psutil
+import torch
+from numpy.typing import NDArray
+
+from engine.experiment.checks import array_samples
+from engine.experiment.experiment import Experiment
+from engine.experiment.own.array_files import Array, file_problem
+from engine.experiment.own.arrays import Samples, held_out_of
+from engine.experiment.problem import ProblemError
+from engine.experiment.titles import setting_problem
+from engine.experiment.value import BYTES_PER_GIB, BYTES_PER_MIB
+from engine.training.data.batches import Draw, HostBatch, Row, held_out, spread
+from engine.training.data.pictures import Colours
+
+_COLOURS = Colours((0.5,), (0.25,))
+_SMALL_BYTES = 512 * BYTES_PER_MIB
+_SCANNED_BYTES = 64 * BYTES_PER_MIB
+
+
+def is_small(experiment: Experiment) -> bool:
+    """Whether the arrays are so small that they are kept on the device."""
+    return array_samples(experiment).nbytes <= _SMALL_BYTES
+
+
+def has_pictures(experiment: Experiment) -> bool:
+    """Whether they are pictures to classify, which are prepared for the model as other pictures are."""
+    return experiment.own_code is None and array_samples(experiment).task == "classification"
+
+
+def look(experiment: Experiment) -> tuple[Colours | None, int]:
+    """How pictures are normalised, which floats need not be, and their pixels per side."""
+    samples = array_samples(experiment)
+    layout = samples.pictures
+    assert layout is not None  # has_pictures() said so
+    return None if samples.inputs.kind == "f" else _COLOURS, min(layout.height, layout.width)
+
+
+@dataclass(frozen=True)
+class ArrayFacts:
+    """The classes or the vocabulary, 0 where there are none, and a sample's inputs and targets."""
+
+    num_classes: int
+    rows: tuple[Row, Row]
+
+
+def array_facts(experiment: Experiment) -> ArrayFacts:
+    """Looks at the targets of a resolved experiment, and at one sample. Raises ProblemError."""
+    samples = array_samples(experiment)
+    _check_room(experiment, samples)
+    reader = ArraySamples(experiment)
+    classes = 0
+    if experiment.own_code is None and samples.task in ("classification", "language"):
+        classes = _classes(experiment, samples)
+    reader.open()
+    inputs, targets = reader.batch(Draw(is_training=True, epoch=0, number=0, indices=(0,)))
+    return ArrayFacts(classes, (_row(inputs), _row(targets)))
+
+
+class ArraySamples:
+    """`Pictures` of a file of arrays: its samples as tensors, in the form that the model takes.
+
+    A model file of the user's own takes them as they are. Pictures become (batch, channels, height, width);
+    tokens without targets are cut into all but the last and all but the first.
+    """
+
+    def __init__(self, experiment: Experiment) -> None:
+        self._samples = samples = array_samples(experiment)
+        self._task = "own" if experiment.own_code is not None else samples.task
+        count = samples.inputs.shape[0]
+        self._split = held_out(count) if samples.validation is None else None
+        self.validation_samples = held_out_of(count)
+        self.train_samples = count - self.validation_samples
+        if samples.validation is not None:
+            self.train_samples, self.validation_samples = count, samples.validation[0].shape[0]
+        self._parts: tuple[tuple[NDArray[Any], NDArray[Any] | None], ...] = ()
+
+    def open(self) -> None:
+        whole = _opened(self._samples.inputs), _opened_or_none(self._samples.targets)
+        if self._samples.validation is None:
+            self._parts = (whole, whole)
+        else:
+            inputs, targets = self._samples.validation
+            self._parts = (whole, (_opened(inputs), _opened_or_none(targets)))
+
+    def batch(self, draw: Draw) -> HostBatch:
+        part = 0 if draw.is_training else 1
+        chosen = np.asarray(draw.indices)
+        if self._split is not None:
+            chosen = self._split[part].numpy()[chosen]
+        inputs, targets = self._parts[part]
+        first = _tensor(inputs[chosen], keeps_bytes=True)
+        if targets is None:
+            tokens = first.long()
+            return tokens[:, :-1].contiguous(), tokens[:, 1:].contiguous()
+        return self._formed(first, _tensor(targets[chosen]))
+
+    def examples(self, count: int) -> torch.Tensor | None:
+        """At most `count` training pictures as bytes; None without pictures, or before `open`."""
+        if not self._parts or self._samples.pictures is None:
+            return None
+        chosen = tuple(spread(self.train_samples, count))
+        pictures: torch.Tensor = self.batch(Draw(is_training=True, epoch=0, number=0, indices=chosen))[0]
+        return pictures
+
+    def _formed(self, inputs: torch.Tensor, targets: torch.Tensor) -> HostBatch:
+        layout = self._samples.pictures
+        match self._task:
+            case "classification" if layout is not None:
+                if inputs.dim() == 3:
+                    inputs = inputs.unsqueeze(1)
+                if layout.is_channels_last:
+                    inputs = inputs.permute(0, 3, 1, 2)
+                return inputs.contiguous(), targets.reshape(len(targets))
+            case "regression":
+                return inputs.float(), targets.reshape(len(targets), -1)
+            case "language":
+                return inputs.long(), targets
+        return inputs, targets
+
+
+def _classes(experiment: Experiment, samples: Samples) -> int:
+    """How many classes or tokens there are; all targets, or all tokens, are read for it."""
+    least = most = 0
+    arrays = samples.arrays
+    if samples.task == "classification":
+        arrays = tuple(array for array in arrays if len(array.shape) <= 2)
+    for array in arrays:
+        for part in _scanned(_opened(array)):
+            least, most = min(least, int(part.min())), max(most, int(part.max()))
+    file, noun = samples.inputs.file, "classes" if samples.task == "classification" else "tokens"
+    if least < 0:
+        message = f"{file} has the number {least:,} among its {noun}, which begin at 0."
+        raise ProblemError(file_problem(file, message, f"Number the {noun} from 0."))
+    classes = experiment.num_classes or max(2, most + 1)
+    if most >= classes:
+        message = f"is {classes:,}, but {file} has the number {most:,} among its {noun}, which begin at 0."
+        remedy = f"Leave it empty, or set it to {most + 1:,} or more."
+        raise ProblemError(setting_problem("num_classes", message, remedy, value=classes))
+    if classes > _MOST_CLASSES:
+        message = f"{file} has the number {most:,} among its {noun}; there may be at most {_MOST_CLASSES:,}."
+        raise ProblemError(file_problem(file, message, f"Number the {noun} from 0 without gaps."))
+    return classes
+
+
+_MOST_CLASSES = 1_000_000
+
+
+def _scanned(array: NDArray[Any]) -> Iterator[NDArray[Any]]:
+    rows = max(1, _SCANNED_BYTES // max(1, array[:1].nbytes))
+    yield from (array[start:end] for start, end in pairwise([*range(0, len(array), rows), len(array)]))
+
+
+def _check_room(experiment: Experiment, samples: Samples) -> None:
+    """Raises ProblemError where arrays that cannot be mapped do not fit the memory of the processes."""
+    unmapped = [array for array in samples.arrays if array.offset is None]
+    processes = max(1, experiment.data.workers)
+    needed, free = sum(array.nbytes for array in unmapped) * processes, psutil.virtual_memory().available
+    if needed > free:
+        file = unmapped[0].file
+        message = (
+            f"{file} takes {needed / BYTES_PER_GIB:,.2f} GiB unpacked"
+            f"{f' in {processes:,} processes' if processes > 1 else ''}, and only "
+            f"{free / BYTES_PER_GIB:,.2f} GiB are free."
+        )
+        remedy = "Save it with numpy.savez or as .safetensors, which need not be unpacked."
+        raise ProblemError(file_problem(file, message, remedy))
+
+
+def _opened_or_none(array: Array | None) -> NDArray[Any] | None:
+    return None if array is None else _opened(array)
+
+
+def _opened(array: Array) -> NDArray[Any]:
+    """The array, mapped if it can be, else read. Raises ProblemError."""
+    try:
+        if array.offset is not None:
+            order: Any = "F" if array.is_fortran else "C"
+            return np.memmap(array.file, array.dtype, "r", array.offset, array.shape, order)
+        if array.columns:
+            return _read_columns(array)
+        with np.load(array.file, allow_pickle=False) as arrays:
+            read: NDArray[Any] = arrays[array.name]
+    except Exception as error:
+        message = f"'{array.name}' in {array.file} cannot be read."
+        raise ProblemError(file_problem(array.file, message, "Save the file again.")) from error
+    if read.shape != array.shape:
+        message = f"{array.file} changed while it was read."
+        raise ProblemError(file_problem(array.file, message, "Begin again when it is complete."))
+    return read
+
+
+def _read_columns(array: Array) -> NDArray[Any]:
+    """Columns of a table side by side, or one column of lists, which must be equally long."""
+    import pyarrow.parquet
+
+    table = pyarrow.parquet.read_table(array.file, columns=list(array.columns))
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        if column.null_count:
+            message = f"'{name}' in {array.file} has {column.null_count:,} empty cells."
+            raise ProblemError(file_problem(array.file, message, "Fill them, or remove their rows."))
+    if not pyarrow.types.is_nested(table.column(0).type):
+        numbers = np.stack([column.to_numpy() for column in table.columns], axis=1)
+        return numbers.astype(array.dtype).reshape(array.shape)
+    values = table.column(0).combine_chunks()
+    while pyarrow.types.is_nested(values.type):
+        lengths = pyarrow.compute.unique(pyarrow.compute.list_value_length(values))
+        if len(lengths) > 1:
+            message = f"'{array.name}' in {array.file} has lists of different lengths."
+            raise ProblemError(file_problem(array.file, message, "Cut or fill them to one length."))
+        values = values.flatten()
+    if values.null_count:
+        message = f"'{array.name}' in {array.file} has lists with empty places."
+        raise ProblemError(file_problem(array.file, message, "Fill them, or remove their rows."))
+    return np.asarray(values.to_numpy(zero_copy_only=False)).reshape(array.shape)
+
+
+def _tensor(rows: NDArray[Any], *, keeps_bytes: bool = False) -> torch.Tensor:
+    wanted = rows.dtype
+    if wanted.kind == "f":
+        wanted = np.dtype(np.float32)
+    elif not (keeps_bytes and wanted == np.uint8):
+        wanted = np.dtype(np.int64)
+    return torch.from_numpy(np.ascontiguousarray(rows, wanted))
+
+
+def _row(batch: torch.Tensor) -> Row:
+    return Row(tuple(batch.shape[1:]), batch.dtype)
