@@ -16,6 +16,7 @@ from functools import partial
 from pathlib import Path
 
 from guide_drawing import EDGE, WIDTH, Drawing
+from guide_own_pictures import OWN_PICTURES
 
 from resources.looks import LIGHT
 
@@ -323,6 +324,7 @@ PICTURES: dict[str, Callable[[], Drawing]] = {
     "data-wait": waiting,
     "clean-comparison": turns,
     "recipe": recipe,
+    **OWN_PICTURES,
 }
 
 

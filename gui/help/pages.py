@@ -77,6 +77,7 @@ _ORDER = (
         "What the figures mean",
         ("figures", "speed", "memory", "accuracy", "data-wait", "clean-comparison", "recipe"),
     ),
+    ("Your own work", ("own-model", "model-file", "own-step", "own-data", "library-models")),
 )
 
 

@@ -1,0 +1,135 @@
+"""The guide's pictures of models and data of one's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from guide_drawing import EDGE, WIDTH, Drawing
+
+from resources.looks import LIGHT
+
+FP32, FP16, BF16 = (LIGHT.look(name) for name in ("fp32", "fp16", "bf16"))
+
+
+def _card(
+    drawing: Drawing,
+    x: float,
+    y: float,
+    width: float,
+    head: str,
+    lines: Sequence[str] = (),
+    *,
+    color: str = LIGHT.text2,
+    fill: str = LIGHT.bg2,
+) -> float:
+    """A box with a head and lines of text in it; returns its height."""
+    height = 32 + 20 * len(lines)
+    drawing.box(x, y, width, height, fill, color, radius=6)
+    drawing.text(x + 12, y + 21, head, color=color, size=13, weight=600)
+    for row, words in enumerate(lines):
+        drawing.text(x + 12, y + 43 + 20 * row, words, color=LIGHT.text)
+    return height
+
+
+def own_model() -> Drawing:
+    drawing = Drawing(
+        204, "The window reads your file, the worker process runs it, and the run keeps its text"
+    )
+    _card(drawing, EDGE, 60, 120, "net.py", ("model()", "batch(size)"), color=FP32.color, fill=FP32.tint)
+    _card(drawing, 190, 20, 310, "window, command line", ("read the text; never run it",))
+    _card(drawing, 190, 112, 130, "worker process", ("runs it,", "trains"), color=FP16.color, fill=FP16.tint)
+    _card(drawing, 370, 112, 130, "saved run", ("figures, curves,", "the file’s text"))
+    drawing.arrow((164, 78), (186, 78))
+    drawing.line((140, 78), (164, 78), LIGHT.text3, 1.5)
+    drawing.arrow((255, 74), (255, 108))
+    drawing.arrow((322, 148), (366, 148))
+    return drawing
+
+
+def model_file() -> Drawing:
+    drawing = Drawing(196, "A step: batch, forward, loss, backward pass, and the optimizer's step")
+    width, pitch = 140, 170
+    heads = ("inputs, targets", "outputs", "a scalar")
+    calls = (
+        ("batch(size)", "or dataset()"),
+        ("forward(", "  model, inputs)"),
+        ("loss(", "  outputs, targets)"),
+    )
+    drawing.box(EDGE + pitch - 10, 14, 330, 108, FP16.tint, FP16.dim, radius=8)
+    for place, (head, lines) in enumerate(zip(heads, calls, strict=True)):
+        x = EDGE + place * pitch
+        _card(drawing, x, 24, width, head, lines, color=FP32.color, fill=LIGHT.bg1)
+        if place:
+            drawing.arrow((x - 28, 50), (x - 2, 50))
+    drawing.text(EDGE + pitch, 114, "under autocast", color=FP16.color, weight=600)
+    drawing.arrow((430, 124), (430, 142))
+    _card(drawing, 360, 144, width, "backward pass")
+    drawing.arrow((358, 160), (332, 160))
+    _card(drawing, EDGE + pitch, 144, width, "optimizer’s step", color=FP32.color)
+    drawing.text(EDGE, 165, "of optimizer(model)")
+    return drawing
+
+
+def own_step() -> Drawing:
+    drawing = Drawing(170, "One step of a GAN: each of two losses goes backward and makes its optimizer step")
+    rows = (("discriminator’s loss", "for_d"), ("generator’s loss", "for_g"))
+    for row, (words, optimizer) in enumerate(rows):
+        y = 20 + 62 * row
+        drawing.box(EDGE, y, 160, 44, FP16.tint, FP16.color, radius=6)
+        drawing.text(EDGE + 12, y + 19, "train.autocast()", color=FP16.color, weight=600)
+        drawing.text(EDGE + 12, y + 36, words, color=LIGHT.text)
+        for place, call in enumerate(("train.backward(loss)", f"train.step({optimizer})")):
+            x = 200 + 156 * place
+            drawing.box(x, y, 144, 44, LIGHT.bg2, LIGHT.line2, radius=6)
+            drawing.text(x + 72, y + 26, call, color=LIGHT.text, anchor="middle")
+        drawing.arrow((182, y + 22), (198, y + 22))
+        drawing.arrow((346, y + 22), (354, y + 22))
+    drawing.text(
+        EDGE, 154, "one loss scaler for both; it changes its scale once, at the end", color=LIGHT.text3
+    )
+    return drawing
+
+
+def own_data() -> Drawing:
+    drawing = Drawing(176, "Folders of pictures and text and files of arrays become inputs and targets")
+    rows = (
+        ("PICTURES/cats, /dogs", "image-folder", FP32),
+        ("digits.npz: x, y", "arrays", FP16),
+        ("BOOKS/*.txt", "text-folder", BF16),
+    )
+    for row, (place, name, look) in enumerate(rows):
+        y = 20 + 48 * row
+        drawing.box(EDGE, y, 170, 38, LIGHT.bg2, LIGHT.line2, radius=6)
+        drawing.text(EDGE + 12, y + 24, place, color=LIGHT.text)
+        drawing.arrow((192, y + 19), (218, y + 19))
+        drawing.box(220, y, 110, 38, look.tint, look.color, radius=6)
+        drawing.text(275, y + 24, name, color=look.color, weight=600, anchor="middle")
+        drawing.arrow((332, y + 19), (358, y + 19))
+    for row, words in enumerate(("pictures and classes", "what the arrays hold", "tokens, next tokens")):
+        drawing.text(366, 44 + 48 * row, words, color=LIGHT.text)
+    return drawing
+
+
+def library_models() -> Drawing:
+    drawing = Drawing(118, "A library's prefix, a colon, and the name that the library itself uses")
+    rows = (
+        ("timm:", "convnext_tiny", FP32, "a model of timm"),
+        ("hf:", "llama", FP16, "a type of transformers"),
+    )
+    for row, (prefix, name, look, words) in enumerate(rows):
+        y = 20 + 42 * row
+        drawing.box(EDGE, y, 64, 32, look.tint, look.color, radius=6)
+        drawing.text(EDGE + 32, y + 21, prefix, color=look.color, size=13, weight=600, anchor="middle")
+        drawing.box(EDGE + 70, y, 140, 32, LIGHT.bg2, LIGHT.line2, radius=6)
+        drawing.text(EDGE + 82, y + 21, name, color=LIGHT.text, size=13)
+        drawing.text(WIDTH - EDGE, y + 21, words, anchor="end")
+    return drawing
+
+
+OWN_PICTURES: dict[str, Callable[[], Drawing]] = {
+    "own-model": own_model,
+    "model-file": model_file,
+    "own-step": own_step,
+    "own-data": own_data,
+    "library-models": library_models,
+}
