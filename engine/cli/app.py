@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import os
 import sys
 import traceback
@@ -81,8 +82,13 @@ def _app() -> typer.Typer:
     )
     app.callback()(_program)
     for name, function in _COMMANDS.items():
-        app.command(name)(_interruptible(function))
+        app.command(name, help=_paragraphs(function))(_interruptible(function))
     return app
+
+
+def _paragraphs(verb: Callable[..., int]) -> str:
+    """The verb's help with a line for each paragraph, which the terminal's width breaks."""
+    return "\n\n".join(" ".join(part.split()) for part in (inspect.getdoc(verb) or "").split("\n\n"))
 
 
 def _interruptible(verb: Callable[..., int]) -> Callable[..., int]:

@@ -12,6 +12,7 @@ import typer
 from engine.cli import output
 from engine.cli.options import AsJson
 from engine.cli.session import TargetOption
+from engine.experiment.catalog import OWN
 from engine.experiment.checks import Catalog, DatasetEntry, DeviceEntry, ModelEntry
 from engine.experiment.experiment import Experiment, flattened
 from engine.experiment.library_models import LIBRARIES, Library, library_of
@@ -146,7 +147,13 @@ def template(
     force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
     as_json: AsJson = False,
 ) -> int:
-    """Write a short commented model file, to be made into your own."""
+    """Write a short commented model file, to be made into your own.
+
+    A model file defines model(), and if you like batch(size), dataset(), validation_dataset(),
+    collate(samples), forward(model, inputs), loss(outputs, targets), optimizer(model),
+    accuracy(outputs, targets) and step(train, batch). The guide says what each returns: F1 in the window,
+    or resources/guide/model-file.md.
+    """
     written = write_template(path, force=force)
     if as_json:
         output.json_object({"path": str(written.absolute())})
@@ -187,6 +194,7 @@ def _show_catalog(catalog: Catalog) -> None:
         ["Parameters"],
     )
     output.line()
+    output.line("FILE.py  a file of your own; `ammeter template` writes one to begin with.")
     for library in LIBRARIES:
         count = len(_models_of(library, catalog))
         output.line(
@@ -204,4 +212,7 @@ def _device_row(device: DeviceEntry) -> tuple[str, str, str, str]:
 
 def _dataset_row(dataset: DatasetEntry) -> tuple[str, str, str]:
     title = f"{dataset.title} (to be downloaded)" if dataset.needs_download else dataset.title
-    return dataset.name, dataset.task, title
+    return dataset.name, _DATA_FOR.get(dataset.name, dataset.task), title
+
+
+_DATA_FOR = {OWN: "model files, timm, hf"}

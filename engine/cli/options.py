@@ -48,7 +48,8 @@ _FLAGS = {
     "config": (None, "Settings from a TOML file, which override the preset.", "FILE"),
     "model": (
         "model",
-        "`ammeter catalog` lists the models. A file of your own: net.py or net.py:Net.",
+        "`ammeter catalog` lists the models. A file of your own: net.py or net.py:Net; "
+        "`ammeter template --help` says what it may define.",
         "NAME",
     ),
     "dataset": ("dataset", "`ammeter catalog` lists the datasets.", "NAME"),

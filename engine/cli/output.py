@@ -23,6 +23,7 @@ from engine.experiment.problem import Problem
 from engine.experiment.text import printable, shortened
 from engine.protocol.events import Summary
 from engine.store.record import RunRecord
+from engine.words.names import dataset_words
 from engine.words.numbers import NONE, memory_text, times
 
 Pair = tuple[str, str]
@@ -285,7 +286,8 @@ def _text(figure: Figure, cell: Cell, report: SideReport) -> str:
 def run_summary(run: RunRecord) -> None:
     """One run's figures in groups, and its id."""
     experiment = run.experiment
-    line(f"{run.name}: {experiment.model} on {experiment.dataset}, {experiment.precision.label}")
+    data = dataset_words(experiment.dataset)
+    line(f"{run.name}: {experiment.model} on {data}, {experiment.precision.label}")
     groups = summary_groups(run)
     for title, rows in groups:
         if title:

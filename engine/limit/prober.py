@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from threading import Event as Flag
 
 from engine.experiment.checks import Catalog, DatasetEntry, DeviceEntry, dataset_of, problems, resolve
+from engine.experiment.code import DATASET, OWN
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Kind, Problem, ProblemError, request_problem
 from engine.experiment.settings import joined
@@ -22,6 +23,7 @@ from engine.protocol.trials import Cause, ProbeEnded, ProbeStarted, Trial, Trial
 from engine.runner import Runner
 from engine.store.forecasts import Forecasts
 from engine.store.store import Store
+from engine.words.names import dataset_words
 from engine.worker.launcher import Launcher
 
 ProbeEvent = ProbeStarted | TrialBegun | TrialEnded | ProbeEnded | Phase | Log | Failed
@@ -330,10 +332,12 @@ def _search(
 
 
 def _data_limit(experiment: Experiment, dataset: DatasetEntry) -> tuple[int, str]:
-    # for a folder of one's own only a trial can tell
+    # for a folder or a dataset() of the user's own only a trial can tell
     accumulated = experiment.step.gradient_accumulation
     taken = f", and an optimizer step takes {accumulated:,} batches" if accumulated > 1 else ""
-    if dataset.needs_path and dataset.train_samples is None:
-        return _UNKNOWN_LIMIT, f"{dataset.name} has no more samples{taken}"
+    words, code = dataset_words(dataset.name), experiment.own_code
+    is_in_file = dataset.name == OWN and code is not None and DATASET in code.defines
+    if is_in_file or (dataset.needs_path and dataset.train_samples is None):
+        return _UNKNOWN_LIMIT, f"{words} has no more samples{taken}"
     samples = dataset.train_samples or experiment.samples
-    return samples // accumulated, f"{dataset.name} has {samples:,} samples{taken}"
+    return samples // accumulated, f"{words} has {samples:,} samples{taken}"

@@ -1,11 +1,11 @@
-"""Recipes and settings' values in words, and the glossary of the terms on screen."""
+"""Recipes, datasets and units in words, and the glossary of the terms on screen."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
-from engine.experiment.catalog import task_of
+from engine.experiment.catalog import OWN, task_of
 
 _PART_WORDS = {
     "channels_last": "channels last",
@@ -23,6 +23,11 @@ def recipe_words(recipe: str) -> str:
 def speed_unit(datasets: Iterable[str]) -> str:
     """The unit of samples a second: "img/s" where every dataset holds pictures."""
     return "img/s" if all(task_of(dataset) == "classification" for dataset in datasets) else "samples/s"
+
+
+def dataset_words(dataset: str) -> str:
+    """A dataset after "on", or in a list of what was trained."""
+    return "its own data" if dataset == OWN else dataset
 
 
 _PART_NOUNS = {

@@ -11,6 +11,7 @@ from PySide6.QtWidgets import QFrame, QGridLayout, QMenu, QSizePolicy, QWidget
 from engine.experiment.experiment import Precision
 from engine.limit.prober import DEFAULT_MARGIN
 from engine.limit.result import at_least
+from engine.words.names import dataset_words
 from engine.words.numbers import NONE, times
 from gui.limit.words import card, menu_words, proof, recommendation, sentence, short_proof
 from gui.session.searches import SearchView, SideView
@@ -60,7 +61,9 @@ class SavedMenu(QMenu):
         action = self.addAction(menu_words(view))
         action.setCheckable(True)
         action.setChecked(view.series == self._shown)
-        action.setToolTip(f"{view.trial_count} trials, dataset {view.sides[0].experiment.dataset}")
+        action.setToolTip(
+            f"{view.trial_count} trials, dataset {dataset_words(view.sides[0].experiment.dataset)}"
+        )
         action.triggered.connect(lambda: self.opened.emit(view.series))
 
 

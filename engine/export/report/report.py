@@ -21,6 +21,7 @@ from engine.export.report.tables import (
     run_lines,
     setting_lines,
 )
+from engine.words.names import dataset_words
 
 _MOST_SIDES = 6
 
@@ -159,7 +160,7 @@ def subject_of(comparison: Comparison) -> str:
     experiments = [run.experiment for run in runs]
     parts = [
         _common([experiment.model for experiment in experiments], "{} models"),
-        _common([experiment.dataset for experiment in experiments], "{} datasets"),
+        _common([dataset_words(experiment.dataset) for experiment in experiments], "{} datasets"),
         _common([f"batch {experiment.batch_size:,}" for experiment in experiments], "{} batch sizes"),
         _common([_length(run.total_steps) for run in runs], "{} lengths"),
     ]

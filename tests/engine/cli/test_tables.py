@@ -181,3 +181,8 @@ def test_a_name_never_commands_the_terminal(capsys: pytest.CaptureFixture[str]) 
 )
 def test_a_ratio_has_the_digits_that_say_something(ratio: float, text: str) -> None:
     assert times(ratio) == text
+
+
+def test_a_models_own_data_are_no_dataset_named_own(capsys: pytest.CaptureFixture[str]) -> None:
+    output.run_summary(dataclasses.replace(FP32, experiment=Experiment(model="net.py", dataset="own")))
+    assert "net.py on its own data, FP32" in capsys.readouterr().out

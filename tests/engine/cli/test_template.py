@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
+from importlib.resources import files
 from pathlib import Path
 
 import pytest
 
 from engine.cli import main
 from engine.experiment.code import read_code
+from engine.export.template import TEMPLATE_NAME
 
 
 def test_it_writes_a_short_file_and_replaces_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -22,3 +25,14 @@ def test_it_writes_a_short_file_and_replaces_none(tmp_path: Path, capsys: pytest
     assert path.read_text() == "# mine\n"
     assert main(["template", str(path), "--force"]) == 0
     assert path.read_text() != "# mine\n"
+
+
+def test_its_help_and_the_guide_name_all_that_the_file_may_define(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["template", "--help"]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    page = (files("resources") / "guide" / "model-file.md").read_text(encoding="utf-8")
+    documented = re.findall(r"^\| `(\w+\([\w, ]*\))`", page, re.MULTILINE)
+    assert len(documented) == 10
+    assert [name for name in documented if name not in shown] == []
+    template = (files("resources") / "template" / TEMPLATE_NAME).read_text(encoding="utf-8")
+    assert [name for name in documented if name.partition("(")[0] not in template] == []

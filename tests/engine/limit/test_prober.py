@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from engine.experiment.checks import Catalog
+from engine.experiment.code import OWN, Code
 from engine.experiment.experiment import Experiment, experiment_from, layered
 from engine.experiment.problem import Kind, ProblemError
 from engine.limit.prober import ProbeEvent, Prober
 from engine.protocol.events import Failed
 from engine.protocol.trials import ProbeEnded, ProbeResult, ProbeStarted, TrialBegun, TrialEnded
-from engine.runner import Runner
 from engine.store.store import Store
 from engine.worker.launcher import Launcher
 from engine.worker.supervision import Limits
@@ -34,22 +34,6 @@ TINY: dict[str, Any] = {
 }
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux caps a CPU's memory")
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with Store(tmp_path / "runs.sqlite") as store:
-        yield store
-
-
-@pytest.fixture
-def catalog(store: Store, launcher: Launcher) -> Catalog:
-    return Runner(store, launcher).catalog()
-
-
-@pytest.fixture
-def prober(store: Store, launcher: Launcher, catalog: Catalog) -> Prober:
-    return Prober(store, launcher, catalog)
 
 
 def tiny(**changes: Any) -> Experiment:
@@ -117,11 +101,11 @@ PRELUDE = """
 import json, os, sys, time
 def say(**event):
     sys.stdout.write(json.dumps(event) + chr(10)); sys.stdout.flush()
-def tried(batch, cause=None, leaked=0.0):
+def tried(batch, cause=None, leaked=0.0, **facts):
     trial = dict(batch_size=batch, fits=cause is None, steps=3, cause=cause)
     if cause is None:
         trial["peak_mib"] = 10.0 + batch
-    say(event="tried", trial=trial, budget_mib=110.0, leaked_mib=leaked)
+    say(event="tried", trial=trial, budget_mib=110.0, leaked_mib=leaked, **facts)
 say(event="ready", pid=os.getpid(), python="3", torch="0", ammeter="0")
 for line in sys.stdin:
     batch = json.loads(line)["experiment"]["batch_size"]
@@ -157,6 +141,17 @@ def test_the_data_may_end_before_the_memory(scripted: Callable[[str], Prober]) -
     assert (result.largest_batch, result.verified, result.bound_by) == (12, True, "data")
     assert result.first_failure is None
     assert result.note is not None and "not the memory: synthetic has 12 samples" in result.note
+
+
+def test_how_many_samples_a_file_has_only_a_trial_shows(
+    scripted: Callable[[str], Prober], store: Store
+) -> None:
+    code = Code(file="net.py", folder="/", text="def model(): ...\ndef dataset(): ...\n")
+    store.trusted_code.add(code)
+    experiment = tiny(model="net.py", code=code.to_json(), dataset=OWN, image_size=None, num_classes=None)
+    result = result_of(list(scripted("tried(batch, train_samples=12)").probe(experiment)))
+    assert (result.largest_batch, result.bound_by) == (12, "data")
+    assert result.note is not None and "not the memory: its own data has no more samples." in result.note
 
 
 WAITS_TO_BE_STOPPED = """
