@@ -187,7 +187,8 @@ class SetupPanel(QFrame):
         self._change(Draft.reset)
 
     def request(self) -> Request | None:
-        """What the button would request; None while something is wrong."""
+        """What the button would request, with the file as it is now; None while something is wrong."""
+        self.reread()
         return request(self._draft, self._outcome) if self._draft and not self._outcome.problems else None
 
     def outcome(self) -> Outcome:
@@ -248,7 +249,6 @@ class SetupPanel(QFrame):
             self._put(self._draft.with_length(key, text))
 
     def _ask(self, requested: SignalInstance) -> None:
-        self.reread()
         if self._draft is not None:
             self.picker.used(self._draft)
         if self.finds_limit:

@@ -163,7 +163,7 @@ class SearchBox(ChoiceBox):
         self._completer.complete()
         place = self._matches.places.get(self.before)
         if place is not None:
-            index = self._matches.index(place, 0)
+            index = self.list.model().index(place, 0)
             # current and not selected, or the completer would write it into the field
             self.list.selectionModel().setCurrentIndex(index, QItemSelectionModel.SelectionFlag.NoUpdate)
             self.list.scrollTo(index, QListView.ScrollHint.PositionAtCenter)
@@ -193,6 +193,9 @@ class SearchBox(ChoiceBox):
 
     def _show(self, typed: str) -> None:
         takes_first = bool(typed.strip()) and not self._takes_any
+        # all at once only where it opens at the chosen row, and not at each key
+        mode = QListView.LayoutMode
+        self.list.setLayoutMode(mode.Batched if typed else mode.SinglePass)
         self._matches.put(narrowed(self._groups, typed), typed, takes_first=takes_first)
 
     def _take(self, index: QModelIndex) -> None:
@@ -228,6 +231,8 @@ class _SearchField(QLineEdit):
     def __init__(self) -> None:
         super().__init__()
         self._is_pressed = False
+        # a file that is dropped on it is for the window, and no text
+        self.setAcceptDrops(False)
 
     def focusInEvent(self, event: QFocusEvent) -> None:
         super().focusInEvent(event)

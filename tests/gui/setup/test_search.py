@@ -104,6 +104,16 @@ def test_a_click_into_the_text_opens_the_whole_list(box: SearchBox, qtbot: QtBot
     assert not box.list.isVisible()
 
 
+def test_a_list_of_thousands_opens_at_the_chosen_name(box: SearchBox) -> None:
+    box.set_groups([Group("timm", [Row(f"timm:net{number}") for number in range(2_000)])])
+    box.set_value("timm:net1500")
+    box.showPopup()
+    current = box.list.currentIndex()
+    assert current.data() == "timm:net1500"
+    assert box.list.viewport().rect().contains(box.list.visualRect(current))
+    box.hidePopup()
+
+
 def test_typing_replaces_the_name_and_narrows_the_open_list(box: SearchBox, qtbot: QtBot) -> None:
     qtbot.mouseClick(box.field, Qt.MouseButton.LeftButton, pos=QPoint(20, 10))
     qtbot.keyClicks(box.list, "net1")
