@@ -13,9 +13,8 @@ import torch
 from torch import nn
 from torch.utils._pytree import tree_map_only
 
-from engine.experiment.catalog import OWN, task_of
+from engine.experiment.catalog import task_of
 from engine.training.data.batches import Batch
-from engine.training.data.own import some_samples
 from engine.training.models.build import REGRESSION_FEATURES
 from engine.training.prepare import Plan
 from engine.training.workload import Workload
@@ -68,9 +67,8 @@ def _on_cpu(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _batches(plan: Plan) -> Iterator[Batch]:
-    experiment, own = plan.experiment, plan.workload.own
-    if own is not None and experiment.dataset == OWN:
-        few = some_samples(own, experiment, SAMPLES)
+    few = plan.workload.few_samples()
+    if few is not None:
         yield from (few, few)
     elif plan.dataset_entry.needs_path:
         yield from _read(plan)
