@@ -12,8 +12,8 @@ from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.experiment.repeats import in_turns
 from engine.experiment.value import MIB_PER_GIB
+from engine.memory_advice import fitting_batch, with_accumulation, with_smaller_batch
 from engine.protocol.events import Event, Failed, Finished, Log, Phase, Started
-from engine.runner import fitting_batch, with_accumulation, with_smaller_batch
 from engine.store.checkpoints import obstacle
 from engine.store.forecasts import Forecasts
 from engine.store.record import RunRecord, Status
