@@ -6,9 +6,7 @@ are known to be sound. No torch.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
-from pathlib import PurePath
 
 from engine.experiment.code import model_file
 from engine.experiment.experiment import Experiment
@@ -55,23 +53,17 @@ class Precheck:
 
 
 def crashed(experiment: Experiment, failed: Failed) -> Checked | None:
-    """What a check has found that ended its worker; None where the user's code is not to blame.
-
-    `faulthandler` wrote the stack of a native crash to stderr, the innermost line first.
-    """
+    """What a check has found that ended its worker; None where the user's code is not to blame."""
     code = experiment.own_code
     if code is None or failed.problem.kind not in _CRASHES:
         return None
-    frames = re.finditer(r'File "(?P<path>[^"]+)", line (?P<line>\d+)', failed.detail)
-    own = {str(PurePath(code.folder, name)): name for name in (code.file, *code.beside)}
-    place = next(((own[frame["path"]], int(frame["line"])) for frame in frames if frame["path"] in own), None)
     finding = Finding(
         kind=FindingKind.RAISES,
         severity="error",
         message=f"It ended the process that checked it. {failed.problem.message}",
-        remedy="Correct the line, then check again." if place else "Look for what it calls at its end.",
-        file=code.file if place is None else place[0],
-        line=None if place is None else place[1],
+        remedy="Correct the line, then check again." if failed.line else "Look for what it calls at its end.",
+        file=failed.file or code.file,
+        line=failed.line,
         detail=failed.detail,
     )
     return Checked(findings=(finding,))
@@ -81,7 +73,8 @@ def _key(experiment: Experiment) -> str:
     code = experiment.own_code
     kept = {"model", "overrides", "dataset", "path", "image_size", "num_classes", "sequence_length"}
     settings = experiment.model_dump_json(include={*kept, "precision", "scaler", "device", "batch_size"})
-    return f"{code.sha256 if code is not None else ''} {settings}"
+    # the same text in another folder may read other files
+    return f"{'' if code is None else code.sha256 + code.folder} {settings}"
 
 
 def _refused(checked: Checked) -> Failed:

@@ -53,11 +53,15 @@ class Problem(BaseModel):
 
 
 class ProblemError(Exception):
-    """Raised with one or more problems; `problem` is the first, and str() is its sentence."""
+    """Raised with one or more problems; `problem` is the first, and str() is its sentence.
 
-    def __init__(self, *problems: Problem) -> None:
+    `detail` is the traceback of what it came from, where that was in another process.
+    """
+
+    def __init__(self, *problems: Problem, detail: str = "") -> None:
         super().__init__(problems[0].message)
         self.problems = problems
+        self.detail = detail
 
     @property
     def problem(self) -> Problem:

@@ -270,11 +270,16 @@ class Finished(Message):
 
 
 class Failed(Message):
-    """The job ended with a problem; `detail` holds the traceback or the end of the worker's stderr."""
+    """The job ended with a problem; `detail` holds the traceback or the end of the worker's stderr.
+
+    `file` and `line` are where the user's code was when its worker crashed or had to be ended.
+    """
 
     event: Literal["failed"] = "failed"
     problem: Problem
     detail: Details = ""
+    file: Line | None = None
+    line: Positive | None = None
     summary: Summary | None = None
 
 

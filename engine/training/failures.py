@@ -21,6 +21,7 @@ _OUT_OF_MEMORY = re.compile(
 )
 _ONE_SAMPLE = re.compile(r"more than 1 value per channel when training", re.IGNORECASE)
 _LOADER_ENDED = re.compile(r"DataLoader worker .*(exited unexpectedly|killed by signal)|shared memory\(shm\)")
+_LOADER = re.compile(r"torch.utils.data.dataloader\.py$")
 
 
 class TrainingError(ProblemError):
@@ -40,7 +41,7 @@ def problem_of(error: BaseException) -> Problem:
     """The problem to show for an exception that ended a run."""
     if isinstance(error, ProblemError):
         return error.problem
-    if isinstance(error, RuntimeError) and _LOADER_ENDED.search(str(error)):
+    if _is_of_ended_loader(error):
         return Problem(
             kind=Kind.WORKER_DIED,
             message="A loader process ended in the middle of the run.",
@@ -75,7 +76,8 @@ def problem_of(error: BaseException) -> Problem:
 
 def details_of(error: BaseException) -> str:
     """The traceback to show for an exception that ended a run: of the user's code only its own frames."""
-    return own_details(error) or "".join(traceback.format_exception(error))
+    detail = error.detail if isinstance(error, ProblemError) else ""
+    return own_details(error) or detail or "".join(traceback.format_exception(error))
 
 
 def not_a_number(step: int) -> Problem:
@@ -88,6 +90,13 @@ def not_a_number(step: int) -> Problem:
         key="on_nan",
         value="fail",
     )
+
+
+def _is_of_ended_loader(error: BaseException) -> bool:
+    if isinstance(error, EOFError | ConnectionError):
+        # it ended in the middle of sending a batch
+        return any(_LOADER.search(frame.filename) for frame in traceback.extract_tb(error.__traceback__))
+    return isinstance(error, RuntimeError) and _LOADER_ENDED.search(str(error)) is not None
 
 
 def _is_out_of_memory(error: BaseException) -> bool:

@@ -93,13 +93,19 @@ def take_private_streams() -> tuple[int, int]:
     return private_input, private_output
 
 
+def say_where_it_was() -> None:
+    """Dumps its frames to stderr in a native crash, and those of all threads when the supervisor asks."""
+    faulthandler.enable(all_threads=False)
+    if hasattr(faulthandler, "register"):
+        faulthandler.register(signal.SIGUSR1)
+
+
 HEARTBEAT_SECONDS = 1.0
 
 
 def main() -> int:
     input_descriptor, output_descriptor = take_private_streams()
-    # a native crash says on stderr which line of Python called what crashed
-    faulthandler.enable(all_threads=False)
+    say_where_it_was()
     # torch with it, once the streams are private: what a library prints as it loads goes to stderr too
     from engine.worker.perform import perform, ready
 
@@ -115,7 +121,9 @@ def main() -> int:
     # what the user's code started ends with it
     end_children()
     # skips the interpreter's shutdown: a library's exit handler must not hold the VRAM a second longer
-    sys.stderr.flush()
+    with suppress(Exception):
+        # the user's code may have put anything in its place
+        sys.stderr.flush()
     os._exit(0)
 
 

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
+import uuid
 from collections import deque
 from functools import partial
 from typing import IO, TYPE_CHECKING
@@ -30,6 +31,8 @@ _LONGEST_LINE_BYTES = 32 * 2**20
 """Of an event: a batch of the most rows takes less. A longer line is not read to its end."""
 _LONGEST_STDERR_BYTES = 8 * 2**10
 _REAP_SECONDS = 10.0
+_MARK = "AMMETER_WORKER"
+"""In the environment of a worker and of all that it starts."""
 _LAST_WORDS_SECONDS = 0.5
 """How long the end of stdout waits for that of stderr, which a process outside the tree may keep open."""
 
@@ -66,7 +69,8 @@ class WorkerProcess:
     """
 
     def __init__(self, command: tuple[str, ...] = COMMAND, environment: dict[str, str] | None = None) -> None:
-        self._process = _started(command, {**os.environ, **(environment or {})})
+        self._mark = uuid.uuid4().hex
+        self._process = _started(command, {**os.environ, **(environment or {}), _MARK: self._mark})
         assert self._process.stdin and self._process.stdout and self._process.stderr
         self._input: IO[bytes] = self._process.stdin
         self._input_lock = threading.Lock()
@@ -129,6 +133,19 @@ class WorkerProcess:
                 os.killpg(self.pid, signal.SIGKILL)
         with contextlib.suppress(ProcessLookupError):
             self._process.kill()
+
+    def kill_orphans(self) -> None:
+        """Kills what the worker started and left behind, in whatever session."""
+        for process in psutil.process_iter():
+            with contextlib.suppress(psutil.Error):
+                if process.pid != self.pid and process.environ().get(_MARK) == self._mark:
+                    process.kill()
+
+    def ask_where(self) -> None:
+        """Has the worker dump its frames to stderr, where the system has a signal for it."""
+        if hasattr(signal, "SIGUSR1") and self.is_alive:
+            with contextlib.suppress(ProcessLookupError):
+                self._process.send_signal(signal.SIGUSR1)
 
     def close(self, timeout_seconds: float = 2.0) -> int:
         """Closes stdin, which ends a worker, waits, and kills what is left. Returns the exit status.

@@ -6,11 +6,11 @@ The progress of a run that had to be ended by force is known only from its event
 from __future__ import annotations
 
 import math
-import signal
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from engine.experiment.code import Code
 from engine.experiment.problem import Kind, Problem
 from engine.protocol import jobs
 from engine.protocol.events import (
@@ -33,6 +33,8 @@ from engine.protocol.events import (
     Tried,
     is_last,
 )
+from engine.worker.endings import at_line, broken_protocol, death
+from engine.worker.last_words import LastWords, last_words
 from engine.worker.process import End, Garbage, WorkerProcess
 
 
@@ -96,6 +98,7 @@ class Progress:
         )
 
 
+_ANSWER_SECONDS = 1.0
 _BLINK_SECONDS = 2.0
 """Between two looks in a row; a longer gap means that nobody was looking."""
 
@@ -144,6 +147,8 @@ class ProcessSession:
         self._terminated: float | None = None
         self._started = False
         self._over = False
+        experiment = getattr(job, "experiment", None)
+        self._code: Code | None = None if experiment is None else experiment.own_code
         worker.send(job)
 
     @property
@@ -167,9 +172,7 @@ class ProcessSession:
 
     def close(self) -> None:
         if not self._over:
-            self._over = True
-            self._worker.kill()
-            self._worker.close()
+            self._finish(kill=True)
 
     def next_event(self, timeout_seconds: float) -> Event | None:
         if self._over:
@@ -198,13 +201,15 @@ class ProcessSession:
             self._worker.kill()
         if kill or jobs.ends_worker(self._job):
             self._worker.close()
+            if self._code is not None:
+                self._worker.kill_orphans()
 
     def _overdue(self) -> Event | None:
         """The event that ends an overdue job, if it is time for one."""
         if self._stop_asked is not None:
             return self._stopped_hard()
         problem = self._watch.overdue()
-        return None if problem is None else self._failed(problem)
+        return None if problem is None else self._failed_there(problem)
 
     def _stopped_hard(self) -> Event | None:
         assert self._stop_asked is not None
@@ -215,31 +220,70 @@ class ProcessSession:
         saving = self._watch.phase is PhaseName.SAVING
         patience = self._limits.standstill[PhaseName.SAVING] if saving else self._limits.stop
         if self._terminated is None and now - self._stop_asked > patience:
+            self._ask_where()
             self._terminated = now
             self._worker.terminate()
         if self._terminated is not None and now - self._terminated > self._limits.terminate:
-            return self._stopped("The worker did not stop when asked and was ended.")
+            return self._stopped(f"The worker did not stop when asked and was ended.{self._where}")
         return None
 
     def _stopped(self, why: str) -> Finished:
         return Finished(summary=self._watch.progress.summary(why), stopped=True)
 
     def _failed(self, problem: Problem, why: str = "") -> Failed:
-        detail = "\n".join(part for part in (why, self._worker.stderr_tail) if part)
-        return Failed(problem=problem, detail=detail)
+        words, tail = self._last_words(), self._worker.stderr_tail
+        if words is None or self._code is None:
+            return Failed(problem=problem, detail="\n".join(part for part in (why, tail) if part))
+        if not isinstance(self._job, jobs.CheckModel):
+            problem = at_line(problem, self._code, words)
+        return Failed(
+            problem=problem,
+            detail="\n".join(part for part in (why, words.trace) if part),
+            file=None if words.frame is None else words.frame.file,
+            line=None if words.frame is None else words.frame.line,
+        )
+
+    def _failed_there(self, problem: Problem) -> Failed:
+        self._ask_where()
+        return self._failed(problem)
+
+    def _last_words(self) -> LastWords | None:
+        """What a worker that ran the user's code wrote last."""
+        return None if self._code is None else last_words(self._worker.stderr_tail, self._code)
+
+    def _ask_where(self) -> None:
+        """Has a worker that runs the user's code say where it is, and gives it a moment to."""
+        words = self._last_words()
+        if words is None or words.frame is not None:
+            return
+        self._worker.ask_where()
+        deadline = time.monotonic() + _ANSWER_SECONDS
+        while words is not None and words.frame is None and time.monotonic() < deadline:
+            time.sleep(_ANSWER_SECONDS / 20)
+            words = self._last_words()
+
+    @property
+    def _where(self) -> str:
+        words = self._last_words()
+        return f" It was at {words.frame.place}." if words is not None and words.frame is not None else ""
 
     def _ending_of(self, item: Event | Garbage | End) -> Event | None:
         if isinstance(item, Garbage):
             sent = f"something that is not an Ammeter event: '{item.shown}'"
-            return self._failed(_broken_protocol(sent), item.why)
+            return self._failed(broken_protocol(sent), item.why)
         if isinstance(item, End):
             if self._stop_asked is not None:
                 how = "by itself" if self._terminated is None else "by a signal"
-                return self._stopped(f"The worker ended {how} and could not say how far it had got.")
+                return self._stopped(
+                    f"The worker ended {how} and could not say how far it had got.{self._where}"
+                )
             self._worker.kill()
-            return self._failed(_death(self._worker.close()))
+            return self._failed(death(self._worker.close()))
+        if isinstance(item, Failed) and item.problem.kind is Kind.WORKER_DIED:
+            # it speaks of one of its loader processes, which said where it was
+            return self._failed(item.problem) if self._where else None
         if is_last(item) and not isinstance(item, (*_ENDINGS, *_ANSWERS.get(type(self._job), ()))):
-            return self._failed(_broken_protocol(f"'{item.event}', which does not answer its job"))
+            return self._failed(broken_protocol(f"'{item.event}', which does not answer its job"))
         return None
 
 
@@ -302,31 +346,3 @@ _ANSWERS: Mapping[type[jobs.Job], tuple[type[Event], ...]] = {
     jobs.CheckModel: (Checked,),
     jobs.TryBatch: (Tried,),
 }
-
-
-def _broken_protocol(sent: str) -> Problem:
-    return Problem(
-        kind=Kind.PROTOCOL,
-        message=f"The training process sent {sent}.",
-        remedy="Run it again; if it happens again, report it with the details below.",
-    )
-
-
-def _death(status: int) -> Problem:
-    if status >= 0:
-        how, remedy = f"with exit status {status}", "The details below show its last output."
-    else:
-        how = f"by signal {_signal_name(-status)}"
-        remedy = "The details below show its last output."
-        if -status == getattr(signal, "SIGKILL", 9):
-            remedy = "If nobody ended it, the system ran out of memory: try a smaller batch."
-    return Problem(
-        kind=Kind.WORKER_DIED, message=f"The training process ended in mid-run {how}.", remedy=remedy
-    )
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return f"{number} ({signal.Signals(number).name})"
-    except ValueError:
-        return str(number)

@@ -23,6 +23,7 @@ IMPORTED_BY_OTHERS = ("by_hand", "side_by_side", "within")
 SMALLEST: dict[str, list[str]] = {
     "accuracy": ["--seeds", "1", "--steps", "2", "--precision", "fp32"],
     "check_time": ["--model", "small-cnn", "--image-size", "32", "--repeats", "1", "--precision", "fp32"],
+    "broken_files": ["--only", "no such file"],
     "compare": ["2", "200", "2"],
     "export": ["--steps", "100", "--form", "markdown"],
     "first_step": ["--repeats", "1", "--arm", "ready"],

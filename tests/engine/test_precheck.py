@@ -59,11 +59,11 @@ def test_an_error_refuses_the_run_with_its_trace_and_is_looked_for_again() -> No
 
 @pytest.mark.parametrize("kind", [Kind.WORKER_DIED, Kind.HANG])
 def test_a_crash_is_a_finding_with_the_line_that_it_came_from(kind: Kind) -> None:
-    stack = 'File "/lib/torch.py", line 9 in call\n  File "/work/net.py", line 7 in model\n'
-    died = Failed(problem=Problem(kind=kind, message="It died.", remedy="Look."), detail=stack)
+    problem = Problem(kind=kind, message="It died.", remedy="Look.")
+    died = Failed(problem=problem, detail="stack", file="net.py", line=7)
     checked = crashed(OWN, died)
     assert checked is not None and checked.errors[0].place == "net.py:7"
-    assert "It died." in checked.errors[0].message and checked.errors[0].detail == stack
+    assert "It died." in checked.errors[0].message and checked.errors[0].detail == "stack"
     assert crashed(Experiment(), died) is None
     lacking = Problem(kind=Kind.OUT_OF_MEMORY, message="No memory.", remedy="")
     assert crashed(OWN, Failed(problem=lacking)) is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import itertools
 import multiprocessing
 import os
@@ -55,7 +56,7 @@ class Loader:
             persistent_workers=self._is_persistent,
             multiprocessing_context="spawn" if data.workers else None,
             pin_memory=data.pin_memory and device.type in ("cuda", "xpu"),
-            worker_init_fn=_end_with_parent,
+            worker_init_fn=_begin_process,
             # otherwise each epoch would draw from the global generator and change dropout's draws
             generator=torch.Generator(),
         )
@@ -110,6 +111,7 @@ class _Problems:
     """Problems on their way out of a loader process: PyTorch itself would pass on only text."""
 
     problems: tuple[Problem, ...]
+    detail: str
 
 
 class _Maker(Dataset[Any]):
@@ -123,12 +125,12 @@ class _Maker(Dataset[Any]):
                 return None
             return self._samples.batch(draw)
         except ProblemError as error:
-            return _Problems(error.problems)
+            return _Problems(error.problems, error.detail)
 
 
 def _or_raise(item: Any) -> Any:
     if isinstance(item, _Problems):
-        raise ProblemError(*item.problems)
+        raise ProblemError(*item.problems, detail=item.detail)
     return item
 
 
@@ -136,8 +138,9 @@ def _unchanged(item: Any) -> Any:
     return item
 
 
-def _end_with_parent(_worker: int) -> None:
-    """Ends this loader process as soon as its parent is gone, for whatever reason."""
+def _begin_process(_worker: int) -> None:
+    """Ends this loader process as soon as its parent is gone; has a crash say where it was."""
+    faulthandler.enable()
     parent = multiprocessing.parent_process()
     assert parent is not None
 

@@ -22,7 +22,7 @@ from engine.experiment.problem import ProblemError
 from engine.training.data.batches import Batch, Draw, HostBatch, Source, moved, samples_in, seed_of
 from engine.training.data.datasets import DatasetFacts, Footprint
 from engine.training.data.loader import Loaded
-from engine.training.models.own import OwnFile, described, own_problem, seed_everything
+from engine.training.models.own import OwnFile, described, own_details, own_problem, seed_everything
 
 VALIDATION = "validation_dataset"
 _TURNS = 4
@@ -204,7 +204,7 @@ class OwnSamples:
         """Makes the datasets in the process that will read them. Raises ProblemError."""
         try:
             self._split(True)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise _as_problem(error) from error
 
     def batch(self, draw: Draw) -> HostBatch:
@@ -215,7 +215,7 @@ class OwnSamples:
                 samples = list(self._samples(draw))
                 made = (self._own.function("collate") or default_collate)(samples)
             return _checked(self._own, "collate(samples)", made, len(samples))
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise _as_problem(error) from error
 
     def examples(self, count: int) -> None:
@@ -283,14 +283,14 @@ def _length(own: OwnFile, name: str, split: Any, samples: int) -> int:
     return count
 
 
-def _as_problem(error: Exception) -> ProblemError:
+def _as_problem(error: BaseException) -> ProblemError:
     """The error as one that can leave a loader process with its file and line."""
     if isinstance(error, ProblemError):
         return error
     problem = own_problem(error)
     if problem is None:
         raise error
-    return ProblemError(problem)
+    return ProblemError(problem, detail=own_details(error) or "")
 
 
 def _formatted(inputs: Any, *, memory_format: torch.memory_format) -> Any:

@@ -15,7 +15,9 @@ import os
 import random
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
@@ -27,6 +29,7 @@ from torch import nn
 from engine.experiment.code import MODEL, Code
 from engine.experiment.problem import Problem, ProblemError, request_problem
 from engine.experiment.text import shortened
+from engine.training.models.guards import guard_process
 
 _LONGEST_REASON = 200
 _executed: dict[str, Code] = {}
@@ -55,7 +58,9 @@ class OwnFile:
         self._module.__file__ = path
         sys.modules[self._module.__name__] = self._module
         seed_everything(seed)
-        _watched(exec, compile(code.text, path, "exec", dont_inherit=True), self._module.__dict__)
+        guard_process(is_own_file)
+        with _lenient_warnings():
+            _watched(exec, compile(code.text, path, "exec", dont_inherit=True), self._module.__dict__)
 
     def has(self, name: str) -> bool:
         """Whether the file defines a function of that name."""
@@ -121,6 +126,11 @@ def described(value: object) -> str:
 
 def own_frames(error: BaseException) -> list[traceback.FrameSummary]:
     """The frames of the error, or of what caused it, that lie in executed files; the innermost is last."""
+    return _own_part(error)[1]
+
+
+def _own_part(error: BaseException) -> tuple[BaseException, list[traceback.FrameSummary]]:
+    """The error, or what caused it, that has such frames, and these."""
     seen: set[int] = set()
     current: BaseException | None = error
     while current is not None and id(current) not in seen:
@@ -131,9 +141,9 @@ def own_frames(error: BaseException) -> list[traceback.FrameSummary]:
         if isinstance(current, SyntaxError) and current.filename in _executed:
             frames.append(traceback.FrameSummary(current.filename, current.lineno or 1, "<module>"))
         if frames:
-            return frames
+            return current, frames
         current = current.__cause__ or current.__context__
-    return []
+    return error, []
 
 
 def own_problem(error: BaseException) -> Problem | None:
@@ -145,8 +155,8 @@ def own_problem(error: BaseException) -> Problem | None:
     function = "" if last.name.startswith("<") else f", in {last.name}"
     if isinstance(error, SystemExit):
         return request_problem(
-            f"{shown_file(last.filename)}, line {last.lineno}{function} ended the program (sys.exit).",
-            "Remove that call: the file is imported, not run as a script.",
+            f"{shown_file(last.filename)}, line {last.lineno}{function}: SystemExit, which ends the process.",
+            "Remove that call of sys.exit or os._exit: the file is imported, not run as a script.",
             key="model",
         )
     lines = str(error).strip().splitlines()
@@ -162,7 +172,7 @@ def own_problem(error: BaseException) -> Problem | None:
 
 def own_details(error: BaseException) -> str | None:
     """The traceback of an error in the user's code, only with its own frames; None for any other error."""
-    frames = own_frames(error)
+    error, frames = _own_part(error)
     if not frames:
         return None
     listed = traceback.StackSummary.from_list(frames).format()
@@ -214,6 +224,17 @@ def _watched(function: Callable[..., Any], *arguments: Any) -> Any:
     finally:
         if os.getpid() != before:
             os._exit(1)
+
+
+@contextmanager
+def _lenient_warnings() -> Iterator[None]:
+    """Drops filters that make errors of warnings, which would end the run at a library's or our own."""
+    before = list(warnings.filters)
+    try:
+        yield
+    finally:
+        added = [rule for rule in warnings.filters if rule not in before and rule[0] == "error"]
+        warnings.filters[:] = [rule for rule in warnings.filters if rule not in added]  # type: ignore[index]
 
 
 def _module_name(code: Code) -> str:
@@ -277,4 +298,5 @@ def _serve_modules(code: Code) -> None:
             del sys.modules[name]
     sys.meta_path.insert(0, _KeptModules(code))
     if code.folder not in sys.path:
-        sys.path.insert(0, code.folder)
+        # last: a file named like a module of Python's or of a library's stands in for none of these
+        sys.path.append(code.folder)

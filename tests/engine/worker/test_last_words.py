@@ -1,0 +1,138 @@
+"""A worker that dies or hangs in the user's code: the run's problem names the line, and nothing runs on."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import textwrap
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from engine.experiment.code import with_code
+from engine.experiment.experiment import Experiment, experiment_from
+from engine.experiment.problem import Kind
+from engine.protocol.events import Event, Failed, PhaseName
+from engine.protocol.jobs import CheckModel, Train
+from engine.worker.last_words import last_words
+from engine.worker.launcher import Launcher, Session, iterate
+from engine.worker.supervision import Limits
+
+# what a real worker does before its first job, and the user's file as it is executed there
+WORKER = """
+import faulthandler, json, os, signal, subprocess, sys, threading
+faulthandler.enable(all_threads=False)
+if hasattr(faulthandler, "register"):
+    faulthandler.register(signal.SIGUSR1)
+ready = dict(event="ready", pid=os.getpid(), python="3", torch="0", ammeter="0")
+sys.stdout.write(json.dumps(ready) + chr(10))
+sys.stdout.flush()
+code = json.loads(json.loads(sys.stdin.readline())["experiment"]["code"])
+path = os.path.join(code["folder"], code["file"])
+"""
+HERE = "exec(compile(code['text'], path, 'exec'))"
+IN_A_THREAD = f"threading.Thread(target=lambda: {HERE}).start(); threading.Event().wait()"
+CRASH = "\ndef forward():\n    import ctypes; ctypes.string_at(0)\nforward()\n"
+HANG = "\ndef forward():\n    while True: pass\nforward()\n"
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="crashes by signal")
+
+
+@pytest.fixture
+def experiment(tmp_path: Path) -> Callable[[str], Experiment]:
+    def make(text: str) -> Experiment:
+        folder = tmp_path / "my models, größer"
+        folder.mkdir(exist_ok=True)
+        (folder / "net.py").write_text(text, encoding="utf-8")
+        asked = {"model": str(folder / "net.py"), "device": "cpu"}
+        return experiment_from(with_code(asked, names_model=True, names_dataset=False))
+
+    return make
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Callable[..., Session]]:
+    launchers: list[Launcher] = []
+
+    def launch(experiment: Experiment, body: str = HERE, limits: Limits | None = None) -> Session:
+        script = tmp_path / "worker.py"
+        script.write_text(WORKER + textwrap.dedent(body))
+        launchers.append(Launcher(limits=limits, command=(sys.executable, str(script))))
+        return launchers[-1].start(Train(experiment=experiment))
+
+    yield launch
+    for launcher in launchers:
+        launcher.close()
+
+
+def last_of(session: Session) -> Event | None:
+    return [event for event in iterate(session) if event is not None][-1]
+
+
+@pytest.mark.parametrize("body", [HERE, IN_A_THREAD], ids=["main thread", "another thread"])
+def test_a_crash_names_the_users_line(start, experiment, body):
+    failed = last_of(start(experiment(CRASH), body))
+    assert isinstance(failed, Failed) and failed.problem.kind is Kind.WORKER_DIED
+    assert failed.problem.message.startswith("net.py, line 3, in forward: ")
+    assert "SIGSEGV" in failed.problem.message
+    frames = [line for line in failed.detail.splitlines() if line.startswith("  File")]
+    assert frames == ['  File "net.py", line 3, in forward', '  File "net.py", line 4, in <module>']
+
+
+@pytest.mark.parametrize("body", [HERE, IN_A_THREAD], ids=["main thread", "another thread"])
+def test_an_endless_loop_names_the_users_line(start, experiment, body):
+    limits = Limits(standstill=dict.fromkeys(PhaseName, 0.5), silence=0.5)
+    failed = last_of(start(experiment(HANG), body, limits))
+    assert isinstance(failed, Failed) and failed.problem.kind is Kind.HANG
+    assert failed.problem.message.startswith("net.py, line 3, in forward: ")
+    assert "loop" in failed.problem.remedy
+
+
+def test_an_exit_that_leaves_no_frames_names_the_file(start, experiment):
+    failed = last_of(start(experiment("import os\nos._exit(0)\n")))
+    assert isinstance(failed, Failed)
+    assert (
+        failed.problem.message
+        == "The training process ended in mid-run with exit status 0 while it ran net.py."
+    )
+
+
+def test_a_child_in_a_session_of_its_own_ends_with_a_crashed_worker(start, experiment, tmp_path):
+    child = (
+        "import subprocess, sys\n"
+        "command = [sys.executable, '-c', 'import time; time.sleep(600)']\n"
+        "child = subprocess.Popen(command, start_new_session=True)\n"
+        f"open({str(tmp_path / 'pid')!r}, 'w').write(str(child.pid))\n"
+    )
+    assert isinstance(last_of(start(experiment(child + CRASH))), Failed)
+    pid = int((tmp_path / "pid").read_text())
+    try:
+        psutil.Process(pid).wait(timeout=10)
+    except psutil.NoSuchProcess:
+        return
+    assert not psutil.pid_exists(pid)
+
+
+def test_frames_of_libraries_and_prints_are_told_from_the_users(experiment):
+    code = experiment("pass\n").own_code
+    path = f"{code.folder}/net.py".encode("ascii", "backslashreplace").decode()
+    dump = (
+        "a line printed\nFatal Python error: Aborted\n\nThread 0x01 (most recent call first):\n"
+        f'  File "{path}", line 9 in wait\n\nCurrent thread 0x02 (most recent call first):\n'
+        f'  File "/lib/torch/nn.py", line 7 in linear\n  File "{path}", line 5 in forward\n\n'
+        "Extension modules: numpy (total: 1)\n"
+    )
+    words = last_words(dump, code)
+    assert words.frame is not None and words.frame.place == "net.py, line 5, in forward"
+    assert "a line printed" in words.rest and "torch" not in words.trace and "Extension" not in words.trace
+
+
+def test_a_real_worker_that_crashes_in_a_check_says_where(launcher, experiment):
+    text = "import ctypes\n\ndef model():\n    ctypes.string_at(0)\n\ndef batch(size):\n    pass\n"
+    failed = last_of(launcher.start(CheckModel(experiment=experiment(text))))
+    assert isinstance(failed, Failed)
+    assert (failed.file, failed.line) == ("net.py", 4)
+    assert signal.Signals.SIGSEGV.name in failed.problem.message
