@@ -106,16 +106,18 @@ def own_facts(experiment: Experiment) -> OwnFacts | None:
     return None if code is None or split is None else OwnFacts(code, split[1] or MODEL)
 
 
-def in_place(own: OwnFacts, body: str, heading: str) -> str:
-    """A script's own part with the code where its marks are; `heading` begins what follows the file."""
+def in_place(own: OwnFacts, body: str) -> str:
+    """A script's own part with the code where its marks are."""
     before, after = _renamed(body, own.code.defines).split(_FILE)
     modules = "".join(f"    {literal(name)}: {source},\n" for name, source in own.beside.items())
     head = before.replace(_MODULES, modules).rstrip()
-    return f"{head}\n\n\n# {sentence_of(own.code.file)}\n{own.body}\n\n\n{heading}\n{after}"
+    return f"{head}\n\n\n# {sentence_of(own.code.file)}\n{own.body}\n\n\n{after}"
 
 
 def source_literal(text: str) -> str:
     """A text of several lines as source, readable where that is possible."""
+    if not text:
+        return '""'
     shown = text if text.endswith("\n") else f"{text}\n"
     escaped = shown.replace("\\", "\\\\").replace("'''", "\\'\\'\\'")
     for source in (f"'''\\\n{shown}'''", f"r'''{shown}'''", f"'''\\\n{escaped}'''"):

@@ -164,11 +164,8 @@ _WAYS: tuple[tuple[Callable[[Experiment], Experiment], str], ...] = (
 
 
 MOST_LINES = 119
-Style = Literal["airy", "dense", "terse", "bare"]
-"""With blank lines and docstrings, with docstrings only, with neither, and without comments too.
-
-Only beside a file of the user's own, where more functions are needed, comments go before parts of the run.
-"""
+Style = Literal["airy", "dense", "terse"]
+"""With blank lines and docstrings, with docstrings only, with neither."""
 _STYLES: tuple[Style, ...] = get_args(Style)
 _DOCSTRINGS = re.compile(r'^ +""".*"""\n\n?', re.MULTILINE)
 _COMMENTS = re.compile(r"^ +#.*\n", re.MULTILINE)
@@ -183,7 +180,7 @@ def script_of(run: RunRecord, steps_per_epoch: int | None = None) -> str:
     """
     for experiment, left_out in ((run.experiment, ()), *shortened(run.experiment)):
         facts = _facts(experiment, parts_in_force(run), steps_per_epoch)
-        for style in _STYLES if facts.own else _STYLES[:-1]:
+        for style in _STYLES:
             body = _body(facts, style)
             text = _rendered(run, facts, body, left_out)
             if _counted(text, facts) <= MOST_LINES:
@@ -193,8 +190,8 @@ def script_of(run: RunRecord, steps_per_epoch: int | None = None) -> str:
 
 
 def _counted(text: str, facts: TrainingFacts) -> int:
-    """The lines of a script but those that hold the model's own file: its text and what makes it run."""
-    return text.count("\n") if facts.own is None else text.partition(_TRAINING)[2].count("\n")
+    """The lines of a script but those of the model's own file: its text, and what completes it."""
+    return text.count("\n") if facts.own is None else text.rpartition(_TRAINING)[2].count("\n")
 
 
 _TRAINING = "# how the run trained it"
@@ -226,16 +223,14 @@ def _body(facts: TrainingFacts, style: Style) -> str:
             unpacked="*" if facts.data.form in ("memory", "turns") else "",
         )
     )
-    if style in ("terse", "bare"):
-        body = _DOCSTRINGS.sub("", body)
-    return _COMMENTS.sub("", body) if style == "bare" else body
+    return _DOCSTRINGS.sub("", body) if style == "terse" else body
 
 
 def _rendered(run: RunRecord, facts: TrainingFacts, body: str, left_out: tuple[str, ...]) -> str:
     own, imports = facts.own, imports_of(body)
     if own is not None:
         imports = merged_imports(imports, *own.imports)
-        body = f"\n{in_place(own, body, _TRAINING)}"
+        body = f"\n{in_place(own, body)}"
     return f"{head_of(run, facts, imports, left_out)}\n\n{imports}\n\n{body.rstrip()}\n"
 
 

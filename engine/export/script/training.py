@@ -72,6 +72,12 @@ class TrainingFacts:
         return self.own_optimizer and self.schedule is not None
 
     @property
+    def needs_default_call(self) -> bool:
+        """Whether how the model is called follows from what its inputs are."""
+        is_needed = self.data.validates or not self.own_step
+        return self.data.own is not None and not self.data.own.has("forward") and is_needed
+
+    @property
     def needs_default_loss(self) -> bool:
         """Whether the loss follows from what the model's outputs are."""
         is_needed = self.data.validates or not self.own_step
