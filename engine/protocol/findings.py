@@ -78,7 +78,7 @@ class ModuleRow(Message):
     `name` is its qualified name, empty for the model itself; `parameters` counts those of its children too.
     `own` describes the parameters and buffers that it holds itself, such as "weight 64×3×7×7 float32".
     `output` is the shape, such as "2×64×112×112", and `dtype` the number format of what its forward returned
-    in the experiment's precision; both are empty if it was not called.
+    in the experiment's precision, for FP16 perhaps in BF16; both are empty if it was not called.
     """
 
     name: Line
