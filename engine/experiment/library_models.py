@@ -30,7 +30,8 @@ class Library:
         )
 
 
-LIBRARIES = (Library("timm", "timm", "timm"), Library("hf", "transformers", "llm"))
+TIMM, TRANSFORMERS = Library("timm", "timm", "timm"), Library("hf", "transformers", "llm")
+LIBRARIES = (TIMM, TRANSFORMERS)
 
 
 def library_of(model: str) -> Library | None:

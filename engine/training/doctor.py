@@ -21,7 +21,7 @@ from engine.training.data.datasets import dataset_entries
 from engine.training.failures import problem_of
 from engine.training.machine import device_entries, nvidia_driver, operating_system
 from engine.training.models.build import SMALL_CNN, build_model, model_entries
-from engine.training.models.library_names import library_entries
+from engine.training.models.libraries.names import library_entries
 from engine.training.precision import float32_mode
 from engine.training.steps.recipe import build_step
 from engine.words.numbers import memory_text

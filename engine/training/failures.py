@@ -5,20 +5,12 @@ from __future__ import annotations
 import re
 import traceback
 
-import torch
-
 from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.experiment.titles import named
 from engine.protocol.events import Summary
+from engine.training.memory_errors import is_out_of_memory
 from engine.training.models.own import own_details, own_problem
 
-# On a CPU under a cap each library of a step has its own message for running out; on CUDA cuBLAS and cuDNN
-# have statuses of their own for what they allocate beside PyTorch.
-_OUT_OF_MEMORY = re.compile(
-    r"out of memory|can't allocate memory|cannot allocate memory|not enough memory|bad_alloc"
-    r"|could not create a primitive|could not create a memory|ALLOC(ATION)?_FAILED",
-    re.IGNORECASE,
-)
 _ONE_SAMPLE = re.compile(r"more than 1 value per channel when training", re.IGNORECASE)
 _LOADER_ENDED = re.compile(r"DataLoader worker .*(exited unexpectedly|killed by signal)|shared memory\(shm\)")
 _LOADER = re.compile(r"torch.utils.data.dataloader\.py$")
@@ -49,7 +41,7 @@ def problem_of(error: BaseException) -> Problem:
             "out, or in a container the shared memory.",
             key="data.workers",
         )
-    if _is_out_of_memory(error):
+    if is_out_of_memory(error):
         return Problem(
             kind=Kind.OUT_OF_MEMORY,
             message="The device ran out of memory.",
@@ -97,12 +89,6 @@ def _is_of_ended_loader(error: BaseException) -> bool:
         # it ended in the middle of sending a batch
         return any(_LOADER.search(frame.filename) for frame in traceback.extract_tb(error.__traceback__))
     return isinstance(error, RuntimeError) and _LOADER_ENDED.search(str(error)) is not None
-
-
-def _is_out_of_memory(error: BaseException) -> bool:
-    if isinstance(error, MemoryError | torch.OutOfMemoryError):
-        return True
-    return isinstance(error, RuntimeError) and _OUT_OF_MEMORY.search(str(error)) is not None
 
 
 def _first_line(error: BaseException) -> str:

@@ -9,14 +9,16 @@ import torch
 from torch import Tensor, nn
 
 from engine.experiment.catalog import task_of
-from engine.experiment.checks import ModelEntry
+from engine.experiment.checks import ModelEntry, Task
 from engine.experiment.code import model_file
 from engine.experiment.experiment import Experiment
+from engine.experiment.library_models import library_of
 from engine.experiment.problem import ProblemError, request_problem
-from engine.training.data.batches import Batch, Source
+from engine.training.data.batches import Batch, Source, Turns, drawn_samples, moved
 from engine.training.data.datasets import DatasetFacts, facts_of, load_source
 from engine.training.data.own import FEW, load_own, own_facts, some_samples
 from engine.training.models.build import build_model, input_channels, loss_for, loss_name, loss_unit
+from engine.training.models.libraries.transformers import drawn_batch
 from engine.training.models.outputs import (
     Forward,
     Hits,
@@ -44,6 +46,9 @@ class Workload:
         self.own = (
             OwnFile(code, split[1], experiment.seed) if code is not None and split is not None else None
         )
+        self._is_of_library = library_of(entry.name) is not None
+        self._draws_data = self._is_of_library and entry.task == "own"
+        self._task: Task = "classification" if self._draws_data else entry.task
         self._brings_data = self.own is not None and entry.task == "own" and experiment.dataset == "own"
         self.facts: DatasetFacts = (
             own_facts(self.own, experiment) if self.own and self._brings_data else facts_of(experiment)
@@ -65,27 +70,47 @@ class Workload:
             channels=self.channels,
             num_classes=experiment.num_classes or self.facts.num_classes,
             sequence_length=experiment.sequence_length,
+            overrides=experiment.overrides,
             seed=experiment.seed,
             sizes=self.facts.sizes,
         )
 
     def is_convolutional(self, model: nn.Module) -> bool:
         """Whether the model gains from channels_last."""
-        if self.entry.task != "own":
+        if self.own is None and not self._is_of_library:
             return self.entry.is_convolutional
-        return any(isinstance(module, _CONVOLUTIONS) for module in model.modules())
+        convolutions = sum(isinstance(module, _CONVOLUTIONS) for module in model.modules())
+        # a transformer's only one cuts pictures into patches
+        return convolutions > (1 if self._is_of_library else 0)
 
     def source(self, device: torch.device, memory_format: torch.memory_format) -> Source:
         """The run's batches. Raises ProblemError; close the source."""
         if self.own is not None and self._brings_data:
             return load_own(self.own, self.experiment, device, memory_format)
+        if self._draws_data:
+            batch_size = self.experiment.batch_size
+            drawn = moved(self._drawn(drawn_samples(batch_size)), device)
+            return Turns(drawn, batch_size=batch_size, samples=self.experiment.samples)
         return load_source(self.experiment, self.channels, device, memory_format)
 
     def few_samples(self) -> Batch | None:
-        """A small batch of the file's own data, on the host; None for data of the catalog."""
+        """A small batch of the model's own data, on the host; None for data of the catalog."""
+        if self._draws_data:
+            return self._drawn(FEW)
         if self.own is None or not self._brings_data:
             return None
         return some_samples(self.own, self.experiment, FEW)
+
+    def _drawn(self, samples: int) -> Batch:
+        experiment = self.experiment
+        return drawn_batch(
+            experiment.model,
+            samples,
+            num_classes=experiment.num_classes or 0,
+            sequence_length=experiment.sequence_length,
+            overrides=experiment.overrides,
+            seed=experiment.seed,
+        )
 
     @property
     def call(self) -> Forward:
@@ -98,21 +123,17 @@ class Workload:
         own = self._function("loss")
         if own is not None:
             return partial(_checked_loss, own)
-        if self.entry.task == "own":
+        if self._task == "own":
             smoothing = self.experiment.label_smoothing
             return partial(default_loss, label_smoothing=smoothing, is_text=self._is_text)
-        return loss_for(self.entry.task, self.experiment.label_smoothing)
+        return loss_for(self._task, self.experiment.label_smoothing)
 
     @property
     def loss_words(self) -> tuple[str, str]:
         """The loss's name and its unit, which is empty where it has none or only the file knows it."""
         if self.own is not None and (self.own.has("loss") or self.own.has("step")):
             return f"loss of {self.own.code.file}", ""
-        return (
-            ("loss", "")
-            if self.entry.task == "own"
-            else (loss_name(self.entry.task), loss_unit(self.entry.task))
-        )
+        return ("loss", "") if self._task == "own" else (loss_name(self._task), loss_unit(self._task))
 
     def hits(self, outputs: Any, targets: Any, samples: int) -> Hits | None:
         """The right predictions of a batch and how many it has; None where nothing can be right or wrong."""

@@ -28,6 +28,7 @@ SMALLEST: dict[str, list[str]] = {
     "export": ["--steps", "100", "--form", "markdown"],
     "first_step": ["--repeats", "1", "--arm", "ready"],
     "forecast": ["--device", "cpu", "--model", "small-cnn", "--precision", "fp32"],
+    "hf_types": ["--type", "gpt2", "--steps", "2", "--device", "cpu"],
     "interval_coverage": ["--comparisons", "2"],
     "loop_tax": ["--device", "cpu", "--model", "small-cnn", "--rounds", "2", "--steps", "2"],
     "model_box": ["--names", "20"],
@@ -39,6 +40,7 @@ SMALLEST: dict[str, list[str]] = {
     "show": ["2", "--not-saved"],
     "start": ["--repeats", "1"],
     "telemetry_tax": ["--device", "cpu", "--pairs", "2", "--steps", "2", "--recipe", "plain"],
+    "timm_models": ["--name", "test_resnet", "--steps", "2", "--device", "cpu"],
     "window_tax": ["--pairs", "1", "--steps", "6"],
 }
 

@@ -1,13 +1,11 @@
-"""The models: two small ones of our own, torchvision's classifiers, language models, and their losses.
-
-`put_around` runs a module's forward in another context; its name and state stay the same.
-"""
+"""The models: two small ones of our own, torchvision's, language models, other libraries'; and the losses."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import partial
-from typing import Any, TypeVar, cast
+from typing import Any
 
 import torch
 import torchvision
@@ -15,33 +13,11 @@ from torch import nn
 from torch.nn.functional import cross_entropy, mse_loss
 
 from engine.experiment.checks import ModelEntry, Task
+from engine.experiment.library_models import library_of
 from engine.training.models.language import build_language_model, is_language_model, language_model_entries
+from engine.training.models.libraries.timm import build_timm_model, is_timm_model
+from engine.training.models.libraries.transformers import build_transformers_model
 from engine.training.models.outputs import LossFunction
-
-
-class Around(nn.Module):
-    """A class to put before a module's own: its `forward` calls `super().forward` in some context."""
-
-
-_Around = TypeVar("_Around", bound=Around)
-
-
-def put_around(module: nn.Module, around: type[_Around]) -> _Around:
-    """Puts `around` before the module's class, in place, and returns the module.
-
-    A class rather than a replaced `forward` of the instance, so that a copy of the module calls itself and
-    not the original, and torch.compile sees nothing unusual.
-    """
-    own = type(module)
-    module.__class__ = type(own.__name__, (around, own), {})
-    return cast(_Around, module)
-
-
-def own_class(module: nn.Module) -> type[nn.Module]:
-    """The module's class without what was put around it."""
-    classes = (owner for owner in type(module).__mro__ if issubclass(owner, nn.Module))
-    return next(owner for owner in classes if not issubclass(owner, Around))
-
 
 _NAMES: dict[Task, tuple[str, str]] = {
     "classification": ("cross-entropy", "nats"),
@@ -152,8 +128,8 @@ def model_entries() -> tuple[ModelEntry, ...]:
 
 
 def input_channels(name: str, dataset_channels: int) -> int:
-    """The model's input channels: torchvision's models take three, ours the dataset's."""
-    return dataset_channels if name == SMALL_CNN else 3
+    """The model's input channels: torchvision's models take three, others the dataset's."""
+    return dataset_channels if name == SMALL_CNN or library_of(name) is not None else 3
 
 
 def build_model(
@@ -165,14 +141,35 @@ def build_model(
     seed: int,
     sequence_length: int = 0,
     sizes: tuple[int, int] = (REGRESSION_FEATURES, 1),
+    overrides: Sequence[str] = (),
 ) -> nn.Module:
     """A model with random weights, on the CPU, that takes pictures or sequences of at least that size.
 
     The weights depend only on the seed and the settings: they are drawn on the CPU for every device, so that
     all precisions and devices start from the same ones. Reseeds torch's global generator. For text
-    `num_classes` is the vocabulary; a regression has `sizes` numbers in and out. Raises ProblemError where
-    the machine has too little memory for it.
+    `num_classes` is the vocabulary; a regression has `sizes` numbers in and out. `overrides` are settings of
+    another library's model. Raises ProblemError where the machine has too little memory for the model, or
+    such a model does not take what is asked of it.
     """
+    if is_timm_model(name):
+        return build_timm_model(
+            name,
+            image_size=image_size,
+            channels=channels,
+            num_classes=num_classes,
+            overrides=overrides,
+            seed=seed,
+        )
+    if library_of(name) is not None:
+        return build_transformers_model(
+            name,
+            image_size=image_size,
+            channels=channels,
+            num_classes=num_classes,
+            sequence_length=sequence_length,
+            overrides=overrides,
+            seed=seed,
+        )
     if is_language_model(name):
         return build_language_model(name, vocabulary=num_classes, seed=seed)
     torch.manual_seed(seed)

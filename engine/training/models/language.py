@@ -6,27 +6,18 @@ imported to build such a model, and it never downloads anything.
 
 from __future__ import annotations
 
-import os
-import warnings
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
 
-import psutil
 import torch
 from torch import nn
 
 from engine.experiment.checks import ModelEntry
-from engine.experiment.problem import ProblemError, request_problem
-from engine.experiment.value import BYTES_PER_GIB
+from engine.experiment.library_models import TRANSFORMERS
+from engine.training.models.libraries.building import check_room, imported, quiet
 
 USUAL_VOCABULARY = 32_000
-_QUIET = {
-    "HF_HUB_OFFLINE": "1",
-    "HF_HUB_DISABLE_TELEMETRY": "1",
-    "TRANSFORMERS_OFFLINE": "1",
-    "TRANSFORMERS_VERBOSITY": "error",
-}
 
 
 @dataclass(frozen=True)
@@ -99,9 +90,7 @@ class CausalLanguageModel(nn.Module):
 
 def language_model_entries() -> tuple[ModelEntry, ...]:
     """All sizes. Parameters are counted by formula for a vocabulary of 32,000, so nothing is built."""
-    missing = None
-    if find_spec("transformers") is None:
-        missing = "transformers is not installed here; it comes with the optional extra `llm`"
+    missing = TRANSFORMERS.missing if find_spec(TRANSFORMERS.package) is None else None
     return tuple(
         ModelEntry(
             name=name,
@@ -125,21 +114,13 @@ def build_language_model(name: str, *, vocabulary: int, seed: int) -> nn.Module:
     That takes four bytes of the machine's memory per parameter, 32 GiB for the largest with its own
     vocabulary. Raises ProblemError where less is free.
     """
-    _check_memory(name, vocabulary)
-    with warnings.catch_warnings():
-        # The user cannot do anything about warnings of a library's import.
-        warnings.simplefilter("ignore")
+    check_room(name, SHAPES[name].parameters(vocabulary))
+    with quiet():
         return CausalLanguageModel(_llama(SHAPES[name], vocabulary, seed))
 
 
 def _llama(shape: Shape, vocabulary: int, seed: int) -> Any:
-    for name, value in _QUIET.items():
-        os.environ.setdefault(name, value)
-    try:
-        from transformers import LlamaConfig, LlamaForCausalLM
-    except ImportError as error:
-        raise _not_importable(error) from None
-
+    library = imported(TRANSFORMERS.package)
     settings: dict[str, Any] = {
         "vocab_size": vocabulary,
         "hidden_size": shape.hidden,
@@ -156,23 +137,4 @@ def _llama(shape: Shape, vocabulary: int, seed: int) -> Any:
         "attn_implementation": "sdpa",
     }
     torch.manual_seed(seed)
-    return LlamaForCausalLM(LlamaConfig(**settings))
-
-
-def _not_importable(error: ImportError) -> ProblemError:
-    message = f"The language models need transformers, which cannot be imported here: {error}."
-    remedy = "Install the optional extra `llm` again, or choose another model."
-    return ProblemError(request_problem(message, remedy, key="model"))
-
-
-def _check_memory(name: str, vocabulary: int) -> None:
-    needed = 4 * SHAPES[name].parameters(vocabulary) / BYTES_PER_GIB
-    free = psutil.virtual_memory().available / BYTES_PER_GIB
-    if needed > free:
-        message = (
-            f"model is '{name}', whose weights are first made in the machine's own memory: "
-            f"that takes {needed:.1f} GiB, but only {free:.1f} are free."
-        )
-        raise ProblemError(
-            request_problem(message, "Choose a smaller model, or free some memory.", key="model", value=name)
-        )
+    return library.LlamaForCausalLM(library.LlamaConfig(**settings))

@@ -20,7 +20,7 @@ from torch.utils.checkpoint import checkpoint
 
 from engine.experiment.problem import Problem, ProblemError
 from engine.experiment.titles import setting_problem
-from engine.training.models.build import Around, own_class, put_around
+from engine.training.models.around import Around, own_class, put_around
 
 _KEY = "step.fp32_modules"
 

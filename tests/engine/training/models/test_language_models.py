@@ -134,9 +134,9 @@ def test_the_library_is_loaded_when_a_model_is_built_and_says_nothing() -> None:
 def test_a_library_that_cannot_be_imported_is_told_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
     # what Python has for a module that is not to be imported
     monkeypatch.setitem(sys.modules, "transformers", None)
-    assert all("extra `llm`" in (entry.reason or "") for entry in language_model_entries())
+    assert all("--extra llm" in (entry.reason or "") for entry in language_model_entries())
     with pytest.raises(ProblemError) as caught:
         build_model(TINY, image_size=0, channels=0, num_classes=16, seed=0)
     problem = caught.value.problem
     assert problem.key == "model"
-    assert problem.message.startswith("The language models need transformers, which cannot be imported")
+    assert problem.message.startswith("The model needs transformers, which cannot be imported")

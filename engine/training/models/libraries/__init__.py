@@ -1,0 +1,1 @@
+"""Models of timm and transformers: their names, their settings, and how they are built."""

@@ -1,0 +1,125 @@
+"""What building a model of timm or transformers takes, whichever it is: the import, the room, and a trial.
+
+Nothing is downloaded: models have random weights.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import json
+import os
+import re
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import psutil
+import torch
+from torch import nn
+
+from engine.experiment.problem import Problem, ProblemError, request_problem
+from engine.experiment.text import shortened
+from engine.experiment.titles import setting_problem
+from engine.experiment.value import BYTES_PER_GIB
+from engine.training.memory_errors import is_out_of_memory
+from engine.training.models.weightless import Weightless
+
+_OFFLINE = {
+    "HF_HUB_OFFLINE": "1",
+    "HF_HUB_DISABLE_TELEMETRY": "1",
+    "TRANSFORMERS_OFFLINE": "1",
+    "TRANSFORMERS_VERBOSITY": "error",
+}
+_FLOAT32_BYTES = 4
+_LONGEST_REASON = 160
+_SAYS_NOTHING, _CLASS_NAME = re.compile(r":\s*$|^\s*$"), re.compile(r"^\w+Error: ")
+
+
+def imported(package: str) -> Any:
+    """The library, kept from the network; the first import takes seconds. Raises ProblemError."""
+    for name, value in _OFFLINE.items():
+        os.environ.setdefault(name, value)
+    try:
+        with quiet():
+            return importlib.import_module(package)
+    except ImportError as error:
+        message = f"The model needs {package}, which cannot be imported here: {error}."
+        remedy = f"Install {package} again, or choose another model."
+        raise ProblemError(request_problem(message, remedy, key="model")) from None
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Without warnings: the user cannot do anything about those of a library's own code."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def check_room(name: str, parameters: int) -> None:
+    """Raises ProblemError where so many float32 weights do not fit into the machine's own memory."""
+    needed = _FLOAT32_BYTES * parameters / BYTES_PER_GIB
+    free = psutil.virtual_memory().available / BYTES_PER_GIB
+    if needed > free:
+        message = (
+            f"model is '{name}', whose weights are first made in the machine's own memory: "
+            f"that takes {needed:.1f} GiB, but only {free:.1f} are free."
+        )
+        raise ProblemError(
+            request_problem(message, "Choose a smaller model, or free some memory.", key="model", value=name)
+        )
+
+
+def with_weights(name: str, construct: Callable[[], nn.Module], seed: int) -> nn.Module:
+    """What `construct` makes, with weights that depend only on the seed; reseeds torch's global generator.
+
+    Raises ProblemError where the machine has no room for them, and whatever `construct` raises.
+    """
+    parameters = 0
+    # a constructor that reads its own weights cannot be counted so; the real one shows what is wrong
+    with suppress(Exception), Weightless():
+        parameters = sum(parameter.numel() for parameter in construct().parameters())
+    check_room(name, parameters)
+    torch.manual_seed(seed)
+    return construct()
+
+
+def outputs_for(model: nn.Module, inputs: torch.Tensor) -> Any:
+    """What the model makes of a first small batch; nothing of the model or of random numbers changes.
+
+    None for a model without weights, which is only made for its sizes. Raises whatever the model raises.
+    """
+    if any(parameter.is_meta for parameter in model.parameters()):
+        return None
+    with torch.random.fork_rng(devices=[]), torch.no_grad(), quiet():
+        was_training = model.training
+        model.eval()
+        try:
+            return model(inputs)
+        finally:
+            model.train(was_training)
+
+
+def reason_of(error: Exception) -> str:
+    """What a library says is wrong, to end a sentence with. Raises the error itself where memory ran out."""
+    if isinstance(error, ProblemError) or is_out_of_memory(error):
+        raise error
+    lines = [line.strip() for line in str(error).splitlines() if not _SAYS_NOTHING.search(line)]
+    text = _CLASS_NAME.sub("", lines[0]) if lines else type(error).__name__
+    return shortened(text, _LONGEST_REASON).rstrip(".")
+
+
+def literal(text: str) -> Any:
+    """The value that a text is in JSON or in Python: a number, a flag, a list; else the text itself."""
+    with suppress(ValueError):
+        return json.loads(text)
+    with suppress(ValueError, SyntaxError, MemoryError, RecursionError):
+        return ast.literal_eval(text)
+    return text
+
+
+def override_problem(override: str, message: str, remedy: str) -> Problem:
+    """A problem with one of the model's settings; `message` continues "Model settings has 'a=1', "."""
+    return setting_problem("overrides", f"has '{shortened(override)}', {message}", remedy, value=override)

@@ -1,0 +1,196 @@
+"""transformers' configurations: a type's defaults, what a run decides of them, and the user's overrides."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from engine.experiment.library_models import TRANSFORMERS, override_of
+from engine.experiment.problem import Problem, ProblemError, alternatives
+from engine.experiment.titles import setting_problem
+from engine.training.models.libraries.building import imported, literal, override_problem, quiet, reason_of
+from engine.training.models.libraries.names import AUDIO, CAUSAL, IMAGE, SEQUENCE, heads_by_type
+
+OWN_CLASSES = 10
+"""Of the batches that are drawn for a model."""
+
+_AUTO_CLASSES = {
+    CAUSAL: "AutoModelForCausalLM",
+    IMAGE: "AutoModelForImageClassification",
+    SEQUENCE: "AutoModelForSequenceClassification",
+    AUDIO: "AutoModelForAudioClassification",
+}
+SPECIAL_TOKENS = ("pad_token_id", "bos_token_id", "eos_token_id", "decoder_start_token_id")
+_ALSO_TAKEN = ("attn_implementation",)
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """A configuration, the head to give it, and its classes, which for text are the vocabulary."""
+
+    head: str
+    config: Any
+    auto_class: Any
+    classes: int
+
+    @property
+    def input_name(self) -> str:
+        name: str = self.auto_class._model_mapping[type(self.config)].main_input_name
+        return name
+
+    @property
+    def longest(self) -> int | None:
+        """The most tokens that its positions allow, where it says so."""
+        longest = getattr(text_config(self.config), "max_position_embeddings", None)
+        is_of_text = self.head in (CAUSAL, SEQUENCE)
+        return longest if is_of_text and isinstance(longest, int) and longest > 0 else None
+
+
+def architecture_of(
+    name: str, image_size: int, channels: int, num_classes: int, overrides: Sequence[str]
+) -> Architecture:
+    """The default configuration of a model's type, with its overrides. Raises ProblemError.
+
+    For text `num_classes` is the vocabulary; 0 means `OWN_CLASSES`.
+    """
+    library, head = imported(TRANSFORMERS.package), heads_by_type()[name.partition(":")[2]]
+    classes = num_classes or OWN_CLASSES
+    try:
+        with quiet():
+            default = library.CONFIG_MAPPING[name.partition(":")[2]]()
+            settings = dict(_settings_here(head, default, image_size, channels, classes))
+            settings |= dict(_typed(name, default, override) for override in overrides)
+            config = type(default)(**_nested(settings))
+            auto_class = getattr(library, _AUTO_CLASSES[head])
+    except Exception as error:
+        raise ProblemError(refused(name, overrides, reason_of(error))) from error
+    return Architecture(head, config, auto_class, classes)
+
+
+def _settings_here(
+    head: str, default: Any, image_size: int, channels: int, classes: int
+) -> Iterator[tuple[str, Any]]:
+    """What the run decides, by dotted keys; only what this configuration has."""
+    wanted: dict[str, Any] = {"use_cache": False}
+    if head == CAUSAL:
+        wanted |= {"vocab_size": classes, **dict.fromkeys(SPECIAL_TOKENS, classes)}
+    elif head == IMAGE:
+        wanted |= {"image_size": image_size, "num_channels": channels}
+    for key, value in wanted.items():
+        for place, now in _places(default, key):
+            if key in SPECIAL_TOKENS:
+                # tokens are mere numbers here, but a table of embeddings has a row for each special one
+                yield place, _below(now, classes)
+            else:
+                yield place, type(now)([value] * len(now)) if isinstance(now, list | tuple) else value
+    if default.is_encoder_decoder and not hasattr(default, "decoder_start_token_id"):
+        yield "decoder_start_token_id", getattr(default, "pad_token_id", None) or 0
+    if head != CAUSAL:
+        yield "num_labels", classes
+    elif getattr(default, "is_decoder", True) is False:
+        yield "is_decoder", True  # each token sees only those before it
+
+
+def _below(token: Any, vocabulary: int) -> Any:
+    if isinstance(token, list | tuple):
+        return [_below(part, vocabulary) for part in token]
+    return min(token, vocabulary - 1) if isinstance(token, int) else token
+
+
+def _places(config: Any, key: str) -> Iterator[tuple[str, Any]]:
+    """Where a configuration has the key: itself, or else its parts; with the value there."""
+    if key in _own_keys(config):
+        yield key, getattr(config, key)
+        return
+    for part, inner in _parts(config):
+        yield from ((f"{part}.{place}", value) for place, value in _places(inner, key))
+
+
+def _parts(config: Any) -> Iterator[tuple[str, Any]]:
+    for part in getattr(config, "sub_configs", {}):
+        inner = getattr(config, part, None)
+        if inner is not None:
+            yield part, inner
+
+
+def _own_keys(config: Any) -> set[str]:
+    return {*config.to_dict(), *getattr(config, "attribute_map", {}), *_ALSO_TAKEN}
+
+
+def all_keys(config: Any) -> Iterator[str]:
+    """What can be overridden, by dotted keys."""
+    yield from _own_keys(config)
+    for part, inner in _parts(config):
+        yield from (f"{part}.{key}" for key in all_keys(inner))
+
+
+_KINDS = ((bool, "true or false"), (int, "a whole number"), (float, "a number"))
+
+
+def _typed(name: str, default: Any, override: str) -> tuple[str, Any]:
+    """An override's dotted key, and its value in the type of the configuration's own. Raises ProblemError."""
+    key, text = override_of(override)
+    config, last = default, key
+    while "." in last:
+        part, _, last = last.partition(".")
+        config = dict(_parts(config)).get(part)
+        if config is None:
+            raise ProblemError(_unknown(name, default, override, key))
+    if last not in _own_keys(config):
+        raise ProblemError(_unknown(name, default, override, key))
+    now = getattr(config, last, None)
+    if isinstance(now, str):
+        return key, text
+    value = literal(text)
+    if isinstance(now, float) and type(value) is int:
+        return key, float(value)
+    for kind, words in _KINDS:
+        if isinstance(now, kind):
+            if value is not None and type(value) is not kind:
+                message = f"but {last} of {name} is {words}."
+                raise ProblemError(override_problem(override, message, f"Write it as {key}={now}."))
+            break
+    return key, value
+
+
+def _unknown(name: str, default: Any, override: str, key: str) -> Problem:
+    keys = sorted(all_keys(default))
+    last = key.rpartition(".")[2]
+    near = [known for known in keys if known.rpartition(".")[2] == last]
+    near = near or difflib.get_close_matches(key, keys, n=3, cutoff=0.6)
+    remedy = f"Did you mean {alternatives(near)}?" if near else f"Remove it; it has {', '.join(keys)}."
+    return override_problem(override, f"but {name} has no setting '{key}'.", remedy)
+
+
+def _nested(settings: Mapping[str, Any]) -> dict[str, Any]:
+    tree: dict[str, Any] = {}
+    for key, value in settings.items():
+        *parts, last = key.split(".")
+        table = tree
+        for part in parts:
+            table = table.setdefault(part, {})
+        table[last] = value
+    return tree
+
+
+def text_config(config: Any) -> Any:
+    """The part of a configuration that is about text; itself, where it has no parts."""
+    try:
+        return config.get_text_config()
+    except ValueError:  # there are several
+        return config
+
+
+def refused(name: str, overrides: Sequence[str], reason: str) -> Problem:
+    """A model that cannot be trained, for a reason that transformers gives."""
+    if overrides:
+        message = f"with which {name} cannot be trained here: {reason}."
+        return override_problem(", ".join(overrides), message, "Change or remove them.")
+    return setting_problem(
+        "model",
+        f"is '{name}', which cannot be trained here: {reason}.",
+        "Override the setting at fault, as in --set model_config.hidden_size=256, or choose another model.",
+        value=name,
+    )

@@ -1,0 +1,184 @@
+"""Models of timm and transformers: built for the data, from the seed, without the network; or refused."""
+
+from __future__ import annotations
+
+import math
+import socket
+from collections.abc import Sequence
+from typing import Any
+
+import psutil
+import pytest
+import torch
+from torch import nn
+from torch.nn.utils import parameters_to_vector
+
+from engine.experiment.experiment import experiment_from
+from engine.experiment.problem import Problem, ProblemError
+from engine.protocol.events import Finished, Samples, Started
+from engine.training.control import Control
+from engine.training.doctor import read_catalog
+from engine.training.forecast import forecast
+from engine.training.loop import train
+from engine.training.models.build import build_model
+from engine.training.prepare import Plan
+
+SMALL = ("hidden_size=32", "num_hidden_layers=1", "num_attention_heads=2", "intermediate_size=32")
+
+
+@pytest.fixture(autouse=True)
+def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any) -> None:
+        raise AssertionError("a model asked for the network")
+
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+
+
+def built(
+    name: str,
+    size: int = 32,
+    classes: int = 10,
+    overrides: Sequence[str] = (),
+    length: int = 16,
+    seed: int = 0,
+) -> nn.Module:
+    return build_model(
+        name,
+        image_size=size,
+        channels=1,
+        num_classes=classes,
+        sequence_length=length,
+        overrides=overrides,
+        seed=seed,
+    )
+
+
+def refusal(name: str, **settings: Any) -> Problem:
+    with pytest.raises(ProblemError) as caught:
+        built(name, **settings)
+    return caught.value.problem
+
+
+@pytest.mark.parametrize(
+    ("name", "overrides"),
+    [
+        ("timm:test_resnet", ()),
+        ("timm:test_vit", ("depth=1", "drop_path_rate=0.1")),
+        ("hf:vit", SMALL),
+        ("hf:resnet", ("depths=[1, 1]", "hidden_sizes=[8, 16]", "embedding_size=8")),
+    ],
+)
+def test_pictures_of_the_datasets_own_channels_become_logits(name: str, overrides: tuple[str, ...]) -> None:
+    model = built(name, overrides=overrides)
+    logits = model(torch.randn(3, 1, 32, 32))
+    assert logits.shape == (3, 10) and logits.dtype is torch.float32 and model.training
+
+
+@pytest.mark.parametrize("name", ["hf:llama", "hf:gpt2", "hf:bert"])
+def test_no_prediction_of_a_language_model_sees_the_tokens_after_it(name: str) -> None:
+    model = built(name, classes=64, overrides=SMALL if name != "hf:gpt2" else SMALL[:3]).eval()
+    tokens = torch.randint(64, (2, 12))
+    changed = tokens.clone()
+    changed[:, 8:] = (changed[:, 8:] + 1) % 64
+    before, after = model(tokens), model(changed)
+    assert before.shape == (2, 12, 64)
+    torch.testing.assert_close(before[:, :8], after[:, :8])
+    assert not torch.allclose(before[:, 8:], after[:, 8:])
+
+
+def test_weights_are_those_that_the_library_makes_from_the_seed() -> None:
+    import timm
+
+    torch.manual_seed(5)
+    by_hand = timm.create_model("test_vit", num_classes=10, in_chans=1, img_size=32)
+    next_number = torch.rand(1)
+    ours = built("timm:test_vit", seed=5)
+    assert torch.equal(parameters_to_vector(ours.parameters()), parameters_to_vector(by_hand.parameters()))
+    assert torch.equal(torch.rand(1), next_number)
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "key", "message", "remedy"),
+    [
+        (
+            "timm:vgg11",
+            {"size": 16},
+            "image_size",
+            "is 16, but timm:vgg11 cannot take it",
+            "to 224",
+        ),
+        ("timm:test_vit", {"overrides": ["depht=2"]}, "overrides", "no setting of that name", "depth?"),
+        ("timm:test_vit", {"overrides": ["pretrained=true"]}, "overrides", "no setting of", "Remove"),
+        ("hf:gpt2", {"overrides": ["hiden_size=2"]}, "overrides", "'hiden_size'", "mean hidden_size?"),
+        ("hf:gemma3", {"overrides": ["head_dim=2"]}, "overrides", "no setting", "mean text_config.head_dim"),
+        ("hf:gpt2", {"overrides": ["n_embd=big"]}, "overrides", "is a whole number", "n_embd=768"),
+        ("hf:gpt2", {"overrides": ["n_embd=30", "n_head=4"]}, "overrides", "divisible", "Change or remove"),
+        ("hf:gpt2", {"length": 2_000}, "sequence_length", "at most 1,024", "at most 1,024"),
+        ("hf:roberta", {"length": 512, "overrides": SMALL}, "sequence_length", "takes fewer", "504"),
+    ],
+)
+def test_what_an_architecture_does_not_take_is_told_in_a_sentence(
+    name: str, settings: dict[str, Any], key: str, message: str, remedy: str
+) -> None:
+    problem = refusal(name, **settings)
+    assert problem.key == key and message in problem.message and remedy in problem.remedy
+    assert "\n" not in problem.message and "Error" not in problem.message
+
+
+@pytest.mark.parametrize("name", ["timm:vit_giant_patch14_224", "hf:llama"])
+def test_a_model_larger_than_the_machines_memory_is_refused_before_it_is_built(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Little:
+        available = 2**30
+
+    monkeypatch.setattr(psutil, "virtual_memory", Little)
+    assert "1.0 are free" in refusal(name, size=224).message
+
+
+SHRUNK = ", ".join((*SMALL, "vocab_size=64"))
+RUNS: dict[str, dict[str, Any]] = {
+    "timm": {"model": "timm:test_resnet", "dataset": "fashion", "precision": "bf16"},
+    "causal": {
+        "model": "hf:llama",
+        "dataset": "synthetic-tokens",
+        "num_classes": 64,
+        "overrides": ", ".join(SMALL),
+        "precision": "bf16",
+        "step": {"activation_checkpointing": True},
+    },
+    "pictures": {"model": "hf:vit", "dataset": "fashion", "overrides": ", ".join(SMALL)},
+    "text": {"model": "hf:albert", "dataset": "own", "overrides": SHRUNK},
+    "pairs": {
+        "model": "hf:t5",
+        "dataset": "own",
+        "overrides": "d_model=32, d_ff=32, num_layers=1, num_decoder_layers=1, num_heads=2, vocab_size=64",
+    },
+}
+
+
+@pytest.mark.parametrize("settings", RUNS.values(), ids=RUNS)
+def test_it_trains_from_its_name_alone(settings: dict[str, Any]) -> None:
+    experiment = experiment_from(
+        {"sequence_length": 16, "batch_size": 4, "steps": 2, "samples": 8, "device": "cpu", **settings}
+    )
+    *events, last = train(experiment, Control())
+    losses = [loss for event in events if isinstance(event, Samples) for loss in event.loss]
+    (started,) = [event for event in events if isinstance(event, Started)]
+    assert isinstance(last, Finished) and last.summary.steps == 2
+    assert len(losses) == 2 and all(math.isfinite(loss) for loss in losses)
+    assert (started.loss_name, started.loss_unit) == ("cross-entropy", "nats")
+
+
+@pytest.mark.parametrize("name", ["timm", "causal", "text"])
+def test_its_memory_is_forecast(name: str) -> None:
+    settings = {"sequence_length": 16, "batch_size": 4, "steps": 2, "device": "cpu", **RUNS[name]}
+    made = forecast(experiment_from(settings))
+    assert made.parameters_mib > 0 and made.per_sample_mib > 0
+
+
+def test_a_transformer_is_not_rearranged_for_its_single_convolution() -> None:
+    catalog = read_catalog()
+    for name, gains in (("timm:test_resnet", True), ("timm:test_vit", False)):
+        plan = Plan(experiment_from({"model": name, "image_size": 32, "device": "cpu"}), catalog)
+        assert plan.workload.is_convolutional(plan.workload.build()) is gains
