@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import difflib
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -72,6 +74,19 @@ def override_of(text: str) -> tuple[str, str]:
     if match is None:
         raise ValueError(f"'{shortened(text)}' is not KEY=VALUE")
     return match["key"], match["value"]
+
+
+def override_value(text: str) -> Any:
+    """The value that a text is in JSON or in Python: a number, a flag, a list; else the text itself."""
+    with suppress(ValueError):
+        return json.loads(text, parse_constant=_no_number)
+    with suppress(ValueError, SyntaxError, MemoryError, RecursionError):
+        return ast.literal_eval(text)
+    return text
+
+
+def _no_number(text: str) -> None:
+    raise ValueError(f"{text} is no number to set anything to")
 
 
 def sorted_overrides(texts: Iterable[str]) -> tuple[str, ...]:

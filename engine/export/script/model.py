@@ -8,14 +8,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from engine.experiment.catalog import ARRAYS
+from engine.experiment.catalog import ARRAYS, task_of
 from engine.experiment.experiment import Experiment
+from engine.experiment.library_models import TIMM, library_of, override_of, override_value
 from engine.experiment.problem import ProblemError
 from engine.experiment.titles import setting_problem
 from engine.export.script.own import OwnFacts, own_facts
 from engine.export.script.text import LINE, call, literal
 
-ModelKind = Literal["linear", "small-cnn", "torchvision", "language", "own"]
+ModelKind = Literal["linear", "small-cnn", "torchvision", "language", "timm", "transformers", "own"]
 
 # The sizes of engine.training.models.language, which imports torch: hidden, layers, heads, heads of keys and
 # values, feed-forward, longest sequence.
@@ -40,7 +41,7 @@ _CONFIG_KEYS = (
 class ModelFacts:
     """A model in a script; `settings` are its constructor's, and for text `classes` is the vocabulary.
 
-    `has_own_sizes`: only the loaded samples tell its channels, or its numbers in and out.
+    `name` is the name in its library. `has_own_sizes`: only the loaded samples tell its channels, or its numbers in and out.
     """
 
     kind: ModelKind
@@ -48,6 +49,8 @@ class ModelFacts:
     channels: int
     classes: int
     settings: Mapping[str, Any]
+    image_size: int
+    is_of_text: bool
     float32_modules: tuple[str, ...]
     own: OwnFacts | None = None
     has_own_sizes: bool = False
@@ -57,7 +60,14 @@ class ModelFacts:
         """Whether running a block twice would update its normalisation statistics twice."""
         if self.kind == "own":
             return True
+        if self.kind in ("timm", "transformers"):
+            return not self.is_of_text
         return self.kind == "torchvision" and not self.name.startswith(("vit_", "swin", "convnext"))
+
+    @property
+    def has_named_logits(self) -> bool:
+        """Whether it returns an object with logits among others."""
+        return self.kind in ("language", "transformers")
 
     @property
     def constructor(self) -> str | None:
@@ -80,25 +90,33 @@ class ModelFacts:
     @property
     def copies_lists(self) -> bool:
         """Whether its parts take lists, to which they append."""
-        return self.name.startswith("densenet")
+        return self.kind == "torchvision" and self.name.startswith("densenet")
 
     @property
     def passes_structures(self) -> bool:
         """Whether its parts take more than floating-point tensors."""
-        return self.kind in ("language", "own") or self.copies_lists
+        return self.kind in ("language", "timm", "transformers", "own") or self.copies_lists
 
 
 def model_facts(experiment: Experiment, *, channels: int, classes: int, image_size: int) -> ModelFacts:
     """The model of an experiment for pictures with these channels. Raises ProblemError if it is unknown."""
     own = own_facts(experiment)
     kind = _kind(experiment.model) if own is None else "own"
+    is_of_library = kind in ("timm", "transformers")
+    if is_of_library and experiment.dataset == ARRAYS:
+        message = (
+            f"is '{experiment.model}', which no script builds for arrays whose shape only their file tells."
+        )
+        raise ProblemError(setting_problem("model", message, "Export another run.", value=experiment.model))
     return ModelFacts(
         kind=kind,
-        name=experiment.model,
-        channels=channels if kind == "small-cnn" else 3,
+        name=experiment.model.partition(":")[2] if is_of_library else experiment.model,
+        channels=channels if kind == "small-cnn" or is_of_library else 3,
         has_own_sizes=experiment.dataset == ARRAYS and kind in ("linear", "small-cnn"),
         classes=classes,
-        settings=_settings(experiment.model, image_size),
+        settings=_overrides(experiment) if is_of_library else _settings(experiment.model, image_size),
+        image_size=image_size,
+        is_of_text=task_of(experiment.dataset) == "language",
         float32_modules=experiment.step.fp32_modules if experiment.precision.is_autocast else (),
         own=own,
     )
@@ -111,6 +129,9 @@ def _kind(name: str) -> ModelKind:
         return "small-cnn"
     if name in LANGUAGE_SIZES:
         return "language"
+    library = library_of(name)
+    if library is not None:
+        return "timm" if library is TIMM else "transformers"
     if re.fullmatch(r"[a-z][a-z0-9_]{1,60}", name) and not keyword.iskeyword(name):
         return "torchvision"
     raise ProblemError(
@@ -121,6 +142,16 @@ def _kind(name: str) -> ModelKind:
             value=name,
         )
     )
+
+
+def _overrides(experiment: Experiment) -> dict[str, Any]:
+    """The overrides as arguments. Raises ProblemError for those of a part of a configuration."""
+    pairs = [override_of(override) for override in experiment.overrides]
+    for key, _ in pairs:
+        if "." in key:
+            message = f"has '{key}', a setting of a part of {experiment.model}, which no script sets yet."
+            raise ProblemError(setting_problem("overrides", message, "Export another run.", value=key))
+    return {key: override_value(text) for key, text in pairs}
 
 
 def _settings(name: str, image_size: int) -> dict[str, Any]:

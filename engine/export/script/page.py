@@ -30,7 +30,7 @@ from engine.export.script.training import TrainingFacts, parts_in_force
 from engine.store.record import RunRecord
 
 _WIDTH = 100
-_LIBRARIES = ("torch", "torchvision", "transformers", "pyarrow", "safetensors", "numpy")
+_LIBRARIES = ("torch", "torchvision", "transformers", "timm", "pyarrow", "safetensors", "numpy")
 
 
 def head_of(run: RunRecord, training: TrainingFacts, imports: str, left_out: tuple[str, ...]) -> str:
@@ -62,7 +62,7 @@ def _sentences(
 
 def _libraries(imports: str) -> str:
     used = [name for name in _LIBRARIES if re.search(rf"^(import|from) {name}\b", imports, re.MULTILINE)]
-    if "numpy" in used and ("torchvision" in used or "transformers" in used):
+    if "numpy" in used and {"torchvision", "transformers", "timm"} & set(used):
         used.remove("numpy")  # which they bring with them
     return " and ".join(filter(None, (", ".join(used[:-1]), used[-1])))
 

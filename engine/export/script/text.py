@@ -64,6 +64,7 @@ _OTHERS = (
     ("import numpy as np", "np."),
     ("import pyarrow.parquet", "pyarrow.parquet."),
     ("import safetensors.numpy", "safetensors.numpy."),
+    ("import timm", "timm."),
     ("import torch", "torch."),
     ("import torchvision", "torchvision."),
 )
@@ -75,6 +76,7 @@ _OTHERS_FROM = (
     ("torchvision.datasets.folder", ("ImageFolder(", "default_loader(")),
     ("torchvision.transforms", ("v2.",)),
     ("transformers", ("LlamaConfig(", "LlamaForCausalLM(")),
+    ("transformers", ("AutoConfig.", "AutoModelForCausalLM.", "AutoModelForImageClassification.")),
 )
 
 

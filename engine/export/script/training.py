@@ -229,7 +229,7 @@ class TrainingFacts:
             return (
                 "outputs_of(model, inputs)" if self.data.own or self.own.has("forward") else "model(inputs)"
             )
-        return "model(inputs).logits" if self.model.kind == "language" else "model(inputs)"
+        return "model(inputs).logits" if self.model.has_named_logits else "model(inputs)"
 
     @property
     def training_loss(self) -> str:
@@ -250,7 +250,7 @@ class TrainingFacts:
         if self.model.kind == "linear":
             return call(room, "nn.functional.mse_loss", outputs, "targets")
         parts = (outputs, "targets")
-        if self.model.kind == "language":
+        if self.model.is_of_text:
             parts = (f"{outputs}.flatten(0, 1)", "targets.flatten()")
         smoothing = self.experiment.label_smoothing
         arguments = {"label_smoothing": literal(smoothing)} if smoothing else {}

@@ -204,6 +204,39 @@ CASES: dict[str, dict[str, Any]] = {
         "validation": {"limit": 3},
         "step": {"activation_checkpointing": True, "gradient_accumulation": 2, "clip_norm": 1.0},
     },
+    "a model of timm, of one colour": {
+        **FASHION,
+        "model": "timm:test_resnet",
+        "overrides": "drop_rate=0.1",
+        "steps": 2,
+        "step": {"recipe": "channels_last"},
+    },
+    "a model of timm, recomputed": {
+        **TURNS,
+        "model": "timm:test_vit",
+        "image_size": 32,
+        "steps": 2,
+        "step": {"activation_checkpointing": True},
+    },
+    "text for a type of transformers": {
+        **TOKENS,
+        "model": "hf:gpt2",
+        "overrides": "n_embd=32, n_layer=2, n_head=2",
+        "precision": "bf16",
+    },
+    "an encoder of transformers as a decoder, recomputed": {
+        **TOKENS,
+        "model": "hf:bert",
+        "overrides": "hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=32",
+        "step": {"activation_checkpointing": True},
+    },
+    "pictures for a type of transformers": {
+        **TURNS,
+        "model": "hf:vit",
+        "image_size": 32,
+        "steps": 2,
+        "overrides": "hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=32",
+    },
     "dropout": {**TURNS, "model": "mobilenet_v3_small", "image_size": 32, "steps": 2},
 }
 

@@ -5,9 +5,7 @@ Nothing is downloaded: models have random weights.
 
 from __future__ import annotations
 
-import ast
 import importlib
-import json
 import os
 import re
 import warnings
@@ -109,15 +107,6 @@ def reason_of(error: Exception) -> str:
     lines = [line.strip() for line in str(error).splitlines() if not _SAYS_NOTHING.search(line)]
     text = _CLASS_NAME.sub("", lines[0]) if lines else type(error).__name__
     return shortened(text, _LONGEST_REASON).rstrip(".")
-
-
-def literal(text: str) -> Any:
-    """The value that a text is in JSON or in Python: a number, a flag, a list; else the text itself."""
-    with suppress(ValueError):
-        return json.loads(text)
-    with suppress(ValueError, SyntaxError, MemoryError, RecursionError):
-        return ast.literal_eval(text)
-    return text
 
 
 def override_problem(override: str, message: str, remedy: str) -> Problem:

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from engine.experiment.library_models import TRANSFORMERS, override_of
+from engine.experiment.library_models import TRANSFORMERS, override_of, override_value
 from engine.experiment.problem import Problem, ProblemError, alternatives
 from engine.experiment.titles import setting_problem
-from engine.training.models.libraries.building import imported, literal, override_problem, quiet, reason_of
+from engine.training.models.libraries.building import imported, override_problem, quiet, reason_of
 from engine.training.models.libraries.names import AUDIO, CAUSAL, IMAGE, SEQUENCE, heads_by_type
 
 OWN_CLASSES = 10
@@ -143,7 +143,7 @@ def _typed(name: str, default: Any, override: str) -> tuple[str, Any]:
     now = getattr(config, last, None)
     if isinstance(now, str):
         return key, text
-    value = literal(text)
+    value = override_value(text)
     if isinstance(now, float) and type(value) is int:
         return key, float(value)
     for kind, words in _KINDS:

@@ -12,12 +12,11 @@ from typing import Any
 import torch
 from torch import nn
 
-from engine.experiment.library_models import TIMM, override_of
+from engine.experiment.library_models import TIMM, override_of, override_value
 from engine.experiment.problem import Problem, ProblemError, alternatives
 from engine.experiment.titles import setting_problem
 from engine.training.models.libraries.building import (
     imported,
-    literal,
     outputs_for,
     override_problem,
     quiet,
@@ -92,7 +91,7 @@ def _arguments(timm: Any, overrides: Sequence[str]) -> dict[str, Any]:
         if key in not_its_own or "." in key:
             message = f"but '{key}' is no setting of an architecture, or the dataset decides it."
             raise ProblemError(override_problem(override, message, f"Remove {key}."))
-        arguments[key] = literal(text)
+        arguments[key] = override_value(text)
     return arguments
 
 
