@@ -102,14 +102,14 @@ def parameters_of(settings: Mapping[str, Any]) -> int:
 
 def result(name: str, head: str, steps: int, device: str) -> tuple[str, bool]:
     """What became of a type, and whether it trained in both precisions; the first trouble if it did not."""
-    trouble = "it has no default configuration"
+    troubles = []
     try:
         for settings in settings_of(name, head):
             try:
                 with Weightless():
                     parameters = parameters_of(settings)
                 if parameters > _MOST_PARAMETERS:
-                    trouble = f"its smallest form has {parameters / 1e6:,.0f} M parameters"
+                    troubles.append(f"its smallest form has {parameters / 1e6:,.0f} M parameters")
                     continue
                 losses = [
                     trained_loss(
@@ -128,10 +128,10 @@ def result(name: str, head: str, steps: int, device: str) -> tuple[str, bool]:
                 ]
                 return f"{parameters / 1e6:6.1f} M  fp32 {losses[0]:.3f}  bf16 {losses[1]:.3f}", True
             except Exception as error:  # noqa: BLE001 - another way may go well
-                trouble = problem_of(error).message
+                troubles.append(problem_of(error).message)
     except Exception as error:  # noqa: BLE001 - that is what is asked here
-        trouble = problem_of(error).message
-    return trouble, False
+        troubles.append(problem_of(error).message)
+    return troubles[0], False
 
 
 def main() -> None:

@@ -70,8 +70,6 @@ def _batches(plan: Plan) -> Iterator[Batch]:
     few = plan.workload.few_samples()
     if few is not None:
         yield from (few, few)
-    elif (drawn := plan.workload.few_samples()) is not None:
-        yield from (drawn, drawn)
     elif plan.dataset_entry.needs_path:
         yield from _read(plan)
     else:

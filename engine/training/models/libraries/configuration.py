@@ -63,6 +63,8 @@ def architecture_of(
             settings = dict(_settings_here(head, default, image_size, channels, classes))
             settings |= dict(_typed(name, default, override) for override in overrides)
             config = type(default)(**_nested(settings))
+            # of several classes for one head, an automatic one takes the first unless it finds None here
+            config.architectures = config.architectures or []
             auto_class = getattr(library, _AUTO_CLASSES[head])
     except Exception as error:
         raise ProblemError(refused(name, overrides, reason_of(error))) from error
@@ -146,6 +148,9 @@ def _typed(name: str, default: Any, override: str) -> tuple[str, Any]:
     value = override_value(text)
     if isinstance(now, float) and type(value) is int:
         return key, float(value)
+    if isinstance(now, list | tuple) and value is not None and not isinstance(value, list | tuple):
+        message = f"but {last} of {name} is a list."
+        raise ProblemError(override_problem(override, message, f"Write it as {key}={list(now)}."))
     for kind, words in _KINDS:
         if isinstance(now, kind):
             if value is not None and type(value) is not kind:

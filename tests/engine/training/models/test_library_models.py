@@ -65,6 +65,7 @@ def refusal(name: str, **settings: Any) -> Problem:
         ("timm:test_resnet", ()),
         ("timm:test_vit", ("depth=1", "drop_path_rate=0.1")),
         ("hf:vit", SMALL),
+        ("hf:deit", SMALL),
         ("hf:resnet", ("depths=[1, 1]", "hidden_sizes=[8, 16]", "embedding_size=8")),
     ],
 )
@@ -112,6 +113,7 @@ def test_weights_are_those_that_the_library_makes_from_the_seed() -> None:
         ("hf:gpt2", {"overrides": ["hiden_size=2"]}, "overrides", "'hiden_size'", "mean hidden_size?"),
         ("hf:gemma3", {"overrides": ["head_dim=2"]}, "overrides", "no setting", "mean text_config.head_dim"),
         ("hf:gpt2", {"overrides": ["n_embd=big"]}, "overrides", "is a whole number", "n_embd=768"),
+        ("hf:swin", {"overrides": ["depths=2"]}, "overrides", "is a list", "depths=[2, 2, 6, 2]"),
         ("hf:gpt2", {"overrides": ["n_embd=30", "n_head=4"]}, "overrides", "divisible", "Change or remove"),
         ("hf:gpt2", {"length": 2_000}, "sequence_length", "at most 1,024", "at most 1,024"),
         ("hf:roberta", {"length": 512, "overrides": SMALL}, "sequence_length", "takes fewer", "504"),
