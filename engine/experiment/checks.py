@@ -385,7 +385,7 @@ def _code_problems(experiment: Experiment) -> Iterator[Problem]:
             f"is '{experiment.model}', but {code.file} has no {what}.",
             f"Choose {classes}, or define model()."
             if classes
-            else "Define model(), which returns the model.",
+            else f"Define model(), or a class, and choose it as {code.file}:Net.",
             value=experiment.model,
             allowed=classes or None,
         )

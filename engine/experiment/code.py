@@ -9,7 +9,7 @@ import ast
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -61,12 +61,12 @@ class Code(BaseModel):
 
     @cached_property
     def classes(self) -> tuple[str, ...]:
-        """The file's classes that have a base class named Module, in order."""
-        return tuple(
-            node.name
-            for node in ast.parse(self.text).body
-            if isinstance(node, ast.ClassDef) and any(_last_name(base) == "Module" for base in node.bases)
-        )
+        """The file's classes that derive from a class of torch.nn, or from another of them, in order."""
+        known: list[str] = []
+        for node in ast.parse(self.text).body:
+            if isinstance(node, ast.ClassDef) and any(_is_module(base, known) for base in node.bases):
+                known.append(node.name)
+        return tuple(known)
 
     @property
     def brings_data(self) -> bool:
@@ -268,6 +268,12 @@ def _names(body: Iterable[ast.stmt]) -> Iterator[str]:
             case ast.If() | ast.Try() | ast.With():
                 for part in ("body", "orelse", "finalbody"):
                     yield from _names(getattr(node, part, ()))
+
+
+def _is_module(base: ast.expr, known: Sequence[str]) -> bool:
+    name = _last_name(base)
+    is_of_nn = isinstance(base, ast.Attribute) and _last_name(base.value) == "nn"
+    return is_of_nn or name in ("Sequential", *known) or name.endswith("Module")
 
 
 def _last_name(node: ast.expr) -> str:

@@ -68,8 +68,9 @@ class Finding(Message):
 
     @property
     def sentence(self) -> str:
-        """The message after its place."""
-        return f"{self.place}: {self.message}" if self.place else self.message
+        """The message after its place, unless it names the file itself."""
+        is_named = self.file is not None and self.line is None and self.file in self.message
+        return f"{self.place}: {self.message}" if self.place and not is_named else self.message
 
 
 class ModuleRow(Message):

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_leaves
 
-from engine.experiment.catalog import Precision
+from engine.experiment.catalog import OWN, Precision
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import ProblemError
 from engine.experiment.text import shortened
@@ -146,6 +146,8 @@ class Pass:
 
     def _raised(self, error: BaseException) -> Iterator[Finding]:
         finding = raised(error, self._subject.workload.experiment, "loss", "forward")
+        if not isinstance(error, ProblemError) and (remedy := self._about_data()):
+            finding = finding.model_copy(update={"remedy": remedy})
         is_doubtful = self._subject.is_on_accelerator and _ONLY_ON_CPU.search(str(error)) is not None
         if is_doubtful:
             yield finding.model_copy(
@@ -157,6 +159,17 @@ class Pass:
             )
         else:
             yield finding if self.counts else finding.model_copy(update={"severity": "warning"})
+
+    def _about_data(self) -> str:
+        """What a file without data was given, perhaps not what its model takes; empty for other files."""
+        experiment = self._subject.workload.experiment
+        if experiment.own_code is None or experiment.dataset == OWN:
+            return ""
+        inputs = described(self._subject.batches[0][0])
+        return (
+            f"The inputs are those of {experiment.dataset}, {inputs}: correct the model, choose other data, "
+            "or define batch(size) or dataset()."
+        )
 
 
 def raised(error: BaseException, experiment: Experiment, *names: str) -> Finding:

@@ -7,6 +7,7 @@ from textwrap import dedent
 
 import pytest
 
+from engine.experiment.code import read_code
 from engine.experiment.problem import ProblemError
 from engine.protocol.findings import Checked, Finding, FindingKind
 from engine.training.checks.check import check
@@ -168,3 +169,31 @@ def test_a_hang_ends_by_the_time_limit_with_its_line(own) -> None:
 def test_settings_that_do_not_fit_are_no_finding_of_the_file(own) -> None:
     with pytest.raises(ProblemError, match="cuda:7"):
         checked_file(own, CLEAN, device="cuda:7")
+
+
+def test_a_file_without_data_is_shown_what_it_was_given(own) -> None:
+    path = own.write(
+        """
+        from torch import nn
+        class Net(nn.Sequential):
+            pass
+        def model():
+            return Net(nn.Linear(6, 3))
+        """
+    )
+    (finding,) = check(own.experiment(path)).errors
+    assert "fashion, 2×3×28×28 float32" in finding.remedy and "batch(size)" in finding.remedy
+
+
+def test_the_classes_of_a_file_are_those_that_derive_from_torchs(own) -> None:
+    path = own.write(
+        """
+        import torch.nn as nn
+        from torch.nn import Sequential
+        class Block(nn.Sequential): ...
+        class Other(Sequential): ...
+        class Net(Block): ...
+        class Options(dict): ...
+        """
+    )
+    assert read_code(path).classes == ("Block", "Other", "Net")
