@@ -135,7 +135,7 @@ _WORK = {
     "model": "models",
     "code": "code",
     "dataset": "datasets",
-    "path": "folders",
+    "path": "paths",
     "image_size": "image sizes",
     "num_classes": "numbers of classes",
 }

@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import BaseModel, Field, ValidationError
 
-from engine.experiment.checks import Catalog, DeviceEntry, problems
+from engine.experiment.checks import Catalog, DeviceEntry, dataset_of, problems
 from engine.experiment.experiment import Experiment, experiment_from
 from engine.experiment.problem import Problem, ProblemError, problems_from_validation, request_problem
 from engine.experiment.repeats import check_seeds
@@ -206,7 +206,10 @@ def _steps(experiment: Experiment, catalog: Catalog | None) -> int | None:
 
 def steps_in_epoch(experiment: Experiment, catalog: Catalog | None) -> int | None:
     """Optimizer steps in an epoch; None while the dataset's size is unknown."""
-    dataset = catalog.dataset(experiment.dataset) if catalog else None
+    try:
+        dataset = dataset_of(experiment, catalog) if catalog else None
+    except ProblemError:
+        return None
     if dataset is None:
         return None
     if dataset.needs_path and dataset.train_samples is None:

@@ -1,4 +1,4 @@
-"""The field for a dataset's folder, and the count of its pictures, made in a thread."""
+"""The field for the path of the user's own data, and the count of what a folder holds, made in a thread."""
 
 from __future__ import annotations
 
@@ -9,33 +9,47 @@ from threading import Event
 from PySide6.QtCore import QObject, QSize, QTimer, Signal
 from PySide6.QtWidgets import QFileDialog
 
-from engine.experiment.own.folders import Count, changed_at, count_pictures
+from engine.experiment.own.array_files import ENDINGS
+from engine.experiment.own.folders import Count, TextCount, changed_at, count_pictures, count_text
 from gui.session.background import Background
 from gui.setup.controls import NumberEdit
 from gui.widgets import IconButton
 
+_ARRAYS = f"Arrays ({' '.join(f'*{ending}' for ending in ENDINGS)})"
 
-class FolderEdit(NumberEdit):
-    """A path as text, with a button inside that opens the chooser."""
+
+class PathEdit(NumberEdit):
+    """A path as text, with a button inside that opens the chooser of a folder, or of a file."""
 
     def __init__(self, name: str, tip: str) -> None:
-        super().__init__(name, tip, hint="choose a folder")
-        self.button = IconButton("folder", "Choose a folder", "Choose the folder with your pictures")
+        super().__init__(name, tip, hint="choose a folder or file")
+        self._is_file = False
+        self.button = IconButton("folder", "Choose the path", "Choose the folder or file with your own data")
         self.button.clicked.connect(self._choose)
         self.put_right(self.button)
+
+    def take_file(self, is_file: bool) -> None:
+        """Whether a file is to be chosen, not a folder."""
+        self._is_file = is_file
 
     def sizeHint(self) -> QSize:
         return QSize(super().sizeHint().width(), 32)
 
     def _choose(self) -> None:
-        chosen = QFileDialog.getExistingDirectory(self, "Choose the folder with your pictures", self.text())
+        if self._is_file:
+            chosen, _ = QFileDialog.getOpenFileName(
+                self, "Choose the file with your arrays", self.text(), _ARRAYS
+            )
+        else:
+            chosen = QFileDialog.getExistingDirectory(self, "Choose the folder with your data", self.text())
         if chosen:
             self.set_value(chosen)
             self.edited.emit(chosen)
 
 
 _SETTLES_MS = 300
-_Counted = tuple[tuple[float, ...], Count]
+FolderCount = Count | TextCount
+_Counted = tuple[tuple[float, ...], FolderCount]
 
 
 class FolderCounter(QObject):
@@ -53,15 +67,16 @@ class FolderCounter(QObject):
         self._settling = QTimer(self, singleShot=True, interval=_SETTLES_MS)
         self._settling.timeout.connect(self._begin)
         self._path: str | None = None
+        self._is_text = False
         self._is_held = False
         self._cancelled = Event()
-        self._counted: dict[str, _Counted] = {}
+        self._counted: dict[tuple[str, bool], _Counted] = {}
 
-    def want(self, path: str | None) -> None:
-        """Counts the pictures in this folder, again if it has changed; None for no folder."""
-        if path != self._path:
+    def want(self, path: str | None, *, is_text: bool = False) -> None:
+        """Counts the pictures, or the text, in this folder, again if it has changed; None for no folder."""
+        if (path, is_text) != (self._path, self._is_text):
             self._cancel()
-            self._path = path
+            self._path, self._is_text = path, is_text
         if not self._background.is_busy or self._cancelled.is_set():
             self._settle()
 
@@ -78,9 +93,9 @@ class FolderCounter(QObject):
         self._path = None
         self._background.stop()
 
-    def count(self) -> Count | None:
+    def count(self) -> FolderCount | None:
         """What the folder holds; None while unknown."""
-        counted = self._counted.get(self._path or "")
+        counted = self._counted.get((self._path or "", self._is_text))
         return counted[1] if counted is not None else None
 
     def is_counting(self) -> bool:
@@ -100,21 +115,21 @@ class FolderCounter(QObject):
             return
         self._cancelled = cancelled = Event()
         self._background.do(
-            partial(_counted, path, self._counted.get(path), cancelled),
-            partial(self._take, path),
+            partial(_counted, path, self._is_text, self._counted.get((path, self._is_text)), cancelled),
+            partial(self._take, (path, self._is_text)),
             lambda _problem: self.changed.emit(),
         )
         self.changed.emit()
 
-    def _take(self, path: str, counted: _Counted | None) -> None:
+    def _take(self, key: tuple[str, bool], counted: _Counted | None) -> None:
         if counted is not None:
-            self._counted[path] = counted
+            self._counted[key] = counted
         self.changed.emit()
 
 
-def _counted(path: str, known: _Counted | None, cancelled: Event) -> _Counted | None:
+def _counted(path: str, is_text: bool, known: _Counted | None, cancelled: Event) -> _Counted | None:
     times = changed_at(path)
     if known is not None and known[0] == times:
         return known
-    count = count_pictures(path, cancelled.is_set)
+    count = (count_text if is_text else count_pictures)(path, cancelled.is_set)
     return None if count is None else (times, count)

@@ -9,6 +9,7 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QFrame, QGridLayout, QHBoxLayout, QScrollArea, QToolButton, QWidget
 from shiboken6 import isValid
 
+from engine.experiment.catalog import ARRAYS
 from engine.experiment.checks import Catalog
 from engine.experiment.code import OWN
 from engine.experiment.experiment import Precision
@@ -18,7 +19,7 @@ from gui.setup.check import Outcome, explanation
 from gui.setup.controls import ChoiceBox, InnerNote, LengthEdit, NumberEdit, RecipeEdit
 from gui.setup.draft import Draft, cleaned
 from gui.setup.fields import TIPS
-from gui.setup.folder import FolderEdit
+from gui.setup.folder import PathEdit
 from gui.setup.model.choices import parameters_words, short_folder
 from gui.setup.model.kept import KeptCodeLine
 from gui.setup.model.search import SearchBox
@@ -81,7 +82,7 @@ class SetupForm(QWidget):
         self.kept_code = KeptCodeLine()
         self.check = Button("Check", "link", TIPS["check"])
         self.dataset = ChoiceBox(setting_title("dataset"), setting_help("dataset"))
-        self.path = FolderEdit(setting_title("path"), setting_help("path"))
+        self.path = PathEdit(setting_title("path"), setting_help("path"))
         self.batch_size = NumberEdit(setting_title("batch_size"), setting_help("batch_size"))
         self.find_max = _link("Find max", "Search for the largest batch that fits (Ctrl+M)")
         self.batch_size.put_right(self.find_max)
@@ -125,6 +126,7 @@ class SetupForm(QWidget):
         self.model.set_value(draft.text("model"))
         self.dataset.set_value(draft.text("dataset"))
         self.path.set_value(draft.text("path"))
+        self.path.take_file(draft.text("dataset") == ARRAYS)
         self._fields["path"].setVisible(catalog is not None and draft.applies("path", catalog))
         self.recipe.set_value(draft.text("step.recipe"))
         self.batch_size.set_value(draft.text("batch_size"))
@@ -141,8 +143,8 @@ class SetupForm(QWidget):
         for key in ("length", "repeat"):
             self._fields[key].setVisible(not is_searching)
 
-    def show_folder(self, words: str) -> None:
-        """Shows beside the folder's label what it holds."""
+    def show_path(self, words: str) -> None:
+        """Shows beside the path's label what is there."""
         self._fields["path"].set_note(words)
 
     def show_outcome(self, outcome: Outcome) -> None:

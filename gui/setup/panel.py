@@ -9,6 +9,7 @@ from PySide6.QtCore import QSize, Signal, SignalInstance
 from PySide6.QtGui import QHideEvent, QShowEvent
 from PySide6.QtWidgets import QFrame, QWidget
 
+from engine.experiment.catalog import ARRAYS, TEXT_FOLDER
 from engine.experiment.checks import Catalog
 from engine.experiment.experiment import Experiment
 from engine.experiment.presets import Preset
@@ -33,7 +34,7 @@ from gui.setup.folder import FolderCounter
 from gui.setup.foot import SetupFoot, attach, button_for, enable, make_action
 from gui.setup.form import FormArea
 from gui.setup.model.picker import ModelPicker
-from gui.setup.options import folder_words
+from gui.setup.options import array_words, folder_words
 from gui.setup.saving import OwnPresets
 from gui.widgets import label
 from gui.widgets.boxes import Stretch, in_column, in_row, wide
@@ -305,13 +306,18 @@ class SetupPanel(QFrame):
         self.folder.stop()
 
     def _count_folder(self, draft: Draft) -> None:
-        has_folder = self._catalog is not None and draft.applies("path", self._catalog)
+        dataset = draft.text("dataset")
+        has_path = self._catalog is not None and draft.applies("path", self._catalog)
+        path = draft.text("path").strip() or None if has_path and dataset != ARRAYS else None
         self.folder.hold(self._is_running or self._is_searching)
-        self.folder.want(draft.text("path").strip() or None if has_folder else None)
+        self.folder.want(path, is_text=dataset == TEXT_FOLDER)
         self._show_folder()
 
     def _show_folder(self) -> None:
-        self.form.show_folder(folder_words(self.folder.count(), self.folder.is_counting()))
+        words = folder_words(self.folder.count(), self.folder.is_counting())
+        if self._draft is not None and self._draft.text("dataset") == ARRAYS:
+            words = array_words(self._draft)
+        self.form.show_path(words)
 
     def _reason(self) -> str | None:
         if self._draft is None:

@@ -64,6 +64,9 @@ def catalog(device: DeviceEntry) -> Catalog:
                 loads=True,
             ),
             DatasetEntry(
+                name="arrays", title="Arrays", task="own", any_classes=True, needs_path=True, loads=True
+            ),
+            DatasetEntry(
                 name="synthetic-tokens", title="Tokens", task="language", num_classes=32_000, any_classes=True
             ),
         ),

@@ -10,9 +10,9 @@ import pytest
 from PySide6.QtCore import QObject
 from pytestqt.qtbot import QtBot
 
-from engine.experiment.own.folders import Count
+from engine.experiment.own.folders import Count, TextCount
 from gui.setup import folder
-from gui.setup.folder import FolderCounter
+from gui.setup.folder import FolderCount, FolderCounter
 from gui.setup.options import folder_words
 
 
@@ -39,9 +39,11 @@ def counter(qtbot: QtBot, qapp: object) -> Iterator[FolderCounter]:
         (Count(0, 0, 0), "no pictures in class folders"),
         (Count(1, 0, 1), "1 picture, 1 class"),
         (Count(1_200, 34, 3), "1,234 pictures, 3 classes"),
+        (TextCount(1, 3 * 2**20), "1 file, 3.0 MiB of text"),
+        (TextCount(0, 0), "no text"),
     ],
 )
-def test_what_it_holds_is_said_in_words(count: Count | None, words: str) -> None:
+def test_what_it_holds_is_said_in_words(count: FolderCount | None, words: str) -> None:
     assert folder_words(count, False) == words
 
 
@@ -53,6 +55,15 @@ def test_a_folder_is_counted_and_another_is_counted_anew(
     qtbot.waitUntil(lambda: counter.count() == Count(3, 0, 2))
     counter.want(str(pets / "gone"))
     assert counter.count() is None
+
+
+def test_the_same_folder_has_pictures_or_text(counter: FolderCounter, qtbot: QtBot, pets: Path) -> None:
+    (pets / "notes.txt").write_text("purring")
+    counter.want(str(pets))
+    qtbot.waitUntil(lambda: counter.count() == Count(3, 0, 2))
+    counter.want(str(pets), is_text=True)
+    assert counter.count() is None
+    qtbot.waitUntil(lambda: counter.count() == TextCount(1, 7))
 
 
 def test_nothing_is_counted_beside_a_run(counter: FolderCounter, qtbot: QtBot, pets: Path) -> None:

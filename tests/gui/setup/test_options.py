@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from PySide6.QtWidgets import QFileDialog, QLabel, QLineEdit
 from pytestqt.qtbot import QtBot
@@ -174,3 +175,23 @@ def test_a_folder_is_asked_for_where_the_dataset_is_one(
     qtbot.waitUntil(
         lambda: "2 pictures, 2 classes" in [label.text() for label in panel.form.findChildren(QLabel)]
     )
+
+
+def test_a_file_of_arrays_is_chosen_checked_and_counted(
+    panel: SetupPanel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a.npz"
+    np.savez(path, frames=np.zeros((50, 28, 28), np.uint8), kind=np.zeros(50, int), other=np.zeros(50, int))
+    monkeypatch.setattr(QFileDialog, "getOpenFileName", lambda *_: (str(path), ""))
+    panel.form.edited.emit("dataset", "arrays")
+    assert "needs a file of arrays" in (panel.form.problem("path") or "")
+    panel.form.path.button.click()
+    assert panel.form.path.text() == str(path)
+    assert "do not show" in (panel.form.problem("data.inputs") or "")
+    panel.form.edited.emit("data.inputs", "frames")
+    panel.form.edited.emit("data.targets", "kind")
+    panel.form.edited.emit("batch_size", "9")
+    assert panel.run_action.isEnabled() and "5 steps" in panel.run_action.toolTip()
+    path.write_bytes(path.read_bytes()[:100])
+    panel.form.edited.emit("batch_size", "8")
+    assert "broken" in (panel.form.problem("path") or "") and not panel.run_action.isEnabled()
