@@ -220,8 +220,10 @@ _CLOSED_BRACKETS = re.compile(r"\[!?+\]?+[^\]]*\]")
 def dataset_of(experiment: Experiment, catalog: Catalog) -> DatasetEntry | None:
     """The experiment's dataset; a file of arrays with what it holds. Raises ProblemError for such a file."""
     dataset = catalog.dataset(experiment.dataset)
-    if dataset is None or dataset.name != ARRAYS or experiment.path is None:
+    if dataset is None or dataset.name != ARRAYS:
         return dataset
+    if experiment.path is None and (problem := path_problem(experiment, dataset)):
+        raise ProblemError(problem)
     return described(experiment, dataset)
 
 
@@ -322,12 +324,7 @@ def _pattern_problems(experiment: Experiment) -> Iterator[Problem]:
 
 
 def _data_problems(experiment: Experiment, catalog: Catalog) -> Iterator[Problem]:
-    model = catalog.model(experiment.model)
-    try:
-        dataset = dataset_of(experiment, catalog)
-    except ProblemError as error:
-        yield from error.problems
-        return
+    model, dataset = catalog.model(experiment.model), catalog.dataset(experiment.dataset)
     if model is None:
         yield _unknown_model(experiment.model, catalog)
     elif model.reason is not None:
@@ -341,6 +338,12 @@ def _data_problems(experiment: Experiment, catalog: Catalog) -> Iterator[Problem
         yield unknown_name(
             "dataset", experiment.dataset, [entry.name for entry in catalog.datasets], "dataset"
         )
+    else:
+        try:
+            dataset = dataset_of(experiment, catalog)
+        except ProblemError as error:
+            yield from error.problems
+            dataset = None
     if dataset is not None:
         yield from dataset_problems(experiment, dataset)
     if model is not None and model.reason is None and dataset is not None:

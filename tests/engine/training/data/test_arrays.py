@@ -25,12 +25,12 @@ PICTURES = np.arange(40 * 8 * 10 * 3, dtype=np.uint8).reshape(40, 8, 10, 3)
 NUMBERS = np.arange(40)
 
 
-def experiment(path: Path, **given: Any) -> Experiment:
+def experiment(path: Path, /, **given: Any) -> Experiment:
     chosen = {"dataset": "arrays", "path": str(path), "device": "cpu", "batch_size": 4, "steps": 2}
     return experiment_from(chosen | {"measure": {"warmup_steps": 0}} | given)
 
 
-def planned(path: Path, **given: Any) -> Plan:
+def planned(path: Path, /, **given: Any) -> Plan:
     return Plan(experiment(path, **given), read_catalog())
 
 
@@ -112,6 +112,7 @@ def test_runs_train_validate_and_are_forecast(tmp_path: Path, ending: str) -> No
         ({"x": PICTURES, "y": NUMBERS - 1}, {}, "path"),
         ({"x": PICTURES, "y": NUMBERS}, {"num_classes": 9}, "num_classes"),
         ({"x": PICTURES, "y": NUMBERS}, {"batch_size": 37}, "batch_size"),
+        ({"x": PICTURES, "y": NUMBERS}, {"path": None}, "path"),
         ({"x": PICTURES, "y": NUMBERS}, {"model": "linear"}, "dataset"),
         ({"x": PICTURES, "y": NUMBERS / 2}, {}, "dataset"),
         ({"x": NUMBERS[:, None] / 2, "y": NUMBERS / 2}, {"model": "linear", "image_size": 8}, "image_size"),
