@@ -215,4 +215,4 @@ def _dataset_row(dataset: DatasetEntry) -> tuple[str, str, str]:
     return dataset.name, _DATA_FOR.get(dataset.name, dataset.task), title
 
 
-_DATA_FOR = {OWN: "model files, timm, hf"}
+_DATA_FOR = {OWN: "model files, some hf:TYPE"}

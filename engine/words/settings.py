@@ -20,7 +20,7 @@ from engine.experiment.catalog import (
 from engine.experiment.code import DATASET, code_from, model_file
 from engine.experiment.experiment import Experiment, Precision, flattened
 from engine.experiment.library_models import library_of
-from engine.words.names import recipe_words
+from engine.words.names import dataset_words, recipe_words
 
 
 @dataclass(frozen=True)
@@ -182,6 +182,8 @@ def setting_text(key: str, value: Any) -> str:
         return "auto" if key in _SWITCHES_LEFT_OPEN else "none"
     if key == "precision":
         return Precision(value).label
+    if key == "dataset":
+        return dataset_words(str(value))
     if key == "code" and value.startswith("{"):
         return code_from(value).short
     if key == "step.recipe":

@@ -78,6 +78,8 @@ def test_only_settings_that_mean_something_are_shown(
         ("batch_size", 12_800, "12,800"),
         ("seed", 12_800, "12800"),
         ("optimizer.learning_rate", 1e-3, "0.001"),
+        ("dataset", "own", "its own data"),
+        ("dataset", "fashion", "fashion"),
     ],
 )
 def test_a_value_is_written_in_one_way(key: str, value: object, text: str) -> None:
