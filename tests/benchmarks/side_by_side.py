@@ -112,13 +112,16 @@ def engine(workload: Workload, recipe: str) -> list[float]:
     return [samples / (end - begin) for begin, end in itertools.pairwise(marks)]
 
 
-def engine_stretches(workload: Workload, recipe: str) -> Generator[float, None, None]:
+def engine_stretches(
+    workload: Workload, recipe: str, experiment: Experiment | None = None
+) -> Generator[float, None, None]:
     """The same loop on a CPU, for as long as it is asked: samples per second of stretches of a block or more.
 
-    Between two stretches the loop stands still where it has told of its last steps.
+    Between two stretches the loop stands still where it has told of its last steps. `experiment` is trained
+    in place of the workload's own.
     """
     steps, begun = 0, time.perf_counter()
-    for event in train(experiment_of(workload, recipe), Control()):
+    for event in train(experiment or experiment_of(workload, recipe), Control()):
         if not isinstance(event, Samples):
             continue
         steps += len(event.step)
