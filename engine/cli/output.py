@@ -311,7 +311,7 @@ def runs_table(runs: Sequence[RunRecord]) -> None:
             run.status.value,
             run.created.astimezone().strftime("%Y-%m-%d %H:%M"),
             run.experiment.model,
-            run.experiment.dataset,
+            dataset_words(run.experiment.dataset),
             run.experiment.precision.label,
             run.experiment.step.recipe,
             f"{run.experiment.batch_size:,}",

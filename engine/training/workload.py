@@ -130,10 +130,10 @@ class Workload:
 
     @property
     def loss_words(self) -> tuple[str, str]:
-        """The loss's name and its unit, which is empty where it has none or only the file knows it."""
+        """The loss's name and its unit; both are empty where only the outputs will show them."""
         if self.own is not None and (self.own.has("loss") or self.own.has("step")):
             return f"loss of {self.own.code.file}", ""
-        return ("loss", "") if self._task == "own" else (loss_name(self._task), loss_unit(self._task))
+        return ("", "") if self._task == "own" else (loss_name(self._task), loss_unit(self._task))
 
     def hits(self, outputs: Any, targets: Any, samples: int) -> Hits | None:
         """The right predictions of a batch and how many it has; None where nothing can be right or wrong."""

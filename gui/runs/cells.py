@@ -12,7 +12,7 @@ from engine.experiment.experiment import Precision
 from engine.store.record import Status
 from engine.words.names import left_out_words, recipe_title, speed_unit
 from engine.words.numbers import NONE, memory_unit, number, times
-from gui.runs.line import HEADINGS, STATUS_ORDER, Baselines, Column, Line, begun, dataset_words, status_words
+from gui.runs.line import HEADINGS, STATUS_ORDER, Baselines, Column, Line, begun, sized_dataset, status_words
 from gui.widgets.labels import plain_tip
 
 _LONGEST = 600
@@ -41,7 +41,7 @@ def cell_tip(line: Line, column: Column, baselines: Baselines) -> str | None:
 
 def _whole(line: Line) -> str:
     run, overview = line.run, line.overview
-    dataset = dataset_words(overview.dataset, overview.image_size)
+    dataset = sized_dataset(overview.dataset, overview.image_size)
     trained = (
         f"{overview.model} · {dataset} · {overview.precision.label}"
         f" · {recipe_title(overview.recipe)} · batch {overview.batch_size:,}"
@@ -94,7 +94,7 @@ def cell_text(line: Line, column: Column, baselines: Baselines) -> str:
         case Column.MODEL:
             return overview.model
         case Column.DATASET:
-            return dataset_words(overview.dataset, overview.image_size)
+            return sized_dataset(overview.dataset, overview.image_size)
         case Column.PRECISION:
             return overview.precision.label
         case Column.RECIPE:

@@ -11,11 +11,11 @@ from functools import cached_property, lru_cache
 from PySide6.QtCore import QMimeData
 
 from engine.compare.evidence import is_spoiled
-from engine.experiment.catalog import task_of
+from engine.experiment.catalog import SYNTHETIC, task_of
 from engine.experiment.experiment import Precision
 from engine.experiment.problem import Kind
 from engine.store.record import RunRecord, Status
-from engine.words.names import recipe_title
+from engine.words.names import dataset_words, recipe_title
 
 
 class Column(IntEnum):
@@ -82,9 +82,11 @@ def status_words(run: RunRecord) -> str:
     return _STATUS_WORDS[run.status]
 
 
-def dataset_words(dataset: str, image_size: int | None) -> str:
+def sized_dataset(dataset: str, image_size: int | None) -> str:
     """The dataset, with the picture size where the dataset has none of its own."""
-    return f"{dataset} {image_size}" if dataset == "synthetic" and image_size is not None else dataset
+    if dataset == SYNTHETIC and image_size is not None:
+        return f"{dataset} {image_size}"
+    return dataset_words(dataset)
 
 
 def when_words(run: RunRecord, now: datetime) -> str:
@@ -177,7 +179,7 @@ def _shared_words(
     # thousands of runs share these
     texts = (
         model,
-        dataset_words(dataset, image_size),
+        sized_dataset(dataset, image_size),
         precision.value,
         precision.label,
         recipe_title(recipe),

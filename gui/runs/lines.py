@@ -14,7 +14,7 @@ from engine.experiment.experiment import Precision
 from engine.store.record import RunRecord, Status
 from engine.words.names import recipe_title
 from gui.runs.cells import sorter
-from gui.runs.line import Baselines, Column, Line, dataset_words, status_words
+from gui.runs.line import Baselines, Column, Line, sized_dataset, status_words
 
 
 def ordered(lines: Iterable[Line], column: Column, is_descending: bool, baselines: Baselines) -> list[Line]:
@@ -39,7 +39,7 @@ _PLACES: dict[str, Callable[[Line], str]] = {
     "tag": lambda line: "\n".join(line.run.tags),
     "note": lambda line: line.run.note,
     "model": lambda line: line.overview.model,
-    "dataset": lambda line: dataset_words(line.overview.dataset, line.overview.image_size),
+    "dataset": lambda line: sized_dataset(line.overview.dataset, line.overview.image_size),
     "precision": lambda line: f"{line.overview.precision.value}\n{line.overview.precision.label}",
     "recipe": lambda line: recipe_title(line.overview.recipe),
     "batch": lambda line: str(line.overview.batch_size),

@@ -168,7 +168,7 @@ class LiveStrip(QWidget):
         place = f", {runs.index(current) + 1} of {len(runs)}" if len(runs) > 1 else ""
         over = all(run.is_over for run in runs)
         if over and len(runs) > 1 and {run.status for run in runs} == {"finished"}:
-            self.status.set_whole_text(f"all {len(runs)} finished")
+            self.status.set_whole_text("both finished" if len(runs) == 2 else f"all {len(runs)} finished")
             self._marker.hide()
             return
         self._marker.show()
