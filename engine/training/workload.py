@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from engine.experiment.catalog import task_of
+from engine.experiment.catalog import OWN, task_of
 from engine.experiment.checks import ModelEntry, Task
 from engine.experiment.code import model_file
 from engine.experiment.experiment import Experiment
@@ -47,7 +47,7 @@ class Workload:
             OwnFile(code, split[1], experiment.seed) if code is not None and split is not None else None
         )
         self._is_of_library = library_of(entry.name) is not None
-        self._draws_data = self._is_of_library and entry.task == "own"
+        self._draws_data = self._is_of_library and entry.task == OWN == experiment.dataset
         self._task: Task = "classification" if self._draws_data else entry.task
         self._brings_data = self.own is not None and entry.task == "own" and experiment.dataset == "own"
         self.facts: DatasetFacts = (
