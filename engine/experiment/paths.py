@@ -46,6 +46,13 @@ def datasets_folder() -> Path:
     return _from_environment("AMMETER_DATA") or _platform_data() / "datasets"
 
 
+def keep_folders() -> None:
+    """Writes relative folders of the environment in full, in a process that will move to another folder."""
+    for name in ("AMMETER_HOME", "AMMETER_DATA"):
+        if (folder := _from_environment(name)) is not None:
+            os.environ[name] = str(folder)
+
+
 def _platform_data() -> Path:
     return platformdirs.user_data_path(_APPLICATION, appauthor=False)
 

@@ -88,9 +88,9 @@ def is_measured(job: Job) -> bool:
 
 
 def ends_worker(job: Job) -> bool:
-    """Whether the worker cannot be used again: after a measured job, a trial under a cap on a CPU, or a check
-    that ran code of the user's."""
-    if isinstance(job, CheckModel):
+    """Whether the worker cannot be used again: after a measured job, a trial under a cap on a CPU, or a light
+    job that ran code of the user's."""
+    if isinstance(job, CheckModel | Forecast):
         return job.experiment.code is not None
     return is_measured(job) or (isinstance(job, TryBatch) and job.experiment.device == "cpu")
 

@@ -21,6 +21,7 @@ from contextlib import suppress
 
 import psutil
 
+from engine.experiment.paths import keep_folders
 from engine.protocol import jobs
 from engine.protocol.events import Event, Heartbeat, Samples, to_line
 from engine.training.control import Control
@@ -106,6 +107,7 @@ HEARTBEAT_SECONDS = 1.0
 def main() -> int:
     input_descriptor, output_descriptor = take_private_streams()
     say_where_it_was()
+    keep_folders()
     # torch with it, once the streams are private: what a library prints as it loads goes to stderr too
     from engine.worker.perform import perform, ready
 

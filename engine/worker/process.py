@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import queue
 import signal
@@ -12,7 +13,8 @@ import threading
 import uuid
 from collections import deque
 from functools import partial
-from typing import IO, TYPE_CHECKING
+from itertools import islice
+from typing import IO, TYPE_CHECKING, cast
 
 from engine import Later
 from engine.experiment.problem import Kind, Problem, ProblemError
@@ -27,9 +29,12 @@ else:
 
 _STDERR_TAIL_LINES = 200
 _STDERR_LINES_PASSED_ON = 2_000
+_STDERR_BYTES_PASSED_ON = 2**20
 _LONGEST_LINE_BYTES = 32 * 2**20
 """Of an event: a batch of the most rows takes less. A longer line is not read to its end."""
 _LONGEST_STDERR_BYTES = 8 * 2**10
+_STDERR_BLOCK_BYTES = 64 * 2**10
+"""Read at once, and kept, of what comes after the lines passed on: megabytes cost next to nothing."""
 _REAP_SECONDS = 10.0
 _MARK = "AMMETER_WORKER"
 """In the environment of a worker and of all that it starts."""
@@ -75,7 +80,8 @@ class WorkerProcess:
         self._input: IO[bytes] = self._process.stdin
         self._input_lock = threading.Lock()
         self._inbox: queue.Queue[Event | Garbage | End] = queue.Queue()
-        self._stderr_tail: deque[str] = deque(maxlen=_STDERR_TAIL_LINES)
+        self._stderr_lines: deque[str] = deque(maxlen=_STDERR_TAIL_LINES)
+        self._stderr_rest = b""
         self._readers = (
             threading.Thread(target=self._read_events, args=(self._process.stdout,), daemon=True),
             threading.Thread(target=self._read_stderr, args=(self._process.stderr,), daemon=True),
@@ -98,7 +104,9 @@ class WorkerProcess:
 
     @property
     def stderr_tail(self) -> str:
-        return "\n".join(self._stderr_tail)
+        rest = self._stderr_rest.split(b"\n")
+        cut = [_stderr_text(line[:_LONGEST_STDERR_BYTES]) for line in rest[-_STDERR_TAIL_LINES:] if line]
+        return "\n".join([*self._stderr_lines, *cut][-_STDERR_TAIL_LINES:])
 
     def send(self, request: jobs.Request) -> None:
         """Sends a request; it is lost if the worker has ended, which its `End` shows."""
@@ -184,12 +192,24 @@ class WorkerProcess:
 
     def _read_stderr(self, stream: IO[bytes]) -> None:
         with stream:
-            for number, line in enumerate(iter(partial(stream.readline, _LONGEST_STDERR_BYTES), b"")):
-                # a progress bar overwrites itself by returning to the line's start: keep its last state
-                text = one_line(line.decode(errors="replace").rstrip().rpartition("\r")[2])
-                self._stderr_tail.append(text)
-                if text and number < _STDERR_LINES_PASSED_ON:
+            lines = iter(partial(stream.readline, _LONGEST_STDERR_BYTES), b"")
+            passed_on = 0
+            for line in islice(lines, _STDERR_LINES_PASSED_ON):
+                text = _stderr_text(line)
+                self._stderr_lines.append(text)
+                if text:
                     self._inbox.put(Log(level="stderr", message=text))
+                passed_on += len(line)
+                if passed_on > _STDERR_BYTES_PASSED_ON:
+                    break
+            blocks = cast("io.BufferedReader", stream)
+            for block in iter(partial(blocks.read1, _STDERR_BLOCK_BYTES), b""):
+                self._stderr_rest = (self._stderr_rest + block)[-_STDERR_BLOCK_BYTES:]
+
+
+def _stderr_text(line: bytes) -> str:
+    """A line as it is shown: a progress bar overwrites itself by returning to the line's start."""
+    return one_line(line.decode(errors="replace").rstrip().rpartition("\r")[2])
 
 
 def _started(command: tuple[str, ...], environment: dict[str, str]) -> subprocess.Popen[bytes]:

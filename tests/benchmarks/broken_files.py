@@ -2,8 +2,8 @@
 
     uv run python tests/benchmarks/broken_files.py [--only NAME ...] [--seconds 600] [--text]
 
-Each file has one mistake and goes the way of `ammeter run`: a check, then training in a worker; mistakes with
-mixed precision are only checked. At the end a sound file has to train, by the same launcher and store.
+Each goes the way of `ammeter run`, a check and then training in a worker; mistakes with mixed precision are
+only checked. At the end a sound file has to train, by the same launcher and store.
 """
 
 from __future__ import annotations
@@ -118,6 +118,14 @@ def after_many(action: str) -> str:
 SPAWN = "subprocess.Popen(['sleep', '600'], start_new_session=True)"
 PRINT = "for _ in range(50): print(('x' * 79 + chr(10)) * 12_500)"
 THREAD = "threading.Thread(target=time.sleep, args=(600,)).start()"
+CHANGES = """
+import signal, warnings
+sys.stdout = sys.stderr = None
+os.chdir("/")
+warnings.simplefilter("error")
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+"""
+FLOAT64 = "torch.set_default_dtype(torch.float64)"
 MISTAKES = [
     checked("half weights", MODEL, "return Net().half()", "half()", precision="fp16"),
     checked(
@@ -136,7 +144,7 @@ MISTAKES = [
     checked(
         "branch in forward", FORWARD, f"{FORWARD}\n        if hidden.sum() > 0: hidden = hidden * 2", "if "
     ),
-    checked("parameters without gradient", LAST, "return hidden", "self.first, self.last"),
+    checked("parameters without gradient", LAST, "return hidden", "def forward"),
     checked("output is no float", LAST, "return self.last(hidden).argmax(-1)", "def forward"),
     Case("no such file", "", "", None),
     Case("not Python", "def model():", "def model(:", "def model("),
@@ -203,16 +211,13 @@ HARMLESS = [
     Case("prints 50 MB in a line", IMPORT, f"{IMPORT}print('x' * 50_000_000)\n", None),
     Case("a child that outlives it", IMPORT, f"{IMPORT}{SPAWN}\n", None),
     Case("a child, then a crash", FORWARD, after_many(f"{SPAWN}; ctypes.string_at(0)"), "string_at"),
-    Case(
-        "a thread without end",
-        IMPORT,
-        f"{IMPORT}{THREAD}\n",
-        None,
-    ),
+    Case("a thread without end", IMPORT, f"{IMPORT}{THREAD}\n", None),
+    Case("changes the process", IMPORT, f"{IMPORT}{CHANGES}", None),
+    Case("float64 as default", IMPORT, f"{IMPORT}{FLOAT64}\n", None),
 ]
 LIMIT_SECONDS = 30.0
 """Without a step. Only an endless loop in mid-run takes as long; Check has its own limit."""
-MARK = "AMMETER_BROKEN_FILES"
+MARK, TOKEN = "AMMETER_BROKEN_FILES", uuid.uuid4().hex
 
 
 def experiment_of(case: Case, folder: Path) -> Experiment:
@@ -272,7 +277,7 @@ def outcome_of(case: Case, folder: Path, runner: Runner, store: Store) -> Outcom
 
 
 def left_running(idle: frozenset[int]) -> tuple[str, ...]:
-    """Processes with the mark in their environment, but for idle workers, after they had time to end."""
+    """Processes that a worker of this run started, but for idle workers, after they had time to end."""
     deadline = time.monotonic() + 3.0
     while (left := tuple(_marked(idle))) and time.monotonic() < deadline:
         time.sleep(0.1)
@@ -282,7 +287,11 @@ def left_running(idle: frozenset[int]) -> tuple[str, ...]:
 def _marked(idle: frozenset[int]) -> Iterator[str]:
     for process in psutil.process_iter():
         with suppress(psutil.Error):
-            if process.pid != os.getpid() and process.pid not in idle and MARK in process.environ():
+            if (
+                process.pid != os.getpid()
+                and process.pid not in idle
+                and process.environ().get(MARK) == TOKEN
+            ):
                 yield f"{process.pid} {process.name()}"
 
 
@@ -315,7 +324,7 @@ def main() -> None:
     rows: list[tuple[Case, Outcome]] = []
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
-        launcher = Launcher(limits=limits, environment={MARK: uuid.uuid4().hex})
+        launcher = Launcher(limits=limits, environment={MARK: TOKEN})
         with Store(home / "runs.sqlite") as store, launcher:
             runner = Runner(store, launcher)
             for case in within(cases, options.seconds):

@@ -47,7 +47,7 @@ def check(experiment: Experiment, limit_seconds: float = LIMIT_SECONDS) -> Check
         thread.start()
         thread.join(limit_seconds)
     if thread.is_alive():
-        work.give_up(limit_seconds, running(thread.ident))
+        work.give_up(limit_seconds, *running(thread.ident))
     elif work.problem is not None:
         raise work.problem
     return work.answer(time.perf_counter() - began)
@@ -70,10 +70,13 @@ class _Work:
         """Checks all there is to check."""
         experiment = self._experiment
         self.findings += static_findings(experiment)
-        names: tuple[str, ...] = ("dataset", "batch", "model")
+        made = (model_file(experiment.model) or ("", None))[1] or "model"
+        is_there = experiment.own_code is not None and made in experiment.own_code.defines
+        # what makes no model has no line to correct
+        names: tuple[str, ...] = ("dataset", "batch", made) if is_there else ()
         try:
             plan = Plan(experiment, read_catalog())
-            names = ((model_file(experiment.model) or ("", None))[1] or "model",)
+            names = (made,)
             model = built(plan)
             names = ("dataset", "batch")
             self._check(plan, Subject(plan, model, small_batches(plan)))
@@ -114,11 +117,10 @@ class _Work:
             seen = {(finding.file, finding.line) for finding in self.findings}
             self.findings += [told for told in waits_in_text(code) if (told.file, told.line) not in seen]
 
-    def give_up(self, seconds: float, place: Place | None) -> None:
-        """Notes that the check was not over in time, and where it was."""
-        is_slow = self.built_parameters > _LARGE or any(
-            one.tree.has_advanced(seconds / 3) for one in self._passes
-        )
+    def give_up(self, seconds: float, place: Place | None, called: str) -> None:
+        """Notes that the check was not over in time, where it was, and by which function of the user's."""
+        is_slow = self.built_parameters > _LARGE or called in _READ_DATA
+        is_slow = is_slow or any(one.tree.has_advanced(seconds / 3) for one in self._passes)
         # a machine may be slow, but a loop that never ends is at some line of the user's
         is_stuck = place is not None and not is_slow
         self._is_given_up = True
@@ -177,6 +179,10 @@ def _key(finding: Finding) -> tuple[object, ...]:
 
 _LARGE = 100_000_000
 """Parameters of a model that a CPU may take minutes to pass a batch through."""
+
+
+_READ_DATA = frozenset({"dataset", "validation_dataset", "__getitem__", "__iter__", "collate"})
+"""Functions of the user's that may take long to read what they read."""
 
 
 def _too_slow(seconds: float, place: Place | None, severity: Severity) -> Finding:

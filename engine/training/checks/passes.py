@@ -15,13 +15,14 @@ from engine.experiment.experiment import Experiment
 from engine.experiment.problem import ProblemError
 from engine.experiment.text import shortened
 from engine.protocol.findings import Finding, FindingKind, Severity
-from engine.training.checks.places import place_of, trace_of
+from engine.training.checks.places import Place, forward_place, place_of, trace_of
 from engine.training.checks.static import definition_place
 from engine.training.checks.subject import CPU, Subject
 from engine.training.checks.tree import Tree, described
 from engine.training.checks.watches import LossWatch, WaitWatch
 from engine.training.checks.weights import GradientWatch
 from engine.training.data.batches import Batch
+from engine.training.models.own import own_frames
 from engine.training.models.weightless import AsOnCuda
 from engine.training.precision import autocast
 from engine.training.steps.recipe import build_step
@@ -46,6 +47,7 @@ class Pass:
         self.findings: list[Finding] = []
         self.is_complete = False
         self.counts, self._goes_back = counts, goes_back
+        self._names: tuple[str, ...] = ("loss", "forward")
         self.tree = Tree(subject.model)
         self._subject, self._batch, self._precision = subject, batch, precision
         self._waits = WaitWatch()
@@ -77,7 +79,7 @@ class Pass:
         with autocast(self._precision, CPU):
             outputs = workload.call(model, inputs)
             self.outputs = described(outputs)
-            self.findings += _output_findings(outputs)
+            self.findings += _output_findings(outputs, forward_place(model))
             loss = self._subject.loss(outputs, targets)
         self.loss = described(loss)
         found = list(self._loss_findings(loss))
@@ -94,6 +96,7 @@ class Pass:
                 "step": workload.experiment.step.model_copy(update={"recipe": "plain"}),
             }
         )
+        self._names = ("optimizer",)
         step = build_step(
             subject.model,
             workload.loss,
@@ -104,6 +107,7 @@ class Pass:
             own_optimizers=workload.optimizers,
             body=workload.body,
         )
+        self._names = ("step",)
         step([self._batch])
 
     def _loss_findings(self, loss: Any) -> Iterator[Finding]:
@@ -145,7 +149,7 @@ class Pass:
         return Finding(kind=kind, severity=severity, message=message, remedy=remedy, file=file, line=line)
 
     def _raised(self, error: BaseException) -> Iterator[Finding]:
-        finding = raised(error, self._subject.workload.experiment, "loss", "forward")
+        finding = raised(error, self._subject.workload.experiment, *self._names)
         if not isinstance(error, ProblemError) and (remedy := self._about_data()):
             finding = finding.model_copy(update={"remedy": remedy})
         is_doubtful = self._subject.is_on_accelerator and _ONLY_ON_CPU.search(str(error)) is not None
@@ -178,6 +182,8 @@ def raised(error: BaseException, experiment: Experiment, *names: str) -> Finding
     One that is raised in no line of it has the place of the first of `names` that its file defines.
     """
     remedy = "Correct the line, then check again."
+    if isinstance(error, ProblemError) and error.__cause__ is not None and own_frames(error.__cause__):
+        error = error.__cause__
     place = place_of(error)
     file, line = (None, None) if place is None else (place.file, place.line)
     code = experiment.own_code
@@ -205,7 +211,7 @@ def raised(error: BaseException, experiment: Experiment, *names: str) -> Finding
 _LONGEST = 500
 
 
-def _output_findings(outputs: Any) -> Iterator[Finding]:
+def _output_findings(outputs: Any, place: Place | None) -> Iterator[Finding]:
     tensors = [leaf for leaf in tree_leaves(outputs) if isinstance(leaf, torch.Tensor)]
     if not tensors or any(tensor.is_floating_point() for tensor in tensors):
         return
@@ -214,4 +220,6 @@ def _output_findings(outputs: Any) -> Iterator[Finding]:
         severity="error",
         message=f"The model returns {described(outputs)}, which is no float, so no gradient can pass.",
         remedy="Return the logits themselves, not their argmax or a cast of them to integers.",
+        file=None if place is None else place.file,
+        line=None if place is None else place.line,
     )

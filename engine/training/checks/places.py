@@ -10,6 +10,7 @@ from pathlib import Path
 from types import FrameType
 
 import torch
+from torch import nn
 
 from engine.training.models.own import is_own_file, own_details, own_frames, shown_file
 
@@ -46,14 +47,32 @@ def caller() -> Place | None:
     return library
 
 
-def running(thread: int | None) -> Place | None:
-    """The user's line that a thread is at; None where it is in no file of the user's."""
+def running(thread: int | None) -> tuple[Place | None, str]:
+    """The user's line that a thread is at, and the user's function that was called to get there.
+
+    None and an empty name where it is in no file of the user's.
+    """
     frame = sys._current_frames().get(thread or 0)
+    place, called = None, ""
     while frame is not None:
         path = frame.f_code.co_filename
         if is_own_file(path):
-            return Place(shown_file(path), frame.f_lineno, is_users=True)
+            place = place or Place(shown_file(path), frame.f_lineno, is_users=True)
+            called = frame.f_code.co_name
         frame = frame.f_back
+    return place, called
+
+
+def forward_place(model: nn.Module, name: str = "") -> Place | None:
+    """Where the user defines the forward of the module with that parameter, or of one that it is inside of.
+
+    Without a name, the model's own.
+    """
+    parents = name.split(".")[:-1]
+    for count in range(len(parents), -1, -1):
+        forward = getattr(type(model.get_submodule(".".join(parents[:count]))).forward, "__code__", None)
+        if forward is not None and is_own_file(forward.co_filename):
+            return Place(shown_file(forward.co_filename), forward.co_firstlineno, is_users=True)
     return None
 
 

@@ -12,6 +12,7 @@ from torch.utils.hooks import RemovableHandle
 
 from engine.experiment.experiment import Experiment
 from engine.protocol.findings import Finding, FindingKind
+from engine.training.checks.places import Place, forward_place
 from engine.training.checks.static import half_place
 
 
@@ -52,6 +53,7 @@ class GradientWatch:
     """Notes which parameters of a model get a gradient while the context lasts."""
 
     def __init__(self, model: nn.Module) -> None:
+        self._model = model
         self._wanted = [named for named in model.named_parameters() if named[1].requires_grad]
         self._reached: set[int] = set()
         self._handles: list[RemovableHandle] = []
@@ -74,15 +76,17 @@ class GradientWatch:
         """A finding on those that got none."""
         missing = [named for named in self._wanted if id(named[1]) not in self._reached]
         if missing:
-            yield _without_gradient(missing)
+            yield _without_gradient(missing, forward_place(self._model, missing[0][0]))
 
 
-def _without_gradient(missing: Sequence[tuple[str, torch.Tensor]]) -> Finding:
+def _without_gradient(missing: Sequence[tuple[str, torch.Tensor]], place: Place | None) -> Finding:
     return Finding(
         kind=FindingKind.NO_GRADIENT,
         severity="warning",
         message=f"{_listed('parameter', missing)} left without a gradient, so nothing trains it.",
         remedy="Use it in forward, or set its requires_grad to False.",
+        file=None if place is None else place.file,
+        line=None if place is None else place.line,
         count=len(missing),
     )
 

@@ -121,7 +121,8 @@ def described(value: object) -> str:
     if isinstance(value, dict | list | tuple):
         inner = ", ".join(described(part) for part in list(getattr(value, "values", lambda: value)())[:3])
         return f"a {type(value).__name__} of {len(value)}" + (f" ({inner})" if inner else "")
-    return f"a {type(value).__name__}"
+    name = type(value).__name__
+    return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
 
 
 def own_frames(error: BaseException) -> list[traceback.FrameSummary]:

@@ -15,7 +15,7 @@ import pytest
 from engine.experiment.code import with_code
 from engine.experiment.experiment import Experiment, experiment_from
 from engine.experiment.problem import Kind
-from engine.protocol.events import Event, Failed, PhaseName
+from engine.protocol.events import Event, Failed, Log, PhaseName
 from engine.protocol.jobs import CheckModel, Train
 from engine.worker.last_words import last_words
 from engine.worker.launcher import Launcher, Session, iterate
@@ -98,6 +98,15 @@ def test_an_exit_that_leaves_no_frames_names_the_file(start, experiment):
         failed.problem.message
         == "The training process ended in mid-run with exit status 0 while it ran net.py."
     )
+
+
+def test_of_megabytes_of_prints_only_the_end_is_kept(start, experiment):
+    printing = "import sys\nfor _ in range(40):\n    print('x' * 100_000, file=sys.stderr)\n"
+    events = [event for event in iterate(start(experiment(printing + CRASH))) if event is not None]
+    failed, logs = events[-1], [event for event in events if isinstance(event, Log)]
+    assert isinstance(failed, Failed) and failed.problem.message.startswith("net.py, line 6, in forward: ")
+    assert 2**20 <= sum(len(log.message) for log in logs) < 2**21
+    assert len(failed.detail) < 2**21
 
 
 def test_a_child_in_a_session_of_its_own_ends_with_a_crashed_worker(start, experiment, tmp_path):

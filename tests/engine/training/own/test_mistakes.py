@@ -153,17 +153,31 @@ def test_a_traceback_has_the_users_frames_only(own) -> None:
     assert "net.py" in error.detail and "torch/nn" not in error.detail and "engine" not in error.detail
 
 
-def test_a_hang_ends_by_the_time_limit_with_its_line(own) -> None:
-    text = CLEAN.replace(FORWARD, f"{FORWARD}\n        while not pathlib.Path('over').exists(): x = x + 0")
-    text = text.replace("import torch\n", "import torch, pathlib\n", 1)
+@pytest.mark.parametrize(
+    ("before", "after", "severity"),
+    [
+        (FORWARD, f"{FORWARD}\n        while not pathlib.Path('over').exists(): x = x + 0", "error"),
+        # a large file takes its time
+        (
+            "def batch(size):",
+            "def dataset():\n    while not pathlib.Path('over').exists(): torch.zeros(1)\n"
+            "    return [(torch.zeros(8), 0)] * 8\n\ndef batch(size):",
+            "warning",
+        ),
+    ],
+    ids=["forward", "dataset"],
+)
+def test_a_hang_ends_by_the_time_limit_with_its_line(own, before, after, severity) -> None:
+    text = CLEAN.replace(before, after).replace("import torch\n", "import torch, pathlib\n", 1)
     checked = check(own.experiment(own.write(text)), limit_seconds=1.0)
     (own.folder / "over").touch()
     for thread in threading.enumerate():
         if thread.name == "check":
             thread.join()
-    (error,) = checked.errors
+    (found,) = alarms(checked)
     line = next(number for number, line in enumerate(text.splitlines(), 1) if "while" in line)
-    assert (error.kind, error.place) == (FindingKind.TOO_SLOW, f"net.py:{line}")
+    assert (found.kind, found.place) == (FindingKind.TOO_SLOW, f"net.py:{line}")
+    assert found.severity == severity
 
 
 def test_settings_that_do_not_fit_are_no_finding_of_the_file(own) -> None:
@@ -197,3 +211,14 @@ def test_the_classes_of_a_file_are_those_that_derive_from_torchs(own) -> None:
         """
     )
     assert read_code(path).classes == ("Block", "Other", "Net")
+
+
+def test_what_a_step_or_an_optimizer_lacks_has_its_own_place(own) -> None:
+    text = CLEAN + STEP
+    for before, after, part in (
+        ("train.step(train.optimizer)", "pass", "def step"),
+        ("return torch.optim.SGD(model.parameters(), lr=0.1)", "return 3", "def optimizer"),
+    ):
+        (error,) = checked_file(own, text.replace(before, after)).errors
+        line = next(number for number, line in enumerate(text.splitlines(), 1) if part in line)
+        assert error.place == f"net.py:{line}"
