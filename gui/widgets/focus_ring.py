@@ -5,6 +5,7 @@ from __future__ import annotations
 from PySide6.QtCore import QEvent, QObject, QPoint, QRect, QRectF, Qt
 from PySide6.QtGui import QColor, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QAbstractItemView, QAbstractScrollArea, QApplication, QScrollArea, QWidget
+from shiboken6 import isValid
 
 from gui.theme.theme import theme
 
@@ -41,6 +42,9 @@ class FocusRing(QWidget):
         return False
 
     def _follow(self, old: QWidget | None, now: QWidget | None) -> None:
+        # as a window is taken down its popup may give the focus back
+        if not isValid(self._window):
+            return
         by_keyboard = self._window.testAttribute(_BY_KEYBOARD)
         # left on, Qt would draw its own box inside every focused control
         self._window.setAttribute(_BY_KEYBOARD, False)

@@ -43,7 +43,8 @@ def narrowed(groups: Iterable[Group], typed: str) -> list[Group]:
     words = typed.casefold().split()
     if not words:
         return list(groups)
-    starts = [re.compile(rf"(?<![^\W_]){re.escape(word)}") for word in words]
+    # a number begins a word too: "resnet 50" finds resnet50
+    starts = [re.compile(rf"(?:(?<![^\W_])|(?<!\d)(?=\d)){re.escape(word)}") for word in words]
     shown: set[str] = set()
     ranked: list[tuple[int, int, Group]] = []
     for group in groups:
@@ -62,13 +63,13 @@ _EXACT, _BEGINS, _BEGINS_WORDS, _INSIDE, _BY_HEADING = range(5)
 def _ranked(
     group: Group, words: Sequence[str], starts: Sequence[re.Pattern[str]]
 ) -> Iterator[tuple[int, Row]]:
-    heading, whole = group.heading.casefold(), " ".join(words)
+    heading, wholes = group.heading.casefold(), (" ".join(words), "".join(words))
     for row in group.rows:
         name = row.shown.casefold()
         text = f"{name} {heading}"
         if any(word not in text for word in words):
             continue
-        if name == whole:
+        if name in wholes:
             yield _EXACT, row
         elif name.startswith(words[0]) and len(words) == 1:
             yield _BEGINS, row

@@ -84,6 +84,7 @@ def test_all_words_must_match_and_a_match_at_the_start_of_a_word_comes_first() -
     groups = model_choices(CATALOG, (), None)
     assert names(narrowed(groups, "resnet18")) == ["resnet18", "timm:resnet18.a1_in1k", "timm:seresnet18"]
     assert names(narrowed(groups, "timm 26t")) == ["timm:ecaresnet26t"]
+    assert names(narrowed(groups, "resnet 18"))[:2] == ["resnet18", "timm:resnet18.a1_in1k"]
     assert names(narrowed(groups, "dense 18")) == []
     assert names(narrowed(groups, "template")) == ["New from template…"]
 
