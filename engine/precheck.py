@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from engine.experiment.code import model_file
 from engine.experiment.experiment import Experiment
-from engine.experiment.library_models import library_of
+from engine.experiment.own.code import model_file
+from engine.experiment.own.library_models import library_of
 from engine.experiment.problem import Kind, Problem, ProblemError, request_problem
 from engine.protocol.events import Failed, Log
 from engine.protocol.findings import Checked, Finding, FindingKind

@@ -15,7 +15,7 @@ from engine.cli.session import TargetOption
 from engine.experiment.catalog import OWN
 from engine.experiment.checks import Catalog, DatasetEntry, DeviceEntry, ModelEntry
 from engine.experiment.experiment import Experiment, flattened
-from engine.experiment.library_models import LIBRARIES, Library, library_of
+from engine.experiment.own.library_models import LIBRARIES, Library, library_of
 from engine.experiment.presets import Preset, all_presets, broken_presets
 from engine.experiment.problem import Kind, Problem, ProblemError, request_problem, unknown_name
 from engine.experiment.titles import setting_help, setting_title

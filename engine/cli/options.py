@@ -14,8 +14,8 @@ from typing import Annotated, Any, get_origin
 
 import typer
 
-from engine.experiment.code import Code, chosen_code, with_code
 from engine.experiment.experiment import Precision, from_dotted, layered, read_toml
+from engine.experiment.own.code import Code, chosen_code, with_code
 from engine.experiment.presets import Preset, preset
 from engine.experiment.problem import ProblemError, request_problem
 from engine.experiment.text import shortened

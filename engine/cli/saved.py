@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from engine.cli import output
 from engine.cli.options import AsJson
 from engine.drawing.looks import BYS, CHART_NAMES, RACE, THEME_NAMES, By, ThemeName
-from engine.experiment.code import Code
+from engine.experiment.own.code import Code
 from engine.experiment.problem import ProblemError, request_problem, unknown_name
 from engine.export import formats
 from engine.export.archive.reader import Imported, import_archive

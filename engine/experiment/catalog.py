@@ -7,9 +7,9 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from engine.experiment.code import OWN as OWN
-from engine.experiment.code import model_file
-from engine.experiment.library_models import Library, library_of
+from engine.experiment.own.code import OWN as OWN
+from engine.experiment.own.code import model_file
+from engine.experiment.own.library_models import Library, library_of
 from engine.experiment.text import Line
 from engine.experiment.value import MOST_ENTRIES, Mib, Positive, Whole
 

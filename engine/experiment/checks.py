@@ -19,11 +19,11 @@ from engine.experiment.catalog import (
     PrecisionEntry,
     Task,
 )
-from engine.experiment.code import MODEL, model_file
 from engine.experiment.experiment import Data, Experiment
-from engine.experiment.library_models import library_of, unknown_library_model
 from engine.experiment.own.arrays import Samples, samples_in
+from engine.experiment.own.code import MODEL, model_file
 from engine.experiment.own.folders import path_problem, shown_path
+from engine.experiment.own.library_models import library_of, unknown_library_model
 from engine.experiment.problem import Problem, ProblemError, unknown_name
 from engine.experiment.titles import named, setting_problem
 from engine.experiment.value import MIB_PER_GIB

@@ -14,8 +14,8 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, Validati
 from pydantic.fields import FieldInfo
 
 from engine.experiment.catalog import Precision
-from engine.experiment.code import MOST_CODE_BYTES, Code, code_from, keeps_code
-from engine.experiment.library_models import (
+from engine.experiment.own.code import MOST_CODE_BYTES, Code, code_from, keeps_code
+from engine.experiment.own.library_models import (
     OVERRIDES_TABLE,
     overrides_of_table,
     sorted_overrides,

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from threading import Event as Flag
 
 from engine.experiment.checks import Catalog, DatasetEntry, DeviceEntry, dataset_of, problems, resolve
-from engine.experiment.code import DATASET, OWN
 from engine.experiment.experiment import Experiment
+from engine.experiment.own.code import DATASET, OWN
 from engine.experiment.problem import Kind, Problem, ProblemError, request_problem
 from engine.experiment.settings import joined
 from engine.experiment.titles import setting_problem

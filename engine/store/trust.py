@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 
-from engine.experiment.code import Code
 from engine.experiment.experiment import Experiment
+from engine.experiment.own.code import Code
 from engine.experiment.problem import Problem, ProblemError, request_problem
 from engine.store.connection import Connection
 

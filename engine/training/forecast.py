@@ -22,12 +22,12 @@ from engine.training.data.batches import Batch
 from engine.training.data.datasets import footprint
 from engine.training.data.own import own_footprint
 from engine.training.doctor import read_catalog
-from engine.training.garbage import no_collection
 from engine.training.measuring.breakdown import Breakdown, breakdown_of
 from engine.training.measuring.memory import LiveBytes
 from engine.training.models.recompute import checkpoint_activations, keep_in_float32
 from engine.training.models.weightless import AsOnCuda, Weightless, fill_with_fakes
-from engine.training.prepare import Plan
+from engine.training.runs.prepare import Plan
+from engine.training.steps.garbage import no_collection
 from engine.training.steps.optimizer import optimizer_for
 from engine.training.steps.own import as_one
 from engine.training.steps.plain import PlainStep, RecipeRecord

@@ -17,9 +17,9 @@ from engine.experiment.catalog import (
     TEXT_FOLDER,
     task_of,
 )
-from engine.experiment.code import DATASET, code_from, model_file
 from engine.experiment.experiment import Experiment, Precision, flattened
-from engine.experiment.library_models import library_of
+from engine.experiment.own.code import DATASET, code_from, model_file
+from engine.experiment.own.library_models import library_of
 from engine.words.names import dataset_words, recipe_words
 
 

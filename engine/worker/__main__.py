@@ -24,7 +24,7 @@ import psutil
 from engine.experiment.paths import keep_folders
 from engine.protocol import jobs
 from engine.protocol.events import Event, Heartbeat, Samples, to_line
-from engine.training.control import Control
+from engine.training.runs.control import Control
 
 
 class EventWriter:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 
-from engine.experiment.code import Code
+from engine.experiment.own.code import Code
 from engine.experiment.problem import Kind, Problem
 from engine.worker.last_words import LastWords
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from engine.experiment.code import Code
+from engine.experiment.own.code import Code
 
 _FRAME = re.compile(r'  File "(?P<path>.+)", line (?P<line>\d+) in (?P<function>.+)')
 _THREAD = re.compile(r"(?P<other>Thread 0x)?.*\(most recent call first\):")

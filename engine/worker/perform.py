@@ -18,12 +18,12 @@ from engine import __version__
 from engine.protocol import jobs
 from engine.protocol.events import CatalogRead, Diagnosis, Event, Failed, Ready, is_last
 from engine.training.checks.check import check
-from engine.training.control import Control
 from engine.training.doctor import examine, read_catalog
 from engine.training.failures import details_of, problem_of, summary_of
 from engine.training.forecast import forecast
-from engine.training.loop import train
-from engine.training.trial import try_batch
+from engine.training.runs.control import Control
+from engine.training.runs.loop import train
+from engine.training.runs.trial import try_batch
 
 
 def perform(job: jobs.Job, control: Control) -> Iterator[Event]:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from engine.experiment.code import Code
+from engine.experiment.own.code import Code
 from engine.experiment.problem import Kind, Problem
 from engine.protocol import jobs
 from engine.protocol.events import (

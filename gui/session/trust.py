@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable
 
 from PySide6.QtCore import QObject, Signal
 
-from engine.experiment.code import Code
 from engine.experiment.experiment import Experiment
+from engine.experiment.own.code import Code
 from engine.experiment.problem import ProblemError, request_problem
 from engine.store.store import Store
 

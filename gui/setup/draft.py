@@ -12,7 +12,6 @@ from functools import cached_property
 from typing import Any
 
 from engine.experiment.checks import Catalog
-from engine.experiment.code import OWN, Code, code_from, keeps_code
 from engine.experiment.experiment import (
     Experiment,
     Precision,
@@ -21,7 +20,8 @@ from engine.experiment.experiment import (
     from_dotted,
     layered,
 )
-from engine.experiment.library_models import library_of
+from engine.experiment.own.code import OWN, Code, code_from, keeps_code
+from engine.experiment.own.library_models import library_of
 from engine.experiment.presets import Preset
 from engine.words.settings import Chosen, applies
 from gui.setup.fields import NUMBER_KEYS, OPTIONS, words_of

@@ -16,8 +16,8 @@ from PySide6.QtWidgets import (
 )
 
 from engine.experiment.checks import Catalog, DatasetEntry
-from engine.experiment.code import OWN
 from engine.experiment.own.arrays import samples_in
+from engine.experiment.own.code import OWN
 from engine.experiment.own.folders import TextCount
 from engine.experiment.problem import ProblemError
 from engine.experiment.value import BYTES_PER_MIB

@@ -23,8 +23,8 @@ from typing import Any
 import psutil
 from within import within
 
-from engine.experiment.code import with_code
 from engine.experiment.experiment import Experiment, experiment_from
+from engine.experiment.own.code import with_code
 from engine.experiment.problem import ProblemError
 from engine.protocol.events import Failed, Finished, Log, PhaseName
 from engine.protocol.findings import FindingKind

@@ -17,11 +17,11 @@ import torch
 from by_hand import Workload
 from side_by_side import engine_stretches, experiment_of, interleave, print_heading, print_ratio
 
-from engine.experiment.code import with_code
 from engine.experiment.experiment import Experiment, experiment_from
+from engine.experiment.own.code import with_code
 from engine.protocol.events import Samples
-from engine.training.control import Control
-from engine.training.loop import train
+from engine.training.runs.control import Control
+from engine.training.runs.loop import train
 
 AIM = 0.98
 COMPARED_STEPS = 20

@@ -36,8 +36,8 @@ from engine.protocol.events import Failed
 from engine.protocol.trials import ProbeEnded, ProbeResult, ProbeStarted, TrialEnded, Tried
 from engine.runner import Runner
 from engine.store.store import Store
-from engine.training.control import Control
-from engine.training.trial import try_batch
+from engine.training.runs.control import Control
+from engine.training.runs.trial import try_batch
 from engine.worker.launcher import Launcher
 
 AIM = "aim: exact, <= 8 trials, <= 7 s"

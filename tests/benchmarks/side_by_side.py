@@ -14,8 +14,8 @@ from within import within
 
 from engine.experiment.experiment import Experiment, experiment_from
 from engine.protocol.events import Finished, Samples
-from engine.training.control import Control
-from engine.training.loop import train
+from engine.training.runs.control import Control
+from engine.training.runs.loop import train
 
 Arm = Callable[[], list[float]]
 Rounds = list[list[float]]

@@ -20,12 +20,12 @@ import psutil
 from engine.experiment.experiment import Experiment, experiment_from
 from engine.experiment.problem import ProblemError
 from engine.protocol.events import Finished
-from engine.training.control import Control
 from engine.training.failures import problem_of
-from engine.training.loop import train
 from engine.training.models.build import build_model
 from engine.training.models.libraries.names import library_entries
 from engine.training.models.weightless import Weightless
+from engine.training.runs.control import Control
+from engine.training.runs.loop import train
 
 _SIZES = (32, 64, 96, 128, 160, 192, 224, 240, 256, 288, 320, 336, 384, 448, 512)
 _BATCH_SIZE, _CHANNELS, _CLASSES = 2, 3, 10

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.experiment.code import with_code
 from engine.experiment.experiment import Experiment, experiment_from
+from engine.experiment.own.code import with_code
 from engine.experiment.problem import Kind
 from engine.protocol.events import Event, Failed, Finished, Log, Phase, PhaseName
 from engine.runner import Runner

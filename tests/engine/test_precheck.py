@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from engine.experiment.code import Code
 from engine.experiment.experiment import Experiment, experiment_from
+from engine.experiment.own.code import Code
 from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.precheck import Precheck, crashed
 from engine.protocol.events import Failed

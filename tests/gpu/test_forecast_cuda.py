@@ -9,9 +9,9 @@ import torch
 
 from engine.experiment.experiment import Experiment
 from engine.protocol.events import Finished
-from engine.training.control import Control
 from engine.training.forecast import forecast
-from engine.training.loop import train
+from engine.training.runs.control import Control
+from engine.training.runs.loop import train
 
 pytestmark = [
     pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA card"),

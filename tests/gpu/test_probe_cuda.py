@@ -17,9 +17,9 @@ from engine.limit.prober import TOLERATED_LEAK_MIB, Prober
 from engine.limit.search import Search
 from engine.protocol.trials import ProbeEnded, ProbeResult, Tried
 from engine.store.store import Store
-from engine.training.control import Control
 from engine.training.measuring.memory_cap import memory_cap
-from engine.training.trial import LEAST_STEPS, try_batch
+from engine.training.runs.control import Control
+from engine.training.runs.trial import LEAST_STEPS, try_batch
 from engine.worker.launcher import Launcher
 
 pytestmark = [

@@ -13,11 +13,11 @@ from torch.nn.functional import cross_entropy
 
 from engine.experiment.experiment import Experiment, layered
 from engine.protocol.events import PhaseName
+from engine.training.measuring.validation import validate
 from engine.training.models.build import build_model
 from engine.training.precision import float32_mode
 from engine.training.steps.plain import TrainingStep
 from engine.training.steps.recipe import build_step
-from engine.training.validation import validate
 
 pytestmark = [
     pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA card"),

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from engine.experiment.catalog import ARRAYS, task_of
 from engine.experiment.experiment import Experiment
-from engine.experiment.library_models import TIMM, library_of, override_of, override_value
+from engine.experiment.own.library_models import TIMM, library_of, override_of, override_value
 from engine.experiment.problem import ProblemError
 from engine.experiment.titles import setting_problem
 from engine.export.script.own import OwnFacts, own_facts

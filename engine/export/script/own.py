@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import PurePosixPath
 
-from engine.experiment.code import MODEL, Code, model_file
 from engine.experiment.experiment import Experiment
+from engine.experiment.own.code import MODEL, Code, model_file
 from engine.export.script.text import LINE, literal, sentence_of
 
 _FILE, _MODULES = "# <the file>\n", "# <the modules>\n"

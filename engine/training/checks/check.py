@@ -11,8 +11,8 @@ from torch import nn
 from torch.nn.modules.module import register_module_parameter_registration_hook
 
 from engine.experiment.catalog import Precision
-from engine.experiment.code import model_file
 from engine.experiment.experiment import Experiment
+from engine.experiment.own.code import model_file
 from engine.experiment.problem import ProblemError
 from engine.experiment.value import MOST_ENTRIES
 from engine.protocol.findings import Checked, Finding, FindingKind, Severity
@@ -25,7 +25,7 @@ from engine.training.checks.tree import Tree, described
 from engine.training.checks.weights import format_findings
 from engine.training.doctor import read_catalog
 from engine.training.models.build import count_parameters
-from engine.training.prepare import Plan
+from engine.training.runs.prepare import Plan
 
 LIMIT_SECONDS = 60.0
 _QUICK_SECONDS = 1.0

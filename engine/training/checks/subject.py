@@ -16,8 +16,8 @@ from torch.utils._pytree import tree_map_only
 from engine.experiment.catalog import task_of
 from engine.training.data.batches import Batch
 from engine.training.models.build import REGRESSION_FEATURES
-from engine.training.prepare import Plan
-from engine.training.workload import Workload
+from engine.training.runs.prepare import Plan
+from engine.training.runs.workload import Workload
 
 SAMPLES = 2
 """In a batch: the fewest with which a batch norm can be trained."""

@@ -16,8 +16,8 @@ from torch import Tensor
 from torch.utils._pytree import tree_leaves, tree_map_only
 from torch.utils.data import IterableDataset, default_collate
 
-from engine.experiment.code import BATCH, DATASET
 from engine.experiment.experiment import Experiment
+from engine.experiment.own.code import BATCH, DATASET
 from engine.experiment.problem import ProblemError
 from engine.training.data.batches import Batch, Draw, HostBatch, Source, moved, samples_in, seed_of
 from engine.training.data.datasets import DatasetFacts, Footprint

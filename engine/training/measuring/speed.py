@@ -14,7 +14,7 @@ from engine.experiment.experiment import LEAST_BLOCKS
 from engine.protocol.events import Summary
 from engine.statistics import steadiness
 from engine.training.measuring.telemetry import Rows
-from engine.training.validation import Validation
+from engine.training.measuring.validation import Validation
 
 
 class Tally:

@@ -13,7 +13,7 @@ from torch import nn
 from torch.nn.functional import cross_entropy, mse_loss
 
 from engine.experiment.checks import ModelEntry, Task
-from engine.experiment.library_models import library_of
+from engine.experiment.own.library_models import library_of
 from engine.training.models.language import build_language_model, is_language_model, language_model_entries
 from engine.training.models.libraries.timm import build_timm_model, is_timm_model
 from engine.training.models.libraries.transformers import build_transformers_model

@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from engine.experiment.checks import ModelEntry
-from engine.experiment.library_models import TRANSFORMERS
+from engine.experiment.own.library_models import TRANSFORMERS
 from engine.training.models.libraries.building import check_room, imported, quiet
 
 USUAL_VOCABULARY = 32_000

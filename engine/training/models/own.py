@@ -26,7 +26,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from engine.experiment.code import MODEL, Code
+from engine.experiment.own.code import MODEL, Code
 from engine.experiment.problem import Problem, ProblemError, request_problem
 from engine.experiment.text import shortened
 from engine.training.models.guards import guard_process

@@ -17,7 +17,7 @@ from torch.utils._pytree import tree_flatten, tree_leaves, tree_map_only
 
 from engine.protocol.events import PhaseName
 from engine.training.data.batches import Batch, samples_in
-from engine.training.garbage import no_collection
+from engine.training.steps.garbage import no_collection
 from engine.training.steps.plain import PlainStep, reason_of
 
 LEAST_WARMUP = 3

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from PySide6.QtWidgets import QDialog, QFrame, QPlainTextEdit, QWidget
 
-from engine.experiment.code import Code
+from engine.experiment.own.code import Code
 from engine.experiment.text import printable
 from gui.widgets import Button, label
 from gui.widgets.boxes import Stretch, in_column, in_row, wide

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from engine.experiment.checks import Catalog, ModelEntry
-from engine.experiment.code import MODEL, Code, model_file
+from engine.experiment.own.code import MODEL, Code, model_file
 from gui.setup.model.matching import Group, Row
 
 OPEN, NEW = "\0open", "\0new"

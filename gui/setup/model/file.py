@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from engine.experiment.code import MODEL, Code, model_file, read_code
+from engine.experiment.own.code import MODEL, Code, model_file, read_code
 from engine.experiment.problem import Problem, ProblemError
 from gui.setup.draft import Draft
 

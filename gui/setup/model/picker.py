@@ -10,7 +10,7 @@ from PySide6.QtGui import QDesktopServices, QGuiApplication
 from PySide6.QtWidgets import QFileDialog, QWidget
 
 from engine.experiment.checks import Catalog
-from engine.experiment.code import Code, model_file
+from engine.experiment.own.code import Code, model_file
 from engine.experiment.problem import Problem, ProblemError
 from engine.export.template import TEMPLATE_NAME, write_template
 from gui.setup.draft import Draft

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from engine.cli import main
-from engine.experiment.code import read_code
+from engine.experiment.own.code import read_code
 from engine.export.template import TEMPLATE_NAME
 
 

@@ -15,8 +15,8 @@ from engine.cli import main
 from engine.cli.options import asked
 from engine.cli.session import accept_code
 from engine.compare.sides import differing_work, sides_of
-from engine.experiment.code import Code, read_code
 from engine.experiment.experiment import Experiment, experiment_from
+from engine.experiment.own.code import Code, read_code
 from engine.experiment.paths import store_path
 from engine.experiment.presets import preset, save_own
 from engine.export.content import content_of

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine.experiment.code import Code
 from engine.experiment.experiment import Experiment, experiment_from
+from engine.experiment.own.code import Code
 from engine.experiment.presets import BUILT_IN, preset
 from engine.experiment.problem import ProblemError
 from engine.export.content import content_of

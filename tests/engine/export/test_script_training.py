@@ -21,16 +21,16 @@ import safetensors.numpy
 from PIL import Image
 from torchvision.datasets import CIFAR100
 
-from engine.experiment.code import with_code
 from engine.experiment.experiment import Experiment, Precision, layered
+from engine.experiment.own.code import with_code
 from engine.experiment.paths import datasets_folder
 from engine.experiment.presets import BUILT_IN, preset
 from engine.export.script.page import built_in_data, script_of
 from engine.protocol.events import Epoch, Finished, Samples, Started
 from engine.store.record import RunRecord, Status
-from engine.training.control import Control
-from engine.training.loop import train
 from engine.training.precision import float32_mode
+from engine.training.runs.control import Control
+from engine.training.runs.loop import train
 
 SHORT: dict[str, Any] = {"device": "cpu", "measure": {"warmup_steps": 0}}
 FASHION: dict[str, Any] = {"batch_size": 8, "steps": 3, "validation": {"limit": 20}}

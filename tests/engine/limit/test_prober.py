@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from engine.experiment.checks import Catalog
-from engine.experiment.code import OWN, Code
 from engine.experiment.experiment import Experiment, experiment_from, layered
+from engine.experiment.own.code import OWN, Code
 from engine.experiment.problem import Kind, ProblemError
 from engine.limit.prober import ProbeEvent, Prober
 from engine.protocol.events import Failed

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from engine.experiment.code import Code
 from engine.experiment.experiment import Experiment, experiment_from
+from engine.experiment.own.code import Code
 from engine.protocol.events import ForecastMade, Summary
 from engine.protocol.memory_lines import MemoryLine, needed_mib
 from engine.store import forecasts

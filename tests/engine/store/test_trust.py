@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from engine.experiment.code import Code
 from engine.experiment.experiment import Experiment, experiment_from
+from engine.experiment.own.code import Code
 from engine.experiment.problem import Kind
 from engine.limit.prober import Prober
 from engine.protocol.events import Failed, Finished

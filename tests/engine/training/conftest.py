@@ -10,8 +10,8 @@ import pytest
 
 from engine.experiment.experiment import Experiment, layered
 from engine.protocol.events import Epoch, Event, Finished, Samples, Skipped, Started, Summary
-from engine.training.control import Control
-from engine.training.loop import train
+from engine.training.runs.control import Control
+from engine.training.runs.loop import train
 
 HELLO: dict[str, Any] = {
     "model": "linear",

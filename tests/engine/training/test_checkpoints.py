@@ -15,7 +15,7 @@ from torch import nn
 
 from engine.experiment.paths import checkpoint_path
 from engine.experiment.problem import Kind, ProblemError
-from engine.training.checkpoints import Checkpoints, capture_state, restore_state
+from engine.training.runs.checkpoints import Checkpoints, capture_state, restore_state
 
 CPU = torch.device("cpu")
 

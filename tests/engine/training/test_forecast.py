@@ -10,14 +10,14 @@ from engine.experiment.checks import Catalog, DeviceEntry
 from engine.experiment.experiment import Experiment, experiment_from
 from engine.experiment.problem import Kind, ProblemError
 from engine.protocol.memory_lines import needed_mib
-from engine.training import workload
 from engine.training.data.batches import drawn_samples, turns_of
 from engine.training.doctor import read_catalog
 from engine.training.forecast import CPU_LIBRARIES_MIB, LIBRARIES_MIB, forecast
 from engine.training.measuring.memory import LiveBytes
 from engine.training.models.build import loss_for
 from engine.training.precision import cuda_precisions
-from engine.training.prepare import Plan, _build
+from engine.training.runs import workload
+from engine.training.runs.prepare import Plan, _build
 from engine.training.steps.plain import PlainStep, RecipeRecord, optimizer_for
 
 MIB = 2**20

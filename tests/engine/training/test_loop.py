@@ -11,12 +11,12 @@ import torch
 from engine.experiment.experiment import Experiment, Precision, layered
 from engine.experiment.problem import Kind, ProblemError
 from engine.protocol.events import Epoch, Finished, Log, Phase, Samples, Started
-from engine.training.control import Control
 from engine.training.data.batches import Resident
 from engine.training.failures import TrainingError
-from engine.training.loop import train
 from engine.training.measuring.telemetry import Telemetry
 from engine.training.precision import processor
+from engine.training.runs.control import Control
+from engine.training.runs.loop import train
 
 CPU_PRECISIONS = [Precision.FP32, Precision.FP16, Precision.BF16]
 DIVERGING = {"optimizer": {"learning_rate": 1_000}}
@@ -208,6 +208,6 @@ def test_cudnn_does_not_search_for_the_epochs_last_and_smaller_batch(
             seen.append((len(inputs), torch.backends.cudnn.benchmark))
             return super().forward(inputs.flatten(1))
 
-    monkeypatch.setattr("engine.training.workload.build_model", lambda *_, **__: Watched(3 * 8 * 8, 4))
+    monkeypatch.setattr("engine.training.runs.workload.build_model", lambda *_, **__: Watched(3 * 8 * 8, 4))
     pictures(samples=40, step={"recipe": "channels_last"})
     assert seen == [(16, True), (16, True), (8, False)]

@@ -13,9 +13,9 @@ import torch
 from engine.experiment.experiment import Experiment, layered
 from engine.experiment.problem import ProblemError
 from engine.protocol.events import Epoch, Event, Finished, Log, Phase, PhaseName, Samples, Started, Summary
-from engine.training.checkpoints import Checkpoints
-from engine.training.control import Control
-from engine.training.loop import train
+from engine.training.runs.checkpoints import Checkpoints
+from engine.training.runs.control import Control
+from engine.training.runs.loop import train
 
 SETTINGS: dict[str, Any] = {
     "model": "small-cnn",

@@ -8,8 +8,8 @@ from torch import nn
 
 from engine.experiment.experiment import Precision
 from engine.training.data.batches import Batch
+from engine.training.measuring.validation import Validation, validate
 from engine.training.models.build import loss_for
-from engine.training.validation import Validation, validate
 
 CPU = torch.device("cpu")
 

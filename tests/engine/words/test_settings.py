@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from engine.experiment.catalog import IMAGE_FOLDER
-from engine.experiment.code import OWN, Code
 from engine.experiment.experiment import Experiment, Precision, experiment_from, layered, setting_fields
+from engine.experiment.own.code import OWN, Code
 from engine.training.data.datasets import dataset_entries
 from engine.words.settings import Chosen, applies, applying_settings, setting_text
 

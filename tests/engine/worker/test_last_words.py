@@ -12,8 +12,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from engine.experiment.code import with_code
 from engine.experiment.experiment import Experiment, experiment_from
+from engine.experiment.own.code import with_code
 from engine.experiment.problem import Kind
 from engine.protocol.events import Event, Failed, Log, PhaseName
 from engine.protocol.jobs import CheckModel, Train

@@ -10,8 +10,8 @@ import pytest
 from pytestqt.qtbot import QtBot
 
 from engine.experiment.checks import Catalog, DatasetEntry, DeviceEntry, ModelEntry, PrecisionEntry
-from engine.experiment.code import Code
 from engine.experiment.experiment import Experiment, Precision, experiment_from
+from engine.experiment.own.code import Code
 from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.protocol import jobs
 from engine.protocol.events import CatalogRead, Event, Failed, Finished, Summary

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.experiment.code import Code
 from engine.experiment.experiment import Experiment
+from engine.experiment.own.code import Code
 from engine.experiment.problem import ProblemError
 from gui.setup.model.accept import AcceptDialog
 from gui.window.main_window import MainWindow

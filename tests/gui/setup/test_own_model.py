@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QFileDialog
 from pytestqt.qtbot import QtBot
 
 from engine.experiment.checks import Catalog, DatasetEntry
-from engine.experiment.code import OWN
+from engine.experiment.own.code import OWN
 from engine.export.files import TakenError
 from engine.export.template import write_template
 from gui.setup.model.choices import NEW

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from pytestqt.qtbot import QtBot
 
-from engine.experiment.code import read_code
 from engine.experiment.experiment import experiment_from
+from engine.experiment.own.code import read_code
 from engine.protocol.events import Environment, Finished, Started, Summary
 from engine.store.store import Store
 from gui.compare.settings import CompareSettings

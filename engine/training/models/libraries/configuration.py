@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from engine.experiment.library_models import TRANSFORMERS, override_of, override_value
+from engine.experiment.own.library_models import TRANSFORMERS, override_of, override_value
 from engine.experiment.problem import Problem, ProblemError, alternatives
 from engine.experiment.titles import setting_problem
 from engine.training.models.libraries.building import imported, override_problem, quiet, reason_of

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from engine.experiment.library_models import TIMM, override_of, override_value
+from engine.experiment.own.library_models import TIMM, override_of, override_value
 from engine.experiment.problem import Problem, ProblemError, alternatives
 from engine.experiment.titles import setting_problem
 from engine.training.models.libraries.building import (

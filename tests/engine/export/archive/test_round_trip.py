@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine.experiment.code import MOST_CODE_BYTES, Code
 from engine.experiment.experiment import Experiment, experiment_from
+from engine.experiment.own.code import MOST_CODE_BYTES, Code
 from engine.export.archive.reader import import_archive
 from engine.protocol.events import to_line
 from engine.store import journal

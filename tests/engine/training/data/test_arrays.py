@@ -13,12 +13,12 @@ import torch
 from engine.experiment.experiment import Experiment, experiment_from
 from engine.experiment.problem import ProblemError
 from engine.protocol.events import Epoch, Finished
-from engine.training.control import Control
 from engine.training.data.datasets import load_source
 from engine.training.doctor import read_catalog
 from engine.training.forecast import forecast
-from engine.training.loop import train
-from engine.training.prepare import Plan
+from engine.training.runs.control import Control
+from engine.training.runs.loop import train
+from engine.training.runs.prepare import Plan
 
 CPU = torch.device("cpu")
 PICTURES = np.arange(40 * 8 * 10 * 3, dtype=np.uint8).reshape(40, 8, 10, 3)

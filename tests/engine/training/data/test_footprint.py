@@ -10,7 +10,7 @@ import torch
 from engine.experiment.experiment import Experiment, experiment_from
 from engine.training.data.datasets import Footprint, footprint, load_source
 from engine.training.doctor import read_catalog
-from engine.training.prepare import Plan
+from engine.training.runs.prepare import Plan
 
 BATCH = 40
 PICTURES: dict[str, Any] = {

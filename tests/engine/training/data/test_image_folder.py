@@ -18,7 +18,7 @@ from engine.training.data.batches import Draw, Source
 from engine.training.data.datasets import DatasetFacts, facts_of, load_source
 from engine.training.data.image_folder import FolderPictures, read_image_folder
 from engine.training.doctor import read_catalog
-from engine.training.prepare import Plan
+from engine.training.runs.prepare import Plan
 
 CPU = torch.device("cpu")
 SIZE = 16

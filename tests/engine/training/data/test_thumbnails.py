@@ -14,8 +14,6 @@ from PIL import Image
 from engine.experiment.checks import resolve
 from engine.experiment.experiment import Experiment
 from engine.protocol.events import Event, Log, Pictures
-from engine.training import loop
-from engine.training.control import Control
 from engine.training.data import pictures as built_in
 from engine.training.data.batches import Resident, Source, Split
 from engine.training.data.datasets import load_source
@@ -23,7 +21,9 @@ from engine.training.data.picture_sets import SETS
 from engine.training.data.text import Corpus
 from engine.training.data.thumbnails import picture_events
 from engine.training.doctor import read_catalog
-from engine.training.trial import try_batch
+from engine.training.runs import loop
+from engine.training.runs.control import Control
+from engine.training.runs.trial import try_batch
 
 CPU = torch.device("cpu")
 

@@ -29,9 +29,9 @@ on_linux = pytest.mark.skipif(sys.platform != "linux", reason="caps a CPU's memo
 _CHILD = """
 import json, sys
 from engine.experiment.experiment import Experiment
-from engine.training.control import Control
+from engine.training.runs.control import Control
 from engine.training.failures import problem_of
-from engine.training.loop import train
+from engine.training.runs.loop import train
 for experiment in sys.argv[1:]:
     try:
         *_, last = train(Experiment.from_json(experiment), Control())

@@ -16,12 +16,12 @@ from torch.nn.utils import parameters_to_vector
 from engine.experiment.experiment import experiment_from
 from engine.experiment.problem import Problem, ProblemError
 from engine.protocol.events import Finished, Samples, Started
-from engine.training.control import Control
 from engine.training.doctor import read_catalog
 from engine.training.forecast import forecast
-from engine.training.loop import train
 from engine.training.models.build import build_model
-from engine.training.prepare import Plan
+from engine.training.runs.control import Control
+from engine.training.runs.loop import train
+from engine.training.runs.prepare import Plan
 
 SMALL = ("hidden_size=32", "num_hidden_layers=1", "num_attention_heads=2", "intermediate_size=32")
 

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from engine.experiment.code import with_code
 from engine.experiment.experiment import Experiment, experiment_from
+from engine.experiment.own.code import with_code
 from engine.protocol.events import Event, Finished, Samples, Summary
-from engine.training.control import Control
-from engine.training.loop import train
+from engine.training.runs.control import Control
+from engine.training.runs.loop import train
 
 SHORT = {
     "batch_size": 4,

@@ -7,7 +7,7 @@ from textwrap import dedent
 
 import pytest
 
-from engine.experiment.code import read_code
+from engine.experiment.own.code import read_code
 from engine.experiment.problem import ProblemError
 from engine.protocol.findings import Checked, Finding, FindingKind
 from engine.training.checks.check import check

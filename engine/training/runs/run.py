@@ -12,19 +12,19 @@ from torch import nn
 
 from engine.experiment.experiment import Experiment
 from engine.protocol.events import PhaseName, Samples, Summary
-from engine.training.checkpoints import CheckpointKind, Checkpoints, capture_state, restore_state
-from engine.training.control import Control
 from engine.training.data.batches import Batch, Source, samples_in
 from engine.training.measuring.breakdown import Instruments
 from engine.training.measuring.memory_cap import CAPPED_CPU_NOTE
 from engine.training.measuring.speed import Speed, Tally, speed_of
 from engine.training.measuring.telemetry import Rows, Telemetry, samples_of
+from engine.training.measuring.validation import Validation, validate
 from engine.training.precision import Float32Mode, float32_mode_name
+from engine.training.runs.checkpoints import CheckpointKind, Checkpoints, capture_state, restore_state
+from engine.training.runs.control import Control
+from engine.training.runs.workload import Workload
 from engine.training.steps.optimizer import learning_rate_at
 from engine.training.steps.plain import TrainingStep
 from engine.training.steps.recipe import no_cudnn_search
-from engine.training.validation import Validation, validate
-from engine.training.workload import Workload
 
 
 class Run:

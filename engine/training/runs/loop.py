@@ -13,8 +13,6 @@ import torch
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import ProblemError
 from engine.protocol.events import Epoch, Event, Finished, Log, Phase, PhaseName, Skipped, Summary
-from engine.training.checkpoints import CheckpointKind
-from engine.training.control import Control
 from engine.training.data.thumbnails import picture_events, prepare_pictures
 from engine.training.doctor import read_catalog
 from engine.training.failures import TrainingError, not_a_number
@@ -22,8 +20,10 @@ from engine.training.measuring.memory_cap import check_cap, memory_cap
 from engine.training.measuring.speed import skipped_steps
 from engine.training.measuring.telemetry import Rows
 from engine.training.precision import float32_mode
-from engine.training.prepare import Plan, prepare
-from engine.training.run import Run
+from engine.training.runs.checkpoints import CheckpointKind
+from engine.training.runs.control import Control
+from engine.training.runs.prepare import Plan, prepare
+from engine.training.runs.run import Run
 from engine.training.steps.recipe import cudnn_search
 
 _LOOK_SECONDS = 0.05

@@ -16,15 +16,15 @@ from engine.experiment.problem import Kind, ProblemError
 from engine.experiment.value import BYTES_PER_MIB
 from engine.protocol.events import Event, Finished, Phase, Started, Summary
 from engine.protocol.trials import Cause, Trial, Tried
-from engine.training.control import Control
 from engine.training.data.batches import Batch, samples_in
 from engine.training.doctor import read_catalog
 from engine.training.failures import problem_of
 from engine.training.measuring.memory_cap import TrialMemory, check_cap, memory_cap, trial_memory
 from engine.training.models.build import count_parameters
 from engine.training.precision import float32_mode
-from engine.training.prepare import Plan, prepare
-from engine.training.run import Run
+from engine.training.runs.control import Control
+from engine.training.runs.prepare import Plan, prepare
+from engine.training.runs.run import Run
 from engine.training.steps.captured import LEAST_WARMUP
 from engine.training.steps.recipe import cudnn_search
 

@@ -24,8 +24,6 @@ from engine.experiment.experiment import Experiment
 from engine.experiment.problem import ProblemError
 from engine.experiment.titles import setting_problem
 from engine.protocol.events import Event, Log, Phase, PhaseName, Started
-from engine.training.checkpoints import Checkpoints, resumable
-from engine.training.control import Control
 from engine.training.data.datasets import DatasetFacts, download
 from engine.training.data.image_folder import read_image_folder, unreadable_problem
 from engine.training.data.picture_check import look_through, pictures_used
@@ -37,9 +35,11 @@ from engine.training.measuring.memory import MemoryMeter, memory_meter
 from engine.training.measuring.memory_cap import CAPPED_CPU_NOTE
 from engine.training.models.build import count_parameters
 from engine.training.models.recompute import checkpoint_activations, keep_in_float32
-from engine.training.run import Run
+from engine.training.runs.checkpoints import Checkpoints, resumable
+from engine.training.runs.control import Control
+from engine.training.runs.run import Run
+from engine.training.runs.workload import Workload
 from engine.training.steps.recipe import build_step
-from engine.training.workload import Workload
 
 _REPORTED_FRACTION = 0.01
 

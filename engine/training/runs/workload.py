@@ -10,9 +10,9 @@ from torch import Tensor, nn
 
 from engine.experiment.catalog import OWN, task_of
 from engine.experiment.checks import ModelEntry, Task
-from engine.experiment.code import model_file
 from engine.experiment.experiment import Experiment
-from engine.experiment.library_models import library_of
+from engine.experiment.own.code import model_file
+from engine.experiment.own.library_models import library_of
 from engine.experiment.problem import ProblemError, request_problem
 from engine.training.data.batches import Batch, Source, Turns, drawn_samples, moved
 from engine.training.data.datasets import DatasetFacts, facts_of, load_source
