@@ -1,1 +1,1 @@
-"""What is read from the user's own files and folders of data."""
+"""What is the user's own: models' code, names from libraries, files and folders of data; no code is run."""

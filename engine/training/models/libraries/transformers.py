@@ -28,6 +28,7 @@ from engine.training.models.libraries.names import CAUSAL, IMAGE
 _TRIED_TOKENS = 64  # a longer trial of a large model would take minutes
 _POSITIONS_KEPT = 8
 _WAVEFORM_SAMPLES = 16_000  # a second, as most of them sample it
+_BYTES = 256  # the vocabulary of a type without one, which reads characters
 
 
 class Logits(Around):
@@ -150,7 +151,7 @@ def _drawn_inputs(
 
 def _drawn_tokens(config: Any, samples: int, length: int, generator: torch.Generator) -> torch.Tensor:
     """Tokens without special ones, but for one at the end of each text, by which some models find it."""
-    vocabulary = text_config(config).vocab_size
+    vocabulary = getattr(text_config(config), "vocab_size", _BYTES)
     special = {token for key in SPECIAL_TOKENS if isinstance(token := getattr(config, key, None), int)}
     plain = next(token for token in range(vocabulary) if token not in special)
     tokens = torch.randint(vocabulary, (samples, length), generator=generator)
