@@ -49,6 +49,21 @@ def pytest_unconfigure() -> None:
 
 
 @pytest.fixture(autouse=True)
+def where_it_was(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A model's own file moves its process to its folder and serves its modules: both are undone."""
+    folder, modules = Path.cwd(), set(sys.modules)
+    yield
+    os.chdir(folder)
+    temporary = str(tmp_path_factory.getbasetemp())
+    sys.path[:] = [place for place in sys.path if not place.startswith(temporary)]
+    # libraries have finders too, which must stay
+    sys.meta_path[:] = [finder for finder in sys.meta_path if type(finder).__name__ != "_KeptModules"]
+    for name in set(sys.modules) - modules:
+        if str(getattr(sys.modules[name], "__file__", "")).startswith(temporary):
+            del sys.modules[name]
+
+
+@pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A fresh AMMETER_HOME and AMMETER_DATA, so that no test sees a person's runs or another test's."""
     folder = tmp_path / "home"

@@ -17,10 +17,15 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import psutil
-
+from engine import Later
 from engine.experiment.problem import Kind, Problem, ProblemError, request_problem
+
+if TYPE_CHECKING:
+    import psutil
+else:
+    psutil = Later("psutil")
 
 _HOUR_SECONDS = 3600.0
 

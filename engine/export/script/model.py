@@ -117,7 +117,7 @@ def model_facts(experiment: Experiment, *, channels: int, classes: int, image_si
         classes=classes,
         settings=_overrides(experiment) if is_of_library else _settings(experiment.model, image_size),
         image_size=image_size,
-        is_of_text=task_of(experiment.dataset) == "language",
+        is_of_text=kind == "language" or task_of(experiment.dataset) == "language",
         float32_modules=experiment.step.fp32_modules if experiment.precision.is_autocast else (),
         own=own,
     )

@@ -226,7 +226,7 @@ def test_pictures_that_do_not_fit_the_device_are_refused_before_anything_is_read
     problem = problem_of(
         pets, image_size=8_192, device="cpu", data={"on_device": True}, memory_cap_gib=1, batch_size=1
     )
-    assert problem.key == "data.on_device" and "20 pictures take 3.75 GiB" in problem.message
+    assert problem.key == "data.on_device" and "20 samples take 3.75 GiB" in problem.message
 
 
 def test_hidden_folders_and_links_back_hold_no_pictures(pets: Path) -> None:

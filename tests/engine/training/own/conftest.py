@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import sys
-from collections.abc import Iterator
 from multiprocessing import resource_tracker
 from pathlib import Path
 from textwrap import dedent
@@ -32,18 +30,6 @@ def _tracker() -> None:
     """Python's own helper of spawned processes lives as long as the tests do: it is nobody's to end."""
     if hasattr(resource_tracker, "ensure_running") and sys.platform != "win32":
         resource_tracker.ensure_running()
-
-
-@pytest.fixture(autouse=True)
-def _where_it_was() -> Iterator[None]:
-    """A workload file moves its process to its folder and serves its modules: both are undone."""
-    folder, path, finders, modules = Path.cwd(), list(sys.path), list(sys.meta_path), set(sys.modules)
-    yield
-    os.chdir(folder)
-    sys.path[:], sys.meta_path[:] = path, finders
-    for name in set(sys.modules) - modules:
-        if str(getattr(sys.modules[name], "__file__", "")).startswith(str(Path("/tmp"))):
-            del sys.modules[name]
 
 
 class OwnRuns:
