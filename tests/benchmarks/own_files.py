@@ -53,7 +53,7 @@ def of_file(text: str, folder: Path, ours: Experiment) -> Experiment:
 
 def losses_of(experiment: Experiment) -> list[float]:
     """The losses of the first steps."""
-    short = experiment.model_copy(update={"steps": COMPARED_STEPS})
+    short = experiment.model_copy(update={"steps": min(COMPARED_STEPS, experiment.steps or 1)})
     events = [event for event in train(short, Control()) if isinstance(event, Samples)]
     return [loss for event in events for loss in event.loss]
 

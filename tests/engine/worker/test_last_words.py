@@ -113,7 +113,8 @@ def test_a_child_in_a_session_of_its_own_ends_with_a_crashed_worker(start, exper
     child = (
         "import subprocess, sys\n"
         "command = [sys.executable, '-c', 'import time; time.sleep(600)']\n"
-        "child = subprocess.Popen(command, start_new_session=True)\n"
+        # as under a real worker, whose own stdout is its stderr
+        "child = subprocess.Popen(command, start_new_session=True, stdout=2)\n"
         f"open({str(tmp_path / 'pid')!r}, 'w').write(str(child.pid))\n"
     )
     assert isinstance(last_of(start(experiment(child + CRASH))), Failed)
