@@ -32,7 +32,7 @@ SMALLEST: dict[str, list[str]] = {
     "interval_coverage": ["--comparisons", "2"],
     "loop_tax": ["--device", "cpu", "--model", "small-cnn", "--rounds", "2", "--steps", "2"],
     "model_box": ["--names", "20"],
-    "own_files": ["--rounds", "2", "--steps", "2"],
+    "own_files": ["--rounds", "1", "--steps", "1"],
     "probe": ["--device", "cpu", "--model", "small-cnn", "--precision", "fp32", "--seconds", "0"],
     "recipes": ["--device", "cpu", "--rounds", "1", "--steps", "1"],
     "repaint": ["200", "2"],

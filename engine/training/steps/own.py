@@ -69,8 +69,8 @@ class Train:
     """What `step(train, batch)` is given: the model, its optimizers, and the parts of a step under AMP.
 
     `optimizer` is the only one or the first, `optimizers` are those that the file's `optimizer(model)`
-    returned, as it returned them. Gradients are cleared before the body runs, and those of an optimizer's
-    parameters after its step.
+    returned, as it returned them. Gradients are cleared before the body runs, and those that an optimizer has
+    used before the next backward pass.
     """
 
     def __init__(self, step: OwnStep, optimizers: Any) -> None:
@@ -115,6 +115,7 @@ class OwnStep(PlainStep):
         self._unscaled: set[int] = set()
         self._stepped: set[int] = set()
         self._found: dict[int, Tensor] = {}
+        self._spent: list[torch.optim.Optimizer] = []
         self._worst: Tensor | None = None
         self._norm: Tensor | None = None
         self._total: Tensor | None = None
@@ -123,6 +124,7 @@ class OwnStep(PlainStep):
         self.model.zero_grad(set_to_none=True)
         self.optimizer.zero_grad(set_to_none=True)
         self._worst = self._norm = self._total = None
+        self._spent.clear()
         returned = [self._body(self._train, batch) for batch in batches][-1]
         if self._total is None or self._worst is None:
             raise _incomplete("train.backward(loss)" if self._total is None else "train.step(optimizer)")
@@ -136,6 +138,10 @@ class OwnStep(PlainStep):
 
     def backward(self, loss: Tensor, settings: Mapping[str, Any]) -> None:
         loss = _scalar(loss)
+        # no sooner: given back to the system after each step, their memory would have to be taken again
+        for optimizer in self._spent:
+            optimizer.zero_grad(set_to_none=True)
+        self._spent.clear()
         self.scaler.scale(loss).backward(**settings)  # type: ignore[no-untyped-call]
         self._total = loss.detach() if self._total is None else self._total + loss.detach()
 
@@ -160,7 +166,7 @@ class OwnStep(PlainStep):
         found = found_inf_of(self.scaler, optimizer, self.device)
         self._found[id(optimizer)] = found
         self._worst = found if self._worst is None else torch.maximum(self._worst, found)
-        optimizer.zero_grad(set_to_none=True)
+        self._spent.append(optimizer)
 
     def was_skipped(self, optimizer: torch.optim.Optimizer) -> bool:
         found = self._found.get(id(optimizer))
