@@ -22,7 +22,8 @@ from engine.experiment.problem import ProblemError
 from engine.training.data.batches import Batch, Draw, HostBatch, Source, moved, samples_in, seed_of
 from engine.training.data.datasets import DatasetFacts, Footprint
 from engine.training.data.loader import Loaded
-from engine.training.models.own import OwnFile, described, own_details, own_problem, seed_everything
+from engine.training.models.outputs import described
+from engine.training.models.own import OwnFile, own_details, own_problem, seed_everything
 
 VALIDATION = "validation_dataset"
 _TURNS = 4
@@ -246,8 +247,9 @@ class OwnSamples:
         if epoch != draw.epoch or number > draw.number:
             number, iterator = 0, _endless(self._own, split)
         size = len(draw.indices)
-        # a resumed epoch, and one whose other batches another process makes
-        iterator = itertools.islice(iterator, (draw.number - number) * size, None)
+        # a resumed epoch begins with samples that were trained on before
+        for _ in itertools.islice(iterator, (draw.number - number) * size):
+            continue
         taken = list(itertools.islice(iterator, size))
         self._iterators[draw.is_training] = (draw.epoch, draw.number + 1, iterator)
         return iter(taken)

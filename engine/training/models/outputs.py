@@ -29,6 +29,35 @@ def call_model(model: nn.Module, inputs: Any) -> Any:
     return model(inputs)
 
 
+def described(value: object) -> str:
+    """What a value is, for a sentence: "a tensor of shape (8, 3)", "a dict"."""
+    if isinstance(value, torch.Tensor):
+        return f"a tensor of shape {tuple(value.shape)} and type {str(value.dtype).removeprefix('torch.')}"
+    if value is None:
+        return "nothing"
+    if isinstance(value, dict | list | tuple):
+        inner = ", ".join(described(part) for part in list(getattr(value, "values", lambda: value)())[:3])
+        return f"a {type(value).__name__} of {len(value)}" + (f" ({inner})" if inner else "")
+    name = type(value).__name__
+    return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
+
+
+def scalar_loss(loss: Any, call: str, *, needs_gradient: bool = False) -> Tensor:
+    """The loss that `call` of a model's file gave, without dimensions. Raises ProblemError for all else."""
+    is_scalar = isinstance(loss, Tensor) and loss.numel() == 1 and loss.is_floating_point()
+    if is_scalar and (loss.requires_grad or not needs_gradient):
+        scalar: Tensor = loss.reshape(())
+        return scalar
+    what = f"{described(loss)}{' without a gradient' if is_scalar else ''}"
+    raise ProblemError(
+        request_problem(
+            f"The loss in the model's {call} is {what}, but it must be a scalar tensor of floats.",
+            "Reduce it, for instance by .mean(), and do not detach it.",
+            key="model",
+        )
+    )
+
+
 def default_loss(
     outputs: Any, targets: Any, *, label_smoothing: float = 0.0, is_text: bool = False
 ) -> Tensor:
@@ -50,7 +79,7 @@ def default_loss(
         return mse_loss(logits, targets)
     raise ProblemError(
         request_problem(
-            f"No loss follows from outputs ({_shape(outputs)}) and targets ({_shape(targets)}).",
+            f"No loss follows from outputs ({described(outputs)}) and targets ({described(targets)}).",
             "Define loss(outputs, targets) in the model's file, which returns a scalar tensor.",
             key="model",
         )
@@ -99,9 +128,3 @@ def _aligned(logits: Tensor, targets: Tensor, *, is_text: bool) -> tuple[Tensor,
     if logits.shape[:1] + logits.shape[2:] == targets.shape and not (are_last and is_text):
         return logits, targets
     return (logits.flatten(0, -2), targets.flatten()) if are_last else None
-
-
-def _shape(value: Any) -> str:
-    if isinstance(value, Tensor):
-        return f"{str(value.dtype).removeprefix('torch.')} of shape {tuple(value.shape)}"
-    return f"a {type(value).__name__}" if value is not None else "missing"

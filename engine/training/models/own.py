@@ -30,6 +30,7 @@ from engine.experiment.own.code import MODEL, Code
 from engine.experiment.problem import Problem, ProblemError, request_problem
 from engine.experiment.text import shortened
 from engine.training.models.guards import guard_process
+from engine.training.models.outputs import described
 
 _LONGEST_REASON = 200
 _executed: dict[str, Code] = {}
@@ -110,19 +111,6 @@ def seed_everything(seed: int) -> None:
     torch.manual_seed(seed)
     np.random.seed(seed % 2**32)  # the user's code may draw from the old generator
     random.seed(seed)
-
-
-def described(value: object) -> str:
-    """What a value is, for a sentence: "a tensor of shape (8, 3)", "a dict"."""
-    if isinstance(value, torch.Tensor):
-        return f"a tensor of shape {tuple(value.shape)} and type {str(value.dtype).removeprefix('torch.')}"
-    if value is None:
-        return "nothing"
-    if isinstance(value, dict | list | tuple):
-        inner = ", ".join(described(part) for part in list(getattr(value, "values", lambda: value)())[:3])
-        return f"a {type(value).__name__} of {len(value)}" + (f" ({inner})" if inner else "")
-    name = type(value).__name__
-    return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
 
 
 def own_frames(error: BaseException) -> list[traceback.FrameSummary]:

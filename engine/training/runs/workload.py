@@ -13,7 +13,6 @@ from engine.experiment.checks import ModelEntry, Task
 from engine.experiment.experiment import Experiment
 from engine.experiment.own.code import model_file
 from engine.experiment.own.library_models import library_of
-from engine.experiment.problem import ProblemError, request_problem
 from engine.training.data.batches import Batch, Source, Turns, drawn_samples, moved
 from engine.training.data.datasets import DatasetFacts, facts_of, load_source
 from engine.training.data.own import FEW, load_own, own_facts, some_samples
@@ -26,8 +25,10 @@ from engine.training.models.outputs import (
     call_model,
     default_hits,
     default_loss,
+    described,
+    scalar_loss,
 )
-from engine.training.models.own import OwnFile, described
+from engine.training.models.own import OwnFile
 from engine.training.steps.own import Body, members_in
 
 _CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
@@ -49,7 +50,7 @@ class Workload:
         self._is_of_library = library_of(entry.name) is not None
         self._draws_data = self._is_of_library and entry.task == OWN == experiment.dataset
         self._task: Task = "classification" if self._draws_data else entry.task
-        self._brings_data = self.own is not None and entry.task == "own" and experiment.dataset == "own"
+        self._brings_data = self.own is not None and experiment.dataset == OWN
         self.facts: DatasetFacts = (
             own_facts(self.own, experiment) if self.own and self._brings_data else facts_of(experiment)
         )
@@ -123,7 +124,7 @@ class Workload:
         own = self._function("loss")
         if own is not None:
             return partial(_checked_loss, own)
-        if self._task == "own":
+        if self._task == OWN:
             smoothing = self.experiment.label_smoothing
             return partial(default_loss, label_smoothing=smoothing, is_text=self._is_text)
         return loss_for(self._task, self.experiment.label_smoothing)
@@ -133,7 +134,7 @@ class Workload:
         """The loss's name and its unit; both are empty where only the outputs will show them."""
         if self.own is not None and (self.own.has("loss") or self.own.has("step")):
             return f"loss of {self.own.code.file}", ""
-        return ("", "") if self._task == "own" else (loss_name(self._task), loss_unit(self._task))
+        return ("", "") if self._task == OWN else (loss_name(self._task), loss_unit(self._task))
 
     def hits(self, outputs: Any, targets: Any, samples: int) -> Hits | None:
         """The right predictions of a batch and how many it has; None where nothing can be right or wrong."""
@@ -153,7 +154,7 @@ class Workload:
 
     @property
     def _is_text(self) -> bool:
-        return task_of(self.experiment.dataset) == "language"
+        return "language" in (self._task, task_of(self.experiment.dataset))
 
     @property
     def body(self) -> Body | None:
@@ -189,16 +190,6 @@ class Workload:
 
 
 def _checked_loss(own: Any, outputs: Any, targets: Any) -> Tensor:
-    loss = own(outputs, targets)
-    if isinstance(loss, Tensor) and loss.numel() == 1 and loss.requires_grad | (not torch.is_grad_enabled()):
-        return loss.reshape(())
-    what = described(loss)
-    if isinstance(loss, Tensor) and loss.numel() == 1:
-        what += " without a gradient"
-    raise ProblemError(
-        request_problem(
-            f"The model's loss(outputs, targets) returned {what}, but it must be a scalar tensor.",
-            "Reduce it, for instance by .mean(), and do not detach it.",
-            key="model",
-        )
+    return scalar_loss(
+        own(outputs, targets), "loss(outputs, targets)", needs_gradient=torch.is_grad_enabled()
     )

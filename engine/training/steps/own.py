@@ -12,10 +12,12 @@ from torch.nn.utils import clip_grad_norm_
 
 from engine.experiment.problem import ProblemError, request_problem
 from engine.training.data.batches import Batch
+from engine.training.models.outputs import scalar_loss
 from engine.training.precision import autocast
 from engine.training.steps.plain import PlainStep, found_inf_of
 
 Body = Callable[["Train", Batch], Any]
+_STEP = "step(train, batch)"
 
 
 class Optimizers:
@@ -77,7 +79,7 @@ class Train:
         self.model = step.model
         self.device = step.device
         self.optimizers = optimizers
-        self.optimizer = next(iter(step.members))
+        self.optimizer: torch.optim.Optimizer = members_in(optimizers)[0]
         self._step = step
 
     def autocast(self) -> AbstractContextManager[object]:
@@ -109,7 +111,6 @@ class OwnStep(PlainStep):
 
     def __init__(self, *args: Any, body: Body, optimizers: Any, **settings: Any) -> None:
         super().__init__(*args, **settings)
-        self.members = tuple(members_of(self.optimizer))
         self._body = body
         self._train = Train(self, optimizers)
         self._unscaled: set[int] = set()
@@ -128,7 +129,7 @@ class OwnStep(PlainStep):
         returned = [self._body(self._train, batch) for batch in batches][-1]
         if self._total is None or self._worst is None:
             raise _incomplete("train.backward(loss)" if self._total is None else "train.step(optimizer)")
-        loss = _scalar(returned) if returned is not None else self._total
+        loss = self._total if returned is None else scalar_loss(returned, _STEP)
         row = self._row(loss.detach(), self._norm)
         self._end_cycle()
         return row
@@ -137,7 +138,7 @@ class OwnStep(PlainStep):
         return autocast(self._precision, self.device, cache_enabled=self._cache_casts)
 
     def backward(self, loss: Tensor, settings: Mapping[str, Any]) -> None:
-        loss = _scalar(loss)
+        loss = scalar_loss(loss, _STEP, needs_gradient=True)
         # no sooner: given back to the system after each step, their memory would have to be taken again
         for optimizer in self._spent:
             optimizer.zero_grad(set_to_none=True)
@@ -197,21 +198,6 @@ def as_one(made: Any) -> torch.optim.Optimizer:
     return members[0] if len(members) == 1 else Optimizers(members)  # type: ignore[return-value]
 
 
-def members_of(optimizer: torch.optim.Optimizer | Optimizers) -> list[torch.optim.Optimizer]:
-    """The optimizers that one stands for."""
-    return list(optimizer.members) if isinstance(optimizer, Optimizers) else [optimizer]
-
-
-def _scalar(loss: Any) -> Tensor:
-    if isinstance(loss, Tensor) and loss.numel() == 1 and loss.is_floating_point():
-        return loss.reshape(())
-    what = (
-        f"a tensor of shape {tuple(loss.shape)}" if isinstance(loss, Tensor) else f"a {type(loss).__name__}"
-    )
-    message = f"The model's own step has a loss that is {what}, but it must be a scalar tensor."
-    raise ProblemError(request_problem(message, "Reduce it, for instance by .mean().", key="model"))
-
-
 def _incomplete(call: str) -> ProblemError:
-    message = f"The model's own step(train, batch) did not call {call}."
+    message = f"The model's {_STEP} did not call {call}."
     return ProblemError(request_problem(message, f"Call {call} in it: nothing was trained.", key="model"))

@@ -44,7 +44,7 @@ class OwnRuns:
         path.write_text(dedent(text), encoding="utf-8")
         return path
 
-    def experiment(self, path: Path | str, **settings: Any) -> Experiment:
+    def experiment(self, path: Path | str, /, **settings: Any) -> Experiment:
         asked = {**SHORT, **settings, "model": str(path)}
         return experiment_from(with_code(asked, names_model=True, names_dataset="dataset" in settings))
 

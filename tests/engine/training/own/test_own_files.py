@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 import torch
 
 from engine.experiment.experiment import Experiment, experiment_from
 from engine.experiment.problem import Kind, ProblemError
 from engine.protocol.events import Epoch, Finished, Samples, Started
+from engine.training.data.batches import Draw
+from engine.training.data.own import OwnSamples
+from engine.training.doctor import read_catalog
 from engine.training.forecast import forecast
+from engine.training.models.own import OwnFile
+from engine.training.runs.prepare import Plan
 
 HEAD = """
 import torch
@@ -147,6 +153,40 @@ def dataset():
 """
     )
     assert len(own.losses(own.experiment(path))) == 6
+
+
+def test_an_iterable_dataset_is_read_by_one_iterator_in_an_epoch(own):
+    stream = "class Stream(torch.utils.data.IterableDataset):\n    def __iter__(self):\n"
+    rows = "        return iter([(torch.full((4,), n), n % 3) for n in range(9)])\n"
+    experiment = own.experiment(own.write(f"{HEAD}{stream}{rows}def dataset():\n    return Stream()\n"))
+    samples = OwnSamples(OwnFile(experiment.own_code, None, 0), experiment)
+    iterators, firsts = [], []
+    # a resumed epoch skips; one iterator around that of each batch before would slow every further batch
+    for epoch, number in ((1, 1), (1, 2), (1, 3), (2, 0)):
+        firsts.append(int(samples.batch(Draw(True, epoch, number, (0, 1)))[0][0, 0]))
+        iterators.append(samples._iterators[True][2])
+    assert firsts == [2, 4, 6, 0]
+    assert iterators[0] is iterators[1] is iterators[2] is not iterators[3]
+
+
+@pytest.mark.parametrize(
+    ("model", "dataset"),
+    [("net.py", "synthetic-tokens"), ("causal-lm-tiny", "synthetic-tokens"), ("causal-lm-tiny", "arrays")],
+)
+def test_where_there_are_as_many_classes_as_tokens_the_classes_are_last(own, model, dataset):
+    own.write("import torch\ndef model():\n    return torch.nn.Embedding(8, 8)\n")
+    name = own.folder / model if model == "net.py" else model
+    settings = {"dataset": dataset, "num_classes": 8, "sequence_length": 8}
+    if dataset == "arrays":
+        np.save(own.folder / "x.npy", np.arange(16 * 9).reshape(16, 9) % 8)
+        settings = {"dataset": dataset, "path": str(own.folder / "x.npy")}
+    workload = Plan(own.experiment(name, **settings), read_catalog()).workload
+    # each token's most likely class is the one before its place; each class's token is the one after
+    logits = torch.eye(8).roll(1, 0).repeat(2, 1, 1)
+    targets = logits[0].argmax(dim=-1).repeat(2, 1)
+    assert not torch.equal(targets[0], logits[0].argmax(dim=0))
+    hits = workload.hits(logits, targets, 2)
+    assert hits is not None and (int(hits[0]), hits[1]) == (16, 16)
 
 
 def test_loss_forward_optimizer_and_accuracy_of_the_files_own(own):
