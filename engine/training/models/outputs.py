@@ -69,7 +69,7 @@ def default_loss(
     """
     own = _field(outputs, "loss")
     if isinstance(own, Tensor):
-        return own
+        return scalar_loss(own, "outputs")
     logits = _logits(outputs)
     if _are_indices(targets) and logits is not None:
         aligned = _aligned(logits, targets, is_text=is_text)

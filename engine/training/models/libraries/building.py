@@ -9,7 +9,7 @@ import importlib
 import os
 import re
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -112,3 +112,12 @@ def reason_of(error: Exception) -> str:
 def override_problem(override: str, message: str, remedy: str) -> Problem:
     """A problem with one of the model's settings; `message` continues "Model settings has 'a=1', "."""
     return setting_problem("overrides", f"has '{shortened(override)}', {message}", remedy, value=override)
+
+
+def refused(name: str, overrides: Sequence[str], reason: str, remedy: str) -> Problem:
+    """A model that cannot be trained, for a reason that its library gives; overrides come first."""
+    if overrides:
+        message = f"with which {name} cannot be trained here: {reason}."
+        return override_problem(", ".join(overrides), message, "Change or remove them.")
+    message = f"is '{name}', which cannot be trained here: {reason}."
+    return setting_problem("model", message, remedy, value=name)

@@ -9,9 +9,10 @@ from typing import Any
 
 from engine.experiment.own.library_models import TRANSFORMERS, override_of, override_value
 from engine.experiment.problem import Problem, ProblemError, alternatives
-from engine.experiment.titles import setting_problem
-from engine.training.models.libraries.building import imported, override_problem, quiet, reason_of
+from engine.training.models.libraries.building import imported, override_problem, quiet, reason_of, refused
 from engine.training.models.libraries.names import AUDIO, CAUSAL, IMAGE, SEQUENCE, heads_by_type
+
+OVERRIDE = "Override the setting at fault, as in --set model_config.hidden_size=256, or choose another model."
 
 OWN_CLASSES = 10
 """Of the batches that are drawn for a model."""
@@ -67,7 +68,7 @@ def architecture_of(
             config.architectures = config.architectures or []
             auto_class = getattr(library, _AUTO_CLASSES[head])
     except Exception as error:
-        raise ProblemError(refused(name, overrides, reason_of(error))) from error
+        raise ProblemError(refused(name, overrides, reason_of(error), OVERRIDE)) from error
     return Architecture(head, config, auto_class, classes)
 
 
@@ -186,16 +187,3 @@ def text_config(config: Any) -> Any:
         return config.get_text_config()
     except ValueError:  # there are several
         return config
-
-
-def refused(name: str, overrides: Sequence[str], reason: str) -> Problem:
-    """A model that cannot be trained, for a reason that transformers gives."""
-    if overrides:
-        message = f"with which {name} cannot be trained here: {reason}."
-        return override_problem(", ".join(overrides), message, "Change or remove them.")
-    return setting_problem(
-        "model",
-        f"is '{name}', which cannot be trained here: {reason}.",
-        "Override the setting at fault, as in --set model_config.hidden_size=256, or choose another model.",
-        value=name,
-    )

@@ -21,6 +21,7 @@ from engine.training.models.libraries.building import (
     override_problem,
     quiet,
     reason_of,
+    refused,
     with_weights,
 )
 from engine.training.models.weightless import Weightless
@@ -58,22 +59,22 @@ def build_timm_model(
             torch.manual_seed(seed)
             return _created(timm, name, settings)
 
-    refused: Problem | None = None
+    problem: Problem | None = None
     try:
         model = with_weights(name, construct, seed)
         logits = outputs_for(model, torch.zeros(2, channels, image_size, image_size))
         if logits is not None and getattr(logits, "shape", None) != (2, num_classes):
-            refused = _refused(timm, name, image_size, overrides, "it returns something other than logits")
+            problem = _refused(timm, name, image_size, overrides, "it returns something other than logits")
     except TypeError as error:
         unknown = _UNKNOWN.search(str(error))
         if unknown is not None:
-            refused = _not_taken(timm, name, unknown[1], overrides)
+            problem = _not_taken(timm, name, unknown[1], overrides)
         else:
-            refused = _refused(timm, name, image_size, overrides, reason_of(error))
+            problem = _refused(timm, name, image_size, overrides, reason_of(error))
     except Exception as error:  # noqa: BLE001 - an architecture refuses a size in any way
-        refused = _refused(timm, name, image_size, overrides, reason_of(error))
-    if refused is not None:
-        raise ProblemError(refused)
+        problem = _refused(timm, name, image_size, overrides, reason_of(error))
+    if problem is not None:
+        raise ProblemError(problem)
     return model
 
 
@@ -119,12 +120,4 @@ def _refused(timm: Any, name: str, image_size: int, overrides: Sequence[str], re
             f"Set it to {size}, for which {name} was made{also}; pictures are then resized.",
             value=image_size,
         )
-    if overrides:
-        message = f"with which {name} cannot be built: {reason}."
-        return override_problem(", ".join(overrides), message, "Change or remove them.")
-    return setting_problem(
-        "model",
-        f"is '{name}', which cannot be trained here: {reason}.",
-        "Choose another model.",
-        value=name,
-    )
+    return refused(name, overrides, reason, "Choose another model.")
