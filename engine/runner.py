@@ -19,8 +19,8 @@ from engine.protocol import jobs
 from engine.protocol.events import (
     CatalogRead,
     Checked,
-    Diagnosis,
     Event,
+    Examined,
     Failed,
     Finished,
     ForecastMade,
@@ -123,10 +123,10 @@ class Runner:
         assert isinstance(answer, CatalogRead)
         return answer.catalog
 
-    def diagnose(self) -> Diagnosis:
+    def examine(self) -> Examined:
         """Whether this machine is ready. Raises ProblemError."""
         answer = self._answer(jobs.Examine())
-        assert isinstance(answer, Diagnosis)
+        assert isinstance(answer, Examined)
         return answer
 
     def forecast(

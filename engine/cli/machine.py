@@ -130,7 +130,7 @@ _PURPOSES = {"own": "made-up data of its own"}
 def doctor(as_json: AsJson = False, target: TargetOption = Target.PROCESS) -> int:
     """Check whether this machine is ready. The exit status is 1 if something is wrong."""
     with _runner(target) as runner:
-        checks = runner.diagnose().checks
+        checks = runner.examine().checks
     failed = [check for check in checks if check.status == "problem"]
     entries = [check.model_dump(mode="json") for check in checks]
     if as_json and failed:

@@ -29,6 +29,7 @@ from engine.experiment.value import (
 )
 from engine.protocol.findings import Checked as Checked
 from engine.protocol.memory_lines import MemoryLine
+from engine.protocol.numerics.diagnosis import Diagnosed as Diagnosed
 from engine.protocol.pictures import MOST_BYTES, MOST_SIDE, MOST_TILES, ContactSheet
 from engine.protocol.summary import Environment as Environment
 from engine.protocol.summary import Summary as Summary
@@ -60,10 +61,10 @@ class Check(Message):
     detail: Text
 
 
-class Diagnosis(Message):
+class Examined(Message):
     """The answer to the job `doctor`."""
 
-    event: Literal["diagnosis"] = "diagnosis"
+    event: Literal["examined"] = "examined"
     checks: Annotated[tuple[Check, ...], Field(max_length=MOST_ENTRIES)]
 
 
@@ -141,6 +142,7 @@ class Pictures(Message):
 class PhaseName(StrEnum):
     DOWNLOADING = "downloading"
     CHECKING = "checking"
+    DIAGNOSING = "diagnosing"
     BUILDING = "building"
     COMPILING = "compiling"
     WARMING_UP = "warming up"
@@ -286,9 +288,10 @@ class Failed(Message):
 Event = (
     Ready
     | CatalogRead
-    | Diagnosis
+    | Examined
     | ForecastMade
     | Checked
+    | Diagnosed
     | Started
     | Pictures
     | Phase
@@ -311,7 +314,7 @@ def _adapter() -> TypeAdapter[Event]:
 
 def is_last(event: Event) -> bool:
     """Whether this event is the last of its job."""
-    return isinstance(event, Finished | Failed | CatalogRead | Diagnosis | ForecastMade | Checked | Tried)
+    return isinstance(event, Finished | Failed | CatalogRead | Examined | ForecastMade | Checked | Tried)
 
 
 def to_line(event: Event) -> bytes:

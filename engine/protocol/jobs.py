@@ -8,7 +8,8 @@ from typing import Annotated, Literal
 from pydantic import Field, TypeAdapter, ValidationError
 
 from engine.experiment.experiment import Experiment
-from engine.experiment.value import Message
+from engine.experiment.value import Message, Positive
+from engine.protocol.numerics.diagnosis import USUAL_PARTS, Part
 
 
 class Train(Message):
@@ -55,6 +56,22 @@ class CheckModel(Message):
     experiment: Experiment
 
 
+class Diagnose(Message):
+    """Look at an experiment's numerics, part by part.
+
+    The search for the first NaN or Inf goes through `steps` steps, all of the experiment's by default. If
+    `checkpoints` names a run's folder, the search begins at the newest state there from before the run went
+    wrong, which was at `trouble_step`.
+    """
+
+    job: Literal["diagnose"] = "diagnose"
+    experiment: Experiment
+    parts: Annotated[tuple[Part, ...], Field(min_length=1, max_length=5)] = USUAL_PARTS
+    steps: Positive | None = None
+    checkpoints: str | None = None
+    trouble_step: Positive | None = None
+
+
 class Stop(Message):
     """Asks the running job to end after the step in flight."""
 
@@ -73,7 +90,7 @@ class Continue(Message):
     job: Literal["continue"] = "continue"
 
 
-Job = Train | ReadCatalog | Examine | Forecast | CheckModel | TryBatch
+Job = Train | ReadCatalog | Examine | Forecast | CheckModel | TryBatch | Diagnose
 Request = Job | Stop | Pause | Continue
 
 
@@ -84,7 +101,7 @@ def _adapter() -> TypeAdapter[Request]:
 
 def is_measured(job: Job) -> bool:
     """Whether the job's figures would suffer from anything running beside it."""
-    return isinstance(job, Train)
+    return isinstance(job, Train | Diagnose)
 
 
 def ends_worker(job: Job) -> bool:

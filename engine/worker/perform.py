@@ -16,11 +16,12 @@ import torch
 
 from engine import __version__
 from engine.protocol import jobs
-from engine.protocol.events import CatalogRead, Diagnosis, Event, Failed, Ready, is_last
+from engine.protocol.events import CatalogRead, Event, Examined, Failed, Ready, is_last
 from engine.training.checks.check import check
 from engine.training.doctor import examine, read_catalog
 from engine.training.failures import details_of, problem_of, summary_of
 from engine.training.forecast import forecast
+from engine.training.numerics.diagnose import diagnose
 from engine.training.runs.control import Control
 from engine.training.runs.loop import train
 from engine.training.runs.trial import try_batch
@@ -37,11 +38,13 @@ def perform(job: jobs.Job, control: Control) -> Iterator[Event]:
             case jobs.ReadCatalog():
                 yield CatalogRead(catalog=read_catalog())
             case jobs.Examine():
-                yield Diagnosis(checks=examine())
+                yield Examined(checks=examine())
             case jobs.Forecast():
                 yield forecast(job.experiment)
             case jobs.CheckModel():
                 yield check(job.experiment)
+            case jobs.Diagnose():
+                yield from diagnose(job, control)
             case jobs.TryBatch():
                 yield from try_batch(job.experiment, control)
     # a worker's last word must be an event, whatever happened; the user's code may call sys.exit

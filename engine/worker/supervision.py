@@ -16,9 +16,9 @@ from engine.protocol import jobs
 from engine.protocol.events import (
     CatalogRead,
     Checked,
-    Diagnosis,
     Epoch,
     Event,
+    Examined,
     Failed,
     Finished,
     ForecastMade,
@@ -109,6 +109,7 @@ def _standstill_limits() -> Mapping[PhaseName, float]:
         PhaseName.DOWNLOADING: 3_600.0,
         PhaseName.CHECKING: 3_600.0,
         PhaseName.BUILDING: 3_600.0,
+        PhaseName.DIAGNOSING: 3_600.0,
         PhaseName.COMPILING: 3_600.0,
         PhaseName.WARMING_UP: 900.0,
         PhaseName.CAPTURING: 900.0,
@@ -341,7 +342,7 @@ class _Watch:
 _ENDINGS = (Finished, Failed)
 _ANSWERS: Mapping[type[jobs.Job], tuple[type[Event], ...]] = {
     jobs.ReadCatalog: (CatalogRead,),
-    jobs.Examine: (Diagnosis,),
+    jobs.Examine: (Examined,),
     jobs.Forecast: (ForecastMade,),
     jobs.CheckModel: (Checked,),
     jobs.TryBatch: (Tried,),

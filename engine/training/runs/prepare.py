@@ -80,20 +80,29 @@ def prepare(
     if store is not None and resume:
         state = resumable(store.load("last"), plan.steps_per_epoch)
     memory = memory_meter(plan.device)
-    model = _build(plan)
+    model = build(plan, experiment)
     yield _started(plan, model, None if state is None else state["progress"]["tally"]["steps"])
-    if plan.dataset_entry.needs_download:
-        yield from _download(plan.dataset_entry, control)
-    if experiment.dataset == IMAGE_FOLDER and not experiment.data.skip_broken:
-        yield from _check_pictures(plan, control, None if resume else plan.total_steps)
+    yield from fetch(plan, control, None if resume else plan.total_steps)
     if control.stop_requested.is_set():
         return None
     yield Phase(name=PhaseName.BUILDING, detail=experiment.model)
     return _put_together(plan, control, model, memory, store, state)
 
 
-def _build(plan: Plan) -> nn.Module:
+def fetch(plan: Plan, control: Control, steps: int | None) -> Generator[Event, None, None]:
+    """Downloads the plan's dataset, or checks the pictures of a folder that `steps` steps use, None for all.
+
+    Raises ProblemError where some of them are broken.
+    """
     experiment = plan.experiment
+    if plan.dataset_entry.needs_download:
+        yield from _download(plan.dataset_entry, control)
+    if experiment.dataset == IMAGE_FOLDER and not experiment.data.skip_broken:
+        yield from _check_pictures(plan, control, steps)
+
+
+def build(plan: Plan, experiment: Experiment) -> nn.Module:
+    """The plan's model on the CPU, recomputed and kept in FP32 as `experiment` says. Raises ProblemError."""
     model = plan.workload.build()
     if experiment.step.activation_checkpointing and not checkpoint_activations(model):
         raise ProblemError(

@@ -13,10 +13,10 @@ from engine.experiment.problem import Kind, Problem
 from engine.protocol.events import (
     Check,
     Checked,
-    Diagnosis,
     Environment,
     Epoch,
     Event,
+    Examined,
     Failed,
     Finished,
     Heartbeat,
@@ -56,7 +56,7 @@ EVENTS: tuple[Event, ...] = (
     Skipped(steps=(1, 2)),
     Heartbeat(step=7),
     Log(message="line one\nline two\u2028ü"),
-    Diagnosis(checks=(Check(name="torch", status="ok", detail="2.11"),)),
+    Examined(checks=(Check(name="torch", status="ok", detail="2.11"),)),
     Checked(
         findings=(Finding(kind=FindingKind.WAITS, severity="warning", message="a", remedy="b", line=3),),
         tree=(ModuleRow(name="", class_name="Net", parameters=3, own=("weight 3 float32",)),),
@@ -132,7 +132,7 @@ def test_a_line_that_is_no_event_is_refused(line: bytes) -> None:
 
 def test_a_job_ends_with_its_answer_or_an_end() -> None:
     last = [event.event for event in EVENTS if is_last(event)]
-    assert last == ["diagnosis", "checked", "finished", "failed"]
+    assert last == ["examined", "checked", "finished", "failed"]
 
 
 def test_a_figure_that_does_not_apply_is_none() -> None:

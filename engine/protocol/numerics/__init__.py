@@ -1,0 +1,1 @@
+"""What a diagnosis of an experiment's numerics found, part by part."""

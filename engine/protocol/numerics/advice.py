@@ -1,0 +1,60 @@
+"""Advice on an experiment's numerics, and the evidence that it rests on."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from engine.experiment.text import Line, Text
+from engine.experiment.value import Message
+
+Changes = Annotated[tuple[tuple[Line, Line], ...], Field(max_length=100)]
+"""Settings by their dotted keys, with values as text, that try a remedy; empty where no setting would."""
+
+
+class AdviceKind(StrEnum):
+    """What a piece of advice is about."""
+
+    SLOW_FORMAT = "slow format"
+    """The device has no units for the precision, or emulates it."""
+    ODD_SIZE = "odd size"
+    """Layers whose sizes are no multiple of 8."""
+    LITTLE_WORK = "little work"
+    """Too little to fill the device."""
+    SCALE_SINKS = "scale sinks"
+    SCALE_NEVER_GROWS = "scale never grows"
+    CASTS = "casts"
+    """They cost more than the shorter format saves."""
+    HALF_IN_LOSS = "half in the loss"
+    """A loss or a normalisation is computed in 16 bits."""
+    CLIPPING = "clipping"
+    """It hides overflow."""
+    EPSILON = "epsilon"
+    """The optimizer's is below the smallest number of its parameters' format."""
+    MEMORY = "memory"
+    """What AMP does not shrink, and why."""
+    RANGE = "range"
+    """Numbers that a format cannot hold."""
+
+
+class Advice(Message):
+    """A sentence of advice; `evidence` tells the figures that it rests on, `modules` where it applies.
+
+    `action` labels the button that applies `changes`; empty without any.
+    """
+
+    kind: AdviceKind
+    message: Text
+    evidence: Text
+    modules: Annotated[tuple[Line, ...], Field(max_length=100)] = ()
+    changes: Changes = ()
+    action: Line = ""
+
+
+class Advices(Message):
+    """All advice of a diagnosis, the most useful first."""
+
+    part: Literal["advice"] = "advice"
+    items: Annotated[tuple[Advice, ...], Field(max_length=100)] = ()

@@ -1,0 +1,59 @@
+"""A diagnosis: the parts that were asked for, as far as they are known."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from engine.experiment.value import Message
+from engine.protocol.numerics.advice import Advices
+from engine.protocol.numerics.islands import Islands
+from engine.protocol.numerics.ladder import Ladder
+from engine.protocol.numerics.nonfinite import NonfiniteSearch
+from engine.protocol.numerics.precision_map import PrecisionMap
+from engine.protocol.numerics.ranges import Ranges
+
+Part = Literal["map", "range", "nan", "ladder", "islands"]
+"""What can be asked for; advice comes with whatever is asked."""
+
+USUAL_PARTS: tuple[Part, ...] = ("map", "range", "nan")
+
+PartResult = Annotated[
+    PrecisionMap | Ranges | NonfiniteSearch | Ladder | Islands | Advices, Field(discriminator="part")
+]
+
+
+class Diagnosed(Message):
+    """A part of a diagnosis is done; the job itself ends with `Finished`."""
+
+    event: Literal["diagnosed"] = "diagnosed"
+    result: PartResult
+
+
+class Diagnosis(Message):
+    """The parts of a diagnosis that are known."""
+
+    map: PrecisionMap | None = None
+    range: Ranges | None = None
+    nan: NonfiniteSearch | None = None
+    ladder: Ladder | None = None
+    islands: Islands | None = None
+    advice: Advices | None = None
+
+    def with_part(self, result: PartResult) -> Diagnosis:
+        """The diagnosis with this part in place of an earlier one of its kind."""
+        return self.model_copy(update={result.part: result})
+
+    def as_json(self) -> dict[str, Any]:
+        """The diagnosis as plain JSON values, in the shape that `ammeter diagnose --json` prints."""
+        whole = self.model_dump(mode="json")
+        search, islands = whole["nan"] or {}, whole["islands"] or {}
+        return {
+            "map": (whole["map"] or {}).get("operations", []),
+            "range": (whole["range"] or {}).get("rows", []),
+            "first_nonfinite": search.get("first"),
+            "ladder": whole["ladder"],
+            "fp32_modules": islands.get("modules"),
+            "advice": (whole["advice"] or {}).get("items", []),
+        }

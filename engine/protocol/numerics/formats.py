@@ -1,0 +1,143 @@
+"""Number formats with their ranges, and histograms of exponents to hold against them. No torch."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import Field
+
+from engine.experiment.text import Line
+from engine.experiment.value import Message, Whole
+
+LEAST_EXPONENT, MOST_EXPONENT = -1074, 1023
+"""Of float64's numbers, subnormal ones included."""
+
+
+@dataclass(frozen=True)
+class NumberFormat:
+    """A floating-point format. `largest` is its largest finite number; exponents are powers of two: of its
+    smallest normal and of its smallest subnormal number.
+
+    E4M3 and E5M2 are the 8-bit formats of the Open Compute Project's specification of 2023 (OFP8).
+    """
+
+    name: str
+    label: str
+    bits: int
+    largest: float
+    normal_exponent: int
+    subnormal_exponent: int
+
+    @property
+    def top_exponent(self) -> int:
+        """The exponent of the largest number."""
+        return math.frexp(self.largest)[1] - 1
+
+
+FP32 = NumberFormat("float32", "FP32", 32, (2 - 2**-23) * 2.0**127, -126, -149)
+BF16 = NumberFormat("bfloat16", "BF16", 16, (2 - 2**-7) * 2.0**127, -126, -133)
+FP16 = NumberFormat("float16", "FP16", 16, 65_504.0, -14, -24)
+E5M2 = NumberFormat("float8_e5m2", "FP8 E5M2", 8, 57_344.0, -14, -16)
+E4M3 = NumberFormat("float8_e4m3fn", "FP8 E4M3", 8, 448.0, -6, -9)
+
+FORMATS = (FP32, BF16, FP16, E5M2, E4M3)
+SMALL_FORMATS = FORMATS[1:]
+"""What one may switch to from FP32."""
+
+
+def dtype_label(dtype: str) -> str:
+    """How a number format is called in sentences: "FP16" for "float16"; other names stay as they are."""
+    return next((form.label for form in FORMATS if form.name == dtype), dtype)
+
+
+class Exponents(Message):
+    """A histogram of the exponents of many numbers.
+
+    `counts[i]` counts numbers x with 2**(first + i) <= |x| < 2**(first + i + 1). `smallest` and `largest` are
+    the least and the greatest finite |x| above 0; None where there is no such number.
+    """
+
+    first: Annotated[int, Field(ge=LEAST_EXPONENT, le=MOST_EXPONENT)] = 0
+    counts: Annotated[tuple[Whole, ...], Field(max_length=MOST_EXPONENT - LEAST_EXPONENT + 1)] = ()
+    zeros: Whole = 0
+    infinite: Whole = 0
+    nan: Whole = 0
+    smallest: Annotated[float | None, Field(gt=0, allow_inf_nan=False)] = None
+    largest: Annotated[float | None, Field(gt=0, allow_inf_nan=False)] = None
+
+    @property
+    def finite(self) -> int:
+        """How many numbers are finite and not zero."""
+        return sum(self.counts)
+
+    @property
+    def total(self) -> int:
+        return self.finite + self.zeros + self.infinite + self.nan
+
+    def shifted(self, exponent: int) -> Exponents:
+        """The histogram of the numbers times 2**exponent."""
+        factor = 2.0**exponent
+        return self.model_copy(
+            update={
+                "first": self.first + exponent,
+                "smallest": None if self.smallest is None else self.smallest * factor,
+                "largest": None if self.largest is None else self.largest * factor,
+            }
+        )
+
+    def underflow_fraction(self, form: NumberFormat) -> float:
+        """The share of the finite numbers other than 0 that the format would round to 0.
+
+        To the nearest: what is below half of its smallest subnormal number.
+        """
+        return self._fraction_below(form.subnormal_exponent - 1)
+
+    def subnormal_fraction(self, form: NumberFormat) -> float:
+        """The share of the finite numbers other than 0 that the format holds only with fewer digits."""
+        return self._fraction_below(form.normal_exponent) - self.underflow_fraction(form)
+
+    def overflow_fraction(self, form: NumberFormat) -> float:
+        """The share of the finite numbers other than 0 that the format would make infinite.
+
+        In the format's topmost power of two only the largest number is known exactly: where it overflows, it
+        counts as one number.
+        """
+        if not self.finite:
+            return 0.0
+        above = sum(count for exponent, count in self._bins() if exponent > form.top_exponent)
+        if not above and self.largest is not None and self.largest > form.largest:
+            above = 1
+        return above / self.finite
+
+    def _fraction_below(self, limit: int) -> float:
+        below = sum(count for exponent, count in self._bins() if exponent < limit)
+        return below / self.finite if self.finite else 0.0
+
+    def _bins(self) -> list[tuple[int, int]]:
+        return [(self.first + place, count) for place, count in enumerate(self.counts)]
+
+
+def merged(histograms: tuple[Exponents, ...]) -> Exponents:
+    """The histogram of all the numbers together."""
+    filled = [histogram for histogram in histograms if histogram.counts]
+    first = min((histogram.first for histogram in filled), default=0)
+    end = max((histogram.first + len(histogram.counts) for histogram in filled), default=0)
+    counts = [0] * (end - first if filled else 0)
+    for histogram in filled:
+        for place, count in enumerate(histogram.counts, histogram.first - first):
+            counts[place] += count
+    return Exponents(
+        first=first,
+        counts=tuple(counts),
+        zeros=sum(histogram.zeros for histogram in histograms),
+        infinite=sum(histogram.infinite for histogram in histograms),
+        nan=sum(histogram.nan for histogram in histograms),
+        smallest=min((h.smallest for h in histograms if h.smallest is not None), default=None),
+        largest=max((h.largest for h in histograms if h.largest is not None), default=None),
+    )
+
+
+DTypes = Annotated[tuple[Line, ...], Field(max_length=100)]
+"""torch's names of number formats, "float16"."""

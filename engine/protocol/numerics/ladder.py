@@ -1,0 +1,54 @@
+"""The ladder: FP32, autocast without and with loss scaler, and BF16, from equal weights and batches."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from engine.experiment.catalog import Precision
+from engine.experiment.text import Line, Text
+from engine.experiment.value import MOST_ENTRIES, Message, Positive, StepNumber, Whole
+
+Losses = Annotated[tuple[float, ...], Field(max_length=MOST_ENTRIES)]
+
+
+class ModuleError(Message):
+    """How far a module's output is from FP32's in one step from equal weights: ||x - y|| / ||y||."""
+
+    module: Line
+    relative_error: float
+
+
+class Rung(Message):
+    """A run of the ladder: its loss at each step, and where it parts from FP32.
+
+    `parts_at` is the first step whose loss, and those of the steps after it, lie outside of FP32's band; None
+    where it never parts. `first_module` is the first module in the order of the forward pass whose output
+    parts from FP32's by more than FP32's parts from itself; `errors` are those of all modules in that order.
+    """
+
+    label: Line
+    precision: Precision
+    losses: Losses = ()
+    parts_at: Positive | None = None
+    first_module: Line | None = None
+    errors: Annotated[tuple[ModuleError, ...], Field(max_length=MOST_ENTRIES)] = ()
+    skipped: Whole = 0
+    sentence: Text = ""
+
+
+class Ladder(Message):
+    """FP32's repeats, which differ in the order of their sums, and the rungs, each `steps` long.
+
+    The band at step i + 1 goes from `band_low[i]` to `band_high[i]`.
+    """
+
+    part: Literal["ladder"] = "ladder"
+    steps: StepNumber
+    repeats: Annotated[tuple[Losses, ...], Field(max_length=100)] = ()
+    band_low: Losses = ()
+    band_high: Losses = ()
+    rungs: Annotated[tuple[Rung, ...], Field(max_length=100)] = ()
+    sentence: Text = ""
+    notes: Annotated[tuple[Text, ...], Field(max_length=100)] = ()

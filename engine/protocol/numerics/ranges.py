@@ -1,0 +1,64 @@
+"""The ranges of a model's numbers: exponents of activations, gradients and weights, module by module."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from engine.experiment.text import Line, Text
+from engine.experiment.value import MOST_ENTRIES, Message, StepNumber
+from engine.protocol.numerics.formats import Exponents, NumberFormat
+
+Quantity = Literal["activation", "gradient", "weight"]
+QUANTITIES: tuple[Quantity, ...] = ("activation", "gradient", "weight")
+
+SCALE_EXPONENTS = range(-8, 33)
+"""Of the loss scales, as powers of two, that are held against each other."""
+
+
+class ModuleRange(Message):
+    """The exponents of one quantity of a module: what its forward returned, or of its own parameters.
+
+    Gradients are without the loss scale. `dtype` is the format they were computed in.
+    """
+
+    module: Line
+    quantity: Quantity
+    exponents: Exponents
+    dtype: Line = ""
+
+
+class Ranges(Message):
+    """The ranges of one step. `scale` is the loss scale that the gradients were computed with, 1 without."""
+
+    part: Literal["range"] = "range"
+    rows: Annotated[tuple[ModuleRange, ...], Field(max_length=MOST_ENTRIES)] = ()
+    scale: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
+    step: StepNumber = 0
+    notes: Annotated[tuple[Text, ...], Field(max_length=100)] = ()
+
+    def of(self, quantity: Quantity) -> tuple[ModuleRange, ...]:
+        """The rows of one quantity, in the model's order."""
+        return tuple(row for row in self.rows if row.quantity == quantity)
+
+
+def lost_fraction(rows: tuple[ModuleRange, ...], form: NumberFormat, scale_exponent: int = 0) -> float:
+    """The mean over the modules of the share of gradients lost at a loss scale of 2**scale_exponent: rounded
+    to 0, or infinite. Every infinite gradient costs the whole step, so it counts as all of its module's."""
+    known = [row.exponents.shifted(scale_exponent) for row in rows if row.exponents.finite]
+    if not known:
+        return 0.0
+    shares = (
+        1.0 if exponents.overflow_fraction(form) else exponents.underflow_fraction(form)
+        for exponents in known
+    )
+    return sum(shares) / len(known)
+
+
+def best_scale_exponent(rows: tuple[ModuleRange, ...], form: NumberFormat) -> int:
+    """The loss scale, as a power of two, that loses least; the middle one where several lose as little."""
+    losses = {exponent: lost_fraction(rows, form, exponent) for exponent in SCALE_EXPONENTS}
+    least = min(losses.values())
+    best = [exponent for exponent, loss in losses.items() if loss == least]
+    return best[len(best) // 2]

@@ -1,0 +1,175 @@
+"""What a diagnosis trains: an experiment's initial weights and first batches, under other settings too."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import count, islice
+from typing import Any
+
+import torch
+from torch import nn
+
+from engine.experiment.catalog import Precision
+from engine.experiment.experiment import Experiment
+from engine.experiment.problem import ProblemError
+from engine.experiment.titles import setting_problem
+from engine.protocol.events import Event, Phase, PhaseName
+from engine.training.data.batches import Batch
+from engine.training.precision import float32_mode
+from engine.training.runs.control import Control
+from engine.training.runs.prepare import Plan, build, fetch
+from engine.training.steps.optimizer import learning_rate_at
+from engine.training.steps.plain import PlainStep
+from engine.training.steps.recipe import build_step
+
+
+@dataclass(frozen=True)
+class Figures:
+    """A step's figures. `grad_scale` and `skipped` are None and False without a loss scaler."""
+
+    loss: float
+    grad_scale: float | None = None
+    skipped: bool = False
+    grad_norm: float | None = None
+
+
+class Trainee:
+    """A model in training under some settings, always by the plain recipe: compiled code hides its modules.
+
+    It has the initial weights and the random numbers of a run. `steps` counts the optimizer steps made.
+    """
+
+    def __init__(self, plan: Plan, experiment: Experiment, weights: dict[str, Any]) -> None:
+        self.experiment = experiment
+        self.device = plan.device
+        self.workload = plan.workload
+        self.model = build(plan, experiment)
+        self.model.load_state_dict(weights)
+        self._plan = plan
+        step = build_step(
+            self.model,
+            self.workload.loss,
+            experiment,
+            plan.device,
+            is_convolutional=False,
+            call=self.workload.call,
+            own_optimizers=self.workload.optimizers,
+            body=self.workload.body,
+        )
+        assert isinstance(step, PlainStep)  # nothing is compiled or captured by the plain recipe
+        self.step = step
+        self.steps = 0
+
+    def go_back(self, group: Sequence[Batch]) -> None:
+        """The forward and backward pass of a group, which leave scaled gradients in the parameters.
+
+        A step of the model file's own is made as a whole, and changes the weights.
+        """
+        if self.workload.body is not None:
+            self.step(group)
+        else:
+            self.step.gradients(group)
+
+    def train(self, group: Sequence[Batch]) -> Figures:
+        """Makes one optimizer step at the run's learning rate. Waits for the device."""
+        settings = self.experiment
+        rate = learning_rate_at(
+            self.steps,
+            settings.optimizer,
+            settings.schedule,
+            self._plan.total_steps,
+            self._plan.steps_per_epoch,
+        )
+        if settings.schedule.name != "constant" or settings.schedule.warmup_steps:
+            self.step.set_learning_rate(rate)
+        values = dict(zip(self.step.columns, self.step(group).tolist(), strict=True))
+        self.steps += 1
+        return Figures(
+            loss=values["loss"],
+            grad_scale=values.get("grad_scale"),
+            skipped=bool(values.get("found_inf", 0.0)),
+            grad_norm=values.get("grad_norm"),
+        )
+
+
+class Bench:
+    """Gives trainees of an experiment, all from equal weights, and the batches of its first steps.
+
+    Close it. Raises ProblemError where the model's modules cannot be watched.
+    """
+
+    def __init__(self, plan: Plan, control: Control) -> None:
+        self.plan, self.control = plan, control
+        self.experiment = plan.experiment.model_copy(
+            update={"step": plan.experiment.step.model_copy(update={"recipe": "plain"})}
+        )
+        self.device = plan.device
+        model = plan.workload.build()
+        _check_watchable(model, plan.experiment)
+        self._weights = {name: value.clone() for name, value in model.state_dict().items()}
+        self._source = plan.workload.source(plan.device, torch.contiguous_format)
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether the diagnosis was asked to stop."""
+        return self.control.stop_requested.is_set()
+
+    def close(self) -> None:
+        self._source.close()
+
+    @contextmanager
+    def trainee(self, experiment: Experiment | None = None) -> Iterator[Trainee]:
+        """A fresh trainee of the bench's experiment, or of one `changed` from it."""
+        settings = experiment or self.experiment
+        with float32_mode(settings.precision, settings.step.autocast_tf32):
+            yield Trainee(self.plan, settings, self._weights)
+        if self.device.type in ("cuda", "xpu"):
+            torch.get_device_module(self.device).empty_cache()
+
+    def groups(self, steps: int, first: int = 0) -> Iterator[list[Batch]]:
+        """The batches of `steps` optimizer steps after the first `first`, the same at every call."""
+        return islice(self._groups(), first, first + steps)
+
+    def _groups(self) -> Iterator[list[Batch]]:
+        for epoch in count(1):
+            batches = self._source.epoch(epoch)
+            while group := list(islice(batches, self.experiment.step.gradient_accumulation)):
+                yield group
+
+
+def changed(
+    experiment: Experiment, precision: Precision | None = None, fp32_modules: tuple[str, ...] | None = None
+) -> Experiment:
+    """The experiment in another precision, or with other modules kept in FP32."""
+    step = experiment.step
+    if fp32_modules is not None:
+        step = step.model_copy(update={"fp32_modules": fp32_modules})
+    return experiment.model_copy(update={"step": step, "precision": precision or experiment.precision})
+
+
+def open_bench(plan: Plan, control: Control) -> Generator[Event, None, Bench | None]:
+    """The plan's bench, once its data are there; None where that was stopped. Raises ProblemError."""
+    yield from fetch(plan, control, plan.total_steps)
+    if control.stop_requested.is_set():
+        return None
+    yield Phase(name=PhaseName.BUILDING, detail=plan.experiment.model)
+    return Bench(plan, control)
+
+
+def _check_watchable(model: nn.Module, experiment: Experiment) -> None:
+    for name, module in model.named_modules():
+        is_scripted = isinstance(module, torch.jit.ScriptModule)
+        if is_scripted or type(module).__name__ == "OptimizedModule":
+            what = "scripted" if is_scripted else "compiled"
+            where = f"{experiment.model}'s {name}" if name else experiment.model
+            raise ProblemError(
+                setting_problem(
+                    "model",
+                    f"cannot be diagnosed: {where} is {what}, and hides its operations.",
+                    "Return the model itself, without "
+                    + ("torch.jit." if is_scripted else "torch.compile; the recipe compiles it."),
+                    value=experiment.model,
+                )
+            )

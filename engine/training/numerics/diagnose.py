@@ -1,0 +1,51 @@
+"""A diagnosis: the parts that were asked for, one after another, each an event."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import closing
+
+import torch
+
+from engine.protocol import jobs
+from engine.protocol.events import Diagnosed, Event, Finished, Summary
+from engine.protocol.numerics.diagnosis import Diagnosis, Part, PartResult
+from engine.training.doctor import read_catalog
+from engine.training.measuring.memory_cap import check_cap, memory_cap
+from engine.training.numerics.bench import Bench, open_bench
+from engine.training.runs.control import Control
+from engine.training.runs.prepare import Plan
+
+Make = Callable[[Bench, jobs.Diagnose], Generator[Event, None, PartResult | None]]
+"""Reports its progress as phases and returns its part; None if it was stopped."""
+
+_MAKERS: Mapping[Part, Make] = {}
+
+
+def diagnose(job: jobs.Diagnose, control: Control) -> Iterator[Event]:
+    """The parts of the job's diagnosis; the last event is `Finished`.
+
+    Raises ProblemError of kind `REQUEST` where the experiment cannot run here or its model cannot be watched,
+    and any error of a step; the parts before it are known by then.
+    """
+    plan = Plan(job.experiment, read_catalog())
+    check_cap(plan.device_entry, plan.experiment.memory_cap_gib)
+    if plan.device.type in ("cuda", "xpu"):
+        torch.get_device_module(plan.device).set_device(plan.device)
+    with memory_cap(plan.device, plan.experiment.memory_cap_gib):
+        bench = yield from open_bench(plan, control)
+        if bench is not None:
+            with closing(bench):
+                yield from _parts(bench, job)
+    yield Finished(summary=Summary(), stopped=control.stop_requested.is_set())
+
+
+def _parts(bench: Bench, job: jobs.Diagnose) -> Iterator[Event]:
+    diagnosis = Diagnosis()
+    for part in job.parts:
+        if bench.is_stopped:
+            return
+        result = yield from _MAKERS[part](bench, job)
+        if result is not None:
+            diagnosis = diagnosis.with_part(result)
+            yield Diagnosed(result=result)

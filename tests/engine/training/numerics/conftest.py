@@ -1,0 +1,47 @@
+"""Benches of tiny experiments on the CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+from typing import Any
+
+import pytest
+
+from engine.experiment.experiment import Experiment, layered
+from engine.training.doctor import read_catalog
+from engine.training.numerics.bench import Bench, open_bench
+from engine.training.runs.control import Control
+from engine.training.runs.prepare import Plan
+
+TINY: dict[str, Any] = {
+    "model": "small-cnn",
+    "dataset": "synthetic",
+    "image_size": 8,
+    "num_classes": 4,
+    "samples": 64,
+    "batch_size": 16,
+    "device": "cpu",
+    "steps": 4,
+}
+
+MakeBench = Callable[..., Bench]
+
+
+@pytest.fixture
+def make_bench() -> Iterator[MakeBench]:
+    """Opens a bench of a tiny experiment with other `settings`; `control` may stop it."""
+    with ExitStack() as stack:
+
+        def make(control: Control | None = None, **settings: Any) -> Bench:
+            experiment = Experiment.model_validate(layered(TINY, settings))
+            opening = open_bench(Plan(experiment, read_catalog()), control or Control())
+            while True:
+                try:
+                    next(opening)
+                except StopIteration as end:
+                    bench = end.value
+                    assert isinstance(bench, Bench)
+                    return stack.enter_context(closing(bench))
+
+        yield make

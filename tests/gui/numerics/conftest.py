@@ -1,0 +1,259 @@
+"""Parts of a diagnosis as a worker would send them."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine.experiment.catalog import Precision
+from engine.protocol.numerics.advice import Advice, AdviceKind, Advices
+from engine.protocol.numerics.diagnosis import Diagnosis
+from engine.protocol.numerics.formats import Exponents
+from engine.protocol.numerics.islands import Islands, IslandTrial
+from engine.protocol.numerics.ladder import Ladder, ModuleError, Rung
+from engine.protocol.numerics.nonfinite import Cause, FirstNonfinite, NonfiniteSearch
+from engine.protocol.numerics.precision_map import LOSS, MappedModule, Operation, PrecisionMap
+from engine.protocol.numerics.ranges import ModuleRange, Ranges
+
+MODULES = ("features.0", "features.1", "features.3", "classifier")
+
+
+@pytest.fixture
+def precision_map() -> PrecisionMap:
+    """A small CNN in FP16."""
+    half, single = ("float16",), ("float32",)
+    modules = (
+        MappedModule(name="", class_name="SmallCNN", parameters=1_200),
+        MappedModule(name="features", class_name="Sequential", parameters=900),
+        MappedModule(name="features.0", class_name="Conv2d", parameters=300),
+        MappedModule(name="features.1", class_name="BatchNorm2d", parameters=300),
+        MappedModule(name="features.3", class_name="Conv2d", parameters=300, kept_in_fp32=True),
+        MappedModule(name="classifier", class_name="Linear", parameters=300),
+    )
+    rows: list[Operation] = []
+    for module, taken in (("features.0", half), ("features.3", single), ("classifier", half)):
+        name = "aten.addmm" if module == "classifier" else "aten.convolution"
+        back = "aten.mm" if module == "classifier" else "aten.convolution_backward"
+        if taken == half:
+            rows.append(
+                Operation(
+                    module=module,
+                    name="aten._to_copy",
+                    direction="forward",
+                    inputs=single,
+                    outputs=half,
+                    count=2,
+                    seconds=2e-5,
+                    moved_bytes=60_000,
+                    is_cast=True,
+                    by_autocast=True,
+                )
+            )
+        rows.append(
+            Operation(
+                module=module,
+                name=name,
+                direction="forward",
+                inputs=taken * 2,
+                outputs=taken,
+                seconds=4e-4,
+                moved_bytes=900_000,
+            )
+        )
+        rows.append(
+            Operation(
+                module=module,
+                name=back,
+                direction="backward",
+                inputs=taken * 2,
+                outputs=taken,
+                seconds=8e-4,
+                moved_bytes=1_800_000,
+            )
+        )
+    rows.append(
+        Operation(
+            module="features.1",
+            name="aten.native_batch_norm",
+            direction="forward",
+            inputs=("float16", "float32"),
+            outputs=half,
+            seconds=1e-4,
+            moved_bytes=500_000,
+        )
+    )
+    rows.append(
+        Operation(
+            module=LOSS,
+            name="aten._log_softmax",
+            direction="forward",
+            inputs=single,
+            outputs=single,
+            seconds=1e-5,
+            moved_bytes=4_000,
+        )
+    )
+    return PrecisionMap(
+        modules=modules,
+        operations=tuple(rows),
+        attributed_fraction=1.0,
+        seconds=0.02,
+        notes=(
+            "On CUDA, softmax and layer_norm compute in FP32 under autocast; on a CPU they stay in 16 bits.",
+        ),
+    )
+
+
+@pytest.fixture
+def ranges() -> Ranges:
+    """Gradients of which a part is too small for FP16 without a loss scale."""
+    rows = []
+    for place, module in enumerate(MODULES):
+        for quantity, first in (("activation", -12), ("gradient", -34 + 3 * place), ("weight", -10)):
+            counts = tuple(round(1_000 * 2.0 ** -abs(bin_ - 7)) for bin_ in range(15))
+            largest = 1.5 * 2.0 ** (first + 14)
+            rows.append(
+                ModuleRange(
+                    module=module,
+                    quantity=quantity,
+                    dtype="float32" if quantity == "weight" else "float16",
+                    exponents=Exponents(
+                        first=first, counts=counts, zeros=40, smallest=2.0**first, largest=largest
+                    ),
+                )
+            )
+    return Ranges(rows=tuple(rows), scale=65_536.0, step=1)
+
+
+@pytest.fixture
+def search() -> NonfiniteSearch:
+    """An overflow in a forward pass, reproduced."""
+    first = FirstNonfinite(
+        module="features.3",
+        class_name="Conv2d",
+        operation="aten.convolution",
+        direction="forward",
+        step=12,
+        cause=Cause.OVERFLOW,
+        inputs=("float16", "float16"),
+        outputs=("float16",),
+        least=-812.0,
+        most=40_120.0,
+        infinite=96,
+        grad_scale=65_536.0,
+        batch="16×1×28×28 float32, from -0.4 to 2.8",
+        sentence="In step 12, forward, the convolution of features.3 made 96 infinite values in FP16.",
+        remedy="Keep features.3 in FP32, or use BF16, whose range is FP32's.",
+        changes=(("step.fp32_modules", "features.3"),),
+    )
+    return NonfiniteSearch(
+        first=first,
+        from_step=10,
+        steps=2,
+        reproduced=2,
+        trouble_step=12,
+        last_scale=65_536.0,
+        sentence="Reproduced twice from the state after step 10.",
+    )
+
+
+@pytest.fixture
+def ladder() -> Ladder:
+    """FP16 without a scaler parts at step 21, the other rungs do not."""
+    steps = 60
+    reference = tuple(2.3 * 0.97**step for step in range(steps))
+    low, high = (tuple(loss * factor for loss in reference) for factor in (0.999, 1.001))
+    apart = tuple(
+        loss * (1.0 if step < 20 else 1.0 + 0.01 * (step - 19)) for step, loss in enumerate(reference)
+    )
+    errors = tuple(
+        ModuleError(module=name, relative_error=4e-4 * 2**place) for place, name in enumerate(MODULES)
+    )
+    return Ladder(
+        steps=steps,
+        repeats=(reference, low, high),
+        band_low=low,
+        band_high=high,
+        rungs=(
+            Rung(
+                label="FP16 unscaled",
+                precision=Precision.FP16_UNSCALED,
+                losses=apart,
+                parts_at=21,
+                first_module="features.1",
+                errors=errors,
+                sentence="FP16 unscaled parts from FP32 at step 21, features.1 first.",
+            ),
+            Rung(
+                label="FP16 AMP",
+                precision=Precision.FP16,
+                losses=reference,
+                errors=errors,
+                skipped=1,
+                sentence="FP16 AMP stays within FP32's band for all 60 steps.",
+            ),
+            Rung(
+                label="BF16 AMP",
+                precision=Precision.BF16,
+                losses=reference,
+                errors=errors,
+                sentence="BF16 AMP stays within FP32's band for all 60 steps.",
+            ),
+        ),
+        sentence="FP16 unscaled parts from FP32 at step 21; FP16 AMP and BF16 AMP never do.",
+    )
+
+
+@pytest.fixture
+def islands() -> Islands:
+    """One module has to stay in FP32."""
+    trials = (
+        IslandTrial(modules=(), is_good=False, reason="The loss is NaN from step 3 on.", seconds=1.2),
+        IslandTrial(modules=("features", "classifier"), is_good=True, final_loss=0.61, seconds=1.3),
+        IslandTrial(modules=("features.3",), is_good=True, final_loss=0.61, seconds=1.2),
+    )
+    return Islands(
+        modules=("features.3",),
+        is_minimal=True,
+        trials=trials,
+        steps=20,
+        speed_ratio=0.97,
+        memory_added_mib=1.5,
+        changes=(("step.fp32_modules", "features.3"),),
+        sentence="features.3 must stay in FP32; nothing else must.",
+    )
+
+
+@pytest.fixture
+def advices() -> Advices:
+    return Advices(
+        items=(
+            Advice(
+                kind=AdviceKind.ODD_SIZE,
+                message="Make the sizes of classifier multiples of 8.",
+                evidence="classifier has 10 outputs; Tensor Cores take multiples of 8 at full speed.",
+                modules=("classifier",),
+            ),
+            Advice(
+                kind=AdviceKind.SCALE_SINKS,
+                message="Use BF16, which needs no loss scale.",
+                evidence="The loss scale sank from 65,536 to 0.5 in 40 steps.",
+                changes=(("precision", "bf16"),),
+                action="Use BF16",
+            ),
+        )
+    )
+
+
+@pytest.fixture
+def diagnosis(
+    precision_map: PrecisionMap,
+    ranges: Ranges,
+    search: NonfiniteSearch,
+    ladder: Ladder,
+    islands: Islands,
+    advices: Advices,
+) -> Diagnosis:
+    """All parts."""
+    return Diagnosis(
+        map=precision_map, range=ranges, nan=search, ladder=ladder, islands=islands, advice=advices
+    )
