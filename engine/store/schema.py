@@ -104,7 +104,28 @@ CREATE TABLE trusted_code (
 )
 """
 
-MIGRATIONS = (_FIRST, _PROBES, _MARKS, _PICTURES, _NO_TRIALS_OF_RUNS, _TRUSTED_CODE)
+_DIAGNOSES = """
+CREATE TABLE diagnoses (
+    id TEXT PRIMARY KEY,
+    number INTEGER NOT NULL UNIQUE,
+    created REAL NOT NULL,
+    experiment TEXT NOT NULL,
+    device_name TEXT NOT NULL,
+    run TEXT REFERENCES runs (id) ON DELETE SET NULL,
+    parts TEXT NOT NULL,
+    problem TEXT,
+    ended REAL
+);
+CREATE INDEX diagnoses_by_run ON diagnoses (run) WHERE run IS NOT NULL;
+CREATE TABLE diagnosis_parts (
+    diagnosis TEXT NOT NULL REFERENCES diagnoses (id) ON DELETE CASCADE,
+    name TEXT NOT NULL,
+    result TEXT NOT NULL,
+    PRIMARY KEY (diagnosis, name)
+)
+"""
+
+MIGRATIONS = (_FIRST, _PROBES, _MARKS, _PICTURES, _NO_TRIALS_OF_RUNS, _TRUSTED_CODE, _DIAGNOSES)
 """The script at index n makes version n + 1 of version n; statements are parted by semicolons."""
 
 VERSION = len(MIGRATIONS)

@@ -15,6 +15,7 @@ from engine.experiment.problem import Problem, ProblemError
 from engine.protocol.events import Event
 from engine.store import checkpoints, edits, queue, recording
 from engine.store.connection import Connection
+from engine.store.diagnoses import Diagnoses
 from engine.store.journal import SavedPictures
 from engine.store.queue import this_process
 from engine.store.readings import Readings
@@ -28,10 +29,10 @@ from engine.store.whole_runs import WholeRuns
 class Store(Readings):
     """A connection to the saved runs: what `Readings` reads, and all that changes them.
 
-    `probes` are the saved searches, `whole_runs` the runs as they travel between stores, `pictures` their
-    training pictures, and `trusted_code` the code that may run on this machine. `notes` are sentences on how
-    the file had to be opened. Every method raises ProblemError: of kind STORE when the file cannot be read or
-    written, of kind REQUEST for a missing run.
+    `probes` are the saved searches, `diagnoses` those of experiments' numerics, `whole_runs` the runs as they
+    travel between stores, `pictures` their training pictures, and `trusted_code` the code that may run on
+    this machine. `notes` are sentences on how the file had to be opened. Every method raises ProblemError: of
+    kind STORE when the file cannot be read or written, of kind REQUEST for a missing run.
     """
 
     def __init__(self, path: Path | None = None) -> None:
@@ -39,6 +40,7 @@ class Store(Readings):
         connection = Connection(self.path)
         super().__init__(connection)
         self.probes = Probes(connection)
+        self.diagnoses = Diagnoses(connection)
         self.whole_runs = WholeRuns(connection)
         self.pictures = SavedPictures(connection)
         self.trusted_code = TrustedCode(connection)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, TypeAdapter
 
+from engine.experiment.experiment import Experiment
+from engine.experiment.text import Line
 from engine.experiment.value import Message
 from engine.protocol.numerics.advice import Advices
 from engine.protocol.numerics.islands import Islands
@@ -22,6 +25,24 @@ USUAL_PARTS: tuple[Part, ...] = ("map", "range", "nan")
 PartResult = Annotated[
     PrecisionMap | Ranges | NonfiniteSearch | Ladder | Islands | Advices, Field(discriminator="part")
 ]
+
+
+@cache
+def _adapter() -> TypeAdapter[PartResult]:
+    return TypeAdapter(PartResult)
+
+
+def part_from_json(text: str) -> PartResult:
+    """The part that `model_dump_json` wrote. Raises ValueError for any other text."""
+    return _adapter().validate_json(text)
+
+
+class DiagnosisStarted(Message):
+    """A diagnosis begins; `diagnosis_id` is its id in the store, `experiment` as resolved."""
+
+    event: Literal["diagnosis-started"] = "diagnosis-started"
+    diagnosis_id: Line
+    experiment: Experiment
 
 
 class Diagnosed(Message):

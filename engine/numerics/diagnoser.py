@@ -1,0 +1,127 @@
+"""Diagnoses an experiment's numerics in a worker, and saves each part in the store as it becomes known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from threading import Event as Flag
+
+from engine.experiment.checks import Catalog, resolve
+from engine.experiment.experiment import Experiment
+from engine.experiment.problem import Kind
+from engine.protocol import jobs
+from engine.protocol.events import Diagnosed, Failed, Finished, Log, Phase, Skipped
+from engine.protocol.numerics.diagnosis import USUAL_PARTS, DiagnosisStarted, Part
+from engine.runner import Runner
+from engine.store.record import RunRecord
+from engine.store.store import Store
+from engine.worker.launcher import Launcher, Session, iterate
+
+DiagnosisEvent = DiagnosisStarted | Diagnosed | Phase | Log | Finished | Failed
+
+_MANY_SKIPS = 3
+"""In a row: a healthy scaler, too, skips a step or two before its scale fits."""
+
+
+class Diagnoser:
+    """Diagnoses in the thread that iterates; by default with the catalog of this machine."""
+
+    def __init__(self, store: Store, launcher: Launcher, catalog: Catalog | None = None) -> None:
+        self._store = store
+        self._launcher = launcher
+        self._catalog = catalog
+        self._session: Session | None = None
+        self._stop_asked = Flag()
+
+    def stop(self) -> None:
+        """Ends the diagnosis after the step in flight, with the parts known by then. Any thread may ask."""
+        self._stop_asked.set()
+        session = self._session
+        if session is not None:
+            session.stop()
+
+    def diagnose(
+        self,
+        experiment: Experiment,
+        parts: Sequence[Part] = USUAL_PARTS,
+        *,
+        steps: int | None = None,
+        run_id: str | None = None,
+    ) -> Iterator[DiagnosisEvent]:
+        """DiagnosisStarted, each part as `Diagnosed`, and Finished or Failed as the last event.
+
+        `steps` is how far the search for the first NaN or Inf goes, through the whole length by default. With
+        `run_id` it is that run's experiment, whatever is given, and the search begins at its newest
+        checkpoint from before it went wrong. What is refused before any part is known leaves nothing behind.
+        Raises ProblemError before any event if there is no such run, if the experiment cannot be trained on
+        this machine, or if its code is not trusted.
+        """
+        self._stop_asked.clear()
+        run = None if run_id is None else self._store.run(run_id)
+        wanted = experiment if run is None else run.experiment
+        self._store.trusted_code.check(wanted)
+        catalog = self._catalog or Runner(self._store, self._launcher).catalog()
+        resolved = resolve(wanted, catalog)
+        device = catalog.device(resolved.device)
+        assert device is not None  # the experiment is resolved
+        job = jobs.Diagnose(
+            experiment=resolved,
+            parts=tuple(parts),
+            steps=steps,
+            checkpoints=None if run is None else str(self._store.checkpoints_folder(run.id)),
+            trouble_step=None if run is None else trouble_step(self._store, run),
+        )
+        diagnosis_id = self._store.diagnoses.add(
+            resolved, job.parts, device_name=device.title, run_id=None if run is None else run.id
+        )
+        yield DiagnosisStarted(diagnosis_id=diagnosis_id, experiment=resolved)
+        yield from self._recorded(diagnosis_id, job)
+
+    def _recorded(self, diagnosis_id: str, job: jobs.Diagnose) -> Iterator[DiagnosisEvent]:
+        diagnoses = self._store.diagnoses
+        is_kept, problem = False, None
+        try:
+            for event in self._events(job):
+                if isinstance(event, Diagnosed):
+                    diagnoses.record(diagnosis_id, event.result)
+                    is_kept = True
+                elif isinstance(event, Failed):
+                    problem = event.problem
+                    is_kept = is_kept or problem.kind is not Kind.REQUEST
+                yield event
+        finally:
+            if is_kept:
+                diagnoses.end(diagnosis_id, problem)
+            else:
+                diagnoses.delete(diagnosis_id)
+
+    def _events(self, job: jobs.Diagnose) -> Iterator[DiagnosisEvent]:
+        session = self._session = self._launcher.start(job)
+        try:
+            for event in iterate(session):
+                if isinstance(event, Diagnosed | Phase | Log | Finished | Failed):
+                    yield event
+                if self._stop_asked.is_set() and not session.is_over:
+                    # stop() may have come before there was a session; asking twice does no harm
+                    session.stop()
+        finally:
+            self._session = None
+            session.close()
+
+
+def trouble_step(store: Store, run: RunRecord) -> int | None:
+    """The step from which the run's loss is not finite, or its scaler skipped step after step; else None."""
+    summary = run.summary or store.summary_so_far(run.id)
+    if summary.first_nan_step:
+        return summary.first_nan_step
+    skipped = [step for event in store.events(run.id) if isinstance(event, Skipped) for step in event.steps]
+    return _first_in_a_row(skipped)
+
+
+def _first_in_a_row(skipped: Sequence[int]) -> int | None:
+    first, length = None, 0
+    for before, step in pairwise((-1, *skipped)):
+        first, length = (first, length + 1) if step == before + 1 else (step, 1)
+        if length == _MANY_SKIPS:
+            return first
+    return None

@@ -1,0 +1,118 @@
+"""A diagnosis is recorded part by part; workers here only say what a script has them say."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from engine.experiment.checks import Catalog
+from engine.experiment.experiment import Experiment
+from engine.experiment.own.code import Code
+from engine.experiment.problem import Kind, Problem, ProblemError
+from engine.numerics.diagnoser import Diagnoser, trouble_step
+from engine.protocol.events import Diagnosed, Failed, Finished, Phase, Skipped, Summary
+from engine.protocol.numerics.diagnosis import DiagnosisStarted
+from engine.store.store import Store
+from engine.training.doctor import read_catalog
+from engine.worker.launcher import Launcher
+
+TINY = Experiment(dataset="synthetic", samples=64, device="cpu", steps=4)
+SEARCHED = "say(event='diagnosed', result=dict(part='nan', sentence='All numbers are finite.'))\n"
+FINISHED = "say(event='finished', summary={})\n"
+
+Scripted = Callable[[str], Launcher]
+
+
+@pytest.fixture(scope="module")
+def catalog() -> Catalog:
+    return read_catalog()
+
+
+def failed(kind: str) -> str:
+    return f"say(event='failed', problem=dict(kind='{kind}', message='It failed.', remedy='Try again.'))\n"
+
+
+def test_each_part_is_saved_as_it_comes(store: Store, catalog: Catalog, scripted: Scripted) -> None:
+    launcher = scripted(f"say(event='phase', name='diagnosing', fraction=0.5)\n{SEARCHED}{FINISHED}")
+    seen = []
+    for event in Diagnoser(store, launcher, catalog).diagnose(TINY, ("nan",)):
+        (saved,) = store.diagnoses.newest()
+        seen.append((type(event), saved.diagnosis.nan is not None, saved.is_over))
+    assert seen == [
+        (DiagnosisStarted, False, False),
+        (Phase, False, False),
+        (Diagnosed, True, False),
+        (Finished, True, False),
+    ]
+    (saved,) = store.diagnoses.newest()
+    assert saved.is_over and saved.parts == ("nan",)
+
+
+def test_parts_known_before_a_failure_are_kept_with_its_problem(
+    store: Store, catalog: Catalog, scripted: Scripted
+) -> None:
+    diagnoser = Diagnoser(store, scripted(SEARCHED + failed("request")), catalog)
+    *_, last = diagnoser.diagnose(TINY)
+    (saved,) = store.diagnoses.newest()
+    assert isinstance(last, Failed) and saved.problem == last.problem
+    assert saved.diagnosis.nan is not None
+
+
+@pytest.mark.parametrize(("kind", "kept"), [("request", 0), ("out_of_memory", 1)])
+def test_what_is_refused_before_any_part_leaves_nothing_behind(
+    store: Store, catalog: Catalog, scripted: Scripted, kind: str, kept: int
+) -> None:
+    list(Diagnoser(store, scripted(failed(kind)), catalog).diagnose(TINY))
+    assert len(store.diagnoses.newest()) == kept
+
+
+def test_a_stop_ends_it_with_the_parts_known(store: Store, catalog: Catalog, scripted: Scripted) -> None:
+    stopped = "assert json.loads(sys.stdin.readline())['job'] == 'stop'\n"
+    launcher = scripted(SEARCHED + stopped + "say(event='finished', summary={}, stopped=True)\n")
+    diagnoser = Diagnoser(store, launcher, catalog)
+    for event in diagnoser.diagnose(TINY):
+        if isinstance(event, Diagnosed):
+            diagnoser.stop()
+    assert isinstance(event, Finished) and event.stopped
+    (saved,) = store.diagnoses.newest()
+    assert saved.is_over and saved.diagnosis.nan is not None
+
+
+def test_a_run_gives_its_settings_checkpoints_and_the_step_where_it_went_wrong(
+    store: Store, catalog: Catalog, scripted: Scripted, tmp_path: Path
+) -> None:
+    run = store.add(TINY.model_copy(update={"seed": 7}))
+    store.begin(run.id)
+    store.record(run.id, [Finished(summary=Summary(first_nan_step=3))])
+    diagnoser = Diagnoser(store, scripted(FINISHED), catalog)
+    list(diagnoser.diagnose(Experiment(), ("nan",), steps=9, run_id=run.id))
+    job = json.loads((tmp_path / "job.json").read_text())
+    assert (job["experiment"]["seed"], job["trouble_step"], job["steps"]) == (7, 3, 9)
+    assert job["checkpoints"] == str(store.checkpoints_folder(run.id))
+    with pytest.raises(ProblemError, match="no run"):
+        list(diagnoser.diagnose(TINY, run_id="f" * 12))
+
+
+@pytest.mark.parametrize(
+    ("skipped", "step"), [((1, 2, 9), None), ((1, 2, 7, 8, 9, 10), 7), ((1, 2, 3), 1), ((), None)]
+)
+def test_a_run_is_in_trouble_where_its_scaler_skips_step_after_step(
+    store: Store, skipped: tuple[int, ...], step: int | None
+) -> None:
+    run = store.add(TINY)
+    store.begin(run.id)
+    store.record(run.id, [Skipped(steps=skipped[:2]), Skipped(steps=skipped[2:])])
+    assert trouble_step(store, store.run(run.id)) == step
+
+
+def test_code_from_elsewhere_is_not_run(store: Store, catalog: Catalog, scripted: Scripted) -> None:
+    code = Code(file="net.py", folder="/elsewhere", text="def model(): ...\n")
+    experiment = TINY.model_copy(update={"model": "net.py", "code": code.to_json()})
+    with pytest.raises(ProblemError) as caught:
+        list(Diagnoser(store, scripted(FINISHED), catalog).diagnose(experiment))
+    problem: Problem = caught.value.problem
+    assert problem.kind is Kind.REQUEST and problem.key == "trust_code"
+    assert store.diagnoses.newest() == ()
