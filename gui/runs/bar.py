@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Sequence
 
-from PySide6.QtCore import QRectF, QSize, Qt, Signal
-from PySide6.QtGui import QKeyEvent, QPainter, QPaintEvent
-from PySide6.QtWidgets import QHBoxLayout, QLineEdit, QStackedLayout, QWidget
+from PySide6.QtCore import QSize, Signal
+from PySide6.QtWidgets import QHBoxLayout, QStackedLayout, QWidget
 
 from engine.experiment.text import shortened
 from engine.store.record import RunRecord, Status
 from gui.runs.lines import TIP
-from gui.theme.icons import draw_icon
-from gui.theme.theme import theme
 from gui.widgets import Button, EmptyState, IconButton, label, set_text
+from gui.widgets.filter_edit import FilterEdit
 from gui.widgets.shortcuts import keys_of
 from gui.widgets.welcome import Welcome
 
@@ -65,34 +62,6 @@ class NoRuns(QWidget):
         return QSize(0, 0)
 
 
-class FilterEdit(QLineEdit):
-    """A line edit with a magnifying glass at its left; Escape empties it."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.setProperty("small", "true")
-        self.setPlaceholderText("Filter runs")
-        self.setFixedHeight(28)
-        self.setMinimumWidth(120)
-        self.setMaximumWidth(240)
-        self.setTextMargins(18, 0, 0, 0)
-        self.setAccessibleName("Filter runs")
-        self.setToolTip(f"<p>{html.escape(TIP)}</p>")
-        theme().changed.connect(self.update)
-
-    def keyPressEvent(self, event: QKeyEvent) -> None:
-        if event.key() == Qt.Key.Key_Escape and self.text():
-            self.clear()
-            return
-        super().keyPressEvent(event)
-
-    def paintEvent(self, event: QPaintEvent) -> None:
-        super().paintEvent(event)
-        painter = QPainter(self)
-        draw_icon(painter, QRectF(10, self.height() / 2 - 7, 14, 14), "search", theme().palette.text3)
-        painter.end()
-
-
 HEIGHT = 40
 
 
@@ -102,7 +71,7 @@ class RunsBar(QWidget):
     def __init__(self) -> None:
         super().__init__()
         self.setFixedHeight(HEIGHT)
-        self.filter = FilterEdit()
+        self.filter = FilterEdit("Filter runs", TIP)
         self.compare = Button("Compare", "strip", "Set the ticked runs side by side")
         self.export = Button("Export…", "strip", "Save the ticked runs in another form (Ctrl+E)")
         self.delete = IconButton("trash", "Delete the highlighted runs")

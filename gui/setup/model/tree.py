@@ -1,10 +1,10 @@
-"""A model's modules as a tree, with their parameters, shapes and number formats."""
+"""A model's modules as a tree: the model of any such tree, its view, and the tree of a check."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Generic, Protocol, TypeVar
 
 from PySide6.QtCore import (
     QAbstractItemModel,
@@ -19,28 +19,42 @@ from PySide6.QtWidgets import QHeaderView, QTreeView
 from engine.protocol.findings import ModuleRow
 from gui.widgets.labels import plain_tip
 
-_HEADINGS = ("Module", "Class", "Parameters", "Output", "Format")
-PARAMETERS = 2
-_Index = QModelIndex | QPersistentModelIndex
+Index = QModelIndex | QPersistentModelIndex
 _INVALID = QModelIndex()
-_SORTED_BY = Qt.ItemDataRole.UserRole
-_WIDTHS = (240, 170, 110, 160, 80)
+SORTED_BY, FILTERED_BY = Qt.ItemDataRole.UserRole, Qt.ItemDataRole.UserRole + 1
+_RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
+
+
+class TreeRow(Protocol):
+    """A row of a tree of modules: `depth` is how many rows it is inside of."""
+
+    @property
+    def depth(self) -> int: ...
+
+
+Row = TypeVar("Row", bound=TreeRow)
 
 
 @dataclass(eq=False)
-class _Node:
-    row: ModuleRow | None
-    parent: _Node | None
+class _Node(Generic[Row]):
+    row: Row | None
+    parent: _Node[Row] | None
     place: int
-    children: list[_Node] = field(default_factory=list)
+    children: list[_Node[Row]] = field(default_factory=list)
 
 
-class ModuleTree(QAbstractItemModel):
-    """The rows of a check; the view asks only for what is unfolded."""
+class TreeModel(QAbstractItemModel, Generic[Row]):
+    """Rows in the order of a walk through the tree; the view asks only for what is unfolded.
 
-    def __init__(self, rows: Sequence[ModuleRow], parent: QObject | None = None) -> None:
+    `cell` gives what a row has in a column in a role; `numbers` are the columns that are aligned right.
+    """
+
+    headings: tuple[str, ...] = ()
+    numbers: tuple[int, ...] = ()
+
+    def __init__(self, rows: Sequence[Row], parent: QObject | None = None) -> None:
         super().__init__(parent)
-        self._root = _Node(None, None, 0)
+        self._root: _Node[Row] = _Node(None, None, 0)
         path = [self._root]
         for row in rows:
             # a module may be missing between a row and those around it
@@ -49,57 +63,53 @@ class ModuleTree(QAbstractItemModel):
             path[-1].children.append(node)
             path.append(node)
 
-    def index(self, row: int, column: int, parent: _Index = _INVALID) -> QModelIndex:
+    def cell(self, row: Row, column: int, role: int) -> Any:
+        raise NotImplementedError
+
+    def row_of(self, index: Index) -> Row | None:
+        """The row of an index; None for an invalid index."""
+        return self._node(index).row
+
+    def index(self, row: int, column: int, parent: Index = _INVALID) -> QModelIndex:
         if not self.hasIndex(row, column, parent):
             return QModelIndex()
         return self.createIndex(row, column, self._node(parent).children[row])
 
-    def parent(self, index: _Index = _INVALID) -> QModelIndex:  # type: ignore[override]
+    def parent(self, index: Index = _INVALID) -> QModelIndex:  # type: ignore[override]
         above = self._node(index).parent
         if above is None or above.row is None:
             return QModelIndex()
         return self.createIndex(above.place, 0, above)
 
-    def rowCount(self, parent: _Index = _INVALID) -> int:
+    def rowCount(self, parent: Index = _INVALID) -> int:
         return len(self._node(parent).children) if parent.column() <= 0 else 0
 
-    def columnCount(self, parent: _Index = _INVALID) -> int:
-        return len(_HEADINGS)
+    def columnCount(self, parent: Index = _INVALID) -> int:
+        return len(self.headings)
 
     def headerData(
         self, section: int, orientation: Qt.Orientation, role: int = Qt.ItemDataRole.DisplayRole
     ) -> Any:
         if role == Qt.ItemDataRole.DisplayRole and orientation == Qt.Orientation.Horizontal:
-            return _HEADINGS[section]
-        if role == Qt.ItemDataRole.TextAlignmentRole and section == PARAMETERS:
-            return Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
+            return self.headings[section]
+        if role == Qt.ItemDataRole.TextAlignmentRole and section in self.numbers:
+            return _RIGHT
         return None
 
-    def data(self, index: _Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
-        row, column = self._node(index).row, index.column()
+    def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
+        row = self._node(index).row
         if row is None:
             return None
-        texts = (_name(row), row.class_name, f"{row.parameters:,}", row.output, row.dtype)
-        if role == Qt.ItemDataRole.DisplayRole:
-            return texts[column]
-        if role == _SORTED_BY:
-            return row.parameters if column == PARAMETERS else texts[column]
-        if role == Qt.ItemDataRole.ToolTipRole:
-            return plain_tip("\n".join((row.name or "The model", *row.own)))
-        if role == Qt.ItemDataRole.TextAlignmentRole and column == PARAMETERS:
-            return Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
-        return None
+        if role == Qt.ItemDataRole.TextAlignmentRole:
+            return _RIGHT if index.column() in self.numbers else None
+        return self.cell(row, index.column(), role)
 
-    def _node(self, index: _Index) -> _Node:
+    def _node(self, index: Index) -> _Node[Row]:
         if not index.isValid():
             return self._root
         node = index.internalPointer()
         assert isinstance(node, _Node)
         return node
-
-
-def _name(row: ModuleRow) -> str:
-    return row.name.rpartition(".")[2] or "the model"
 
 
 class _Sorted(QSortFilterProxyModel):
@@ -108,29 +118,66 @@ class _Sorted(QSortFilterProxyModel):
         super().sort(column, order if column >= 0 else Qt.SortOrder.AscendingOrder)
 
 
-class ModuleView(QTreeView):
-    """Shows the tree, the model itself unfolded. A click on a heading sorts, a third one unsorts."""
+class TreeView(QTreeView):
+    """Shows a tree, the model itself unfolded. A click on a heading sorts, a third one unsorts."""
+
+    widths: tuple[int, ...] = ()
 
     def __init__(self) -> None:
         super().__init__()
         self.setAccessibleName("The model's modules")
         self.setUniformRowHeights(True)
         self.setSortingEnabled(True)
-        self._proxy = _Sorted(self)
-        self._proxy.setSortRole(_SORTED_BY)
-        self.setModel(self._proxy)
+        self.proxy = _Sorted(self)
+        self.proxy.setSortRole(SORTED_BY)
+        self.setModel(self.proxy)
         header = self.header()
         header.setSortIndicatorClearable(True)
         self.sortByColumn(-1, Qt.SortOrder.AscendingOrder)
         header.setSectionResizeMode(QHeaderView.ResizeMode.Interactive)
         header.setStretchLastSection(True)
 
-    def show_rows(self, rows: Sequence[ModuleRow]) -> None:
-        """Shows a model's modules in their order, as sorted by the header."""
-        old = self._proxy.sourceModel()
-        self._proxy.setSourceModel(ModuleTree(rows, self))
-        if isinstance(old, ModuleTree):
+    def show_tree(self, tree: QAbstractItemModel) -> None:
+        """Shows a tree in its own order, or as sorted by the header."""
+        old = self.proxy.sourceModel()
+        self.proxy.setSourceModel(tree)
+        if isinstance(old, TreeModel):
             old.deleteLater()
         self.expandToDepth(0)
-        for column, width in enumerate(_WIDTHS):
+        for column, width in enumerate(self.widths):
             self.setColumnWidth(column, width)
+
+
+PARAMETERS = 2
+
+
+class ModuleTree(TreeModel[ModuleRow]):
+    """The rows of a check, with their parameters, shapes and number formats."""
+
+    headings = ("Module", "Class", "Parameters", "Output", "Format")
+    numbers = (PARAMETERS,)
+
+    def cell(self, row: ModuleRow, column: int, role: int) -> Any:
+        texts = (short_name(row.name), row.class_name, f"{row.parameters:,}", row.output, row.dtype)
+        if role == Qt.ItemDataRole.DisplayRole:
+            return texts[column]
+        if role == SORTED_BY:
+            return row.parameters if column == PARAMETERS else texts[column]
+        if role == Qt.ItemDataRole.ToolTipRole:
+            return plain_tip("\n".join((row.name or "The model", *row.own)))
+        return None
+
+
+def short_name(name: str) -> str:
+    """A module's name within the module around it."""
+    return name.rpartition(".")[2] or "the model"
+
+
+class ModuleView(TreeView):
+    """The tree of a check."""
+
+    widths = (240, 170, 110, 160, 80)
+
+    def show_rows(self, rows: Sequence[ModuleRow]) -> None:
+        """Shows a model's modules in their order, as sorted by the header."""
+        self.show_tree(ModuleTree(rows, self))

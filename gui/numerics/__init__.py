@@ -1,0 +1,1 @@
+"""The workspace Numerics: which module computes in which precision, and where precision is lost."""

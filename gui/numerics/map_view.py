@@ -1,0 +1,200 @@
+"""The precision map: the model's tree coloured by number format, and the operations of a module."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from PySide6.QtCore import QModelIndex, QPoint, Qt, Signal
+from PySide6.QtGui import QKeyEvent
+from PySide6.QtWidgets import QMenu, QSplitter, QStackedLayout, QWidget
+
+from engine.protocol.numerics.precision_map import PrecisionMap
+from gui.numerics.format_look import FormatLegend, SharesDelegate
+from gui.numerics.map_model import BACKWARD, FORWARD, MapRow, MapTree, computed_in, rows_of
+from gui.numerics.operations import OperationTable
+from gui.setup.model.tree import FILTERED_BY, Index, TreeView
+from gui.widgets import Button, ElidedLabel, EmptyState, label, set_text
+from gui.widgets.boxes import in_column, in_row, wide
+from gui.widgets.filter_edit import FilterEdit
+
+KEY = "step.fp32_modules"
+_NOTHING_YET = (
+    "Which module computes in which number format?",
+    "AMP computes some operations in 16 bits and leaves others in FP32. The map watches one step and "
+    "shows every module's formats, forward and backward, what they cost, and where they change.",
+    "Make the map",
+    "Watches one step of what the form describes",
+)
+_FILTER_TIP = "Shows only the modules whose name has this text. Escape empties it."
+_KEEP, _LET = "Keep in FP32", "Let AMP choose"
+_MOST_UNFOLDED = 300
+
+
+class MapTreeView(TreeView):
+    """`kept` carries (module, whether it is to stay in FP32), `shown` the row of the current module."""
+
+    kept = Signal(str, bool)
+    shown = Signal(object)  # MapRow | None
+    widths = (240, 110, 104, 104, 84, 70, 76)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setToolTip("Tick a module to keep it in FP32 (Space)")
+        self.setAllColumnsShowFocus(True)
+        self.proxy.setRecursiveFilteringEnabled(True)
+        self.proxy.setFilterRole(FILTERED_BY)
+        self.proxy.setFilterCaseSensitivity(Qt.CaseSensitivity.CaseInsensitive)
+        self._delegate = SharesDelegate(self)
+        for column in (FORWARD, BACKWARD):
+            self.setItemDelegateForColumn(column, self._delegate)
+        self.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
+        self.customContextMenuRequested.connect(self._open_menu)
+
+    def show_map(self, rows: Sequence[MapRow], patterns: Sequence[str]) -> None:
+        """Shows the rows of a map; `patterns` are what the form keeps in FP32."""
+        tree = MapTree(rows, patterns, self)
+        tree.toggled.connect(self.kept)
+        self.show_tree(tree)
+
+    def map_tree(self) -> MapTree | None:
+        """The tree that is shown."""
+        tree = self.proxy.sourceModel()
+        return tree if isinstance(tree, MapTree) else None
+
+    def row(self, index: Index) -> MapRow | None:
+        """The row at an index of this view."""
+        tree = self.map_tree()
+        return tree.row_of(self.proxy.mapToSource(index)) if tree is not None else None
+
+    def show_filtered(self, text: str) -> None:
+        """Shows the modules whose names have the text, unfolded."""
+        self.proxy.setFilterFixedString(text)
+        if text and sum(1 for _ in self._visible(QModelIndex(), _MOST_UNFOLDED)) <= _MOST_UNFOLDED:
+            self.expandAll()
+
+    def currentChanged(self, current: Index, previous: Index) -> None:
+        super().currentChanged(current, previous)
+        self.shown.emit(self.row(current))
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        if event.key() == Qt.Key.Key_Space and (row := self.row(self.currentIndex())) is not None:
+            self._toggle(row)
+            return
+        super().keyPressEvent(event)
+
+    def _visible(self, parent: QModelIndex, most: int) -> Sequence[QModelIndex]:
+        found: list[QModelIndex] = []
+        for place in range(self.proxy.rowCount(parent)):
+            index = self.proxy.index(place, 0, parent)
+            found += [index, *self._visible(index, most - len(found))]
+            if len(found) > most:
+                break
+        return found
+
+    def _toggle(self, row: MapRow) -> None:
+        tree = self.map_tree()
+        if tree is not None and row.is_module and tree.kept_by(row) in (None, row.name):
+            self.kept.emit(row.name, tree.kept_by(row) is None)
+
+    def _open_menu(self, place: QPoint) -> None:
+        row, tree = self.row(self.indexAt(place)), self.map_tree()
+        if row is None or tree is None or not row.is_module:
+            return
+        kept = tree.kept_by(row)
+        menu = QMenu(self)
+        menu.setAccessibleName(f"Module {row.name}")
+        action = menu.addAction(_KEEP if kept is None else _LET)
+        action.setEnabled(kept in (None, row.name))
+        action.triggered.connect(lambda: self._toggle(row))
+        if not action.isEnabled():
+            menu.addAction(f"{kept} keeps it in FP32").setEnabled(False)
+        menu.aboutToHide.connect(menu.deleteLater)
+        menu.popup(self.viewport().mapToGlobal(place))
+
+
+class MapView(QWidget):
+    """Shows a precision map. `changes_wanted` carries Changes for the form, `wanted` asks for a map."""
+
+    changes_wanted = Signal(object)
+    wanted = Signal()
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._map: PrecisionMap | None = None
+        self._patterns: tuple[str, ...] = ()
+        self.empty = EmptyState(*_NOTHING_YET)
+        self.empty.pressed.connect(self.wanted)
+        self.filter = FilterEdit("Filter modules", _FILTER_TIP)
+        self.legend = FormatLegend()
+        self.facts = ElidedLabel("", "legend")
+        self.notes_button = Button("Notes", "toggle", "What differs on other devices")
+        self.notes = label("", "hint")
+        self.notes.setWordWrap(True)
+        self.notes.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        self.tree = MapTreeView()
+        self.title = ElidedLabel("", "panelTitle")
+        self.operations = OperationTable()
+        self.filter.textChanged.connect(self.tree.show_filtered)
+        self.tree.shown.connect(self._show_row)
+        self.tree.kept.connect(self._keep)
+        self.notes_button.toggled.connect(self._show_notes)
+        self._lay_out()
+        self.show_map(None)
+
+    def show_map(self, whole: PrecisionMap | None) -> None:
+        """Shows a map; None for what it would answer."""
+        self._map = whole
+        self._pages.setCurrentWidget(self.empty if whole is None else self._page)
+        if whole is None:
+            return
+        rows = rows_of(whole)
+        self.tree.show_map(rows, self._patterns)
+        computed = dict.fromkeys(filter(None, map(computed_in, whole.operations)))
+        self.legend.show_formats(tuple(computed))
+        self.facts.set_whole_text(_facts(whole), f"{whole.attributed_fraction:.1%} attributed")
+        set_text(self.notes, " ".join(whole.notes))
+        self.notes_button.setVisible(bool(whole.notes))
+        self._show_notes()
+        self.tree.setCurrentIndex(self.tree.proxy.index(0, 0))
+
+    def show_kept(self, patterns: Sequence[str]) -> None:
+        """Takes the modules and patterns that the form keeps in FP32."""
+        self._patterns = tuple(patterns)
+        if (tree := self.tree.map_tree()) is not None:
+            tree.set_patterns(self._patterns)
+            self.tree.viewport().update()
+
+    def _show_row(self, row: MapRow | None) -> None:
+        operations = () if row is None else row.operations
+        self.title.set_whole_text("" if row is None else f"Operations of {row.title}")
+        self.operations.show_operations(operations)
+
+    def _keep(self, name: str, is_kept: bool) -> None:
+        rest = [pattern for pattern in self._patterns if pattern != name]
+        self.changes_wanted.emit(((KEY, ", ".join([*rest, name] if is_kept else rest)),))
+
+    def _show_notes(self) -> None:
+        self.notes.setVisible(self.notes_button.isChecked() and bool(self.notes.text()))
+
+    def _lay_out(self) -> None:
+        self._page = QWidget()
+        head = in_row(self.filter, self.legend, wide(self.facts), self.notes_button, spacing=12)
+        below = QWidget()
+        in_column(self.title, wide(self.operations), parent=below, margins=(0, 6, 0, 0), spacing=2)
+        split = QSplitter(Qt.Orientation.Vertical)
+        split.setChildrenCollapsible(False)
+        split.addWidget(self.tree)
+        split.addWidget(below)
+        split.setStretchFactor(0, 3)
+        split.setStretchFactor(1, 2)
+        split.setSizes([300, 200])
+        in_column(head, self.notes, wide(split), parent=self._page, margins=(0, 8, 0, 0), spacing=8)
+        self._pages = QStackedLayout(self)
+        self._pages.addWidget(self.empty)
+        self._pages.addWidget(self._page)
+
+
+def _facts(whole: PrecisionMap) -> str:
+    count = sum(operation.count for operation in whole.operations)
+    modules = len(whole.modules)
+    return f"{count:,} operations in {modules:,} modules, {whole.attributed_fraction:.1%} attributed"
