@@ -29,6 +29,7 @@ from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Kind, ProblemError
 from engine.experiment.text import printable
 from engine.limit.prober import ProbeEvent
+from engine.numerics.diagnoser import DiagnosisEvent
 from engine.protocol.events import Epoch, Event, Failed, Log, Phase, Samples, Started
 from engine.protocol.trials import ProbeStarted, TrialBegun, TrialEnded
 from engine.runner import Runner
@@ -133,6 +134,21 @@ class ProbeProgress(ProgressLine):
         known = f", {self._fits:,} fits" if self._fits else ""
         text = f"{self._title}: trial {self._trials}{known}, {self._trying}{doing}"
         self._update(description=text)
+
+
+class DiagnosisProgress(ProgressLine):
+    """One line that follows the parts of one diagnosis."""
+
+    def __init__(self) -> None:
+        super().__init__("Getting ready", SpinnerColumn(), text_column("{task.description}"))
+
+    def show(self, event: DiagnosisEvent) -> None:
+        """Takes one event of the diagnosis."""
+        if isinstance(event, Phase):
+            how_far = "" if event.fraction is None else f" {100 * event.fraction:.0f} %"
+            self._update(description=f"{event.detail or event.name.value.capitalize()}{how_far}")
+        elif isinstance(event, Log):
+            self._say(event.message, always=event.level == "problem")
 
 
 class RunProgress(ProgressLine):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from functools import cache
 from typing import Annotated, Any, Literal
 
@@ -67,14 +68,20 @@ class Diagnosis(Message):
         return self.model_copy(update={result.part: result})
 
     def as_json(self) -> dict[str, Any]:
-        """The diagnosis as plain JSON values, in the shape that `ammeter diagnose --json` prints."""
-        whole = self.model_dump(mode="json")
-        search, islands = whole["nan"] or {}, whole["islands"] or {}
+        """The diagnosis as plain JSON values, in the shape that `ammeter diagnose --json` prints.
+
+        Parts that are unknown are empty or null; NaN and infinity are text.
+        """
+        whole = json.loads(self.model_dump_json())
+        found, ranges, search, islands, advice = (
+            whole[part] or {} for part in ("map", "range", "nan", "islands", "advice")
+        )
         return {
-            "map": (whole["map"] or {}).get("operations", []),
-            "range": (whole["range"] or {}).get("rows", []),
-            "first_nonfinite": search.get("first"),
+            "map": found.pop("operations", []),
+            "range": ranges.pop("rows", []),
+            "first_nonfinite": search.pop("first", None),
             "ladder": whole["ladder"],
-            "fp32_modules": islands.get("modules"),
-            "advice": (whole["advice"] or {}).get("items", []),
+            "fp32_modules": islands.pop("modules", None),
+            "advice": advice.pop("items", []),
+            "about": {"map": found, "range": ranges, "nan": search, "islands": islands},
         }

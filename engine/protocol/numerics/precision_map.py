@@ -35,6 +35,12 @@ class Operation(Message):
     is_cast: bool = False
     by_autocast: bool = False
 
+    @property
+    def computed_in(self) -> str | None:
+        """The number format that it computed in; None where it computed nothing, as a cast."""
+        floats = (dtype for dtype in (*self.outputs, *self.inputs) if "float" in dtype)
+        return None if self.is_cast else next(floats, None)
+
 
 class MappedModule(Message):
     """A module of the model; `name` is its qualified name, "" for the model itself.

@@ -1,0 +1,1 @@
+"""A saved diagnosis of numerics as tables, data and a report."""

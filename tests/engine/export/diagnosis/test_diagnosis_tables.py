@@ -1,0 +1,35 @@
+"""A diagnosis in words and tables: what matters most comes first, and what is left out is counted."""
+
+from __future__ import annotations
+
+from engine.export.diagnosis.tables import Section, sections
+from engine.protocol.numerics.diagnosis import Diagnosis
+from engine.store.diagnoses import DiagnosisRecord
+
+
+def by_title(saved: DiagnosisRecord, most_rows: int | None = None) -> dict[str, Section]:
+    return {section.title: section for section in sections(saved.diagnosis, most_rows)}
+
+
+def test_every_known_part_has_its_section_and_no_other(saved: DiagnosisRecord) -> None:
+    assert list(by_title(saved)) == [
+        *("First NaN or Inf", "Precision map", "Ranges", "Ladder", "FP32 modules", "Advice")
+    ]
+    assert sections(Diagnosis()) == ()
+    assert [one.title for one in sections(Diagnosis(map=saved.diagnosis.map))] == ["Precision map"]
+
+
+def test_the_map_is_by_module_the_slowest_first(saved: DiagnosisRecord) -> None:
+    whole = by_title(saved)["Precision map"]
+    assert whole.rows[0] == ("fc", "Linear", "FP16", "–", "1", "1.00", "2.00", "4.00")
+    assert "99.5 %" in whole.sentences[0]
+    assert whole.sentences[0].endswith("Casts by autocast: 1, which moved 1.0 MiB.")
+    shortened = by_title(saved, most_rows=1)["Precision map"]
+    assert shortened.rows == whole.rows[:1] and shortened.left_out == len(whole.rows) - 1
+
+
+def test_gradients_are_held_against_formats_at_the_loss_scale(saved: DiagnosisRecord) -> None:
+    first, second = by_title(saved)["Ranges"].rows
+    # 2^-40 and three at 2^-38, lifted by 2^14: FP16 rounds to 0 what is below 2^-25
+    assert first[:6] == ("fc", "gradient", "2^-40", "2^-38", "–", "25.0 % → 0")
+    assert second[:2] == ("fc", "weight") and set(second[4:]) == {"–"}
