@@ -58,6 +58,11 @@ def keep_in_float32(model: nn.Module, patterns: Sequence[str], device: torch.dev
     return names
 
 
+def is_kept_in_float32(module: nn.Module) -> bool:
+    """Whether `keep_in_float32` exempts the module itself from autocast."""
+    return isinstance(module, _InFloat32)
+
+
 def _called(module: nn.Module) -> Iterator[nn.Module]:
     """The module itself, or the children of a list, which is never called itself."""
     if isinstance(module, nn.ModuleList | nn.ModuleDict) and not _has_forward(module):
@@ -139,6 +144,11 @@ def checkpoint_activations(model: nn.Module) -> int:
     for block in blocks:
         put_around(block, _Recomputed)
     return len(blocks)
+
+
+def is_recomputed(module: nn.Module) -> bool:
+    """Whether `checkpoint_activations` has the module recomputed."""
+    return isinstance(module, _Recomputed)
 
 
 def _repeated(model: nn.Module) -> list[nn.Module]:
