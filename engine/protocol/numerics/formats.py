@@ -106,17 +106,14 @@ class Exponents(Message):
         """
         if not self.finite:
             return 0.0
-        above = sum(count for exponent, count in self._bins() if exponent > form.top_exponent)
+        above = sum(self.counts[max(0, form.top_exponent + 1 - self.first) :])
         if not above and self.largest is not None and self.largest > form.largest:
             above = 1
         return above / self.finite
 
     def _fraction_below(self, limit: int) -> float:
-        below = sum(count for exponent, count in self._bins() if exponent < limit)
+        below = sum(self.counts[: max(0, limit - self.first)])
         return below / self.finite if self.finite else 0.0
-
-    def _bins(self) -> list[tuple[int, int]]:
-        return [(self.first + place, count) for place, count in enumerate(self.counts)]
 
 
 def merged(histograms: tuple[Exponents, ...]) -> Exponents:

@@ -7,11 +7,13 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from engine.experiment.text import Line, Text
-from engine.experiment.value import MOST_ENTRIES, Message, StepNumber
+from engine.experiment.value import MOST_ENTRIES, Message, StepNumber, Whole
 from engine.protocol.numerics.formats import Exponents, NumberFormat
 
 Quantity = Literal["activation", "gradient", "weight"]
 QUANTITIES: tuple[Quantity, ...] = ("activation", "gradient", "weight")
+
+MOST_MODULES = MOST_ENTRIES // len(QUANTITIES)
 
 SCALE_EXPONENTS = range(-8, 33)
 """Of the loss scales, as powers of two, that are held against each other."""
@@ -20,17 +22,24 @@ SCALE_EXPONENTS = range(-8, 33)
 class ModuleRange(Message):
     """The exponents of one quantity of a module: what its forward returned, or of its own parameters.
 
-    Gradients are without the loss scale. `dtype` is the format they were computed in.
+    They are of FP32's numbers, gradients without loss scale. `dtype` is the format in which the experiment's
+    precision has them; gradients follow the module's output. `became_zero` gradients and `became_nonfinite`
+    numbers are lost in that precision, at the ranges' scale, but not in FP32.
     """
 
     module: Line
     quantity: Quantity
     exponents: Exponents
     dtype: Line = ""
+    became_zero: Whole = 0
+    became_nonfinite: Whole = 0
 
 
 class Ranges(Message):
-    """The ranges of one step. `scale` is the loss scale that the gradients were computed with, 1 without."""
+    """The ranges of a step's numbers with the weights after `step` steps.
+
+    `scale` is the loss scale of the experiment's precision, 1 without.
+    """
 
     part: Literal["range"] = "range"
     rows: Annotated[tuple[ModuleRange, ...], Field(max_length=MOST_ENTRIES)] = ()

@@ -9,7 +9,7 @@ from itertools import count, islice
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from engine.experiment.catalog import Precision
 from engine.experiment.experiment import Experiment
@@ -62,15 +62,13 @@ class Trainee:
         self.step = step
         self.steps = 0
 
-    def go_back(self, group: Sequence[Batch]) -> None:
-        """The forward and backward pass of a group, which leave scaled gradients in the parameters.
+    def go_back(self, group: Sequence[Batch]) -> Tensor:
+        """The forward and backward pass of a group, which leave scaled gradients in the parameters; returns
+        the loss.
 
         A step of the model file's own is made as a whole, and changes the weights.
         """
-        if self.workload.body is not None:
-            self.step(group)
-        else:
-            self.step.gradients(group)
+        return self.step.gradients(group) if self.workload.body is None else self.step(group)[0]
 
     def train(self, group: Sequence[Batch]) -> Figures:
         """Makes one optimizer step at the run's learning rate. Waits for the device."""

@@ -1,0 +1,99 @@
+"""What the ranges of a step mean, in sentences; window, command line and report show them as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from engine.experiment.catalog import Precision
+from engine.protocol.numerics.formats import E4M3, E5M2, FP16, NumberFormat
+from engine.protocol.numerics.ranges import MOST_MODULES, ModuleRange, Ranges, best_scale_exponent
+
+_WORTH_A_WORD = 0.01
+"""The least share of a module's numbers that is worth a sentence."""
+
+_MOST_FORECASTS = 3
+
+
+def range_notes(ranges: Ranges, precision: Precision, first_scale: float) -> tuple[str, ...]:
+    """What the experiment's precision loses, if the step began at `first_scale`, then what others would."""
+    found = (*_own_losses(ranges, precision, first_scale), *_forecasts(ranges))
+    notes = found or ("FP16 and FP8 would lose less than 1 % of any module's activations and gradients.",)
+    if any(len(ranges.of(quantity)) == MOST_MODULES for quantity in ("activation", "gradient", "weight")):
+        notes += (f"Only the model's first {MOST_MODULES:,} modules are listed.",)
+    return notes
+
+
+def _own_losses(ranges: Ranges, precision: Precision, first_scale: float) -> Iterator[str]:
+    gradients = ranges.of("gradient")
+    total = sum(row.exponents.total for row in gradients)
+    if ranges.scale != first_scale:
+        yield (
+            f"At a loss scale of {_plain(first_scale)} gradients overflow in the first step, which is "
+            f"skipped; at {_plain(ranges.scale)} they no longer do."
+        )
+    if overflowed := [row for row in ranges.of("activation") if row.became_nonfinite]:
+        first, others = overflowed[0], len(overflowed) - 1
+        yield (
+            f"In {precision.label} {_share(first.became_nonfinite, first)} of the activations of "
+            f"{_called(first)} overflow{f', and some of {others:,} more' if others else ''}."
+        )
+    elif any(row.became_nonfinite for row in gradients):
+        down = "" if ranges.scale == 1 else ", whatever the loss scale"
+        yield f"In {precision.label} gradients overflow{down}."
+    worst = max(gradients, key=lambda row: row.became_zero / max(1, row.exponents.total), default=None)
+    if worst is not None and worst.became_zero >= _WORTH_A_WORD * worst.exponents.total:
+        zeros = sum(row.became_zero for row in gradients)
+        scaled = f" at a loss scale of {_plain(ranges.scale)}" if ranges.scale != 1 else ""
+        yield (
+            f"In {precision.label}{scaled} {_percent(zeros / total)} of all gradients are 0 that are not in "
+            f"FP32, and {_share(worst.became_zero, worst)} of those of {_called(worst)}."
+        )
+
+
+def _forecasts(ranges: Ranges) -> list[str]:
+    """The most telling losses in a format that one may switch to, those in FP16 first."""
+    found: list[tuple[int, float, str]] = []
+    for form in (FP16, E5M2, E4M3):
+        for quantity, exponent in (("activation", 0), ("gradient", None)):
+            rows = ranges.of("activation" if quantity == "activation" else "gradient")
+            scale = best_scale_exponent(rows, form) if exponent is None else 0
+            losses = [(*_loss(row, form, scale), row) for row in rows if row.exponents.finite]
+            if losses and (worst := max(losses, key=lambda loss: loss[0]))[0] >= _WORTH_A_WORD:
+                share, end, row = worst
+                even = f", even at the best loss scale, {_power(scale)}" if exponent is None else ""
+                found.append(
+                    (
+                        -form.bits,
+                        -share,
+                        f"In {form.label} {_percent(share)} of the {quantity}s of {_called(row)} "
+                        f"would {end}{even}.",
+                    )
+                )
+    return [sentence for *_, sentence in sorted(found)[:_MOST_FORECASTS]]
+
+
+def _loss(row: ModuleRange, form: NumberFormat, scale_exponent: int) -> tuple[float, str]:
+    """The share of a row's numbers that the format would lose, and what would become of most of them."""
+    exponents = row.exponents.shifted(scale_exponent)
+    under, over = exponents.underflow_fraction(form), exponents.overflow_fraction(form)
+    return under + over, "become 0" if under >= over else "overflow"
+
+
+def _called(row: ModuleRange) -> str:
+    return row.module or "the model itself"
+
+
+def _share(count: int, row: ModuleRange) -> str:
+    return _percent(count / max(1, row.exponents.total))
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %" if share >= _WORTH_A_WORD else "less than 1 %"
+
+
+def _plain(scale: float) -> str:
+    return f"{scale:,.0f}" if scale >= 100 else f"{scale:,.4g}"
+
+
+def _power(exponent: int) -> str:
+    return f"{2**exponent:,}" if exponent >= 0 else f"1/{2**-exponent:,}"
