@@ -1,0 +1,117 @@
+"""The view of the fewest modules that must stay in FP32: the answer, its price and its proof."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QHeaderView, QTableWidget, QTableWidgetItem
+
+from engine.protocol.numerics.islands import Islands, IslandTrial
+from engine.words.numbers import memory_text, number, times
+from gui.numerics.answer_page import AnswerPage, counted, facts, names_words, wrapped
+from gui.widgets import label
+from gui.widgets.boxes import Part
+from gui.widgets.labels import plain_tip
+
+_NOTHING_YET = (
+    "Which modules must stay in FP32?",
+    "Short runs, with ever fewer modules in FP32, find the fewest with which training is as good as in FP32 "
+    "alone. This takes many runs.",
+    "Find them",
+    "Search with the form's experiment",
+)
+_PROVEN = "None can be left out: for each there is a trial without it that was worse than FP32."
+_NOT_PROVEN = "Fewer may do: not every one of them has been left out in a trial."
+_CRITERION = "A trial is good if its loss stays within the band of repeated FP32 runs, never NaN or infinite"
+_HEADINGS = ("Kept in FP32", "Result", "Last loss", "Skipped", "Seconds")
+_WIDTHS = {2: 80, 3: 70, 4: 70}
+_ROW = 28
+
+
+class IslandsView(AnswerPage):
+    """The answer with its button, and the trials as a table."""
+
+    def __init__(self) -> None:
+        super().__init__("FP32 modules", *_NOTHING_YET)
+
+    def show_islands(self, islands: Islands | None) -> None:
+        """Shows how the search ended; None for the empty state."""
+        if islands is None:
+            self.show_empty()
+            return
+        parts: list[Part] = []
+        if islands.modules:
+            proof = _PROVEN if islands.is_minimal else _NOT_PROVEN
+            parts.append(self.block(names_words(islands.modules), proof, changes=islands.changes))
+        parts.append(facts(_price(islands)))
+        parts += [label("Trials", "panelTitle"), wrapped(_criterion(islands), "hint"), _table(islands.trials)]
+        self.show_answer(islands.sentence, *parts)
+
+
+def _criterion(islands: Islands) -> str:
+    share = f", and if at most {islands.most_skipped_fraction:.0%} of its steps are skipped"
+    return f"{_CRITERION}{share if islands.most_skipped_fraction else ''}."
+
+
+def _price(islands: Islands) -> tuple[tuple[str, str], ...]:
+    """What the islands cost, against the same run without any."""
+    speed, memory = "", ""
+    if islands.speed_ratio is not None:
+        speed = f"{times(islands.speed_ratio)}× that without them"
+    if islands.memory_added_mib is not None:
+        added = islands.memory_added_mib
+        memory = f"{memory_text(abs(added))} {'less' if added < 0 else 'more'} at the peak"
+    trials = f"{counted(len(islands.trials), 'run')} of {counted(islands.steps, 'step')}"
+    return (("Speed", speed), ("Memory", memory), ("Proven by", trials))
+
+
+def _table(trials: Sequence[IslandTrial]) -> QTableWidget:
+    """As high as its rows: the page scrolls, not the table."""
+    table = QTableWidget(len(trials), len(_HEADINGS))
+    table.setAccessibleName("Trials")
+    table.setToolTip("The trials, in the order in which they were made")
+    table.setEditTriggers(QTableWidget.EditTrigger.NoEditTriggers)
+    # arrow keys in it would not scroll the page
+    table.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+    table.setSelectionMode(QTableWidget.SelectionMode.NoSelection)
+    table.setShowGrid(False)
+    table.setWordWrap(False)
+    table.setProperty("kind", "tight")
+    for policy in (table.setVerticalScrollBarPolicy, table.setHorizontalScrollBarPolicy):
+        policy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+    table.verticalHeader().hide()
+    table.verticalHeader().setDefaultSectionSize(_ROW)
+    header = table.horizontalHeader()
+    header.setHighlightSections(False)
+    header.setSectionResizeMode(QHeaderView.ResizeMode.Stretch)
+    for column, width in _WIDTHS.items():
+        header.setSectionResizeMode(column, QHeaderView.ResizeMode.Fixed)
+        header.resizeSection(column, width)
+    for column, words in enumerate(_HEADINGS):
+        heading = QTableWidgetItem(words)
+        heading.setTextAlignment(_alignment(column))
+        table.setHorizontalHeaderItem(column, heading)
+    for row, trial in enumerate(trials):
+        for column, text in enumerate(_cells(trial)):
+            item = QTableWidgetItem(text)
+            item.setTextAlignment(_alignment(column))
+            item.setToolTip(plain_tip(", ".join(trial.modules) if column == 0 and trial.modules else text))
+            table.setItem(row, column, item)
+    table.setFixedHeight(header.sizeHint().height() + len(trials) * _ROW + 2)
+    return table
+
+
+def _cells(trial: IslandTrial) -> tuple[str, ...]:
+    return (
+        names_words(trial.modules),
+        "as good as FP32" if trial.is_good else trial.reason,
+        number(trial.final_loss),
+        f"{trial.skipped:,}",
+        f"{trial.seconds:,.1f}",
+    )
+
+
+def _alignment(column: int) -> Qt.AlignmentFlag:
+    side = Qt.AlignmentFlag.AlignRight if column in _WIDTHS else Qt.AlignmentFlag.AlignLeft
+    return side | Qt.AlignmentFlag.AlignVCenter

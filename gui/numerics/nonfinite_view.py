@@ -1,0 +1,159 @@
+"""The view of a search for the first NaN or Inf: the operation that made it, and what to do about it."""
+
+from __future__ import annotations
+
+import math
+
+from PySide6.QtCore import QPointF, QRectF, QSize, Signal
+from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPaintEvent
+from PySide6.QtWidgets import QSizePolicy, QWidget
+
+from engine.protocol.numerics.formats import FORMATS, NumberFormat, dtype_label
+from engine.protocol.numerics.nonfinite import FirstNonfinite, NonfiniteSearch
+from engine.protocol.numerics.precision_map import ELSEWHERE, LOSS, OPTIMIZER
+from engine.words.numbers import number
+from gui.numerics.answer_page import AnswerPage, counted, facts, wrapped
+from gui.theme.fonts import font
+from gui.theme.theme import theme
+from gui.widgets import Button
+from gui.widgets.boxes import Part, in_row, wide
+
+_NOTHING_YET = (
+    "Which operation makes the first NaN or Inf?",
+    "Steps are repeated with each operation watched, until a result is NaN or infinite though what went into "
+    "it was finite. It is named only if it comes twice.",
+    "Look for it",
+    "Look through the first steps of the form's experiment",
+)
+_CLEAN = (
+    "Every operation of these steps, forward and backward, gave finite numbers. A rarer fault may need more "
+    "steps: when a run itself meets a NaN, Find it repeats the steps before it."
+)
+_NOT_AGAIN = (
+    "It did not come twice at the same operation, so none is named. Some kernels add in another order each "
+    "time, which can decide whether a number near the limit overflows: look again, or through more steps."
+)
+
+
+class NonfiniteView(AnswerPage):
+    """`module_chosen` carries the name of the module to show in the precision map."""
+
+    module_chosen = Signal(str)
+
+    def __init__(self) -> None:
+        super().__init__("First NaN or Inf", *_NOTHING_YET)
+
+    def show_search(self, search: NonfiniteSearch | None) -> None:
+        """Shows how a search ended; None for the empty state."""
+        if search is None:
+            self.show_empty()
+        elif search.first is None:
+            went_wrong = search.trouble_step is not None or search.reproduced
+            meaning = wrapped(_NOT_AGAIN if went_wrong else _CLEAN, "body")
+            self.show_answer(search.sentence, meaning, facts(_course(search)))
+        else:
+            self.show_answer(search.first.sentence, *self._found(search.first, search))
+
+    def _found(self, first: FirstNonfinite, search: NonfiniteSearch) -> list[Part]:
+        head = in_row(wide(wrapped(search.sentence, "body")), spacing=12)
+        if first.module not in (LOSS, OPTIMIZER, ELSEWHERE):
+            tip = f"Show {_named(first.module)} in the precision map"
+            link = Button("Show in the precision map", "link", tip)
+            link.clicked.connect(lambda: self.module_chosen.emit(first.module))
+            head.addWidget(link)
+        parts: list[Part] = [head, self.block(first.remedy, head="What to do", changes=first.changes)]
+        form = next((form for form in FORMATS if form.name in first.outputs), None)
+        if form is not None and first.least is not None and first.most is not None:
+            parts.append(MagnitudeLine(first.least, first.most, form))
+        return [*parts, facts((*_place(first), *_values(first), *_course(search)))]
+
+
+def _named(module: str) -> str:
+    return module or "the model itself"
+
+
+def _labels(dtypes: tuple[str, ...]) -> str:
+    return " and ".join(dict.fromkeys(map(dtype_label, dtypes)))
+
+
+def _place(first: FirstNonfinite) -> tuple[tuple[str, str], ...]:
+    return (
+        ("Module", _named(first.module) + (f" ({first.class_name})" if first.class_name else "")),
+        ("Operation", first.operation),
+        ("Pass", first.direction),
+        ("Step", f"{first.step:,}"),
+        ("Formats", f"{_labels(first.inputs) or 'nothing'} in, {_labels(first.outputs) or 'nothing'} out"),
+    )
+
+
+def _values(first: FirstNonfinite) -> tuple[tuple[str, str], ...]:
+    counts = ((first.nan, "NaN"), (first.infinite, "infinite"))
+    made = ", ".join(f"{count:,} {what}" for count, what in counts if count)
+    spread = "" if first.most is None else f"from {number(first.least)} to {number(first.most)}"
+    scale = "" if first.grad_scale is None else f"{first.grad_scale:,g}"
+    return (("Finite inputs", spread), ("Results", made), ("Loss scale", scale), ("Batch", first.batch))
+
+
+def _course(search: NonfiniteSearch) -> tuple[tuple[str, str], ...]:
+    """What was looked through, and how the loss scale went."""
+    since = f", from the state after step {search.from_step:,}" if search.from_step else ""
+    scales = ""
+    if search.last_scale is not None and search.least_scale is not None:
+        scales = f"{search.least_scale:,g} at the lowest, {search.last_scale:,g} at the end"
+    return (
+        ("Looked through", counted(search.steps, "step") + since),
+        ("The run went wrong", "" if search.trouble_step is None else f"in step {search.trouble_step:,}"),
+        ("Reproduced", _again(search)),
+        ("Steps skipped", f"{search.skipped:,}" if search.skipped else ""),
+        ("Loss scale of the steps", scales),
+    )
+
+
+def _again(search: NonfiniteSearch) -> str:
+    if search.first is None and search.trouble_step is None and not search.reproduced:
+        return ""
+    if not search.reproduced:
+        return "not once"
+    return {1: "once", 2: "twice"}.get(search.reproduced, f"{search.reproduced} times")
+
+
+_LOWEST, _HEIGHT, _TOP, _BAR = 1e-8, 48, 19, 10
+"""The least magnitude that the line shows, and its pixels."""
+
+
+class MagnitudeLine(QWidget):
+    """How near the values come to the largest number of their format, on a logarithmic line."""
+
+    def __init__(self, least: float, most: float, form: NumberFormat) -> None:
+        super().__init__()
+        self._most, self._largest = max(abs(least), abs(most)), form.largest
+        self._values = f"values up to {number(self._most)}"
+        self._limit = f"{form.label} ends at {number(form.largest, 0)}"
+        self.setFixedHeight(_HEIGHT)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        self.setAccessibleName(f"{self._values}; {self._limit}")
+        self.setToolTip("The largest finite input against the largest number of the result's format")
+        theme().changed.connect(self.update)
+
+    def sizeHint(self) -> QSize:
+        return QSize(240, _HEIGHT)
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        palette, painter = theme().palette, QPainter(self)
+        painter.setFont(font(12))
+        for end, color in ((self._largest, palette.bg3), (self._most, palette.text2)):
+            painter.fillRect(QRectF(0, _TOP, self._place(end), _BAR), QColor(color))
+        painter.fillRect(QRectF(self._place(self._largest), _TOP - 3, 1, _BAR + 6), QColor(palette.text))
+        self._write(painter, self._values, self._most, _TOP - 7, palette.text)
+        self._write(painter, self._limit, self._largest, _HEIGHT - 4, palette.text2)
+        painter.end()
+
+    def _place(self, value: float) -> float:
+        """A magnitude's place; the line ends a tenth of its length beyond the larger of its two marks."""
+        end = math.log(max(self._most, self._largest) / _LOWEST) / 0.9
+        return self.width() * max(0.0, math.log(max(value, _LOWEST) / _LOWEST) / end)
+
+    def _write(self, painter: QPainter, words: str, value: float, baseline: float, color: str) -> None:
+        width = QFontMetricsF(painter.font()).horizontalAdvance(words)
+        painter.setPen(QColor(color))
+        painter.drawText(QPointF(max(0.0, self._place(value) - width), baseline), words)
