@@ -87,33 +87,33 @@ class Exponents(Message):
             }
         )
 
-    def underflow_fraction(self, form: NumberFormat) -> float:
+    def underflow_fraction(self, form: NumberFormat, exponent: int = 0) -> float:
         """The share of the finite numbers other than 0 that the format would round to 0.
 
-        To the nearest: what is below half of its smallest subnormal number.
+        To the nearest: what is below half of its smallest subnormal number. As in the other shares, the
+        numbers are taken times 2**exponent.
         """
-        return self._fraction_below(form.subnormal_exponent - 1)
+        return self._fraction_below(form.subnormal_exponent - 1 - exponent)
 
-    def subnormal_fraction(self, form: NumberFormat) -> float:
+    def subnormal_fraction(self, form: NumberFormat, exponent: int = 0) -> float:
         """The share of the finite numbers other than 0 that the format holds only with fewer digits."""
-        return self._fraction_below(form.normal_exponent) - self.underflow_fraction(form)
+        below_normal = self._fraction_below(form.normal_exponent - exponent)
+        return below_normal - self.underflow_fraction(form, exponent)
 
-    def overflow_fraction(self, form: NumberFormat) -> float:
+    def overflow_fraction(self, form: NumberFormat, exponent: int = 0) -> float:
         """The share of the finite numbers other than 0 that the format would make infinite.
 
         In the format's topmost power of two only the largest number is known exactly: where it overflows, it
         counts as one number.
         """
-        if not self.finite:
-            return 0.0
-        above = sum(self.counts[max(0, form.top_exponent + 1 - self.first) :])
-        if not above and self.largest is not None and self.largest > form.largest:
+        above = sum(self.counts[max(0, form.top_exponent + 1 - exponent - self.first) :])
+        if not above and self.largest is not None and self.largest * 2.0**exponent > form.largest:
             above = 1
-        return above / self.finite
+        return above / max(1, self.finite) if above else 0.0
 
     def _fraction_below(self, limit: int) -> float:
         below = sum(self.counts[: max(0, limit - self.first)])
-        return below / self.finite if self.finite else 0.0
+        return below / self.finite if below else 0.0
 
 
 def merged(histograms: tuple[Exponents, ...]) -> Exponents:

@@ -55,11 +55,13 @@ class Ranges(Message):
 def lost_fraction(rows: tuple[ModuleRange, ...], form: NumberFormat, scale_exponent: int = 0) -> float:
     """The mean over the modules of the share of gradients lost at a loss scale of 2**scale_exponent: rounded
     to 0, or infinite. Every infinite gradient costs the whole step, so it counts as all of its module's."""
-    known = [row.exponents.shifted(scale_exponent) for row in rows if row.exponents.finite]
+    known = [row.exponents for row in rows if row.exponents.finite]
     if not known:
         return 0.0
     shares = (
-        1.0 if exponents.overflow_fraction(form) else exponents.underflow_fraction(form)
+        1.0
+        if exponents.overflow_fraction(form, scale_exponent)
+        else exponents.underflow_fraction(form, scale_exponent)
         for exponents in known
     )
     return sum(shares) / len(known)

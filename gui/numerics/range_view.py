@@ -1,0 +1,199 @@
+"""The view of ranges: exponents of activations, gradients and weights, held against the number formats."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import QFrame, QScrollArea, QStackedLayout, QWidget
+
+from engine.protocol.numerics.formats import FP16, SMALL_FORMATS, Exponents, NumberFormat, merged
+from engine.protocol.numerics.ranges import QUANTITIES, Quantity, Ranges
+from gui.numerics.ranges.histogram import Axis, Histogram
+from gui.numerics.ranges.loss_scale import LossScale
+from gui.numerics.ranges.table import RangeRow, RangeTable
+from gui.numerics.ranges.words import bin_sentence, content_sentence, fate_sentence, module_text
+from gui.widgets import ElidedLabel, EmptyState, Segmented, label, set_property, set_text
+from gui.widgets.boxes import Stretch, in_column, in_row, wide
+
+_QUANTITIES: tuple[tuple[Quantity, str], ...] = (
+    ("activation", "Activations"),
+    ("gradient", "Gradients"),
+    ("weight", "Weights"),
+)
+_POINT = "Point at a bar to read it. A click on a module shows it large."
+_NARROW_DETAIL, _WIDE_DETAIL, _NARROW = 250, 348, 860
+
+
+class RangeDetail(QScrollArea):
+    """One module's histogram large, with what becomes of its numbers in each format."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setWidgetResizable(True)
+        self.setAccessibleName("Range of the chosen module")
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self._title = ElidedLabel("", "panelTitle", mode=Qt.TextElideMode.ElideMiddle)
+        self._content, self._notes = label("", "hint"), label("", "hint")
+        self.histogram = Histogram()
+        self.fates = {form: label("", "body") for form in SMALL_FORMATS}
+        for words in (self._content, self._notes, *self.fates.values()):
+            words.setWordWrap(True)
+        inner = QWidget()
+        in_column(
+            self._title,
+            self._content,
+            6,
+            wide(self.histogram),
+            *self.fates.values(),
+            4,
+            self._notes,
+            parent=inner,
+            margins=(12, 10, 12, 10),
+            spacing=4,
+        )
+        self.setWidget(inner)
+
+    def show_row(self, row: RangeRow, exponents: Exponents, axis: Axis, form: NumberFormat) -> None:
+        """Shows a module's numbers; what `form` would lose is emphasised."""
+        self._title.set_whole_text(row.name)
+        set_text(self._content, content_sentence(exponents))
+        for each, fate in self.fates.items():
+            set_text(fate, f"{each.label}: {fate_sentence(exponents, each)}.")
+            set_property(fate, "role", "strong" if each == form else "body")
+        words = f"{row.name}. {self.fates[form].text()}"
+        self.histogram.show_exponents(exponents, axis, form, words)
+
+    def show_notes(self, notes: tuple[str, ...]) -> None:
+        """Shows what has to be known of all ranges."""
+        set_text(self._notes, "\n".join(notes))
+        self._notes.setVisible(bool(notes))
+
+
+class RangeView(QWidget):
+    """`wanted` asks for the ranges; `changes_wanted` carries settings for the form."""
+
+    wanted = Signal()
+    changes_wanted = Signal(object)
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._ranges: Ranges | None = None
+        self._axis = Axis()
+        self.empty = EmptyState(
+            "Which numbers would a shorter format lose?",
+            "The exponents of activations, gradients and weights, module by module, against the ranges of "
+            "FP16, BF16 and FP8, and the loss scale that loses least.",
+            "Measure ranges",
+            "Trains one step of the form's experiment and counts the exponents of its numbers",
+        )
+        self.empty.pressed.connect(self.wanted)
+        self.quantity = Segmented(_QUANTITIES, "Numbers of", "Which of the modules' numbers are shown")
+        self.quantity.changed.connect(self._show_quantity)
+        self.format = Segmented(
+            [(form.name, form.label) for form in SMALL_FORMATS],
+            "Format",
+            "Hatched is what this format cannot hold; bars there are lost",
+        )
+        self.format.changed.connect(self._show_format)
+        self.format.set_value(FP16.name)
+        self.loss_scale = LossScale()
+        self.loss_scale.moved.connect(self._rescale)
+        self.loss_scale.changes_wanted.connect(self.changes_wanted)
+        self.table = RangeTable()
+        self.table.chosen.connect(self._show_detail)
+        self.table.hovered.connect(self._read_row)
+        self.detail = RangeDetail()
+        self.detail.histogram.hovered.connect(self._read_chosen)
+        self.readout = ElidedLabel(_POINT, "hint")
+        self._stack = QStackedLayout(self)
+        self._stack.addWidget(self.empty)
+        self._stack.addWidget(self._body())
+        self.table.set_form(self._form())
+        self.show_ranges(None)
+
+    def show_ranges(self, ranges: Ranges | None) -> None:
+        """Shows the ranges of a step; None says what there would be to see."""
+        self._ranges = ranges
+        known = [quantity for quantity in QUANTITIES if ranges is not None and ranges.of(quantity)]
+        self._stack.setCurrentIndex(1 if known else 0)
+        if ranges is None or not known:
+            return
+        for quantity in QUANTITIES:
+            self.quantity.button(quantity).setEnabled(quantity in known)
+        if self.quantity.value() not in known:
+            self.quantity.set_value(known[0])
+        self.detail.show_notes(ranges.notes)
+        self._show_quantity()
+
+    def set_uses_scaler(self, uses_scaler: bool) -> None:
+        """Whether the experiment scales its loss, so that another scale can be taken over."""
+        self.loss_scale.set_uses_scaler(uses_scaler)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self.detail.setFixedWidth(_NARROW_DETAIL if event.size().width() < _NARROW else _WIDE_DETAIL)
+
+    def _body(self) -> QWidget:
+        body = QWidget()
+        choices = in_row(self.quantity, Stretch(1), label("Lost in", "label"), self.format, spacing=8)
+        panel = QFrame()
+        panel.setProperty("surface", "panel")
+        table = in_column(wide(self.table), self.readout, margins=(1, 1, 1, 6), spacing=6)
+        self.readout.setContentsMargins(8, 0, 8, 0)
+        line = QFrame()
+        line.setProperty("surface", "vdivider")
+        in_row(wide(table), line, self.detail, parent=panel, margins=1, spacing=0)
+        in_column(choices, self.loss_scale, wide(panel), parent=body, spacing=8)
+        return body
+
+    def _form(self) -> NumberFormat:
+        return next(form for form in SMALL_FORMATS if form.name == self.format.value())
+
+    def _quantity(self) -> Quantity:
+        return cast(Quantity, self.quantity.value())
+
+    def _show_quantity(self) -> None:
+        if self._ranges is None:
+            return
+        quantity = self._quantity()
+        rows = self._ranges.of(quantity)
+        together = merged(tuple(row.exponents for row in rows))
+        is_gradient = quantity == "gradient"
+        self.loss_scale.setVisible(is_gradient)
+        if is_gradient:
+            self.loss_scale.show_gradients(rows, together, self._ranges.scale)
+        exponent = self.loss_scale.exponent if is_gradient else 0
+        self._axis = Axis.of((together, together.shifted(exponent)))
+        everything = RangeRow(f"All modules ({len(rows):,})", together, is_all=True)
+        modules = (RangeRow(module_text(row.module), row.exponents) for row in rows)
+        self.table.show_rows((everything, *modules), self._axis, exponent)
+        self._show_detail()
+
+    def _show_format(self) -> None:
+        self.table.set_form(self._form())
+        self.loss_scale.set_form(self._form())
+        self._show_detail()
+
+    def _rescale(self, exponent: int) -> None:
+        self.table.model_.set_exponent(exponent)
+        self._show_detail()
+
+    def _show_detail(self) -> None:
+        model, number = self.table.model_, self.table.chosen_number()
+        if number < model.rowCount():
+            self.detail.show_row(model.row(number), model.exponents(number), self._axis, self._form())
+
+    def _read_chosen(self, exponent: int | None) -> None:
+        self._read_row(None if exponent is None else (self.table.chosen_number(), exponent))
+
+    def _read_row(self, place: tuple[int, int] | None) -> None:
+        if place is None:
+            self.readout.set_whole_text(_POINT)
+            return
+        number, exponent = place
+        model = self.table.model_
+        share = self._axis.shares(model.exponents(number))[exponent - self._axis.low]
+        words = bin_sentence(model.row(number).name, exponent, share, self._axis.edge(exponent))
+        self.readout.set_whole_text(words)

@@ -1,0 +1,1 @@
+"""The ranges of a model's numbers: words, histogram, table and loss scale."""

@@ -1,0 +1,346 @@
+"""The table of ranges: a row per module with its histogram, and the share that each format would lose."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from PySide6.QtCore import (
+    QAbstractTableModel,
+    QEvent,
+    QModelIndex,
+    QPersistentModelIndex,
+    QRect,
+    QRectF,
+    Qt,
+    Signal,
+)
+from PySide6.QtGui import QColor, QMouseEvent, QPainter, QResizeEvent
+from PySide6.QtWidgets import QHeaderView, QStyledItemDelegate, QStyleOptionViewItem, QTableView, QWidget
+
+from engine.protocol.numerics.formats import SMALL_FORMATS, Exponents, NumberFormat
+from engine.words.numbers import NONE
+from gui.numerics.ranges.histogram import (
+    Axis,
+    paint_bars,
+    paint_bracket,
+    paint_exponent_ticks,
+    paint_lost,
+)
+from gui.numerics.ranges.words import NOTHING, fate_sentence, share_text
+from gui.theme.fonts import font
+from gui.theme.theme import theme
+from gui.widgets.labels import plain_tip
+
+MODULE, PICTURE, FIRST_FORMAT = range(3)
+_RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
+_LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
+
+Index = QModelIndex | QPersistentModelIndex
+
+
+@dataclass(frozen=True, eq=False)
+class RangeRow:
+    """A module's histogram. The row of all modules together stays on top."""
+
+    name: str
+    exponents: Exponents
+    is_all: bool = False
+
+
+def lost_share(exponents: Exponents, form: NumberFormat, exponent: int) -> float:
+    """The share that a format would round to 0 or make infinite of the numbers times 2**exponent."""
+    return exponents.underflow_fraction(form, exponent) + exponents.overflow_fraction(form, exponent)
+
+
+class RangeModel(QAbstractTableModel):
+    """The rows, their numbers taken times 2**`exponent`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._given: tuple[RangeRow, ...] = ()
+        self._rows: list[RangeRow] = []
+        self._sorted: tuple[int, Qt.SortOrder] = (-1, Qt.SortOrder.AscendingOrder)
+        self.exponent = 0
+        self.form = SMALL_FORMATS[0]
+
+    def show_rows(self, rows: Sequence[RangeRow], exponent: int) -> None:
+        """Shows these rows in the order that is chosen."""
+        self._given, self.exponent = tuple(rows), exponent
+        self.sort(*self._sorted)
+
+    def set_exponent(self, exponent: int) -> None:
+        """Takes the numbers times another power of two; the order stays, so that no row jumps away."""
+        self.exponent = exponent
+        self._tell_changed()
+
+    def set_form(self, form: NumberFormat) -> None:
+        """Emphasises another format."""
+        self.form = form
+        self._tell_changed()
+
+    def row(self, number: int) -> RangeRow:
+        return self._rows[number]
+
+    def number_of(self, name: str, *, is_all: bool) -> int:
+        """The place of a module; 0 without it."""
+        rows = (place for place, row in enumerate(self._rows) if (row.name, row.is_all) == (name, is_all))
+        return next(rows, 0)
+
+    def exponents(self, number: int) -> Exponents:
+        """A row's histogram at the chosen scale."""
+        return self._rows[number].exponents.shifted(self.exponent)
+
+    def sort(self, column: int, order: Qt.SortOrder = Qt.SortOrder.AscendingOrder) -> None:
+        self._sorted = (column, order)
+        self.beginResetModel()
+        modules = [row for row in self._given if not row.is_all]
+        if column >= 0:
+            modules.sort(key=lambda row: self._key(row, column), reverse=order != Qt.SortOrder.AscendingOrder)
+        self._rows = [row for row in self._given if row.is_all] + modules
+        self.endResetModel()
+
+    def rowCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008 - as Qt declares it
+        return 0 if parent.isValid() else len(self._rows)
+
+    def columnCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008
+        return 0 if parent.isValid() else FIRST_FORMAT + len(SMALL_FORMATS)
+
+    def headerData(
+        self, section: int, orientation: Qt.Orientation, role: int = Qt.ItemDataRole.DisplayRole
+    ) -> Any:
+        if orientation is not Qt.Orientation.Horizontal:
+            return None
+        match role:
+            case Qt.ItemDataRole.DisplayRole:
+                named = {MODULE: "Module", PICTURE: ""}
+                return named.get(section) if section in named else f"{SMALL_FORMATS[section - 2].label}"
+            case Qt.ItemDataRole.TextAlignmentRole:
+                return (_LEFT if section < FIRST_FORMAT else _RIGHT) | Qt.AlignmentFlag.AlignBottom
+            case Qt.ItemDataRole.ToolTipRole:
+                return _heading_tip(section)
+            case Qt.ItemDataRole.InitialSortOrderRole if section >= FIRST_FORMAT:
+                return Qt.SortOrder.DescendingOrder
+        return None
+
+    def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
+        row, column = self._rows[index.row()], index.column()
+        match role:
+            case Qt.ItemDataRole.DisplayRole:
+                return self.text(index.row(), column)
+            case Qt.ItemDataRole.ToolTipRole if column == MODULE:
+                return plain_tip(row.name)
+            case Qt.ItemDataRole.ToolTipRole if column >= FIRST_FORMAT:
+                form = SMALL_FORMATS[column - FIRST_FORMAT]
+                return f"{form.label}: {fate_sentence(self.exponents(index.row()), form)}"
+        return None
+
+    def text(self, number: int, column: int) -> str:
+        """What stands in a cell; empty for a histogram."""
+        row = self._rows[number]
+        if column == MODULE:
+            return row.name
+        if column == PICTURE:
+            return ""
+        if not row.exponents.finite:
+            return NONE
+        return share_text(lost_share(row.exponents, SMALL_FORMATS[column - FIRST_FORMAT], self.exponent))
+
+    def _key(self, row: RangeRow, column: int) -> Any:
+        if column == MODULE:
+            return row.name
+        exponents = row.exponents
+        if column == PICTURE:
+            weighted = sum(place * count for place, count in enumerate(exponents.counts, exponents.first))
+            return weighted / (exponents.finite or 1)
+        return lost_share(exponents, SMALL_FORMATS[column - FIRST_FORMAT], self.exponent)
+
+    def _tell_changed(self) -> None:
+        if self._rows:
+            last = self.index(len(self._rows) - 1, self.columnCount() - 1)
+            self.dataChanged.emit(self.index(0, PICTURE), last)
+
+
+def _heading_tip(section: int) -> str:
+    if section == MODULE:
+        return "Sort by name; a third click returns to the model's order"
+    if section == PICTURE:
+        return "Sort by the mean exponent; a third click returns to the model's order"
+    label = SMALL_FORMATS[section - FIRST_FORMAT].label
+    return f"The share of a module's numbers that {label} would round to 0 or make infinite"
+
+
+_HEADER_HEIGHT, _ROW_HEIGHT = 44, 28
+_PADDING, _FORMAT_WIDTH = 8, 72
+_LEAST_PICTURE, _LEAST_NAME, _MOST_NAME = 150, 90, 260
+
+
+class _Header(QHeaderView):
+    """Has the axis of the histograms over their column, with the bracket of the chosen format."""
+
+    def __init__(self, owner: RangeTable) -> None:
+        super().__init__(Qt.Orientation.Horizontal, owner)
+        self._owner = owner
+        self.setSectionsClickable(True)
+        self.setHighlightSections(False)
+        self.setSortIndicatorClearable(True)
+        self.setFixedHeight(_HEADER_HEIGHT)
+        self.setMinimumSectionSize(44)
+
+    def paintSection(self, painter: QPainter, rect: QRect, section: int) -> None:
+        painter.save()
+        super().paintSection(painter, rect, section)
+        painter.restore()
+        if section != PICTURE:
+            return
+        painter.save()
+        area, owner = picture_area(rect), self._owner
+        paint_bracket(painter, area, owner.axis, owner.model_.form, rect.top() + 10)
+        paint_exponent_ticks(painter, area, owner.axis, rect.bottom() - 8)
+        painter.restore()
+
+
+class _Cells(QStyledItemDelegate):
+    """Paints a name, a share or a histogram."""
+
+    def __init__(self, owner: RangeTable) -> None:
+        super().__init__(owner)
+        self._owner = owner
+        self._plain, self._strong = font(12), font(12, 600)
+
+    def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
+        palette, rect = theme().palette, option.rect
+        painter.save()
+        if self._owner.currentIndex().row() == index.row():
+            painter.fillRect(rect, QColor(palette.bg2))
+        painter.setPen(QColor(palette.line))
+        painter.drawLine(rect.bottomLeft(), rect.bottomRight())
+        if index.column() == PICTURE:
+            self._paint_picture(painter, rect, index.row())
+        else:
+            self._paint_words(painter, rect.adjusted(_PADDING, 0, -_PADDING, 0), index)
+        painter.restore()
+
+    def _paint_words(self, painter: QPainter, room: QRect, index: Index) -> None:
+        model, column, palette = self._owner.model_, index.column(), theme().palette
+        words = model.text(index.row(), column)
+        if column == MODULE:
+            words = painter.fontMetrics().elidedText(words, Qt.TextElideMode.ElideMiddle, room.width())
+            is_strong = model.row(index.row()).is_all
+        else:
+            is_strong = SMALL_FORMATS[column - FIRST_FORMAT] == model.form
+        painter.setFont(self._strong if is_strong else self._plain)
+        painter.setPen(QColor(palette.text3 if words in (NOTHING, NONE) else palette.text))
+        painter.drawText(room, _LEFT if column == MODULE else _RIGHT, words)
+
+    def _paint_picture(self, painter: QPainter, rect: QRect, number: int) -> None:
+        owner = self._owner
+        area = picture_area(rect)
+        paint_lost(painter, area, owner.axis, owner.model_.form)
+        shares = owner.axis.shares(owner.model_.exponents(number))
+        bars = area.adjusted(0, 3, 0, 0)
+        paint_bars(painter, bars, owner.axis, shares, max(shares, default=0.0) or 1.0, owner.model_.form)
+
+
+def picture_area(rect: QRect) -> QRectF:
+    """The room of the histogram in its cell."""
+    return QRectF(rect.adjusted(_PADDING, 0, -_PADDING, 0))
+
+
+class RangeTable(QTableView):
+    """Modules with their histograms. `chosen` when another row is; `hovered` a row and exponent, or None."""
+
+    chosen = Signal()
+    hovered = Signal(object)
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.axis = Axis()
+        self.model_ = RangeModel()
+        self.setModel(self.model_)
+        self.setAccessibleName("Ranges by module")
+        self.setShowGrid(False)
+        self.setItemDelegate(_Cells(self))
+        self.setSelectionMode(QTableView.SelectionMode.NoSelection)
+        self.setEditTriggers(QTableView.EditTrigger.NoEditTriggers)
+        self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+        # else Tab would go from cell to cell and never leave the table
+        self.setTabKeyNavigation(False)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setMouseTracking(True)
+        self.verticalHeader().hide()
+        self.verticalHeader().setDefaultSectionSize(_ROW_HEIGHT)
+        header = _Header(self)
+        self.setHorizontalHeader(header)
+        for column in range(self.model_.columnCount()):
+            header.setSectionResizeMode(column, QHeaderView.ResizeMode.Fixed)
+        header.setSortIndicator(-1, Qt.SortOrder.AscendingOrder)
+        self.setSortingEnabled(True)
+        header.setSortIndicatorShown(True)
+        self.setMinimumSize(240, _HEADER_HEIGHT + 2 * _ROW_HEIGHT)
+        self._chosen: tuple[str, bool] = ("", True)
+        self.model_.modelReset.connect(self._choose_again)
+        self.selectionModel().currentRowChanged.connect(self._tell_chosen)
+        theme().changed.connect(self.viewport().update)
+
+    def show_rows(self, rows: Sequence[RangeRow], axis: Axis, exponent: int) -> None:
+        """Shows these, with the module chosen before if it is among them."""
+        self.axis = axis
+        self.model_.show_rows(rows, exponent)
+        self._fit()
+
+    def set_form(self, form: NumberFormat) -> None:
+        """Emphasises a format."""
+        self.model_.set_form(form)
+        self._fit()
+        self.horizontalHeader().viewport().update()
+
+    def chosen_number(self) -> int:
+        """The chosen row."""
+        return max(0, self.currentIndex().row())
+
+    def mouseMoveEvent(self, event: QMouseEvent) -> None:
+        super().mouseMoveEvent(event)
+        index = self.indexAt(event.position().toPoint())
+        if not index.isValid() or index.column() != PICTURE:
+            self.hovered.emit(None)
+            return
+        exponent = self.axis.exponent_at(event.position().x(), picture_area(self.visualRect(index)))
+        self.hovered.emit(None if exponent is None else (index.row(), exponent))
+
+    def leaveEvent(self, event: QEvent) -> None:
+        super().leaveEvent(event)
+        self.hovered.emit(None)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._fit()
+
+    def _fit(self) -> None:
+        """Names in full and all formats where there is room for them, else only the chosen format."""
+        header, width = self.horizontalHeader(), self.viewport().width()
+        rows = range(self.model_.rowCount())
+        metrics = self.fontMetrics()
+        widest = max((metrics.horizontalAdvance(self.model_.row(number).name) for number in rows), default=0)
+        shows_all = width >= _LEAST_NAME + _LEAST_PICTURE + len(SMALL_FORMATS) * _FORMAT_WIDTH
+        shown = [form for form in SMALL_FORMATS if shows_all or form == self.model_.form]
+        for column, form in enumerate(SMALL_FORMATS, FIRST_FORMAT):
+            header.setSectionHidden(column, form not in shown)
+            header.resizeSection(column, _FORMAT_WIDTH)
+        rest = width - _FORMAT_WIDTH * len(shown)
+        name = min(widest + 2 * _PADDING + 4, _MOST_NAME, max(_LEAST_NAME, rest * 2 // 5))
+        header.resizeSection(MODULE, max(name, _LEAST_NAME))
+        header.resizeSection(PICTURE, max(_LEAST_PICTURE, rest - header.sectionSize(MODULE)))
+
+    def _choose_again(self) -> None:
+        name, is_all = self._chosen
+        if self.model_.rowCount():
+            self.setCurrentIndex(self.model_.index(self.model_.number_of(name, is_all=is_all), MODULE))
+
+    def _tell_chosen(self, index: QModelIndex) -> None:
+        if index.isValid():
+            row = self.model_.row(index.row())
+            self._chosen = (row.name, row.is_all)
+            self.viewport().update()
+            self.chosen.emit()
