@@ -8,11 +8,12 @@ from engine.experiment.checks import DeviceEntry
 from engine.experiment.problem import ProblemError
 from engine.experiment.value import MIB_PER_GIB
 from gui.limit.panel import MemoryLimitPanel
+from gui.limit.words import menu_entry
 from gui.session.experiments import Experiments
 from gui.session.forecaster import Need
 from gui.setup.check import usual_gib
 from gui.setup.panel import Request, SetupPanel
-from gui.widgets.messages import may_delete_search
+from gui.widgets.messages import may_delete
 
 
 class LimitController(QObject):
@@ -38,7 +39,7 @@ class LimitController(QObject):
         self._searches, self._forecaster = experiments.searches, experiments.forecaster
         self._shown: str | None = None
         self._need: Need | None = None
-        panel.menu.set_source(self._searches.saved)
+        panel.menu.set_source(lambda: [menu_entry(view) for view in self._searches.saved()])
         self._connect()
 
     def refresh(self) -> None:
@@ -129,7 +130,7 @@ class LimitController(QObject):
             self._drop(series)
 
     def _delete(self, series: str) -> None:
-        if may_delete_search(self._panel):
+        if may_delete(self._panel, "this search with its trials"):
             self._searches.delete(series)
 
     def _drop(self, series: str) -> None:
@@ -139,9 +140,9 @@ class LimitController(QObject):
             self.open_newest()
 
     def _set_searching(self, is_searching: bool) -> None:
-        self._setup.set_searching(is_searching)
+        self._setup.set_busy(self._experiments.order_words)
         self.searching_changed.emit(is_searching)
-        self._forecaster.set_busy(is_searching or self._experiments.running is not None)
+        self._forecaster.set_busy(not self._experiments.is_idle)
 
     def _stop(self) -> None:
         if self._shown is not None:
@@ -158,7 +159,7 @@ class LimitController(QObject):
     def _show_need(self) -> None:
         device = self._device()
         device_mib = None if device is None else device.memory_mib
-        if not self._setup.finds_limit:
+        if self._setup.purpose != "limit":
             self._setup.foot.need.show_need(self._need, self._cap_mib() or device_mib)
             return
         usual = self._cpu_limit() or usual_gib(device)

@@ -15,7 +15,7 @@ from gui.limit.cards import CardChooser
 from gui.limit.chart import MemoryChart
 from gui.limit.chart_content import content_of
 from gui.limit.export import LimitExport
-from gui.limit.result import ResultPanel, SavedMenu
+from gui.limit.result import ResultPanel
 from gui.limit.trials import TrialTable
 from gui.limit.words import picture_heading, progress, sentence
 from gui.session.searches import SearchView
@@ -23,6 +23,7 @@ from gui.setup.model.matching import Group, Row
 from gui.setup.model.search import SearchBox
 from gui.widgets import Button, ElidedLabel, EmptyState, label
 from gui.widgets.boxes import Stretch, in_column, in_row, wide
+from gui.widgets.saved_menu import SavedMenu
 
 _GRANULARITIES = (1, 8, 16, 32, 64)
 _WIDE, _SIDE, _NARROW_SIDE, _LEAST = 1000, 392, 360, 640
@@ -77,7 +78,7 @@ class MemoryLimitPanel(QFrame):
         self.stop = Button("Stop", "strip", "Stop the search; the trials made so far are kept", "stop")
         self.export = LimitExport(self.trials.model, self.chart, self)
         self.saved = Button("Saved", "strip", "Open or delete a saved search")
-        self.menu = SavedMenu(self.saved)
+        self.menu = SavedMenu(self.saved, "search", "searches")
         self.saved.setMenu(self.menu)
         self.forecast = Button("Forecast", "toggle", "Show the expected memory as a dotted line")
         self.forecast.setChecked(True)

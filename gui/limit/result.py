@@ -1,71 +1,20 @@
-"""The result of a search: the ratio, a bar for each precision, and the proof. The menu of saved searches."""
+"""The result of a search: the ratio, a bar for each precision, and the proof."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from PySide6.QtCore import QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QColor, QPainter, QPaintEvent
-from PySide6.QtWidgets import QFrame, QGridLayout, QMenu, QSizePolicy, QWidget
+from PySide6.QtWidgets import QFrame, QGridLayout, QSizePolicy, QWidget
 
 from engine.experiment.experiment import Precision
 from engine.limit.prober import DEFAULT_MARGIN
 from engine.limit.result import at_least
-from engine.words.names import dataset_words
 from engine.words.numbers import NONE, times
-from gui.limit.words import card, menu_words, proof, recommendation, sentence, short_proof
+from gui.limit.words import card, proof, recommendation, sentence, short_proof
 from gui.session.searches import SearchView, SideView
 from gui.theme.theme import theme
 from gui.widgets import Button, ComboBox, ElidedLabel, Marker, label, set_precision, set_text
 from gui.widgets.boxes import Stretch, in_column, in_row, wide
-
-_NO_SAVED = "No search has been saved yet. Each one is kept here when it ends."
-
-
-class SavedMenu(QMenu):
-    """`opened` and `delete_asked` carry a series. It is filled whenever it opens."""
-
-    opened = Signal(str)
-    delete_asked = Signal(str)
-
-    def __init__(self, parent: QWidget) -> None:
-        super().__init__(parent)
-        self.setAccessibleName("Saved searches")
-        self.setToolTipsVisible(True)
-        self._source: Callable[[], tuple[SearchView, ...]] = tuple
-        self._shown: str | None = None
-        self.aboutToShow.connect(self._fill)
-
-    def set_source(self, source: Callable[[], tuple[SearchView, ...]]) -> None:
-        """Sets the function that gives the saved searches."""
-        self._source = source
-
-    def set_shown(self, series: str | None) -> None:
-        """Sets which search is shown, and can be deleted."""
-        self._shown = series
-
-    def _fill(self) -> None:
-        self.clear()
-        views = self._source()
-        for view in views:
-            self._add(view)
-        if not views:
-            self.addAction(_NO_SAVED).setEnabled(False)
-            return
-        self.addSeparator()
-        delete = self.addAction("Delete this search…")
-        delete.setEnabled(self._shown in [view.series for view in views])
-        delete.triggered.connect(lambda: self.delete_asked.emit(self._shown or ""))
-
-    def _add(self, view: SearchView) -> None:
-        action = self.addAction(menu_words(view))
-        action.setCheckable(True)
-        action.setChecked(view.series == self._shown)
-        action.setToolTip(
-            f"{view.trial_count} trials, dataset {dataset_words(view.sides[0].experiment.dataset)}"
-        )
-        action.triggered.connect(lambda: self.opened.emit(view.series))
-
 
 _MARGINS = (0, 5, 10, 15, 20, 30)
 _NOTHING_YET = "The largest batch in each precision will appear here, with the trials that prove it."

@@ -8,6 +8,7 @@ from engine.protocol.trials import Trial
 from engine.words.names import dataset_words
 from engine.words.numbers import duration, memory_text
 from gui.session.searches import SearchView, SideView
+from gui.widgets.saved_menu import SavedEntry
 
 _SHORT = {"memory": "OOM", "spill": "Spilled", "death": "Died", "hang": "Hung"}
 
@@ -89,12 +90,13 @@ def progress(view: SearchView) -> str:
     return f"{trials}, trying {busy.trying:,} in {busy.label} ({busy.doing or 'starting a process'})"
 
 
-def menu_words(view: SearchView) -> str:
+def menu_entry(view: SearchView) -> SavedEntry:
     """A saved search in a menu: model, device, result and, at the right, date."""
     first = view.sides[0].experiment
-    when = view.created.astimezone().strftime("%d %b, %H:%M")
     on = card(view, on_gpu=first.device != "cpu")
-    return f"{first.model} on {on}: {sentence(view)}\t{when}"
+    text = f"{first.model} on {on}: {sentence(view)}"
+    tip = f"{view.trial_count} trials, dataset {dataset_words(first.dataset)}"
+    return SavedEntry(view.series, text, view.created, tip)
 
 
 def card(view: SearchView, on_gpu: bool) -> str:

@@ -25,6 +25,7 @@ from gui.setup.model.tree import FILTERED_BY, SORTED_BY, Index, TreeModel, short
 from gui.widgets.labels import plain_tip
 
 MODULE, CLASS, FORWARD, BACKWARD, PARAMETERS, TIME, MOVED, CASTS = range(8)
+ROOT = "the model"
 _OUTSIDE = {
     LOSS: ("Loss", "What the loss computes of the model's outputs"),
     OPTIMIZER: ("Optimizer", "The update of the weights"),
@@ -58,7 +59,7 @@ class MapRow:
 
     @property
     def title(self) -> str:
-        return _OUTSIDE[self.name][0] if self.name in _OUTSIDE else self.name or "the model"
+        return _OUTSIDE[self.name][0] if self.name in _OUTSIDE else self.name or ROOT
 
 
 def computed_in(operation: Operation) -> str | None:

@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QMenu, QSplitter, QStackedLayout, QWidget
 
 from engine.protocol.numerics.precision_map import PrecisionMap
 from gui.numerics.format_look import FormatLegend, SharesDelegate
-from gui.numerics.map_model import BACKWARD, FORWARD, MapRow, MapTree, computed_in, rows_of
+from gui.numerics.map_model import BACKWARD, FORWARD, ROOT, MapRow, MapTree, computed_in, rows_of
 from gui.numerics.operations import OperationTable
 from gui.setup.model.tree import FILTERED_BY, Index, TreeView
 from gui.widgets import Button, ElidedLabel, EmptyState, label, set_text
@@ -26,6 +26,7 @@ _NOTHING_YET = (
     "Watches one step of what the form describes",
 )
 _FILTER_TIP = "Shows only the modules whose name has this text. Escape empties it."
+_EXACT = Qt.MatchFlag.MatchExactly | Qt.MatchFlag.MatchCaseSensitive
 _KEEP, _LET = "Keep in FP32", "Let AMP choose"
 _MOST_UNFOLDED = 300
 
@@ -55,6 +56,15 @@ class MapTreeView(TreeView):
         tree = MapTree(rows, patterns, self)
         tree.toggled.connect(self.kept)
         self.show_tree(tree)
+
+    def go_to(self, name: str) -> None:
+        """Selects the row of a module, if there is one."""
+        hits = self.proxy.match(
+            self.proxy.index(0, 0), FILTERED_BY, name or ROOT, 1, _EXACT | Qt.MatchFlag.MatchRecursive
+        )
+        if hits:
+            self.setCurrentIndex(hits[0])
+            self.scrollTo(hits[0])
 
     def map_tree(self) -> MapTree | None:
         """The tree that is shown."""
@@ -163,6 +173,11 @@ class MapView(QWidget):
         if (tree := self.tree.map_tree()) is not None:
             tree.set_patterns(self._patterns)
             self.tree.viewport().update()
+
+    def show_module(self, name: str) -> None:
+        """Selects a module."""
+        self.filter.clear()
+        self.tree.go_to(name)
 
     def _show_row(self, row: MapRow | None) -> None:
         operations = () if row is None else row.operations

@@ -1,23 +1,23 @@
-"""The QThread that runs the engine: it owns the queue of runs and searches and reports by signals."""
+"""The QThread that runs the engine: it owns the queue of runs and orders and reports by signals."""
 
 from __future__ import annotations
 
 import threading
 from collections import deque
 from pathlib import Path
+from typing import Any
 
 from PySide6.QtCore import QObject, QThread, Signal
 
 from engine.experiment.checks import Catalog
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Kind, Problem, ProblemError
-from engine.limit.prober import Prober
 from engine.protocol.events import Checked, Failed, Finished, ForecastMade
 from engine.runner import Runner
 from engine.store.store import Store
 from engine.store.trust import is_untrusted
 from engine.worker.launcher import Launcher
-from gui.session.search_order import SearchOrder, carry_out
+from gui.session.orders import CanStop, Order
 
 _ASK_AGAIN_MS = 500
 
@@ -25,8 +25,8 @@ _ASK_AGAIN_MS = 500
 class EngineThread(QThread):
     """Reads the catalog, then works through the queue; another process does the training.
 
-    Only signals leave this thread. `run_event` carries (run id, engine event), `search_event` (series, side,
-    probe event), `search_ended` (series, Problem or None). Forecasts are made while the queue is empty:
+    Only signals leave this thread. `run_event` carries (run id, engine event), `order_event` (key of the
+    order, what it tells), `order_ended` (key, Problem or None). Forecasts are made while the queue is empty:
     `forecast_made` carries (Experiment, ForecastMade or None), after `forecast_refused` (Experiment, Problem)
     if a setting prevents it. So are checks, and before them: `check_ended` carries (Experiment, Checked or
     Problem). An idle thread readies a spare worker, so that the next run starts at once.
@@ -36,9 +36,9 @@ class EngineThread(QThread):
     run_began = Signal(str)
     run_event = Signal(str, object)
     run_ended = Signal(str, object)
-    search_began = Signal(str)
-    search_event = Signal(str, int, object)
-    search_ended = Signal(str, object)
+    order_began = Signal(str)
+    order_event = Signal(str, object)
+    order_ended = Signal(str, object)
     forecast_made = Signal(object, object)
     forecast_refused = Signal(object, object)
     check_ended = Signal(object, object)
@@ -51,26 +51,26 @@ class EngineThread(QThread):
         self._store_path = store_path
         self._launcher = launcher
         self._changed = threading.Condition()
-        self._waiting: deque[str | SearchOrder] = deque()
+        self._waiting: deque[str | Order[Any]] = deque()
         self._to_forecast: deque[Experiment] = deque()
         self._to_check: Experiment | None = None
         self._closing = False
         self._stop_asked = False
         self._pause_asked = False
-        self._current: str | SearchOrder | None = None
+        self._current: str | Order[Any] | None = None
         self._runner: Runner | None = None
-        self._prober: Prober | None = None
+        self._tool: CanStop | None = None
         self._catalog: Catalog | None = None
 
     def enqueue(self, run_ids: tuple[str, ...], *, goes_first: bool = False) -> None:
         """Adds runs that are queued in the store, at the end of the queue or at its front."""
         self._add(*run_ids, goes_first=goes_first)
 
-    def enqueue_search(self, order: SearchOrder) -> None:
-        """Adds a search for the largest batch at the end of the queue."""
+    def enqueue_order(self, order: Order[Any]) -> None:
+        """Adds a search or a diagnosis at the end of the queue."""
         self._add(order)
 
-    def _add(self, *work: str | SearchOrder, goes_first: bool = False) -> None:
+    def _add(self, *work: str | Order[Any], goes_first: bool = False) -> None:
         with self._changed:
             if goes_first:
                 self._waiting.extendleft(reversed(work))
@@ -99,22 +99,21 @@ class EngineThread(QThread):
             self._waiting.remove(run_id)
             return True
 
-    def stop_search(self, series: str) -> bool:
-        """Ends a search with what it has found; True if it was still waiting and was removed."""
+    def stop_order(self, key: str) -> bool:
+        """Ends an order with what it has found; True if it was still waiting and was removed."""
         with self._changed:
-            # under one lock: else a search that has just left the queue would be missed
-            if isinstance(self._current, SearchOrder) and self._current.series == series:
+            # under one lock: else an order that has just left the queue would be missed
+            if isinstance(self._current, Order) and self._current.key == key:
                 self.stop_run()
-            waiting = [work for work in self._waiting if isinstance(work, SearchOrder)]
-            removed = [order for order in waiting if order.series == series]
+            removed = [work for work in self._waiting if isinstance(work, Order) and work.key == key]
             for order in removed:
                 self._waiting.remove(order)
             return bool(removed)
 
-    def waiting_searches(self) -> int:
-        """How many searches wait."""
+    def waiting_orders(self, kind: type[Order[Any]]) -> int:
+        """How many orders of a kind wait."""
         with self._changed:
-            return sum(isinstance(work, SearchOrder) for work in self._waiting)
+            return sum(isinstance(work, kind) for work in self._waiting)
 
     def waiting(self) -> tuple[str, ...]:
         """The ids of the waiting runs, next first."""
@@ -122,7 +121,7 @@ class EngineThread(QThread):
             return tuple(work for work in self._waiting if isinstance(work, str))
 
     def stop_run(self) -> None:
-        """Asks the run or search in progress to end; the queue stays, and so does a forecast."""
+        """Asks the run or order in progress to end; the queue stays, and so does a forecast."""
         with self._changed:
             if self._current is not None:
                 self._stop_asked = True
@@ -159,8 +158,8 @@ class EngineThread(QThread):
     def _stop_job(self) -> None:
         if self._runner is not None:
             self._runner.stop()
-        if self._prober is not None:
-            self._prober.stop()
+        if self._tool is not None:
+            self._tool.stop()
 
     def run(self) -> None:
         try:
@@ -182,8 +181,8 @@ class EngineThread(QThread):
             match self._next():
                 case str(run_id):
                     self._train(runner, run_id)
-                case SearchOrder() as order:
-                    self._search(store, order)
+                case Order() as order:
+                    self._carry_out(store, order)
                 case Experiment() as experiment if experiment is self._to_check:
                     self._check(runner, experiment)
                 case Experiment() as experiment:
@@ -204,7 +203,7 @@ class EngineThread(QThread):
     def _is_something_asked(self) -> bool:
         return bool(self._waiting or self._to_forecast or self._to_check)
 
-    def _next(self) -> str | SearchOrder | Experiment | None:
+    def _next(self) -> str | Order[Any] | Experiment | None:
         """The next work: the queue comes before a check, and that before forecasts."""
         with self._changed:
             self._changed.wait_for(lambda: self._is_something_asked() or self._closing)
@@ -266,24 +265,21 @@ class EngineThread(QThread):
         for experiment in asked:
             self._forecast(runner, experiment)
 
-    def _search(self, store: Store, order: SearchOrder) -> None:
+    def _carry_out(self, store: Store, order: Order[Any]) -> None:
         problem: Problem | None = None
-        self.search_began.emit(order.series)
-        prober = self._prober = Prober(store, self._launcher, self._catalog)
+        self.order_began.emit(order.key)
+        tool = self._tool = order.tool(store, self._launcher, self._catalog)
         try:
-            problem = carry_out(
-                order,
-                prober,
-                lambda side, event: self.search_event.emit(order.series, side, event),
-                lambda: self._stop_asked,
+            problem = order.carry_out(
+                tool, lambda event: self.order_event.emit(order.key, event), lambda: self._stop_asked
             )
         except ProblemError as error:
             problem = error.problem
         except Exception as error:  # noqa: BLE001 - as for a run
             problem = _internal(error)
         finally:
-            self._prober = None
-        self.search_ended.emit(order.series, problem)
+            self._tool = None
+        self.order_ended.emit(order.key, problem)
 
     def _train(self, runner: Runner, run_id: str) -> None:
         last: Finished | Failed | None = None

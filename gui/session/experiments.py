@@ -1,4 +1,4 @@
-"""The window's side of the engine: running and waiting experiments, retries, searches and forecasts."""
+"""The window's side of the engine: running and waiting experiments, retries, orders and forecasts."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from engine.store.forecasts import Forecasts
 from engine.store.record import RunRecord, Status
 from engine.store.store import Store
 from engine.worker.launcher import Launcher
+from gui.session.diagnoses import Diagnoses
 from gui.session.engine_thread import EngineThread
 from gui.session.forecaster import Forecaster
 from gui.session.log_lines import run_lines
@@ -112,6 +113,9 @@ class Experiments(QObject):
         self.searches = Searches(store, self._thread, self)
         self.searches.problem.connect(self._tell)
         self.searches.logged.connect(self.logged)
+        self.diagnoses = Diagnoses(store, self._thread, self)
+        self.diagnoses.problem.connect(self._tell)
+        self.diagnoses.logged.connect(self.logged)
         self.forecaster = Forecaster(self._thread, self)
         self.trust = CodeTrust(store, self)
         self.trust.problem.connect(self._tell)
@@ -139,13 +143,25 @@ class Experiments(QObject):
         self._thread.shut_down()
         self.runs.purge()
         # the thread's last events are in the store; nothing here shows them any more
-        for listener in (self, self.searches, self.forecaster):
+        for listener in (self, self.searches, self.diagnoses, self.forecaster):
             QCoreApplication.removePostedEvents(listener)
 
     @property
     def running(self) -> str | None:
         """The id of the run in progress."""
         return self._running
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether there is no run, no search and no diagnosis in progress."""
+        return self._running is self.searches.running is self.diagnoses.running is None
+
+    @property
+    def order_words(self) -> str | None:
+        """What is in progress other than a run, and what to do meanwhile, in a sentence."""
+        if self.searches.running is not None:
+            return "A search is running; add this to the queue."
+        return None if self.diagnoses.running is None else "A diagnosis is running; add this to the queue."
 
     def progress(self) -> float:
         """How far the run in progress is, 0 to 1."""

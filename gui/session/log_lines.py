@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from engine.limit.prober import ProbeEvent
 from engine.limit.result import outcome
-from engine.protocol.events import Event, Failed, Finished, Log, Phase, PhaseName, Started
+from engine.numerics.diagnoser import DiagnosisEvent
+from engine.protocol.events import Diagnosed, Event, Failed, Finished, Log, Phase, PhaseName, Started
+from engine.protocol.numerics.diagnosis import DiagnosisStarted
 from engine.protocol.trials import ProbeEnded, ProbeStarted, TrialEnded
 
 Line = tuple[str, str]
@@ -42,6 +44,35 @@ def search_lines(event: ProbeEvent) -> tuple[Line, ...]:
         case ProbeEnded(result=result):
             proof = "proven" if result.verified else "not proven"
             return (("info", f"The largest batch that passed is {result.largest_batch:,}, {proof}."),)
+        case Failed(problem=problem, detail=detail):
+            text = f"{problem.message} {problem.remedy}"
+            return (("problem", f"{text}\n{detail}" if detail else text),)
+    return ()
+
+
+_PART_NAMES = {
+    "map": "precision map",
+    "range": "ranges",
+    "nan": "search for the first NaN",
+    "ladder": "ladder",
+    "islands": "search for FP32 modules",
+    "advice": "advice",
+}
+
+
+def diagnosis_lines(event: DiagnosisEvent) -> tuple[Line, ...]:
+    """The log lines of an event of a diagnosis."""
+    match event:
+        case Log(level=level, message=message):
+            return ((level, message),)
+        case Phase(name=PhaseName.DOWNLOADING, detail=detail, fraction=None):
+            return (("info", detail),)
+        case DiagnosisStarted(experiment=experiment):
+            return (("info", f"Diagnosing {experiment.model} in {experiment.precision.label}."),)
+        case Diagnosed(result=result):
+            return (("info", f"Done: {_PART_NAMES[result.part]}."),)
+        case Finished(stopped=stopped):
+            return (("info", "Stopped." if stopped else "Finished."),)
         case Failed(problem=problem, detail=detail):
             text = f"{problem.message} {problem.remedy}"
             return (("problem", f"{text}\n{detail}" if detail else text),)

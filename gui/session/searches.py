@@ -23,7 +23,7 @@ from engine.store.searches import ProbeRecord
 from engine.store.store import Store
 from gui.session.engine_thread import EngineThread
 from gui.session.log_lines import search_lines
-from gui.session.search_order import SearchOrder
+from gui.session.orders import SearchOrder
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,7 @@ class SearchView:
     def of_order(cls, order: SearchOrder) -> SearchView:
         """A search that was just queued."""
         sides = tuple(SideView(label, experiment, order.granularity) for label, experiment in order.sides)
-        return cls(order.series, sides, datetime.now(UTC), is_waiting=True)
+        return cls(order.key, sides, datetime.now(UTC), is_waiting=True)
 
     @classmethod
     def of_records(cls, records: Sequence[ProbeRecord]) -> SearchView:
@@ -227,9 +227,9 @@ class Searches(QObject):
         self._store, self._thread = store, thread
         self._views: dict[str, SearchView] = {}
         self._running: str | None = None
-        thread.search_began.connect(self._begin)
-        thread.search_event.connect(self._take)
-        thread.search_ended.connect(self._end)
+        thread.order_began.connect(self._begin)
+        thread.order_event.connect(self._take)
+        thread.order_ended.connect(self._end)
 
     @property
     def running(self) -> str | None:
@@ -240,13 +240,13 @@ class Searches(QObject):
         """Queues a search of these sides; its series. Raises ProblemError if it could not be saved."""
         self._store.check_writable()
         order = SearchOrder(secrets.token_hex(6), _distinct(sides), granularity, margin_fraction)
-        self._views[order.series] = SearchView.of_order(order)
-        self._thread.enqueue_search(order)
-        return order.series
+        self._views[order.key] = SearchView.of_order(order)
+        self._thread.enqueue_order(order)
+        return order.key
 
     def stop(self, series: str) -> None:
         """Ends a search with what it has found; a waiting one is taken out of the queue."""
-        if self._thread.stop_search(series):
+        if self._thread.stop_order(series):
             del self._views[series]
             self.ended.emit(series)
 
@@ -281,7 +281,7 @@ class Searches(QObject):
     @property
     def waiting(self) -> int:
         """How many searches are waiting."""
-        return self._thread.waiting_searches()
+        return self._thread.waiting_orders(SearchOrder)
 
     def delete(self, series: str) -> None:
         """Deletes a saved search, unless it is in progress."""
@@ -297,17 +297,24 @@ class Searches(QObject):
         self.deleted.emit(series)
 
     def _begin(self, series: str) -> None:
+        if series not in self._views:
+            # a diagnosis
+            return
         self._running = series
         self._update(series, replace(self._views[series], is_waiting=False, is_live=True))
         self.began.emit(series)
 
-    def _take(self, series: str, side: int, event: ProbeEvent) -> None:
-        view = self._views[series]
+    def _take(self, series: str, told: tuple[int, ProbeEvent]) -> None:
+        if series != self._running:
+            return
+        view, (side, event) = self._views[series], told
         for level, message in search_lines(event):
             self.logged.emit(level, message, f"Memory limit, {view.sides[side].label}")
         self._update(series, view.after(side, event))
 
     def _end(self, series: str, problem: Problem | None) -> None:
+        if series != self._running:
+            return
         self._running = None
         view = replace(self._views[series], is_waiting=False, is_live=False)
         if view.trial_count or any(side.problem for side in view.sides):

@@ -23,6 +23,7 @@ from engine.experiment.experiment import (
 from engine.experiment.own.code import OWN, Code, code_from, keeps_code
 from engine.experiment.own.library_models import library_of
 from engine.experiment.presets import Preset
+from engine.protocol.numerics.advice import Changes
 from engine.words.settings import Chosen, applies
 from gui.setup.fields import NUMBER_KEYS, OPTIONS, words_of
 
@@ -121,6 +122,19 @@ class Draft:
         model = code.file if class_name is None else f"{code.file}:{class_name}"
         draft = self.with_model("").with_change("model", model).with_change("code", code.to_json())
         return draft.with_change("dataset", OWN) if code.brings_data else draft
+
+    def with_changes(self, changes: Changes) -> Draft:
+        """The draft with these settings; a precision takes the place of those of autocast that are ticked."""
+        draft = self
+        for key, text in changes:
+            if key == "precision":
+                kept = [precision for precision in draft.ticked if not precision.is_autocast]
+                draft = draft.with_precisions([*kept, Precision(text)])
+            elif key in _LENGTHS:
+                draft = draft.with_length(key, text)
+            else:
+                draft = draft.with_change(key, text)
+        return draft
 
     def with_length(self, key: str, text: str) -> Draft:
         """The draft with its length in `key`, which is `epochs` or `steps`."""

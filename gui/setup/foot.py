@@ -28,7 +28,7 @@ class SetupFoot(QFrame):
         super().__init__(parent)
         self.setProperty("surface", "foot")
         self._run, self._queue = run, queue
-        self._sentence, self._is_waiting, self._finds_limit = "", False, False
+        self._sentence, self._is_waiting, self._may_wait = "", False, True
         self.need = NeedLine()
         self.line = label("", "label")
         self.line.setWordWrap(True)
@@ -57,10 +57,10 @@ class SetupFoot(QFrame):
             action.changed.connect(self._follow)
         self._follow()
 
-    def show_line(self, text: str, *, finds_limit: bool = False) -> None:
-        """Shows what the button will do, or why it is disabled; a search does not wait for quiet."""
+    def show_line(self, text: str, *, may_wait: bool = True) -> None:
+        """Shows what the button will do, or why it is disabled; only training waits for quiet."""
         set_text(self.line, text)
-        self._finds_limit = finds_limit
+        self._may_wait = may_wait
         self._follow()
 
     def show_busy(self, sentence: str, *, is_waiting: bool) -> None:
@@ -80,7 +80,7 @@ class SetupFoot(QFrame):
             button.setAccessibleName(action.text())
             button.setToolTip(action.toolTip())
             button.setEnabled(action.isEnabled())
-        may_wait = bool(self._sentence) and self._run.isEnabled() and not self._finds_limit
+        may_wait = bool(self._sentence) and self._run.isEnabled() and self._may_wait
         self.wait_button.setVisible(self._is_waiting or may_wait)
 
 

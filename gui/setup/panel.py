@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from PySide6.QtCore import QSize, Signal, SignalInstance
 from PySide6.QtGui import QHideEvent, QShowEvent
@@ -14,6 +14,7 @@ from engine.experiment.checks import Catalog
 from engine.experiment.experiment import Experiment
 from engine.experiment.presets import Preset
 from engine.experiment.problem import Problem
+from engine.protocol.numerics.advice import Changes
 from gui.session.experiments import Request
 from gui.setup.check import (
     Outcome,
@@ -44,8 +45,13 @@ __all__ = ["Request", "SetupPanel"]
 WIDTH = 320
 _LOOKING = "Looking at this machine…"
 _BUSY = "A run is training; add this one to the queue."
+_DIAGNOSIS = "Watches a few steps, operation by operation"
 _NOT_NOW = "The model can be checked once nothing is measured."
-_SEARCHING = "A search is running; add this to the queue."
+
+Purpose = Literal["train", "limit", "diagnose"]
+"""What the button does."""
+_PURPOSES: Mapping[str, Purpose] = {"probe": "limit", "diagnose": "diagnose"}
+"""Those of kinds of presets."""
 
 
 class SetupPanel(QFrame):
@@ -58,6 +64,9 @@ class SetupPanel(QFrame):
     queue_requested = Signal(object)  # Request
     limit_requested = Signal(object)  # Request
     limit_refused = Signal(str)
+    diagnosis_requested = Signal(object)  # Experiment
+    diagnosis_refused = Signal(str)
+    changes_used = Signal(object, object)  # Changes, and a function that undoes them
     check_requested = Signal(object)  # Experiment
     draft_changed = Signal()
 
@@ -71,8 +80,8 @@ class SetupPanel(QFrame):
         self._file_problem: Problem | None = None
         self._refused: dict[Experiment, Problem] = {}
         self._is_running = False
-        self._is_searching = False
-        self._on_limits = False
+        self._busy: str | None = None
+        self._workspace_purpose: Purpose = "train"
         self._took_batch = False
         self._cpu_limit_gib: float | None = None
         self.own_presets = OwnPresets(self)
@@ -124,28 +133,37 @@ class SetupPanel(QFrame):
             self._is_running = is_running
             self._refresh()
 
-    def set_searching(self, is_searching: bool) -> None:
-        """During a search for the largest batch, everything else can only be queued."""
-        if is_searching != self._is_searching:
-            self._is_searching = is_searching
+    def set_busy(self, sentence: str | None) -> None:
+        """During a search or a diagnosis, as `sentence` says, everything else can only be queued."""
+        if sentence != self._busy:
+            self._busy = sentence
             self._refresh()
 
-    def set_on_limits(self, on_limits: bool) -> None:
-        """In the workspace Memory limit the button searches, whatever the preset is for."""
-        if on_limits != self._on_limits:
-            self._on_limits = on_limits
+    def set_purpose(self, purpose: Purpose) -> None:
+        """In some workspaces the button has a purpose of theirs, whatever the preset is for."""
+        if purpose != self._workspace_purpose:
+            self._workspace_purpose = purpose
             self._refresh()
 
     @property
-    def finds_limit(self) -> bool:
-        """Whether the button searches for the largest batch instead of training."""
-        of_preset = self._draft is not None and self._draft.preset.kind == "probe"
-        return self._on_limits or (of_preset and not self._took_batch)
+    def purpose(self) -> Purpose:
+        """What the button does: what the workspace is for, or else the preset."""
+        if self._workspace_purpose != "train" or self._draft is None:
+            return self._workspace_purpose
+        purpose = _PURPOSES.get(self._draft.preset.kind, "train")
+        return "train" if purpose == "limit" and self._took_batch else purpose
 
     def use_batch(self, batch_size: int) -> None:
         """Puts a batch size that a search found into the form."""
         self._took_batch = True
         self._change(Draft.with_change, "batch_size", f"{batch_size:,}")
+
+    def use_changes(self, changes: Changes) -> None:
+        """Puts settings into the form, as `changes_used` then tells."""
+        if self._draft is not None:
+            before = self._draft
+            self._put(before.with_changes(changes))
+            self.changes_used.emit(changes, lambda: self._put(before))
 
     def set_memory_cap(self, text: str) -> None:
         """Puts the memory of a smaller card into the form, in GiB; empty for the device's own."""
@@ -167,6 +185,15 @@ class SetupPanel(QFrame):
             self.limit_requested.emit(search)
         else:
             self.limit_refused.emit(limit_reason(self._outcome) or _LOOKING)
+
+    def diagnose(self) -> None:
+        """Requests a diagnosis of the form's first experiment in half precision, else of its first."""
+        self.reread()
+        experiment = self._diagnosable()
+        if experiment is not None and self._catalog is not None and not self._outcome.problems:
+            self.diagnosis_requested.emit(experiment)
+        else:
+            self.diagnosis_refused.emit(self._outcome.reason or _LOOKING)
 
     def use_settings(self, experiment: Experiment) -> None:
         """Puts a run's settings into the form, as changes to the chosen preset."""
@@ -252,18 +279,23 @@ class SetupPanel(QFrame):
     def _ask(self, requested: SignalInstance) -> None:
         if self._draft is not None:
             self.picker.used(self._draft)
-        if self.finds_limit:
+        if self.purpose == "limit":
             self.find_limit()
+        elif self.purpose == "diagnose":
+            self.diagnose()
         elif (wanted := self.request()) is not None:
             requested.emit(wanted)
 
     def _ask_check(self) -> None:
         self.reread()
+        if (experiment := self._diagnosable()) is not None and limit_reason(self._outcome) is None:
+            self.check_requested.emit(experiment)
+
+    def _diagnosable(self) -> Experiment | None:
         experiments = [experiment for _, experiment in self._outcome.experiments]
-        if experiments and limit_reason(self._outcome) is None:
-            # in half precision there is more that can be wrong
-            halves = (experiment for experiment in experiments if experiment.precision.is_autocast)
-            self.check_requested.emit(next(halves, experiments[0]))
+        # in half precision there is more that can be wrong
+        halves = (experiment for experiment in experiments if experiment.precision.is_autocast)
+        return next(halves, next(iter(experiments), None))
 
     def _refresh(self) -> None:
         draft = self._draft
@@ -272,24 +304,21 @@ class SetupPanel(QFrame):
             self.picker.show(draft, self._catalog)
             self.form.show_draft(draft, self._catalog)
             self.form.show_outcome(self._outcome)
-            self.form.set_searching(self.finds_limit)
+            self.form.set_searching(self.purpose == "limit")
             self.form.kept_code.show_kept(draft, differs=self.picker.differs(draft))
             self._count_folder(draft)
-            words = limit_words(draft) if self.finds_limit else button_words(draft, self._outcome)
-            self.run_action.setText(words)
+            self.run_action.setText(self._words(draft))
         against = self._reason()
         if against is None and self._catalog is None:
             against = _LOOKING
         enable(self.queue_action, against, "Runs this after everything in the queue")
-        busy = _SEARCHING if self._is_searching else _BUSY if self._is_running else None
+        busy = self._busy or (_BUSY if self._is_running else None)
         unfit = limit_reason(self._outcome) or (_LOOKING if self._catalog is None else busy and _NOT_NOW)
         enable(self.check_action, unfit, TIPS["check"])
         against = against or busy
-        plan = plan_words(self._outcome, self._catalog)
-        if self.finds_limit and draft is not None:
-            plan = limit_plan(draft)
+        plan = self._plan()
         enable(self.run_action, against, plan)
-        self.foot.show_line(against or plan, finds_limit=self.finds_limit)
+        self.foot.show_line(against or plan, may_wait=self.purpose == "train")
         unsound = self._outcome.reason if draft is not None else against
         enable(self.save_action, unsound, "Save these settings as your own preset")
         for action in (self.rename_action, self.delete_action):
@@ -309,7 +338,7 @@ class SetupPanel(QFrame):
         dataset = draft.text("dataset")
         has_path = self._catalog is not None and draft.applies("path", self._catalog)
         path = draft.text("path").strip() or None if has_path and dataset != ARRAYS else None
-        self.folder.hold(self._is_running or self._is_searching)
+        self.folder.hold(self._is_running or self._busy is not None)
         self.folder.want(path, is_text=dataset == TEXT_FOLDER)
         self._show_folder()
 
@@ -322,7 +351,18 @@ class SetupPanel(QFrame):
     def _reason(self) -> str | None:
         if self._draft is None:
             return "There is no preset to begin with."
-        return limit_reason(self._outcome) if self.finds_limit else self._outcome.reason
+        return limit_reason(self._outcome) if self.purpose == "limit" else self._outcome.reason
+
+    def _words(self, draft: Draft) -> str:
+        if self.purpose == "diagnose":
+            experiment = self._diagnosable()
+            return f"Diagnose {experiment.precision.label}" if experiment is not None else "Diagnose"
+        return limit_words(draft) if self.purpose == "limit" else button_words(draft, self._outcome)
+
+    def _plan(self) -> str:
+        if self._draft is not None and self.purpose == "limit":
+            return limit_plan(self._draft)
+        return _DIAGNOSIS if self.purpose == "diagnose" else plan_words(self._outcome, self._catalog)
 
     def _connect(self) -> None:
         self.folder.changed.connect(self._show_folder)

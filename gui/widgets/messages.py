@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QMessageBox, QWidget
@@ -22,31 +24,49 @@ def ask(parent: QWidget, text: str, do: str, leave: str) -> bool:
     return box.clickedButton() is do_button
 
 
-def may_stop(parent: QWidget, waiting: int, searches: int = 0) -> bool:
-    """Asks whether to close while a run trains; `waiting` runs and `searches` are queued."""
+class Queued(NamedTuple):
+    """How much waits in the queue."""
+
+    runs: int = 0
+    searches: int = 0
+    diagnoses: int = 0
+
+
+def may_stop(parent: QWidget, queued: Queued) -> bool:
+    """Asks whether to close while a run trains."""
     text = "A run is training. Closing stops it; what it recorded so far is kept."
-    return ask(parent, text + _queued(waiting, searches), "Stop and close", "Keep training")
+    return ask(parent, text + _words(queued), "Stop and close", "Keep training")
 
 
-def may_stop_search(parent: QWidget, waiting: int, searches: int = 0) -> bool:
+def may_stop_search(parent: QWidget, queued: Queued) -> bool:
     """Asks whether to close while a search for the largest batch is running."""
     text = "A search for the largest batch is running. Closing stops it; the trials made so far are kept."
-    return ask(parent, text + _queued(waiting, searches), "Stop and close", "Keep searching")
+    return ask(parent, text + _words(queued), "Stop and close", "Keep searching")
 
 
-def may_delete_search(parent: QWidget) -> bool:
-    """Asks whether to delete a saved search."""
-    return ask(parent, "Delete this search with its trials? This cannot be undone.", "Delete", "Keep")
+def may_stop_diagnosis(parent: QWidget, queued: Queued) -> bool:
+    """Asks whether to close while a diagnosis is running."""
+    text = "A diagnosis is running. Closing stops it; the parts that are done are kept."
+    return ask(parent, text + _words(queued), "Stop and close", "Keep diagnosing")
 
 
-def _queued(waiting: int, searches: int) -> str:
-    text = ""
+def may_delete(parent: QWidget, what: str) -> bool:
+    """Asks whether to delete something: "this search with its trials"."""
+    return ask(parent, f"Delete {what}? This cannot be undone.", "Delete", "Keep")
+
+
+def _words(queued: Queued) -> str:
+    text, waiting = "", queued.runs
     if waiting:
         stays = "1 run stays" if waiting == 1 else f"{waiting} runs stay"
         text += f" {stays} in the queue for the next start."
-    if searches:
-        dropped = "1 waiting search is" if searches == 1 else f"{searches} waiting searches are"
-        text += f" {dropped} dropped."
+    for count, one, many in (
+        (queued.searches, "search", "searches"),
+        (queued.diagnoses, "diagnosis", "diagnoses"),
+    ):
+        if count:
+            dropped = f"1 waiting {one} is" if count == 1 else f"{count} waiting {many} are"
+            text += f" {dropped} dropped."
     return text
 
 

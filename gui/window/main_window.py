@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
@@ -19,12 +20,12 @@ from gui.runs.controller import RunsController
 from gui.session.experiments import Experiments
 from gui.setup.model.accept import may_run
 from gui.setup.model.checking import CheckController
-from gui.setup.panel import Request, SetupPanel
+from gui.setup.panel import Purpose, Request, SetupPanel
 from gui.theme.theme import theme
 from gui.train.controller import LiveController
 from gui.train.panel import LivePanel
 from gui.widgets import FocusRing
-from gui.widgets.messages import may_stop, may_stop_search
+from gui.widgets.messages import Queued, may_stop, may_stop_diagnosis, may_stop_search
 from gui.widgets.shortcuts import install
 from gui.window.body import Body, stack
 from gui.window.drops import ModelDrops
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 
 FIRST_PRESET = "fashion"
 FULL_SIZE = QSize(1440, 900)
+PURPOSES: Mapping[str, Purpose] = {"memory": "limit", "numerics": "diagnose"}
+"""What the form's button does in a workspace; it trains in the others."""
 WINDOW_FRAME = QSize(8, 40)
 """Roughly what a window manager adds around a window: the exact size is known only once it is shown."""
 
@@ -191,10 +194,10 @@ class MainWindow(QMainWindow):
         )
 
     def show_workspace(self, key: str) -> None:
-        """Shows "train", "memory", "compare" or "show", with its side column."""
+        """Shows the workspace of that key, with its side column."""
         others = self.others if key != "train" or self._has_others else None
         self._body.show_workspace(key, len(self.runs.checked()))
-        self.setup.set_on_limits(key == "memory")
+        self.setup.set_purpose(PURPOSES.get(key, "train"))
         if others is not None:
             others.set_in_sight(key)
         self.top_bar.set_workspace(key)
@@ -245,10 +248,13 @@ class MainWindow(QMainWindow):
     def _may_close(self) -> bool:
         # the runs of "Show me" are taken out of the queue
         waiting = sum(not self.others.shows.tells_of(run_id) for run_id in self.experiments.waiting)
-        searches = self.experiments.searches
+        searches, diagnoses = self.experiments.searches, self.experiments.diagnoses
+        queued = Queued(waiting, searches.waiting, diagnoses.waiting)
         if self.experiments.running is not None:
-            return may_stop(self, waiting, searches.waiting)
-        return searches.running is None or may_stop_search(self, waiting, searches.waiting)
+            return may_stop(self, queued)
+        if searches.running is not None:
+            return may_stop_search(self, queued)
+        return diagnoses.running is None or may_stop_diagnosis(self, queued)
 
     def _take_catalog(self, catalog: Catalog) -> None:
         self.setup.set_catalog(catalog)
@@ -260,8 +266,7 @@ class MainWindow(QMainWindow):
             self.others.limits.refresh()
 
     def _may_look_around(self) -> bool:
-        is_idle = self.experiments.running is None and self.experiments.searches.running is None
-        return is_idle and (self._quiet.is_waiting or self.setup.isVisible())
+        return self.experiments.is_idle and (self._quiet.is_waiting or self.setup.isVisible())
 
     def _submit(self, request: Request) -> None:
         try:

@@ -43,6 +43,7 @@ class Key(StrEnum):
     RUNS_TABLE = "runs_table"
     WORKSPACE = "workspace"
     MEMORY_LIMIT = "memory_limit"
+    NUMERICS = "numerics"
     EXPORT = "export"
     SHOW = "show"
     REDUCED_MOTION = "reduced_motion"

@@ -150,6 +150,11 @@ WORKSPACES = (
     ("memory", "Memory limit", "Find the largest batch that fits, on this card or a smaller one (Ctrl+2)"),
     ("compare", "Compare", "Overlay runs and read their ratios (Ctrl+3)"),
     ("show", "Show", "Play two runs side by side, for people who do not code (Ctrl+4)"),
+    (
+        "numerics",
+        "Numerics",
+        "See which module computes in which precision, and where numbers are lost (Ctrl+5)",
+    ),
 )
 SIDE_WIDTH = 320
 _ROOM_FOR_FACTS, _ROOM_FOR_BAR = 1_180, 1_200

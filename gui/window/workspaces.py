@@ -1,17 +1,22 @@
-"""Memory limit, Compare and Show, the workspaces that are made after the window's first paint."""
+"""Memory limit, Compare, Show and Numerics, the workspaces that are made after the window's first paint."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from PySide6.QtCore import QObject, Signal
 from PySide6.QtWidgets import QMainWindow
 
+from engine.protocol.numerics.advice import Changes
 from gui.compare.column import ComparisonColumn
 from gui.compare.controller import CompareController
 from gui.compare.panel import ComparePanel
 from gui.limit.controller import LimitController
 from gui.limit.panel import MemoryLimitPanel
+from gui.numerics.answer_page import changes_words
+from gui.numerics.controller import NumericsController
+from gui.numerics.panel import NumericsPanel
 from gui.session.experiments import Experiments
 from gui.setup.panel import SetupPanel
 from gui.show.controller import ShowController
@@ -50,10 +55,13 @@ class OtherWorkspaces(QObject):
         self.compare = ComparePanel(pages)
         self.column = ComparisonColumn(side)
         self.show_panel = ShowPanel(pages)
+        self.numerics_panel = NumericsPanel(pages)
         body.add("memory", self.memory_limit, setup)
         body.add("compare", self.compare, self.column)
         body.add("show", self.show_panel, None)
+        body.add("numerics", self.numerics_panel, setup)
         self.limits = LimitController(setup, self.memory_limit, experiments, self)
+        self.numerics = NumericsController(setup, self.numerics_panel, experiments, self)
         self.comparisons = CompareController(
             store_path, experiments, self._runs, self.column, self.compare, self._notice, window
         )
@@ -70,7 +78,12 @@ class OtherWorkspaces(QObject):
 
     def parts(self) -> dict[Key, HasState]:
         """The workspaces' remembered states."""
-        return {Key.MEMORY_LIMIT: self.memory_limit, Key.EXPORT: self.comparisons, Key.SHOW: self.shows}
+        return {
+            Key.MEMORY_LIMIT: self.memory_limit,
+            Key.NUMERICS: self.numerics_panel,
+            Key.EXPORT: self.comparisons,
+            Key.SHOW: self.shows,
+        }
 
     def set_in_sight(self, key: str) -> None:
         """Sets which workspace is visible."""
@@ -79,6 +92,8 @@ class OtherWorkspaces(QObject):
         self.limits.refresh()
         if key == "memory":
             self.limits.open_newest()
+        if key == "numerics":
+            self.numerics.open_newest()
 
     def find_limit(self) -> None:
         """Searches for the largest batch of what the form describes."""
@@ -95,6 +110,11 @@ class OtherWorkspaces(QObject):
         self.limits.refused.connect(self._notice.tell)
         self.limits.reported.connect(self._notice.tell)
         self.limits.written.connect(lambda path: self._notice.tell_written(f"Wrote {path.name}.", path))
+        self.numerics.diagnosing_changed.connect(lambda is_on: self._top_bar.set_busy("numerics", is_on))
+        self.numerics.workspace_wanted.connect(lambda: self.workspace_wanted.emit("numerics"))
+        self.numerics.reported.connect(self._notice.tell)
+        self.numerics.written.connect(lambda path: self._notice.tell_written(f"Wrote {path.name}.", path))
+        self._setup.changes_used.connect(self._tell_changes)
         self.comparisons.workspace_wanted.connect(lambda: self.workspace_wanted.emit("compare"))
         self.comparisons.problem.connect(self.problem)
         self.compare.experiment_wanted.connect(self.experiment_wanted)
@@ -102,3 +122,6 @@ class OtherWorkspaces(QObject):
         self.shows.show_me.at_work.connect(lambda is_on: self._top_bar.set_busy("show", is_on))
         self.shows.workspace_wanted.connect(self.workspace_wanted)
         self.shows.experiment_wanted.connect(self.experiment_wanted)
+
+    def _tell_changes(self, changes: Changes, undo: Callable[[], object]) -> None:
+        self._notice.tell(f"Put into the form: {changes_words(changes)}.", action="Undo", do=undo, asks=False)

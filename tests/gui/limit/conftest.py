@@ -21,7 +21,7 @@ from engine.protocol.trials import (
     TrialEnded,
 )
 from gui.limit.panel import MemoryLimitPanel
-from gui.session.search_order import SearchOrder
+from gui.session.orders import SearchOrder
 from gui.session.searches import SearchView
 
 

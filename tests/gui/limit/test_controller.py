@@ -70,7 +70,7 @@ def window(
 def search_goes_on(window: MainWindow) -> Iterator[Event]:
     """A search has begun, and tries nothing until this is set: however fast it is, it can be looked at."""
     goes_on = Event()
-    window.experiments._thread.search_began.connect(
+    window.experiments._thread.order_began.connect(
         lambda _series: goes_on.wait(), Qt.ConnectionType.DirectConnection
     )
     yield goes_on
@@ -104,7 +104,7 @@ def test_a_search_runs_in_the_window_is_opened_again_and_deleted(
         return lambda *_arguments: asked.append(what) or yes
 
     monkeypatch.setattr("gui.window.main_window.may_stop_search", answer("stop", False))
-    monkeypatch.setattr("gui.limit.controller.may_delete_search", answer("delete", True))
+    monkeypatch.setattr("gui.limit.controller.may_delete", answer("delete", True))
     # so few samples that one trial finds the answer: a process for each takes seconds to import torch
     window.setup.use_settings(LINEAR.model_copy(update={"samples": 8, "batch_size": 4}))
     qtbot.mouseClick(window.setup.form.find_max, Qt.MouseButton.LeftButton)

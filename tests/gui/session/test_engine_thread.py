@@ -18,7 +18,7 @@ from engine.protocol.events import CatalogRead, Event, Failed, Finished, Summary
 from engine.worker.launcher import Launcher, Session
 from engine.worker.process import WorkerProcess
 from gui.session.engine_thread import EngineThread
-from gui.session.search_order import SearchOrder
+from gui.session.orders import SearchOrder
 
 WAIT_MS = 20_000
 LINEAR = experiment_from(
@@ -111,8 +111,8 @@ def order(*experiments: Experiment) -> SearchOrder:
 def test_a_forecast_whose_worker_is_just_starting_makes_way(
     qtbot: QtBot, thread: EngineThread, machine: Machine
 ) -> None:
-    machine.starts_forecast = lambda: thread.enqueue_search(order(LINEAR))
-    with qtbot.waitSignal(thread.search_ended, timeout=WAIT_MS):
+    machine.starts_forecast = lambda: thread.enqueue_order(order(LINEAR))
+    with qtbot.waitSignal(thread.order_ended, timeout=WAIT_MS):
         thread.ask_forecasts((LINEAR,))
         thread.start()
     machine.starts_forecast = lambda: None
@@ -127,8 +127,8 @@ def test_stop_leaves_a_forecast_alone(qtbot: QtBot, thread: EngineThread, machin
     thread.start()
     qtbot.waitUntil(lambda: machine.forecasts == 1, timeout=WAIT_MS)
     thread.stop_run()
-    with qtbot.waitSignal(thread.search_ended, timeout=WAIT_MS):
-        thread.enqueue_search(order(LINEAR))
+    with qtbot.waitSignal(thread.order_ended, timeout=WAIT_MS):
+        thread.enqueue_order(order(LINEAR))
     assert made == [], "a forecast that was given up is no answer"
 
 
@@ -136,19 +136,19 @@ def test_a_search_that_nobody_was_told_of_yet_can_be_stopped(
     qtbot: QtBot, thread: EngineThread, machine: Machine
 ) -> None:
     taken_out: list[bool] = []
-    machine.starts_trial = lambda: taken_out.append(thread.stop_search("series"))
+    machine.starts_trial = lambda: taken_out.append(thread.stop_order("series"))
     bf16 = LINEAR.model_copy(update={"precision": Precision.BF16})
-    with qtbot.waitSignal(thread.search_ended, timeout=WAIT_MS):
-        thread.enqueue_search(order(LINEAR, bf16))
+    with qtbot.waitSignal(thread.order_ended, timeout=WAIT_MS):
+        thread.enqueue_order(order(LINEAR, bf16))
         thread.start()
     assert taken_out == [False] and machine.trials == 1, "the second precision was searched after Stop"
 
 
 def test_a_search_that_waits_is_taken_out(thread: EngineThread) -> None:
-    thread.enqueue_search(order(LINEAR))
-    assert thread.waiting_searches() == 1
-    assert thread.stop_search("series") and not thread.stop_search("series")
-    assert thread.waiting_searches() == 0
+    thread.enqueue_order(order(LINEAR))
+    assert thread.waiting_orders(SearchOrder) == 1
+    assert thread.stop_order("series") and not thread.stop_order("series")
+    assert thread.waiting_orders(SearchOrder) == 0
 
 
 def test_a_setting_that_a_forecast_refuses_is_told(

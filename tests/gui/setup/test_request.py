@@ -86,7 +86,7 @@ def test_a_number_of_repeats_that_cannot_be_is_told_under_its_field(
     assert panel.form.problem("repeat") == reason == panel.foot.line.text()
     assert panel.request() is None
     # the largest batch is searched once, however often its runs are to be repeated
-    panel.set_on_limits(True)
+    panel.set_purpose("limit")
     assert panel.run_action.isEnabled()
 
 
@@ -136,9 +136,9 @@ def test_accumulation_makes_fewer_steps(panel: SetupPanel, user: Any) -> None:
 
 def test_a_search_asks_neither_how_long_nor_how_often(panel: SetupPanel) -> None:
     form = panel.form
-    panel.set_on_limits(True)
+    panel.set_purpose("limit")
     assert not form.length.isVisible() and not form.repeat.isVisible() and form.batch_size.isVisible()
-    panel.set_on_limits(False)
+    panel.set_purpose("train")
     assert form.length.isVisible() and form.repeat.isVisible()
     panel.choose_preset("batch-limit")
     assert not form.length.isVisible()

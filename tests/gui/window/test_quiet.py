@@ -145,7 +145,7 @@ def test_a_form_that_cannot_run_has_nothing_to_wait_for(quiet: Quiet, panel: Set
     assert not panel.foot.wait_button.isVisible()
     panel.set_running(False)
     assert panel.foot.wait_button.isVisible()
-    panel.set_on_limits(True)
+    panel.set_purpose("limit")
     assert panel.foot.busy.isVisible() and not panel.foot.wait_button.isVisible()
 
 

@@ -113,9 +113,7 @@ def test_runs_that_show_me_queued_are_not_promised_for_the_next_start(
     window: MainWindow, monkeypatch: pytest.MonkeyPatch, training: Any, endless: Experiment
 ) -> None:
     told: list[int] = []
-    monkeypatch.setattr(
-        "gui.window.main_window.may_stop", lambda _window, waiting, _searches: told.append(waiting)
-    )
+    monkeypatch.setattr("gui.window.main_window.may_stop", lambda _window, queued: told.append(queued.runs))
     trains, _own, shown = training.submit(window, endless, endless, endless)
     training.wait_for_steps(window, trains)
     window.others.shows.show_me._pair._submitted.add(shown)

@@ -1,0 +1,236 @@
+"""The workspace Numerics: a diagnosis, part by part, and the choice of the parts of the next one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QCheckBox, QFrame, QStackedLayout, QStackedWidget, QTabWidget, QWidget
+
+from engine.protocol.numerics.diagnosis import USUAL_PARTS, Part
+from gui.numerics.advice_view import AdviceView
+from gui.numerics.answer_page import AnswerPage
+from gui.numerics.export import DiagnosisExport
+from gui.numerics.islands_view import IslandsView
+from gui.numerics.map_view import MapView
+from gui.numerics.nonfinite_view import NonfiniteView
+from gui.numerics.words import AWAITED, facts, progress
+from gui.session.diagnoses import DiagnosisView
+from gui.widgets import Button, ElidedLabel, EmptyState, ProgressLine, label, set_text
+from gui.widgets.boxes import Stretch, in_column, in_row, wide
+from gui.widgets.saved_menu import SavedMenu
+
+_NOTHING_YET = (
+    "Where does this model lose precision, and what makes a NaN?",
+    "A diagnosis trains a few steps of what the form describes and watches every operation: which number "
+    "format it computes in, which numbers that cannot hold, and which module makes the first NaN or Inf.",
+    "Diagnose",
+    "Diagnoses the form's first half-precision run",
+)
+
+
+class _Choice(NamedTuple):
+    """Parts that are chosen together."""
+
+    parts: tuple[Part, ...]
+    text: str
+    tip: str
+
+
+_CHOICES = (
+    _Choice(
+        USUAL_PARTS, "Map, ranges, first NaN (seconds)", "Watches the first steps, operation by operation"
+    ),
+    _Choice(
+        ("ladder",),
+        "Ladder (minutes)",
+        "Trains the same steps several times in FP32, and in other precisions: where do the losses part?",
+    ),
+    _Choice(
+        ("islands",),
+        "FP32 modules (longest)",
+        "Finds the fewest modules that must stay in FP32, by a short run for every trial",
+    ),
+)
+
+
+class _Tab(NamedTuple):
+    """A view, and the part of a diagnosis that it shows; advice comes with any part."""
+
+    name: str
+    title: str
+    view: MapView | AnswerPage
+    show: Callable[[Any], object]
+
+
+class NumericsPanel(QFrame):
+    """Shows a diagnosis.
+
+    `diagnose_wanted` asks for one of what the form describes, `stop_requested` to end the one in progress.
+    `saved_opened` and `delete_requested` carry the key of a saved one, `changes_wanted` Changes for the form.
+    """
+
+    diagnose_wanted = Signal()
+    stop_requested = Signal()
+    saved_opened = Signal(str)
+    delete_requested = Signal(str)
+    changes_wanted = Signal(object)
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setProperty("surface", "page")
+        self._view: DiagnosisView | None = None
+        self._shown: dict[str, object] = {}
+        self._note = ElidedLabel("", "legend")
+        self._problem = label("", "problem")
+        self._problem.setWordWrap(True)
+        self.progress = ProgressLine("Diagnosis")
+        self.stop = Button("Stop", "strip", "Stop the diagnosis; the parts that are done are kept", "stop")
+        self.saved = Button("Saved", "strip", "Open or delete a saved diagnosis")
+        self.menu = SavedMenu(self.saved, "diagnosis", "diagnoses")
+        self.saved.setMenu(self.menu)
+        self.export_button = Button("Export…", "strip", "Save the diagnosis as a file")
+        self.export = DiagnosisExport(self)
+        self.export_button.setMenu(self.export.menu)
+        self.boxes = [_check_box(choice) for choice in _CHOICES]
+        self.boxes[0].setChecked(True)
+        self.empty = EmptyState(*_NOTHING_YET)
+        self.map = MapView()
+        self.nonfinite, self.islands, self.advice = NonfiniteView(), IslandsView(), AdviceView()
+        self._tabs = (
+            _Tab("map", "Precision map", self.map, self.map.show_map),
+            _Tab("nan", "First NaN", self.nonfinite, self.nonfinite.show_search),
+            _Tab("islands", "FP32 modules", self.islands, self.islands.show_islands),
+            _Tab("advice", "Advice", self.advice, self.advice.show_advice),
+        )
+        self.tabs = QTabWidget()
+        self._connect()
+        self._lay_out()
+        self.show_diagnosis(None)
+
+    def show_diagnosis(self, view: DiagnosisView | None) -> None:
+        """Shows a diagnosis so far; None for the empty state."""
+        is_other = view is None or self._view is None or view.key != self._view.key
+        self._view = view
+        is_busy = view is not None and (view.is_live or view.is_waiting)
+        self.menu.set_shown(None if view is None or is_busy else view.key)
+        self._note.set_whole_text("" if view is None else progress(view) if is_busy else facts(view))
+        self.stop.setVisible(is_busy)
+        self.progress.setVisible(is_busy)
+        if view is not None:
+            self.progress.set_progress(view.fraction or 0.0, view.experiment.precision)
+        problem = None if view is None else view.problem
+        set_text(self._problem, f"{problem.message} {problem.remedy}" if problem is not None else "")
+        self._problem.setVisible(problem is not None)
+        self.export.set_view(view)
+        self.export_button.setEnabled(view is not None and self.export.is_possible)
+        self._pages.setCurrentWidget(self.empty if view is None else self.tabs)
+        self._show_parts(is_other)
+
+    def view(self) -> DiagnosisView | None:
+        return self._view
+
+    def parts(self) -> tuple[Part, ...]:
+        """The parts that are chosen for the next diagnosis."""
+        chosen = zip(_CHOICES, self.boxes, strict=True)
+        return tuple(part for choice, box in chosen if box.isChecked() for part in choice.parts)
+
+    def choose(self, parts: Sequence[Part], *, only: bool = False) -> None:
+        """Ticks the boxes of these parts, and with `only` unticks the others."""
+        for choice, box in zip(_CHOICES, self.boxes, strict=True):
+            is_wanted = any(part in parts for part in choice.parts)
+            box.setChecked(is_wanted or (box.isChecked() and not only))
+
+    def open_tab(self, name: str) -> None:
+        """Shows the view of a part."""
+        for place, tab in enumerate(self._tabs):
+            if tab.name == name:
+                self.tabs.setCurrentIndex(place)
+
+    def tab(self) -> str:
+        """The part whose view is in front."""
+        return self._tabs[self.tabs.currentIndex()].name
+
+    def state(self) -> dict[str, Any]:
+        """What is remembered across a restart, as plain JSON values."""
+        return {"parts": list(self.parts()), "tab": self.tab()}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Restores a `state`. Raises KeyError or TypeError for a broken one."""
+        if state:
+            self.choose(
+                [part for choice in _CHOICES for part in choice.parts if part in state["parts"]], only=True
+            )
+            self.open_tab(state["tab"])
+
+    def _show_parts(self, is_other: bool) -> None:
+        view = self._view
+        for page, tab in zip(self._tab_pages, self._tabs, strict=True):
+            part = None if view is None else getattr(view.diagnosis, tab.name)
+            if is_other or part is not self._shown.get(tab.name):
+                # the worker's phase changes often: a view is not filled again for it
+                tab.show(part)
+                self._shown[tab.name] = part
+            awaited = view is not None and part is None and view.is_awaited(tab.name)
+            page.setCurrentIndex(1 if awaited else 0)
+        if is_other and view is not None and not view.has(self.tab()) and not view.is_awaited(self.tab()):
+            known = [tab.name for tab in self._tabs if view.has(tab.name) or view.is_awaited(tab.name)]
+            self.open_tab(known[0] if known else self.tab())
+
+    def _want(self, name: str) -> None:
+        # advice comes with any part
+        wanted = [part for choice in _CHOICES for part in choice.parts if part == name] or self.parts()
+        self.choose(wanted or USUAL_PARTS)
+        self.open_tab(name)
+        self.diagnose_wanted.emit()
+
+    def _show_module(self, name: str) -> None:
+        self.map.show_module(name)
+        self.open_tab("map")
+
+    def _connect(self) -> None:
+        self.stop.clicked.connect(self.stop_requested)
+        self.empty.pressed.connect(self.diagnose_wanted)
+        self.menu.opened.connect(self.saved_opened)
+        self.menu.delete_asked.connect(self.delete_requested)
+        self.nonfinite.module_chosen.connect(self._show_module)
+        for tab in self._tabs:
+            tab.view.wanted.connect(lambda name=tab.name: self._want(name))
+            tab.view.changes_wanted.connect(self.changes_wanted)
+
+    def _lay_out(self) -> None:
+        strip = in_row(
+            label("Numerics", "title"),
+            4,
+            wide(self._note),
+            self.stop,
+            self.saved,
+            self.export_button,
+            spacing=8,
+        )
+        choices = in_row(label("Parts", "legend"), *self.boxes, Stretch(1), spacing=16)
+        panel = QFrame()
+        panel.setProperty("surface", "panel")
+        self._pages = QStackedLayout()
+        in_column(choices, self._problem, wide(self._pages), parent=panel, margins=(12, 10, 12, 8), spacing=8)
+        # its first page is shown at once, and would be a window of its own before it has its place
+        self._pages.addWidget(self.empty)
+        self._pages.addWidget(self.tabs)
+        self.tabs.setDocumentMode(True)
+        self.tabs.setAccessibleName("Parts of the diagnosis")
+        self._tab_pages = []
+        for tab in self._tabs:
+            page = QStackedWidget()
+            page.addWidget(tab.view)
+            page.addWidget(EmptyState(AWAITED[tab.name], "It appears here as soon as it is known."))
+            self._tab_pages.append(page)
+            self.tabs.addTab(page, tab.title)
+        in_column(strip, self.progress, wide(panel), parent=self, margins=16, spacing=8)
+
+
+def _check_box(choice: _Choice) -> QCheckBox:
+    box = QCheckBox(choice.text)
+    box.setAccessibleName(f"Diagnose: {choice.text}")
+    box.setToolTip(choice.tip)
+    return box

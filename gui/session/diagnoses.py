@@ -1,0 +1,202 @@
+"""The window's diagnoses of numerics: running, waiting and saved."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+
+from PySide6.QtCore import QObject, Signal
+
+from engine.experiment.experiment import Experiment
+from engine.experiment.problem import Problem, ProblemError
+from engine.numerics.diagnoser import DiagnosisEvent
+from engine.protocol.events import Diagnosed, Failed, Phase
+from engine.protocol.numerics.diagnosis import Diagnosis, DiagnosisStarted, Part
+from engine.store.diagnoses import DiagnosisRecord
+from engine.store.store import Store
+from gui.session.engine_thread import EngineThread
+from gui.session.log_lines import diagnosis_lines
+from gui.session.orders import DiagnosisOrder
+
+
+@dataclass(frozen=True)
+class DiagnosisView:
+    """A diagnosis: `is_waiting` in the queue, then `is_live`.
+
+    `doing` is its worker's phase and `fraction` how far that is, None if unknown. `saved_id` is its id in the
+    store, once it has begun.
+    """
+
+    key: str
+    experiment: Experiment
+    parts: tuple[Part, ...]
+    created: datetime
+    diagnosis: Diagnosis = field(default_factory=Diagnosis)
+    saved_id: str | None = None
+    device_name: str = ""
+    run_id: str | None = None
+    doing: str = ""
+    fraction: float | None = None
+    problem: Problem | None = None
+    is_live: bool = False
+    is_waiting: bool = False
+
+    @classmethod
+    def of_order(cls, order: DiagnosisOrder) -> DiagnosisView:
+        """A diagnosis that was just queued."""
+        return cls(
+            order.key,
+            order.experiment,
+            order.parts,
+            datetime.now(UTC),
+            run_id=order.run_id,
+            is_waiting=True,
+        )
+
+    @classmethod
+    def of_record(cls, record: DiagnosisRecord, key: str) -> DiagnosisView:
+        """A saved diagnosis."""
+        return cls(
+            key,
+            record.experiment,
+            record.parts,
+            record.created,
+            record.diagnosis,
+            record.id,
+            record.device_name,
+            record.run_id,
+            problem=record.problem,
+        )
+
+    def after(self, event: DiagnosisEvent) -> DiagnosisView:
+        """The diagnosis after an event of it."""
+        match event:
+            case DiagnosisStarted(diagnosis_id=saved_id, experiment=experiment):
+                return replace(self, saved_id=saved_id, experiment=experiment)
+            case Phase(name=name, detail=detail, fraction=fraction):
+                return replace(self, doing=detail or name.value, fraction=fraction)
+            case Diagnosed(result=result):
+                return replace(self, diagnosis=self.diagnosis.with_part(result))
+            case Failed(problem=problem):
+                return replace(self, problem=problem)
+        return self
+
+    def is_awaited(self, part: str) -> bool:
+        """Whether a part is still to come."""
+        return (self.is_live or self.is_waiting) and part in self.parts and not self.has(part)
+
+    def has(self, part: str) -> bool:
+        return getattr(self.diagnosis, part) is not None
+
+
+_MOST_SAVED = 30
+
+
+class Diagnoses(QObject):
+    """`changed`, `began`, `ended` and `deleted` carry a diagnosis's key, `problem` a Problem, `logged`
+    (level, message, subject)."""
+
+    changed = Signal(str)
+    began = Signal(str)
+    ended = Signal(str)
+    deleted = Signal(str)
+    problem = Signal(object)
+    logged = Signal(str, str, object)
+
+    def __init__(self, store: Store, thread: EngineThread, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._store, self._thread = store, thread
+        self._views: dict[str, DiagnosisView] = {}
+        self._running: str | None = None
+        thread.order_began.connect(self._begin)
+        thread.order_event.connect(self._take)
+        thread.order_ended.connect(self._end)
+
+    @property
+    def running(self) -> str | None:
+        """The key of the diagnosis in progress."""
+        return self._running
+
+    @property
+    def waiting(self) -> int:
+        """How many diagnoses are waiting."""
+        return self._thread.waiting_orders(DiagnosisOrder)
+
+    def submit(self, experiment: Experiment, parts: Sequence[Part], run_id: str | None = None) -> str:
+        """Queues a diagnosis; its key. Raises ProblemError if it could not be saved."""
+        self._store.check_writable()
+        order = DiagnosisOrder(secrets.token_hex(6), experiment, tuple(parts), run_id)
+        self._views[order.key] = DiagnosisView.of_order(order)
+        self._thread.enqueue_order(order)
+        return order.key
+
+    def stop(self, key: str) -> None:
+        """Ends a diagnosis with the parts it has; a waiting one is taken out of the queue."""
+        if self._thread.stop_order(key):
+            del self._views[key]
+            self.ended.emit(key)
+
+    def view(self, key: str) -> DiagnosisView | None:
+        """A diagnosis of this session, or a saved one; None for an unknown key."""
+        if key not in self._views and (record := self.saved().get(key)) is not None:
+            self._views[key] = DiagnosisView.of_record(record, key)
+        return self._views.get(key)
+
+    def saved(self) -> dict[str, DiagnosisRecord]:
+        """The saved diagnoses that have a part by key, newest first, without the one in progress."""
+        keys = {view.saved_id: view.key for view in self._views.values()}
+        records = {
+            keys.get(record.id, record.id): record
+            for record in self._store.diagnoses.newest(_MOST_SAVED)
+            if record.results
+        }
+        return {key: record for key, record in records.items() if key != self._running}
+
+    def newest(self) -> str | None:
+        """The key of the newest saved diagnosis."""
+        return next(iter(self.saved()), None)
+
+    def delete(self, key: str) -> None:
+        """Deletes a saved diagnosis, unless it is in progress."""
+        view = self.view(key)
+        if key == self._running or view is None or view.saved_id is None:
+            return
+        try:
+            self._store.diagnoses.delete(view.saved_id)
+        except ProblemError as error:
+            self.problem.emit(error.problem)
+            return
+        del self._views[key]
+        self.deleted.emit(key)
+
+    def _begin(self, key: str) -> None:
+        if key in self._views:
+            self._running = key
+            self._update(replace(self._views[key], is_waiting=False, is_live=True))
+            self.began.emit(key)
+
+    def _take(self, key: str, event: DiagnosisEvent) -> None:
+        if key == self._running:
+            view = self._views[key]
+            for level, message in diagnosis_lines(event):
+                self.logged.emit(level, message, f"Numerics, {view.experiment.model}")
+            self._update(view.after(event))
+
+    def _end(self, key: str, problem: Problem | None) -> None:
+        if key != self._running:
+            return
+        self._running = None
+        view = replace(self._views[key], is_live=False, fraction=None, problem=problem)
+        self._update(view)
+        if view.diagnosis == Diagnosis() and problem is None:
+            # stopped before there was any part
+            del self._views[key]
+        if problem is not None:
+            self.problem.emit(problem)
+        self.ended.emit(key)
+
+    def _update(self, view: DiagnosisView) -> None:
+        self._views[view.key] = view
+        self.changed.emit(view.key)

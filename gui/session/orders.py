@@ -1,0 +1,105 @@
+"""Work of the engine's thread other than runs: searches and diagnoses as they wait, and how they are done."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
+
+from engine.experiment.checks import Catalog
+from engine.experiment.experiment import Experiment
+from engine.experiment.problem import Problem, ProblemError
+from engine.limit.prober import DEFAULT_MARGIN, Prober
+from engine.numerics.diagnoser import Diagnoser
+from engine.protocol.events import Failed, Finished
+from engine.protocol.numerics.diagnosis import USUAL_PARTS, Part
+from engine.protocol.trials import ProbeEnded
+from engine.store.store import Store
+from engine.worker.launcher import Launcher
+
+Tell = Callable[[object], None]
+
+
+class CanStop(Protocol):
+    """What carries an order out; any thread may stop it."""
+
+    def stop(self) -> None: ...
+
+
+Tool = TypeVar("Tool", bound=CanStop)
+
+
+@dataclass(frozen=True)
+class Order(ABC, Generic[Tool]):
+    """Work that waits in the queue; no other has its `key`."""
+
+    key: str
+
+    @abstractmethod
+    def tool(self, store: Store, launcher: Launcher, catalog: Catalog | None) -> Tool:
+        """What will carry it out."""
+
+    @abstractmethod
+    def carry_out(self, tool: Tool, tell: Tell, is_stopped: Callable[[], bool]) -> Problem | None:
+        """Does the work and passes its events to `tell`; the first problem, if any."""
+
+
+@dataclass(frozen=True)
+class SearchOrder(Order[Prober]):
+    """A search for each labelled side; `key` is the name of their series in the store.
+
+    It tells (place of the side, probe event). The other sides are searched even if one fails.
+    """
+
+    sides: tuple[tuple[str, Experiment], ...]
+    granularity: int = 1
+    margin_fraction: float = DEFAULT_MARGIN
+
+    def tool(self, store: Store, launcher: Launcher, catalog: Catalog | None) -> Prober:
+        return Prober(store, launcher, catalog)
+
+    def carry_out(self, tool: Prober, tell: Tell, is_stopped: Callable[[], bool]) -> Problem | None:
+        first: Problem | None = None
+        for place, (_, experiment) in enumerate(self.sides):
+            if is_stopped():
+                break
+            try:
+                for event in tool.probe(experiment, self.granularity, self.margin_fraction, series=self.key):
+                    tell((place, event))
+                    if is_stopped() and not isinstance(event, ProbeEnded):
+                        # asked again: the request may have come before the search had begun
+                        tool.stop()
+                    if isinstance(event, Failed):
+                        first = first or event.problem
+            except ProblemError as error:
+                tell((place, Failed(problem=error.problem)))
+                first = first or error.problem
+        return first
+
+
+@dataclass(frozen=True)
+class DiagnosisOrder(Order[Diagnoser]):
+    """A diagnosis of an experiment's numerics, or of the run `run_id`; it tells the diagnosis's events."""
+
+    experiment: Experiment
+    parts: tuple[Part, ...] = USUAL_PARTS
+    run_id: str | None = None
+
+    def tool(self, store: Store, launcher: Launcher, catalog: Catalog | None) -> Diagnoser:
+        return Diagnoser(store, launcher, catalog)
+
+    def carry_out(self, tool: Diagnoser, tell: Tell, is_stopped: Callable[[], bool]) -> Problem | None:
+        problem: Problem | None = None
+        try:
+            for event in tool.diagnose(self.experiment, self.parts, run_id=self.run_id):
+                tell(event)
+                if is_stopped() and not isinstance(event, Finished | Failed):
+                    # asked again, as for a search
+                    tool.stop()
+                if isinstance(event, Failed):
+                    problem = event.problem
+        except ProblemError as error:
+            tell(Failed(problem=error.problem))
+            problem = error.problem
+        return problem

@@ -1,0 +1,110 @@
+"""The form, the workspace Numerics and the engine together: a real diagnosis, kept, opened and deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import Qt
+from pytestqt.qtbot import QtBot
+
+from engine.experiment.experiment import Experiment, experiment_from
+from engine.store.store import Store
+from engine.worker.launcher import Launcher
+from gui.window.main_window import MainWindow
+from gui.window.remembered import Settings
+
+WAIT_MS = 60_000
+KEY = "step.fp32_modules"
+HALF = experiment_from(
+    {
+        "model": "linear",
+        "dataset": "synthetic-regression",
+        "samples": 20,
+        "batch_size": 4,
+        "steps": 3,
+        "precision": "bf16",
+        "device": "cpu",
+        "optimizer": {"name": "sgd", "learning_rate": 0.01},
+    }
+)
+
+
+@pytest.fixture
+def window(
+    qtbot: QtBot, launcher: Launcher, store: Store, home: Path, seen_before: Callable[[Path], Settings]
+) -> Iterator[MainWindow]:
+    window = MainWindow(store, launcher, seen_before(home))
+    window.show()
+    qtbot.waitUntil(lambda: window.setup.run_action.isEnabled(), timeout=WAIT_MS)
+    window.setup.use_settings(HALF)
+    window.show_workspace("numerics")
+    yield window
+    window.close_without_asking()
+    window.deleteLater()
+
+
+def test_a_diagnosis_runs_in_the_window_is_opened_again_and_deleted(
+    qtbot: QtBot, window: MainWindow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gui.numerics.controller.may_delete", lambda *_: True)
+    panel, diagnoses = window.others.numerics_panel, window.experiments.diagnoses
+    assert window.setup.run_action.text() == "Diagnose BF16 AMP"
+    with qtbot.waitSignal(diagnoses.began, timeout=WAIT_MS):
+        window.others.numerics.submit(HALF, ("range",))
+    assert panel.stop.isVisible() and not window.setup.run_action.isEnabled()
+    assert "at work" in window.top_bar._tabs["numerics"].accessibleName()
+    qtbot.waitUntil(lambda: diagnoses.running is None, timeout=WAIT_MS)
+    view = panel.view()
+    assert view is not None and view.problem is None, view
+    assert view.diagnosis.range is not None and not panel.stop.isVisible()
+    panel.menu.aboutToShow.emit()
+    assert panel.menu.actions()[0].text().startswith("linear on")
+    panel.show_diagnosis(None)
+    panel.menu.actions()[0].trigger()
+    shown = panel.view()
+    assert shown is not None and shown.diagnosis.range == view.diagnosis.range
+    panel.menu.aboutToShow.emit()
+    panel.menu.actions()[-1].trigger()
+    assert panel.view() is None and not diagnoses.saved()
+
+
+def test_a_module_ticked_in_the_map_is_kept_in_fp32_by_the_form_and_undone(
+    window: MainWindow, qtbot: QtBot, precision_map: object
+) -> None:
+    view = window.others.numerics_panel.map
+    view.show_map(precision_map)  # type: ignore[arg-type]
+    view.tree.kept.emit("features.3", True)
+    view.tree.kept.emit("classifier", True)
+    assert window.setup.text(KEY) == "features.3, classifier"
+    tree = view.tree.map_tree()
+    assert tree is not None
+    assert "Modules kept in FP32" in window.notice.text() and "classifier" in window.notice.text()
+    assert window.notice.offers() == ("Undo",)
+    view.tree.kept.emit("features.3", False)
+    assert window.setup.text(KEY) == "classifier"
+    window.notice.messages()[-1].answered.emit(lambda: window.setup.use_changes(((KEY, ""),)))
+    assert window.setup.text(KEY) == ""
+
+
+def test_a_precision_takes_the_place_of_the_one_of_autocast(window: MainWindow) -> None:
+    window.setup.use_changes((("precision", "fp16"), ("steps", "7")))
+    experiments = [experiment for _, experiment in window.setup.outcome().experiments]
+    assert [experiment.precision.value for experiment in experiments] == ["fp16"]
+    assert experiments[0].steps == 7
+
+
+def test_a_waiting_diagnosis_is_taken_out_and_one_in_progress_stops(
+    qtbot: QtBot, window: MainWindow, endless: Experiment
+) -> None:
+    panel, diagnoses = window.others.numerics_panel, window.experiments.diagnoses
+    with qtbot.waitSignal(window.experiments.began, timeout=WAIT_MS):
+        window.experiments.submit("", [("run", endless)])
+    window.setup.queue_action.trigger()
+    view = panel.view()
+    assert view is not None and view.is_waiting and diagnoses.waiting == 1
+    qtbot.mouseClick(panel.stop, Qt.MouseButton.LeftButton)
+    assert panel.view() is None and diagnoses.waiting == 0
+    window.experiments.stop()
+    qtbot.waitUntil(lambda: window.experiments.running is None, timeout=WAIT_MS)
