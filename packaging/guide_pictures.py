@@ -16,6 +16,7 @@ from functools import partial
 from pathlib import Path
 
 from guide_drawing import EDGE, WIDTH, Drawing
+from guide_numerics_pictures import NUMERICS_PICTURES
 from guide_own_pictures import OWN_PICTURES
 
 from resources.looks import LIGHT
@@ -324,6 +325,7 @@ PICTURES: dict[str, Callable[[], Drawing]] = {
     "data-wait": waiting,
     "clean-comparison": turns,
     "recipe": recipe,
+    **NUMERICS_PICTURES,
     **OWN_PICTURES,
 }
 

@@ -77,6 +77,10 @@ _ORDER = (
         "What the figures mean",
         ("figures", "speed", "memory", "accuracy", "data-wait", "clean-comparison", "recipe"),
     ),
+    (
+        "Numerics",
+        ("precision-map", "ranges", "first-nan", "ladder", "fp32-modules", "advice"),
+    ),
     ("Your own work", ("own-model", "model-file", "own-step", "own-data", "library-models")),
 )
 

@@ -20,14 +20,14 @@ from gui.widgets.boxes import Part, in_row, wide
 
 _NOTHING_YET = (
     "Which operation makes the first NaN or Inf?",
-    "Steps are repeated with each operation watched, until a result is NaN or infinite though what went into "
-    "it was finite. It is named only if it comes twice.",
+    "Trains until the loss, a weight or the gradients are NaN or infinite, then repeats the last steps with "
+    "every operation watched. The operation is named only if it comes twice.",
     "Look for it",
     "Look through the first steps of the form's experiment",
 )
 _CLEAN = (
-    "Every operation of these steps, forward and backward, gave finite numbers. A rarer fault may need more "
-    "steps: when a run itself meets a NaN, Find it repeats the steps before it."
+    "Numbers in between may be infinite and do no harm: a masked score, or gradients that the loss scaler "
+    "skips. A rarer fault may need more steps: when a run meets a NaN, Find it repeats the steps before it."
 )
 _NOT_AGAIN = (
     "It did not come twice at the same operation, so none is named. Some kernels add in another order each "
@@ -77,12 +77,13 @@ def _labels(dtypes: tuple[str, ...]) -> str:
 
 
 def _place(first: FirstNonfinite) -> tuple[tuple[str, str], ...]:
+    formats = ((first.inputs, "in"), (first.outputs, "out"))
     return (
         ("Module", _named(first.module) + (f" ({first.class_name})" if first.class_name else "")),
         ("Operation", first.operation),
         ("Pass", first.direction),
         ("Step", f"{first.step:,}"),
-        ("Formats", f"{_labels(first.inputs) or 'nothing'} in, {_labels(first.outputs) or 'nothing'} out"),
+        ("Formats", ", ".join(f"{_labels(dtypes)} {where}" for dtypes, where in formats if dtypes)),
     )
 
 
@@ -110,11 +111,7 @@ def _course(search: NonfiniteSearch) -> tuple[tuple[str, str], ...]:
 
 
 def _again(search: NonfiniteSearch) -> str:
-    if search.first is None and search.trouble_step is None and not search.reproduced:
-        return ""
-    if not search.reproduced:
-        return "not once"
-    return {1: "once", 2: "twice"}.get(search.reproduced, f"{search.reproduced} times")
+    return {0: "", 1: "once", 2: "twice"}.get(search.reproduced, f"{search.reproduced} times")
 
 
 _LOWEST, _HEIGHT, _TOP, _BAR = 1e-8, 48, 19, 10

@@ -14,6 +14,7 @@ from PySide6.QtGui import QColor
 from PySide6.QtWidgets import QWidget
 from pytestqt.qtbot import QtBot
 
+from engine.protocol.numerics.formats import SMALL_FORMATS, NumberFormat
 from engine.words.names import GLOSSARY
 from gui.help.browser import COLUMN_WIDTH, GuideBrowser
 from gui.help.dialog import GuideDialog, make_help, show_help
@@ -95,6 +96,16 @@ def test_the_numbers_of_a_format_are_those_of_torch(
     for words, value in zip(digits, told, strict=False):
         assert words in PAGES[name].text
         assert _number(words) == pytest.approx(value, rel=6e-3)
+
+
+@pytest.mark.parametrize("form", SMALL_FORMATS, ids=lambda form: form.label)
+def test_the_ranges_are_those_of_the_formats(form: NumberFormat) -> None:
+    row = next(
+        line for line in PAGES["ranges"].text.splitlines() if line.startswith("|") and form.label in line
+    )
+    largest, smallest = (cell.strip() for cell in row.split("|")[2:4])
+    assert _number(largest) == pytest.approx(form.largest, rel=6e-3)
+    assert _number(smallest) == pytest.approx(2.0**form.subnormal_exponent, rel=6e-3)
 
 
 def _number(words: str) -> float:
