@@ -31,7 +31,7 @@ def checkpoints_folder(store: Path) -> Path:
     return store.parent / "checkpoints"
 
 
-def checkpoint_path(folder: Path, kind: Literal["best", "last"]) -> Path:
+def checkpoint_path(folder: Path, kind: Literal["best", "last", "rewind"]) -> Path:
     """A checkpoint's file in the folder of its run."""
     return folder / f"{kind}.pt"
 

@@ -19,7 +19,7 @@ from engine.worker.launcher import Launcher
 # some start workers, each of which imports torch
 pytestmark = [pytest.mark.timeout(300), pytest.mark.qt_log_ignore("This plugin does not support")]
 FOLDER = Path(__file__).parent
-IMPORTED_BY_OTHERS = ("by_hand", "side_by_side", "within")
+IMPORTED_BY_OTHERS = ("by_hand", "planted", "side_by_side", "within")
 SMALLEST: dict[str, list[str]] = {
     "accuracy": ["--seeds", "1", "--steps", "2", "--precision", "fp32"],
     "check_time": ["--model", "small-cnn", "--image-size", "32", "--repeats", "1", "--precision", "fp32"],
@@ -33,6 +33,7 @@ SMALLEST: dict[str, list[str]] = {
     "loop_tax": ["--device", "cpu", "--model", "small-cnn", "--rounds", "2", "--steps", "2"],
     "model_box": ["--names", "20"],
     "own_files": ["--rounds", "1", "--steps", "1"],
+    "planted_faults": ["--only", "log of zero"],
     "probe": ["--device", "cpu", "--model", "small-cnn", "--precision", "fp32", "--seconds", "0"],
     "recipes": ["--device", "cpu", "--rounds", "1", "--steps", "1"],
     "repaint": ["200", "2"],

@@ -72,6 +72,10 @@ class Trainee:
 
     def train(self, group: Sequence[Batch]) -> Figures:
         """Makes one optimizer step at the run's learning rate. Waits for the device."""
+        return self.figures(self.make_step(group))
+
+    def make_step(self, group: Sequence[Batch]) -> Tensor:
+        """Makes one optimizer step at the run's learning rate; returns its row of figures."""
         settings = self.experiment
         rate = learning_rate_at(
             self.steps,
@@ -82,8 +86,12 @@ class Trainee:
         )
         if settings.schedule.name != "constant" or settings.schedule.warmup_steps:
             self.step.set_learning_rate(rate)
-        values = dict(zip(self.step.columns, self.step(group).tolist(), strict=True))
         self.steps += 1
+        return self.step(group)
+
+    def figures(self, row: Tensor) -> Figures:
+        """The figures of a row of `make_step`. Waits for the device."""
+        values = dict(zip(self.step.columns, row.tolist(), strict=True))
         return Figures(
             loss=values["loss"],
             grad_scale=values.get("grad_scale"),
@@ -128,13 +136,16 @@ class Bench:
 
     def groups(self, steps: int, first: int = 0) -> Iterator[list[Batch]]:
         """The batches of `steps` optimizer steps after the first `first`, the same at every call."""
-        return islice(self._groups(), first, first + steps)
+        return islice(self._groups(first), steps)
 
-    def _groups(self) -> Iterator[list[Batch]]:
-        for epoch in count(1):
-            batches = self._source.epoch(epoch)
-            while group := list(islice(batches, self.experiment.step.gradient_accumulation)):
+    def _groups(self, first: int) -> Iterator[list[Batch]]:
+        epochs_before, steps_before = divmod(first, self.plan.steps_per_epoch)
+        accumulated = self.experiment.step.gradient_accumulation
+        for epoch in count(epochs_before + 1):
+            batches = self._source.epoch(epoch, steps_before * accumulated)
+            while group := list(islice(batches, accumulated)):
                 yield group
+            steps_before = 0
 
 
 def changed(

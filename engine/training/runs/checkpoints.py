@@ -20,7 +20,7 @@ from engine.experiment.paths import checkpoint_path, part_path
 from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.experiment.value import Positive, Seconds, StepNumber, Whole
 
-CheckpointKind = Literal["best", "last"]
+CheckpointKind = Literal["best", "last", "rewind"]
 
 _FORMAT, _VERSION = "ammeter-checkpoint", 1
 _PARTS = frozenset({"model", "optimizer", "scaler", "random", "progress"})
@@ -123,7 +123,7 @@ def resumable(state: Mapping[str, Any], steps_per_epoch: int) -> dict[str, Any]:
     if not steps <= epoch * steps_per_epoch <= steps + 2 * steps_per_epoch:
         message = f"The checkpoint says that its run was in epoch {epoch:,} after step {steps:,}."
         raise ProblemError(_problem(message, _START_NEW))
-    if progress.tally.first_nan_step is None and not _are_finite(state["model"]):
+    if progress.tally.first_nan_step is None and not are_finite(state["model"]):
         message = (
             "The checkpoint's weights are not all numbers (NaN), though its run never had a loss of NaN."
         )
@@ -131,7 +131,8 @@ def resumable(state: Mapping[str, Any], steps_per_epoch: int) -> dict[str, Any]:
     return {**state, "progress": progress.model_dump()}
 
 
-def _are_finite(weights: Mapping[str, Any]) -> bool:
+def are_finite(weights: Mapping[str, Any]) -> bool:
+    """Whether a state's weights are all finite."""
     tensors = [value for value in weights.values() if isinstance(value, torch.Tensor)]
     return all(bool(torch.isfinite(tensor).all()) for tensor in tensors if tensor.is_floating_point())
 

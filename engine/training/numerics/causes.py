@@ -1,0 +1,342 @@
+"""Why an operation gave NaN or Inf, told from its values, and what to do about it."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils._pytree import tree_map
+
+from engine.experiment.catalog import Precision
+from engine.experiment.experiment import Experiment
+from engine.protocol.numerics.advice import Changes
+from engine.protocol.numerics.formats import FORMATS, FP32, dtype_label
+from engine.protocol.numerics.nonfinite import Cause, FirstNonfinite
+from engine.protocol.numerics.precision_map import ELSEWHERE, LOSS, OPTIMIZER, Direction
+from engine.training.numerics.watch import Call, tensors_in
+
+_LOGARITHMS = frozenset({"log", "log2", "log10", "log1p", "xlogy", "logit"})
+_DIVISIONS = frozenset({"div", "reciprocal", "rsqrt", "pow"})
+_SOFTMAXES = frozenset({"_softmax", "_log_softmax", "_safe_softmax"})
+_GROWN = 100.0
+"""Weights that have grown so much since the run began are no longer what was set up."""
+
+BATCH, WEIGHT, CONSTANT = "batch", "weight", "constant"
+"""Stand in an operation's place where no operation made the values."""
+
+_OUTSIDE = {LOSS: "in the loss", OPTIMIZER: "in the optimizer", ELSEWHERE: "outside of the model's modules"}
+_NODE = re.compile(r"Backward\d*$")
+_CASTS = frozenset({"_to_copy", "copy"})
+_WORDS = {
+    **dict.fromkeys(("mm", "addmm", "bmm", "baddbmm", "matmul", "linear"), "matrix product"),
+    **dict.fromkeys(("convolution", "mkldnn_convolution", "cudnn_convolution"), "convolution"),
+    **dict.fromkeys(("_softmax", "softmax", "_safe_softmax"), "softmax"),
+    **dict.fromkeys(("_log_softmax", "logsoftmax"), "log-softmax"),
+    **dict.fromkeys(("div", "reciprocal"), "division"),
+    **dict.fromkeys(("log", "log2", "log10", "log1p"), "logarithm"),
+    **dict.fromkeys(("var", "var_mean", "std", "std_mean"), "variance"),
+    **dict.fromkeys(("nll_loss_forward", "nll_loss2d_forward"), "negative log-likelihood"),
+    "add": "addition",
+    "sub": "subtraction",
+    "mul": "multiplication",
+    "exp": "exponential",
+    "sqrt": "square root",
+    "rsqrt": "inverse square root",
+    "pow": "power",
+    "sum": "sum",
+    "mean": "mean",
+    "tocopy": "cast",
+    "linalg_vector_norm": "norm",
+    "native_layer_norm": "layer normalisation",
+    "native_batch_norm": "batch normalisation",
+    "mse_loss": "squared error",
+}
+_WIDER = {torch.float16: torch.float32, torch.bfloat16: torch.float32, torch.float32: torch.float64}
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """A cause, and what else the values tell.
+
+    `largest` is the largest magnitude of the result in a wider format, Inf where that cannot hold it either,
+    and None where it is not known. `node` is the
+    forward operation whose backward pass it was, as autograd calls it, and `weight` the weight's name.
+    """
+
+    cause: Cause
+    largest: float | None = None
+    node: str = ""
+    weight: str = ""
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a value that is not finite came from.
+
+    `on_purpose`: an operation was given Inf or NaN as a number, or a mask was. `kinds` are those of its
+    output, of "-inf", "inf" and "nan".
+    """
+
+    number: int
+    step: int
+    module: str
+    operation: str
+    direction: Direction
+    kinds: frozenset[str]
+    on_purpose: bool = False
+    inputs: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()
+    least: float | None = None
+    most: float | None = None
+    nan: int = 0
+    infinite: int = 0
+    judgement: Judgement = Judgement(Cause.UNKNOWN)
+
+    @property
+    def rank(self) -> tuple[bool, bool, int]:
+        """What counts first where several come together: faults before masks, and a -Inf, of which most
+        are masks, after the rest."""
+        return self.on_purpose, self.kinds == {"-inf"}, self.number
+
+    @property
+    def identity(self) -> tuple[int, str, str, str]:
+        """What two repeats must have in common."""
+        return self.step, self.module, self.operation, self.direction
+
+
+def judged(call: Call, inputs: Sequence[Tensor], outputs: Sequence[Tensor], node: str = "") -> Judgement:
+    """Why the call gave `outputs` that are not finite: it is made again in a wider format."""
+    if call.module == OPTIMIZER:
+        return Judgement(Cause.WEIGHT)
+    device = outputs[0].device.type
+    with torch.no_grad(), torch.autocast(device, enabled=False):
+        wider = _in_wider_format(call)
+        if wider and all(bool(tensor.isfinite().all()) for tensor in wider):
+            return Judgement(Cause.OVERFLOW, max(float(tensor.abs().max()) for tensor in wider), node)
+        return Judgement(_cause(call, inputs, outputs), math.inf if wider else None, node)
+
+
+def _cause(call: Call, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Cause:
+    name = call.name.removeprefix("aten.").rstrip("_")
+    has_nan = any(bool(tensor.isnan().any()) for tensor in outputs)
+    has_infinity = any(bool(tensor.isinf().any()) for tensor in outputs)
+    if name in _SOFTMAXES and any(_has_row_of_minus_infinity(tensor, call.args[1]) for tensor in inputs[:1]):
+        return Cause.MASKED
+    if name in _LOGARITHMS and has_infinity:
+        return Cause.LOG_OF_ZERO
+    if name in _DIVISIONS and has_infinity and _divides_by_zero(name, call.args):
+        return Cause.DIVISION_BY_ZERO
+    if has_nan:
+        return Cause.INVALID
+    return Cause.OVERFLOW
+
+
+def _has_row_of_minus_infinity(scores: Tensor, dim: int) -> bool:
+    return bool((scores == -torch.inf).all(dim).any())
+
+
+def _divides_by_zero(name: str, args: Sequence[Any]) -> bool:
+    divisor = args[1] if name == "div" else args[0]
+    return bool((divisor == 0).any()) if isinstance(divisor, Tensor) else divisor == 0
+
+
+def _in_wider_format(call: Call) -> list[Tensor]:
+    """The call's floating-point results from inputs in FP32, or for such in FP64; none if that cannot be."""
+    if torch.Tag.nondeterministic_seeded in call.operator.tags:
+        return []  # drawing numbers once more would change those of the steps that follow
+
+    def widened(value: Any) -> Any:
+        if isinstance(value, Tensor):
+            return value.detach().to(_WIDER.get(value.dtype, value.dtype))
+        return _WIDER.get(value, value) if isinstance(value, torch.dtype) else value
+
+    args, kwargs = tree_map(widened, (call.args, call.kwargs))
+    try:
+        outputs = call.operator(*args, **kwargs)
+    except (RuntimeError, TypeError):  # not made for that format, or no memory is left for it
+        return []
+    return list(floating(tensors_in(outputs)))
+
+
+def is_floating(tensor: Tensor) -> bool:
+    """Whether the tensor can hold NaN and Inf, and has any number at all."""
+    return tensor.is_floating_point() and tensor.layout is torch.strided and tensor.numel() > 0
+
+
+def floating(tensors: Iterable[Tensor]) -> Iterator[Tensor]:
+    """Those of the tensors that can hold NaN and Inf."""
+    return (tensor.detach() for tensor in tensors if is_floating(tensor))
+
+
+@dataclass(frozen=True)
+class Circumstances:
+    """What is known about the step beside the operation.
+
+    `calm_scale` is a loss scale at which the gradients do not overflow, and `growth` by how much the module's
+    largest weight has grown since the run began.
+    """
+
+    experiment: Experiment
+    class_name: str = ""
+    batch: str = ""
+    grad_scale: float | None = None
+    calm_scale: float | None = None
+    growth: float = 1.0
+
+
+def described(origin: Origin, around: Circumstances) -> FirstNonfinite:
+    """The origin with its sentence, and the remedy that follows from its cause."""
+    cause = _known_cause(origin, around)
+    remedy, changes = _remedy(cause, origin, around)
+    return FirstNonfinite(
+        module=origin.module,
+        class_name=around.class_name,
+        operation=origin.operation,
+        direction=origin.direction,
+        step=origin.step,
+        cause=cause,
+        inputs=origin.inputs,
+        outputs=origin.outputs,
+        least=origin.least,
+        most=origin.most,
+        nan=origin.nan,
+        infinite=origin.infinite,
+        grad_scale=around.grad_scale,
+        batch=around.batch,
+        sentence=_sentence(cause, origin, around),
+        remedy=remedy,
+        changes=changes,
+    )
+
+
+def _known_cause(origin: Origin, around: Circumstances) -> Cause:
+    cause = origin.judgement.cause
+    if cause is Cause.OVERFLOW and origin.direction == "backward" and around.calm_scale is not None:
+        return Cause.SCALE
+    if cause is Cause.OVERFLOW and origin.direction == "forward" and around.growth >= _GROWN:
+        return Cause.WEIGHT
+    return cause
+
+
+def _sentence(cause: Cause, origin: Origin, around: Circumstances) -> str:
+    counts = ((origin.nan, "NaN"), (origin.infinite, "infinite"))
+    made = " and ".join(f"{count:,} {kind}" for count, kind in counts if count)
+    values = f"{made} value{'' if origin.nan + origin.infinite == 1 else 's'}"
+    if cause is Cause.INPUT:
+        return f"The batch of step {origin.step:,} holds {values}."
+    if origin.operation == WEIGHT:
+        name = origin.judgement.weight
+        return f"The weight {name} holds {values} before step {origin.step:,} has changed it."
+    who = f"the {_words(origin)} {_place(origin, around)}"
+    inputs = ""
+    if origin.least is not None and origin.most is not None:
+        formats = " and ".join(dict.fromkeys(map(dtype_label, origin.inputs)))
+        inputs = f" Its inputs ({formats}) lay between {_number(origin.least)} and {_number(origin.most)}."
+    why = _why(cause, origin, around)
+    return f"In step {origin.step:,}, {who} gave {values}: {why}.{inputs}"
+
+
+def _words(origin: Origin) -> str:
+    name = origin.operation.removeprefix("aten.").rstrip("_")
+    words = f"cast to {_format(origin)}" if name in _CASTS else _WORDS.get(name, f"operation {name}")
+    forward = _NODE.sub("", origin.judgement.node)
+    if origin.direction == "forward" or not forward:
+        return words
+    known = _WORDS.get(forward.lower())
+    return f"backward pass of the {known}" if known else f"backward pass of {forward}"
+
+
+def _place(origin: Origin, around: Circumstances) -> str:
+    if origin.module in _OUTSIDE:
+        return _OUTSIDE[origin.module]
+    name = origin.module or "the model itself"
+    return f"in {name} ({around.class_name})" if around.class_name else f"in {name}"
+
+
+def _why(cause: Cause, origin: Origin, around: Circumstances) -> str:
+    form, largest = _format(origin), origin.judgement.largest
+    limit = next((f"{_number(other.largest)}" for other in FORMATS if other.label == form), "its largest")
+    beyond = f"beyond {form}'s largest number, {limit}"
+    if largest is None:
+        size = f"its result is {beyond}"
+    elif math.isinf(largest):
+        size = f"its result is far {beyond}"
+    else:
+        size = f"its result of {_number(largest)} is {beyond}"
+    match cause:
+        case Cause.OVERFLOW:
+            return size
+        case Cause.SCALE:
+            scales = f"{_number(around.grad_scale or 1.0)}, but not at {_number(around.calm_scale or 1.0)}"
+            return f"{size} at a loss scale of {scales}"
+        case Cause.WEIGHT if origin.direction == "forward" and origin.module not in _OUTSIDE:
+            grown = f"the weights have grown {_number(around.growth)}-fold since the run began"
+            return f"{size}; {grown}" if around.growth >= _GROWN else "the update made the weights so large"
+        case Cause.LOG_OF_ZERO:
+            return "it took the logarithm of 0"
+        case Cause.DIVISION_BY_ZERO:
+            return "it divided by 0"
+        case Cause.MASKED:
+            return "a row of its inputs was all -Inf"
+        case Cause.INVALID:
+            return "its result has no value, as that of 0/0, Inf - Inf or the root of a negative number"
+        case _:
+            return "why is not known"
+
+
+def _remedy(cause: Cause, origin: Origin, around: Circumstances) -> tuple[str, Changes]:
+    settings, is_fp16 = around.experiment, "float16" in (*origin.outputs, *origin.inputs)
+    largest = origin.judgement.largest
+    where = origin.module or "the model"
+    slower = (("optimizer.learning_rate", f"{settings.optimizer.learning_rate / 10:g}"),)
+    kept = _kept_in_fp32(origin, settings) if is_fp16 else ()
+    match cause:
+        case Cause.SCALE:
+            calm = f"{around.calm_scale:g}"
+            return f"Begin at a loss scale of {calm}.", (("scaler.init_scale", calm),)
+        case Cause.OVERFLOW if is_fp16 and (largest is None or largest <= FP32.largest):
+            return _kept_words(origin, kept), kept
+        case Cause.OVERFLOW:
+            return f"It does not fit into FP32 either: clamp or normalise what enters {where}.", ()
+        case Cause.WEIGHT:
+            return "Lower the learning rate, warm it up, or clip the gradients.", slower
+        case Cause.LOG_OF_ZERO:
+            advice = "Add a small number before the logarithm, or use log_softmax or logsigmoid"
+        case Cause.DIVISION_BY_ZERO:
+            advice = "Add a small number to what is divided by, before any root is taken"
+        case Cause.MASKED:
+            return f"Leave at least one value of every row unmasked in {where}.", ()
+        case Cause.INPUT:
+            return "Remove or replace the values of the dataset that are not finite.", ()
+        case _:
+            advice = "Check what this operation is given"
+    if kept:
+        return f"{advice}; in FP16 numbers below 3e-08 are 0, so try {where} in FP32.", kept
+    return f"{advice}.", ()
+
+
+def _kept_in_fp32(origin: Origin, settings: Experiment) -> Changes:
+    """The setting that keeps the origin's module in FP32, or all of a run where there is no such module."""
+    if origin.module in ("", *_OUTSIDE):
+        return (("precision", Precision.BF16.value),)
+    return (("step.fp32_modules", ", ".join(dict.fromkeys((*settings.step.fp32_modules, origin.module)))),)
+
+
+def _kept_words(origin: Origin, kept: Changes) -> str:
+    is_module = any(key == "step.fp32_modules" for key, _ in kept)
+    return f"Keep {origin.module} in FP32, or train in BF16." if is_module else "Train in BF16."
+
+
+def _format(origin: Origin) -> str:
+    return dtype_label(origin.outputs[0]) if origin.outputs else ""
+
+
+def _number(value: float) -> str:
+    if value == 0 or 1e-3 <= abs(value) < 1e3:
+        return f"{value:.4g}"
+    return f"{value:,.0f}" if 1e3 <= abs(value) < 1e7 else f"{value:.3g}"

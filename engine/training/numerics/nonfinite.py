@@ -1,0 +1,267 @@
+"""The search for the first NaN or Inf: trains until there is trouble, and repeats the steps watched."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils._pytree import tree_leaves
+
+from engine.experiment.paths import checkpoint_path
+from engine.protocol import jobs
+from engine.protocol.events import Event, Phase, PhaseName
+from engine.protocol.numerics.nonfinite import FirstNonfinite, NonfiniteSearch
+from engine.training.data.batches import Batch, samples_in
+from engine.training.models.around import own_class
+from engine.training.numerics.bench import Bench, Figures, Trainee
+from engine.training.numerics.causes import Circumstances, Origin, described
+from engine.training.numerics.trail import Trail, span
+from engine.training.runs.checkpoints import Checkpoints, are_finite, capture_state, restore_state
+from engine.training.runs.rewind import SKIPS_IN_A_ROW, copied
+
+_KEPT_STEPS = 4
+_REPEATS = 2
+
+
+def find_nonfinite(bench: Bench, job: jobs.Diagnose) -> Generator[Event, None, NonfiniteSearch | None]:
+    """Searches the job's steps for the first operation that made NaN or Inf and did harm by it.
+
+    Harm is a loss or a weight that is not finite, gradients that overflow even at a loss scale of 1, or
+    `SKIPS_IN_A_ROW` skipped steps in a row. None if it was stopped.
+    """
+    with bench.trainee() as trainee:
+        search = _Search(bench, trainee)
+        note = search.begin(job)
+        steps = job.steps or max(1, bench.plan.total_steps - trainee.steps)
+        for number, group in enumerate(bench.groups(steps, first=trainee.steps)):
+            if bench.is_stopped:
+                return None
+            yield _phase(number / steps, f"step {trainee.steps + 1:,}")
+            if search.meets_trouble(group):
+                break
+        if search.trouble is None:
+            return search.result(None, 0, f"{note}{search.all_is_well()}")
+        origins = []
+        for _ in range(_REPEATS):
+            yield _phase(None, f"step {trainee.steps:,} again, every operation watched")
+            if bench.is_stopped:
+                return None
+            origins.append(search.repeated())
+        return search.claimed(origins, note)
+
+
+def _phase(fraction: float | None, detail: str) -> Phase:
+    return Phase(name=PhaseName.DIAGNOSING, fraction=fraction, detail=f"First NaN or Inf: {detail}")
+
+
+@dataclass
+class _Kept:
+    """A state from after step `steps`, and the batches of the steps that followed."""
+
+    state: dict[str, Any]
+    steps: int
+    groups: list[list[Batch]] = field(default_factory=list)
+
+
+class _Search:
+    """Trains step by step, keeps a state every few steps, and goes back to it."""
+
+    def __init__(self, bench: Bench, trainee: Trainee) -> None:
+        self.trouble: str | None = None
+        """What went wrong, as the end of a sentence; None as long as all is well."""
+        self._bench, self._trainee = bench, trainee
+        self._skipped = self._in_a_row = 0
+        self._scales: list[float] = []
+        self._initial = {name: _greatest(module) for name, module in trainee.model.named_modules()}
+        self._from_step = 0
+        self._repeat_scale: float | None = None
+        self._trouble_step: int | None = None
+
+    def begin(self, job: jobs.Diagnose) -> str:
+        """Begins at the newest state before the job's trouble; a sentence says where there is none.
+
+        Raises ProblemError where a checkpoint is damaged.
+        """
+        self._trouble_step = job.trouble_step
+        note = ""
+        if job.checkpoints is not None:
+            state = _state_before(Path(job.checkpoints), job.trouble_step)
+            if state is None:
+                note = "No kept state from before the trouble was found, so the search began at step 0. "
+            else:
+                self._restore(state, state["progress"]["tally"]["steps"])
+                self._from_step = self._trainee.steps
+        self._kept = self._keep()
+        return note
+
+    def meets_trouble(self, group: list[Batch]) -> bool:
+        """Makes a step unwatched; whether something has gone wrong in it."""
+        if len(self._kept.groups) == _KEPT_STEPS:
+            self._kept = self._keep()
+        self._kept.groups.append(group)
+        figures = self._trainee.train(group)
+        if figures.grad_scale is not None:
+            self._scales.append(figures.grad_scale)
+        self._in_a_row = self._in_a_row + 1 if figures.skipped else 0
+        self._skipped += figures.skipped
+        self.trouble = self._trouble(figures, group)
+        return self.trouble is not None
+
+    def _trouble(self, figures: Figures, group: list[Batch]) -> str | None:
+        if not math.isfinite(figures.loss):
+            return "the loss is not finite"
+        if not are_finite(dict(self._trainee.model.named_parameters())):
+            return "a weight is not finite"
+        if not figures.skipped:
+            return None
+        # a scaler looks for its scale by skipping: what overflows without any scale is another matter
+        is_scaled = (figures.grad_scale or 1.0) > 1.0
+        if not is_scaled or (self._in_a_row == 1 and self._overflows(group, 1.0)):
+            self._repeat_scale = 1.0
+            return "the gradients overflow even at a loss scale of 1"
+        if self._in_a_row >= SKIPS_IN_A_ROW:
+            return f"the loss scaler skipped {SKIPS_IN_A_ROW} steps in a row"
+        return None
+
+    def repeated(self) -> Origin | None:
+        """Repeats the steps since the kept state, watched; the origin of the trouble, if it comes again."""
+        kept, trainee = self._kept, self._trainee
+        self._restore(kept.state, kept.steps)
+        if self._repeat_scale is not None:
+            self._set_scale(self._repeat_scale)
+        row: Tensor | None = None
+        trail = Trail(trainee.model, trainee.device)
+        with trail:
+            for step, group in enumerate(kept.groups, kept.steps + 1):
+                trail.begin(step, group)
+                row = trainee.make_step(group)
+        assert row is not None  # trouble comes in a step
+        if not math.isfinite(trainee.figures(row).loss):
+            return trail.origin_of([row[:1]])
+        return trail.origin_of(trainee.model.parameters()) or trail.overflow
+
+    def claimed(self, origins: Sequence[Origin | None], note: str) -> NonfiniteSearch:
+        """The origin on which all repeats agree, or that there is none."""
+        first = origins[0]
+        trouble = f"At step {self._last_step:,} {self.trouble}"
+        if first is None or any(other is None or other.identity != first.identity for other in origins):
+            again = "came again with no operation to blame" if first else "could not be reproduced"
+            sentence = f"{trouble}; repeated from step {self._kept.steps:,}, this {again}."
+            return self.result(None, 0, note + sentence)
+        named = described(first, self._circumstances(first))
+        times = "twice" if len(origins) == 2 else f"{len(origins)} times"
+        sentence = (
+            f"{trouble}. Repeated {times} from step {self._kept.steps:,}, it began at the same operation."
+        )
+        return self.result(named, len(origins), note + sentence)
+
+    def result(self, first: FirstNonfinite | None, reproduced: int, sentence: str) -> NonfiniteSearch:
+        return NonfiniteSearch(
+            first=first,
+            from_step=self._from_step,
+            steps=self._last_step - self._from_step,
+            reproduced=reproduced,
+            skipped=self._skipped,
+            least_scale=min(self._scales, default=None),
+            last_scale=self._scales[-1] if self._scales else None,
+            trouble_step=self._trouble_step or (self._last_step if self.trouble else None),
+            sentence=sentence,
+        )
+
+    def all_is_well(self) -> str:
+        """The sentence of a search that met no trouble."""
+        steps = self._last_step - self._from_step
+        text = f"In {steps:,} step{'' if steps == 1 else 's'} no NaN or Inf reached the loss or a weight."
+        if self._skipped:
+            skipped = f"{self._skipped:,} step{'' if self._skipped == 1 else 's'}"
+            text += f" The loss scaler skipped {skipped}, as it does while it looks for its scale."
+        return text
+
+    @property
+    def _last_step(self) -> int:
+        return self._kept.steps + len(self._kept.groups)
+
+    def _circumstances(self, origin: Origin) -> Circumstances:
+        trainee = self._trainee
+        module = dict(trainee.model.named_modules()).get(origin.module)
+        initial = self._initial.get(origin.module)
+        growth = _greatest(module) / initial if module is not None and initial else 1.0
+        return Circumstances(
+            experiment=trainee.experiment,
+            class_name="" if module is None else own_class(module).__name__,
+            batch=_batch_words(self._kept.groups[origin.step - self._kept.steps - 1]),
+            grad_scale=self._scales[-1] if self._scales else None,
+            calm_scale=self._calm_scale(),
+            growth=growth if math.isfinite(growth) else 1.0,
+        )
+
+    def _calm_scale(self) -> float | None:
+        """A loss scale at which the last step's gradients do not overflow, if they do so by the scale."""
+        if self._in_a_row < SKIPS_IN_A_ROW:
+            return None
+        scale, group = self._scales[-1], self._kept.groups[-1]
+        while scale > 1.0:
+            scale = max(1.0, scale / 2)
+            if not self._overflows(group, scale):
+                return scale
+        return None
+
+    def _overflows(self, group: list[Batch], scale: float) -> bool:
+        """Whether the step would be skipped at another loss scale; the state stays as it is."""
+        state, steps = self._keep().state, self._trainee.steps
+        self._set_scale(scale)
+        is_skipped = self._trainee.train(group).skipped
+        self._restore(state, steps)
+        return is_skipped
+
+    def _set_scale(self, scale: float) -> None:
+        scaler = self._trainee.step.scaler
+        if scaler.is_enabled():
+            scaler.load_state_dict({**scaler.state_dict(), "scale": scale})
+
+    def _keep(self) -> _Kept:
+        trainee, step = self._trainee, self._trainee.step
+        state = capture_state(trainee.model, step.optimizer, step.scaler, {}, trainee.device)
+        return _Kept(copied(state), trainee.steps)
+
+    def _restore(self, state: dict[str, Any], steps: int) -> None:
+        trainee, step = self._trainee, self._trainee.step
+        # copied, for an optimizer makes a state on its own device its own
+        restore_state(copied(state), trainee.model, step.optimizer, step.scaler, trainee.device)
+        trainee.steps = steps
+
+
+def _state_before(folder: Path, step: int | None) -> dict[str, Any] | None:
+    """The newest kept state from before `step`, if its weights are finite."""
+    states = []
+    for kind in ("rewind", "last"):
+        if checkpoint_path(folder, kind).is_file():
+            state = Checkpoints(folder).load(kind)
+            is_before = step is None or _steps_of(state) < step
+            if is_before and are_finite(state["model"]):
+                states.append(state)
+    return max(states, key=_steps_of, default=None)
+
+
+def _steps_of(state: Mapping[str, Any]) -> int:
+    return int(state["progress"]["tally"]["steps"])
+
+
+def _greatest(module: nn.Module) -> float:
+    weights = [weight.detach().abs().max() for weight in module.parameters() if weight.numel()]
+    return float(torch.stack(weights).max()) if weights else 0.0
+
+
+def _batch_words(group: Sequence[Batch]) -> str:
+    leaves = [leaf for batch in group for leaf in tree_leaves(batch[0]) if isinstance(leaf, Tensor)]
+    samples = sum(map(samples_in, group))
+    text = f"{samples:,} sample{'' if samples == 1 else 's'}"
+    shapes = dict.fromkeys("×".join(map(str, leaf.shape[1:])) for leaf in leaves if leaf.dim() > 1)
+    text += f" of {' and '.join(shapes)}" if shapes else ""
+    least, most = span(leaves)
+    return text if least is None else f"{text}, from {least:.4g} to {most:.4g}"

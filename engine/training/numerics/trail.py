@@ -1,0 +1,237 @@
+"""Follows NaN and Inf through a step, from the operation that made them to where they do harm."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.multiprocessing.reductions import StorageWeakRef
+from torch.utils._pytree import tree_leaves, tree_map_only
+
+from engine.protocol.numerics.nonfinite import Cause
+from engine.protocol.numerics.precision_map import OPTIMIZER, Direction
+from engine.training.data.batches import Batch
+from engine.training.numerics.causes import (
+    BATCH,
+    CONSTANT,
+    WEIGHT,
+    Judgement,
+    Origin,
+    floating,
+    is_floating,
+    judged,
+)
+from engine.training.numerics.watch import Call, OperationWatch, tensors_in
+
+_UNSET = ("aten.empty", "aten.new_empty", "aten.empty_like", "aten.empty_strided", "aten.new_empty_strided")
+"""Their results are memory as it happened to be."""
+
+_OVERWRITING = frozenset({"copy_", "fill_", "zero_", "normal_", "uniform_", "random_", "bernoulli_"})
+"""They do not read the tensor that they write to."""
+
+_TURNING = frozenset({"neg", "sub", "rsub", "mul", "div"})
+"""They may turn a -Inf made on purpose into +Inf."""
+
+_UNSCALES = "aten._amp_foreach_non_finite_check_and_unscale_"
+
+
+class Trail(OperationWatch):  # type: ignore[no-untyped-call]
+    """Remembers of every tensor that is not finite which operation made it so.
+
+    An operation is an origin if its inputs are finite and its output is not, or if a mask made of -Inf on
+    purpose became NaN in it. Memory that nobody wrote and integers are not looked at.
+    """
+
+    def __init__(self, model: nn.Module, device: torch.device) -> None:
+        super().__init__(model, device)
+        self.step = 0
+        self.overflow: Origin | None = None
+        """Of the gradients that the loss scaler found to overflow in this step."""
+        self._origins: dict[int, tuple[StorageWeakRef, Origin]] = {}
+        self._batch: set[int] = set()
+        self._owners_of: dict[int, str] = {}
+        self._weights: dict[int, str] = {}
+        self._count = 0
+        for name, module in model.named_modules():
+            for own, weight in module.named_parameters(recurse=False):
+                self._owners_of[_key(weight)] = name
+                self._weights[_key(weight)] = f"{name}.{own}".lstrip(".")
+
+    def begin(self, step: int, group: Iterable[Batch]) -> None:
+        """Call it before each step, with its batches."""
+        self.step, self.overflow = step, None
+        self._batch = {_key(leaf) for leaf in tree_leaves(list(group)) if isinstance(leaf, Tensor)}
+
+    def origin_of(self, tensors: Iterable[Tensor]) -> Origin | None:
+        """The first origin of those among the tensors that are not finite."""
+        origins = [self._origin(tensor) for tensor in tensors if _kinds(tensor)]
+        return min(origins, key=lambda origin: origin.rank, default=None)
+
+    def watch(self, call: Call) -> Any:
+        if call.operator.is_view or call.name in _UNSET:
+            return call.make()
+        if call.name == _UNSCALES:
+            self.overflow = self.overflow or self.origin_of(_read(call))
+            return call.make()
+        read, sources = self._before(call)
+        result = call.make()
+        outputs = list(floating([*tensors_in(result), *_written(call)]))
+        made = frozenset[str]().union(*map(_kinds, outputs))
+        if made:
+            origin = self._cause_of(read, sources, outputs, made)
+            for tensor in outputs:
+                if _kinds(tensor):
+                    self._remember(tensor, origin)
+        return result
+
+    def _before(self, call: Call) -> tuple[Call, list[Origin | None]]:
+        """The call with copies of what it writes to, and the origins of the tensors that it reads."""
+        if call.operator._schema.is_mutable:
+            known = [self._origin(tensor) if _kinds(tensor) else None for tensor in _read(call)]
+            return _copied(call), known
+        return call, []
+
+    def _cause_of(
+        self, call: Call, known: list[Origin | None], outputs: Sequence[Tensor], made: frozenset[str]
+    ) -> Origin:
+        inputs = list(_read(call))
+        if not known:
+            known = [self._origin(tensor) if _kinds(tensor) else None for tensor in inputs]
+        origins = sorted(filter(None, known), key=lambda origin: origin.rank)
+        if origins and not origins[0].on_purpose:
+            return origins[0]
+        given = _given(call).union(*map(_kinds, inputs))
+        if given & {"inf", "-inf"} and call.name.removeprefix("aten.").rstrip("_") in _TURNING:
+            given |= {"inf", "-inf"}
+        if origins and made <= given:
+            return origins[0]
+        node = torch._C._current_autograd_node()
+        is_backward = call.direction == "backward" and node is not None
+        return self._new(
+            call.name,
+            made,
+            module=self._module_of(call, outputs),
+            direction=call.direction,
+            inputs=inputs,
+            outputs=outputs,
+            on_purpose=made <= given,
+            judgement=judged(call, inputs, outputs, node.name() if is_backward else ""),
+        )
+
+    def _module_of(self, call: Call, outputs: Sequence[Tensor]) -> str:
+        """The call's module; in an update, that of the first weight that became infinite or NaN."""
+        if call.module != OPTIMIZER:
+            return call.module
+        owners = (self._owners_of.get(_key(tensor)) for tensor in outputs if _kinds(tensor))
+        return next((owner for owner in owners if owner is not None), OPTIMIZER)
+
+    def _new(
+        self,
+        operation: str,
+        kinds: frozenset[str],
+        *,
+        module: str,
+        outputs: Sequence[Tensor],
+        judgement: Judgement,
+        direction: Direction = "forward",
+        inputs: Sequence[Tensor] = (),
+        on_purpose: bool = False,
+    ) -> Origin:
+        self._count += 1
+        least, most = span(inputs)
+        return Origin(
+            number=self._count,
+            step=self.step,
+            module=module,
+            operation=operation,
+            direction=direction,
+            kinds=kinds,
+            on_purpose=on_purpose,
+            inputs=_dtypes(inputs),
+            outputs=_dtypes(outputs),
+            least=least,
+            most=most,
+            nan=sum(int(tensor.isnan().sum()) for tensor in outputs),
+            infinite=sum(int(tensor.isinf().sum()) for tensor in outputs),
+            judgement=judgement,
+        )
+
+    def _origin(self, tensor: Tensor) -> Origin:
+        """The origin of a tensor that is not finite; one that no operation made is its own."""
+        key = _key(tensor)
+        if key not in self._origins:
+            self._remember(tensor, self._source(tensor, key))
+        return self._origins[key][1]
+
+    def _remember(self, tensor: Tensor, origin: Origin) -> None:
+        # the weak reference keeps the address, not the memory, from being used again
+        reference = StorageWeakRef(tensor.untyped_storage())  # type: ignore[no-untyped-call]
+        self._origins[_key(tensor)] = reference, origin
+
+    def _source(self, tensor: Tensor, key: int) -> Origin:
+        kinds = _kinds(tensor)
+        if key in self._batch:
+            return self._new(BATCH, kinds, module="", outputs=[tensor], judgement=Judgement(Cause.INPUT))
+        if key in self._weights:
+            judgement = Judgement(Cause.WEIGHT, weight=self._weights[key])
+            module = self._owners_of[key]
+            return self._new(WEIGHT, kinds, module=module, outputs=[tensor], judgement=judgement)
+        # a buffer or a constant of the model's, which is a mask more often than not
+        judgement = Judgement(Cause.UNKNOWN)
+        return self._new(CONSTANT, kinds, module="", outputs=[tensor], judgement=judgement, on_purpose=True)
+
+
+def span(tensors: Iterable[Tensor]) -> tuple[float | None, float | None]:
+    """The least and the greatest finite value of the tensors."""
+    finite = [part for tensor in floating(tensors) if (part := tensor[tensor.isfinite()]).numel()]
+    if not finite:
+        return None, None
+    return min(float(part.min()) for part in finite), max(float(part.max()) for part in finite)
+
+
+def _key(tensor: Tensor) -> int:
+    return int(tensor.untyped_storage()._cdata)
+
+
+def _kinds(tensor: Tensor) -> frozenset[str]:
+    """What of NaN, Inf and -Inf a tensor holds."""
+    if not is_floating(tensor) or bool(tensor.isfinite().all()):
+        return frozenset()
+    tests = {"nan": tensor.isnan(), "inf": tensor == math.inf, "-inf": tensor == -math.inf}
+    return frozenset(kind for kind, test in tests.items() if bool(test.any()))
+
+
+def _copied(call: Call) -> Call:
+    args, kwargs = tree_map_only(Tensor, lambda tensor: tensor.clone(), (call.args, call.kwargs))
+    return Call(call.operator, args, kwargs, call.module, call.direction)
+
+
+def _read(call: Call) -> Iterator[Tensor]:
+    """The tensors that an operation reads: not those that it only writes to."""
+    overwrites = call.name.removeprefix("aten.") in _OVERWRITING
+    yield from tensors_in(call.args[1:] if overwrites else call.args)
+    written = {argument.name for argument in call.operator._schema.arguments if argument.is_out}
+    yield from tensors_in([value for name, value in call.kwargs.items() if name not in written])
+
+
+def _written(call: Call) -> list[Tensor]:
+    """The tensors among its arguments that an operation writes to."""
+    arguments = call.operator._schema.arguments
+    given = [*zip(arguments, call.args, strict=False)]
+    given += [
+        (argument, call.kwargs[argument.name]) for argument in arguments if argument.name in call.kwargs
+    ]
+    return tensors_in([value for argument, value in given if argument.is_write])
+
+
+def _given(call: Call) -> frozenset[str]:
+    """What of NaN, Inf and -Inf the operation was given as a number."""
+    numbers = [leaf for leaf in tree_leaves((call.args, call.kwargs)) if isinstance(leaf, float)]
+    return frozenset(str(number) for number in numbers if not math.isfinite(number))
+
+
+def _dtypes(tensors: Iterable[Tensor]) -> tuple[str, ...]:
+    return tuple(str(tensor.dtype).removeprefix("torch.") for tensor in tensors)

@@ -1,0 +1,151 @@
+"""The first NaN or Inf that does harm is named, twice the same; what does no harm is not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.experiment.experiment import Experiment, layered
+from engine.protocol import jobs
+from engine.protocol.events import Diagnosed
+from engine.protocol.numerics.nonfinite import Cause, NonfiniteSearch
+from engine.training.numerics.diagnose import diagnose
+from engine.training.runs.control import Control
+from tests.benchmarks.planted import PLANTED, Planted
+
+from .conftest import TINY
+
+TELLING = (
+    "a gradient overflows at any loss scale",
+    "the gradient of a square root at zero",
+    "an FP32 island that gives more than FP16 holds",
+    "a softmax over nothing but -Inf",
+    "a learning rate that is too large",
+    "a batch that is not finite",
+)
+
+
+def searched(experiment: Experiment, control: Control | None = None, **job: Any) -> NonfiniteSearch:
+    asked = jobs.Diagnose(experiment=experiment, parts=("nan",), **job)
+    results = [
+        event.result for event in diagnose(asked, control or Control()) if isinstance(event, Diagnosed)
+    ]
+    (search,) = results
+    assert isinstance(search, NonfiniteSearch)
+    return search
+
+
+def of_catalog(**settings: Any) -> Experiment:
+    return Experiment.model_validate(layered(TINY, settings))
+
+
+@pytest.fixture
+def planted(tmp_path: Path) -> Callable[..., Experiment]:
+    def make(text: str, **settings: Any) -> Experiment:
+        return Planted("", text, "", (), (), settings=settings).experiment(tmp_path)
+
+    return make
+
+
+@pytest.mark.parametrize("name", TELLING)
+def test_the_planted_fault_is_named(name: str, tmp_path: Path) -> None:
+    (fault,) = [fault for fault in PLANTED if fault.name == name]
+    search = searched(fault.experiment(tmp_path))
+    assert fault.is_named_by(search), search
+    assert search.first is not None and search.first.step <= search.steps and search.reproduced == 2
+
+
+@pytest.mark.parametrize("precision", ["fp32", "fp16", "fp16-unscaled", "bf16"])
+def test_a_healthy_run_raises_no_alarm(precision: str) -> None:
+    search = searched(of_catalog(precision=precision))
+    assert search.first is None and search.steps == 4 and search.trouble_step is None
+
+
+def test_masks_and_unharmful_infinities_raise_no_alarm(planted: Callable[..., Experiment]) -> None:
+    text = """
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear, self.head = nn.Linear(8, 8), nn.Linear(8, 4)
+            self.register_buffer("mask", torch.full((8, 8), -math.inf).triu(1))
+
+        def forward(self, x):
+            x = self.linear(x)
+            masked = F.softmax(x[:, None] + self.mask, -1).sum(1)
+            unused = torch.log(torch.relu(x.detach()))
+            bent = torch.tanh(1e4 * x.half() * 1e4)
+            return self.head(masked + torch.nan_to_num(unused, neginf=0.0) + bent)
+
+    def model():
+        return Net()
+    """
+    search = searched(planted(text, steps=3))
+    assert search.first is None and "no NaN or Inf" in search.sentence
+
+
+def test_a_scaler_that_looks_for_its_scale_raises_no_alarm(planted: Callable[..., Experiment]) -> None:
+    text = """
+    def model():
+        return nn.Sequential(nn.Linear(8, 16), nn.Linear(16, 4))
+
+    def loss(outputs, targets):
+        return F.cross_entropy(outputs.float(), targets, reduction="sum") * 10.0
+    """
+    search = searched(planted(text, steps=12))
+    assert search.first is None and 0 < search.skipped < 10
+
+
+def test_an_overflow_by_the_scale_alone_gives_the_scale_at_which_it_ends(
+    planted: Callable[..., Experiment],
+) -> None:
+    text = """
+    def model():
+        return nn.Sequential(nn.Linear(8, 16), nn.Linear(16, 4))
+    """
+    search = searched(planted(text, scaler={"init_scale": 2.0**60}))
+    assert search.first is not None and search.first.cause is Cause.SCALE
+    ((key, value),) = search.first.changes
+    again = searched(planted(text, scaler={"init_scale": float(value)}, steps=2))
+    assert key == "scaler.init_scale" and again.skipped == 0
+
+
+def test_what_does_not_come_again_is_not_claimed(planted: Callable[..., Experiment]) -> None:
+    text = """
+    class Once(nn.Module):
+        calls = 0
+
+        def forward(self, x):
+            Once.calls += 1
+            return x / 0.0 if Once.calls == 3 else x
+
+    def model():
+        return nn.Sequential(nn.Linear(8, 16), Once(), nn.Linear(16, 4))
+    """
+    search = searched(planted(text))
+    assert search.first is None and search.trouble_step == 3
+    assert "could not be reproduced" in search.sentence
+
+
+def test_a_step_of_the_files_own_is_searched_too(planted: Callable[..., Experiment]) -> None:
+    text = """
+    def model():
+        return nn.Sequential(nn.Linear(8, 16), nn.ReLU(), Do(torch.log), nn.Linear(16, 4))
+
+    def step(train, batch):
+        with train.autocast():
+            loss = F.cross_entropy(train.model(batch[0]), batch[1])
+        train.backward(loss)
+        train.step(train.optimizer)
+    """
+    first = searched(planted(text)).first
+    assert first is not None and (first.module, first.cause) == ("2", Cause.LOG_OF_ZERO)
+
+
+def test_it_can_be_stopped() -> None:
+    control = Control()
+    control.stop_requested.set()
+    job = jobs.Diagnose(experiment=of_catalog(), parts=("nan",))
+    assert not any(isinstance(event, Diagnosed) for event in diagnose(job, control))
