@@ -18,13 +18,13 @@ from engine.experiment.value import MOST_ENTRIES
 from engine.protocol.findings import Checked, Finding, FindingKind, Severity
 from engine.training.checks.passes import Pass, raised
 from engine.training.checks.places import Place, running
-from engine.training.checks.sizes import size_findings
 from engine.training.checks.static import static_findings, waits_in_text
 from engine.training.checks.subject import Subject, built, small_batches
 from engine.training.checks.tree import Tree, described
 from engine.training.checks.weights import format_findings
 from engine.training.doctor import read_catalog
 from engine.training.models.build import count_parameters
+from engine.training.models.sizes import size_findings
 from engine.training.runs.prepare import Plan
 
 LIMIT_SECONDS = 60.0

@@ -12,6 +12,7 @@ from engine.protocol.events import Diagnosed, Event, Finished, Summary
 from engine.protocol.numerics.diagnosis import Diagnosis, Part, PartResult
 from engine.training.doctor import read_catalog
 from engine.training.measuring.memory_cap import check_cap, memory_cap
+from engine.training.numerics.advice.advise import advise
 from engine.training.numerics.bench import Bench, open_bench
 from engine.training.numerics.nonfinite import find_nonfinite
 from engine.training.numerics.ranges import measure_ranges
@@ -51,3 +52,8 @@ def _parts(bench: Bench, job: jobs.Diagnose) -> Iterator[Event]:
         if result is not None:
             diagnosis = diagnosis.with_part(result)
             yield Diagnosed(result=result)
+    if bench.is_stopped:
+        return
+    advices = yield from advise(bench, diagnosis)
+    if advices is not None:
+        yield Diagnosed(result=advices)

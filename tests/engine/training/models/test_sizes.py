@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import nn
 
-from engine.training.checks.sizes import size_findings
+from engine.training.models.sizes import size_findings
 
 
 def told(model: nn.Module, batch_size: int = 64) -> list[tuple[str, str, int]]:

@@ -1,0 +1,107 @@
+"""Sizes of matrix products that are no multiple of 8, which 16-bit Tensor Cores need for full speed.
+
+NVIDIA, Deep Learning Performance Guide, "Tensor Core requirements": cuBLAS and cuDNN pad other sizes, which
+costs the share that is padded.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import Literal
+
+from torch import nn
+
+from engine.protocol.findings import Finding, FindingKind
+
+_MULTIPLE = 8
+_LARGE = 1_024
+"""From this size on the last layer takes much of the time, as a vocabulary does."""
+
+_Convolution = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
+
+
+@dataclass(frozen=True)
+class OddSize:
+    """A size of matrix products that is no multiple of 8, and the layers that have it.
+
+    `is_given`: by the data, as the inputs of the first layer and the outputs of the last are.
+    """
+
+    side: Literal["inputs", "outputs"]
+    size: int
+    is_given: bool
+    layers: tuple[str, ...]
+
+    @property
+    def even(self) -> int:
+        """The next larger multiple of 8."""
+        return _above(self.size)
+
+
+def odd_sizes(model: nn.Module) -> list[OddSize]:
+    """The odd sizes of a model's layers, in the model's order."""
+    products = _products(model)
+    layers: defaultdict[tuple[Literal["inputs", "outputs"], int, bool], list[str]] = defaultdict(list)
+    for place, (name, module) in enumerate(products):
+        inputs, outputs = _sizes(module)
+        if inputs % _MULTIPLE:
+            layers["inputs", inputs, place == 0].append(name)
+        if outputs % _MULTIPLE:
+            layers["outputs", outputs, place == len(products) - 1 and outputs < _LARGE].append(name)
+    return [OddSize(*key, tuple(names)) for key, names in layers.items()]
+
+
+def size_findings(model: nn.Module, batch_size: int) -> list[Finding]:
+    """A finding for each odd size of a layer's matrix product, which names the first layer that has it.
+
+    What the data give is only a note.
+    """
+    found = [_finding(odd) for odd in odd_sizes(model)]
+    if batch_size % _MULTIPLE and any(isinstance(module, nn.Linear) for _, module in _products(model)):
+        found.append(_of_batch(batch_size))
+    return found
+
+
+def _products(model: nn.Module) -> list[tuple[str, nn.Module]]:
+    return [(name, module) for name, module in model.named_modules() if _is_product(module)]
+
+
+def _is_product(module: nn.Module) -> bool:
+    if isinstance(module, nn.Linear):
+        return True
+    # a depthwise convolution is no matrix product
+    return isinstance(module, _Convolution) and (module.groups == 1 or module.in_channels > module.groups)
+
+
+def _sizes(module: nn.Module) -> tuple[int, int]:
+    if isinstance(module, nn.Linear):
+        return module.in_features, module.out_features
+    assert isinstance(module, _Convolution)
+    return module.in_channels // module.groups, module.out_channels // module.groups
+
+
+def _finding(odd: OddSize) -> Finding:
+    first, *others = odd.layers
+    more = f", like {len(others):,} more," if others else ""
+    return Finding(
+        kind=FindingKind.ODD_SIZE,
+        severity="note" if odd.is_given else "warning",
+        message=f"The layer {first}{more} has {odd.size:,} {odd.side}, no multiple of {_MULTIPLE}, "
+        "so in 16 bits the Tensor Cores compute on padding.",
+        remedy=f"Take {odd.even:,} where you can choose it.",
+        count=len(odd.layers),
+    )
+
+
+def _of_batch(batch_size: int) -> Finding:
+    return Finding(
+        kind=FindingKind.ODD_SIZE,
+        severity="note",
+        message=f"The batch of {batch_size:,} is no multiple of {_MULTIPLE}, which products of its size pad.",
+        remedy=f"A batch of {_above(batch_size):,} takes hardly more time.",
+    )
+
+
+def _above(size: int) -> int:
+    return -(-size // _MULTIPLE) * _MULTIPLE

@@ -1,0 +1,1 @@
+"""Advice on an experiment's numerics, each with the evidence that it rests on."""

@@ -1,0 +1,24 @@
+"""All advice that the evidence gives cause for; without evidence there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+
+from engine.protocol.events import Event
+from engine.protocol.numerics.advice import Advice, Advices
+from engine.protocol.numerics.diagnosis import Diagnosis
+from engine.training.numerics.advice.costs import cost_advice
+from engine.training.numerics.advice.evidence import Evidence, gather
+from engine.training.numerics.advice.losses import loss_advice
+from engine.training.numerics.bench import Bench
+
+
+def advise(bench: Bench, diagnosis: Diagnosis) -> Generator[Event, None, Advices | None]:
+    """The advice on a bench's experiment, given the parts of its diagnosis; None if it was stopped."""
+    evidence = yield from gather(bench, diagnosis)
+    return None if evidence is None else Advices(items=advice_on(evidence))
+
+
+def advice_on(evidence: Evidence) -> tuple[Advice, ...]:
+    """What keeps numbers right comes first, then what saves time or memory."""
+    return (*loss_advice(evidence), *cost_advice(evidence))

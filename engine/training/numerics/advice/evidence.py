@@ -1,0 +1,130 @@
+"""The evidence that advice rests on: a diagnosis' parts, and what a few steps in two precisions cost."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+import torch
+
+from engine.experiment.checks import DeviceEntry
+from engine.experiment.experiment import Experiment
+from engine.protocol.events import Event, Phase, PhaseName
+from engine.protocol.numerics.diagnosis import Diagnosis
+from engine.training.data.batches import Batch
+from engine.training.measuring.breakdown import Breakdown, activations_of, breakdown_of
+from engine.training.models.sizes import OddSize, odd_sizes
+from engine.training.numerics.bench import Bench, Trainee
+from engine.training.numerics.ranges import in_fp32
+
+_STEPS, _PASSES, _MOST_SECONDS = 2, 5, 1.0
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a precision costs: the median time of a forward and backward pass, and a step's memory.
+
+    In `issue_seconds` the host has handed a pass over; None on a CPU. `infinite_norms` counts those of
+    `steps` steps that were made with a gradient norm that is not finite.
+    """
+
+    pass_seconds: float
+    breakdown: Breakdown
+    issue_seconds: float | None = None
+    steps: int = _STEPS
+    infinite_norms: int = 0
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What is known of an experiment. `cost` and `fp32_cost` are None where they were not measured.
+
+    `half_parameters` are the model's parameters in FP16, `epsilon` the optimizer's smallest, if it has any.
+    """
+
+    experiment: Experiment
+    device: DeviceEntry
+    diagnosis: Diagnosis
+    total_steps: int
+    cost: Cost | None = None
+    fp32_cost: Cost | None = None
+    odd_sizes: tuple[OddSize, ...] = ()
+    half_parameters: tuple[str, ...] = ()
+    epsilon: float | None = None
+
+
+def gather(bench: Bench, diagnosis: Diagnosis) -> Generator[Event, None, Evidence | None]:
+    """The evidence; costs are measured where a precision map was asked for. None if it was stopped."""
+    plan, settings = bench.plan, bench.experiment
+    cost = fp32_cost = None
+    yield _phase("Cost of the precision", 0.0)
+    group = next(bench.groups(1))
+    with bench.trainee() as trainee:
+        named = list(trainee.model.named_parameters())
+        half = tuple(name for name, value in named if value.dtype is torch.float16)
+        odd = tuple(odd_sizes(trainee.model))
+        epsilon = min(
+            (settings["eps"] for settings in trainee.step.optimizer.param_groups if "eps" in settings),
+            default=None,
+        )
+        if diagnosis.map is not None and settings.precision.is_autocast:
+            cost = _cost_of(trainee, group, bench)
+    if cost is not None and not bench.is_stopped:
+        yield _phase("Cost of FP32", 0.5)
+        with bench.trainee(in_fp32(settings)) as trainee:
+            fp32_cost = _cost_of(trainee, group, bench)
+    if bench.is_stopped:
+        return None
+    return Evidence(
+        experiment=plan.experiment,
+        device=plan.device_entry,
+        diagnosis=diagnosis,
+        total_steps=plan.total_steps,
+        cost=cost,
+        fp32_cost=fp32_cost,
+        odd_sizes=odd,
+        half_parameters=half,
+        epsilon=epsilon,
+    )
+
+
+def _phase(detail: str, fraction: float) -> Phase:
+    return Phase(name=PhaseName.DIAGNOSING, fraction=fraction, detail=detail)
+
+
+def _cost_of(trainee: Trainee, group: Sequence[Batch], bench: Bench) -> Cost:
+    # the first steps are also the warm-up of what is timed after them
+    figures = [trainee.train(group) for _ in range(_STEPS)]
+    norms = [step.grad_norm for step in figures if step.grad_norm is not None and not step.skipped]
+    with activations_of(trainee.model, trainee.device) as activations:
+        trainee.go_back(group)
+    times: list[tuple[float, float]] = []
+    while not times or (len(times) < _PASSES and sum(whole for _, whole in times) < _MOST_SECONDS):
+        if times and bench.is_stopped:
+            break
+        times.append(_timed_pass(trainee, group))
+    is_host = trainee.device.type == "cpu"
+    return Cost(
+        pass_seconds=median(whole for _, whole in times),
+        breakdown=breakdown_of(trainee.model, trainee.step.optimizer, activations.mib),
+        issue_seconds=None if is_host else median(issued for issued, _ in times),
+        infinite_norms=sum(not math.isfinite(norm) for norm in norms),
+    )
+
+
+def _timed_pass(trainee: Trainee, group: Sequence[Batch]) -> tuple[float, float]:
+    """The seconds until the host had handed a pass over, and until the device had made it."""
+    _wait(trainee.device)
+    began = time.perf_counter()
+    trainee.go_back(group)
+    issued = time.perf_counter() - began
+    _wait(trainee.device)
+    return issued, time.perf_counter() - began
+
+
+def _wait(device: torch.device) -> None:
+    if device.type != "cpu":
+        torch.get_device_module(device).synchronize()

@@ -1,0 +1,234 @@
+"""Advice: each kind where its evidence is there, and none without."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from engine.experiment.catalog import DeviceEntry
+from engine.experiment.experiment import Experiment
+from engine.protocol.numerics.advice import Advice, AdviceKind
+from engine.protocol.numerics.diagnosis import Diagnosis
+from engine.protocol.numerics.formats import Exponents
+from engine.protocol.numerics.nonfinite import NonfiniteSearch
+from engine.protocol.numerics.precision_map import LOSS, Operation, PrecisionMap
+from engine.protocol.numerics.ranges import ModuleRange, Quantity, Ranges
+from engine.training.measuring.breakdown import Breakdown
+from engine.training.models.sizes import OddSize
+from engine.training.numerics.advice.advise import advice_on
+from engine.training.numerics.advice.evidence import Cost, Evidence, gather
+from engine.training.numerics.bench import Bench
+from engine.training.precision import cuda_precisions
+
+MakeBench = Callable[..., Bench]
+
+SEARCH = NonfiniteSearch(steps=100, least_scale=64.0, last_scale=65_536.0, sentence="All are finite.")
+MEMORY = Breakdown(10.0, 10.0, 20.0, 50.0)
+
+
+def card(capability: tuple[int, int]) -> DeviceEntry:
+    precisions = cuda_precisions(capability)
+    return DeviceEntry(
+        name="cuda:0",
+        title="a card",
+        memory_mib=8_192,
+        tensor_cores=capability >= (7, 0),
+        precisions=precisions,
+    )
+
+
+def evidence(capability: tuple[int, int] = (8, 0), **known: Any) -> Evidence:
+    """An FP16 experiment on a card, of which nothing gives cause for advice."""
+    settings = {"precision": "fp16", "device": "cuda:0", "batch_size": 32, **known.pop("settings", {})}
+    everything = {
+        "diagnosis": Diagnosis(map=PrecisionMap(operations=(operation(),)), nan=SEARCH, range=ranges()),
+        "cost": Cost(pass_seconds=0.01, breakdown=MEMORY, issue_seconds=0.001),
+        "fp32_cost": Cost(
+            pass_seconds=0.02, breakdown=replace(MEMORY, activations_mib=100.0), issue_seconds=0.001
+        ),
+        **known,
+    }
+    experiment = Experiment.model_validate(settings)
+    return Evidence(experiment=experiment, device=card(capability), total_steps=100, **everything)
+
+
+def operation(module: str = "fc", name: str = "aten.mm", dtype: str = "float16", **more: Any) -> Operation:
+    outputs = (dtype,)
+    return Operation(module=module, name=name, direction="forward", outputs=outputs, seconds=0.001, **more)
+
+
+def ranges(*rows: ModuleRange, scale: float = 65_536.0) -> Ranges:
+    return Ranges(rows=rows or (row("gradient"), row("activation")), scale=scale)
+
+
+def row(quantity: Quantity, exponent: int = -10, **lost: int) -> ModuleRange:
+    exponents = Exponents(first=exponent, counts=(100,), smallest=2.0**exponent, largest=2.0**exponent)
+    return ModuleRange(module="fc", quantity=quantity, dtype="float16", exponents=exponents, **lost)
+
+
+def mapped(*operations: Operation) -> Diagnosis:
+    return Diagnosis(map=PrecisionMap(operations=operations))
+
+
+def searched(**found: Any) -> Diagnosis:
+    return Diagnosis(nan=SEARCH.model_copy(update=found))
+
+
+def slow(ratio: float, **more: Any) -> Cost:
+    return Cost(pass_seconds=0.02 * ratio, breakdown=MEMORY, **more)
+
+
+CLIPPED = {"step": {"clip_norm": 1.0}}
+CAST = operation(name="aten._to_copy", is_cast=True, by_autocast=True)
+CASES = {
+    "without Tensor Cores": (AdviceKind.SLOW_FORMAT, evidence((6, 1), cost=slow(1.2)), "24.0 ms in FP16"),
+    "emulated": (
+        AdviceKind.SLOW_FORMAT,
+        evidence((7, 5), cost=slow(1.2), settings={"precision": "bf16"}),
+        "20.0 ms in FP32",
+    ),
+    "odd size": (
+        AdviceKind.ODD_SIZE,
+        evidence(odd_sizes=(OddSize("outputs", 100, False, ("fc", "fc2")),)),
+        "100 % of the time",
+    ),
+    "little work": (
+        AdviceKind.LITTLE_WORK,
+        evidence(cost=slow(0.5, issue_seconds=0.0095)),
+        "9.50 ms to hand",
+    ),
+    "sinking scale": (
+        AdviceKind.SCALE_SINKS,
+        evidence(diagnosis=searched(least_scale=0.25, skipped=20)),
+        "came down to 0.25",
+    ),
+    "scale that grows too late": (
+        AdviceKind.SCALE_NEVER_GROWS,
+        evidence(diagnosis=Diagnosis(range=ranges(row("gradient", -44, became_zero=100)))),
+        "100 % of the gradients",
+    ),
+    "casts": (
+        AdviceKind.CASTS,
+        evidence(cost=slow(1.2), diagnosis=mapped(CAST, operation())),
+        "Casts take 50 %",
+    ),
+    "half in the loss": (
+        AdviceKind.HALF_IN_LOSS,
+        evidence(diagnosis=mapped(operation(LOSS, "aten._log_softmax"))),
+        "log_softmax in the loss",
+    ),
+    "half in a normalisation": (
+        AdviceKind.HALF_IN_LOSS,
+        evidence(diagnosis=mapped(operation("norm", "aten.native_layer_norm"))),
+        "native_layer_norm there",
+    ),
+    "clipping without a scaler": (
+        AdviceKind.CLIPPING,
+        evidence(cost=slow(0.5, infinite_norms=1), settings={**CLIPPED, "precision": "fp16-unscaled"}),
+        "in 1 of 2 steps",
+    ),
+    "clipping with a scaler": (
+        AdviceKind.CLIPPING,
+        evidence(diagnosis=searched(skipped=20), settings=CLIPPED),
+        "20 of 100 steps were skipped",
+    ),
+    "epsilon": (
+        AdviceKind.EPSILON,
+        evidence(half_parameters=("fc.weight",), epsilon=1e-8),
+        "fc.weight is FP16",
+    ),
+    "memory": (
+        AdviceKind.MEMORY,
+        evidence(fp32_cost=slow(1.0)),
+        "optimizer state 20 MiB; activations take 50 MiB",
+    ),
+    "overflow": (
+        AdviceKind.RANGE,
+        evidence(diagnosis=Diagnosis(range=ranges(row("activation", 17, became_nonfinite=4)))),
+        "4 of its 100 outputs",
+    ),
+    "underflow": (
+        AdviceKind.RANGE,
+        evidence(
+            diagnosis=Diagnosis(range=ranges(row("gradient", -30, became_zero=50), scale=1.0)),
+            settings={"precision": "fp16-unscaled"},
+        ),
+        "50 % of the gradients",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_advice_names_the_evidence_that_it_rests_on(case: str) -> None:
+    kind, known, words = CASES[case]
+    (advice,) = [advice for advice in advice_on(known) if advice.kind is kind]
+    assert words in advice.evidence
+    assert bool(advice.changes) == bool(advice.action)
+    assert Experiment.model_validate({**known.experiment.model_dump(), **_tried(advice, known)})
+
+
+def _tried(advice: Advice, known: Evidence) -> dict[str, Any]:
+    settings: dict[str, Any] = {}
+    for key, value in advice.changes:
+        table, _, name = key.rpartition(".")
+        if table:
+            settings[table] = {**known.experiment.model_dump()[table], name: value}
+        else:
+            settings[name] = value
+    return settings
+
+
+def test_without_evidence_there_is_no_advice() -> None:
+    assert advice_on(evidence()) == ()
+    assert advice_on(evidence(cost=None, fp32_cost=None, diagnosis=Diagnosis())) == ()
+    # a card without Tensor Cores on which FP16 is faster all the same, and sizes that the data give
+    assert advice_on(evidence((6, 1), odd_sizes=(OddSize("inputs", 3, True, ("conv",)),))) == ()
+
+
+@pytest.mark.parametrize(
+    "known",
+    [
+        evidence(diagnosis=searched(skipped=2), settings=CLIPPED),
+        evidence(diagnosis=searched(least_scale=1.0, skipped=20)),
+        evidence(diagnosis=mapped(operation(LOSS, "aten._log_softmax", "float32"))),
+        evidence(cost=slow(0.9), diagnosis=mapped(CAST, operation())),
+        evidence(half_parameters=("fc.weight",), epsilon=1e-6, fp32_cost=None),
+        evidence(diagnosis=Diagnosis(range=ranges(row("gradient", -44, became_zero=0)))),
+    ],
+    ids=[
+        "few skips",
+        "a scale of 1",
+        "a loss in FP32",
+        "casts that pay",
+        "a large epsilon",
+        "no lost gradient",
+    ],
+)
+def test_what_does_no_harm_gives_no_cause_for_advice(known: Evidence) -> None:
+    assert advice_on(known) == ()
+
+
+def test_costs_are_measured_in_both_precisions_where_a_map_was_asked_for(make_bench: MakeBench) -> None:
+    bench = make_bench(precision="bf16", step={"clip_norm": 1.0})
+    known = gathered(bench, mapped(operation()))
+    assert known.cost is not None and known.fp32_cost is not None
+    assert known.cost.pass_seconds > 0 and known.cost.issue_seconds is None
+    assert known.cost.infinite_norms == 0 and known.epsilon == 1e-8
+    mine, full = known.cost.breakdown, known.fp32_cost.breakdown
+    assert mine.optimizer_state_mib == pytest.approx(2 * mine.parameters_mib, rel=0.1)
+    assert mine.activations_mib and full.activations_mib
+    assert gathered(bench, Diagnosis()).cost is None
+    assert gathered(make_bench(precision="fp32"), mapped(operation())).cost is None
+
+
+def gathered(bench: Bench, diagnosis: Diagnosis) -> Evidence:
+    gathering = gather(bench, diagnosis)
+    while True:
+        try:
+            next(gathering)
+        except StopIteration as end:
+            assert isinstance(end.value, Evidence)
+            return end.value
