@@ -9,15 +9,15 @@ from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QCheckBox, QFrame, QStackedLayout, QStackedWidget, QTabWidget, QWidget
 
 from engine.protocol.numerics.diagnosis import USUAL_PARTS, Part
-from gui.numerics.advice_view import AdviceView
-from gui.numerics.answer_page import AnswerPage
+from gui.numerics.answers.advice_view import AdviceView
+from gui.numerics.answers.answer_page import AnswerPage
+from gui.numerics.answers.islands_view import IslandsView
+from gui.numerics.answers.nonfinite_view import NonfiniteView
 from gui.numerics.export import DiagnosisExport
-from gui.numerics.islands_view import IslandsView
 from gui.numerics.map_view import MapView
-from gui.numerics.nonfinite_view import NonfiniteView
 from gui.numerics.words import AWAITED, facts, progress
 from gui.session.diagnoses import DiagnosisView
-from gui.widgets import Button, ElidedLabel, EmptyState, ProgressLine, label, set_text
+from gui.widgets import Button, ElidedLabel, EmptyState, IconButton, ProgressLine, label, set_text
 from gui.widgets.boxes import Stretch, in_column, in_row, wide
 from gui.widgets.saved_menu import SavedMenu
 
@@ -56,10 +56,11 @@ _CHOICES = (
 
 
 class _Tab(NamedTuple):
-    """A view, and the part of a diagnosis that it shows; advice comes with any part."""
+    """A view, the part of a diagnosis that it shows, and its page of the guide; advice has no part."""
 
     name: str
     title: str
+    page: str
     view: MapView | AnswerPage
     show: Callable[[Any], object]
 
@@ -68,7 +69,8 @@ class NumericsPanel(QFrame):
     """Shows a diagnosis.
 
     `diagnose_wanted` asks for one of what the form describes, `stop_requested` to end the one in progress.
-    `saved_opened` and `delete_requested` carry the key of a saved one, `changes_wanted` Changes for the form.
+    `saved_opened` and `delete_requested` carry the key of a saved one, `changes_wanted` Changes for the form,
+    `guide_wanted` the page on the view in front.
     """
 
     diagnose_wanted = Signal()
@@ -76,6 +78,7 @@ class NumericsPanel(QFrame):
     saved_opened = Signal(str)
     delete_requested = Signal(str)
     changes_wanted = Signal(object)
+    guide_wanted = Signal(str)
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -99,12 +102,13 @@ class NumericsPanel(QFrame):
         self.map = MapView()
         self.nonfinite, self.islands, self.advice = NonfiniteView(), IslandsView(), AdviceView()
         self._tabs = (
-            _Tab("map", "Precision map", self.map, self.map.show_map),
-            _Tab("nan", "First NaN", self.nonfinite, self.nonfinite.show_search),
-            _Tab("islands", "FP32 modules", self.islands, self.islands.show_islands),
-            _Tab("advice", "Advice", self.advice, self.advice.show_advice),
+            _Tab("map", "Precision map", "precision-map", self.map, self.map.show_map),
+            _Tab("nan", "First NaN", "first-nan", self.nonfinite, self.nonfinite.show_search),
+            _Tab("islands", "FP32 modules", "fp32-modules", self.islands, self.islands.show_islands),
+            _Tab("advice", "Advice", "advice", self.advice, self.advice.show_advice),
         )
         self.tabs = QTabWidget()
+        self.guide_button = IconButton("help", "Guide to this view", "What this view shows, and what to do")
         self._connect()
         self._lay_out()
         self.show_diagnosis(None)
@@ -194,6 +198,9 @@ class NumericsPanel(QFrame):
         self.empty.pressed.connect(self.diagnose_wanted)
         self.menu.opened.connect(self.saved_opened)
         self.menu.delete_asked.connect(self.delete_requested)
+        self.guide_button.clicked.connect(
+            lambda: self.guide_wanted.emit(self._tabs[self.tabs.currentIndex()].page)
+        )
         self.nonfinite.module_chosen.connect(self._show_module)
         for tab in self._tabs:
             tab.view.wanted.connect(lambda name=tab.name: self._want(name))
@@ -218,6 +225,8 @@ class NumericsPanel(QFrame):
         self._pages.addWidget(self.empty)
         self._pages.addWidget(self.tabs)
         self.tabs.setDocumentMode(True)
+        self.tabs.tabBar().setDrawBase(False)
+        self.tabs.setCornerWidget(self.guide_button)
         self.tabs.setAccessibleName("Parts of the diagnosis")
         self._tab_pages = []
         for tab in self._tabs:

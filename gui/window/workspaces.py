@@ -14,7 +14,7 @@ from gui.compare.controller import CompareController
 from gui.compare.panel import ComparePanel
 from gui.limit.controller import LimitController
 from gui.limit.panel import MemoryLimitPanel
-from gui.numerics.answer_page import changes_words
+from gui.numerics.answers.answer_page import changes_words
 from gui.numerics.controller import NumericsController
 from gui.numerics.panel import NumericsPanel
 from gui.session.experiments import Experiments
@@ -48,6 +48,7 @@ class OtherWorkspaces(QObject):
         setup: SetupPanel,
     ) -> None:
         super().__init__(window)
+        self._window = window
         self._top_bar, self._setup, self._runs, self._notice = top_bar, setup, body.dock.runs, body.notice
         pages, side = body.pages, body.side
         # the order of Tab is that in which they are made
@@ -112,6 +113,7 @@ class OtherWorkspaces(QObject):
         self.limits.written.connect(lambda path: self._notice.tell_written(f"Wrote {path.name}.", path))
         self.numerics.diagnosing_changed.connect(lambda is_on: self._top_bar.set_busy("numerics", is_on))
         self.numerics.workspace_wanted.connect(lambda: self.workspace_wanted.emit("numerics"))
+        self.numerics_panel.guide_wanted.connect(self._show_guide)
         self.numerics.reported.connect(self._notice.tell)
         self.numerics.written.connect(lambda path: self._notice.tell_written(f"Wrote {path.name}.", path))
         self._setup.changes_used.connect(self._tell_changes)
@@ -122,6 +124,11 @@ class OtherWorkspaces(QObject):
         self.shows.show_me.at_work.connect(lambda is_on: self._top_bar.set_busy("show", is_on))
         self.shows.workspace_wanted.connect(self.workspace_wanted)
         self.shows.experiment_wanted.connect(self.experiment_wanted)
+
+    def _show_guide(self, page: str) -> None:
+        from gui.help.dialog import show_help
+
+        show_help(self._window, page)
 
     def _tell_changes(self, changes: Changes, undo: Callable[[], object]) -> None:
         self._notice.tell(f"Put into the form: {changes_words(changes)}.", action="Undo", do=undo, asks=False)

@@ -7,7 +7,7 @@ from PySide6.QtWidgets import QPushButton, QTableWidget
 from pytestqt.qtbot import QtBot
 
 from engine.protocol.numerics.islands import Islands
-from gui.numerics.islands_view import IslandsView
+from gui.numerics.answers.islands_view import IslandsView
 
 
 @pytest.fixture

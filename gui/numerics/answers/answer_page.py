@@ -15,7 +15,7 @@ from gui.widgets import Button, EmptyState, label
 from gui.widgets.boxes import Part, Stretch, in_column, in_row, wide
 from gui.widgets.labels import plain_tip
 
-_MARGIN, _GAP = 16, 12
+_MARGINS, _GAP = (2, 12, 8, 12), 12
 _TITLE_WIDTH = 140
 _SWITCHES = {"true": "on", "false": "off"}
 _MOST_NAMED = 8
@@ -55,7 +55,7 @@ class AnswerPage(QStackedWidget):
         """Shows the answer in large type, and the parts below it."""
         holder = QWidget()
         large = wrapped(answer, "stat")
-        in_column(large, *parts, Stretch(), parent=holder, margins=_MARGIN, spacing=_GAP)
+        in_column(large, *parts, Stretch(), parent=holder, margins=_MARGINS, spacing=_GAP)
         old = self._area.takeWidget()
         if old is not None:
             # it may hold the button whose press led here

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from engine.protocol.numerics.advice import Advices
-from gui.numerics.answer_page import AnswerPage, counted, names_words, wrapped
+from gui.numerics.answers.answer_page import AnswerPage, counted, names_words, wrapped
 
 _NOTHING_YET = (
     "What would make this training faster, smaller or safer?",

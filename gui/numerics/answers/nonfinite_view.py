@@ -12,7 +12,7 @@ from engine.protocol.numerics.formats import FORMATS, NumberFormat, dtype_label
 from engine.protocol.numerics.nonfinite import FirstNonfinite, NonfiniteSearch
 from engine.protocol.numerics.precision_map import ELSEWHERE, LOSS, OPTIMIZER
 from engine.words.numbers import number
-from gui.numerics.answer_page import AnswerPage, counted, facts, wrapped
+from gui.numerics.answers.answer_page import AnswerPage, counted, facts, wrapped
 from gui.theme.fonts import font
 from gui.theme.theme import theme
 from gui.widgets import Button

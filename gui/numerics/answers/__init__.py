@@ -1,0 +1,1 @@
+"""The views whose answer is words: the first NaN, the fewest FP32 modules, advice."""
