@@ -40,6 +40,15 @@ class Note:
 
 
 @dataclass(frozen=True)
+class Mark:
+    """A place on the x axis: a line from top to bottom with words beside it."""
+
+    x: float
+    text: str
+    color: str
+
+
+@dataclass(frozen=True)
 class Frame:
     """Ranges and ticks in the view's coordinates, and the marks that are not curves.
 
@@ -56,6 +65,7 @@ class Frame:
     skips: tuple[tuple[float, str], ...] = ()
     capacity: Capacity | None = None
     notes: tuple[Note, ...] = ()
+    marks: tuple[Mark, ...] = ()
     hint: str = ""
 
 
@@ -111,7 +121,7 @@ class FramePainter:
             painter.drawText(area, Qt.AlignmentFlag.AlignCenter | Qt.TextFlag.TextWordWrap, self._frame.hint)
 
     def paint_before(self, crosshair: float | None) -> None:
-        """Skipped steps, the capacity and the crosshair: all that lies over the curves."""
+        """Skipped steps, the capacity, marks and the crosshair: all that lies over the curves."""
         painter, area = self._painter, self._area
         for position, color in self._frame.skips:
             place = self.x(position)
@@ -120,6 +130,7 @@ class FramePainter:
                 painter.fillRect(mark, QColor(color))
         self._paint_capacity()
         self._paint_notes()
+        self._paint_marks()
         if crosshair is None:
             return
         place = round(self.x(crosshair)) + 0.5
@@ -189,6 +200,29 @@ class FramePainter:
                 self._painter.setPen(QColor(note.color))
                 self._painter.drawText(room.bottomLeft() - QPointF(0, 1), note.text)
         self._painter.setFont(font(11))
+
+    def _paint_marks(self) -> None:
+        """The words stand at the right of their line or at its left, off the curves and off each other."""
+        places = TextPlaces(self._area)
+        for mark in self._frame.marks:
+            place = round(self.x(mark.x)) + 0.5
+            if not self._area.left() <= place <= self._area.right():
+                continue
+            self._painter.setPen(dashed(mark.color, (6, 4)))
+            self._painter.drawLine(QPointF(place, self._area.top()), QPointF(place, self._area.bottom()))
+            size = QSizeF(self._metrics.horizontalAdvance(mark.text), self._metrics.capHeight() + 4)
+            levels = np.arange(
+                self._area.top() + 4, self._area.bottom() - 2 * size.height(), size.height() + 4
+            )
+            rects = [
+                QRectF(QPointF(left, level), size)
+                for level in levels
+                for left in (place + 5, place - 5 - size.width())
+            ]
+            room = places.first_free(rect for rect in rects if self._is_clear(rect))
+            if room is not None:
+                self._painter.setPen(QColor(mark.color))
+                self._painter.drawText(room.bottomLeft() - QPointF(0, 2), mark.text)
 
     def _paint_capacity(self) -> None:
         capacity = self._frame.capacity

@@ -194,7 +194,7 @@ class PlotHeader(QWidget):
         super().__init__(parent)
         self._title = label(title, "panelTitle")
         self._unit = ElidedLabel(unit, "unit")
-        row = QHBoxLayout(self)
+        self._row = row = QHBoxLayout(self)
         row.setContentsMargins(11, 0, 11, 0)
         row.setSpacing(4)
         row.addWidget(self._title)
@@ -218,6 +218,10 @@ class PlotHeader(QWidget):
         self.follow.setChecked(True)
         self.log.toggled.connect(self.changed)
         self.follow.toggled.connect(self.follow_switched)
+
+    def add_toggle(self, toggle: Button) -> None:
+        """Puts another toggle before Log."""
+        self._row.insertWidget(self._row.indexOf(self.log), toggle)
 
     def set_title(self, title: str, unit: str) -> None:
         set_text(self._title, title)

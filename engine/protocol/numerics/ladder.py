@@ -14,10 +14,14 @@ Losses = Annotated[tuple[float, ...], Field(max_length=MOST_ENTRIES)]
 
 
 class ModuleError(Message):
-    """How far a module's output is from FP32's in one step from equal weights: ||x - y|| / ||y||."""
+    """How far a module's output is from FP32's in one step from equal weights: ||x - y|| / ||y||.
+
+    `explained_error` is what rounding explains of it.
+    """
 
     module: Line
     relative_error: float
+    explained_error: float | None = None
 
 
 class Rung(Message):

@@ -1,0 +1,95 @@
+"""The view of the ladder: losses by step, where the rungs part from FP32, and their errors by module."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import QFrame, QScrollArea, QStackedLayout, QWidget
+
+from engine.protocol.numerics.ladder import Ladder, Rung
+from gui.numerics.ladder.errors import ErrorTable
+from gui.numerics.ladder.plot import LadderPlot
+from gui.numerics.ladder.rungs import RungTable
+from gui.widgets import ElidedLabel, EmptyState, label, set_text
+from gui.widgets.boxes import Placed, Stretch, in_column, in_row, wide
+
+_ABOUT = (
+    "Each rung trains the same model from the same weights on the same batches; only its precision differs."
+)
+_NARROW_SIDE, _WIDE_SIDE, _NARROW = 264, 372, 860
+
+
+class LadderView(QWidget):
+    """`wanted` asks for the ladder. `changes_wanted` is never emitted: no setting follows from it alone."""
+
+    wanted = Signal()
+    changes_wanted = Signal(object)
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.empty = EmptyState(
+            "From which step on does a precision part from FP32?",
+            "FP32 several times, FP16 without and with loss scaler, and BF16, from the same weights and on "
+            "the same batches: where the losses part, and at which module.",
+            "Run the ladder",
+            "Trains the form's experiment for some steps in each precision",
+        )
+        self.empty.pressed.connect(self.wanted)
+        self.sentence = label("", "strong")
+        self.notes, self.rung_sentence = label("", "hint"), label("", "body")
+        for words in (self.sentence, self.notes, self.rung_sentence):
+            words.setWordWrap(True)
+        self.plot, self.errors, self.rungs = LadderPlot(), ErrorTable(), RungTable()
+        self.rungs.chosen.connect(self._show_rung)
+        self._errors_of = ElidedLabel("", "unit")
+        self._side = self._make_side()
+        self._stack = QStackedLayout(self)
+        self._stack.addWidget(self.empty)
+        self._stack.addWidget(self._body())
+        self.show_ladder(None)
+
+    def show_ladder(self, ladder: Ladder | None) -> None:
+        """Shows the ladder; None says what there would be to see."""
+        self._stack.setCurrentIndex(0 if ladder is None else 1)
+        if ladder is None:
+            return
+        set_text(self.sentence, ladder.sentence)
+        set_text(self.notes, "\n".join(ladder.notes))
+        self.notes.setVisible(bool(ladder.notes))
+        self._side.setVisible(bool(ladder.rungs))
+        self.plot.show_ladder(ladder)
+        self.rungs.show_ladder(ladder)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._side.setFixedWidth(_NARROW_SIDE if event.size().width() < _NARROW else _WIDE_SIDE)
+
+    def _body(self) -> QWidget:
+        body = QWidget()
+        rungs = QFrame()
+        rungs.setProperty("surface", "panel")
+        in_column(self.rungs, parent=rungs, margins=1)
+        left = in_column(wide(self.plot), rungs, spacing=8)
+        head = in_column(self.sentence, ElidedLabel(_ABOUT, "hint"), spacing=2)
+        in_column(head, wide(in_row(wide(left), self._side, spacing=8)), parent=body, spacing=8)
+        return body
+
+    def _make_side(self) -> QWidget:
+        side = QFrame()
+        side.setProperty("surface", "panel")
+        head = in_row(
+            label("Errors by module", "panelTitle"), wide(self._errors_of), margins=(11, 10, 11, 0), spacing=8
+        )
+        inner, words = QWidget(), QScrollArea()
+        in_column(self.rung_sentence, self.notes, Stretch(1), parent=inner, margins=(11, 0, 11, 8), spacing=6)
+        words.setWidgetResizable(True)
+        words.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        words.setAccessibleName("The chosen rung in words")
+        words.setWidget(inner)
+        in_column(head, Placed(self.errors, 3), Placed(words, 2), parent=side, margins=1, spacing=8)
+        return side
+
+    def _show_rung(self, rung: Rung) -> None:
+        self._errors_of.set_whole_text(f"{rung.label}, first step")
+        set_text(self.rung_sentence, rung.sentence)
+        self.errors.show_rung(rung)
