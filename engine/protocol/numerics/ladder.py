@@ -27,14 +27,17 @@ class ModuleError(Message):
 class Rung(Message):
     """A run of the ladder: its loss at each step, and where it parts from FP32.
 
-    `parts_at` is the first step whose loss, and those of the steps after it, lie outside of FP32's band; None
-    where it never parts. `first_module` is the first module in the order of the forward pass whose output
-    parts from FP32's by more than FP32's parts from itself; `errors` are those of all modules in that order.
+    It is held against its own band: FP32's repeats, and those with weights as coarse as the rung's format.
+    `parts_at` is the first step whose loss is outside of that and stays there; None where it never parts.
+    `first_module` is the first module, in the order in which the forward pass is done with them, whose output
+    in the first step is further from FP32's than rounding explains; `errors` are those of all modules.
     """
 
     label: Line
     precision: Precision
     losses: Losses = ()
+    band_low: Losses = ()
+    band_high: Losses = ()
     parts_at: Positive | None = None
     first_module: Line | None = None
     errors: Annotated[tuple[ModuleError, ...], Field(max_length=MOST_ENTRIES)] = ()
@@ -43,9 +46,9 @@ class Rung(Message):
 
 
 class Ladder(Message):
-    """FP32's repeats, which differ in the order of their sums, and the rungs, each `steps` long.
+    """FP32's repeats, as far apart as another order of sums sets them, and the rungs, each `steps` long.
 
-    The band at step i + 1 goes from `band_low[i]` to `band_high[i]`.
+    FP32's band at step i + 1 goes from `band_low[i]` to `band_high[i]`.
     """
 
     part: Literal["ladder"] = "ladder"

@@ -14,6 +14,7 @@ from engine.training.doctor import read_catalog
 from engine.training.measuring.memory_cap import check_cap, memory_cap
 from engine.training.numerics.advice.advise import advise
 from engine.training.numerics.bench import Bench, open_bench
+from engine.training.numerics.ladder import climb_ladder
 from engine.training.numerics.nonfinite import find_nonfinite
 from engine.training.numerics.ranges import measure_ranges
 from engine.training.runs.control import Control
@@ -22,7 +23,7 @@ from engine.training.runs.prepare import Plan
 Make = Callable[[Bench, jobs.Diagnose], Generator[Event, None, PartResult | None]]
 """Reports its progress as phases and returns its part; None if it was stopped."""
 
-_MAKERS: Mapping[Part, Make] = {"range": measure_ranges, "nan": find_nonfinite}
+_MAKERS: Mapping[Part, Make] = {"range": measure_ranges, "nan": find_nonfinite, "ladder": climb_ladder}
 
 
 def diagnose(job: jobs.Diagnose, control: Control) -> Iterator[Event]:

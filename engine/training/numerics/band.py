@@ -1,0 +1,236 @@
+"""Short runs for comparing precisions, and the band in which FP32's repeats lie.
+
+A repeat is the same run in FP32 whose sums come out a rounding error apart, as they do with other kernels or
+another order of sums. Moving every weight by such an error shows that for any model on any device; switching
+kernels or shuffling a batch would not: some kernels have no second form, and batches may be drawn upon. At
+each step the weights are moved anew, and moved back after it, as autocast rounds copies of them.
+
+The size of the error is FP32's for how far FP32 parts from itself, and a 16-bit format's for how far FP32
+parts from itself if its numbers are as coarse: a run in that format cannot be asked to stay closer.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+from engine.experiment.catalog import Precision
+from engine.experiment.experiment import Experiment
+from engine.protocol.events import Event, Phase, PhaseName
+from engine.training.data.batches import Batch
+from engine.training.numerics.bench import Bench, Trainee, changed
+
+REPEATS = 4
+"""Beside the run itself, for each size of rounding error."""
+
+ROUNDING = {
+    Precision.FP32: 2.0**-23,
+    Precision.FP16: 2.0**-11,
+    Precision.FP16_UNSCALED: 2.0**-11,
+    Precision.BF16: 2.0**-8,
+}
+"""Half the gap between 1 and the next number; FP32's whole gap, since half of it would be rounded away."""
+
+MARGIN = 2.0
+"""The band reaches beyond the repeats by this many times their range: of normally distributed losses, one in
+200 lies outside of twice the range of 5 others; with only the range itself it would be one in 34."""
+
+_NEIGHBOURS = 3
+"""Steps on either side whose ranges count too: runs that happen to cross are not closer together."""
+
+_LEAST_WIDTH = 2.0**-20
+"""Relative to the loss, a few of FP32's own rounding errors."""
+
+_STAYS, _LEAST_STAY = 0.9, 3
+
+LEAST_STEPS, MOST_STEPS = 10, 60
+_MOST_REPETITIONS = 64
+
+
+@dataclass(frozen=True)
+class Made:
+    """A step of a short run: its loss, how often the loss scaler skipped it, and the last loss scale."""
+
+    loss: float
+    skipped: int = 0
+    grad_scale: float | None = None
+
+
+@dataclass(frozen=True)
+class Band:
+    """Between which losses FP32 lies at each step; NaN at a step where FP32 itself is not finite."""
+
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+
+    def parts_at(self, losses: Sequence[float]) -> int | None:
+        """The first step, from 1, whose loss is outside and stays there; None where there is none.
+
+        A loss stays outside if nine of ten of those from there to the end are outside, and at least 3 of them
+        or all: a single blip is none, nor is a curve that crosses the band on its way back a return.
+        """
+        outside = [
+            math.isfinite(low) and not low <= loss <= high
+            for loss, low, high in zip(losses, self.low, self.high, strict=False)
+        ]
+        for first in range(len(outside)):
+            rest = outside[first:]
+            stays = sum(rest) >= max(_STAYS * len(rest), min(_LEAST_STAY, len(outside)))
+            if outside[first] and stays:
+                return first + 1
+        return None
+
+
+def band_of(runs: Sequence[Sequence[float]]) -> Band:
+    """The band around the losses of FP32's runs, all equally long: their range at each step, and a margin."""
+    steps = list(zip(*runs, strict=True))
+    ranges = [max(losses) - min(losses) if all(map(math.isfinite, losses)) else math.nan for losses in steps]
+    low, high = [], []
+    for index, losses in enumerate(steps):
+        near = [
+            width
+            for width in ranges[max(0, index - _NEIGHBOURS) : index + _NEIGHBOURS + 1]
+            if math.isfinite(width)
+        ]
+        if math.isfinite(ranges[index]):
+            margin = max(MARGIN * max(near), _LEAST_WIDTH * abs(losses[0]))
+            low.append(min(losses) - margin)
+            high.append(max(losses) + margin)
+        else:
+            low.append(math.nan)
+            high.append(math.nan)
+    return Band(tuple(low), tuple(high))
+
+
+def short_run(
+    bench: Bench, experiment: Experiment, steps: int, *, rounding: float = 0.0, repeat: int = 0
+) -> Generator[Made, None, None]:
+    """The first steps from the bench's weights; fewer if it is stopped.
+
+    With `rounding` the weights are moved by up to that much, relatively; each `repeat` moves them otherwise
+    and draws other random numbers: formats draw a dropout's differently too. A step that the loss scaler
+    skips is made again at the lower scale, until that is below 1, so that all runs have learnt from the same
+    batches. A step of the model file's own is not: some of its optimizers may have stepped.
+    """
+    with bench.trainee(experiment) as trainee:
+        if repeat:
+            torch.manual_seed(repeat)
+        generator = torch.Generator(device=bench.device).manual_seed(repeat)
+        for group in bench.groups(steps):
+            if bench.is_stopped:
+                return
+            with moved_weights(trainee.model, rounding, generator):
+                made = _made(bench, trainee, group)
+            yield made
+
+
+def _made(bench: Bench, trainee: Trainee, group: list[Batch]) -> Made:
+    skipped, figures = 0, trainee.train(group)
+    while figures.skipped:
+        skipped += 1
+        is_sunk = figures.grad_scale is not None and figures.grad_scale < 1
+        if is_sunk or trainee.workload.body is not None or skipped == _MOST_REPETITIONS or bench.is_stopped:
+            break
+        trainee.steps -= 1
+        figures = trainee.train(group)
+    return Made(figures.loss, skipped, figures.grad_scale)
+
+
+@contextmanager
+def moved_weights(model: nn.Module, rounding: float, generator: torch.Generator) -> Iterator[None]:
+    """Moves the FP32 weights at random by up to `rounding`, relatively, while the context lasts."""
+    weights = [weight for weight in model.parameters() if rounding and weight.dtype is torch.float32]
+    moves = [
+        weight.detach()
+        * torch.rand(weight.shape, generator=generator, device=weight.device).mul_(2).sub_(1).mul_(rounding)
+        for weight in weights
+    ]
+    _add(weights, moves, 1.0)
+    try:
+        yield
+    finally:
+        _add(weights, moves, -1.0)
+
+
+def _add(weights: list[nn.Parameter], moves: list[torch.Tensor], factor: float) -> None:
+    with torch.no_grad():
+        for weight, move in zip(weights, moves, strict=True):
+            weight.add_(move, alpha=factor)
+
+
+@dataclass
+class Trials:
+    """Counts the runs of a diagnosis, to say how far it is; `runs` is how many there will be, as expected."""
+
+    bench: Bench
+    steps: int
+    runs: int
+    done: int = 0
+
+    def run(
+        self,
+        title: str,
+        experiment: Experiment,
+        *,
+        rounding: float = 0.0,
+        repeat: int = 0,
+        is_over: Callable[[Sequence[Made]], bool] = lambda made: False,
+    ) -> Generator[Event, None, list[Made] | None]:
+        """The steps of a short run, up to the one after which `is_over`; None if it was stopped."""
+        made: list[Made] = []
+        steps = short_run(self.bench, experiment, self.steps, rounding=rounding, repeat=repeat)
+        with closing(steps):
+            yield self._phase(title, 0)
+            for step in steps:
+                made.append(step)
+                yield self._phase(title, len(made))
+                if is_over(made):
+                    break
+        self.done += 1
+        return None if self.bench.is_stopped else made
+
+    def repeats(
+        self, precision: Precision, losses: Sequence[Sequence[float]] = ()
+    ) -> Generator[Event, None, list[tuple[float, ...]] | None]:
+        """The losses of FP32's repeats at that precision's rounding, after `losses`; None if stopped."""
+        found = [tuple(run) for run in losses]
+        experiment = in_precision(self.bench.experiment, Precision.FP32)
+        for repeat in range(1, REPEATS + 1):
+            made = yield from self.run(
+                f"FP32, rounded as {precision.label}" if precision.is_autocast else "FP32 again",
+                experiment,
+                rounding=ROUNDING[precision],
+                repeat=repeat,
+            )
+            if made is None:
+                return None
+            found.append(tuple(step.loss for step in made))
+        return found
+
+    def _phase(self, title: str, step: int) -> Phase:
+        fraction = min(1.0, (self.done + step / self.steps) / max(self.runs, self.done + 1))
+        which = f"run {self.done + 1} of {max(self.runs, self.done + 1)}"
+        return Phase(
+            name=PhaseName.DIAGNOSING,
+            fraction=fraction,
+            detail=f"{title}: step {step} of {self.steps}, {which}",
+        )
+
+
+def in_precision(experiment: Experiment, precision: Precision) -> Experiment:
+    """The experiment in that precision, with a loss scaler only where the precision has one."""
+    scaler = experiment.scaler.model_copy(update={"mode": "auto"})
+    return changed(experiment, precision).model_copy(update={"scaler": scaler})
+
+
+def affordable_steps(bench: Bench, seconds_per_step: float, budget_seconds: float) -> int:
+    """How long the runs may be that together take that long for a step: the experiment's length, at most 60
+    steps, and so few that the budget lasts, though not below 10."""
+    most = min(bench.plan.total_steps, MOST_STEPS)
+    fitting = int(budget_seconds / max(seconds_per_step, 1e-9))
+    return min(most, max(fitting, LEAST_STEPS))

@@ -1,0 +1,152 @@
+"""The ladder says where a precision parts from FP32, and names the module; healthy runs do not part."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Generator, Iterable
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+from engine.experiment.catalog import Precision
+from engine.experiment.own.code import with_code
+from engine.protocol import jobs
+from engine.protocol.events import Event, Phase
+from engine.protocol.numerics.ladder import Ladder, Rung
+from engine.training.numerics.band import Band, Made, band_of, short_run
+from engine.training.numerics.bench import Bench
+from engine.training.numerics.ladder import climb_ladder
+from engine.training.runs.control import Control
+
+MakeBench = Callable[..., Bench]
+Result = TypeVar("Result")
+
+MODEL = """
+import torch
+from torch import nn
+
+
+class Hurdle(nn.Module):
+    def forward(self, x):
+        {forward}
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Linear(8, 16)
+        self.hurdle = Hurdle()
+        self.last = nn.Linear(16, 1)
+
+    def forward(self, x):
+        return self.last(torch.tanh(self.hurdle(self.first(x))))
+
+
+def batch(size):
+    x = torch.randn(size, 8)
+    return x, x.sum(1, keepdim=True)
+
+
+def loss(outputs, targets):
+    return nn.functional.mse_loss(outputs.float(), targets) * {factor}
+"""
+HEALTHY = "return x * 2"
+OVERFLOWS = "return (x * 300).square().sqrt() / 300 * x.sign()"
+CANCELS = "return (x + 1000.0) - 1000.0"
+
+
+def end_of(making: Generator[Event, None, Result]) -> tuple[Result, list[Event]]:
+    events = []
+    while True:
+        try:
+            events.append(next(making))
+        except StopIteration as end:
+            return end.value, events
+
+
+def losses_of(made: Iterable[Made]) -> list[float]:
+    return [step.loss for step in made]
+
+
+def climb(bench: Bench) -> Ladder:
+    ladder, _ = end_of(climb_ladder(bench, jobs.Diagnose(experiment=bench.experiment, parts=("ladder",))))
+    assert ladder is not None
+    return ladder
+
+
+def ladder_of(make_bench: MakeBench, folder: Path, forward: str, factor: float = 1.0) -> Ladder:
+    (folder / "net.py").write_text(MODEL.format(forward=forward, factor=factor))
+    own = {"model": f"{folder}/net.py:Net", "dataset": "own", "image_size": None, "num_classes": None}
+    return climb(make_bench(**with_code(own, names_model=True, names_dataset=True), steps=12))
+
+
+def by_precision(ladder: Ladder) -> dict[Precision, Rung]:
+    return {rung.precision: rung for rung in ladder.rungs}
+
+
+def test_a_healthy_model_parts_nowhere(make_bench: MakeBench, tmp_path: Path) -> None:
+    ladder = ladder_of(make_bench, tmp_path, HEALTHY)
+    assert [rung.precision for rung in ladder.rungs] == ["fp16-unscaled", "fp16", "bf16"]
+    assert [(rung.parts_at, rung.first_module) for rung in ladder.rungs] == [(None, None)] * 3
+    assert ladder.steps == 12 and {len(run) for run in ladder.repeats} == {12} and len(ladder.repeats) == 5
+    assert "No precision parts" in ladder.sentence
+
+
+@pytest.mark.parametrize("forward", [OVERFLOWS, CANCELS])
+def test_the_module_that_breaks_fp16_is_named(make_bench: MakeBench, tmp_path: Path, forward: str) -> None:
+    rungs = by_precision(ladder_of(make_bench, tmp_path, forward))
+    for precision in (Precision.FP16_UNSCALED, Precision.FP16):
+        assert rungs[precision].first_module == "hurdle"
+        assert rungs[precision].parts_at is not None
+        assert "hurdle" in rungs[precision].sentence
+
+
+def test_gradients_that_underflow_part_only_without_the_scaler(make_bench: MakeBench, tmp_path: Path) -> None:
+    rungs = by_precision(ladder_of(make_bench, tmp_path, HEALTHY, factor=1e-7))
+    assert rungs[Precision.FP16_UNSCALED].parts_at is not None
+    assert rungs[Precision.FP16_UNSCALED].first_module is None
+    assert "backward pass" in rungs[Precision.FP16_UNSCALED].sentence
+    assert rungs[Precision.FP16].parts_at is None and rungs[Precision.BF16].parts_at is None
+
+
+def test_a_skipped_step_is_made_again_with_its_batch(make_bench: MakeBench) -> None:
+    bench = make_bench(precision="fp16", batch_size=2, scaler={"init_scale": 2.0**30})
+    made = list(short_run(bench, bench.experiment, 2))
+    alike = make_bench(precision="fp16", batch_size=2, scaler={"init_scale": made[0].grad_scale})
+    assert made[0].skipped > 0
+    assert losses_of(made) == losses_of(short_run(alike, alike.experiment, 2))
+
+
+def test_a_repeat_differs_by_a_rounding_error_and_the_band_holds_it(make_bench: MakeBench) -> None:
+    bench = make_bench()
+    runs = [losses_of(short_run(bench, bench.experiment, 4, rounding=2**-23, repeat=one)) for one in range(4)]
+    assert len({tuple(run) for run in runs}) > 1
+    assert all(run == pytest.approx(runs[0], rel=1e-3) for run in runs)
+    assert band_of(runs).parts_at(runs[-1]) is None
+
+
+def test_a_blip_is_no_parting_and_a_return_is_none_either() -> None:
+    band = Band(low=(0.0,) * 20, high=(1.0,) * 20)
+    assert band.parts_at([0.5] * 20) is None
+    assert band.parts_at([0.5] * 8 + [9.0] + [0.5] * 11) is None
+    assert band.parts_at([0.5] * 8 + [9.0] * 12) == 9
+    assert band.parts_at([9.0] * 8 + [0.5] * 12) is None
+    assert band.parts_at([0.5] * 8 + [9.0] * 6 + [0.5] + [9.0] * 5) == 9
+    assert band.parts_at([0.5] * 19 + [9.0]) is None
+    assert band.parts_at([0.5] * 4 + [math.nan] * 16) == 5
+
+
+def test_where_fp32_is_not_finite_nothing_parts() -> None:
+    band = band_of([[1.0, math.nan], [1.1, math.inf]])
+    assert band.parts_at([1.0, math.nan]) is None
+
+
+def test_a_stopped_ladder_has_no_result(make_bench: MakeBench) -> None:
+    control = Control()
+    bench = make_bench(control)
+    climbing = climb_ladder(bench, jobs.Diagnose(experiment=bench.experiment, parts=("ladder",)))
+    phases = [next(climbing) for _ in range(3)]
+    control.stop_requested.set()
+    result, _ = end_of(climbing)
+    assert result is None and all(isinstance(phase, Phase) for phase in phases)
