@@ -70,6 +70,8 @@ def _training(summary: Summary) -> Iterator[Pair]:
         yield "Warm-up", f"{summary.warmup_seconds:,.1f} s{_of_which(summary)}"
     if summary.paused_seconds is not None:
         yield "Paused", f"{summary.paused_seconds:,.1f} s, not counted in any other figure"
+    if summary.sampling_seconds is not None:
+        yield "Sampling ranges", f"{summary.sampling_seconds:,.1f} s, not counted in any other figure"
 
 
 _FLOAT32 = {"strict": "strict", "tf32": "TF32", "default": "PyTorch's default"}

@@ -48,6 +48,15 @@ class Measure(Part):
         json_schema_extra={"unit": "steps"},
         description="Speed is the median over blocks of this many steps.",
     )
+    range_every: int = Field(
+        0,
+        ge=0,
+        le=1_000_000_000,
+        title="Range sampling interval",
+        json_schema_extra={"unit": "steps"},
+        description="Steps from one look at the ranges of activations, gradients and weights to the next. "
+        "Their time counts in no speed, but their memory does. 0: never.",
+    )
 
     @property
     def least_steps(self) -> int:

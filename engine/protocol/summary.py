@@ -37,7 +37,8 @@ class Summary(Message):
     is missing; `float32_mode` is how float32 products were computed ("strict", "tf32" or "default").
     `warmup_seconds` include compiling and capturing. The memory breakdown is of one step's tensors, and
     `other_mib` is the rest of the training peak. Utilisation, power and clock are means over the measured
-    steps; temperature and other programs' memory are maxima. A pause counts in `paused_seconds` only.
+    steps; temperature and other programs' memory are maxima. A pause counts in `paused_seconds` only, and the
+    sampling of ranges in `sampling_seconds`.
     """
 
     steps: StepNumber = 0
@@ -77,4 +78,5 @@ class Summary(Message):
     clock_mhz: float | None = None
     other_programs_mib: float | None = None
     paused_seconds: float | None = None
+    sampling_seconds: float | None = None
     seconds: Seconds = 0.0

@@ -90,7 +90,14 @@ def continued(words: str) -> str:
     return words if words[1:2].isupper() else words[:1].lower() + words[1:]
 
 
-_NOT_OF_THE_TRAINING = ("steps", "epochs", "measure.warmup_steps", "measure.block_steps", "validation.limit")
+_NOT_OF_THE_TRAINING = (
+    "steps",
+    "epochs",
+    "measure.warmup_steps",
+    "measure.block_steps",
+    "measure.range_every",
+    "validation.limit",
+)
 """Settings that may differ although a replay of a part shows the same training."""
 
 _HARDLY = 0.97

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from engine import Later
 from engine.protocol.events import (
+    Diagnosed,
     Epoch,
     Event,
     Failed,
@@ -27,6 +28,7 @@ from engine.protocol.events import (
     from_line,
     to_line,
 )
+from engine.protocol.numerics.ranges import Ranges
 from engine.protocol.pictures import MOST_BYTES, ContactSheet
 from engine.store.connection import Connection
 from engine.store.record import unreadable
@@ -232,6 +234,8 @@ def _is_later(event: Event, step: int) -> bool:
             return max(event.steps, default=0) > step
         case Log(step=int(about)):
             return about > step
+        case Diagnosed(result=Ranges(step=taken)):
+            return taken > step
         case Started(resumed_step=int(resumed)):
             return resumed >= step
     return False

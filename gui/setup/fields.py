@@ -106,6 +106,7 @@ _GROUPS = {
         "on_nan",
         "measure.warmup_steps",
         "measure.block_steps",
+        "measure.range_every",
     ),
 }
 

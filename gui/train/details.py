@@ -139,6 +139,7 @@ def detail_lines(experiment: Experiment | None, summary: Summary | None) -> dict
         "First NaN": f"at step {summary.first_nan_step:,}" if summary.first_nan_step is not None else "",
         "Best epoch": f"{summary.best_epoch:,}" if summary.best_epoch is not None else "",
         "Paused": _seconds(summary.paused_seconds) if summary.paused_seconds else "",
+        "Sampling ranges": _seconds(summary.sampling_seconds) if summary.sampling_seconds else "",
     }
     return {name: words for name, words in lines.items() if words}
 

@@ -24,11 +24,12 @@ _STILL = (
     PhaseName.COMPILING,
     PhaseName.CAPTURING,
 )
-_BETWEEN = (PhaseName.VALIDATING, PhaseName.SAVING)
+_BETWEEN = (PhaseName.VALIDATING, PhaseName.DIAGNOSING, PhaseName.SAVING)
 _MORE = {
     PhaseName.CHECKING: " the pictures",
     PhaseName.COMPILING: ", this can take a minute",
     PhaseName.CAPTURING: " the step as one graph",
+    PhaseName.DIAGNOSING: " the ranges",
     PhaseName.SAVING: " a checkpoint",
 }
 _SILENT_SECONDS = 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from engine.experiment.catalog import Precision
@@ -16,7 +17,7 @@ _MOST_FORECASTS = 3
 
 def range_notes(ranges: Ranges, precision: Precision, first_scale: float) -> tuple[str, ...]:
     """What the experiment's precision loses, if the step began at `first_scale`, then what others would."""
-    found = (*_own_losses(ranges, precision, first_scale), *_forecasts(ranges))
+    found = (*_own_losses(ranges, precision, first_scale), *_forecasts(ranges, precision))
     notes = found or ("FP16 and FP8 would lose less than 1 % of any module's activations and gradients.",)
     if any(len(ranges.of(quantity)) == MOST_MODULES for quantity in ("activation", "gradient", "weight")):
         notes += (f"Only the model's first {MOST_MODULES:,} modules are listed.",)
@@ -50,26 +51,31 @@ def _own_losses(ranges: Ranges, precision: Precision, first_scale: float) -> Ite
         )
 
 
-def _forecasts(ranges: Ranges) -> list[str]:
-    """The most telling losses in a format that one may switch to, those in FP16 first."""
+def _forecasts(ranges: Ranges, precision: Precision) -> list[str]:
+    """The most telling losses in the formats of fewer bits, those in FP16 first."""
+    activations, gradients = ranges.of("activation"), ranges.of("gradient")
     found: list[tuple[int, float, str]] = []
     for form in (FP16, E5M2, E4M3):
-        for quantity, exponent in (("activation", 0), ("gradient", None)):
-            rows = ranges.of("activation" if quantity == "activation" else "gradient")
-            scale = best_scale_exponent(rows, form) if exponent is None else 0
-            losses = [(*_loss(row, form, scale), row) for row in rows if row.exponents.finite]
-            if losses and (worst := max(losses, key=lambda loss: loss[0]))[0] >= _WORTH_A_WORD:
-                share, end, row = worst
-                even = f", even at the best loss scale, {_power(scale)}" if exponent is None else ""
-                found.append(
-                    (
-                        -form.bits,
-                        -share,
-                        f"In {form.label} {_percent(share)} of the {quantity}s of {_called(row)} "
-                        f"would {end}{even}.",
-                    )
-                )
+        found += _forecast(activations, form, 0, "")
+        if form is FP16 and precision in (Precision.FP16, Precision.FP16_UNSCALED):
+            if not any(row.became_zero for row in gradients):  # which was counted, and is said already
+                at = "" if ranges.scale == 1 else f" at the loss scale of {_plain(ranges.scale)}"
+                found += _forecast(gradients, form, math.floor(math.log2(ranges.scale)), at)
+        else:
+            best = best_scale_exponent(gradients, form)
+            found += _forecast(gradients, form, best, f", even at the best loss scale, {_power(best)}")
     return [sentence for *_, sentence in sorted(found)[:_MOST_FORECASTS]]
+
+
+def _forecast(
+    rows: tuple[ModuleRange, ...], form: NumberFormat, scale_exponent: int, at: str
+) -> Iterator[tuple[int, float, str]]:
+    """What the format would lose of the module that it suits least, if that is worth a word."""
+    losses = [(*_loss(row, form, scale_exponent), row) for row in rows if row.exponents.finite]
+    share, end, row = max(losses, key=lambda loss: loss[0], default=(0.0, "", None))
+    if row is not None and share >= _WORTH_A_WORD:
+        lost = f"{_percent(share)} of the {row.quantity}s of {_called(row)} would {end}"
+        yield -form.bits, -share, f"In {form.label} {lost}{at}."
 
 
 def _loss(row: ModuleRange, form: NumberFormat, scale_exponent: int) -> tuple[float, str]:

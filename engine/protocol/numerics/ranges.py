@@ -23,8 +23,9 @@ class ModuleRange(Message):
     """The exponents of one quantity of a module: what its forward returned, or of its own parameters.
 
     They are of FP32's numbers, gradients without loss scale. `dtype` is the format in which the experiment's
-    precision has them; gradients follow the module's output. `became_zero` gradients and `became_nonfinite`
-    numbers are lost in that precision, at the ranges' scale, but not in FP32.
+    precision has them, "" if unknown; gradients follow the module's output. `became_zero` gradients and
+    `became_nonfinite` numbers are lost in that precision, at the ranges' scale, but not in FP32; a sample
+    that is taken during a run does not count them.
     """
 
     module: Line

@@ -19,10 +19,8 @@ from engine.protocol.events import Event, Phase, PhaseName
 from engine.training.data.batches import Batch
 from engine.training.precision import float32_mode
 from engine.training.runs.control import Control
-from engine.training.runs.prepare import Plan, build, fetch
+from engine.training.runs.prepare import Plan, fetch, plain, plain_step
 from engine.training.steps.optimizer import learning_rate_at
-from engine.training.steps.plain import PlainStep
-from engine.training.steps.recipe import build_step
 
 
 @dataclass(frozen=True)
@@ -45,21 +43,9 @@ class Trainee:
         self.experiment = experiment
         self.device = plan.device
         self.workload = plan.workload
-        self.model = build(plan, experiment)
-        self.model.load_state_dict(weights)
         self._plan = plan
-        step = build_step(
-            self.model,
-            self.workload.loss,
-            experiment,
-            plan.device,
-            is_convolutional=False,
-            call=self.workload.call,
-            own_optimizers=self.workload.optimizers,
-            body=self.workload.body,
-        )
-        assert isinstance(step, PlainStep)  # nothing is compiled or captured by the plain recipe
-        self.step = step
+        self.step = plain_step(plan, experiment, weights)
+        self.model = self.step.model
         self.steps = 0
 
     def go_back(self, group: Sequence[Batch]) -> Tensor:
@@ -68,7 +54,7 @@ class Trainee:
 
         A step of the model file's own is made as a whole, and changes the weights.
         """
-        return self.step.gradients(group) if self.workload.body is None else self.step(group)[0]
+        return self.step.gradients(group)
 
     def train(self, group: Sequence[Batch]) -> Figures:
         """Makes one optimizer step at the run's learning rate. Waits for the device."""
@@ -108,9 +94,7 @@ class Bench:
 
     def __init__(self, plan: Plan, control: Control) -> None:
         self.plan, self.control = plan, control
-        self.experiment = plan.experiment.model_copy(
-            update={"step": plan.experiment.step.model_copy(update={"recipe": "plain"})}
-        )
+        self.experiment = plain(plan.experiment)
         self.device = plan.device
         model = plan.workload.build()
         _check_watchable(model, plan.experiment)

@@ -106,6 +106,7 @@ class _Progress(BaseModel):
     epoch: Positive
     batches_done: Whole
     paused_seconds: Seconds
+    sampling_seconds: Seconds = 0.0
     tally: _Tally
 
 

@@ -13,6 +13,7 @@ import torch
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import ProblemError
 from engine.protocol.events import Epoch, Event, Finished, Log, Phase, PhaseName, Skipped, Summary
+from engine.training.data.batches import Batch
 from engine.training.data.thumbnails import picture_events, prepare_pictures
 from engine.training.doctor import read_catalog
 from engine.training.failures import TrainingError, not_a_number
@@ -24,6 +25,7 @@ from engine.training.runs.checkpoints import CheckpointKind
 from engine.training.runs.control import Control
 from engine.training.runs.prepare import Plan, prepare
 from engine.training.runs.run import Run
+from engine.training.runs.sampling import RangeSampler
 from engine.training.steps.recipe import cudnn_search
 
 _LOOK_SECONDS = 0.05
@@ -56,21 +58,22 @@ def train(
             return
         with closing(run):
             yield from picture_events(run.experiment, run.source)
-            yield from _train_epochs(run)
+            sampler = RangeSampler(plan, run.step) if settings.measure.range_every else None
+            yield from _train_epochs(run, sampler)
             yield from _finish(run)
 
 
-def _train_epochs(run: Run) -> Iterator[Event]:
+def _train_epochs(run: Run, sampler: RangeSampler | None) -> Iterator[Event]:
     while not (run.must_end or run.is_over):
         # a run may resume after its last step, with only the validation missing
         if not run.is_complete:
-            yield from _train_epoch(run)
+            yield from _train_epoch(run, sampler)
         if run.must_end:
             return
         yield from _end_epoch(run)
 
 
-def _train_epoch(run: Run) -> Iterator[Event]:
+def _train_epoch(run: Run, sampler: RangeSampler | None) -> Iterator[Event]:
     yield from _enter(run, run.training_phase)
     groups = run.groups()
     run.telemetry.begin()
@@ -79,6 +82,8 @@ def _train_epoch(run: Run) -> Iterator[Event]:
         if run.telemetry.is_due():
             yield from _take(run, run.telemetry.collect())
             yield from _send(run)
+        if sampler is not None and sampler.is_due(run.telemetry.steps) and not run.must_end:
+            yield from _sample_ranges(run, sampler, group)
         if run.is_complete or run.must_end:
             break
         if run.control.pause_requested.is_set():
@@ -123,6 +128,15 @@ def _pause(run: Run) -> Iterator[Event]:
     while run.control.pause_requested.is_set() and not run.must_end:
         run.control.stop_requested.wait(_LOOK_SECONDS)
     run.end_pause(time.perf_counter() - began)
+
+
+def _sample_ranges(run: Run, sampler: RangeSampler, group: list[Batch]) -> Iterator[Event]:
+    yield from _take(run, run.telemetry.flush())
+    yield from _send(run)
+    yield from _enter(run, PhaseName.DIAGNOSING)
+    began = time.perf_counter()
+    yield sampler.sample(group, run.telemetry.steps)
+    run.end_sampling(time.perf_counter() - began)
 
 
 def _take(run: Run, arrived: list[Rows]) -> Iterator[Event]:

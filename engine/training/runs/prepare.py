@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import nn
@@ -22,6 +23,7 @@ from engine.experiment.checks import (
 )
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import ProblemError
+from engine.experiment.settings import PLAIN
 from engine.experiment.titles import setting_problem
 from engine.protocol.events import Event, Log, Phase, PhaseName, Started
 from engine.training.data.datasets import DatasetFacts, download
@@ -39,6 +41,7 @@ from engine.training.runs.checkpoints import Checkpoints, resumable
 from engine.training.runs.control import Control
 from engine.training.runs.run import Run
 from engine.training.runs.workload import Workload
+from engine.training.steps.plain import PlainStep
 from engine.training.steps.recipe import build_step
 
 _REPORTED_FRACTION = 0.01
@@ -115,6 +118,29 @@ def build(plan: Plan, experiment: Experiment) -> nn.Module:
         )
     keep_in_float32(model, experiment.step.fp32_modules, plan.device)
     return model
+
+
+def plain(experiment: Experiment) -> Experiment:
+    """The experiment by the plain recipe."""
+    return experiment.model_copy(update={"step": experiment.step.model_copy(update={"recipe": PLAIN})})
+
+
+def plain_step(plan: Plan, experiment: Experiment, weights: Mapping[str, Any]) -> PlainStep:
+    """The step of a new model with these weights, by the plain recipe. Reseeds the random numbers."""
+    model, workload = build(plan, experiment), plan.workload
+    model.load_state_dict(weights)
+    step = build_step(
+        model,
+        workload.loss,
+        plain(experiment),
+        plan.device,
+        is_convolutional=False,
+        call=workload.call,
+        own_optimizers=workload.optimizers,
+        body=workload.body,
+    )
+    assert isinstance(step, PlainStep)  # nothing is compiled or captured by the plain recipe
+    return step
 
 
 def _put_together(

@@ -64,7 +64,7 @@ class Run:
         self._workload = workload
         self._checkpoints = checkpoints
         self._batches_done = 0
-        self._paused_seconds = 0.0
+        self._paused_seconds = self._sampling_seconds = 0.0
         self._unsent: list[Rows] = []
         if resumed is not None:
             self._restore(resumed)
@@ -170,6 +170,11 @@ class Run:
         self._paused_seconds += seconds
         self.telemetry.begin(paused_seconds=seconds)
 
+    def end_sampling(self, seconds: float) -> None:
+        """Counts the sampling of ranges as such and in no other figure."""
+        self._sampling_seconds += seconds
+        self.telemetry.begin(paused_seconds=seconds)
+
     def take(self, rows: Rows) -> None:
         """Adds steps that the device has completed."""
         self.tally.add(rows)
@@ -223,6 +228,7 @@ class Run:
             "epoch": self.epoch,
             "batches_done": self._batches_done,
             "paused_seconds": self._paused_seconds,
+            "sampling_seconds": self._sampling_seconds,
             "tally": self.tally.state(),
         }
         state = capture_state(self._model, self.step.optimizer, self.step.scaler, progress, self.device)
@@ -232,6 +238,7 @@ class Run:
         progress = restore_state(state, self._model, self.step.optimizer, self.step.scaler, self.device)
         self.epoch, self._batches_done = progress["epoch"], progress["batches_done"]
         self._paused_seconds = progress["paused_seconds"]
+        self._sampling_seconds = progress["sampling_seconds"]
         self.tally.restore(progress["tally"])
         self.control.step = self.tally.steps
 
@@ -255,6 +262,7 @@ class Run:
             "compile_seconds": self.step.compile_seconds,
             "capture_seconds": self.step.capture_seconds,
             "paused_seconds": self._paused_seconds or None,
+            "sampling_seconds": self._sampling_seconds or None,
         }
         return totals.model_copy(update=figures)
 

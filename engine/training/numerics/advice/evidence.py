@@ -16,9 +16,9 @@ from engine.protocol.events import Event, Phase, PhaseName
 from engine.protocol.numerics.diagnosis import Diagnosis
 from engine.training.data.batches import Batch
 from engine.training.measuring.breakdown import Breakdown, activations_of, breakdown_of
+from engine.training.measuring.ranges import in_fp32
 from engine.training.models.sizes import OddSize, odd_sizes
 from engine.training.numerics.bench import Bench, Trainee
-from engine.training.numerics.ranges import in_fp32
 
 _STEPS, _PASSES, _MOST_SECONDS = 2, 5, 1.0
 

@@ -20,9 +20,10 @@ from engine.protocol import jobs
 from engine.protocol.events import Event, Phase
 from engine.protocol.numerics.formats import Exponents
 from engine.protocol.numerics.ranges import QUANTITIES, Ranges
+from engine.training.measuring.exponents import ExponentCount, read
+from engine.training.measuring.ranges import WatchedPass, watched
 from engine.training.numerics.bench import Bench
-from engine.training.numerics.exponents import ExponentCount, read
-from engine.training.numerics.ranges import WatchedPass, _watched, measure_ranges
+from engine.training.numerics.ranges import measure_ranges
 from engine.training.runs.control import Control
 
 MakeBench = Callable[..., Bench]
@@ -161,7 +162,7 @@ class Nested(nn.Module):
 def test_outputs_are_counted_once_and_wherever_they_are() -> None:
     model = Nested()
     seen = WatchedPass(model)
-    with _watched(seen):
+    with watched(seen):
         model(torch.ones(5, 3))["out"].sum().backward()
     counts = dict(zip(seen.activations, read(list(seen.activations.values())), strict=True))
     # the wrapper only passes on its child's output; the model's own is only what it multiplied
@@ -177,7 +178,7 @@ def test_outputs_are_counted_once_and_wherever_they_are() -> None:
 def test_an_activation_that_is_computed_again_counts_once() -> None:
     model = nn.Sequential(nn.Linear(3, 4), nn.Tanh())
     seen = WatchedPass(model)
-    with _watched(seen):
+    with watched(seen):
         checkpoint(model, torch.ones(5, 3), use_reentrant=False).sum().backward()
     assert [count.total for count in read(list(seen.activations.values()))] == [20, 20]
     assert len(seen.gradients) == 2

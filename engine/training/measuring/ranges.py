@@ -1,0 +1,213 @@
+"""The exponents of what a model computes: activations, gradients and weights, module by module.
+
+The histograms are of FP32's numbers: what a format has rounded to 0 or made infinite is gone, so only the
+true values tell what another format, or another loss scale, would lose. What the experiment's own precision
+does lose is counted against them, number by number.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils._pytree import tree_leaves
+
+from engine.experiment.catalog import Precision
+from engine.experiment.experiment import Experiment
+from engine.protocol.numerics.range_notes import range_notes
+from engine.protocol.numerics.ranges import MOST_MODULES, ModuleRange, Quantity, Ranges
+from engine.training.measuring.exponents import ExponentCount, read
+
+
+def in_fp32(experiment: Experiment) -> Experiment:
+    """The experiment without a loss scale, and in FP32 instead of autocast."""
+    scaler = experiment.scaler.model_copy(update={"mode": "off"})
+    precision = Precision.FP32 if experiment.precision.is_autocast else experiment.precision
+    return experiment.model_copy(update={"scaler": scaler, "precision": precision})
+
+
+@dataclass
+class WatchedPass:
+    """What a forward and backward pass computed; `gradients` still have the loss scale."""
+
+    model: nn.Module
+    weights: dict[str, ExponentCount] = field(default_factory=dict)
+    weight_dtypes: dict[str, str] = field(default_factory=dict)
+    activations: dict[str, ExponentCount] = field(default_factory=dict)
+    dtypes: dict[str, str] = field(default_factory=dict)
+    gradients: dict[str, Tensor] = field(default_factory=dict)
+    is_loss_finite: bool = True
+
+    @property
+    def overflowed(self) -> bool:
+        """Whether a gradient is not finite. Waits for the device."""
+        finite = [gradient.isfinite().all() for gradient in map(_dense, self.gradients.values())]
+        return bool(finite) and not bool(torch.stack(finite).all())
+
+
+def watched_pass(model: nn.Module, go_back: Callable[[], Tensor]) -> WatchedPass:
+    """What the model computes while `go_back` makes a forward and backward pass and returns the loss.
+
+    Waits for the device.
+    """
+    seen = WatchedPass(model)
+    for name, weight in model.named_parameters():
+        if weight.is_floating_point():
+            seen.weights.setdefault(_module_of(name), ExponentCount()).add(weight)
+            seen.weight_dtypes.setdefault(_module_of(name), _dtype_name(weight))
+    with watched(seen):
+        loss = go_back()
+    seen.is_loss_finite = bool(loss.isfinite())
+    return seen
+
+
+@contextmanager
+def watched(seen: WatchedPass) -> Iterator[None]:
+    """Adds to `seen` what its model computes in this context."""
+    watch = _Watch(seen)
+    handles = [
+        module.register_forward_hook(partial(watch.returned, name))
+        for name, module in seen.model.named_modules()
+    ]
+    handles += [
+        weight.register_post_accumulate_grad_hook(  # type: ignore[no-untyped-call]
+            partial(watch.arrived, name)
+        )
+        for name, weight in seen.model.named_parameters()
+        if weight.requires_grad and weight.is_floating_point()
+    ]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+class _Watch:
+    """The hooks of a pass."""
+
+    def __init__(self, seen: WatchedPass) -> None:
+        self._seen = seen
+        # by identity, with the version, which an operation in place changes
+        self._returned: dict[int, tuple[weakref.ref[Tensor], int]] = {}
+
+    def returned(self, name: str, module: nn.Module, inputs: Any, output: Any) -> None:
+        # a checkpointed activation is computed again in the backward pass
+        if torch._C._current_graph_task_id() != -1:
+            return
+        is_leaf = next(module.children(), None) is None
+        for tensor in tree_leaves(output):
+            if isinstance(tensor, Tensor) and tensor.is_floating_point():
+                # what a container only passes on is its child's
+                if is_leaf or not self._is_known(tensor):
+                    self._seen.activations.setdefault(name, ExponentCount()).add(tensor)
+                self._seen.dtypes.setdefault(name, _dtype_name(tensor))
+                self._returned[id(tensor)] = weakref.ref(tensor), tensor._version
+
+    def _is_known(self, tensor: Tensor) -> bool:
+        reference, version = self._returned.get(id(tensor), (None, 0))
+        return reference is not None and reference() is tensor and tensor._version == version
+
+    def arrived(self, name: str, weight: Tensor) -> None:
+        # the last arrival of a group has the sum of all; a step of the file's own unscales and clips it later
+        assert weight.grad is not None  # it has just been accumulated
+        self._seen.gradients[name] = weight.grad.detach().clone()
+
+
+def ranges_of(
+    true: WatchedPass,
+    own: WatchedPass | None = None,
+    *,
+    precision: Precision = Precision.FP32,
+    scale: float = 1.0,
+    first_scale: float = 1.0,
+    step: int = 0,
+) -> Ranges:
+    """The ranges of a pass in FP32, and what is lost in the experiment's own, if there was one.
+
+    Waits for the device.
+    """
+    gradients: dict[str, ExponentCount] = {}
+    for name, gradient in true.gradients.items():
+        gradients.setdefault(_module_of(name), ExponentCount()).add(gradient)
+    by_quantity: dict[Quantity, dict[str, ExponentCount]] = {
+        "activation": true.activations,
+        "gradient": gradients,
+        "weight": true.weights,
+    }
+    names = [name for name, _ in true.model.named_modules()][:MOST_MODULES]
+    places = [
+        (name, quantity, counts[name])
+        for quantity, counts in by_quantity.items()
+        for name in names
+        if name in counts
+    ]
+    losses = _Losses(true, own)
+    dtypes = {} if own is None and precision.is_autocast else (own or true).dtypes
+    histograms = read([count for *_, count in places])
+    rows = tuple(
+        ModuleRange(
+            module=name,
+            quantity=quantity,
+            exponents=exponents,
+            dtype=(true.weight_dtypes if quantity == "weight" else dtypes).get(name, ""),
+            became_zero=losses.zeros.get(name, 0) if quantity == "gradient" else 0,
+            became_nonfinite=losses.nonfinite(quantity, name, exponents.infinite + exponents.nan),
+        )
+        for (name, quantity, _), exponents in zip(places, histograms, strict=True)
+    )
+    ranges = Ranges(rows=rows, scale=scale, step=step)
+    return ranges.model_copy(update={"notes": range_notes(ranges, precision, first_scale)})
+
+
+class _Losses:
+    """How many numbers of a module the experiment's own precision lost; none where it is FP32's own."""
+
+    def __init__(self, true: WatchedPass, own: WatchedPass | None) -> None:
+        self.zeros: dict[str, int] = {}
+        self._overflows: dict[str, int] = {}
+        self._activations: dict[str, int] = {}
+        if own is None:
+            return
+        pairs = {
+            name: (_dense(gradient), _dense(true.gradients[name]))
+            for name, gradient in own.gradients.items()
+            if name in true.gradients
+        }
+        if pairs:
+            counts = torch.stack(
+                [
+                    torch.stack([((x == 0) & (y != 0)).sum(), (~x.isfinite() & y.isfinite()).sum()])
+                    for x, y in pairs.values()
+                ]
+            ).tolist()
+            for name, (zeros, overflows) in zip(pairs, counts, strict=True):
+                module = _module_of(name)
+                self.zeros[module] = self.zeros.get(module, 0) + zeros
+                self._overflows[module] = self._overflows.get(module, 0) + overflows
+        for name, exponents in zip(own.activations, read(list(own.activations.values())), strict=True):
+            self._activations[name] = exponents.infinite + exponents.nan
+
+    def nonfinite(self, quantity: Quantity, module: str, in_fp32: int) -> int:
+        """How many numbers are not finite that are in FP32, of which `in_fp32` are not."""
+        if quantity == "activation":
+            return max(0, self._activations.get(module, 0) - in_fp32)
+        return self._overflows.get(module, 0) if quantity == "gradient" else 0
+
+
+def _module_of(parameter: str) -> str:
+    return parameter.rpartition(".")[0]
+
+
+def _dtype_name(tensor: Tensor) -> str:
+    return str(tensor.dtype).removeprefix("torch.")
+
+
+def _dense(tensor: Tensor) -> Tensor:
+    return tensor if tensor.layout is torch.strided else tensor.to_dense()
