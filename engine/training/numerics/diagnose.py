@@ -16,6 +16,7 @@ from engine.training.numerics.advice.advise import advise
 from engine.training.numerics.bench import Bench, open_bench
 from engine.training.numerics.ladder import climb_ladder
 from engine.training.numerics.nonfinite import find_nonfinite
+from engine.training.numerics.precision_map import map_precision
 from engine.training.numerics.ranges import measure_ranges
 from engine.training.runs.control import Control
 from engine.training.runs.prepare import Plan
@@ -23,7 +24,12 @@ from engine.training.runs.prepare import Plan
 Make = Callable[[Bench, jobs.Diagnose], Generator[Event, None, PartResult | None]]
 """Reports its progress as phases and returns its part; None if it was stopped."""
 
-_MAKERS: Mapping[Part, Make] = {"range": measure_ranges, "nan": find_nonfinite, "ladder": climb_ladder}
+_MAKERS: Mapping[Part, Make] = {
+    "map": map_precision,
+    "range": measure_ranges,
+    "nan": find_nonfinite,
+    "ladder": climb_ladder,
+}
 
 
 def diagnose(job: jobs.Diagnose, control: Control) -> Iterator[Event]:

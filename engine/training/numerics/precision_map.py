@@ -1,0 +1,189 @@
+"""The precision map: one forward and backward pass of a batch, operation by operation."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from engine.experiment.value import MOST_ENTRIES
+from engine.protocol import jobs
+from engine.protocol.events import Event, Phase, PhaseName
+from engine.protocol.numerics.precision_map import (
+    ELSEWHERE,
+    Direction,
+    MappedModule,
+    Operation,
+    PrecisionMap,
+)
+from engine.training.measuring.telemetry import Clock, Mark, clock_for
+from engine.training.models.around import own_class
+from engine.training.models.recompute import is_kept_in_float32
+from engine.training.numerics.autocast_lists import device_notes
+from engine.training.numerics.bench import Bench, Trainee
+from engine.training.numerics.watch import Call, OperationWatch, tensors_in
+
+
+def map_precision(bench: Bench, job: jobs.Diagnose) -> Generator[Event, None, PrecisionMap | None]:
+    """The precision map of the experiment's first batch; None if it was stopped."""
+    yield _phase("Warming up", 0.0)
+    with bench.trainee() as trainee:
+        group = next(bench.groups(1))[:1]
+        # what a library prepares once would count as the first operation's time
+        trainee.go_back(group)
+        if bench.is_stopped:
+            return None
+        yield _phase("Watching every operation", 0.5)
+        recorder = _Recorder(trainee)
+        _wait(trainee.device)
+        began = time.perf_counter()
+        with recorder:
+            trainee.go_back(group)
+        _wait(trainee.device)
+        return _map_of(trainee, recorder, time.perf_counter() - began)
+
+
+def _phase(detail: str, fraction: float) -> Phase:
+    return Phase(name=PhaseName.DIAGNOSING, detail=detail, fraction=fraction)
+
+
+def _wait(device: torch.device) -> None:
+    if device.type != "cpu":
+        torch.accelerator.synchronize(device)
+
+
+def _map_of(trainee: Trainee, recorder: _Recorder, seconds: float) -> PrecisionMap:
+    modules = tuple(_modules(trainee.model))
+    operations = sorted(recorder.operations(), key=lambda row: row.seconds, reverse=True)
+    notes: list[str] = []
+    if trainee.experiment.precision.is_autocast:
+        kept = {module.name for module in modules if module.kept_in_fp32}
+        notes += device_notes((row for row in operations if row.module not in kept), trainee.device.type)
+    if trainee.device.type != "cpu":
+        notes.append("A short operation's time is mostly that of its launch, which watching makes longer.")
+    for what, rows in (("operations, those that took longest", operations), ("modules", modules)):
+        if len(rows) > MOST_ENTRIES:
+            notes.append(f"Only {MOST_ENTRIES:,} of {len(rows):,} {what}, are listed.")
+    return PrecisionMap(
+        modules=modules[:MOST_ENTRIES],
+        operations=tuple(operations[:MOST_ENTRIES]),
+        attributed_fraction=recorder.attributed_fraction,
+        seconds=seconds,
+        notes=tuple(notes),
+    )
+
+
+def _modules(model: torch.nn.Module) -> Iterator[MappedModule]:
+    kept: set[str] = set()
+    for name, module in model.named_modules():
+        if is_kept_in_float32(module) or (name and name.rpartition(".")[0] in kept):
+            kept.add(name)
+        yield MappedModule(
+            name=name,
+            class_name=own_class(module).__name__,
+            parameters=sum(parameter.numel() for parameter in module.parameters()),
+            kept_in_fp32=name in kept,
+        )
+
+
+class _Key(NamedTuple):
+    """What operations that count as one have in common."""
+
+    module: str
+    name: str
+    direction: Direction
+    inputs: tuple[torch.dtype, ...]
+    outputs: tuple[torch.dtype, ...]
+    is_cast: bool
+    by_autocast: bool
+
+    @property
+    def is_floating_point(self) -> bool:
+        return any(dtype.is_floating_point or dtype.is_complex for dtype in self.inputs + self.outputs)
+
+
+@dataclass
+class _Row:
+    count: int = 0
+    moved_bytes: int = 0
+    spans: list[tuple[Mark, Mark]] = field(default_factory=list)
+
+    def seconds(self, clock: Clock) -> float:
+        """Read once the device has come so far."""
+        return max(0.0, sum(clock.seconds_between(began, ended) for began, ended in self.spans))
+
+
+class _Recorder(OperationWatch):  # type: ignore[no-untyped-call]
+    """Counts, weighs and times every operation."""
+
+    def __init__(self, trainee: Trainee) -> None:
+        super().__init__(trainee.model, trainee.device)
+        self._clock = clock_for(trainee.device)
+        self._rows: dict[_Key, _Row] = {}
+
+    def watch(self, call: Call) -> Any:
+        began = self._clock.mark()
+        result = call.make()
+        ended = self._clock.mark()
+        outputs = tensors_in(result)
+        inputs_of, outputs_of = _dtypes(call.inputs), _dtypes(outputs)
+        is_cast = call.name in _CASTS and len({*inputs_of, *outputs_of}) > 1
+        by_autocast = is_cast and call.by_autocast
+        key = _Key(call.module, call.name, call.direction, inputs_of, outputs_of, is_cast, by_autocast)
+        row = self._rows.setdefault(key, _Row())
+        row.count += 1
+        row.spans.append((began, ended))
+        if not (call.operator.is_view or call.name in _FREE):
+            row.moved_bytes += _bytes(call.inputs) + _bytes(outputs)
+        return result
+
+    @property
+    def attributed_fraction(self) -> float:
+        """The share of the floating-point operations whose module is known."""
+        counted = {key: row.count for key, row in self._rows.items() if key.is_floating_point}
+        unknown = sum(count for key, count in counted.items() if key.module == ELSEWHERE)
+        return 1.0 - unknown / max(1, sum(counted.values()))
+
+    def operations(self) -> Iterator[Operation]:
+        for key, row in self._rows.items():
+            yield Operation(
+                module=key.module,
+                name=key.name,
+                direction=key.direction,
+                inputs=tuple(map(_name, key.inputs)),
+                outputs=tuple(map(_name, key.outputs)),
+                count=row.count,
+                seconds=row.seconds(self._clock),
+                moved_bytes=row.moved_bytes,
+                is_cast=key.is_cast,
+                by_autocast=key.by_autocast,
+            )
+
+
+_CASTS = frozenset(("aten._to_copy", "aten.copy_"))
+_FREE = frozenset(("aten._unsafe_view", "aten.empty", "aten.empty_like", "aten.new_empty"))
+
+
+def _dtypes(tensors: list[Tensor]) -> tuple[torch.dtype, ...]:
+    return tuple(dict.fromkeys(tensor.dtype for tensor in tensors))
+
+
+def _name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+def _bytes(tensors: list[Tensor]) -> int:
+    """Of distinct tensors; of an expanded tensor, what is really there."""
+    return sum(
+        min(tensor.numel() * tensor.itemsize, _stored(tensor))
+        for tensor in {id(tensor): tensor for tensor in tensors}.values()
+    )
+
+
+def _stored(tensor: Tensor) -> int:
+    # sparse tensors have no storage of their own
+    return tensor.untyped_storage().nbytes() if tensor.layout is torch.strided else 2**63

@@ -1,0 +1,111 @@
+"""The precision map says what computed in which number format, and what another device would do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+
+from engine.protocol import jobs
+from engine.protocol.numerics.precision_map import LOSS, Operation, PrecisionMap
+from engine.training.numerics.autocast_lists import DIFFERENCES, Difference, device_notes
+from engine.training.numerics.bench import Bench
+from engine.training.numerics.precision_map import map_precision
+from engine.training.runs.control import Control
+
+MakeBench = Callable[..., Bench]
+
+
+def mapped(bench: Bench) -> PrecisionMap | None:
+    making = map_precision(bench, jobs.Diagnose(experiment=bench.experiment))
+    while True:
+        try:
+            next(making)
+        except StopIteration as end:
+            result: PrecisionMap | None = end.value
+            return result
+
+
+def test_a_cnn_under_autocast_computes_in_16_bits_but_for_its_loss(make_bench: MakeBench) -> None:
+    made = mapped(make_bench(precision="bf16"))
+    assert made is not None and made.attributed_fraction == 1.0 and made.seconds > 0
+    rows = {(row.module, row.name, row.direction): row for row in made.operations}
+    convolution = rows["features.0", "aten.convolution", "forward"]
+    assert (convolution.inputs, convolution.outputs) == (("bfloat16",), ("bfloat16",))
+    # 16 pictures of 3 by 8 by 8, 32 filters of 3 by 3 with their biases, and 32 channels of results
+    assert convolution.moved_bytes == 2 * (16 * 3 * 64 + 32 * 3 * 9 + 32 + 16 * 32 * 64)
+    assert rows["features.0", "aten.convolution_backward", "backward"].inputs == ("bfloat16",)
+    assert rows[LOSS, "aten._log_softmax", "forward"].inputs == ("float32",)
+    assert rows["", "aten.view", "forward"].moved_bytes == 0
+    assert [module.name for module in made.modules][:3] == ["", "features", "features.0"]
+    assert made.modules[-1].parameters == 128 * 16 * 4 + 4
+
+
+def test_autocast_casts_the_pictures_and_each_weight_once(make_bench: MakeBench) -> None:
+    made = mapped(make_bench(precision="bf16", step={"gradient_accumulation": 2}))
+    assert made is not None
+    casts = [row for row in made.operations if row.is_cast and row.direction == "forward"]
+    assert all(row.by_autocast for row in casts)
+    counts = {row.module: row.count for row in casts}
+    assert counts == {"features.0": 3, "features.3": 2, "features.6": 2, "features.8": 2, "classifier": 2} | {
+        LOSS: 1
+    }
+    pictures, weight = 16 * 3 * 64, 32 * 3 * 9
+    assert {row.module: row.moved_bytes for row in casts}["features.0"] == (4 + 2) * (pictures + weight + 32)
+
+
+def test_what_is_kept_in_fp32_shows_it_and_so_do_its_parts(make_bench: MakeBench) -> None:
+    made = mapped(make_bench(precision="bf16", step={"fp32_modules": ["features"]}))
+    assert made is not None
+    kept = {module.name for module in made.modules if module.kept_in_fp32}
+    assert {"features", "features.0", "features.10"} <= kept and not {"", "classifier"} & kept
+    inside = [row for row in made.operations if row.module.startswith("features")]
+    assert {row.inputs for row in inside if row.name.startswith("aten.convolution")} == {("float32",)}
+    assert not any(row.by_autocast for row in inside)
+
+
+def test_fp32_has_no_casts_and_nothing_that_differs_elsewhere(make_bench: MakeBench) -> None:
+    made = mapped(make_bench(precision="fp32"))
+    assert made is not None and not made.notes
+    assert not any(row.is_cast for row in made.operations)
+
+
+def test_a_map_that_is_stopped_is_none(make_bench: MakeBench) -> None:
+    control = Control()
+    bench = make_bench(control)
+    control.stop_requested.set()
+    assert mapped(bench) is None
+
+
+def half(name: str, module: str = "norm", dtype: str = "bfloat16") -> Operation:
+    return Operation(module=module, name=f"aten.{name}", direction="forward", inputs=(dtype,))
+
+
+def test_what_cuda_would_compute_in_fp32_is_said_once_and_by_its_usual_name() -> None:
+    rows = [half("native_layer_norm"), half("_softmax", "attention"), half("_softmax"), half("relu")]
+    assert device_notes(rows, "cpu") == (
+        "layer_norm, softmax: on CUDA, autocast computes in FP32, on a CPU in the format of the inputs.",
+    )
+    assert not device_notes([half("native_layer_norm", dtype="float32")], "cpu")
+    assert device_notes([half("native_layer_norm", dtype="float32")], "cuda")
+
+
+def test_the_softmax_of_a_cross_entropy_is_in_fp32_on_both() -> None:
+    rows = [half("_log_softmax", LOSS, "float32"), half("nll_loss_forward", LOSS, "float32")]
+    assert not device_notes(rows, "cuda")
+
+
+@pytest.mark.parametrize("difference", DIFFERENCES, ids=lambda difference: f"{difference.cpu} on a CPU")
+def test_the_lists_are_those_of_this_pytorch(difference: Difference) -> None:
+    listed = {
+        key: {
+            name.removeprefix("aten::").split(".")[0]
+            for name in torch._C._dispatch_get_registrations_for_dispatch_key(key)
+        }
+        for key in ("AutocastCPU", "AutocastCUDA")
+    }
+    names = set(difference.operators.values())
+    for key, policy in (("AutocastCPU", difference.cpu), ("AutocastCUDA", difference.cuda)):
+        keeps = policy == "the format of the inputs"
+        assert not names & listed[key] if keeps else names <= listed[key]
