@@ -23,6 +23,7 @@ from engine.cli.session import (
 from engine.experiment.checks import Catalog
 from engine.experiment.experiment import Experiment, experiment_from
 from engine.experiment.problem import Kind, Problem, ProblemError, request_problem
+from engine.export.diagnosis.formats import DIAGNOSIS_FORMATS, check_export, export_diagnosis
 from engine.export.diagnosis.tables import sections
 from engine.numerics.diagnoser import Diagnoser, DiagnosisEvent, trouble_step
 from engine.protocol.events import Diagnosed, Failed
@@ -65,6 +66,16 @@ def diagnose(
             "at its newest checkpoint from before it went wrong.",
         ),
     ] = None,
+    to: Annotated[
+        str | None,
+        typer.Option(
+            "--to",
+            metavar="FILE",
+            help="Write the diagnosis to a file, too; its ending chooses the format: "
+            f"{', '.join(form.suffix for form in DIAGNOSIS_FORMATS)}.",
+        ),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite what exists.")] = False,
     trust_code: options.TrustCode = False,
     as_json: options.AsJson = False,
     target: TargetOption = Target.PROCESS,
@@ -79,6 +90,8 @@ def diagnose(
     if run is not None:
         _refuse_settings(asked, run)
     experiment_from(asked.settings(True))
+    if to is not None:
+        check_export(to, force=force)
     with Store() as store, Launcher(target) as launcher:
         store.recover()
         store.check_writable()
@@ -101,6 +114,8 @@ def diagnose(
                 diagnoser,
                 interrupt,
             )
+        if to is not None:
+            outcome.export(store, to, force=force)
     return outcome.print(as_json, interrupted=interrupt.asked)
 
 
@@ -162,6 +177,11 @@ class _Outcome:
                     diagnoser.stop()
         if self._problem is not None and self._problem.kind is Kind.REQUEST and self._is_empty:
             raise ProblemError(self._problem)
+
+    def export(self, store: Store, to: str, *, force: bool) -> None:
+        """Writes the saved diagnosis to a file. Raises ProblemError."""
+        if not self._is_empty:
+            export_diagnosis(store.diagnoses.find(self._id), to, force=force)
 
     def print(self, as_json: bool, *, interrupted: bool) -> int:
         """Prints the parts and returns the exit status."""

@@ -119,7 +119,7 @@ def curve_chart(
     """
     low, high = _extent(curves)
     frame = Frame(room, size[0] - 8, _TOP, size[1] - _BOTTOM, 0.0, x_end, low, high)
-    shapes = [*_axes(frame, by)]
+    shapes = [*axes(frame, by)]
     if len(curves) <= _MOST_BANDS and all(curve.repeat == 0 for curve in curves):
         for curve in curves:
             shapes += _band(curve, looks[curve.side.id], by, frame)
@@ -156,7 +156,8 @@ def _extent(curves: Sequence[Curve]) -> tuple[float, float]:
     return low - margin, high + margin
 
 
-def _axes(frame: Frame, by: By) -> list[Shape]:
+def axes(frame: Frame, by: By) -> list[Shape]:
+    """The frame's grid and ticks; the x axis begins at 0."""
     shapes: list[Shape] = []
     for tick in linear_ticks(frame.y_low, frame.y_high, 5):
         y = round(frame.y(tick.position)) + 0.5

@@ -138,9 +138,9 @@ def _write_run(content: Content, run: RunRecord, file: TextIO) -> None:
 
 def write_csv(content: Content, path: Path) -> None:
     """Writes the samples to `path`, and the two tables beside it."""
-    _write(path, sample_rows(content))
-    _write(beside(path, "summary"), summary_rows(content))
-    _write(beside(path, "runs"), run_rows(content))
+    write_rows(path, sample_rows(content))
+    write_rows(beside(path, "summary"), summary_rows(content))
+    write_rows(beside(path, "runs"), run_rows(content))
 
 
 def beside(path: Path, table: str) -> Path:
@@ -170,7 +170,7 @@ def summary_rows(content: Content) -> Iterator[list[Any]]:
                 cell_text(side.title),
                 side.id == comparison.baseline.id,
                 len(side.runs),
-                *map(_text, _figure_fields(row.figure, row.cells[place])),
+                *map(cell, _figure_fields(row.figure, row.cells[place])),
             ]
 
 
@@ -183,13 +183,15 @@ def run_rows(content: Content) -> Iterator[list[Any]]:
         yield [row.get(name) for name in names]
 
 
-def _write(path: Path, rows: Iterable[Sequence[Any]]) -> None:
+def write_rows(path: Path, rows: Iterable[Sequence[Any]]) -> None:
+    """Writes a CSV file."""
     # a name may hold a lone surrogate, which cannot be encoded
     with path.open("w", encoding="utf-8", errors="backslashreplace", newline="") as file:
         csv.writer(file).writerows(rows)
 
 
-def _text(value: Any) -> Any:
+def cell(value: Any) -> Any:
+    """A value as a cell, in which no text is a formula."""
     # numbers stay numbers: the csv module writes them to the last bit
     if isinstance(value, float) and math.isnan(value):
         return "NaN"
@@ -225,7 +227,7 @@ def _steps(run: RunRecord, side: Side, columns: Columns, names: Sequence[str]) -
 
 def _column(values: NDArray[Any]) -> list[Any]:
     plain: list[Any] = values.tolist()
-    return plain if np.isfinite(values).all() else [_text(value) for value in plain]
+    return plain if np.isfinite(values).all() else [cell(value) for value in plain]
 
 
 def _figure_fields(figure: Figure, cell: Cell) -> list[Any]:
@@ -250,7 +252,7 @@ def _run(run: RunRecord, side: Side) -> dict[str, Any]:
         **_fields("environment", run.environment),
         **_fields("summary", run.summary),
     }
-    return {name: _text(value) for name, value in fields.items()}
+    return {name: cell(value) for name, value in fields.items()}
 
 
 def _fields(prefix: str, part: BaseModel | None) -> dict[str, Any]:

@@ -77,7 +77,7 @@ def place(path: Path, *, force: bool = False) -> Iterator[Path]:
     are replaced. What a killed export left there is removed. Raises ProblemError: kind REQUEST if another
     path is needed, DISK_FULL or STORE if the disk failed; TakenError if `force` would help.
     """
-    _refuse(path, force)
+    check_free(path, force=force)
     sweep(path.parent)
     try:
         workplace = make_workplace(path.parent)
@@ -92,7 +92,8 @@ def place(path: Path, *, force: bool = False) -> Iterator[Path]:
         shutil.rmtree(workplace, ignore_errors=True)
 
 
-def _refuse(path: Path, force: bool) -> None:
+def check_free(path: Path, *, force: bool = False) -> None:
+    """Raises ProblemError where there is no folder for `path`, TakenError where only `force` would help."""
     folder = path.parent
     if not os.path.isdir(folder):  # noqa: PTH112 - Path raises for a name that is too long
         message = f"There is no folder {folder}."

@@ -1,0 +1,126 @@
+"""A diagnosis as data: JSON, and CSV files (RFC 4180).
+
+The JSON is what `ammeter diagnose --json` prints, with the experiment and its device. `x.csv` has a row for
+each known part with its sentences; a part's table goes beside it: `x-map.csv`, `x-range.csv`, `x-ladder.csv`,
+`x-modules.csv` (how far each module is from FP32 on each rung), `x-islands.csv` and `x-advice.csv`. An
+apostrophe precedes text that a spreadsheet would run as a formula.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from engine import __version__
+from engine.export.data import beside, cell, write_rows
+from engine.export.diagnosis.tables import sections
+from engine.protocol.numerics.diagnosis import Diagnosis
+from engine.protocol.numerics.formats import SMALL_FORMATS
+from engine.store.diagnoses import DiagnosisRecord
+
+Row = dict[str, Any]
+
+
+def write_json(record: DiagnosisRecord, path: Path) -> None:
+    """Writes one object."""
+    problem = record.problem
+    value = {
+        "ammeter": __version__,
+        "id": record.id,
+        "created": record.created.isoformat(),
+        "device": record.device_name,
+        "run": record.run_id,
+        "parts": list(record.parts),
+        "problem": None if problem is None else problem.model_dump(mode="json"),
+        "experiment": json.loads(record.experiment.to_json()),
+        **record.diagnosis.as_json(),
+    }
+    path.write_text(json.dumps(value, allow_nan=False, indent=1), encoding="utf-8")
+
+
+def write_csv(record: DiagnosisRecord, path: Path) -> None:
+    """Writes the sentences to `path`, and the tables of the known parts beside it."""
+    diagnosis = record.diagnosis
+    _write(path, _sentences(diagnosis))
+    for name, rows_of in _TABLES.items():
+        rows = list(rows_of(diagnosis))
+        if rows:
+            _write(beside(path, name), rows)
+
+
+def _write(path: Path, rows: Iterable[Row]) -> None:
+    rows = list(rows)
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    write_rows(path, [names, *([cell(row.get(name)) for name in names] for row in rows)])
+
+
+def _sentences(diagnosis: Diagnosis) -> Iterator[Row]:
+    for section in sections(diagnosis):
+        for text in (*section.sentences, *section.notes):
+            yield {"part": section.title, "sentence": text}
+
+
+def _map(diagnosis: Diagnosis) -> Iterator[Row]:
+    classes = {} if diagnosis.map is None else {row.name: row.class_name for row in diagnosis.map.modules}
+    for row in () if diagnosis.map is None else diagnosis.map.operations:
+        yield {
+            "module": row.module,
+            "class": classes.get(row.module, ""),
+            "operation": row.name,
+            "computed_in": row.computed_in,
+            **row.model_dump(exclude={"module", "name"}),
+        }
+
+
+def _ranges(diagnosis: Diagnosis) -> Iterator[Row]:
+    ranges = diagnosis.range
+    for row in () if ranges is None else ranges.rows:
+        held = row.exponents
+        yield {
+            **row.model_dump(exclude={"exponents"}),
+            **{name: getattr(held, name) for name in ("total", "zeros", "infinite", "nan")},
+            **{name: getattr(held, name) for name in ("smallest", "largest")},
+            **{f"{form.name}_underflow": held.underflow_fraction(form) for form in SMALL_FORMATS},
+            **{f"{form.name}_overflow": held.overflow_fraction(form) for form in SMALL_FORMATS},
+        }
+
+
+def _ladder(diagnosis: Diagnosis) -> Iterator[Row]:
+    ladder = diagnosis.ladder
+    if ladder is None:
+        return
+    repeats = [(f"FP32 {number}", losses) for number, losses in enumerate(ladder.repeats, 1)]
+    for label, losses in (*repeats, *((rung.label, rung.losses) for rung in ladder.rungs)):
+        for place, loss in enumerate(losses):
+            low, high = (
+                edge[place] if place < len(edge) else None for edge in (ladder.band_low, ladder.band_high)
+            )
+            yield {"rung": label, "step": place + 1, "loss": loss, "band_low": low, "band_high": high}
+
+
+def _modules(diagnosis: Diagnosis) -> Iterator[Row]:
+    for rung in () if diagnosis.ladder is None else diagnosis.ladder.rungs:
+        for error in rung.errors:
+            yield {"rung": rung.label, "precision": rung.precision.value, **error.model_dump()}
+
+
+def _islands(diagnosis: Diagnosis) -> Iterator[Row]:
+    for trial in () if diagnosis.islands is None else diagnosis.islands.trials:
+        yield trial.model_dump()
+
+
+def _advice(diagnosis: Diagnosis) -> Iterator[Row]:
+    for item in () if diagnosis.advice is None else diagnosis.advice.items:
+        yield {**item.model_dump(mode="json"), "changes": dict(item.changes)}
+
+
+_TABLES: dict[str, Callable[[Diagnosis], Iterator[Row]]] = {
+    "map": _map,
+    "range": _ranges,
+    "ladder": _ladder,
+    "modules": _modules,
+    "islands": _islands,
+    "advice": _advice,
+}
