@@ -141,7 +141,7 @@ def ladder() -> Drawing:
         (_loss(steps - 1) + 16, "BF16 AMP", SHORT.color),
     ):
         drawing.text(right + 8, y + 4, words, color=color, weight=600)
-    drawing.text(EDGE, 252, "grey: as far as FP32 parts from itself; a sketch", color=LIGHT.text3, size=11)
+    drawing.text(EDGE, 252, "grey: as far as rounding explains; a sketch", color=LIGHT.text3, size=11)
     return drawing
 
 
