@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+from typing import TYPE_CHECKING
+
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QFrame, QScrollArea, QStackedLayout, QWidget
 
 from engine.protocol.numerics.ladder import Ladder, Rung
 from gui.numerics.ladder.errors import ErrorTable
-from gui.numerics.ladder.plot import LadderPlot
 from gui.numerics.ladder.rungs import RungTable
 from gui.widgets import ElidedLabel, EmptyState, label, set_text
 from gui.widgets.boxes import Placed, Stretch, in_column, in_row, wide
+from gui.widgets.shortcuts import tab_after
+
+if TYPE_CHECKING:
+    from gui.numerics.ladder.plot import LadderPlot
 
 _ABOUT = (
     "Each rung trains the same model from the same weights on the same batches; only its precision differs."
@@ -39,7 +45,7 @@ class LadderView(QWidget):
         self.notes, self.rung_sentence = label("", "hint"), label("", "body")
         for words in (self.sentence, self.notes, self.rung_sentence):
             words.setWordWrap(True)
-        self.plot, self.errors, self.rungs = LadderPlot(), ErrorTable(), RungTable()
+        self.errors, self.rungs = ErrorTable(), RungTable()
         self.rungs.chosen.connect(self._show_rung)
         self._errors_of = ElidedLabel("", "unit")
         self._side = self._make_side()
@@ -47,6 +53,16 @@ class LadderView(QWidget):
         self._stack.addWidget(self.empty)
         self._stack.addWidget(self._body())
         self.show_ladder(None)
+
+    @cached_property
+    def plot(self) -> LadderPlot:
+        """Made with the first ladder: it would slow the window's start."""
+        from gui.numerics.ladder.plot import LadderPlot
+
+        plot = LadderPlot()
+        self._left.insertWidget(0, plot, 1)
+        tab_after(self.empty, plot)
+        return plot
 
     def show_ladder(self, ladder: Ladder | None) -> None:
         """Shows the ladder; None says what there would be to see."""
@@ -69,9 +85,9 @@ class LadderView(QWidget):
         rungs = QFrame()
         rungs.setProperty("surface", "panel")
         in_column(self.rungs, parent=rungs, margins=1)
-        left = in_column(wide(self.plot), rungs, spacing=8)
+        self._left = in_column(rungs, spacing=8)
         head = in_column(self.sentence, ElidedLabel(_ABOUT, "hint"), spacing=2)
-        in_column(head, wide(in_row(wide(left), self._side, spacing=8)), parent=body, spacing=8)
+        in_column(head, wide(in_row(wide(self._left), self._side, spacing=8)), parent=body, spacing=8)
         return body
 
     def _make_side(self) -> QWidget:

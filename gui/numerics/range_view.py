@@ -13,7 +13,13 @@ from engine.protocol.numerics.ranges import QUANTITIES, Quantity, Ranges
 from gui.numerics.ranges.histogram import Axis, Histogram
 from gui.numerics.ranges.loss_scale import LossScale
 from gui.numerics.ranges.table import RangeRow, RangeTable
-from gui.numerics.ranges.words import bin_sentence, content_sentence, fate_sentence, module_text
+from gui.numerics.ranges.words import (
+    bin_sentence,
+    content_sentence,
+    fate_sentence,
+    module_text,
+    own_loss_sentence,
+)
 from gui.widgets import ElidedLabel, EmptyState, Segmented, label, set_property, set_text
 from gui.widgets.boxes import Stretch, in_column, in_row, wide
 
@@ -58,7 +64,7 @@ class RangeDetail(QScrollArea):
     def show_row(self, row: RangeRow, exponents: Exponents, axis: Axis, form: NumberFormat) -> None:
         """Shows a module's numbers; what `form` would lose is emphasised."""
         self._title.set_whole_text(row.name)
-        set_text(self._content, content_sentence(exponents))
+        set_text(self._content, f"{content_sentence(exponents)}. {row.own_loss}")
         for each, fate in self.fates.items():
             set_text(fate, f"{each.label}: {fate_sentence(exponents, each)}.")
             set_property(fate, "role", "strong" if each == form else "body")
@@ -66,7 +72,7 @@ class RangeDetail(QScrollArea):
         self.histogram.show_exponents(exponents, axis, form, words)
 
     def show_notes(self, notes: tuple[str, ...]) -> None:
-        """Shows what has to be known of all ranges."""
+        """Shows what else has to be known of all ranges."""
         set_text(self._notes, "\n".join(notes))
         self._notes.setVisible(bool(notes))
 
@@ -89,6 +95,8 @@ class RangeView(QWidget):
             "Trains one step of the form's experiment and counts the exponents of its numbers",
         )
         self.empty.pressed.connect(self.wanted)
+        self.headline = label("", "strong")
+        self.headline.setWordWrap(True)
         self.quantity = Segmented(_QUANTITIES, "Numbers of", "Which of the modules' numbers are shown")
         self.quantity.changed.connect(self._show_quantity)
         self.format = Segmented(
@@ -124,7 +132,9 @@ class RangeView(QWidget):
             self.quantity.button(quantity).setEnabled(quantity in known)
         if self.quantity.value() not in known:
             self.quantity.set_value(known[0])
-        self.detail.show_notes(ranges.notes)
+        set_text(self.headline, ranges.notes[0] if ranges.notes else "")
+        self.headline.setVisible(bool(ranges.notes))
+        self.detail.show_notes(ranges.notes[1:])
         self._show_quantity()
 
     def set_uses_scaler(self, uses_scaler: bool) -> None:
@@ -145,7 +155,7 @@ class RangeView(QWidget):
         line = QFrame()
         line.setProperty("surface", "vdivider")
         in_row(wide(table), line, self.detail, parent=panel, margins=1, spacing=0)
-        in_column(choices, self.loss_scale, wide(panel), parent=body, spacing=8)
+        in_column(self.headline, choices, self.loss_scale, wide(panel), parent=body, spacing=8)
         return body
 
     def _form(self) -> NumberFormat:
@@ -166,8 +176,18 @@ class RangeView(QWidget):
             self.loss_scale.show_gradients(rows, together, self._ranges.scale)
         exponent = self.loss_scale.exponent if is_gradient else 0
         self._axis = Axis.of((together, together.shifted(exponent)))
-        everything = RangeRow(f"All modules ({len(rows):,})", together, is_all=True)
-        modules = (RangeRow(module_text(row.module), row.exponents) for row in rows)
+        lost = own_loss_sentence(
+            sum(row.became_zero for row in rows), sum(row.became_nonfinite for row in rows)
+        )
+        everything = RangeRow(f"All modules ({len(rows):,})", together, lost, is_all=True)
+        modules = (
+            RangeRow(
+                module_text(row.module),
+                row.exponents,
+                own_loss_sentence(row.became_zero, row.became_nonfinite),
+            )
+            for row in rows
+        )
         self.table.show_rows((everything, *modules), self._axis, exponent)
         self._show_detail()
 

@@ -14,7 +14,6 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 from engine.experiment.catalog import Precision
 from engine.protocol.numerics.formats import SMALL_FORMATS, Exponents, NumberFormat
 from engine.words.numbers import linear_ticks
-from gui.charts.frame import dashed
 from gui.theme.fonts import font
 from gui.theme.stylesheet import Palette
 from gui.theme.theme import theme
@@ -112,7 +111,7 @@ def paint_lost(painter: QPainter, area: QRectF, axis: Axis, form: NumberFormat) 
     for left, right in ((area.left(), least), (end, area.right())):
         painter.fillRect(QRectF(left, area.top(), right - left, area.height()), hatch)
     if least < normal:
-        painter.setPen(dashed(palette.text3, (2, 3)))
+        painter.setPen(QPen(QColor(palette.text3), 1, Qt.PenStyle.DotLine))
         painter.drawLine(QPointF(normal, area.top()), QPointF(normal, area.bottom()))
 
 
@@ -226,7 +225,7 @@ class Histogram(QWidget):
         palette = theme().palette
         painter.setFont(font(11))
         metrics = QFontMetricsF(painter.font())
-        for tick in linear_ticks(0.0, 100 * highest, max(1, int(area.height() / 36))):
+        for tick in linear_ticks(0.0, 100 * highest, max(2, int(area.height() / 36))):
             level = round(area.bottom() - tick.position / (105 * highest) * area.height()) + 0.5
             if tick.position:
                 painter.setPen(QPen(QColor(palette.grid), 1))

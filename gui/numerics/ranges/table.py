@@ -42,10 +42,11 @@ Index = QModelIndex | QPersistentModelIndex
 
 @dataclass(frozen=True, eq=False)
 class RangeRow:
-    """A module's histogram. The row of all modules together stays on top."""
+    """A module's histogram, and what its precision has lost. The row of all modules together stays on top."""
 
     name: str
     exponents: Exponents
+    own_loss: str = ""
     is_all: bool = False
 
 

@@ -75,6 +75,16 @@ def content_sentence(exponents: Exponents) -> str:
     return f"{exponents.total:,} numbers, {', '.join(special)}"
 
 
+def own_loss_sentence(became_zero: int, became_nonfinite: int) -> str:
+    """What the experiment's own precision has lost; empty where it is nothing."""
+    parts = (
+        f"{became_zero:,} became 0" if became_zero else "",
+        f"{became_nonfinite:,} became infinite or NaN" if became_nonfinite else "",
+    )
+    told = " and ".join(filter(None, parts))
+    return f"In the experiment's precision {told}." if told else ""
+
+
 def scale_sentence(all_gradients: Exponents, overflowing: int, form: NumberFormat, exponent: int) -> str:
     """What becomes of the gradients at a loss scale of 2**exponent; `overflowing` counts modules."""
     under = all_gradients.underflow_fraction(form, exponent)
