@@ -109,3 +109,4 @@ class LadderView(QWidget):
         self._errors_of.set_whole_text(f"{rung.label}, first step")
         set_text(self.rung_sentence, rung.sentence)
         self.errors.show_rung(rung)
+        self.plot.show_band(rung)

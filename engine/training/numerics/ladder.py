@@ -44,15 +44,15 @@ class _Look:
     seconds: float
 
     def first_module(self, precision: Precision) -> str | None:
-        explained = self.explained[precision]
+        errors = self.errors[precision].items()
         return next(
-            (
-                name
-                for name, error in self.errors[precision].items()
-                if error > _EXPLAINED * max(explained.get(name, 0.0), ROUNDING[precision])
-            ),
+            (name for name, error in errors if error > _EXPLAINED * self.explained_error(precision, name)),
             None,
         )
+
+    def explained_error(self, precision: Precision, name: str) -> float:
+        """The error of a module that rounding explains."""
+        return max(self.explained[precision].get(name, 0.0), ROUNDING[precision])
 
 
 def climb_ladder(bench: Bench, job: jobs.Diagnose) -> Generator[Event, None, Ladder | None]:
@@ -142,10 +142,15 @@ def _rung(precision: Precision, made: Sequence[Made], band: Band, look: _Look) -
         band_high=band.high,
         parts_at=band.parts_at(losses),
         first_module=first,
-        errors=tuple(ModuleError(module=name, relative_error=error) for name, error in errors.items()),
+        errors=tuple(
+            ModuleError(
+                module=name, relative_error=error, explained_error=look.explained_error(precision, name)
+            )
+            for name, error in errors.items()
+        ),
         skipped=skipped,
     )
-    sentences = [_parting(rung), _skipping(made, skipped), _where(rung, look.explained[precision])]
+    sentences = [_parting(rung), _skipping(made, skipped), _where(rung)]
     return rung.model_copy(update={"sentence": " ".join(filter(None, sentences))})
 
 
@@ -181,7 +186,7 @@ def _skipping(made: Sequence[Made], skipped: int) -> str:
     return f"The loss scaler skipped a step {times}, which was made again at a lower scale."
 
 
-def _where(rung: Rung, explained: Mapping[str, float]) -> str:
+def _where(rung: Rung) -> str:
     """Where the forward pass of the first step parts, if it does."""
     if rung.first_module is None:
         if rung.parts_at is None:
@@ -190,14 +195,14 @@ def _where(rung: Rung, explained: Mapping[str, float]) -> str:
             "In the first step the outputs of all modules agree with FP32's, but for rounding: the cause is "
             "in the backward pass or the loss, or builds up over the steps."
         )
-    error = next(entry.relative_error for entry in rung.errors if entry.module == rung.first_module)
+    first = next(entry for entry in rung.errors if entry.module == rung.first_module)
     module = rung.first_module or "the model itself"
-    if math.isinf(error):
+    if math.isinf(first.relative_error):
         return f"In the first step the output of {module} is the first that is not finite, as FP32's is."
-    usual = max(explained.get(rung.first_module, 0.0), ROUNDING[rung.precision])
+    error, usual = map(_percent, (first.relative_error, first.explained_error or 0.0))
     return (
-        f"In the first step the output of {module} is the first to part: {_percent(error)} off, where "
-        f"rounding explains {_percent(usual)}."
+        f"In the first step the output of {module} is the first to part: {error} off, where rounding "
+        f"explains {usual}."
     )
 
 

@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QFrame, QGraphicsPolygonItem, QWidget
 
 from engine.drawing.smoothing import Values
 from engine.experiment.catalog import Precision
-from engine.protocol.numerics.ladder import Ladder
+from engine.protocol.numerics.ladder import Ladder, Rung
 from engine.words.numbers import number
 from gui.charts.canvas import PlotCanvas
 from gui.charts.curves import PlotItems
@@ -68,6 +68,7 @@ class LadderPlot(QFrame):
         self.setProperty("surface", "panel")
         self.setMinimumSize(300, 150)
         self._ladder, self._unit = Ladder(steps=0), ""
+        self._edges: tuple[Values, ...] = (np.empty(0), np.empty(0))
         self._lines: list[tuple[Line, Values]] = []
         self._items: list[LineItems] = []
         self._chosen: tuple[float, float] | None = None
@@ -103,8 +104,19 @@ class LadderPlot(QFrame):
             items.remove()
         plot = self.canvas.getPlotItem()
         self._items = [LineItems(plot, line) for line, _ in self._lines]
-        self._unit = f"shaded: FP32's {len(ladder.repeats)} repeats"
         self._restyle()
+        self.show_band(None)
+
+    def show_band(self, rung: Rung | None) -> None:
+        """Shades what rounding explains of a rung, or FP32's own band."""
+        if rung is not None and rung.band_low:
+            low, high, words = rung.band_low, rung.band_high, f"what rounding explains of {rung.label}"
+        else:
+            low, high = self._ladder.band_low, self._ladder.band_high
+            words = f"FP32's {len(self._ladder.repeats)} repeats"
+        shared = min(len(low), len(high))
+        self._edges = tuple(np.array(edge[:shared], dtype=float) for edge in (low, high))
+        self._unit = f"shaded: {words}"
         self._show_difference(self.difference.isChecked())
 
     def entries(self) -> tuple[Entry, ...]:
@@ -141,8 +153,8 @@ class LadderPlot(QFrame):
     def _draw(self) -> None:
         is_log = self.header.log.isChecked() and not self.difference.isChecked()
         scale = Scale.LOG10 if is_log else Scale.LINEAR
-        band = [scale.to_view(self._shown(edge)) for edge in self._band_edges()]
-        self._band.show(_steps(band[0]), *band)
+        band = [scale.to_view(self._shown(edge)) for edge in self._edges]
+        self._band.show(_steps(band[0]), band[0], band[1])
         drawn = []
         for (_, losses), items in zip(self._lines, self._items, strict=True):
             shown = scale.to_view(self._shown(losses))
@@ -160,11 +172,6 @@ class LadderPlot(QFrame):
         with np.errstate(invalid="ignore"):
             above: Values = losses[:shared] - reference[:shared]
         return above
-
-    def _band_edges(self) -> tuple[Values, Values]:
-        low, high = self._ladder.band_low, self._ladder.band_high
-        shared = min(len(low), len(high))
-        return np.array(low[:shared], dtype=float), np.array(high[:shared], dtype=float)
 
     def _frame(self, scale: Scale, pieces: list[Values], band: list[Values]) -> Frame:
         x_range = self._chosen or (0.0, 1.02 * max(1, self._ladder.steps))
