@@ -10,7 +10,7 @@ from engine.experiment.experiment import Experiment
 from engine.experiment.problem import ProblemError
 from engine.protocol.numerics.diagnosis import Part
 from engine.store.record import RunRecord
-from gui.numerics.map_view import KEY
+from gui.numerics.map.view import KEY
 from gui.numerics.panel import NumericsPanel
 from gui.numerics.words import menu_entry
 from gui.session.experiments import Experiments

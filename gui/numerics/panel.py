@@ -14,7 +14,9 @@ from gui.numerics.answers.answer_page import AnswerPage
 from gui.numerics.answers.islands_view import IslandsView
 from gui.numerics.answers.nonfinite_view import NonfiniteView
 from gui.numerics.export import DiagnosisExport
-from gui.numerics.map_view import MapView
+from gui.numerics.ladder_view import LadderView
+from gui.numerics.map.view import MapView
+from gui.numerics.range_view import RangeView
 from gui.numerics.words import AWAITED, facts, progress
 from gui.session.diagnoses import DiagnosisView
 from gui.widgets import Button, ElidedLabel, EmptyState, IconButton, ProgressLine, label, set_text
@@ -61,7 +63,7 @@ class _Tab(NamedTuple):
     name: str
     title: str
     page: str
-    view: MapView | AnswerPage
+    view: MapView | RangeView | LadderView | AnswerPage
     show: Callable[[Any], object]
 
 
@@ -100,10 +102,13 @@ class NumericsPanel(QFrame):
         self.boxes[0].setChecked(True)
         self.empty = EmptyState(*_NOTHING_YET)
         self.map = MapView()
+        self.ranges, self.ladder = RangeView(), LadderView()
         self.nonfinite, self.islands, self.advice = NonfiniteView(), IslandsView(), AdviceView()
         self._tabs = (
             _Tab("map", "Precision map", "precision-map", self.map, self.map.show_map),
+            _Tab("range", "Ranges", "ranges", self.ranges, self.ranges.show_ranges),
             _Tab("nan", "First NaN", "first-nan", self.nonfinite, self.nonfinite.show_search),
+            _Tab("ladder", "Ladder", "ladder", self.ladder, self.ladder.show_ladder),
             _Tab("islands", "FP32 modules", "fp32-modules", self.islands, self.islands.show_islands),
             _Tab("advice", "Advice", "advice", self.advice, self.advice.show_advice),
         )

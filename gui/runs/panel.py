@@ -15,6 +15,7 @@ from gui.runs.line import Column
 from gui.runs.marks import MarksDialog, shared_tags, toggled
 from gui.runs.model import RunsModel
 from gui.runs.table import RunsTable
+from gui.session.diagnoses import why_nothing_to_find
 
 _MOST_TAGS_OFFERED = 12
 
@@ -72,6 +73,7 @@ class RunsPanel(QWidget):
     delete_requested = Signal(object)  # tuple[str, ...]
     export_asked = Signal(object)  # tuple[str, ...]
     use_settings_requested = Signal(object)  # RunRecord
+    find_nan_requested = Signal(object)  # RunRecord
     rename_requested = Signal(object, str)  # RunRecord, the new name
     tags_requested = Signal(object)  # Mapping[str, tuple[str, ...]]: the tags of each run by its id
     note_requested = Signal(str, str)  # run id, the note
@@ -219,6 +221,7 @@ class RunsPanel(QWidget):
             Entry("Compare the ticked runs", self._compare, alone),
             self._race_entry(run, unborn),
             Entry("Export…", lambda: self.export_asked.emit(ids), unborn),
+            Entry("Find the first NaN", lambda: self.find_nan_requested.emit(run), why_nothing_to_find(run)),
             Entry("Rename", lambda: self.table.rename(run.id)),
         ]
 

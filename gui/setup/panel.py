@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 from PySide6.QtCore import QSize, Signal, SignalInstance
 from PySide6.QtGui import QHideEvent, QShowEvent
@@ -18,14 +18,10 @@ from engine.protocol.numerics.advice import Changes
 from gui.session.experiments import Request
 from gui.setup.check import (
     Outcome,
-    button_words,
     check,
     converted_length,
-    limit_plan,
     limit_reason,
     limit_request,
-    limit_words,
-    plan_words,
     request,
     unresolved,
 )
@@ -36,6 +32,7 @@ from gui.setup.foot import SetupFoot, attach, button_for, enable, make_action
 from gui.setup.form import FormArea
 from gui.setup.model.picker import ModelPicker
 from gui.setup.options import array_words, folder_words
+from gui.setup.purpose import OF_PRESETS, Purpose, diagnosable, plan, reason, words
 from gui.setup.saving import OwnPresets
 from gui.widgets import label
 from gui.widgets.boxes import Stretch, in_column, in_row, wide
@@ -45,13 +42,7 @@ __all__ = ["Request", "SetupPanel"]
 WIDTH = 320
 _LOOKING = "Looking at this machine…"
 _BUSY = "A run is training; add this one to the queue."
-_DIAGNOSIS = "Watches a few steps, operation by operation"
 _NOT_NOW = "The model can be checked once nothing is measured."
-
-Purpose = Literal["train", "limit", "diagnose"]
-"""What the button does."""
-_PURPOSES: Mapping[str, Purpose] = {"probe": "limit", "diagnose": "diagnose"}
-"""Those of kinds of presets."""
 
 
 class SetupPanel(QFrame):
@@ -150,7 +141,7 @@ class SetupPanel(QFrame):
         """What the button does: what the workspace is for, or else the preset."""
         if self._workspace_purpose != "train" or self._draft is None:
             return self._workspace_purpose
-        purpose = _PURPOSES.get(self._draft.preset.kind, "train")
+        purpose = OF_PRESETS.get(self._draft.preset.kind, "train")
         return "train" if purpose == "limit" and self._took_batch else purpose
 
     def use_batch(self, batch_size: int) -> None:
@@ -189,7 +180,7 @@ class SetupPanel(QFrame):
     def diagnose(self) -> None:
         """Requests a diagnosis of the form's first experiment in half precision, else of its first."""
         self.reread()
-        experiment = self._diagnosable()
+        experiment = diagnosable(self._outcome)
         if experiment is not None and self._catalog is not None and not self._outcome.problems:
             self.diagnosis_requested.emit(experiment)
         else:
@@ -288,14 +279,8 @@ class SetupPanel(QFrame):
 
     def _ask_check(self) -> None:
         self.reread()
-        if (experiment := self._diagnosable()) is not None and limit_reason(self._outcome) is None:
+        if (experiment := diagnosable(self._outcome)) is not None and limit_reason(self._outcome) is None:
             self.check_requested.emit(experiment)
-
-    def _diagnosable(self) -> Experiment | None:
-        experiments = [experiment for _, experiment in self._outcome.experiments]
-        # in half precision there is more that can be wrong
-        halves = (experiment for experiment in experiments if experiment.precision.is_autocast)
-        return next(halves, next(iter(experiments), None))
 
     def _refresh(self) -> None:
         draft = self._draft
@@ -307,7 +292,7 @@ class SetupPanel(QFrame):
             self.form.set_searching(self.purpose == "limit")
             self.form.kept_code.show_kept(draft, differs=self.picker.differs(draft))
             self._count_folder(draft)
-            self.run_action.setText(self._words(draft))
+            self.run_action.setText(words(self.purpose, draft, self._outcome))
         against = self._reason()
         if against is None and self._catalog is None:
             against = _LOOKING
@@ -316,9 +301,9 @@ class SetupPanel(QFrame):
         unfit = limit_reason(self._outcome) or (_LOOKING if self._catalog is None else busy and _NOT_NOW)
         enable(self.check_action, unfit, TIPS["check"])
         against = against or busy
-        plan = self._plan()
-        enable(self.run_action, against, plan)
-        self.foot.show_line(against or plan, may_wait=self.purpose == "train")
+        planned = plan(self.purpose, draft, self._outcome, self._catalog)
+        enable(self.run_action, against, planned)
+        self.foot.show_line(against or planned, may_wait=self.purpose == "train")
         unsound = self._outcome.reason if draft is not None else against
         enable(self.save_action, unsound, "Save these settings as your own preset")
         for action in (self.rename_action, self.delete_action):
@@ -343,26 +328,15 @@ class SetupPanel(QFrame):
         self._show_folder()
 
     def _show_folder(self) -> None:
-        words = folder_words(self.folder.count(), self.folder.is_counting())
+        folder = folder_words(self.folder.count(), self.folder.is_counting())
         if self._draft is not None and self._draft.text("dataset") == ARRAYS:
-            words = array_words(self._draft)
-        self.form.show_path(words)
+            folder = array_words(self._draft)
+        self.form.show_path(folder)
 
     def _reason(self) -> str | None:
         if self._draft is None:
             return "There is no preset to begin with."
-        return limit_reason(self._outcome) if self.purpose == "limit" else self._outcome.reason
-
-    def _words(self, draft: Draft) -> str:
-        if self.purpose == "diagnose":
-            experiment = self._diagnosable()
-            return f"Diagnose {experiment.precision.label}" if experiment is not None else "Diagnose"
-        return limit_words(draft) if self.purpose == "limit" else button_words(draft, self._outcome)
-
-    def _plan(self) -> str:
-        if self._draft is not None and self.purpose == "limit":
-            return limit_plan(self._draft)
-        return _DIAGNOSIS if self.purpose == "diagnose" else plan_words(self._outcome, self._catalog)
+        return reason(self.purpose, self._outcome)
 
     def _connect(self) -> None:
         self.folder.changed.connect(self._show_folder)

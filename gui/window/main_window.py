@@ -20,7 +20,8 @@ from gui.runs.controller import RunsController
 from gui.session.experiments import Experiments
 from gui.setup.model.accept import may_run
 from gui.setup.model.checking import CheckController
-from gui.setup.panel import Purpose, Request, SetupPanel
+from gui.setup.panel import Request, SetupPanel
+from gui.setup.purpose import Purpose
 from gui.theme.theme import theme
 from gui.train.controller import LiveController
 from gui.train.panel import LivePanel
@@ -154,6 +155,7 @@ class MainWindow(QMainWindow):
         self.runs.open_requested.connect(self._open_run)
         self.runs.details_requested.connect(self._open_details)
         self.runs.use_settings_requested.connect(self._use_settings)
+        self.runs.find_nan_requested.connect(lambda run: self.others.numerics.find_nonfinite(run))
 
     def _connect_experiments(self) -> None:
         self.experiments.catalog_known.connect(self._take_catalog)

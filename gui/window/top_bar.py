@@ -158,6 +158,7 @@ WORKSPACES = (
 )
 SIDE_WIDTH = 320
 _ROOM_FOR_FACTS, _ROOM_FOR_BAR = 1_180, 1_200
+_NARROW_NAME = 136
 
 
 class TopBar(QFrame):
@@ -221,7 +222,11 @@ class TopBar(QFrame):
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
         width = event.size().width()
-        self.device.set_room(for_facts=width >= _ROOM_FOR_FACTS, for_bar=width >= _ROOM_FOR_BAR)
+        is_wide = width >= _ROOM_FOR_FACTS
+        # beside the column's edge where there is room for that
+        self._holder.setFixedWidth(SIDE_WIDTH if is_wide else _NARROW_NAME)
+        self._tab_row.setSpacing(32 if is_wide else 24)
+        self.device.set_room(for_facts=is_wide, for_bar=width >= _ROOM_FOR_BAR)
 
     def _name(self) -> QWidget:
         self._logo = QPushButton(" Ammeter")
@@ -231,14 +236,13 @@ class TopBar(QFrame):
         self._logo.setIconSize(QSize(24, 24))
         self._logo.setCursor(Qt.CursorShape.PointingHandCursor)
         self._logo.clicked.connect(self.welcome_requested)
-        holder = QWidget()
-        holder.setFixedWidth(SIDE_WIDTH)
-        in_row(self._logo, Stretch(1), parent=holder)
-        return holder
+        self._holder = QWidget()
+        in_row(self._logo, Stretch(1), parent=self._holder)
+        return self._holder
 
     def _make_tabs(self, workspaces: Sequence[tuple[str, str, str]]) -> QHBoxLayout:
         group = QButtonGroup(self)
-        row = in_row(spacing=32)
+        self._tab_row = row = in_row()
         for key, name, tooltip in workspaces:
             tab = QPushButton(name)
             tab.setProperty("kind", "tab")

@@ -49,6 +49,7 @@ class OtherWorkspaces(QObject):
     ) -> None:
         super().__init__(window)
         self._window = window
+        self._experiments = experiments
         self._top_bar, self._setup, self._runs, self._notice = top_bar, setup, body.dock.runs, body.notice
         pages, side = body.pages, body.side
         # the order of Tab is that in which they are made
@@ -117,6 +118,7 @@ class OtherWorkspaces(QObject):
         self.numerics.reported.connect(self._notice.tell)
         self.numerics.written.connect(lambda path: self._notice.tell_written(f"Wrote {path.name}.", path))
         self._setup.changes_used.connect(self._tell_changes)
+        self._experiments.ended.connect(self._offer_to_find)
         self.comparisons.workspace_wanted.connect(lambda: self.workspace_wanted.emit("compare"))
         self.comparisons.problem.connect(self.problem)
         self.compare.experiment_wanted.connect(self.experiment_wanted)
@@ -129,6 +131,18 @@ class OtherWorkspaces(QObject):
         from gui.help.dialog import show_help
 
         show_help(self._window, page)
+
+    def _offer_to_find(self, run_id: str) -> None:
+        run = self._experiments.runs.record(run_id)
+        if run is None or run.summary is None or self.shows.tells_of(run_id):
+            return
+        if (step := run.summary.first_nan_step) is not None:
+            self._notice.tell(
+                f"The loss of “{run.name}” is NaN from step {step:,} on.",
+                "Numerics repeats the steps before it and names the operation that made it.",
+                "Find it",
+                lambda: self.numerics.find_nonfinite(run),
+            )
 
     def _tell_changes(self, changes: Changes, undo: Callable[[], object]) -> None:
         self._notice.tell(f"Put into the form: {changes_words(changes)}.", action="Undo", do=undo, asks=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from threading import Event
 
 import pytest
 from PySide6.QtCore import Qt
@@ -45,8 +46,19 @@ def window(
     window.deleteLater()
 
 
+@pytest.fixture
+def goes_on(window: MainWindow) -> Iterator[Event]:
+    """A diagnosis has begun, and does nothing until this is set: however fast it is, it can be looked at."""
+    goes_on = Event()
+    window.experiments._thread.order_began.connect(
+        lambda _key: goes_on.wait(), Qt.ConnectionType.DirectConnection
+    )
+    yield goes_on
+    goes_on.set()
+
+
 def test_a_diagnosis_runs_in_the_window_is_opened_again_and_deleted(
-    qtbot: QtBot, window: MainWindow, monkeypatch: pytest.MonkeyPatch
+    qtbot: QtBot, window: MainWindow, goes_on: Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("gui.numerics.controller.may_delete", lambda *_: True)
     panel, diagnoses = window.others.numerics_panel, window.experiments.diagnoses
@@ -55,6 +67,7 @@ def test_a_diagnosis_runs_in_the_window_is_opened_again_and_deleted(
         window.others.numerics.submit(HALF, ("range",))
     assert panel.stop.isVisible() and not window.setup.run_action.isEnabled()
     assert "at work" in window.top_bar._tabs["numerics"].accessibleName()
+    goes_on.set()
     qtbot.waitUntil(lambda: diagnoses.running is None, timeout=WAIT_MS)
     view = panel.view()
     assert view is not None and view.problem is None, view
@@ -108,3 +121,23 @@ def test_a_waiting_diagnosis_is_taken_out_and_one_in_progress_stops(
     assert panel.view() is None and diagnoses.waiting == 0
     window.experiments.stop()
     qtbot.waitUntil(lambda: window.experiments.running is None, timeout=WAIT_MS)
+
+
+def test_a_run_that_met_a_nan_offers_to_find_it(qtbot: QtBot, window: MainWindow, tiny: Experiment) -> None:
+    fast = tiny.optimizer.model_copy(update={"learning_rate": 1_000.0})
+    with qtbot.waitSignal(window.experiments.ended, timeout=WAIT_MS):
+        window.experiments.submit("", [("run", tiny.model_copy(update={"optimizer": fast}))])
+    assert "is NaN from step" in window.notice.text() and window.notice.offers() == ("Find it",)
+    (run,) = window.experiments.runs.records()
+    entries = {action.text(): action for action in window.runs.menu_for(run).actions()}
+    assert entries["Find the first NaN"].isEnabled()
+    entries["Find the first NaN"].trigger()
+    panel = window.others.numerics_panel
+    view = panel.view()
+    assert window.workspace == "numerics" and panel.tab() == "nan"
+    assert view is not None and view.run_id == run.id and view.parts == ("nan",)
+    with qtbot.waitSignal(window.experiments.diagnoses.ended, timeout=WAIT_MS):
+        pass
+    found = panel.view()
+    assert found is not None and found.diagnosis.nan is not None, found
+    assert found.diagnosis.nan.first is not None and panel.nonfinite.isVisible()

@@ -7,8 +7,8 @@ from PySide6.QtCore import QModelIndex, QPoint, Qt
 from pytestqt.qtbot import QtBot
 
 from engine.protocol.numerics.precision_map import MappedModule, Operation, PrecisionMap
-from gui.numerics.map_model import BACKWARD, CASTS, FORWARD, MODULE, TIME, kept_by, rows_of
-from gui.numerics.map_view import KEY, MapView
+from gui.numerics.map.tree import BACKWARD, CASTS, FORWARD, MODULE, TIME, kept_by, rows_of
+from gui.numerics.map.view import KEY, MapView
 
 
 @pytest.fixture

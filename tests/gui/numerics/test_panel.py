@@ -1,16 +1,116 @@
-"""The workspace Numerics shows the parts of a diagnosis in tabs."""
+"""The workspace Numerics with a diagnosis fed in, part by part."""
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
+import pytest
+from PySide6.QtWidgets import QStackedWidget
 from pytestqt.qtbot import QtBot
 
+from engine.experiment.experiment import Experiment
+from engine.experiment.problem import Kind, Problem
+from engine.protocol.events import Diagnosed, Failed, Phase, PhaseName
+from engine.protocol.numerics.diagnosis import USUAL_PARTS, Diagnosis
 from gui.help.pages import guide_pages
 from gui.numerics.panel import NumericsPanel
+from gui.session.diagnoses import DiagnosisView
+
+EXPERIMENT = Experiment(model="small-cnn")
 
 
-def test_every_view_has_its_page_in_the_guide(qtbot: QtBot) -> None:
+@pytest.fixture
+def panel(qtbot: QtBot) -> NumericsPanel:
     panel = NumericsPanel()
     qtbot.addWidget(panel)
+    panel.resize(1080, 600)
+    with qtbot.waitExposed(panel):
+        panel.show()
+    return panel
+
+
+@pytest.fixture
+def begun() -> DiagnosisView:
+    return DiagnosisView("abc", EXPERIMENT, USUAL_PARTS, datetime.now(UTC), is_live=True)
+
+
+def is_awaiting(panel: NumericsPanel, name: str) -> bool:
+    page = panel.tabs.widget([tab.name for tab in panel._tabs].index(name))
+    assert isinstance(page, QStackedWidget)
+    return page.currentIndex() == 1
+
+
+def test_without_a_diagnosis_it_says_what_it_answers(panel: NumericsPanel, qtbot: QtBot) -> None:
+    assert panel.empty.isVisible() and not panel.stop.isVisible() and not panel.export_button.isEnabled()
+    with qtbot.waitSignal(panel.diagnose_wanted):
+        panel.empty.button.click()
+
+
+def test_parts_appear_as_they_come(panel: NumericsPanel, begun: DiagnosisView, diagnosis: Diagnosis) -> None:
+    phase = Phase(name=PhaseName.DIAGNOSING, fraction=0.25, detail="step 3 of 12")
+    panel.show_diagnosis(begun.after(phase))
+    assert panel.stop.isVisible() and panel.progress.fraction() == 0.25
+    assert "step 3 of 12, 25%" in panel._note.whole_text()
+    assert is_awaiting(panel, "map") and not is_awaiting(panel, "ladder")
+    assert diagnosis.map is not None
+    panel.show_diagnosis(begun.after(Diagnosed(result=diagnosis.map)))
+    assert panel.map.tree.map_tree() is not None and not is_awaiting(panel, "map")
+    assert is_awaiting(panel, "nan")
+
+
+def test_a_phase_leaves_a_part_as_it_is_shown(
+    panel: NumericsPanel, begun: DiagnosisView, diagnosis: Diagnosis
+) -> None:
+    assert diagnosis.map is not None
+    view = begun.after(Diagnosed(result=diagnosis.map))
+    panel.show_diagnosis(view)
+    tree = panel.map.tree.map_tree()
+    panel.show_diagnosis(view.after(Phase(name=PhaseName.DIAGNOSING, detail="step 4")))
+    assert panel.map.tree.map_tree() is tree
+
+
+def test_a_problem_stands_above_the_parts_that_are_known(
+    panel: NumericsPanel, begun: DiagnosisView, diagnosis: Diagnosis
+) -> None:
+    problem = Problem(kind=Kind.OUT_OF_MEMORY, message="Out of memory.", remedy="Use a smaller batch.")
+    assert diagnosis.map is not None
+    failed = begun.after(Diagnosed(result=diagnosis.map)).after(Failed(problem=problem))
+    panel.show_diagnosis(failed)
+    assert panel._problem.isVisible() and panel._problem.text() == "Out of memory. Use a smaller batch."
+    assert panel.map.isVisible()
+
+
+def test_a_view_without_its_part_asks_for_it(
+    panel: NumericsPanel, diagnosis: Diagnosis, qtbot: QtBot
+) -> None:
+    assert panel.parts() == USUAL_PARTS
+    known = Diagnosis(map=diagnosis.map)
+    view = DiagnosisView("abc", EXPERIMENT, USUAL_PARTS, datetime.now(UTC), known)
+    panel.show_diagnosis(view)
+    with qtbot.waitSignal(panel.diagnose_wanted):
+        panel.islands.wanted.emit()
+    assert panel.parts() == (*USUAL_PARTS, "islands") and panel.tab() == "islands"
+
+
+def test_the_module_that_made_the_nan_is_shown_in_the_map(panel: NumericsPanel, diagnosis: Diagnosis) -> None:
+    panel.show_diagnosis(DiagnosisView("abc", EXPERIMENT, USUAL_PARTS, datetime.now(UTC), diagnosis))
+    panel.nonfinite.module_chosen.emit("features.3")
+    assert panel.tab() == "map" and panel.map.title.whole_text() == "Operations of features.3"
+
+
+def test_the_choice_and_the_tab_are_remembered(panel: NumericsPanel) -> None:
+    panel.choose(("ladder",), only=True)
+    panel.open_tab("advice")
+    state = panel.state()
+    panel.choose(USUAL_PARTS, only=True)
+    panel.open_tab("map")
+    panel.restore(state)
+    assert panel.parts() == ("ladder",) and panel.tab() == "advice"
+    with pytest.raises(KeyError):
+        panel.restore({"tab": "map"})
+
+
+def test_every_view_has_its_page_in_the_guide(panel: NumericsPanel) -> None:
     pages: list[str] = []
     panel.guide_wanted.connect(pages.append)
     for place in range(panel.tabs.count()):

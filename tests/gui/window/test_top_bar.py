@@ -5,16 +5,15 @@ from __future__ import annotations
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QImage
-from PySide6.QtWidgets import QAbstractButton, QLabel, QWidget
+from PySide6.QtWidgets import QAbstractButton, QLabel, QPushButton, QWidget
 from pytestqt.qtbot import QtBot
 
 from engine.experiment.checks import DeviceEntry, PrecisionEntry
 from engine.experiment.experiment import Precision
 from gui.theme.theme import theme
 from gui.widgets import ProgressLine
-from gui.window.top_bar import TopBar
+from gui.window.top_bar import WORKSPACES, TopBar
 
-WORKSPACES = (("train", "Train", "Train a model"), ("compare", "Compare", "Compare runs"))
 LEAST_WINDOW_WIDTH = 960
 A_LONG_NAME = "NVIDIA RTX PRO 6000 Blackwell Max-Q Workstation Edition"
 
@@ -97,8 +96,10 @@ def test_a_long_device_name_is_shortened_and_cuts_nothing_off(qtbot: QtBot, bar:
     assert bar.minimumSizeHint().width() <= LEAST_WINDOW_WIDTH
     help_button = button(bar, "Help")
     qtbot.waitUntil(lambda: bar.device.geometry().right() < help_button.geometry().left())
-    compare = button(bar, "Workspace Compare")
-    assert compare.geometry().right() < bar.device.geometry().left()
+    last = button(bar, "Workspace Numerics")
+    assert last.geometry().right() < bar.device.geometry().left()
+    tabs = [one for one in bar.findChildren(QPushButton) if one.property("kind") == "tab"]
+    assert all(tab.width() >= tab.sizeHint().width() for tab in tabs)
     assert help_button.geometry().right() < bar.width()
     titles = [one for one in bar.device.findChildren(QLabel) if one.text().endswith("…")]
     assert A_LONG_NAME in [one.toolTip() for one in titles]
@@ -120,7 +121,7 @@ def test_a_narrow_bar_keeps_the_devices_name_and_leaves_its_usage_to_words(qtbot
 
 def test_every_control_says_what_it_is(bar: TopBar) -> None:
     controls = bar.findChildren(QAbstractButton)
-    assert len(controls) == 5
+    assert len(controls) == 3 + len(WORKSPACES)
     for control in (*controls, bar.device):
         assert control.accessibleName(), control
         assert control.toolTip(), control.accessibleName()

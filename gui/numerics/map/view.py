@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from PySide6.QtCore import QModelIndex, QPoint, Qt, Signal
-from PySide6.QtGui import QKeyEvent
+from PySide6.QtGui import QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import QMenu, QSplitter, QStackedLayout, QWidget
 
 from engine.protocol.numerics.precision_map import PrecisionMap
-from gui.numerics.format_look import FormatLegend, SharesDelegate
-from gui.numerics.map_model import BACKWARD, FORWARD, ROOT, MapRow, MapTree, computed_in, rows_of
-from gui.numerics.operations import OperationTable
+from gui.numerics.map.look import FormatLegend, SharesDelegate
+from gui.numerics.map.operations import OperationTable
+from gui.numerics.map.tree import BACKWARD, FORWARD, MODULE, ROOT, MapRow, MapTree, computed_in, rows_of
 from gui.setup.model.tree import FILTERED_BY, Index, TreeView
 from gui.widgets import Button, ElidedLabel, EmptyState, label, set_text
 from gui.widgets.boxes import in_column, in_row, wide
@@ -28,7 +28,7 @@ _NOTHING_YET = (
 _FILTER_TIP = "Shows only the modules whose name has this text. Escape empties it."
 _EXACT = Qt.MatchFlag.MatchExactly | Qt.MatchFlag.MatchCaseSensitive
 _KEEP, _LET = "Keep in FP32", "Let AMP choose"
-_MOST_UNFOLDED = 300
+_MOST_UNFOLDED, _LEAST_NAME = 300, 130
 
 
 class MapTreeView(TreeView):
@@ -36,7 +36,7 @@ class MapTreeView(TreeView):
 
     kept = Signal(str, bool)
     shown = Signal(object)  # MapRow | None
-    widths = (240, 110, 104, 104, 84, 70, 76)
+    widths = (240, 100, 98, 98, 80, 68, 74, 54)
 
     def __init__(self) -> None:
         super().__init__()
@@ -45,6 +45,8 @@ class MapTreeView(TreeView):
         self.proxy.setRecursiveFilteringEnabled(True)
         self.proxy.setFilterRole(FILTERED_BY)
         self.proxy.setFilterCaseSensitivity(Qt.CaseSensitivity.CaseInsensitive)
+        self.setIndentation(16)
+        self.header().setStretchLastSection(False)
         self._delegate = SharesDelegate(self)
         for column in (FORWARD, BACKWARD):
             self.setItemDelegateForColumn(column, self._delegate)
@@ -81,6 +83,10 @@ class MapTreeView(TreeView):
         self.proxy.setFilterFixedString(text)
         if text and sum(1 for _ in self._visible(QModelIndex(), _MOST_UNFOLDED)) <= _MOST_UNFOLDED:
             self.expandAll()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self.setColumnWidth(MODULE, max(_LEAST_NAME, self.viewport().width() - sum(self.widths[1:])))
 
     def currentChanged(self, current: Index, previous: Index) -> None:
         super().currentChanged(current, previous)

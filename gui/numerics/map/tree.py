@@ -20,7 +20,7 @@ from engine.protocol.numerics.precision_map import (
     PrecisionMap,
 )
 from engine.words.numbers import memory_text
-from gui.numerics.format_look import SHARES, Share, shares_text, shares_tip
+from gui.numerics.map.look import SHARES, Share, shares_text, shares_tip
 from gui.setup.model.tree import FILTERED_BY, SORTED_BY, Index, TreeModel, short_name
 from gui.widgets.labels import plain_tip
 

@@ -18,7 +18,7 @@ from gui.widgets.labels import plain_tip
 _HEADINGS = ("Operation", "Module", "Direction", "Formats", "Count", "Time ms", "Moved", "Cast")
 _NAME, _MODULE, _DIRECTION, _FORMATS, _COUNT, _TIME, _MOVED, _CAST = range(8)
 _NUMBERS = (_COUNT, _TIME, _MOVED)
-_WIDTHS = (210, 130, 80, 150, 60, 72, 84, 96)
+_WIDTHS = (156, 100, 66, 118, 48, 62, 74, 80)
 _RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
 _LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
 _ROW_HEIGHT = 28

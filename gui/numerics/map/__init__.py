@@ -1,0 +1,1 @@
+"""The precision map, as a tree of modules and a table of their operations."""
