@@ -96,7 +96,7 @@ def content_of(
     return Content(
         comparison=comparison,
         curves=SavedCurves(store, tuple(named)),
-        events={run_id: store.events(run_id) for run_id in named},
+        events={run_id: store.events(run_id, with_ranges=True) for run_id in named},
         groups=tuple(group for group in store.comparisons() if group.id in groups),
         created=datetime.now(UTC),
         version=__version__,

@@ -44,6 +44,7 @@ MOST_ROWS = 65_536
 """Of a block: it is read whole."""
 
 _WIRE = "<f8"
+_IS_RANGES = """line LIKE '{"event":"diagnosed"%'"""
 
 
 @dataclass(frozen=True)
@@ -162,10 +163,22 @@ def append(connection: sqlite3.Connection, run_id: str, events: Sequence[Event])
     )
 
 
-def events_of(connection: sqlite3.Connection, run_id: str) -> tuple[Event, ...]:
-    """The events of a run without its samples. Raises ProblemError of kind STORE for a damaged event."""
-    rows = connection.execute("SELECT line FROM events WHERE run = ? ORDER BY position", (run_id,))
-    return tuple(map(_event, rows))
+def events_of(connection: sqlite3.Connection, run_id: str, *, with_ranges: bool = True) -> tuple[Event, ...]:
+    """The events of a run without its samples. Raises ProblemError of kind STORE for a damaged event.
+
+    Sampled ranges are long, and are read only where they are needed.
+    """
+    which = "" if with_ranges else f" AND NOT {_IS_RANGES}"
+    statement = f"SELECT line FROM events WHERE run = ?{which} ORDER BY position"
+    return tuple(map(_event, connection.execute(statement, (run_id,))))
+
+
+def ranges_of(connection: sqlite3.Connection, run_id: str) -> tuple[Ranges, ...]:
+    """The ranges that were sampled during a run. Raises ProblemError of kind STORE where they are damaged."""
+    statement = f"SELECT line FROM events WHERE run = ? AND {_IS_RANGES} ORDER BY position"
+    events = map(_event, connection.execute(statement, (run_id,)))
+    results = (event.result for event in events if isinstance(event, Diagnosed))
+    return tuple(result for result in results if isinstance(result, Ranges))
 
 
 def samples_of(connection: sqlite3.Connection, run_id: str) -> Columns:
@@ -192,7 +205,8 @@ def replace_samples(connection: sqlite3.Connection, run_id: str, columns: Column
 
 def ending(connection: sqlite3.Connection, run_id: str) -> Finished | Failed | None:
     """How the run's last training ended; None where its end was not recorded."""
-    endings = (event for event in events_of(connection, run_id) if isinstance(event, Finished | Failed))
+    events = events_of(connection, run_id, with_ranges=False)
+    endings = (event for event in events if isinstance(event, Finished | Failed))
     return next(endings, None)
 
 

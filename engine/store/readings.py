@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from engine import Later
 from engine.experiment.problem import ProblemError, request_problem
 from engine.experiment.text import one_line, shortened
-from engine.protocol.events import Diagnosed, Event, Summary
+from engine.protocol.events import Event, Summary
 from engine.protocol.numerics.ranges import Ranges
 from engine.store import edits, journal, recording
 from engine.store.connection import Connection
@@ -131,15 +131,15 @@ class Readings:
         with self._connection.reading() as connection:
             return edits.all_deleted(connection)
 
-    def events(self, run_id: str) -> tuple[Event, ...]:
-        """The run's events in order, without its samples."""
+    def events(self, run_id: str, *, with_ranges: bool = False) -> tuple[Event, ...]:
+        """The run's events in order, without its samples, and without sampled ranges unless asked for."""
         with self._connection.reading() as connection:
-            return journal.events_of(connection, run_id)
+            return journal.events_of(connection, run_id, with_ranges=with_ranges)
 
     def ranges(self, run_id: str) -> tuple[Ranges, ...]:
         """The ranges that were sampled while the run trained, in order."""
-        diagnosed = (event.result for event in self.events(run_id) if isinstance(event, Diagnosed))
-        return tuple(result for result in diagnosed if isinstance(result, Ranges))
+        with self._connection.reading() as connection:
+            return journal.ranges_of(connection, run_id)
 
     def samples(self, run_id: str) -> dict[str, NDArray[Any]]:
         """The run's samples by column, one value a step (`step` int64, the others float64).

@@ -98,7 +98,8 @@ def take(connection: sqlite3.Connection, run_id: str, events: Sequence[Event]) -
 
 def summary_so_far(connection: sqlite3.Connection, run_id: str) -> Summary:
     """The figures of a run without a summary, from its recorded samples and events."""
-    return summary_of(journal.events_of(connection, run_id), journal.samples_of(connection, run_id))
+    events = journal.events_of(connection, run_id, with_ranges=False)
+    return summary_of(events, journal.samples_of(connection, run_id))
 
 
 def close_lost(connection: sqlite3.Connection, run_id: str) -> None:

@@ -25,6 +25,7 @@ SMALLEST: dict[str, list[str]] = {
     "check_time": ["--model", "small-cnn", "--image-size", "32", "--repeats", "1", "--precision", "fp32"],
     "broken_files": ["--only", "no such file"],
     "compare": ["2", "200", "2"],
+    "diagnosis_off": ["--device", "cpu", "--rounds", "1", "--steps", "12"],
     "export": ["--steps", "100", "--form", "markdown"],
     "first_step": ["--repeats", "1", "--arm", "ready"],
     "forecast": ["--device", "cpu", "--model", "small-cnn", "--precision", "fp32"],

@@ -11,6 +11,9 @@ import pytest
 
 from engine.experiment.experiment import Experiment, experiment_from, layered
 from engine.experiment.own.code import with_code
+from engine.export.archive.reader import import_archive
+from engine.export.content import content_of
+from engine.export.formats import export
 from engine.protocol.events import Diagnosed, Event, Log, Phase, PhaseName
 from engine.protocol.numerics.ranges import Ranges
 from engine.store.store import Store
@@ -132,8 +135,8 @@ def test_a_sample_that_fails_leaves_the_run_alone(tmp_path: Path) -> None:
     assert "no FP32, please" in warning
 
 
-def test_a_saved_run_has_its_ranges_and_loses_those_after_the_step_it_resumes_from(
-    pictures: Train, store: Store
+def test_a_saved_run_has_its_ranges_also_elsewhere_and_up_to_the_step_it_resumes_from(
+    pictures: Train, store: Store, tmp_path: Path
 ) -> None:
     run = pictures(steps=6, **EVERY_2)
     experiment = Experiment.model_validate(layered(PICTURES, {"steps": 6, **EVERY_2}))
@@ -141,5 +144,10 @@ def test_a_saved_run_has_its_ranges_and_loses_those_after_the_step_it_resumes_fr
     store.begin(saved.id)
     store.record(saved.id, run.events)
     assert store.ranges(saved.id) == tuple(ranges_in(run.events))
+    assert not any(isinstance(event, Diagnosed) for event in store.events(saved.id))
+    archive = export(content_of(store, [saved.id]), tmp_path / "runs.zip")
+    with Store(tmp_path / "there.sqlite") as there:
+        import_archive(there, archive)
+        assert there.ranges(saved.id) == store.ranges(saved.id)
     store.record(saved.id, [run.started.model_copy(update={"resumed_step": 4})])
     assert [ranges.step for ranges in store.ranges(saved.id)] == [2, 4]
