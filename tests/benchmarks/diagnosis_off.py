@@ -1,10 +1,10 @@
 """What the sampling of ranges costs a run: off, against the same loop without it, and every 10 steps.
 
-    uv run python tests/benchmarks/diagnosis_off.py [--device cpu] [--rounds 20] [--steps 150] [--recipe plain]
+    uv run python tests/benchmarks/diagnosis_off.py [--device cpu] [--rounds 20] [--steps 150] [--recipe R]
 
-"Without" is the loop from which the hook was taken by hand: one comparison a step. The three take turns in one
-process, in an order that rotates; losses must be equal to the last bit on a CPU. Speeds are the runs' own
-(median over blocks), which the time of sampling is not in; "whole" is by the clock.
+"Without" is the loop from which the hook was taken by hand: one comparison a step. The three take turns in
+one process, in an order that rotates; their losses must be equal to the last bit on a CPU. Speeds are the
+runs' own, the median over blocks, without the time of sampling.
 """
 
 from __future__ import annotations
@@ -110,9 +110,8 @@ def main() -> None:
             low, high = min(ratios), max(ratios)
             print(f"speed {arm}: {statistics.median(ratios):.3f} of without ({low:.3f} to {high:.3f})")
     if sampling:
-        print(
-            f"a sample took {1e3 * statistics.median(sampling):.1f} ms; the last run {whole:.2f} times as long"
-        )
+        print(f"a sample took {1e3 * statistics.median(sampling):.1f} ms")
+        print(f"the last run took {whole:.2f} times as long by the clock")
 
 
 if __name__ == "__main__":
