@@ -118,7 +118,7 @@ def _ranges(ranges: Ranges, most_rows: int | None) -> Section:
     ordered = sorted(ranges.rows, key=lambda row: [-share for share in _lost(row, ranges.scale)])
     rows = [_range_row(row, ranges.scale) for row in ordered]
     scale = f"; gradients are those at the loss scale {ranges.scale:,.0f}" if ranges.scale != 1 else ""
-    sentence = f"What each format would round to 0 or make infinite in step {ranges.step:,}{scale}."
+    sentence = f"What each format would round to 0 or make infinite in step {ranges.step + 1:,}{scale}."
     kept, left_out = _first(rows, most_rows)
     return Section("Ranges", (sentence,), _RANGE, kept, _RANGE[2:], left_out, ranges.notes)
 

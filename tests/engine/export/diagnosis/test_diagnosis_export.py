@@ -12,6 +12,7 @@ import pytest
 from engine.experiment.problem import ProblemError
 from engine.export.diagnosis.formats import (
     DIAGNOSIS_FORMATS,
+    DiagnosisFormat,
     check_export,
     export_diagnosis,
 )
@@ -76,7 +77,9 @@ def test_json_has_what_the_verb_prints_and_the_experiment(saved: DiagnosisRecord
 
 
 @pytest.mark.parametrize("form", DIAGNOSIS_FORMATS, ids=lambda form: form.suffix)
-def test_what_is_there_stays_without_force(saved: DiagnosisRecord, tmp_path: Path, form: object) -> None:
+def test_what_is_there_stays_without_force(
+    saved: DiagnosisRecord, tmp_path: Path, form: DiagnosisFormat
+) -> None:
     path = tmp_path / f"x{form.suffix}"
     path.write_text("mine")
     for refuse in (check_export, lambda to: export_diagnosis(saved, to)):
