@@ -92,7 +92,8 @@ class AnswerPage(QStackedWidget):
 def changes_words(changes: Changes) -> str:
     """The settings by their titles: "Modules kept in FP32: fc; Precision: BF16 AMP"."""
     return "; ".join(
-        f"{setting_title(key)}: {setting_text(key, _SWITCHES.get(text, text))}" for key, text in changes
+        f"{setting_title(key)}: {setting_text(key, _SWITCHES.get(text, text)) or 'none'}"
+        for key, text in changes
     )
 
 

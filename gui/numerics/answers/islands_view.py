@@ -41,9 +41,9 @@ class IslandsView(AnswerPage):
             self.show_empty()
             return
         parts: list[Part] = []
-        if islands.modules:
-            proof = _PROVEN if islands.is_minimal else _NOT_PROVEN
-            parts.append(self.block(names_words(islands.modules), proof, changes=islands.changes))
+        if islands.modules or islands.changes:
+            proof = "" if not islands.modules else _PROVEN if islands.is_minimal else _NOT_PROVEN
+            parts.append(self.block(names_words(islands.modules or ()), proof, changes=islands.changes))
         parts.append(facts(_price(islands)))
         parts += [label("Trials", "panelTitle"), wrapped(_criterion(islands), "hint"), _table(islands.trials)]
         self.show_answer(islands.sentence, *parts)

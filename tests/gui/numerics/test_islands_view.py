@@ -47,9 +47,17 @@ def test_use_gives_the_changes(view: IslandsView, islands: Islands, qtbot: QtBot
 
 def test_an_answer_without_modules_has_nothing_to_use(view: IslandsView, islands: Islands) -> None:
     for modules, sentence in (((), "No module must stay in FP32."), (None, "Not even all suffice.")):
-        view.show_islands(islands.model_copy(update={"modules": modules, "sentence": sentence}))
+        answer = {"modules": modules, "sentence": sentence, "changes": ()}
+        view.show_islands(islands.model_copy(update=answer))
         assert view.text().startswith(sentence)
         assert "left out" not in view.text()
+        assert not [one for one in view.findChildren(QPushButton) if one.isVisible()]
+
+
+def test_modules_that_need_no_fp32_are_given_back(view: IslandsView, islands: Islands) -> None:
+    answer = {"modules": (), "changes": (("step.fp32_modules", ""),)}
+    view.show_islands(islands.model_copy(update=answer))
+    assert "Modules kept in FP32: none" in view.text()
 
 
 def test_many_modules_are_counted_and_a_doubt_is_said(view: IslandsView, islands: Islands) -> None:
