@@ -9,6 +9,7 @@ from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QFrame, QScrollArea, QStackedLayout, QWidget
 
 from engine.protocol.numerics.formats import FP16, SMALL_FORMATS, Exponents, NumberFormat, merged
+from engine.protocol.numerics.precision_map import module_title
 from engine.protocol.numerics.ranges import QUANTITIES, Quantity, Ranges
 from gui.numerics.ranges.histogram import Axis, Histogram
 from gui.numerics.ranges.loss_scale import LossScale
@@ -17,7 +18,6 @@ from gui.numerics.ranges.words import (
     bin_sentence,
     content_sentence,
     fate_sentence,
-    module_text,
     own_loss_sentence,
 )
 from gui.widgets import ElidedLabel, EmptyState, Segmented, label, set_property, set_text
@@ -182,7 +182,7 @@ class RangeView(QWidget):
         everything = RangeRow(f"All modules ({len(rows):,})", together, lost, is_all=True)
         modules = (
             RangeRow(
-                module_text(row.module),
+                module_title(row.module),
                 row.exponents,
                 own_loss_sentence(row.became_zero, row.became_nonfinite),
             )

@@ -15,17 +15,13 @@ from engine.protocol.numerics.islands import Islands
 from engine.protocol.numerics.ladder import Ladder
 from engine.protocol.numerics.nonfinite import NonfiniteSearch
 from engine.protocol.numerics.precision_map import (
-    ELSEWHERE,
-    LOSS,
-    OPTIMIZER,
     Direction,
     Operation,
     PrecisionMap,
+    module_title,
 )
 from engine.protocol.numerics.ranges import ModuleRange, Ranges
 from engine.words.numbers import NONE, memory_text, number, pace_text
-
-_OUTSIDE = {LOSS: "loss", OPTIMIZER: "optimizer", ELSEWHERE: "elsewhere"}
 
 
 @dataclass(frozen=True)
@@ -52,11 +48,6 @@ def sections(diagnosis: Diagnosis, most_rows: int | None = None) -> tuple[Sectio
         None if diagnosis.advice is None else _advice(diagnosis.advice),
     )
     return tuple(part for part in parts if part is not None)
-
-
-def module_title(name: str) -> str:
-    """A module's name in a sentence or table."""
-    return _OUTSIDE.get(name, name) or "the model"
 
 
 def _search(search: NonfiniteSearch) -> Section:

@@ -13,7 +13,14 @@ from engine.protocol.numerics.formats import DTypes
 LOSS, OPTIMIZER, ELSEWHERE = "(loss)", "(optimizer)", "(elsewhere)"
 """Stand in a module's place for what is computed outside of the model; ELSEWHERE is not attributed."""
 
+_TITLES = {LOSS: "loss", OPTIMIZER: "optimizer", ELSEWHERE: "elsewhere", "": "the model"}
+
 Direction = Literal["forward", "backward"]
+
+
+def module_title(name: str) -> str:
+    """What a module is called in a sentence or table: its qualified name, which the model itself has not."""
+    return _TITLES.get(name, name)
 
 
 class Operation(Message):

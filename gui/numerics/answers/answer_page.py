@@ -10,6 +10,7 @@ from PySide6.QtWidgets import QFrame, QGridLayout, QLabel, QScrollArea, QStacked
 from engine.experiment.text import in_sentence
 from engine.experiment.titles import setting_title
 from engine.protocol.numerics.advice import Changes
+from engine.protocol.numerics.precision_map import module_title
 from engine.words.settings import setting_text
 from gui.widgets import Button, EmptyState, label
 from gui.widgets.boxes import Part, Stretch, in_column, in_row, wide
@@ -100,7 +101,7 @@ def changes_words(changes: Changes) -> str:
 def names_words(names: Sequence[str]) -> str:
     """Names of modules in a line: at most eight, and how many more there are; "none" without any."""
     more = len(names) - _MOST_NAMED
-    shown = ", ".join(name or "the model itself" for name in names[:_MOST_NAMED])
+    shown = ", ".join(module_title(name) for name in names[:_MOST_NAMED])
     return f"{shown} and {more:,} more" if more > 0 else shown or "none"
 
 

@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from engine.protocol.numerics.formats import FORMATS, NumberFormat, dtype_label
 from engine.protocol.numerics.nonfinite import FirstNonfinite, NonfiniteSearch
-from engine.protocol.numerics.precision_map import ELSEWHERE, LOSS, OPTIMIZER
+from engine.protocol.numerics.precision_map import ELSEWHERE, LOSS, OPTIMIZER, module_title
 from engine.words.numbers import number
 from gui.numerics.answers.answer_page import AnswerPage, counted, facts, wrapped
 from gui.theme.fonts import font
@@ -57,7 +57,7 @@ class NonfiniteView(AnswerPage):
     def _found(self, first: FirstNonfinite, search: NonfiniteSearch) -> list[Part]:
         head = in_row(wide(wrapped(search.sentence, "body")), spacing=12)
         if first.module not in (LOSS, OPTIMIZER, ELSEWHERE):
-            tip = f"Show {_named(first.module)} in the precision map"
+            tip = f"Show {module_title(first.module)} in the precision map"
             link = Button("Show in the precision map", "link", tip)
             link.clicked.connect(lambda: self.module_chosen.emit(first.module))
             head.addWidget(link)
@@ -68,10 +68,6 @@ class NonfiniteView(AnswerPage):
         return [*parts, facts((*_place(first), *_values(first), *_course(search)))]
 
 
-def _named(module: str) -> str:
-    return module or "the model itself"
-
-
 def _labels(dtypes: tuple[str, ...]) -> str:
     return " and ".join(dict.fromkeys(map(dtype_label, dtypes)))
 
@@ -79,7 +75,7 @@ def _labels(dtypes: tuple[str, ...]) -> str:
 def _place(first: FirstNonfinite) -> tuple[tuple[str, str], ...]:
     formats = ((first.inputs, "in"), (first.outputs, "out"))
     return (
-        ("Module", _named(first.module) + (f" ({first.class_name})" if first.class_name else "")),
+        ("Module", module_title(first.module) + (f" ({first.class_name})" if first.class_name else "")),
         ("Operation", first.operation),
         ("Pass", first.direction),
         ("Step", f"{first.step:,}"),

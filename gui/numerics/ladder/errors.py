@@ -18,6 +18,7 @@ from PySide6.QtWidgets import (
 
 from engine.experiment.catalog import Precision
 from engine.protocol.numerics.ladder import ModuleError, Rung
+from engine.protocol.numerics.precision_map import module_title
 from gui.theme.fonts import font
 from gui.theme.theme import theme
 from gui.widgets import draw_marker
@@ -109,7 +110,7 @@ class ErrorModel(QAbstractTableModel):
 
     def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
         row, column = self._errors[index.row()], index.column()
-        name = row.module or "the model"
+        name = module_title(row.module)
         match role:
             case Qt.ItemDataRole.DisplayRole:
                 return (name, "", error_text(row.relative_error))[column]

@@ -9,6 +9,7 @@ from PySide6.QtGui import QBrush, QColor, QIcon
 from PySide6.QtWidgets import QAbstractButton, QHeaderView, QTableView, QWidget
 
 from engine.protocol.numerics.ladder import Ladder, Rung
+from engine.protocol.numerics.precision_map import module_title
 from engine.words.numbers import NONE
 from gui.theme.fonts import font
 from gui.theme.theme import theme
@@ -94,7 +95,7 @@ def _text(rung: Rung, column: int) -> str:
         case 1:
             return "never" if rung.parts_at is None else f"{rung.parts_at:,}"
         case 2:
-            return NONE if rung.first_module is None else rung.first_module or "the model"
+            return NONE if rung.first_module is None else module_title(rung.first_module)
         case _:
             return f"{rung.skipped:,}"
 

@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QAbstractButton, QHeaderView, QTableView
 
 from engine.experiment.value import BYTES_PER_MIB
 from engine.protocol.numerics.formats import dtype_label
-from engine.protocol.numerics.precision_map import Operation
+from engine.protocol.numerics.precision_map import Operation, module_title
 from engine.words.numbers import memory_text
 from gui.setup.model.tree import SORTED_BY, Index
 from gui.widgets.labels import plain_tip
@@ -120,7 +120,7 @@ def _texts(operation: Operation) -> tuple[str, ...]:
     cast = "by autocast" if operation.by_autocast else "yes" if operation.is_cast else ""
     return (
         operation.name,
-        operation.module or "the model",
+        module_title(operation.module),
         operation.direction.capitalize(),
         formats_text(operation),
         f"{operation.count:,}",

@@ -104,11 +104,6 @@ def best_sentence(exponent: int, *, is_best: bool) -> str:
     return "No other scale loses less." if is_best else f"2^{exponent} would lose least."
 
 
-def module_text(module: str) -> str:
-    """A module's name; the model itself has none."""
-    return module or "the model"
-
-
 def bin_sentence(module: str, exponent: int, share: float, edge: str) -> str:
     """A bar of a histogram in words; `edge` is "less" or "more" where it gathers all beyond the axis."""
     reach = f"{power_text(exponent)} or {edge}" if edge else f"from {power_text(exponent)} up to twice that"
