@@ -22,10 +22,12 @@ FOLDER = Path(__file__).parent
 IMPORTED_BY_OTHERS = ("by_hand", "planted", "side_by_side", "within")
 SMALLEST: dict[str, list[str]] = {
     "accuracy": ["--seeds", "1", "--steps", "2", "--precision", "fp32"],
+    "attribution": ["--model", "resnet18", "--quick"],
     "check_time": ["--model", "small-cnn", "--image-size", "32", "--repeats", "1", "--precision", "fp32"],
     "broken_files": ["--only", "no such file"],
     "compare": ["2", "200", "2"],
     "diagnosis_off": ["--device", "cpu", "--rounds", "1", "--steps", "12"],
+    "diagnosis_time": ["--model", "small-cnn", "--batch-size", "4", "--repeats", "1"],
     "export": ["--steps", "100", "--form", "markdown"],
     "first_step": ["--repeats", "1", "--arm", "ready"],
     "forecast": ["--device", "cpu", "--model", "small-cnn", "--precision", "fp32"],

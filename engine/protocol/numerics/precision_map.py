@@ -70,8 +70,9 @@ class MappedModule(Message):
 class PrecisionMap(Message):
     """One forward and backward pass of a batch, operation by operation; modules in the model's order.
 
-    `attributed_fraction` is the share of the floating-point operations whose module is known. `seconds` is
-    the time of the pass, which watching makes longer. `notes` say what differs on another type of device.
+    What activation checkpointing recomputes counts as forward, once more. `attributed_fraction` is the share
+    of the floating-point operations whose module is known. `seconds` is the time of the pass, which watching
+    makes longer. `notes` say what differs on another type of device.
     """
 
     part: Literal["map"] = "map"

@@ -30,14 +30,15 @@ from engine.training.numerics.watch import Call, OperationWatch, tensors_in
 
 def map_precision(bench: Bench, job: jobs.Diagnose) -> Generator[Event, None, PrecisionMap | None]:
     """The precision map of the experiment's first batch; None if it was stopped."""
-    yield _phase("Warming up", 0.0)
+    group = next(bench.groups(1))[:1]
     with bench.trainee() as trainee:
-        group = next(bench.groups(1))[:1]
-        # what a library prepares once would count as the first operation's time
-        trainee.go_back(group)
+        if trainee.device.type != "cpu":
+            # what a library prepares once would count as the first operation's time
+            yield _phase("Warming up", 0.0)
+            trainee.go_back(group)
+        yield _phase("Watching every operation", 0.5)
         if bench.is_stopped:
             return None
-        yield _phase("Watching every operation", 0.5)
         recorder = _Recorder(trainee)
         _wait(trainee.device)
         began = time.perf_counter()
