@@ -13,8 +13,9 @@ from engine.protocol.numerics.diagnosis import Diagnosis, Part, PartResult
 from engine.training.doctor import read_catalog
 from engine.training.measuring.memory_cap import check_cap, memory_cap
 from engine.training.numerics.advice.advise import advise
+from engine.training.numerics.against_fp32.islands import find_islands
+from engine.training.numerics.against_fp32.ladder import climb_ladder
 from engine.training.numerics.bench import Bench, open_bench
-from engine.training.numerics.ladder import climb_ladder
 from engine.training.numerics.nonfinite import find_nonfinite
 from engine.training.numerics.precision_map import map_precision
 from engine.training.numerics.ranges import measure_ranges
@@ -29,6 +30,7 @@ _MAKERS: Mapping[Part, Make] = {
     "range": measure_ranges,
     "nan": find_nonfinite,
     "ladder": climb_ladder,
+    "islands": find_islands,
 }
 
 

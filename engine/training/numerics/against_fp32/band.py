@@ -36,9 +36,9 @@ ROUNDING = {
 }
 """Half the gap between 1 and the next number; FP32's whole gap, since half of it would be rounded away."""
 
-MARGIN = 2.0
+MARGIN = 3.0
 """The band reaches beyond the repeats by this many times their range: of normally distributed losses, one in
-200 lies outside of twice the range of 5 others; with only the range itself it would be one in 34."""
+700 lies further from the range of 5 others than that; without the factor it would be one in 34."""
 
 _NEIGHBOURS = 3
 """Steps on either side whose ranges count too: runs that happen to cross are not closer together."""
@@ -165,11 +165,12 @@ def _add(weights: list[nn.Parameter], moves: list[torch.Tensor], factor: float) 
 
 @dataclass
 class Trials:
-    """Counts the runs of a diagnosis, to say how far it is; `runs` is how many there will be, as expected."""
+    """Counts the runs of a part, to say how far it is; there will be `runs`, or usually are."""
 
     bench: Bench
     steps: int
     runs: int
+    is_known: bool = True
     done: int = 0
 
     def run(
@@ -213,8 +214,9 @@ class Trials:
         return found
 
     def _phase(self, title: str, step: int) -> Phase:
-        fraction = min(1.0, (self.done + step / self.steps) / max(self.runs, self.done + 1))
-        which = f"run {self.done + 1} of {max(self.runs, self.done + 1)}"
+        runs = max(self.runs, self.done + 1)
+        fraction = min(1.0, (self.done + step / self.steps) / runs)
+        which = f"run {self.done + 1}" + (f" of {runs}" if self.is_known else "")
         return Phase(
             name=PhaseName.DIAGNOSING,
             fraction=fraction,

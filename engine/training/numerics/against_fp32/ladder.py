@@ -10,7 +10,7 @@ from engine.experiment.catalog import Precision
 from engine.protocol import jobs
 from engine.protocol.events import Event, Phase, PhaseName
 from engine.protocol.numerics.ladder import Ladder, ModuleError, Rung
-from engine.training.numerics.band import (
+from engine.training.numerics.against_fp32.band import (
     MOST_STEPS,
     REPEATS,
     ROUNDING,
@@ -21,8 +21,8 @@ from engine.training.numerics.band import (
     band_of,
     in_precision,
 )
+from engine.training.numerics.against_fp32.outputs import Outputs, errors_between, first_step
 from engine.training.numerics.bench import Bench
-from engine.training.numerics.outputs import Outputs, errors_between, first_step
 from engine.words.numbers import number
 
 RUNGS = (Precision.FP16_UNSCALED, Precision.FP16, Precision.BF16)
@@ -245,7 +245,7 @@ def _notes(bench: Bench, steps: int) -> tuple[str, ...]:
     notes = [
         f"FP32 was trained {1 + REPEATS} times, with weights a rounding error apart, as another order of "
         f"sums sets them, and {REPEATS} times with weights as coarse as each 16-bit format's. A rung parts "
-        "where its loss leaves the range of these runs by more than twice that range, and stays outside."
+        "where its loss leaves their range by more than three times that range, and stays outside."
     ]
     if steps < min(bench.plan.total_steps, MOST_STEPS):
         notes.append(f"{steps} steps were made, since a step takes long here.")

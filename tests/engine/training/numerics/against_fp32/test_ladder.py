@@ -14,9 +14,9 @@ from engine.experiment.own.code import with_code
 from engine.protocol import jobs
 from engine.protocol.events import Event, Phase
 from engine.protocol.numerics.ladder import Ladder, Rung
-from engine.training.numerics.band import Band, Made, band_of, short_run
+from engine.training.numerics.against_fp32.band import Band, Made, band_of, short_run
+from engine.training.numerics.against_fp32.ladder import climb_ladder
 from engine.training.numerics.bench import Bench
-from engine.training.numerics.ladder import climb_ladder
 from engine.training.runs.control import Control
 
 MakeBench = Callable[..., Bench]

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
 from engine.experiment.experiment import Experiment
-from engine.training.numerics.band import moved_weights
+from engine.training.numerics.against_fp32.band import moved_weights
 from engine.training.numerics.bench import Bench
 
 _MOST_KEPT = 2**16

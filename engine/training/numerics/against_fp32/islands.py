@@ -1,0 +1,265 @@
+"""The fewest modules that must stay in FP32 for a run to be as good as FP32, each set tried in a run."""
+
+from __future__ import annotations
+
+import math
+import statistics
+import time
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, field
+
+import torch
+
+from engine.experiment.catalog import Precision
+from engine.experiment.problem import ProblemError
+from engine.experiment.titles import setting_problem
+from engine.experiment.value import BYTES_PER_MIB
+from engine.protocol import jobs
+from engine.protocol.events import Event, Phase, PhaseName
+from engine.protocol.numerics.islands import Islands, IslandTrial
+from engine.training.numerics.against_fp32.band import (
+    REPEATS,
+    Band,
+    Made,
+    Trials,
+    affordable_steps,
+    band_of,
+    in_precision,
+)
+from engine.training.numerics.against_fp32.fewest import Kept, Tree, fewest
+from engine.training.numerics.against_fp32.outputs import first_step
+from engine.training.numerics.bench import Bench, changed
+from engine.words.numbers import memory_text, number
+
+_BUDGET_SECONDS = 300.0
+_USUAL_TRIALS = 14
+"""For which the budget should do: of 150 modules one or two are found in as many."""
+
+_MOST_SKIPPED = 0.1
+"""Of the steps, once the loss scaler has found its scale: later each skipped step is a lost batch."""
+
+_WARM_STEPS, _TIMED_STEPS, _ROUNDS = 1, 3, 2
+
+
+@dataclass
+class _Search:
+    """The trials of a search, and what they are judged by."""
+
+    bench: Bench
+    trials: Trials
+    band: Band
+    tree: Tree
+    tried: dict[Kept, IslandTrial] = field(default_factory=dict)
+
+    def try_out(self, kept: Kept) -> Generator[Event, None, IslandTrial | None]:
+        """Whether a run with these modules in FP32 is as good as FP32; None if it was stopped."""
+        if kept not in self.tried:
+            modules = self.tree.shortest(kept)
+            began = time.perf_counter()
+            made = yield from self.trials.run(
+                _trial_title(modules, len(self.tried) + 1),
+                changed(self.bench.experiment, fp32_modules=modules),
+                is_over=lambda made: bool(self._fault(made)),
+            )
+            if made is None:
+                return None
+            reason = self._fault(made) or self._parting(made)
+            self.tried[kept] = IslandTrial(
+                modules=modules,
+                is_good=not reason,
+                reason=reason,
+                final_loss=made[-1].loss,
+                skipped=sum(step.skipped for step in made),
+                seconds=time.perf_counter() - began,
+            )
+        return self.tried[kept]
+
+    def _fault(self, made: Sequence[Made]) -> str:
+        """Why the run is bad, whatever comes after its last step; empty if it need not be."""
+        last, step = made[-1], len(made)
+        if not math.isfinite(last.loss) and math.isfinite(self.band.low[step - 1]):
+            return f"the loss is {number(last.loss)} at step {step}"
+        if last.skipped and last.grad_scale is not None and last.grad_scale < 1:
+            return f"the loss scale sinks below 1 at step {step}"
+        # the first step's are the search for a scale
+        skipped = sum(one.skipped for one in made[1:])
+        if skipped > _MOST_SKIPPED * self.trials.steps:
+            return f"the loss scaler skips {skipped} of the first {step} steps"
+        return ""
+
+    def _parting(self, made: Sequence[Made]) -> str:
+        parts_at = self.band.parts_at([step.loss for step in made])
+        return "" if parts_at is None else f"the loss leaves FP32's band at step {parts_at}"
+
+
+def find_islands(bench: Bench, job: jobs.Diagnose) -> Generator[Event, None, Islands | None]:
+    """Searches the module tree; None if it was stopped.
+
+    Raises ProblemError for a precision without autocast.
+    """
+    precision = bench.experiment.precision
+    if not precision.is_autocast:
+        raise ProblemError(
+            setting_problem(
+                "precision",
+                f"is {precision.label}, in which every module is in FP32 already.",
+                "Choose FP16 AMP or BF16 AMP.",
+                value=precision,
+            )
+        )
+    search = yield from _opened(bench)
+    if search is None:
+        return None
+    steps = search.trials.steps
+    broken = next((step for step, low in enumerate(search.band.low, 1) if not math.isfinite(low)), None)
+    if broken is not None:
+        sentence = f"FP32's own loss is not finite from step {broken} on: no module in FP32 helps. "
+        return Islands(steps=steps, sentence=sentence + "Try a lower learning rate.")
+    searching = fewest(search.tree)
+    modules: tuple[str, ...] | None
+    try:
+        kept = next(searching)
+        while True:
+            trial = yield from search.try_out(kept)
+            if trial is None:
+                return None
+            kept = searching.send(trial.is_good)
+    except StopIteration as end:
+        modules = end.value
+    costs = yield from _costs(bench, modules or ())
+    if costs is None:
+        return None
+    speed_ratio, memory_added_mib = costs
+    return Islands(
+        modules=modules,
+        is_minimal=modules is not None,
+        trials=tuple(search.tried.values()),
+        steps=steps,
+        most_skipped_fraction=_MOST_SKIPPED,
+        speed_ratio=speed_ratio,
+        memory_added_mib=memory_added_mib,
+        changes=_changes(bench, modules),
+        sentence=_sentence(search, modules, precision, speed_ratio, memory_added_mib),
+    )
+
+
+def _opened(bench: Bench) -> Generator[Event, None, _Search | None]:
+    """The search with FP32's band, or None if it was stopped."""
+    experiment = bench.experiment
+    precision = experiment.precision
+    yield Phase(
+        name=PhaseName.DIAGNOSING, fraction=0.0, detail=f"the first step in FP32 and {precision.label}"
+    )
+    plain = in_precision(experiment, Precision.FP32)
+    seconds = (1 + 2 * REPEATS) * first_step(bench, plain)[1]
+    seconds += _USUAL_TRIALS * first_step(bench, changed(experiment, fp32_modules=()))[1]
+    steps = affordable_steps(bench, seconds, _BUDGET_SECONDS)
+    trials = Trials(bench, steps, runs=1 + 2 * REPEATS + _USUAL_TRIALS, is_known=False)
+    made = yield from trials.run("FP32", plain)
+    if made is None:
+        return None
+    repeats = yield from trials.repeats(Precision.FP32, [[step.loss for step in made]])
+    if repeats is None:
+        return None
+    repeats = yield from trials.repeats(precision, repeats)
+    if repeats is None:
+        return None
+    return _Search(bench, trials, band_of(repeats), Tree.of(bench.plan.workload.build()))
+
+
+def _costs(
+    bench: Bench, modules: tuple[str, ...]
+) -> Generator[Event, None, tuple[float | None, float | None] | None]:
+    """The speed with these in FP32 over that without, and the MiB added to the peak; None if stopped."""
+    if not modules:
+        return None, None
+    seconds: dict[bool, list[float]] = {False: [], True: []}
+    peaks: dict[bool, float | None] = {}
+    for _ in range(_ROUNDS):
+        for is_kept in (False, True):
+            if bench.is_stopped:
+                return None
+            yield Phase(name=PhaseName.DIAGNOSING, fraction=1.0, detail="what the FP32 modules cost")
+            timed, peaks[is_kept] = _timed(bench, modules if is_kept else ())
+            seconds[is_kept] += timed
+    with_modules, without = peaks[True], peaks[False]
+    added = None if with_modules is None or without is None else with_modules - without
+    return statistics.median(seconds[False]) / statistics.median(seconds[True]), added
+
+
+def _timed(bench: Bench, modules: tuple[str, ...]) -> tuple[list[float], float | None]:
+    """The seconds of a few warm steps, and the peak of allocated memory in MiB where it is known."""
+    seconds: list[float] = []
+    counts = bench.device.type in ("cuda", "xpu")
+    with bench.trainee(changed(bench.experiment, fp32_modules=modules)) as trainee:
+        for index, group in enumerate(bench.groups(_WARM_STEPS + _TIMED_STEPS)):
+            if index == _WARM_STEPS and counts:
+                torch.get_device_module(bench.device).reset_peak_memory_stats(bench.device)
+            began = time.perf_counter()
+            trainee.train(group)
+            if index >= _WARM_STEPS:
+                seconds.append(time.perf_counter() - began)
+        peak = torch.get_device_module(bench.device).max_memory_allocated(bench.device) if counts else None
+    return seconds or [1.0], None if peak is None else peak / BYTES_PER_MIB
+
+
+def _changes(bench: Bench, modules: tuple[str, ...] | None) -> tuple[tuple[str, str], ...]:
+    """What sets the experiment's FP32 modules to those found; nothing where they are set already."""
+    if modules is None or set(modules) == set(bench.experiment.step.fp32_modules):
+        return ()
+    return (("step.fp32_modules", ", ".join(modules)),)
+
+
+def _trial_title(modules: tuple[str, ...], number_of_trial: int) -> str:
+    kept = f"{_listed(modules)} in FP32" if modules else "no module in FP32"
+    return f"trial {number_of_trial}, {kept}"
+
+
+def _listed(modules: Sequence[str]) -> str:
+    if len(modules) > 3:
+        return f"{modules[0]}, {modules[1]} and {len(modules) - 2} more"
+    return " and ".join([", ".join(modules[:-1]), modules[-1]] if len(modules) > 1 else modules)
+
+
+def _sentence(
+    search: _Search,
+    modules: tuple[str, ...] | None,
+    precision: Precision,
+    speed_ratio: float | None,
+    memory_added_mib: float | None,
+) -> str:
+    without = search.tried[frozenset()]
+    as_good = f"{precision.label} is as good as FP32 for {search.trials.steps} steps"
+    if modules is None:
+        with_all = search.tried[frozenset(search.tree.names)]
+        return (
+            f"Even with all modules in FP32, {precision.label} is not as good as FP32: {with_all.reason}. "
+            f"The cause is in {_elsewhere(precision)}."
+        )
+    if not modules:
+        return f"No module must stay in FP32: {as_good}."
+    names = ", ".join(modules[:-1]) + " and " + modules[-1] if len(modules) > 1 else modules[0]
+    proof = "without any one of them it is not" if len(modules) > 1 else "without it, it is not"
+    text = f"{names} must stay in FP32: with {'them' if len(modules) > 1 else 'it'} {as_good}; {proof}"
+    text += f" ({without.reason} where none is)." if len(modules) > 1 else f" ({without.reason})."
+    return text + _cost_words(speed_ratio, memory_added_mib)
+
+
+def _elsewhere(precision: Precision) -> str:
+    places = "the loss, or in what the model computes outside of its modules"
+    if precision is Precision.FP16_UNSCALED:
+        return f"gradients too small for FP16, which a loss scaler would save, in {places}"
+    return places
+
+
+def _cost_words(speed_ratio: float | None, memory_added_mib: float | None) -> str:
+    words = []
+    if speed_ratio is not None:
+        percent = round(100 * (1 - speed_ratio))
+        if percent > 0:
+            words.append(f"costs {percent} % of the speed")
+        else:
+            words.append("costs no speed" if percent == 0 else f"makes it {-percent} % faster")
+    if memory_added_mib is not None and memory_added_mib >= 0.05:
+        words.append(f"adds {memory_text(memory_added_mib)} of memory")
+    return f" This {' and '.join(words)}." if words else ""

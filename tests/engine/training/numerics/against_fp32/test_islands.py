@@ -1,0 +1,134 @@
+"""The fewest FP32 modules of small models on the CPU, where FP16 is real."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+
+from engine.experiment.own.code import with_code
+from engine.experiment.problem import ProblemError
+from engine.protocol import jobs
+from engine.protocol.events import Event
+from engine.protocol.numerics.islands import Islands
+from engine.training.numerics.against_fp32.islands import find_islands
+from engine.training.numerics.bench import Bench
+from engine.training.runs.control import Control
+
+MakeBench = Callable[..., Bench]
+Result = TypeVar("Result")
+
+MODEL = """
+import torch
+from torch import nn
+
+
+class Overflows(nn.Module):
+    def forward(self, x):
+        return (x * 3000).square() / 9e6
+
+
+class Block(nn.Module):
+    def __init__(self, factor):
+        super().__init__()
+        self.linear = nn.Linear(8, 8)
+        self.register_buffer("weight", torch.eye(8) * factor)
+
+    def forward(self, x):
+        return torch.tanh(nn.functional.linear(self.linear(x), self.weight) / self.weight[0, 0])
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.stem = nn.Linear(8, 8)
+        self.body = nn.Sequential({body})
+        self.head = nn.Linear(8, 1)
+
+    def forward(self, x):
+        x = self.head(torch.tanh(self.body(self.stem(x))))
+        return {after} if torch.is_autocast_enabled("cpu") else x
+
+
+def batch(size):
+    x = torch.randn(size, 8)
+    return x, x.sum(1, keepdim=True)
+
+
+def loss(outputs, targets):
+    return nn.functional.mse_loss(outputs.float(), targets)
+"""
+
+
+def bench_of(make_bench: MakeBench, folder: Path, body: str, after: str = "x", **settings: Any) -> Bench:
+    (folder / "net.py").write_text(MODEL.format(body=body, after=after))
+    own = {"model": f"{folder}/net.py:Net", "dataset": "own", "image_size": None, "num_classes": None}
+    coded = with_code(own, names_model=True, names_dataset=True)
+    return make_bench(**coded, **{"steps": 10, "precision": "fp16", **settings})
+
+
+def end_of(making: Generator[Event, None, Result]) -> Result:
+    while True:
+        try:
+            next(making)
+        except StopIteration as end:
+            result: Result = end.value
+            return result
+
+
+def islands_of(bench: Bench) -> Islands:
+    islands = end_of(find_islands(bench, jobs.Diagnose(experiment=bench.experiment, parts=("islands",))))
+    assert islands is not None
+    return islands
+
+
+def test_the_module_that_overflows_is_found_and_proven(make_bench: MakeBench, tmp_path: Path) -> None:
+    body = "nn.Linear(8, 8), nn.Tanh(), Overflows(), nn.Linear(8, 8), nn.Tanh()"
+    islands = islands_of(bench_of(make_bench, tmp_path, body, step={"fp32_modules": ("stem",)}))
+    assert islands.modules == ("body.2",) and islands.is_minimal
+    assert islands.changes == (("step.fp32_modules", "body.2"),)
+    tried = {trial.modules: trial for trial in islands.trials}
+    assert not tried[()].is_good and tried[()].reason
+    assert tried[("body.2",)].is_good
+    assert "body.2 must stay in FP32" in islands.sentence
+    assert islands.speed_ratio is not None and islands.memory_added_mib is None
+
+
+def test_a_parent_is_named_where_its_own_forward_overflows(make_bench: MakeBench, tmp_path: Path) -> None:
+    bench = bench_of(make_bench, tmp_path, "Block(1.0), Block(1e6), nn.Linear(8, 8), Overflows()")
+    assert islands_of(bench).modules == ("body.1", "body.3")
+
+
+def test_a_healthy_model_needs_none(make_bench: MakeBench, tmp_path: Path) -> None:
+    islands = islands_of(bench_of(make_bench, tmp_path, "Block(1.0)"))
+    assert islands.modules == () and islands.is_minimal and len(islands.trials) == 1
+    assert islands.changes == ()
+
+
+def test_a_fault_outside_of_the_modules_is_said(make_bench: MakeBench, tmp_path: Path) -> None:
+    islands = islands_of(bench_of(make_bench, tmp_path, "nn.Tanh()", after="(x.half() * 1e6).float() / 1e6"))
+    assert islands.modules is None and not islands.changes
+    assert "Even with all modules in FP32" in islands.sentence and "loss" in islands.sentence
+
+
+def test_a_precision_without_autocast_is_refused(make_bench: MakeBench) -> None:
+    with pytest.raises(ProblemError) as caught:
+        islands_of(make_bench(precision="fp32"))
+    assert caught.value.problem.key == "precision" and "FP16 AMP" in caught.value.problem.remedy
+
+
+def test_a_module_that_is_not_there_is_named(make_bench: MakeBench) -> None:
+    with pytest.raises(ProblemError, match="'layer9'"):
+        islands_of(make_bench(precision="bf16", step={"fp32_modules": ("layer9",)}))
+
+
+def test_a_stopped_search_has_no_result(make_bench: MakeBench, tmp_path: Path) -> None:
+    control = Control()
+    bench = bench_of(make_bench, tmp_path, "Overflows()", control=control)
+    search = find_islands(bench, jobs.Diagnose(experiment=bench.experiment, parts=("islands",)))
+    for _ in range(5):
+        next(search)
+    control.stop_requested.set()
+    assert end_of(search) is None
