@@ -38,6 +38,7 @@ SMALLEST: dict[str, list[str]] = {
     "own_files": ["--rounds", "1", "--steps", "1"],
     "planted_faults": ["--only", "log of zero"],
     "probe": ["--device", "cpu", "--model", "small-cnn", "--precision", "fp32", "--seconds", "0"],
+    "range_slider": ["5", "2"],
     "recipes": ["--device", "cpu", "--rounds", "1", "--steps", "1"],
     "repaint": ["200", "2"],
     "runs_table": ["--runs", "20"],

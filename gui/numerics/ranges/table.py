@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from PySide6.QtCore import (
@@ -11,12 +12,14 @@ from PySide6.QtCore import (
     QEvent,
     QModelIndex,
     QPersistentModelIndex,
+    QPointF,
     QRect,
     QRectF,
+    QSizeF,
     Qt,
     Signal,
 )
-from PySide6.QtGui import QColor, QMouseEvent, QPainter, QResizeEvent
+from PySide6.QtGui import QColor, QFont, QFontMetrics, QMouseEvent, QPainter, QResizeEvent, QStaticText
 from PySide6.QtWidgets import QHeaderView, QStyledItemDelegate, QStyleOptionViewItem, QTableView, QWidget
 
 from engine.protocol.numerics.formats import SMALL_FORMATS, Exponents, NumberFormat
@@ -208,7 +211,6 @@ class _Cells(QStyledItemDelegate):
     def __init__(self, owner: RangeTable) -> None:
         super().__init__(owner)
         self._owner = owner
-        self._plain, self._strong = font(12), font(12, 600)
 
     def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
         palette, rect = theme().palette, option.rect
@@ -225,15 +227,17 @@ class _Cells(QStyledItemDelegate):
 
     def _paint_words(self, painter: QPainter, room: QRect, index: Index) -> None:
         model, column, palette = self._owner.model_, index.column(), theme().palette
-        words = model.text(index.row(), column)
+        text = model.text(index.row(), column)
         if column == MODULE:
-            words = painter.fontMetrics().elidedText(words, Qt.TextElideMode.ElideMiddle, room.width())
             is_strong = model.row(index.row()).is_all
         else:
             is_strong = SMALL_FORMATS[column - FIRST_FORMAT] == model.form
-        painter.setFont(self._strong if is_strong else self._plain)
-        painter.setPen(QColor(palette.text3 if words in (NOTHING, NONE) else palette.text))
-        painter.drawText(room, _LEFT if column == MODULE else _RIGHT, words)
+        words = _words(text, is_strong, room.width())
+        painter.setFont(_face(is_strong))
+        painter.setPen(QColor(palette.text3 if text in (NOTHING, NONE) else palette.text))
+        free = QSizeF(room.size()) - words.size()
+        left = room.left() + (0.0 if column == MODULE else free.width())
+        painter.drawStaticText(QPointF(left, room.top() + free.height() / 2), words)
 
     def _paint_picture(self, painter: QPainter, rect: QRect, number: int) -> None:
         owner = self._owner
@@ -242,6 +246,21 @@ class _Cells(QStyledItemDelegate):
         shares = owner.axis.shares(owner.model_.exponents(number))
         bars = area.adjusted(0, 3, 0, 0)
         paint_bars(painter, bars, owner.axis, shares, max(shares, default=0.0) or 1.0, owner.model_.form)
+
+
+@lru_cache(maxsize=2)
+def _face(is_strong: bool) -> QFont:
+    return font(12, 600 if is_strong else 400)
+
+
+@lru_cache(maxsize=2_048)
+def _words(text: str, is_strong: bool, width: int) -> QStaticText:
+    """Text that is laid out once: a move of the slider paints hundreds."""
+    face = _face(is_strong)
+    words = QStaticText(QFontMetrics(face).elidedText(text, Qt.TextElideMode.ElideMiddle, width))
+    words.setTextFormat(Qt.TextFormat.PlainText)
+    words.prepare(font=face)
+    return words
 
 
 def picture_area(rect: QRect) -> QRectF:
