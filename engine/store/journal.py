@@ -173,10 +173,21 @@ def events_of(connection: sqlite3.Connection, run_id: str, *, with_ranges: bool 
     return tuple(map(_event, connection.execute(statement, (run_id,))))
 
 
-def ranges_of(connection: sqlite3.Connection, run_id: str) -> tuple[Ranges, ...]:
-    """The ranges that were sampled during a run. Raises ProblemError of kind STORE where they are damaged."""
-    statement = f"SELECT line FROM events WHERE run = ? AND {_IS_RANGES} ORDER BY position"
-    events = map(_event, connection.execute(statement, (run_id,)))
+def count_ranges(connection: sqlite3.Connection, run_id: str) -> int:
+    """How often ranges were sampled during a run."""
+    statement = f"SELECT count(*) FROM events WHERE run = ? AND {_IS_RANGES}"
+    return int(connection.execute(statement, (run_id,)).fetchone()[0])
+
+
+def ranges_of(
+    connection: sqlite3.Connection, run_id: str, first: int = 0, most: int = -1
+) -> tuple[Ranges, ...]:
+    """The ranges sampled during a run, from number `first` on, at most `most` of them, or all.
+
+    Raises ProblemError of kind STORE where they are damaged.
+    """
+    statement = f"SELECT line FROM events WHERE run = ? AND {_IS_RANGES} ORDER BY position LIMIT ? OFFSET ?"
+    events = map(_event, connection.execute(statement, (run_id, most, first)))
     results = (event.result for event in events if isinstance(event, Diagnosed))
     return tuple(result for result in results if isinstance(result, Ranges))
 

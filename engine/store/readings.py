@@ -136,9 +136,16 @@ class Readings:
         with self._connection.reading() as connection:
             return journal.events_of(connection, run_id, with_ranges=with_ranges)
 
-    def ranges(self, run_id: str) -> tuple[Ranges, ...]:
-        """The ranges that were sampled while the run trained, in order."""
+    def count_ranges(self, run_id: str) -> int:
+        """How often ranges were sampled while the run trained."""
         with self._connection.reading() as connection:
+            return journal.count_ranges(connection, run_id)
+
+    def ranges(self, run_id: str, number: int | None = None) -> tuple[Ranges, ...]:
+        """The ranges that were sampled while the run trained, in order, or only that `number`, from 0."""
+        with self._connection.reading() as connection:
+            if number is not None:
+                return journal.ranges_of(connection, run_id, number, 1)
             return journal.ranges_of(connection, run_id)
 
     def samples(self, run_id: str) -> dict[str, NDArray[Any]]:

@@ -18,6 +18,7 @@ from gui.setup.panel import SetupPanel
 from gui.widgets.messages import may_delete
 
 _NO_PARTS = "Tick what to diagnose."
+_NO_SAMPLES = "This run has no sample of its ranges yet."
 
 
 class NumericsController(QObject):
@@ -69,6 +70,17 @@ class NumericsController(QObject):
         """Looks for the first NaN or Inf of a run."""
         self._panel.open_tab("nan")
         self.submit(run.experiment, ("nan",), run.id)
+
+    def show_samples(self, run: RunRecord) -> None:
+        """Shows the ranges that were sampled while a run trained."""
+        runs = self._experiments.runs
+        count = runs.count_ranges(run.id)
+        if not count:
+            self._refuse(_NO_SAMPLES)
+            return
+        self._shown = run.id
+        self._panel.show_samples(run, count, lambda number: runs.ranges(run.id, number))
+        self.workspace_wanted.emit()
 
     def _connect(self) -> None:
         self._setup.diagnosis_requested.connect(

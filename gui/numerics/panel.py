@@ -9,6 +9,7 @@ from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QCheckBox, QFrame, QStackedLayout, QStackedWidget, QTabWidget, QWidget
 
 from engine.protocol.numerics.diagnosis import USUAL_PARTS, Part
+from engine.store.record import RunRecord
 from gui.numerics.answers.advice_view import AdviceView
 from gui.numerics.answers.answer_page import AnswerPage
 from gui.numerics.answers.islands_view import IslandsView
@@ -16,7 +17,7 @@ from gui.numerics.answers.nonfinite_view import NonfiniteView
 from gui.numerics.export import DiagnosisExport
 from gui.numerics.ladder_view import LadderView
 from gui.numerics.map.view import MapView
-from gui.numerics.range_view import RangeView
+from gui.numerics.range_view import RangeView, ReadSample
 from gui.numerics.words import AWAITED, facts, progress
 from gui.session.diagnoses import DiagnosisView
 from gui.widgets import Button, ElidedLabel, EmptyState, IconButton, ProgressLine, label, set_text
@@ -129,6 +130,7 @@ class NumericsPanel(QFrame):
         self.progress.setVisible(is_busy)
         if view is not None:
             self.progress.set_progress(view.fraction or 0.0, view.experiment.precision)
+            self.ranges.set_uses_scaler(view.experiment.uses_scaler)
         problem = None if view is None else view.problem
         set_text(self._problem, f"{problem.message} {problem.remedy}" if problem is not None else "")
         self._problem.setVisible(problem is not None)
@@ -136,6 +138,15 @@ class NumericsPanel(QFrame):
         self.export_button.setEnabled(view is not None and self.export.is_possible)
         self._pages.setCurrentWidget(self.empty if view is None else self.tabs)
         self._show_parts(is_other)
+
+    def show_samples(self, run: RunRecord, count: int, read: ReadSample) -> None:
+        """Shows the `count` ranges that were sampled while a run trained, which `read` gives by number."""
+        self.show_diagnosis(None)
+        self._note.set_whole_text(f"Ranges sampled during “{run.name}”")
+        self.ranges.set_uses_scaler(run.experiment.uses_scaler)
+        self.ranges.show_samples(count, read)
+        self._pages.setCurrentWidget(self.tabs)
+        self.open_tab("range")
 
     def view(self) -> DiagnosisView | None:
         return self._view

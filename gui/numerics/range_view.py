@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import cast
 
 from PySide6.QtCore import Qt, Signal
@@ -13,6 +14,7 @@ from engine.protocol.numerics.precision_map import module_title
 from engine.protocol.numerics.ranges import QUANTITIES, Quantity, Ranges
 from gui.numerics.ranges.histogram import Axis, Histogram
 from gui.numerics.ranges.loss_scale import LossScale
+from gui.numerics.ranges.samples import SampleSlider
 from gui.numerics.ranges.table import RangeRow, RangeTable
 from gui.numerics.ranges.words import (
     bin_sentence,
@@ -22,6 +24,8 @@ from gui.numerics.ranges.words import (
 )
 from gui.widgets import ElidedLabel, EmptyState, Segmented, label, set_property, set_text
 from gui.widgets.boxes import Stretch, in_column, in_row, wide
+
+ReadSample = Callable[[int], Ranges | None]
 
 _QUANTITIES: tuple[tuple[Quantity, str], ...] = (
     ("activation", "Activations"),
@@ -86,7 +90,10 @@ class RangeView(QWidget):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._ranges: Ranges | None = None
+        self._read_sample: ReadSample = lambda number: None
         self._axis = Axis()
+        self.samples = SampleSlider()
+        self.samples.moved.connect(self._show_sample)
         self.empty = EmptyState(
             "Which numbers would a shorter format lose?",
             "The exponents of activations, gradients and weights, module by module, against the ranges of "
@@ -123,6 +130,23 @@ class RangeView(QWidget):
 
     def show_ranges(self, ranges: Ranges | None) -> None:
         """Shows the ranges of a step; None says what there would be to see."""
+        self.samples.setVisible(False)
+        self._show(ranges)
+
+    def show_samples(self, count: int, read: ReadSample) -> None:
+        """Shows the newest of `count` samples, which `read` gives by number, and a slider to the others."""
+        self._read_sample = read
+        self.samples.show_count(count)
+        self.samples.setVisible(True)
+        self._show_sample(count - 1)
+
+    def _show_sample(self, number: int) -> None:
+        ranges = self._read_sample(number)
+        if ranges is not None:
+            self.samples.show_step(ranges.step)
+            self._show(ranges)
+
+    def _show(self, ranges: Ranges | None) -> None:
         self._ranges = ranges
         known = [quantity for quantity in QUANTITIES if ranges is not None and ranges.of(quantity)]
         self._stack.setCurrentIndex(1 if known else 0)
@@ -155,7 +179,7 @@ class RangeView(QWidget):
         line = QFrame()
         line.setProperty("surface", "vdivider")
         in_row(wide(table), line, self.detail, parent=panel, margins=1, spacing=0)
-        in_column(self.headline, choices, self.loss_scale, wide(panel), parent=body, spacing=8)
+        in_column(self.samples, self.headline, choices, self.loss_scale, wide(panel), parent=body, spacing=8)
         return body
 
     def _form(self) -> NumberFormat:

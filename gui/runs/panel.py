@@ -9,6 +9,7 @@ from typing import Any
 from PySide6.QtCore import QPoint, Qt, Signal
 from PySide6.QtWidgets import QMenu, QStackedWidget, QVBoxLayout, QWidget
 
+from engine.experiment.titles import named
 from engine.store.record import RunRecord, Status
 from gui.runs.bar import NoRuns, RunsBar
 from gui.runs.line import Column
@@ -60,6 +61,11 @@ def add_tags(
     submenu.addAction("Other tags…").triggered.connect(lambda _=False: others())
 
 
+def _why_no_ranges(run: RunRecord) -> str | None:
+    is_sampled = run.experiment.measure.range_every > 0
+    return None if is_sampled else f"None were sampled: {named('measure.range_every')} was 0."
+
+
 _NOT_RESUMED = "Runs cannot be resumed here."
 _NOT_BEGUN = "Runs cannot be begun here."
 
@@ -74,6 +80,7 @@ class RunsPanel(QWidget):
     export_asked = Signal(object)  # tuple[str, ...]
     use_settings_requested = Signal(object)  # RunRecord
     find_nan_requested = Signal(object)  # RunRecord
+    ranges_requested = Signal(object)  # RunRecord
     rename_requested = Signal(object, str)  # RunRecord, the new name
     tags_requested = Signal(object)  # Mapping[str, tuple[str, ...]]: the tags of each run by its id
     note_requested = Signal(str, str)  # run id, the note
@@ -222,6 +229,7 @@ class RunsPanel(QWidget):
             self._race_entry(run, unborn),
             Entry("Export…", lambda: self.export_asked.emit(ids), unborn),
             Entry("Find the first NaN", lambda: self.find_nan_requested.emit(run), why_nothing_to_find(run)),
+            Entry("Show sampled ranges", lambda: self.ranges_requested.emit(run), _why_no_ranges(run)),
             Entry("Rename", lambda: self.table.rename(run.id)),
         ]
 

@@ -8,6 +8,7 @@ from typing import TypeVar
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from engine.experiment.problem import Problem, ProblemError
+from engine.protocol.numerics.ranges import Ranges
 from engine.store.record import RunRecord, UnreadableRun
 from engine.store.store import Store
 from gui.session.live_run import LiveRun
@@ -113,6 +114,14 @@ class SavedRuns(QObject):
     def opened(self, run_id: str) -> LiveRun | None:
         """The run's curves, if they were read already."""
         return self._live.get(run_id)
+
+    def count_ranges(self, run_id: str) -> int:
+        """How often the run's ranges were sampled."""
+        return self._read(lambda: self._store.count_ranges(run_id)) or 0
+
+    def ranges(self, run_id: str, number: int) -> Ranges | None:
+        """The run's ranges of that sample, counted from 0; None where they cannot be read."""
+        return next(iter(self._read(lambda: self._store.ranges(run_id, number)) or ()), None)
 
     def rename(self, run_id: str, name: str) -> None:
         self._changed_store(lambda: self._store.rename(run_id, name))

@@ -156,6 +156,7 @@ class MainWindow(QMainWindow):
         self.runs.details_requested.connect(self._open_details)
         self.runs.use_settings_requested.connect(self._use_settings)
         self.runs.find_nan_requested.connect(lambda run: self.others.numerics.find_nonfinite(run))
+        self.runs.ranges_requested.connect(lambda run: self.others.numerics.show_samples(run))
 
     def _connect_experiments(self) -> None:
         self.experiments.catalog_known.connect(self._take_catalog)

@@ -144,6 +144,8 @@ def test_a_saved_run_has_its_ranges_also_elsewhere_and_up_to_the_step_it_resumes
     store.begin(saved.id)
     store.record(saved.id, run.events)
     assert store.ranges(saved.id) == tuple(ranges_in(run.events))
+    assert store.count_ranges(saved.id) == 3
+    assert store.ranges(saved.id, 1) == (ranges_in(run.events)[1],)
     assert not any(isinstance(event, Diagnosed) for event in store.events(saved.id))
     archive = export(content_of(store, [saved.id]), tmp_path / "runs.zip")
     with Store(tmp_path / "there.sqlite") as there:
