@@ -170,7 +170,7 @@ class Runner:
         folder = self._store.checkpoints_folder(record.id)
         return jobs.Train(
             experiment=record.experiment,
-            checkpoints=str(folder) if wanted.best or wanted.last else None,
+            checkpoints=str(folder) if wanted.best or wanted.last or wanted.rewind_every else None,
             resume=record.started is not None,
         )
 

@@ -40,6 +40,7 @@ _HARMLESS = (
     "checkpoint.best",
     "checkpoint.last",
     "checkpoint.every",
+    "checkpoint.rewind_every",
 )
 _OF_PRECISION = ("step.fp32_modules", "step.autocast_tf32")
 

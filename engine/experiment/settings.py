@@ -349,7 +349,8 @@ class Validation(Part):
 
 
 class Checkpoint(Part):
-    """Which states of a run are saved: that of the `best` validation accuracy, and the `last`."""
+    """Which states of a run are saved: that of the `best` validation accuracy, the `last`, and with
+    `rewind_every` that from before its loss became NaN."""
 
     best: bool = Field(
         False,
@@ -366,4 +367,13 @@ class Checkpoint(Part):
         title="Checkpoint interval",
         json_schema_extra={"unit": "epochs"},
         description="Epochs between two saves of the last checkpoint; stopping the run saves it once more.",
+    )
+    rewind_every: int = Field(
+        0,
+        ge=0,
+        le=1_000_000,
+        title="Keep state for Find it",
+        json_schema_extra={"unit": "steps"},
+        description="Steps between two copies of the state in memory. The newest is saved when the loss is "
+        "not finite or step after step is skipped: Find it in Numerics begins there. 0: none.",
     )

@@ -98,6 +98,7 @@ _GROUPS = {
         "checkpoint.best",
         "checkpoint.last",
         "checkpoint.every",
+        "checkpoint.rewind_every",
     ),
     "Machine and measuring": (
         "device",

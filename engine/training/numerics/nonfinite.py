@@ -37,7 +37,7 @@ def find_nonfinite(bench: Bench, job: jobs.Diagnose) -> Generator[Event, None, N
     with bench.trainee() as trainee:
         search = _Search(bench, trainee)
         note = search.begin(job)
-        steps = job.steps or max(1, bench.plan.total_steps - trainee.steps)
+        steps = _steps_to_search(job, bench, trainee.steps)
         for number, group in enumerate(bench.groups(steps, first=trainee.steps)):
             if bench.is_stopped:
                 return None
@@ -53,6 +53,15 @@ def find_nonfinite(bench: Bench, job: jobs.Diagnose) -> Generator[Event, None, N
                 return None
             origins.append(search.repeated())
         return search.claimed(origins, note)
+
+
+def _steps_to_search(job: jobs.Diagnose, bench: Bench, begun: int) -> int:
+    """As many as were asked for, or up to where the run went wrong, or else to its end."""
+    last = bench.plan.total_steps
+    if job.trouble_step is not None:
+        # skipped steps are trouble only after some in a row
+        last = min(last, job.trouble_step + SKIPS_IN_A_ROW)
+    return job.steps or max(1, last - begun)
 
 
 def _phase(fraction: float | None, detail: str) -> Phase:

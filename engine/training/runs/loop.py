@@ -84,6 +84,8 @@ def _train_epoch(run: Run, sampler: RangeSampler | None) -> Iterator[Event]:
             yield from _send(run)
         if sampler is not None and sampler.is_due(run.telemetry.steps) and not run.must_end:
             yield from _sample_ranges(run, sampler, group)
+        if run.rewind is not None and run.rewind.is_due(run.telemetry.steps):
+            yield from _keep(run)
         if run.is_complete or run.must_end:
             break
         if run.control.pause_requested.is_set():
@@ -139,6 +141,13 @@ def _sample_ranges(run: Run, sampler: RangeSampler, group: list[Batch]) -> Itera
     run.end_sampling(time.perf_counter() - began)
 
 
+def _keep(run: Run) -> Iterator[Event]:
+    """Keeps the state in memory. The wait for the device and the copy belong to no step."""
+    yield from _take(run, run.telemetry.flush())
+    run.keep()
+    run.telemetry.begin()
+
+
 def _take(run: Run, arrived: list[Rows]) -> Iterator[Event]:
     for rows in arrived:
         had_nan = run.tally.first_nan_step is not None
@@ -149,6 +158,9 @@ def _take(run: Run, arrived: list[Rows]) -> Iterator[Event]:
         if first_nan is not None and not had_nan:
             message = f"The loss is not a number (NaN) from step {first_nan:,} on."
             yield Log(level="warning", message=message, step=first_nan)
+        if run.rewind is not None and run.rewind.meets_trouble(rows) and run.rewind.state is not None:
+            yield from _save(run, "rewind")
+            run.telemetry.begin()
     for note in run.step.take_notes():
         yield Log(level="warning", message=note)
 
@@ -175,6 +187,10 @@ def _save(run: Run, kind: CheckpointKind) -> Iterator[Event]:
         # A run of hours is not thrown away because its checkpoint could not be written.
         problem = error.problem
         yield Log(level="warning", message=f"{problem.message} {problem.remedy} The run goes on.")
+        return
+    if kind == "rewind" and run.rewind is not None:
+        message = f"The state after step {run.rewind.steps:,} is saved: Find it in Numerics begins there."
+        yield Log(message=message)
 
 
 def _finish(run: Run) -> Iterator[Event]:

@@ -21,6 +21,7 @@ from engine.training.measuring.validation import Validation, validate
 from engine.training.precision import Float32Mode, float32_mode_name
 from engine.training.runs.checkpoints import CheckpointKind, Checkpoints, capture_state, restore_state
 from engine.training.runs.control import Control
+from engine.training.runs.rewind import Rewind
 from engine.training.runs.workload import Workload
 from engine.training.steps.optimizer import learning_rate_at
 from engine.training.steps.plain import TrainingStep
@@ -63,6 +64,8 @@ class Run:
         self._model = model
         self._workload = workload
         self._checkpoints = checkpoints
+        every = experiment.checkpoint.rewind_every
+        self.rewind = Rewind(every) if every and checkpoints is not None else None
         self._batches_done = 0
         self._paused_seconds = self._sampling_seconds = 0.0
         self._unsent: list[Rows] = []
@@ -222,8 +225,18 @@ class Run:
         return self._checkpoints is not None and self.experiment.checkpoint.last
 
     def save(self, kind: CheckpointKind) -> None:
-        """Saves a checkpoint. Waits for the device. Raises ProblemError where it cannot be written."""
+        """Saves a checkpoint; of kind "rewind" the state that is kept in memory, else that of now, for which
+        it waits for the device. Raises ProblemError where it cannot be written."""
         assert self._checkpoints is not None
+        kept = self.rewind.state if kind == "rewind" and self.rewind is not None else None
+        self._checkpoints.save(kind, kept or self._state())
+
+    def keep(self) -> None:
+        """Keeps the state of now in memory, once all steps were taken. Waits for the device."""
+        if self.rewind is not None:
+            self.rewind.keep(self._state())
+
+    def _state(self) -> dict[str, Any]:
         progress = {
             "epoch": self.epoch,
             "batches_done": self._batches_done,
@@ -231,8 +244,7 @@ class Run:
             "sampling_seconds": self._sampling_seconds,
             "tally": self.tally.state(),
         }
-        state = capture_state(self._model, self.step.optimizer, self.step.scaler, progress, self.device)
-        self._checkpoints.save(kind, state)
+        return capture_state(self._model, self.step.optimizer, self.step.scaler, progress, self.device)
 
     def _restore(self, state: Mapping[str, Any]) -> None:
         progress = restore_state(state, self._model, self.step.optimizer, self.step.scaler, self.device)

@@ -30,11 +30,9 @@ TELLING = (
 
 def searched(experiment: Experiment, control: Control | None = None, **job: Any) -> NonfiniteSearch:
     asked = jobs.Diagnose(experiment=experiment, parts=("nan",), **job)
-    results = [
-        event.result for event in diagnose(asked, control or Control()) if isinstance(event, Diagnosed)
-    ]
-    (search,) = results
-    assert isinstance(search, NonfiniteSearch)
+    events = diagnose(asked, control or Control())
+    results = [event.result for event in events if isinstance(event, Diagnosed)]
+    (search,) = [result for result in results if isinstance(result, NonfiniteSearch)]
     return search
 
 

@@ -1,0 +1,95 @@
+"""The cause follows from the values of an operation, and the remedy from the cause."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from engine.experiment.experiment import Experiment, layered
+from engine.protocol.numerics.nonfinite import Cause, FirstNonfinite
+from engine.protocol.numerics.precision_map import LOSS
+from engine.training.numerics.causes import Circumstances, Judgement, Origin, described, judged
+from engine.training.numerics.watch import Call, tensors_in
+
+from .conftest import TINY
+
+ATEN = torch.ops.aten
+MINUS_INFINITY = float("-inf")
+
+
+def half(*values: float) -> torch.Tensor:
+    return torch.tensor(values, dtype=torch.float16)
+
+
+@pytest.mark.parametrize(
+    ("operator", "arguments", "cause"),
+    [
+        (ATEN.mul.Tensor, (half(60_000.0), half(2.0)), Cause.OVERFLOW),
+        (ATEN.exp.default, (half(12.0),), Cause.OVERFLOW),
+        (ATEN.log.default, (half(0.0, 1.0),), Cause.LOG_OF_ZERO),
+        (ATEN.log.default, (half(-1.0),), Cause.INVALID),
+        (ATEN.div.Tensor, (half(1.0), half(0.0)), Cause.DIVISION_BY_ZERO),
+        (ATEN.div.Tensor, (half(0.0), half(0.0)), Cause.INVALID),
+        (ATEN.div.Tensor, (half(1.0), half(1e-6)), Cause.OVERFLOW),
+        (ATEN.rsqrt.default, (half(0.0),), Cause.DIVISION_BY_ZERO),
+        (ATEN.sqrt.default, (half(-4.0),), Cause.INVALID),
+        (ATEN._softmax.default, (half(MINUS_INFINITY, MINUS_INFINITY), 0, False), Cause.MASKED),
+    ],
+)
+def test_the_values_tell_the_cause(operator: Any, arguments: tuple[Any, ...], cause: Cause) -> None:
+    call = Call(operator, arguments, {}, "layer", "forward")
+    assert judged(call, call.inputs, tensors_in(call.make())).cause is cause
+
+
+def told(judgement: Judgement, experiment: dict[str, Any] | None = None, **changes: Any) -> FirstNonfinite:
+    """The description of an FP16 overflow in the module `layer`, or of what `changes` make of it."""
+    origin = {
+        "number": 1,
+        "step": 3,
+        "module": "layer",
+        "operation": "aten.addmm",
+        "direction": "forward",
+        "kinds": frozenset({"inf"}),
+        "inputs": ("float16",),
+        "outputs": ("float16",),
+        "least": -2.0,
+        "most": 300.0,
+        "infinite": 5,
+        "judgement": judgement,
+    }
+    around = {name: changes.pop(name) for name in ("calm_scale", "grad_scale", "growth") if name in changes}
+    settings = Experiment.model_validate(layered(TINY, experiment or {}))
+    return described(Origin(**{**origin, **changes}), Circumstances(settings, class_name="Linear", **around))
+
+
+OVERFLOW = Judgement(Cause.OVERFLOW, largest=71_200.0)
+
+
+def test_what_fits_in_fp32_is_kept_there_beside_what_is_there_already() -> None:
+    first = told(OVERFLOW, {"step": {"fp32_modules": "head"}})
+    assert first.changes == (("step.fp32_modules", "head, layer"),)
+    assert first.sentence == (
+        "In step 3, the matrix product in layer (Linear) gave 5 infinite values: its result of 71,200 is "
+        "beyond FP16's largest number, 65,504. Its inputs (FP16) lay between -2 and 300."
+    )
+
+
+def test_what_does_not_fit_in_fp32_is_not_kept_there() -> None:
+    first = told(Judgement(Cause.OVERFLOW, largest=1e300))
+    assert first.cause is Cause.OVERFLOW and first.changes == ()
+
+
+def test_outside_of_the_modules_the_whole_run_changes_its_format() -> None:
+    assert told(OVERFLOW, module=LOSS).changes == (("precision", "bf16"),)
+
+
+def test_a_gradient_that_a_smaller_scale_saves_needs_no_more_than_that() -> None:
+    first = told(OVERFLOW, direction="backward", grad_scale=65_536.0, calm_scale=512.0)
+    assert first.cause is Cause.SCALE and first.changes == (("scaler.init_scale", "512"),)
+
+
+def test_weights_that_have_grown_ask_for_a_smaller_learning_rate() -> None:
+    first = told(OVERFLOW, {"optimizer": {"learning_rate": 0.5}}, growth=4_000.0)
+    assert first.cause is Cause.WEIGHT and first.changes == (("optimizer.learning_rate", "0.05"),)
