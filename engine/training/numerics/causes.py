@@ -15,7 +15,7 @@ from torch.utils._pytree import tree_map
 from engine.experiment.catalog import Precision
 from engine.experiment.experiment import Experiment
 from engine.protocol.numerics.advice import Changes
-from engine.protocol.numerics.formats import FORMATS, FP32, dtype_label
+from engine.protocol.numerics.formats import FORMATS, dtype_label
 from engine.protocol.numerics.nonfinite import Cause, FirstNonfinite
 from engine.protocol.numerics.precision_map import ELSEWHERE, LOSS, OPTIMIZER, Direction
 from engine.training.numerics.watch import Call, tensors_in
@@ -178,7 +178,8 @@ class Circumstances:
     """What is known about the step beside the operation.
 
     `calm_scale` is a loss scale at which the gradients do not overflow, and `growth` by how much the module's
-    largest weight has grown since the run began.
+    largest weight has grown since the run began. `helping` are modules that, kept in FP32, were seen to keep
+    the steps finite; `bf16_helps`: they stayed so in BF16.
     """
 
     experiment: Experiment
@@ -187,6 +188,8 @@ class Circumstances:
     grad_scale: float | None = None
     calm_scale: float | None = None
     growth: float = 1.0
+    helping: tuple[str, ...] = ()
+    bf16_helps: bool = False
 
 
 def described(origin: Origin, around: Circumstances) -> FirstNonfinite:
@@ -260,9 +263,11 @@ def _place(origin: Origin, around: Circumstances) -> str:
 
 def _why(cause: Cause, origin: Origin, around: Circumstances) -> str:
     form, largest = _format(origin), origin.judgement.largest
-    limit = next((f"{_number(other.largest)}" for other in FORMATS if other.label == form), "its largest")
-    beyond = f"beyond {form}'s largest number, {limit}"
-    if largest is None:
+    limit = next((other.largest for other in FORMATS if other.label == form), math.inf)
+    beyond = f"beyond {form}'s largest number, {_number(limit)}"
+    if largest is not None and largest <= limit:
+        size = f"in {form} it overflows on the way to a result of {_number(largest)}"
+    elif largest is None:
         size = f"its result is {beyond}"
     elif math.isinf(largest):
         size = f"its result is far {beyond}"
@@ -290,46 +295,42 @@ def _why(cause: Cause, origin: Origin, around: Circumstances) -> str:
 
 
 def _remedy(cause: Cause, origin: Origin, around: Circumstances) -> tuple[str, Changes]:
-    settings, is_fp16 = around.experiment, "float16" in (*origin.outputs, *origin.inputs)
-    largest = origin.judgement.largest
+    settings, helping = around.experiment, around.helping
     where = origin.module or "the model"
-    slower = (("optimizer.learning_rate", f"{settings.optimizer.learning_rate / 10:g}"),)
-    kept = _kept_in_fp32(origin, settings) if is_fp16 else ()
+    kept = (("step.fp32_modules", ", ".join((*settings.step.fp32_modules, *helping))),) if helping else ()
+    so = f"eep {_listed(helping)} in FP32: with that the repeated steps stayed finite."
     match cause:
         case Cause.SCALE:
             calm = f"{around.calm_scale:g}"
             return f"Begin at a loss scale of {calm}.", (("scaler.init_scale", calm),)
-        case Cause.OVERFLOW if is_fp16 and (largest is None or largest <= FP32.largest):
-            return _kept_words(origin, kept), kept
-        case Cause.OVERFLOW:
-            return f"It does not fit into FP32 either: clamp or normalise what enters {where}.", ()
         case Cause.WEIGHT:
-            return "Lower the learning rate, warm it up, or clip the gradients.", slower
-        case Cause.LOG_OF_ZERO:
-            advice = "Add a small number before the logarithm, or use log_softmax or logsigmoid"
-        case Cause.DIVISION_BY_ZERO:
-            advice = "Add a small number to what is divided by, before any root is taken"
+            rate = f"{settings.optimizer.learning_rate / 10:g}"
+            advice = "Lower the learning rate, warm it up, or clip the gradients."
+            return advice, (("optimizer.learning_rate", rate),)
         case Cause.MASKED:
             return f"Leave at least one value of every row unmasked in {where}.", ()
         case Cause.INPUT:
             return "Remove or replace the values of the dataset that are not finite.", ()
+        case Cause.OVERFLOW if helping:
+            return f"K{so}", kept
+        case Cause.OVERFLOW if around.bf16_helps:
+            advice = "Train in BF16, which has the range of FP32: in it the repeated steps stayed finite."
+            return advice, (("precision", Precision.BF16.value),)
+        case Cause.OVERFLOW:
+            advice = f"Clamp or normalise what enters {where}"
+            if origin.direction == "backward":
+                advice = f"Make {where} give a smaller gradient"
+        case Cause.LOG_OF_ZERO:
+            advice = "Add a small number before the logarithm, or use log_softmax or logsigmoid"
+        case Cause.DIVISION_BY_ZERO:
+            advice = "Add a small number to what is divided by, before any root is taken"
         case _:
             advice = "Check what this operation is given"
-    if kept:
-        return f"{advice}; in FP16 numbers below 3e-08 are 0, so try {where} in FP32.", kept
-    return f"{advice}.", ()
+    return (f"{advice}, or k{so}" if helping else f"{advice}."), kept
 
 
-def _kept_in_fp32(origin: Origin, settings: Experiment) -> Changes:
-    """The setting that keeps the origin's module in FP32, or all of a run where there is no such module."""
-    if origin.module in ("", *_OUTSIDE):
-        return (("precision", Precision.BF16.value),)
-    return (("step.fp32_modules", ", ".join(dict.fromkeys((*settings.step.fp32_modules, origin.module)))),)
-
-
-def _kept_words(origin: Origin, kept: Changes) -> str:
-    is_module = any(key == "step.fp32_modules" for key, _ in kept)
-    return f"Keep {origin.module} in FP32, or train in BF16." if is_module else "Train in BF16."
+def _listed(names: Sequence[str]) -> str:
+    return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
 
 
 def _format(origin: Origin) -> str:

@@ -12,13 +12,16 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
+from engine.experiment.catalog import Precision
+from engine.experiment.experiment import Experiment
 from engine.experiment.paths import checkpoint_path
 from engine.protocol import jobs
 from engine.protocol.events import Event, Phase, PhaseName
 from engine.protocol.numerics.nonfinite import FirstNonfinite, NonfiniteSearch
+from engine.protocol.numerics.precision_map import ELSEWHERE, LOSS, OPTIMIZER
 from engine.training.data.batches import Batch, samples_in
 from engine.training.models.around import own_class
-from engine.training.numerics.bench import Bench, Figures, Trainee
+from engine.training.numerics.bench import Bench, Figures, Trainee, changed
 from engine.training.numerics.causes import Circumstances, Origin, described
 from engine.training.numerics.trail import Trail, span
 from engine.training.runs.checkpoints import Checkpoints, are_finite, capture_state, restore_state
@@ -26,6 +29,7 @@ from engine.training.runs.rewind import SKIPS_IN_A_ROW, copied
 
 _KEPT_STEPS = 4
 _REPEATS = 2
+_MOST_KEPT_MODULES = 4
 
 
 def find_nonfinite(bench: Bench, job: jobs.Diagnose) -> Generator[Event, None, NonfiniteSearch | None]:
@@ -52,6 +56,7 @@ def find_nonfinite(bench: Bench, job: jobs.Diagnose) -> Generator[Event, None, N
             if bench.is_stopped:
                 return None
             origins.append(search.repeated())
+        yield _phase(None, "remedies are tried")
         return search.claimed(origins, note)
 
 
@@ -98,12 +103,12 @@ class _Search:
         """
         self._trouble_step = job.trouble_step
         note = ""
-        if job.checkpoints is not None:
+        if job.checkpoints is not None and job.trouble_step is not None:
             state = _state_before(Path(job.checkpoints), job.trouble_step)
             if state is None:
                 note = "No kept state from before the trouble was found, so the search began at step 0. "
             else:
-                self._restore(state, state["progress"]["tally"]["steps"])
+                _restore(self._trainee, state, _steps_of(state))
                 self._from_step = self._trainee.steps
         self._kept = self._keep()
         return note
@@ -139,10 +144,13 @@ class _Search:
 
     def repeated(self) -> Origin | None:
         """Repeats the steps since the kept state, watched; the origin of the trouble, if it comes again."""
-        kept, trainee = self._kept, self._trainee
-        self._restore(kept.state, kept.steps)
-        if self._repeat_scale is not None:
-            self._set_scale(self._repeat_scale)
+        return self._repeated_by(self._trainee, self._repeat_scale)
+
+    def _repeated_by(self, trainee: Trainee, scale: float | None) -> Origin | None:
+        kept = self._kept
+        _restore(trainee, kept.state, kept.steps)
+        if scale is not None:
+            _set_scale(trainee, scale)
         row: Tensor | None = None
         trail = Trail(trainee.model, trainee.device)
         with trail:
@@ -199,6 +207,9 @@ class _Search:
         trainee = self._trainee
         module = dict(trainee.model.named_modules()).get(origin.module)
         initial = self._initial.get(origin.module)
+        is_fp16 = "float16" in (*origin.inputs, *origin.outputs)
+        helping = self._helping(origin) if is_fp16 else ()
+        bf16 = changed(trainee.experiment, Precision.BF16)
         growth = _greatest(module) / initial if module is not None and initial else 1.0
         return Circumstances(
             experiment=trainee.experiment,
@@ -207,7 +218,29 @@ class _Search:
             grad_scale=self._scales[-1] if self._scales else None,
             calm_scale=self._calm_scale(),
             growth=growth if math.isfinite(growth) else 1.0,
+            helping=helping,
+            bf16_helps=is_fp16 and not helping and self._origin_under(bf16) is None,
         )
+
+    def _helping(self, origin: Origin) -> tuple[str, ...]:
+        """Modules that, kept in FP32, were seen to keep the steps finite: the origin's, and those for which
+        its result is too large for FP16 as well."""
+        names: tuple[str, ...] = ()
+        for _ in range(_MOST_KEPT_MODULES):
+            if origin.module in (*names, "", LOSS, OPTIMIZER, ELSEWHERE):
+                return ()
+            names = (*names, origin.module)
+            kept = (*self._trainee.experiment.step.fp32_modules, *names)
+            next_origin = self._origin_under(changed(self._trainee.experiment, fp32_modules=kept))
+            if next_origin is None:
+                return names
+            origin = next_origin
+        return ()
+
+    def _origin_under(self, settings: Experiment) -> Origin | None:
+        """The origin of the trouble if it comes under other settings too, whatever the loss scale."""
+        with self._bench.trainee(settings) as trainee:
+            return self._repeated_by(trainee, 1.0)
 
     def _calm_scale(self) -> float | None:
         """A loss scale at which the last step's gradients do not overflow, if they do so by the scale."""
@@ -223,36 +256,37 @@ class _Search:
     def _overflows(self, group: list[Batch], scale: float) -> bool:
         """Whether the step would be skipped at another loss scale; the state stays as it is."""
         state, steps = self._keep().state, self._trainee.steps
-        self._set_scale(scale)
+        _set_scale(self._trainee, scale)
         is_skipped = self._trainee.train(group).skipped
-        self._restore(state, steps)
+        _restore(self._trainee, state, steps)
         return is_skipped
-
-    def _set_scale(self, scale: float) -> None:
-        scaler = self._trainee.step.scaler
-        if scaler.is_enabled():
-            scaler.load_state_dict({**scaler.state_dict(), "scale": scale})
 
     def _keep(self) -> _Kept:
         trainee, step = self._trainee, self._trainee.step
         state = capture_state(trainee.model, step.optimizer, step.scaler, {}, trainee.device)
         return _Kept(copied(state), trainee.steps)
 
-    def _restore(self, state: dict[str, Any], steps: int) -> None:
-        trainee, step = self._trainee, self._trainee.step
-        # copied, for an optimizer makes a state on its own device its own
-        restore_state(copied(state), trainee.model, step.optimizer, step.scaler, trainee.device)
-        trainee.steps = steps
+
+def _restore(trainee: Trainee, state: Mapping[str, Any], steps: int) -> None:
+    step = trainee.step
+    # copied, for an optimizer makes a state on its own device its own
+    restore_state(copied(state), trainee.model, step.optimizer, step.scaler, trainee.device)
+    trainee.steps = steps
 
 
-def _state_before(folder: Path, step: int | None) -> dict[str, Any] | None:
+def _set_scale(trainee: Trainee, scale: float) -> None:
+    scaler = trainee.step.scaler
+    if scaler.is_enabled():
+        scaler.load_state_dict({**scaler.state_dict(), "scale": scale})
+
+
+def _state_before(folder: Path, step: int) -> dict[str, Any] | None:
     """The newest kept state from before `step`, if its weights are finite."""
     states = []
     for kind in ("rewind", "last"):
         if checkpoint_path(folder, kind).is_file():
             state = Checkpoints(folder).load(kind)
-            is_before = step is None or _steps_of(state) < step
-            if is_before and are_finite(state["model"]):
+            if _steps_of(state) < step and are_finite(state["model"]):
                 states.append(state)
     return max(states, key=_steps_of, default=None)
 

@@ -29,12 +29,12 @@ class Rewind:
     """Keeps a copy of a run's state every `every` steps, until the run goes wrong.
 
     That is when a loss is not finite, or `SKIPS_IN_A_ROW` steps in a row are skipped. The copy is always from
-    before: no state is kept with weights that are not finite, nor while steps are skipped, which changes no
-    weights. While a copy is made, the one before it is still there, so that they take twice the memory.
+    before: no state is kept with weights that are not finite, nor while steps are skipped; it is kept later
+    then. While a copy is made, the one before it is still there, so that they take twice the memory.
     """
 
     def __init__(self, every: int) -> None:
-        self._every = every
+        self._every = self._due = every
         self._skipped_in_a_row = 0
         self._is_over = False
         self.state: dict[str, Any] | None = None
@@ -47,12 +47,13 @@ class Rewind:
 
     def is_due(self, steps: int) -> bool:
         """Whether to keep the state after so many steps."""
-        return steps % self._every == 0 and not self._is_over
+        return steps >= self._due and not self._is_over
 
     def keep(self, state: Mapping[str, Any]) -> None:
         """Keeps a copy of a state from `capture_state`; `meets_trouble` knows all steps before it."""
         if not self._is_over and not self._skipped_in_a_row and are_finite(state["model"]):
             self.state = copied(state)
+            self._due = self.steps + self._every
 
     def meets_trouble(self, rows: Rows) -> bool:
         """Whether the run goes wrong in these steps, for the first time."""

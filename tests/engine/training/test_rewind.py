@@ -51,10 +51,10 @@ def test_a_state_from_before_the_nan_is_saved_and_the_search_begins_there(tmp_pa
     folder = tmp_path / "checkpoints"
     events = trained(experiment, folder)
     saved = [event.message for event in events if isinstance(event, Log) and "Find it" in event.message]
-    assert saved == ["The state after step 16 is saved: Find it in Numerics begins there."]
-    assert Checkpoints(folder).load("rewind")["progress"]["tally"]["steps"] == 16
+    assert saved == ["The state after step 17 is saved: Find it in Numerics begins there."]
+    assert Checkpoints(folder).load("rewind")["progress"]["tally"]["steps"] == 17
     search = searched(experiment, folder, 18)
-    assert search.from_step == 16 and LARGE_RATE.is_named_by(search)
+    assert search.from_step == 17 and LARGE_RATE.is_named_by(search)
     assert search.first is not None and search.first.step == 18
 
 

@@ -43,6 +43,9 @@ def test_the_values_tell_the_cause(operator: Any, arguments: tuple[Any, ...], ca
     assert judged(call, call.inputs, tensors_in(call.make())).cause is cause
 
 
+_AROUND = ("calm_scale", "grad_scale", "growth", "helping", "bf16_helps")
+
+
 def told(judgement: Judgement, experiment: dict[str, Any] | None = None, **changes: Any) -> FirstNonfinite:
     """The description of an FP16 overflow in the module `layer`, or of what `changes` make of it."""
     origin = {
@@ -59,7 +62,7 @@ def told(judgement: Judgement, experiment: dict[str, Any] | None = None, **chang
         "infinite": 5,
         "judgement": judgement,
     }
-    around = {name: changes.pop(name) for name in ("calm_scale", "grad_scale", "growth") if name in changes}
+    around = {name: changes.pop(name) for name in _AROUND if name in changes}
     settings = Experiment.model_validate(layered(TINY, experiment or {}))
     return described(Origin(**{**origin, **changes}), Circumstances(settings, class_name="Linear", **around))
 
@@ -67,22 +70,24 @@ def told(judgement: Judgement, experiment: dict[str, Any] | None = None, **chang
 OVERFLOW = Judgement(Cause.OVERFLOW, largest=71_200.0)
 
 
-def test_what_fits_in_fp32_is_kept_there_beside_what_is_there_already() -> None:
-    first = told(OVERFLOW, {"step": {"fp32_modules": "head"}})
-    assert first.changes == (("step.fp32_modules", "head, layer"),)
+def test_modules_that_were_seen_to_help_are_kept_beside_those_that_are_already() -> None:
+    first = told(OVERFLOW, {"step": {"fp32_modules": "head"}}, helping=("layer", "next"))
+    assert first.changes == (("step.fp32_modules", "head, layer, next"),)
+    assert first.remedy.startswith("Keep layer and next in FP32")
     assert first.sentence == (
         "In step 3, the matrix product in layer (Linear) gave 5 infinite values: its result of 71,200 is "
         "beyond FP16's largest number, 65,504. Its inputs (FP16) lay between -2 and 300."
     )
 
 
-def test_what_does_not_fit_in_fp32_is_not_kept_there() -> None:
-    first = told(Judgement(Cause.OVERFLOW, largest=1e300))
-    assert first.cause is Cause.OVERFLOW and first.changes == ()
+def test_an_overflow_within_the_operation_is_told_from_one_of_its_result() -> None:
+    sentence = told(Judgement(Cause.OVERFLOW, largest=3.0)).sentence
+    assert "on the way to a result of 3" in sentence
 
 
-def test_outside_of_the_modules_the_whole_run_changes_its_format() -> None:
-    assert told(OVERFLOW, module=LOSS).changes == (("precision", "bf16"),)
+def test_where_no_module_helps_the_whole_run_changes_its_format() -> None:
+    assert told(OVERFLOW, module=LOSS, bf16_helps=True).changes == (("precision", "bf16"),)
+    assert told(OVERFLOW, module=LOSS).changes == ()
 
 
 def test_a_gradient_that_a_smaller_scale_saves_needs_no_more_than_that() -> None:

@@ -127,6 +127,17 @@ def test_what_does_not_come_again_is_not_claimed(planted: Callable[..., Experime
     assert "could not be reproduced" in search.sentence
 
 
+def test_the_modules_proposed_for_fp32_are_those_that_help(tmp_path: Path) -> None:
+    (fault,) = [fault for fault in PLANTED if fault.name == "a convolution overflows"]
+    experiment = fault.experiment(tmp_path)
+    first = searched(experiment).first
+    assert first is not None
+    ((key, modules),) = first.changes
+    assert (key, modules) == ("step.fp32_modules", "second, head")  # its result is too large for the next
+    step = experiment.step.model_copy(update={"fp32_modules": tuple(modules.split(", "))})
+    assert searched(experiment.model_copy(update={"step": step, "steps": 4})).first is None
+
+
 def test_a_step_of_the_files_own_is_searched_too(planted: Callable[..., Experiment]) -> None:
     text = """
     def model():
