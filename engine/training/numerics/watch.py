@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from bisect import bisect_right
 from collections.abc import Iterable
 from contextlib import ExitStack
@@ -65,7 +64,7 @@ def operator_name(operator: Any) -> str:
 
 
 class OperationWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Watches what is computed in this context, on the thread that enters it and in its backward passes.
+    """Watches what this thread computes in this context, backward passes included.
 
     A subclass overrides `watch`. In forward an operation belongs to the innermost module that runs; in
     backward to the module in which the autograd node that runs was made; a gradient's accumulation to its
@@ -86,10 +85,11 @@ class OperationWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         }
         self._recomputed = {name for name, module in self._modules.items() if is_recomputed(module)}
         self._functions = _Functions(device)
+        self._running: list[tuple[str, int]] = []
+        """The modules that run, each with the backward pass that it runs in, -1 outside of any."""
+        self._nodes = _Nodes()
         self._casts: set[int] = set()
-        self._forwards: dict[int, _Forward] = {}
-        self._main = self._forwards[threading.get_ident()] = _Forward(-1)
-        self._went_back = False
+        self._went_forward = self._went_back = False
         self._hooks = ExitStack()
 
     def watch(self, call: Call) -> Any:
@@ -97,7 +97,10 @@ class OperationWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return call.make()
 
     def __enter__(self) -> OperationWatch:
+        self._nodes.made_in(ELSEWHERE)
         with ExitStack() as hooks:
+            # else an accelerator's backward pass would run, and number its nodes, on another thread
+            hooks.enter_context(torch.autograd.grad_mode.set_multithreading_enabled(False))
             for name, module in self._modules.items():
                 before = module.register_forward_pre_hook(self._entering(name), prepend=True)
                 hooks.callback(before.remove)
@@ -119,43 +122,38 @@ class OperationWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return function(*args, **(kwargs or {}))
         module, direction = self._place()
         call = Call(function, args, kwargs or {}, module, direction)
+        node = self._nodes.made_in(module)
         if function is torch.ops.aten._to_copy.default:
-            call.by_autocast = self._is_by_autocast(args[0])
+            call.by_autocast = self._is_by_autocast(direction)
+            if call.by_autocast and node is not None:
+                self._casts.add(node)
         return self.watch(call)
 
     def _place(self) -> tuple[str, Direction]:
         task = torch._C._current_graph_task_id()
-        forward = self._forwards.get(threading.get_ident())
-        if forward is not None and forward.stack and forward.stack[-1][1] == task:
-            return forward.stack[-1][0], "forward"
+        if self._running and self._running[-1][1] == task:
+            return self._running[-1][0], "forward"
         if task == -1:
             return self._outside(), "forward"
         self._went_back = True
-        return self._of_node(torch._C._current_autograd_node(), task)
+        return self._of_node(torch._C._current_autograd_node())
 
     def _outside(self) -> str:
-        if not self._main.modules:
+        if not self._went_forward:
             return ELSEWHERE
         # after a backward pass, what needs no gradient is unscaling, clipping or the update itself
         return OPTIMIZER if self._went_back and not torch.is_grad_enabled() else LOSS
 
-    def _of_node(self, node: Any, task: int) -> tuple[str, Direction]:
+    def _of_node(self, node: Any) -> tuple[str, Direction]:
         if node is None:
             return ELSEWHERE, "backward"
         parameter = getattr(node, "variable", None)
         if parameter is not None:
             return self._owners.get(parameter, LOSS), "backward"
-        module = self._forward_of(task).module_of(node._sequence_nr())
+        module = self._nodes.module_of(node._sequence_nr())
         if torch.is_grad_enabled() and (block := self._recomputed_around(module)) is not None:
             return block, "forward"
         return module, "backward"
-
-    def _forward_of(self, task: int) -> _Forward:
-        """Where the nodes of a backward pass were made: in the forward pass, or on this thread in a
-        recomputation that goes back by itself (a reentrant checkpoint on an accelerator, whose backward
-        passes have a thread of their own, and so numbers of their own)."""
-        own = self._forwards.get(threading.get_ident())
-        return own if own is not None and own.task < task else self._main
 
     def _recomputed_around(self, module: str) -> str | None:
         """The recomputed block around a module; only its children are called again, so it has no hook."""
@@ -163,59 +161,53 @@ class OperationWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]
             module = module.rpartition(".")[0]
         return module if module in self._recomputed else None
 
-    def _is_by_autocast(self, source: Tensor) -> bool:
-        if torch._C._current_graph_task_id() != -1 and not torch.is_grad_enabled():
-            node = torch._C._current_autograd_node()
-            return (
-                node is not None and node.name() == "ToCopyBackward0" and node._sequence_nr() in self._casts
-            )
-        if not self._functions.casts_by_autocast:
-            return False
-        if source.requires_grad and torch.is_grad_enabled():
-            # autograd has just made the cast's node
-            self._casts.add(_next_node() - 1)
-        return True
+    def _is_by_autocast(self, direction: Direction) -> bool:
+        if direction == "forward":
+            return self._functions.casts_by_autocast
+        node = torch._C._current_autograd_node()
+        return node is not None and node.name() == "ToCopyBackward0" and node._sequence_nr() in self._casts
 
     def _entering(self, name: str) -> Any:
         def enter(module: nn.Module, args: Any) -> None:
+            self._nodes.made_in(self._place()[0])
             task = torch._C._current_graph_task_id()
-            if task == -1 and len(self._forwards) > 1:
-                self._forwards = {threading.get_ident(): self._main}
-            forward = self._forwards.setdefault(threading.get_ident(), _Forward(task))
-            forward.stack.append((name, task))
-            forward.note(name)
+            self._running.append((name, task))
+            self._went_forward = True
             self._went_back &= task != -1
 
         return enter
 
     def _leaving(self, name: str) -> Any:
         def leave(module: nn.Module, args: Any, output: Any) -> None:
-            forward = self._forwards[threading.get_ident()]
-            while forward.stack and forward.stack.pop()[0] != name:
+            self._nodes.made_in(name)
+            while self._running and self._running.pop()[0] != name:
                 pass  # a module that a failed forward has left behind
-            forward.note(forward.stack[-1][0] if forward.stack else LOSS)
 
         return leave
 
 
-class _Forward:
-    """The modules of a thread's forward passes: autograd numbers a thread's nodes in the order in which they
-    are made, so the numbers at which a module was entered and left tell its nodes."""
+class _Nodes:
+    """The modules in which autograd made its nodes, which it numbers in the order in which it makes them."""
 
-    def __init__(self, task: int) -> None:
-        self.task = task
-        self.stack: list[tuple[str, int]] = []
-        self.numbers: list[int] = []
-        self.modules: list[str] = []
+    def __init__(self) -> None:
+        self._next = _next_node()
+        self._firsts: list[int] = []
+        self._modules: list[str] = []
 
-    def note(self, module: str) -> None:
-        """Has the nodes from here on belong to a module."""
-        self.numbers.append(_next_node())
-        self.modules.append(module)
+    def made_in(self, module: str) -> int | None:
+        """Has the nodes made since the last call belong to a module; the newest of them, if there are any."""
+        first, self._next = self._next, _next_node()
+        if first == self._next:
+            return None
+        if not self._modules or self._modules[-1] != module:
+            self._firsts.append(first)
+            self._modules.append(module)
+        return self._next - 1
 
-    def module_of(self, number: int) -> str:
-        place = bisect_right(self.numbers, number)
-        return self.modules[place - 1] if place else ELSEWHERE
+    def module_of(self, node: int) -> str:
+        """The module of a node by its number; ELSEWHERE if it was made before."""
+        place = bisect_right(self._firsts, node)
+        return self._modules[place - 1] if place else ELSEWHERE
 
 
 def _next_node() -> int:

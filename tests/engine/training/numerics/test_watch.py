@@ -193,6 +193,18 @@ def test_a_function_with_a_backward_of_its_own_is_attributed() -> None:
     assert log.modules_of("mul") == log.modules_of("div", "backward") == ["0"]
 
 
+def test_the_gradient_of_a_gradient_belongs_to_the_module_whose_gradient_it_was() -> None:
+    model = nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 1))
+    inputs = torch.linspace(-1, 1, 8).view(2, 4).requires_grad_()
+    with Log(model) as log:
+        (gradient,) = torch.autograd.grad(model(inputs).sum(), inputs, create_graph=True)
+        penalty = gradient.detach().argmax() + gradient.norm()
+        penalty.backward()
+    products = log.modules_of("mm", "backward")
+    assert products[:2] == ["2", "0"] and set(products) == {"2", "0"}
+    assert set(log.modules_of("tanh_backward", "backward")) == {"1"}
+
+
 class Failing(nn.Module):
     def forward(self, inputs: Tensor) -> Tensor:
         raise ValueError("no")
