@@ -12,15 +12,13 @@ from engine.experiment.problem import Kind
 from engine.protocol import jobs
 from engine.protocol.events import Diagnosed, Failed, Finished, Log, Phase, Skipped
 from engine.protocol.numerics.diagnosis import USUAL_PARTS, DiagnosisStarted, Part
+from engine.protocol.numerics.nonfinite import SKIPS_IN_A_ROW
 from engine.runner import Runner
 from engine.store.record import RunRecord
 from engine.store.store import Store
 from engine.worker.launcher import Launcher, Session, iterate
 
 DiagnosisEvent = DiagnosisStarted | Diagnosed | Phase | Log | Finished | Failed
-
-_MANY_SKIPS = 3
-"""In a row: a healthy scaler, too, skips a step or two before its scale fits."""
 
 
 class Diagnoser:
@@ -122,6 +120,6 @@ def _first_in_a_row(skipped: Sequence[int]) -> int | None:
     first, length = None, 0
     for before, step in pairwise((-1, *skipped)):
         first, length = (first, length + 1) if step == before + 1 else (step, 1)
-        if length == _MANY_SKIPS:
+        if length == SKIPS_IN_A_ROW:
             return first
     return None

@@ -13,6 +13,9 @@ from engine.protocol.numerics.advice import Changes
 from engine.protocol.numerics.formats import DTypes
 from engine.protocol.numerics.precision_map import Direction
 
+SKIPS_IN_A_ROW = 15
+"""A loss scaler that looks for its scale skips fewer: so many halve 65,536 down to 2."""
+
 
 class Cause(StrEnum):
     """What made the first number that is not finite, as far as its operation and values tell."""

@@ -9,11 +9,9 @@ import numpy as np
 import torch
 from torch.utils._pytree import tree_map_only
 
+from engine.protocol.numerics.nonfinite import SKIPS_IN_A_ROW as SKIPS_IN_A_ROW
 from engine.training.measuring.telemetry import Rows
 from engine.training.runs.checkpoints import are_finite
-
-SKIPS_IN_A_ROW = 15
-"""A loss scaler that looks for its scale skips fewer: so many halve 65,536 down to 2."""
 
 
 def copied(state: Mapping[str, Any]) -> dict[str, Any]:

@@ -62,13 +62,6 @@ class MapRow:
         return _OUTSIDE[self.name][0] if self.name in _OUTSIDE else self.name or ROOT
 
 
-def computed_in(operation: Operation) -> str | None:
-    """The number format that an operation computed in; None where it computed nothing, as a cast."""
-    known = (*operation.outputs, *operation.inputs)
-    floats = (dtype for dtype in known if "float" in dtype)
-    return None if operation.is_cast else next(floats, None)
-
-
 def rows_of(whole: PrecisionMap) -> tuple[MapRow, ...]:
     """The modules in the model's order, then what is outside of them."""
     names = {module.name for module in whole.modules}
@@ -113,7 +106,7 @@ def _row(name: str, class_name: str, depth: int, parameters: int, operations: Se
 def _shares(operations: Sequence[Operation], direction: Direction) -> tuple[Share, ...]:
     spent: dict[str, float] = defaultdict(float)
     for operation in operations:
-        dtype = computed_in(operation)
+        dtype = operation.computed_in
         if dtype is not None and operation.direction == direction:
             # what was too fast for the clock still counts
             spent[dtype] += operation.seconds or 1e-9

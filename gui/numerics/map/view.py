@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QMenu, QSplitter, QStackedLayout, QWidget
 from engine.protocol.numerics.precision_map import PrecisionMap
 from gui.numerics.map.look import FormatLegend, SharesDelegate
 from gui.numerics.map.operations import OperationTable
-from gui.numerics.map.tree import BACKWARD, FORWARD, MODULE, ROOT, MapRow, MapTree, computed_in, rows_of
+from gui.numerics.map.tree import BACKWARD, FORWARD, MODULE, ROOT, MapRow, MapTree, rows_of
 from gui.setup.model.tree import FILTERED_BY, Index, TreeView
 from gui.widgets import Button, ElidedLabel, EmptyState, label, set_text
 from gui.widgets.boxes import in_column, in_row, wide
@@ -165,7 +165,9 @@ class MapView(QWidget):
             return
         rows = rows_of(whole)
         self.tree.show_map(rows, self._patterns)
-        computed = dict.fromkeys(filter(None, map(computed_in, whole.operations)))
+        computed = dict.fromkeys(
+            operation.computed_in for operation in whole.operations if operation.computed_in
+        )
         self.legend.show_formats(tuple(computed))
         self.facts.set_whole_text(_facts(whole), f"{whole.attributed_fraction:.1%} attributed")
         set_text(self.notes, " ".join(whole.notes))

@@ -9,14 +9,13 @@ from engine.experiment.catalog import Precision
 from engine.experiment.titles import named
 from engine.protocol.numerics.advice import Advice, AdviceKind, Changes
 from engine.protocol.numerics.formats import FP16, dtype_label
+from engine.protocol.numerics.nonfinite import SKIPS_IN_A_ROW, Cause
 from engine.protocol.numerics.precision_map import ELSEWHERE, LOSS, OPTIMIZER, Operation
 from engine.protocol.numerics.ranges import best_scale_exponent, lost_fraction
 from engine.training.numerics.advice.evidence import Evidence
 
 _TELLING = 0.01
-"""The least share of lost numbers or skipped steps that is worth advice."""
-
-_MANY_SKIPS = 3
+"""The least share of lost numbers that is worth advice."""
 
 # What autocast computes in float32 on CUDA, by the operators that it comes down to.
 _WANT_FP32 = frozenset(
@@ -53,7 +52,7 @@ def _clipping(evidence: Evidence) -> Iterator[Advice]:
             "loss scaler skipped them.",
             **_to_bf16(evidence),
         )
-    elif search is not None and search.skipped >= max(_MANY_SKIPS, _TELLING * search.steps):
+    elif search is not None and search.skipped >= SKIPS_IN_A_ROW:
         yield Advice(
             kind=AdviceKind.CLIPPING,
             message="Clipping does not prevent this overflow: gradients are clipped after they are unscaled, "
@@ -66,15 +65,26 @@ def _clipping(evidence: Evidence) -> Iterator[Advice]:
 
 def _sinking_scale(evidence: Evidence) -> Iterator[Advice]:
     search = evidence.diagnosis.nan
-    if search is None or search.least_scale is None or search.least_scale >= 1:
+    if search is None or not search.skipped:
+        return
+    first = search.first
+    if search.least_scale is not None and search.least_scale < 1:
+        known = (
+            f"In {search.steps:,} steps it came down to {search.least_scale:.2g}, and {search.skipped:,} "
+            "were skipped."
+        )
+    elif first is not None and first.direction == "backward" and first.cause is Cause.OVERFLOW:
+        known = (
+            f"In step {first.step:,} gradients overflow in {first.module or 'the model'}, and no smaller loss "
+            "scale was found at which they do not."
+        )
+    else:
         return
     yield Advice(
         kind=AdviceKind.SCALE_SINKS,
-        message="The loss scale sinks below 1: gradients overflow whatever the scale, so it is not the scale "
-        "that is too large.",
-        evidence=f"In {search.steps:,} steps it came down to {search.least_scale:.2g}, and "
-        f"{search.skipped:,} were skipped.",
-        modules=() if search.first is None else (search.first.module,),
+        message="The loss scale sinks below 1 without an end to it: gradients overflow whatever the scale.",
+        evidence=known,
+        modules=() if first is None else (first.module,),
         **_to_bf16(evidence),
     )
 

@@ -13,7 +13,7 @@ from engine.experiment.experiment import Experiment
 from engine.protocol.numerics.advice import Advice, AdviceKind
 from engine.protocol.numerics.diagnosis import Diagnosis
 from engine.protocol.numerics.formats import Exponents
-from engine.protocol.numerics.nonfinite import NonfiniteSearch
+from engine.protocol.numerics.nonfinite import Cause, FirstNonfinite, NonfiniteSearch
 from engine.protocol.numerics.precision_map import LOSS, Operation, PrecisionMap
 from engine.protocol.numerics.ranges import ModuleRange, Quantity, Ranges
 from engine.training.measuring.breakdown import Breakdown
@@ -26,6 +26,15 @@ from engine.training.precision import cuda_precisions
 MakeBench = Callable[..., Bench]
 
 SEARCH = NonfiniteSearch(steps=100, least_scale=64.0, last_scale=65_536.0, sentence="All are finite.")
+OVERFLOW = FirstNonfinite(
+    module="fc",
+    operation="aten.mm",
+    direction="backward",
+    step=3,
+    cause=Cause.OVERFLOW,
+    sentence="It overflowed.",
+    remedy="Keep it in FP32.",
+)
 MEMORY = Breakdown(10.0, 10.0, 20.0, 50.0)
 
 
@@ -104,6 +113,11 @@ CASES = {
         AdviceKind.SCALE_SINKS,
         evidence(diagnosis=searched(least_scale=0.25, skipped=20)),
         "came down to 0.25",
+    ),
+    "overflow at every scale": (
+        AdviceKind.SCALE_SINKS,
+        evidence(diagnosis=searched(skipped=1, first=OVERFLOW)),
+        "In step 3 gradients overflow in fc",
     ),
     "scale that grows too late": (
         AdviceKind.SCALE_NEVER_GROWS,
