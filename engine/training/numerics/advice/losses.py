@@ -75,8 +75,8 @@ def _sinking_scale(evidence: Evidence) -> Iterator[Advice]:
         )
     elif first is not None and first.direction == "backward" and first.cause is Cause.OVERFLOW:
         known = (
-            f"In step {first.step:,} gradients overflow in {first.module or 'the model'}, and no smaller loss "
-            "scale was found at which they do not."
+            f"In step {first.step:,} gradients overflow in {first.module or 'the model'}, and no smaller "
+            "loss scale was found at which they do not."
         )
     else:
         return
