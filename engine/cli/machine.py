@@ -38,6 +38,7 @@ def presets(as_json: AsJson = False) -> int:
                 "about": preset.about,
                 "without_gpu": preset.without_gpu_note,
                 "kind": preset.kind,
+                "parts": preset.parts,
                 "own": preset.is_own,
             }
             for preset in readable

@@ -48,6 +48,9 @@ _LABELS = {
 }
 
 
+DiagnosisPart = Literal["map", "range", "nan", "ladder", "islands"]
+"""What can be asked of a diagnosis; advice comes with whatever is asked."""
+
 Task = Literal["classification", "regression", "language", "own"]
 """What a model does with its data; "own": only its file, or a file of arrays, shows it."""
 

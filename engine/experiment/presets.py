@@ -14,6 +14,7 @@ from typing import Any, Literal
 import tomli_w
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from engine.experiment.catalog import DiagnosisPart
 from engine.experiment.experiment import Experiment, experiment_from, layered, parse_toml, read_toml
 from engine.experiment.paths import config_folder
 from engine.experiment.problem import (
@@ -25,7 +26,7 @@ from engine.experiment.problem import (
 )
 from engine.experiment.text import Line, Text, shortened
 
-PresetKind = Literal["run", "compare", "probe"]
+PresetKind = Literal["run", "compare", "probe", "diagnose"]
 
 BUILT_IN = (
     "fashion",
@@ -54,7 +55,7 @@ class Variant:
 
 @dataclass(frozen=True)
 class Preset:
-    """A named experiment; `kind` is what the window's button does with it.
+    """A named experiment; `kind` is what the window's button does with it, `parts` those of a diagnosis.
 
     Without a GPU `without_gpu` overrides `experiment`; its list `variants`, if any, replaces the preset's,
     and its text `about` says how the preset differs there.
@@ -69,6 +70,7 @@ class Preset:
     without_gpu: Mapping[str, Any]
     origin: Path
     is_own: bool
+    parts: tuple[DiagnosisPart, ...] = ()
 
     def base(self, has_gpu: bool) -> dict[str, Any]:
         """The settings that every variant shares."""
@@ -119,6 +121,7 @@ class _File(BaseModel):
     title: Line = Field(min_length=1)
     about: Text = ""
     kind: PresetKind = "run"
+    parts: tuple[DiagnosisPart, ...] = ()
     experiment: dict[str, Any]
     variants: list[_Side] = []
     without_gpu: dict[str, Any] = {}
@@ -265,6 +268,7 @@ def _preset_from(table: Mapping[str, Any], path: Path, *, is_own: bool) -> Prese
         without_gpu=parsed.without_gpu,
         origin=path,
         is_own=is_own,
+        parts=parsed.parts,
     )
     note = parsed.without_gpu.get("about", "")
     if not isinstance(note, str):

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, TypeAdapter
 
+from engine.experiment.catalog import DiagnosisPart
 from engine.experiment.experiment import Experiment
 from engine.experiment.text import Line
 from engine.experiment.value import Message
@@ -18,8 +19,7 @@ from engine.protocol.numerics.nonfinite import NonfiniteSearch
 from engine.protocol.numerics.precision_map import PrecisionMap
 from engine.protocol.numerics.ranges import Ranges
 
-Part = Literal["map", "range", "nan", "ladder", "islands"]
-"""What can be asked for; advice comes with whatever is asked."""
+Part = DiagnosisPart
 
 USUAL_PARTS: tuple[Part, ...] = ("map", "range", "nan")
 

@@ -109,6 +109,7 @@ def test_batch_limit_probes_fp32_and_fp16() -> None:
 
 @pytest.mark.parametrize("has_gpu", [True, False])
 def test_the_debug_ladder_climbs_from_fp32_to_the_scaler(has_gpu: bool) -> None:
+    assert (preset("debug-ladder").kind, preset("debug-ladder").parts) == ("diagnose", ("ladder",))
     rungs = list(sides("debug-ladder", has_gpu).values())
     assert [one.precision.value for one in rungs] == ["fp32", "fp16-unscaled", "fp16"]
     assert [one.uses_scaler for one in rungs] == [False, False, True]
@@ -176,7 +177,7 @@ def test_where_nothing_can_be_written_it_says_so(home: Path) -> None:
 BROKEN: list[tuple[str, str]] = [
     ("title = ", "not valid TOML"),
     ("about = 'no title'", "title is missing"),
-    ("title = 'x'\nkind = 'race'\n[experiment]", "run, compare or probe"),
+    ("title = 'x'\nkind = 'race'\n[experiment]", "run, compare, probe or diagnose"),
     ("title = 'x'\ncolour = 'red'\n[experiment]", "no setting named 'colour'"),
     ("title = 'x'\n[experiment]\nbatch_size = 0", "Batch size is 0"),
     ("title = 'x'\n[experiment]\n[[variants]]\nprecision = 'fp32'", "label is missing"),
