@@ -82,11 +82,13 @@ def diagnose(
 ) -> int:
     """Look at an experiment's numerics: formats, ranges, the first NaN or Inf, and what to do about it.
 
-    Without a part it makes the map and the ranges, and looks through one step for a NaN or Inf. The exit
-    status is 1 if one was found, or if the diagnosis failed. It is saved in any case.
+    Without a part it makes those of the preset, or the map and the ranges, and looks through one step for a
+    NaN or Inf. The exit status is 1 if one was found, or if the diagnosis failed. It is saved in any case.
     """
     asked = options.asked(ctx.params)
     named = _named({"map": map_, "range": range_, "nan": nan, "ladder": ladder, "islands": islands})
+    if not named and asked.preset is not None:
+        named = asked.preset.parts
     if run is not None:
         _refuse_settings(asked, run)
     experiment_from(asked.settings(True))

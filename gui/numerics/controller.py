@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from PySide6.QtCore import QObject, Signal
 
 from engine.experiment.experiment import Experiment
+from engine.experiment.presets import Preset
 from engine.experiment.problem import ProblemError
 from engine.protocol.numerics.diagnosis import Part
 from engine.store.record import RunRecord
@@ -82,11 +83,17 @@ class NumericsController(QObject):
         self._panel.show_samples(run, count, lambda number: runs.ranges(run.id, number))
         self.workspace_wanted.emit()
 
+    def _choose_parts(self, preset: Preset) -> None:
+        if preset.parts:
+            self._panel.choose(preset.parts, only=True)
+            self._panel.open_tab(preset.parts[0])
+
     def _connect(self) -> None:
         self._setup.diagnosis_requested.connect(
             lambda experiment: self.submit(experiment, self._panel.parts())
         )
         self._setup.diagnosis_refused.connect(self._refuse)
+        self._setup.preset_chosen.connect(self._choose_parts)
         self._setup.draft_changed.connect(self._show_kept)
         self._panel.diagnose_wanted.connect(self._setup.diagnose)
         self._panel.stop_requested.connect(self._stop)

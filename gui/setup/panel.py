@@ -60,6 +60,7 @@ class SetupPanel(QFrame):
     changes_used = Signal(object, object)  # Changes, and a function that undoes them
     check_requested = Signal(object)  # Experiment
     draft_changed = Signal()
+    preset_chosen = Signal(object)  # Preset
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -102,6 +103,7 @@ class SetupPanel(QFrame):
         preset = {preset.name: preset for preset in self._presets}[name]
         self._took_batch = False
         self._put(Draft(preset, has_gpu=self._has_gpu))
+        self.preset_chosen.emit(preset)
 
     def set_catalog(self, catalog: Catalog) -> None:
         """Takes what this machine can do; until then the button is disabled."""

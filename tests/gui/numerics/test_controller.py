@@ -101,6 +101,13 @@ def test_a_module_ticked_in_the_map_is_kept_in_fp32_by_the_form_and_undone(
     assert window.setup.text(KEY) == ""
 
 
+def test_a_preset_chooses_the_parts_of_its_diagnosis(window: MainWindow) -> None:
+    window.setup.choose_preset("debug-ladder")
+    panel = window.others.numerics_panel
+    assert panel.parts() == ("ladder",) and panel.tab() == "ladder"
+    assert window.setup.purpose == "diagnose"
+
+
 def test_a_precision_takes_the_place_of_the_one_of_autocast(window: MainWindow) -> None:
     window.setup.use_changes((("precision", "fp16"), ("steps", "7")))
     experiments = [experiment for _, experiment in window.setup.outcome().experiments]
