@@ -87,7 +87,13 @@ class LadderView(QWidget):
         in_column(self.rungs, parent=rungs, margins=1)
         self._left = in_column(rungs, spacing=8)
         head = in_column(self.sentence, ElidedLabel(_ABOUT, "hint"), spacing=2)
-        in_column(head, wide(in_row(wide(self._left), self._side, spacing=8)), parent=body, spacing=8)
+        in_column(
+            head,
+            wide(in_row(wide(self._left), self._side, spacing=8)),
+            parent=body,
+            margins=(0, 8, 0, 0),
+            spacing=8,
+        )
         return body
 
     def _make_side(self) -> QWidget:

@@ -34,6 +34,7 @@ _QUANTITIES: tuple[tuple[Quantity, str], ...] = (
 )
 _POINT = "Point at a bar to read it. A click on a module shows it large."
 _NARROW_DETAIL, _WIDE_DETAIL, _NARROW = 250, 348, 860
+_LOW = 420
 
 
 class RangeDetail(QScrollArea):
@@ -156,9 +157,7 @@ class RangeView(QWidget):
             self.quantity.button(quantity).setEnabled(quantity in known)
         if self.quantity.value() not in known:
             self.quantity.set_value(known[0])
-        set_text(self.headline, ranges.notes[0] if ranges.notes else "")
-        self.headline.setVisible(bool(ranges.notes))
-        self.detail.show_notes(ranges.notes[1:])
+        self._show_notes()
         self._show_quantity()
 
     def set_uses_scaler(self, uses_scaler: bool) -> None:
@@ -167,7 +166,16 @@ class RangeView(QWidget):
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
+        self._show_notes()
         self.detail.setFixedWidth(_NARROW_DETAIL if event.size().width() < _NARROW else _WIDE_DETAIL)
+
+    def _show_notes(self) -> None:
+        """The first note leads, where there is the height for it."""
+        notes = self._ranges.notes if self._ranges is not None else ()
+        leads = bool(notes) and self.height() >= _LOW
+        set_text(self.headline, notes[0] if notes else "")
+        self.headline.setVisible(leads)
+        self.detail.show_notes(notes[1:] if leads else notes)
 
     def _body(self) -> QWidget:
         body = QWidget()
@@ -179,7 +187,16 @@ class RangeView(QWidget):
         line = QFrame()
         line.setProperty("surface", "vdivider")
         in_row(wide(table), line, self.detail, parent=panel, margins=1, spacing=0)
-        in_column(self.samples, self.headline, choices, self.loss_scale, wide(panel), parent=body, spacing=8)
+        in_column(
+            self.samples,
+            self.headline,
+            choices,
+            self.loss_scale,
+            wide(panel),
+            parent=body,
+            margins=(0, 8, 0, 0),
+            spacing=8,
+        )
         return body
 
     def _form(self) -> NumberFormat:

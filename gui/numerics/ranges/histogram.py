@@ -178,7 +178,7 @@ class Histogram(QWidget):
         self._shares: tuple[float, ...] = ()
         self.setMouseTracking(True)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
-        self.setMinimumSize(200, 150)
+        self.setMinimumSize(200, 128)
         theme().changed.connect(self.update)
 
     def show_exponents(self, exponents: Exponents, axis: Axis, form: NumberFormat, words: str) -> None:
@@ -188,7 +188,7 @@ class Histogram(QWidget):
         self.update()
 
     def sizeHint(self) -> QSize:
-        return QSize(320, 150)
+        return QSize(320, 128)
 
     def paintEvent(self, event: QPaintEvent) -> None:
         painter, palette, area = QPainter(self), theme().palette, self._area()

@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QSlider, QWidget
 from engine.protocol.numerics.advice import Changes
 from engine.protocol.numerics.formats import FP16, Exponents, NumberFormat
 from engine.protocol.numerics.ranges import SCALE_EXPONENTS, ModuleRange, best_scale_exponent, lost_fraction
-from gui.numerics.ranges.words import best_sentence, power_value, scale_sentence
+from gui.numerics.ranges.words import best_sentence, scale_sentence, scale_text
 from gui.theme.fonts import font
 from gui.theme.theme import theme
 from gui.widgets import Button, label, set_text
@@ -114,12 +114,12 @@ class LossScale(QWidget):
         exponent, factor = self.exponent, 2.0**self.exponent
         overflowing = sum((row.exponents.largest or 0.0) * factor > self._form.largest for row in self._rows)
         is_best = lost_fraction(self._rows, self._form, exponent) <= self._least
-        set_text(self._value, power_value(exponent))
+        set_text(self._value, scale_text(exponent))
         words = scale_sentence(self._all, overflowing, self._form, exponent)
         set_text(self.sentence, f"{words} {best_sentence(self._best, is_best=is_best)}")
         self.use.setText(f"Use 2^{self._best}")
         self.use.setAccessibleName(self.use.text())
-        self.use.setToolTip(f"Starts with a loss scale of {power_value(self._best)}: sets it in the form")
+        self.use.setToolTip(f"Starts with a loss scale of {scale_text(self._best)}: sets it in the form")
         self.use.setVisible(self._uses_scaler and self._form == FP16 and self._best != self.slider.marked)
 
     def _changes(self) -> Changes:

@@ -22,6 +22,11 @@ def power_value(exponent: int) -> str:
     return f"{value:.10f}"[: _significant(exponent)].rstrip("0")
 
 
+def scale_text(exponent: int) -> str:
+    """A loss scale of 2**exponent: "65,536", or "2^30" where that is shorter."""
+    return power_value(exponent) if exponent <= _LARGEST_PLAIN else f"2^{exponent}"
+
+
 def _significant(exponent: int) -> int:
     """How long "0.0000610" is up to its second figure other than 0."""
     text = f"{2.0**exponent:.10f}"
@@ -29,7 +34,8 @@ def _significant(exponent: int) -> int:
     return first + 2
 
 
-NOTHING = "0 %"
+_PER_CENT = "\N{NO-BREAK SPACE}%"
+NOTHING = f"0{_PER_CENT}"
 
 
 def share_text(fraction: float) -> str:
@@ -38,11 +44,11 @@ def share_text(fraction: float) -> str:
     if not percent:
         return NOTHING
     if percent < 0.01:
-        return "< 0.01 %"
+        return f"<\N{NO-BREAK SPACE}0.01{_PER_CENT}"
     if 99.9 < percent < 100:
-        return "> 99.9 %"
+        return f">\N{NO-BREAK SPACE}99.9{_PER_CENT}"
     digits = 2 if percent < 0.1 else 1 if percent < 10 else 0
-    return f"{percent:.{digits if percent % 1 else 0}f} %"
+    return f"{percent:.{digits if percent % 1 else 0}f}{_PER_CENT}"
 
 
 def fate_sentence(exponents: Exponents, form: NumberFormat) -> str:
@@ -91,10 +97,10 @@ def scale_sentence(all_gradients: Exponents, overflowing: int, form: NumberForma
     over = all_gradients.overflow_fraction(form, exponent)
     lost = f"{share_text(under)} of the gradients become 0" if under else "no gradient becomes 0"
     if not overflowing:
-        return f"At {power_value(exponent)}: {lost} in {form.label}, none overflows."
+        return f"At {scale_text(exponent)}: {lost} in {form.label}, none overflows."
     where = "1 module" if overflowing == 1 else f"{overflowing:,} modules"
     return (
-        f"At {power_value(exponent)}: {lost} in {form.label}, {share_text(over)} overflow (in {where}): "
+        f"At {scale_text(exponent)}: {lost} in {form.label}, {share_text(over)} overflow (in {where}): "
         "the step would be skipped."
     )
 

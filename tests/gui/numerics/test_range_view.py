@@ -23,6 +23,11 @@ def view(qtbot: QtBot, ranges: Ranges) -> RangeView:
     return made
 
 
+def plain(text: str) -> str:
+    """The text with spaces that may break."""
+    return text.replace("\N{NO-BREAK SPACE}", " ")
+
+
 def names(view: RangeView) -> list[str]:
     model = view.table.model_
     return [model.text(number, MODULE) for number in range(model.rowCount())]
@@ -43,7 +48,7 @@ def test_a_move_of_the_slider_says_what_the_scale_loses_and_moves_the_histograms
     view.table.setCurrentIndex(view.table.model_.index(1, MODULE))
     before = view.table.model_.text(1, FIRST_FORMAT + SMALL_FORMATS.index(FP16))
     view.loss_scale.slider.setValue(0)
-    assert view.loss_scale.sentence.text() == (
+    assert plain(view.loss_scale.sentence.text()) == (
         "At 1: 25 % of the gradients become 0 in FP16, none overflows. 2^18 would lose least."
     )
     assert view.table.model_.text(1, FIRST_FORMAT + SMALL_FORMATS.index(FP16)) != before
@@ -107,7 +112,7 @@ def test_a_module_without_a_single_number_has_a_row(view: RangeView) -> None:
 
 
 def test_shares_and_powers_are_written_as_people_read_them() -> None:
-    assert [share_text(share) for share in (0, 1e-6, 0.0004, 0.012, 0.5, 0.99999, 1)] == [
+    assert [plain(share_text(share)) for share in (0, 1e-6, 0.0004, 0.012, 0.5, 0.99999, 1)] == [
         "0 %",
         "< 0.01 %",
         "0.04 %",
@@ -125,5 +130,5 @@ def test_shares_and_powers_are_written_as_people_read_them() -> None:
         "2^40 = 1.1e12",
     ]
     tiny = Exponents(first=-30, counts=(1, 0, 0, 0, 0, 0, 0, 0, 0, 1), smallest=2.0**-30, largest=2.0**-21)
-    assert fate_sentence(tiny, FP16) == "50 % become 0, 50 % lose digits, none overflows"
-    assert fate_sentence(tiny, E4M3) == "100 % become 0, none loses digits, none overflows"
+    assert plain(fate_sentence(tiny, FP16)) == "50 % become 0, 50 % lose digits, none overflows"
+    assert plain(fate_sentence(tiny, E4M3)) == "100 % become 0, none loses digits, none overflows"
