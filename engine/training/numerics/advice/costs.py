@@ -110,7 +110,9 @@ def _memory(evidence: Evidence) -> Iterator[Advice]:
     parts, full = evidence.cost.breakdown, evidence.fp32_cost.breakdown
     if parts.activations_mib is None or full.activations_mib is None:
         return
-    kept = parts.parameters_mib + parts.gradients_mib + parts.optimizer_state_mib
+    # FP32's, since an optimizer has no state as long as the loss scaler skips its steps
+    state_mib = full.optimizer_state_mib
+    kept = parts.parameters_mib + parts.gradients_mib + state_mib
     if full.activations_mib - parts.activations_mib >= _HARDLY_SAVED * (kept + full.activations_mib):
         return
     yield Advice(
@@ -118,7 +120,7 @@ def _memory(evidence: Evidence) -> Iterator[Advice]:
         message="AMP saves little memory here: it shrinks activations only, and adds 16-bit copies of the "
         "weights; parameters, gradients and optimizer state stay in FP32.",
         evidence=f"Parameters {memory_text(parts.parameters_mib)}, gradients "
-        f"{memory_text(parts.gradients_mib)}, optimizer state {memory_text(parts.optimizer_state_mib)}; "
+        f"{memory_text(parts.gradients_mib)}, optimizer state {memory_text(state_mib)}; "
         f"activations take {memory_text(parts.activations_mib)}, in FP32 "
         f"{memory_text(full.activations_mib)}.",
     )
