@@ -15,10 +15,10 @@ from engine.cli.session import (
     INTERRUPTED,
     DiagnosisProgress,
     Interrupt,
-    InterruptError,
     TargetOption,
     accept_code,
     has_gpu,
+    read_catalog,
 )
 from engine.experiment.checks import Catalog
 from engine.experiment.experiment import Experiment, experiment_from
@@ -100,7 +100,7 @@ def diagnose(
         saved = None if run is None else store.run(run)
         # it imports torch while another worker reads the catalog
         launcher.prepare()
-        catalog = _catalog(Runner(store, launcher))
+        catalog = read_catalog(Runner(store, launcher))
         experiment = _experiment(store, asked, saved, catalog, accepts_all=trust_code)
         goes_on = bool(named) or (saved is not None and trouble_step(store, saved) is not None)
         diagnoser = Diagnoser(store, launcher, catalog)
@@ -130,19 +130,6 @@ def _refuse_settings(asked: Asked, run: str) -> None:
         message = "A saved run is diagnosed with its own settings; --run takes no others."
         remedy = "Leave out either --run or the settings."
         raise ProblemError(request_problem(message, remedy, key="run", value=run))
-
-
-def _catalog(runner: Runner) -> Catalog:
-    with Interrupt(runner.stop) as interrupt:
-        try:
-            catalog = runner.catalog()
-        except ProblemError:
-            if interrupt.asked:
-                raise InterruptError from None
-            raise
-    if interrupt.asked:  # too late to stop the catalog
-        raise InterruptError
-    return catalog
 
 
 def _experiment(
@@ -189,7 +176,8 @@ class _Outcome:
         """Prints the parts and returns the exit status."""
         if not as_json:
             _print(self._diagnosis)
-        values = {"id": None if self._is_empty else self._id, **self._diagnosis.as_json()}
+        is_saved = self._problem is not None or not self._is_empty
+        values = {"id": self._id if is_saved else None, **self._diagnosis.as_json()}
         if self._problem is not None:
             output.error(self._problem, as_json, **values)
         elif as_json:

@@ -16,12 +16,11 @@ from engine.cli.session import (
     FAILED,
     INTERRUPTED,
     Interrupt,
-    InterruptError,
     ProbeProgress,
     accept_code,
     has_gpu,
+    read_catalog,
 )
-from engine.experiment.checks import Catalog
 from engine.experiment.experiment import Experiment, Precision, experiment_from, layered
 from engine.experiment.problem import Kind, Problem, ProblemError, request_problem
 from engine.experiment.text import shortened
@@ -67,9 +66,7 @@ def probe(
     _sides(asked, precision, on_gpu=True)
     with Store() as store, Launcher() as launcher:
         store.check_writable()
-        runner = Runner(store, launcher)
-        with Interrupt(runner.stop) as interrupt:
-            catalog = _catalog(runner, interrupt)
+        catalog = read_catalog(Runner(store, launcher))
         on_gpu = has_gpu(asked, catalog)
         sides = _sides(asked, precision, on_gpu=on_gpu)
         experiments = [experiment for _, experiment in sides]
@@ -95,18 +92,6 @@ class _Search:
 class _Outcome:
     searches: tuple[_Search, ...]
     problem: Problem | None
-
-
-def _catalog(runner: Runner, interrupt: Interrupt) -> Catalog:
-    try:
-        catalog = runner.catalog()
-    except ProblemError:
-        if interrupt.asked:
-            raise InterruptError from None
-        raise
-    if interrupt.asked:  # too late to stop the catalog
-        raise InterruptError
-    return catalog
 
 
 def _sides(asked: Asked, precisions: list[str] | None, on_gpu: bool) -> list[Side]:

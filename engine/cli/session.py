@@ -256,6 +256,20 @@ def warn_if_busy(session: Session, experiment: Experiment) -> None:
         output.warning(f"{busy} A measurement made now may not be clean.")
 
 
+def read_catalog(runner: Runner) -> Catalog:
+    """What can be chosen on this machine. Raises ProblemError, and InterruptError after Ctrl+C."""
+    with Interrupt(runner.stop) as interrupt:
+        try:
+            catalog = runner.catalog()
+        except ProblemError:
+            if interrupt.asked:
+                raise InterruptError from None
+            raise
+    if interrupt.asked:  # too late to stop the catalog
+        raise InterruptError
+    return catalog
+
+
 def has_gpu(asked: Asked, catalog: Catalog) -> bool:
     """Whether the device that the options name is a GPU."""
     device = catalog.device(str(asked.settings(True).get("device", "auto")))

@@ -67,7 +67,7 @@ def gather(bench: Bench, diagnosis: Diagnosis) -> Generator[Event, None, Evidenc
         half = tuple(name for name, value in named if value.dtype is torch.float16)
         odd = tuple(odd_sizes(trainee.model))
         epsilon = min(
-            (settings["eps"] for settings in trainee.step.optimizer.param_groups if "eps" in settings),
+            (options["eps"] for options in trainee.step.optimizer.param_groups if "eps" in options),
             default=None,
         )
         if diagnosis.map is not None and settings.precision.is_autocast:
