@@ -130,15 +130,15 @@ class _Recorder(OperationWatch):  # type: ignore[no-untyped-call]
         began = self._clock.mark()
         result = call.make()
         ended = self._clock.mark()
-        outputs = tensors_in(result)
+        name, outputs = call.name, tensors_in(result)
         inputs_of, outputs_of = _dtypes(call.inputs), _dtypes(outputs)
-        is_cast = call.name in _CASTS and len({*inputs_of, *outputs_of}) > 1
+        is_cast = name in _CASTS and len({*inputs_of, *outputs_of}) > 1
         by_autocast = is_cast and call.by_autocast
-        key = _Key(call.module, call.name, call.direction, inputs_of, outputs_of, is_cast, by_autocast)
+        key = _Key(call.module, name, call.direction, inputs_of, outputs_of, is_cast, by_autocast)
         row = self._rows.setdefault(key, _Row())
         row.count += 1
         row.spans.append((began, ended))
-        if not (call.operator.is_view or call.name in _FREE):
+        if not (call.operator.is_view or name in _FREE):
             row.moved_bytes += _bytes(call.inputs) + _bytes(outputs)
         return result
 

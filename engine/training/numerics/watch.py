@@ -13,7 +13,6 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 
 from engine.protocol.numerics.precision_map import ELSEWHERE, LOSS, OPTIMIZER, Direction
 from engine.training.models.recompute import is_recomputed
@@ -54,7 +53,9 @@ def tensors_in(value: Any) -> list[Tensor]:
     """The tensors in an operator's arguments or result."""
     if isinstance(value, Tensor):
         return [value]
-    return [leaf for leaf in tree_leaves(value) if isinstance(leaf, Tensor)]
+    if isinstance(value, tuple | list):
+        return [tensor for part in value for tensor in tensors_in(part)]
+    return tensors_in(list(value.values())) if isinstance(value, dict) else []
 
 
 @cache

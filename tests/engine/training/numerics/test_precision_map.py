@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 import torch
 
+from engine.experiment.catalog import OWN
+from engine.experiment.own.code import read_code
 from engine.protocol import jobs
-from engine.protocol.numerics.precision_map import LOSS, Operation, PrecisionMap
+from engine.protocol.numerics.precision_map import LOSS, OPTIMIZER, Operation, PrecisionMap
 from engine.training.numerics.autocast_lists import DIFFERENCES, Difference, device_notes
 from engine.training.numerics.bench import Bench
 from engine.training.numerics.precision_map import map_precision
@@ -76,6 +79,39 @@ def test_a_map_that_is_stopped_is_none(make_bench: MakeBench) -> None:
     bench = make_bench(control)
     control.stop_requested.set()
     assert mapped(bench) is None
+
+
+STEP = """
+from torch import nn, randn
+from torch.optim import SGD
+
+def model():
+    return nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 1))
+
+def batch(size):
+    return randn(size, 4), randn(size, 1)
+
+def optimizer(model):
+    return SGD(model.parameters(), lr=0.1, foreach=False)
+
+def step(train, batch):
+    with train.autocast():
+        loss = (train.model(batch[0]) - batch[1]).square().mean()
+    train.backward(loss)
+    train.step(train.optimizer)
+    return loss
+"""
+
+
+def test_a_step_of_the_files_own_is_attributed_with_its_update(make_bench: MakeBench, tmp_path: Path) -> None:
+    file = tmp_path / "own.py"
+    file.write_text(STEP)
+    settings = {"model": "own.py:model", "dataset": OWN, "image_size": None, "num_classes": None}
+    made = mapped(make_bench(**settings, code=read_code(file).to_json()))
+    assert made is not None and made.attributed_fraction == 1.0
+    rows = [(row.module, row.name, row.direction) for row in made.operations]
+    assert ("0", "aten.mm", "backward") in rows and ("1", "aten.tanh_backward", "backward") in rows
+    assert (LOSS, "aten.pow", "forward") in rows and (OPTIMIZER, "aten.add_", "forward") in rows
 
 
 def half(name: str, module: str = "norm", dtype: str = "bfloat16") -> Operation:
