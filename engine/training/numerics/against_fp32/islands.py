@@ -239,9 +239,11 @@ def _sentence(
     if not modules:
         return f"No module must stay in FP32: {as_good}."
     names = ", ".join(modules[:-1]) + " and " + modules[-1] if len(modules) > 1 else modules[0]
-    proof = "without any one of them it is not" if len(modules) > 1 else "without it, it is not"
-    text = f"{names} must stay in FP32: with {'them' if len(modules) > 1 else 'it'} {as_good}; {proof}"
-    text += f" ({without.reason} where none is)." if len(modules) > 1 else f" ({without.reason})."
+    if len(modules) == 1:
+        text = f"{names} must stay in FP32: with it {as_good}; without it, {without.reason}."
+    else:
+        text = f"{names} must stay in FP32: with them {as_good}, and without any one of them it is not. "
+        text += f"With none in FP32, {without.reason}."
     return text + _cost_words(speed_ratio, memory_added_mib)
 
 

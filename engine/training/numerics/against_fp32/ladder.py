@@ -23,7 +23,7 @@ from engine.training.numerics.against_fp32.band import (
 )
 from engine.training.numerics.against_fp32.outputs import Outputs, errors_between, first_step
 from engine.training.numerics.bench import Bench
-from engine.words.numbers import number
+from engine.words.numbers import number, three_figures
 
 RUNGS = (Precision.FP16_UNSCALED, Precision.FP16, Precision.BF16)
 
@@ -163,27 +163,37 @@ def _parting(rung: Rung) -> str:
     if broken == rung.parts_at:
         return f"{rung.label} parts from FP32 at step {rung.parts_at}: its loss is {number(loss)} there."
     side = "above" if loss > rung.band_high[index] else "below"
-    low, high = number(rung.band_low[index]), number(rung.band_high[index])
+    shown, low, high = _told_apart(loss, rung.band_low[index], rung.band_high[index])
     text = (
-        f"{rung.label} parts from FP32 at step {rung.parts_at}: its loss of {number(loss, 4)} is {side} the "
-        f"{low} to {high} that rounding explains."
+        f"{rung.label} parts from FP32 at step {rung.parts_at}: its loss of {shown} is {side} the {low} to "
+        f"{high} that rounding explains."
     )
     if broken is not None:
         text += f" From step {broken} on its loss is no longer a finite number."
     return text
 
 
+def _told_apart(*values: float) -> list[str]:
+    """The numbers with as many digits as it takes to tell them apart."""
+    digits = min(map(three_figures, values))
+    for more in range(6):
+        texts = [number(value, digits + more) for value in values]
+        if len(set(texts)) == len(texts):
+            break
+    return texts
+
+
 def _skipping(made: Sequence[Made], skipped: int) -> str:
     if not skipped:
         return ""
-    times = "once" if skipped == 1 else f"{skipped} times"
+    tries = "1 try" if skipped == 1 else f"{skipped} tries"
     sunk = next((step for step, one in enumerate(made, 1) if (one.grad_scale or 1.0) < 1), None)
     if sunk is not None:
         return (
-            f"The loss scaler skipped a step {times}; its scale sank below 1 at step {sunk}: a smaller scale "
-            "does not keep this from overflowing."
+            f"The loss scaler skipped {tries} at a step; its scale sank below 1 at step {sunk}: a smaller "
+            "scale does not keep this from overflowing."
         )
-    return f"The loss scaler skipped a step {times}, which was made again at a lower scale."
+    return f"The loss scaler skipped {tries} at a step; each was made again at a lower scale."
 
 
 def _where(rung: Rung) -> str:
@@ -198,7 +208,8 @@ def _where(rung: Rung) -> str:
     first = next(entry for entry in rung.errors if entry.module == rung.first_module)
     module = rung.first_module or "the model itself"
     if math.isinf(first.relative_error):
-        return f"In the first step the output of {module} is the first that is not finite, as FP32's is."
+        where = f"In the first step the output of {module}"
+        return f"{where} is the first that is infinite or NaN; in FP32 it is finite."
     error, usual = map(_percent, (first.relative_error, first.explained_error or 0.0))
     return (
         f"In the first step the output of {module} is the first to part: {error} off, where rounding "
@@ -207,7 +218,7 @@ def _where(rung: Rung) -> str:
 
 
 def _percent(fraction: float) -> str:
-    return f"{100 * fraction:.2g} %"
+    return f"{number(100 * fraction)} %"
 
 
 def _whole(rungs: Sequence[Rung], band: Band) -> str:

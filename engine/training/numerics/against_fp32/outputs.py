@@ -92,5 +92,5 @@ def _kept(tensors: Sequence[Tensor]) -> Output:
     total = sum(part.numel() for part in flat)
     # an odd stride does not fall into step with channels, whose numbers are mostly powers of two
     stride = -(-total // _MOST_KEPT) | 1
-    values = torch.cat([part[::stride].to("cpu", torch.float64) for part in flat])
+    values = torch.cat([part[::stride].cpu().double() for part in flat])
     return Output(values, all(bool(part.isfinite().all()) for part in flat))
