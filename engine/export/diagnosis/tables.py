@@ -45,7 +45,7 @@ def sections(diagnosis: Diagnosis, most_rows: int | None = None) -> tuple[Sectio
         None if diagnosis.range is None else _ranges(diagnosis.range, most_rows),
         None if diagnosis.ladder is None else _ladder(diagnosis.ladder),
         None if diagnosis.islands is None else _islands(diagnosis.islands, most_rows),
-        None if diagnosis.advice is None else _advice(diagnosis.advice),
+        None if diagnosis.advice is None else _advice(diagnosis.advice, diagnosis.nan),
     )
     return tuple(part for part in parts if part is not None)
 
@@ -194,9 +194,10 @@ def _islands(islands: Islands, most_rows: int | None) -> Section:
     return Section("FP32 modules", sentences, _ISLANDS, kept, ("Loss", "Skipped"), left_out)
 
 
-def _advice(advices: Advices) -> Section:
+def _advice(advices: Advices, search: NonfiniteSearch | None) -> Section:
     if not advices.items:
-        return Section("Advice", ("Nothing that was measured calls for a change.",))
+        what = "Nothing" if search is None or search.first is None else "Nothing else"
+        return Section("Advice", (f"{what} that was measured calls for a change.",))
     rows = tuple((item.message, item.evidence, _setting(item.changes)) for item in advices.items)
     return Section("Advice", (), ("Advice", "Evidence", "Try"), rows)
 

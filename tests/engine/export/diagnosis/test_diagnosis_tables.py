@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from engine.export.diagnosis.tables import Section, sections
+from engine.protocol.numerics.advice import Advices
 from engine.protocol.numerics.diagnosis import Diagnosis
 from engine.store.diagnoses import DiagnosisRecord
 
@@ -33,3 +34,9 @@ def test_gradients_are_held_against_formats_at_the_loss_scale(saved: DiagnosisRe
     # 2^-40 and three at 2^-38, lifted by 2^14: FP16 rounds to 0 what is below 2^-25
     assert first[:6] == ("fc", "gradient", "2^-40", "2^-38", "–", "25.0 % → 0")
     assert second[:2] == ("fc", "weight") and set(second[4:]) == {"–"}
+
+
+def test_no_advice_is_said_in_a_sentence_which_forgets_no_nan(saved: DiagnosisRecord) -> None:
+    found = Diagnosis(nan=saved.diagnosis.nan, advice=Advices())
+    assert sections(found)[-1].sentences == ("Nothing else that was measured calls for a change.",)
+    assert sections(Diagnosis(advice=Advices()))[0].sentences[0].startswith("Nothing that was")
