@@ -16,8 +16,8 @@ from gui.widgets.labels import plain_tip
 
 _NOTHING_YET = (
     "Which modules must stay in FP32?",
-    "Short runs, with ever fewer modules in FP32, find the fewest with which training is as good as in FP32 "
-    "alone. This takes many runs.",
+    "Short runs with some of the modules in FP32 find the fewest with which training is as good as in FP32 "
+    "alone. This takes minutes.",
     "Find them",
     "Search with the form's experiment",
 )
