@@ -52,19 +52,23 @@ def main() -> None:
     parser.add_argument("--model")
     parser.add_argument("--device", default="cpu", help="for --model")
     parser.add_argument("--batch-size", type=int, default=64)
-    parser.add_argument("--precision", default="fp16")
+    parser.add_argument("--precision", help="else BF16 on a CPU, FP16 on a GPU")
     parser.add_argument("--repeats", type=int, default=3)
     options = parser.parse_args()
     cases = [(options.model, options.device)] if options.model else [("small-cnn", "cpu")]
     if not options.model and torch.cuda.is_available():
         cases.append(("resnet50", "cuda"))
-    print(f"seconds, the median of {options.repeats}; {options.precision}, batch {options.batch_size}")
-    print(f"{'model':<14}{'device':<8}" + "".join(f"{name:>9}" for name in COLUMNS))
+    print(f"seconds, the median of {options.repeats}; batch {options.batch_size}")
+    print(f"{'model':<14}{'device':<8}{'precision':<10}" + "".join(f"{name:>9}" for name in COLUMNS))
     for model, device in cases:
-        experiment = experiment_of(model, device, options.precision, options.batch_size)
+        precision = options.precision or ("bf16" if device == "cpu" else "fp16")
+        experiment = experiment_of(model, device, precision, options.batch_size)
         times = [timed(experiment) for _ in range(options.repeats)]
         medians = (statistics.median(seconds.get(name, 0.0) for seconds in times) for name in COLUMNS)
-        print(f"{model:<14}{device:<8}" + "".join(f"{median:9.2f}" for median in medians), flush=True)
+        print(
+            f"{model:<14}{device:<8}{precision:<10}" + "".join(f"{median:9.2f}" for median in medians),
+            flush=True,
+        )
 
 
 if __name__ == "__main__":
