@@ -55,7 +55,7 @@ class Measure(Part):
         title="Range sampling interval",
         json_schema_extra={"unit": "steps"},
         description="Steps from one look at the ranges of activations, gradients and weights to the next. "
-        "Their time counts in no speed, but their memory does. 0: never.",
+        "No speed counts their time, but the peaks may count their memory. 0: never.",
     )
 
     @property

@@ -13,12 +13,16 @@ _WORTH_A_WORD = 0.01
 """The least share of a module's numbers that is worth a sentence."""
 
 _MOST_FORECASTS = 3
+_NOTHING_LOST = (
+    "FP16 and FP8 would lose less than 1 % of any module's activations and, at the best loss scale, of its "
+    "gradients."
+)
 
 
 def range_notes(ranges: Ranges, precision: Precision, first_scale: float) -> tuple[str, ...]:
     """What the experiment's precision loses, if the step began at `first_scale`, then what others would."""
     found = (*_own_losses(ranges, precision, first_scale), *_forecasts(ranges, precision))
-    notes = found or ("FP16 and FP8 would lose less than 1 % of any module's activations and gradients.",)
+    notes = found or (_NOTHING_LOST,)
     if any(len(ranges.of(quantity)) == MOST_MODULES for quantity in ("activation", "gradient", "weight")):
         notes += (f"Only the model's first {MOST_MODULES:,} modules are listed.",)
     return notes

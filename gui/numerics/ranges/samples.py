@@ -25,7 +25,14 @@ class SampleSlider(QWidget):
         self.slider.valueChanged.connect(self.moved)
         self._value = label("", "value")
         self._value.setMinimumWidth(86)
-        in_row(label("After step", "label"), wide(self.slider), self._value, parent=self, spacing=12)
+        in_row(
+            label("After step", "label"),
+            wide(self.slider),
+            self._value,
+            parent=self,
+            margins=(0, 6, 0, 0),
+            spacing=12,
+        )
 
     def show_count(self, count: int) -> None:
         """Offers that many samples, the newest chosen."""
