@@ -1,4 +1,5 @@
-"""Makes the README's screenshots from the real window, which trains the preset "fashion" and finds a limit.
+"""Makes the README's screenshots from the real window, which trains the preset "fashion", finds a limit and
+diagnoses.
 
     uv run python packaging/screenshots.py [FOLDER] [--steps N] [--size 1440x900] [--seconds 600]
 
@@ -72,6 +73,7 @@ def take(
     grab(application, window, folder, "compare")
     show_race(application, window, folder)
     find_limit(application, window, folder, seconds)
+    diagnose(application, window, folder, seconds)
 
 
 def show_race(application: QApplication, window: MainWindow, folder: Path) -> None:
@@ -98,12 +100,27 @@ def find_limit(application: QApplication, window: MainWindow, folder: Path, seco
     grab(application, window, folder, "memory-limit")
 
 
+def diagnose(application: QApplication, window: MainWindow, folder: Path, seconds: float) -> None:
+    """A diagnosis of the form's model in half precision, with its precision map in front."""
+    window.setup.set_memory_cap("")
+    window.show_workspace("numerics")
+    diagnoses, panel = window.experiments.diagnoses, window.others.numerics_panel
+    window.setup.run_action.trigger()
+    run_until(lambda: diagnoses.running is not None, within_seconds=START_SECONDS)
+    run_until(lambda: diagnoses.running is None, within_seconds=seconds)
+    panel.open_tab("map")
+    panel.map.tree.expandAll()
+    grab(application, window, folder, "numerics")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", nargs="?", type=Path, default=ROOT / "resources" / "screenshots")
     parser.add_argument("--steps", type=int)
     parser.add_argument("--size", default="1440x900")
-    parser.add_argument("--seconds", type=float, default=600.0, help="for the runs, and again for the search")
+    parser.add_argument(
+        "--seconds", type=float, default=600.0, help="for the runs, for the search and for the diagnosis"
+    )
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
     width, height = (int(side) for side in options.size.split("x"))

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from PySide6.QtCore import QObject, Signal
 
 from engine.experiment.experiment import Experiment
 from engine.experiment.presets import Preset
 from engine.experiment.problem import ProblemError
+from engine.export.diagnosis.formats import export_diagnosis
 from engine.protocol.numerics.diagnosis import Part
 from engine.store.record import RunRecord
 from gui.numerics.map.view import KEY
 from gui.numerics.panel import NumericsPanel
 from gui.numerics.words import menu_entry
+from gui.session.background import Background
 from gui.session.experiments import Experiments
 from gui.setup.panel import SetupPanel
 from gui.widgets.messages import may_delete
@@ -41,6 +44,7 @@ class NumericsController(QObject):
         super().__init__(parent)
         self._setup, self._panel, self._experiments = setup, panel, experiments
         self._diagnoses = experiments.diagnoses
+        self._background = Background(self)
         self._shown: str | None = None
         panel.menu.set_source(
             lambda: [menu_entry(key, record) for key, record in self._diagnoses.saved().items()]
@@ -87,6 +91,22 @@ class NumericsController(QObject):
         if preset.parts:
             self._panel.choose(preset.parts, only=True)
             self._panel.open_tab(preset.parts[0])
+            self.workspace_wanted.emit()
+
+    def export(self, path: Path) -> None:
+        """Writes the diagnosis that is shown, in the format of the path's ending."""
+        record = self._diagnoses.record(self._shown or "")
+        if record is not None:
+            # the dialog has asked whether to replace a file of that name
+            self._background.do(
+                lambda: export_diagnosis(record, path, force=True),
+                self.written.emit,
+                lambda problem: self.reported.emit(f"{problem.message} {problem.remedy}"),
+            )
+
+    def stop(self) -> None:
+        """Waits for a file that is being written, before the window closes."""
+        self._background.stop()
 
     def _connect(self) -> None:
         self._setup.diagnosis_requested.connect(
@@ -100,8 +120,7 @@ class NumericsController(QObject):
         self._panel.saved_opened.connect(self._show)
         self._panel.delete_requested.connect(self._delete)
         self._panel.changes_wanted.connect(self._setup.use_changes)
-        self._panel.export.failed.connect(self.reported)
-        self._panel.export.written.connect(self.written)
+        self._panel.export.asked.connect(self.export)
         self._diagnoses.deleted.connect(self._drop)
         self._diagnoses.changed.connect(self._update)
         self._diagnoses.began.connect(self._begin)

@@ -1,65 +1,34 @@
-"""Exports of a diagnosis as a file."""
+"""The menu of a diagnosis's exports: it asks where to, and the controller has the file written."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
-from PySide6.QtCore import QObject, Signal
+from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QFileDialog, QMenu, QWidget
 
-from engine.experiment.problem import ProblemError
-from engine.export.files import place
-from engine.protocol.numerics.diagnosis import Diagnosis
-from gui.session.diagnoses import DiagnosisView
+from engine.export.diagnosis.formats import DIAGNOSIS_FORMATS, DiagnosisFormat
 
 
-class DiagnosisExport(QObject):
-    """`written` carries a file's path, `failed` why it could not be written."""
+class ExportMenu(QMenu):
+    """`asked` carries the path of the file to write."""
 
-    written = Signal(object)
-    failed = Signal(str)
+    asked = Signal(object)  # Path
 
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent)
-        self._window = parent
-        self._view: DiagnosisView | None = None
-        self.menu = QMenu(parent)
-        self.menu.setAccessibleName("Export the diagnosis")
-        self.menu.addAction("Save as JSON…").triggered.connect(
-            lambda: self._ask("diagnosis.json", "JSON (*.json)", self.save_json)
+        self.setAccessibleName("Export the diagnosis")
+        for form in DIAGNOSIS_FORMATS:
+            self.addAction(f"{form.title}…").triggered.connect(partial(self._ask, form))
+
+    def _ask(self, form: DiagnosisFormat, _checked: bool = False) -> None:
+        dialog = QFileDialog(
+            self.parentWidget(), "Export the diagnosis", "", f"{form.title} (*{form.suffix})"
         )
-
-    def set_view(self, view: DiagnosisView | None) -> None:
-        """Sets the diagnosis to export."""
-        self._view = view
-
-    @property
-    def is_possible(self) -> bool:
-        """Whether a part is known."""
-        return self._view is not None and self._view.diagnosis != Diagnosis()
-
-    def save_json(self, path: Path) -> None:
-        """Writes what `ammeter diagnose --json` prints."""
-        assert self._view is not None  # the button is disabled without
-        self._write(path, json.dumps(self._view.diagnosis.as_json(), indent=1).encode())
-
-    def _write(self, path: Path, content: bytes) -> None:
-        try:
-            # the dialog has asked whether to replace a file of that name
-            with place(path, force=True) as file:
-                file.write_bytes(content)
-        except ProblemError as error:
-            self.failed.emit(f"{error.problem.message} {error.problem.remedy}")
-        else:
-            self.written.emit(path)
-
-    def _ask(self, name: str, kind: str, save: Callable[[Path], None]) -> None:
-        dialog = QFileDialog(self._window, "Save the diagnosis", "", kind)
         dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
-        dialog.setDefaultSuffix(Path(name).suffix)
-        dialog.selectFile(name)
+        dialog.setDefaultSuffix(form.suffix.removeprefix("."))
+        dialog.selectFile(f"diagnosis{form.suffix}")
         if dialog.exec():
-            save(Path(dialog.selectedFiles()[0]))
+            self.asked.emit(Path(dialog.selectedFiles()[0]))
         dialog.deleteLater()

@@ -5,16 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QCheckBox, QFrame, QStackedLayout, QStackedWidget, QTabWidget, QWidget
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import (
+    QCheckBox,
+    QFrame,
+    QLabel,
+    QStackedLayout,
+    QStackedWidget,
+    QTabWidget,
+    QToolButton,
+    QWidget,
+)
 
-from engine.protocol.numerics.diagnosis import USUAL_PARTS, Part
+from engine.protocol.numerics.diagnosis import USUAL_PARTS, Diagnosis, Part
 from engine.store.record import RunRecord
 from gui.numerics.answers.advice_view import AdviceView
 from gui.numerics.answers.answer_page import AnswerPage
 from gui.numerics.answers.islands_view import IslandsView
 from gui.numerics.answers.nonfinite_view import NonfiniteView
-from gui.numerics.export import DiagnosisExport
+from gui.numerics.export import ExportMenu
 from gui.numerics.ladder_view import LadderView
 from gui.numerics.map.view import MapView
 from gui.numerics.range_view import RangeView, ReadSample
@@ -97,8 +106,8 @@ class NumericsPanel(QFrame):
         self.menu = SavedMenu(self.saved, "diagnosis", "diagnoses")
         self.saved.setMenu(self.menu)
         self.export_button = Button("Export…", "strip", "Save the diagnosis as a file")
-        self.export = DiagnosisExport(self)
-        self.export_button.setMenu(self.export.menu)
+        self.export = ExportMenu(self.export_button)
+        self.export_button.setMenu(self.export)
         self.boxes = [_check_box(choice) for choice in _CHOICES]
         self.boxes[0].setChecked(True)
         self.empty = EmptyState(*_NOTHING_YET)
@@ -134,8 +143,7 @@ class NumericsPanel(QFrame):
         problem = None if view is None else view.problem
         set_text(self._problem, f"{problem.message} {problem.remedy}" if problem is not None else "")
         self._problem.setVisible(problem is not None)
-        self.export.set_view(view)
-        self.export_button.setEnabled(view is not None and self.export.is_possible)
+        self.export_button.setEnabled(view is not None and view.diagnosis != Diagnosis())
         self._pages.setCurrentWidget(self.empty if view is None else self.tabs)
         self._show_parts(is_other)
 
@@ -242,13 +250,15 @@ class NumericsPanel(QFrame):
         self._pages.addWidget(self.tabs)
         self.tabs.setDocumentMode(True)
         self.tabs.tabBar().setDrawBase(False)
+        for arrow in self.tabs.tabBar().findChildren(QToolButton):
+            arrow.setToolTip(arrow.accessibleName())
         self.tabs.setCornerWidget(self.guide_button)
         self.tabs.setAccessibleName("Parts of the diagnosis")
         self._tab_pages = []
         for tab in self._tabs:
             page = QStackedWidget()
             page.addWidget(tab.view)
-            page.addWidget(EmptyState(AWAITED[tab.name], "It appears here as soon as it is known."))
+            page.addWidget(_awaited(tab.name))
             self._tab_pages.append(page)
             self.tabs.addTab(page, tab.title)
         in_column(strip, self.progress, wide(panel), parent=self, margins=16, spacing=8)
@@ -259,3 +269,9 @@ def _check_box(choice: _Choice) -> QCheckBox:
     box.setAccessibleName(f"Diagnose: {choice.text}")
     box.setToolTip(choice.tip)
     return box
+
+
+def _awaited(name: str) -> QLabel:
+    words = label(AWAITED[name], "empty")
+    words.setAlignment(Qt.AlignmentFlag.AlignCenter)
+    return words

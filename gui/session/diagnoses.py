@@ -108,7 +108,7 @@ def why_nothing_to_find(run: RunRecord) -> str | None:
     return None
 
 
-_MOST_SAVED = 30
+_MOST_SAVED, _FIRST_STEPS = 30, 10
 
 
 class Diagnoses(QObject):
@@ -142,9 +142,13 @@ class Diagnoses(QObject):
         return self._thread.waiting_orders(DiagnosisOrder)
 
     def submit(self, experiment: Experiment, parts: Sequence[Part], run_id: str | None = None) -> str:
-        """Queues a diagnosis; its key. Raises ProblemError if it could not be saved."""
+        """Queues a diagnosis; its key. Raises ProblemError if it could not be saved.
+
+        The search for the first NaN or Inf looks at the first steps only, but at all those of a run.
+        """
         self._store.check_writable()
-        order = DiagnosisOrder(secrets.token_hex(6), experiment, tuple(parts), run_id)
+        steps = _FIRST_STEPS if run_id is None else None
+        order = DiagnosisOrder(secrets.token_hex(6), experiment, tuple(parts), run_id, steps)
         self._views[order.key] = DiagnosisView.of_order(order)
         self._thread.enqueue_order(order)
         return order.key
@@ -170,6 +174,17 @@ class Diagnoses(QObject):
             if record.results
         }
         return {key: record for key, record in records.items() if key != self._running}
+
+    def record(self, key: str) -> DiagnosisRecord | None:
+        """A diagnosis as it is in the store; None for one that is not there."""
+        view = self._views.get(key)
+        try:
+            return (
+                None if view is None or view.saved_id is None else self._store.diagnoses.find(view.saved_id)
+            )
+        except ProblemError as error:
+            self.problem.emit(error.problem)
+            return None
 
     def newest(self) -> str | None:
         """The key of the newest saved diagnosis."""
@@ -199,7 +214,10 @@ class Diagnoses(QObject):
             view = self._views[key]
             for level, message in diagnosis_lines(event):
                 self.logged.emit(level, message, f"Numerics, {view.experiment.model}")
-            self._update(view.after(event))
+            view = view.after(event)
+            self._update(view)
+            if isinstance(event, DiagnosisStarted) and (record := self.record(key)) is not None:
+                self._update(replace(view, device_name=record.device_name))
 
     def _end(self, key: str, problem: Problem | None) -> None:
         if key != self._running:

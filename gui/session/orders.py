@@ -80,11 +80,15 @@ class SearchOrder(Order[Prober]):
 
 @dataclass(frozen=True)
 class DiagnosisOrder(Order[Diagnoser]):
-    """A diagnosis of an experiment's numerics, or of the run `run_id`; it tells the diagnosis's events."""
+    """A diagnosis of an experiment's numerics, or of the run `run_id`; it tells the diagnosis's events.
+
+    The search for the first NaN or Inf goes through `steps` steps, through all of them where None.
+    """
 
     experiment: Experiment
     parts: tuple[Part, ...] = USUAL_PARTS
     run_id: str | None = None
+    steps: int | None = None
 
     def tool(self, store: Store, launcher: Launcher, catalog: Catalog | None) -> Diagnoser:
         return Diagnoser(store, launcher, catalog)
@@ -92,7 +96,7 @@ class DiagnosisOrder(Order[Diagnoser]):
     def carry_out(self, tool: Diagnoser, tell: Tell, is_stopped: Callable[[], bool]) -> Problem | None:
         problem: Problem | None = None
         try:
-            for event in tool.diagnose(self.experiment, self.parts, run_id=self.run_id):
+            for event in tool.diagnose(self.experiment, self.parts, steps=self.steps, run_id=self.run_id):
                 tell(event)
                 if is_stopped() and not isinstance(event, Finished | Failed):
                     # asked again, as for a search

@@ -104,6 +104,7 @@ class OtherWorkspaces(QObject):
     def stop(self) -> None:
         """Waits for what is being read or written, before the window closes."""
         self.comparisons.stop()
+        self.numerics.stop()
         self.shows.stop()
 
     def _connect(self) -> None:

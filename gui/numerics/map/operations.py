@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from PySide6.QtCore import QAbstractTableModel, QModelIndex, QSortFilterProxyModel, Qt
+from PySide6.QtCore import QAbstractTableModel, QModelIndex, Qt
+from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QAbstractButton, QHeaderView, QTableView
 
 from engine.experiment.value import BYTES_PER_MIB
 from engine.protocol.numerics.formats import dtype_label
 from engine.protocol.numerics.precision_map import Operation, module_title
 from engine.words.numbers import memory_text
-from gui.setup.model.tree import SORTED_BY, Index
+from gui.setup.model.tree import Index
 from gui.widgets.labels import plain_tip
 
 _HEADINGS = ("Operation", "Module", "Direction", "Formats", "Count", "Time ms", "Moved", "Cast")
 _NAME, _MODULE, _DIRECTION, _FORMATS, _COUNT, _TIME, _MOVED, _CAST = range(8)
 _NUMBERS = (_COUNT, _TIME, _MOVED)
-_WIDTHS = (156, 100, 66, 118, 48, 62, 74, 80)
+_FIGURES: Mapping[int, Callable[[Operation], float]] = {
+    _COUNT: lambda operation: operation.count,
+    _TIME: lambda operation: operation.seconds,
+    _MOVED: lambda operation: operation.moved_bytes,
+}
+_WIDTHS = (140, 100, 76, 118, 48, 70, 76, 80)
 _RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
 _LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
 _ROW_HEIGHT = 28
@@ -32,17 +38,36 @@ def formats_text(operation: Operation) -> str:
 
 
 class OperationModel(QAbstractTableModel):
-    """A row for each operation."""
+    """A row for each operation. It sorts by itself: a proxy would ask for each pair of rows."""
 
     def __init__(self) -> None:
         super().__init__()
+        self._given: Sequence[Operation] = ()
         self._rows: Sequence[Operation] = ()
+        self._sorted_by, self._order = -1, Qt.SortOrder.AscendingOrder
 
     def show_operations(self, operations: Sequence[Operation]) -> None:
         """Shows these in the place of others."""
         self.beginResetModel()
-        self._rows = operations
+        self._given = operations
+        self._rows = self._in_order()
         self.endResetModel()
+
+    def sort(self, column: int, order: Qt.SortOrder = Qt.SortOrder.AscendingOrder) -> None:
+        """Sorts by a column; -1 brings back the order of the step."""
+        self.layoutAboutToBeChanged.emit()
+        self._sorted_by, self._order = column, order
+        self._rows = self._in_order()
+        self.layoutChanged.emit()
+
+    def _in_order(self) -> Sequence[Operation]:
+        if self._sorted_by < 0:
+            return self._given
+        descends = self._order == Qt.SortOrder.DescendingOrder
+        figure = _FIGURES.get(self._sorted_by)
+        if figure is not None:
+            return sorted(self._given, key=figure, reverse=descends)
+        return sorted(self._given, key=lambda row: _texts(row)[self._sorted_by], reverse=descends)
 
     def rowCount(self, parent: Index = _INVALID) -> int:
         return 0 if parent.isValid() else len(self._rows)
@@ -68,13 +93,6 @@ class OperationModel(QAbstractTableModel):
                 return _RIGHT if column in _NUMBERS else _LEFT
             case Qt.ItemDataRole.ToolTipRole:
                 return plain_tip(_texts(operation)[column])
-            case _ if role == SORTED_BY:
-                figures = {
-                    _COUNT: operation.count,
-                    _TIME: operation.seconds,
-                    _MOVED: operation.moved_bytes,
-                }
-                return figures.get(column, _texts(operation)[column])
         return None
 
 
@@ -84,10 +102,7 @@ class OperationTable(QTableView):
     def __init__(self) -> None:
         super().__init__()
         self.operations = OperationModel()
-        proxy = QSortFilterProxyModel(self)
-        proxy.setSortRole(SORTED_BY)
-        proxy.setSourceModel(self.operations)
-        self.setModel(proxy)
+        self.setModel(self.operations)
         self.setAccessibleName("Operations")
         self.setProperty("kind", "tight")
         self.setShowGrid(False)
@@ -114,6 +129,16 @@ class OperationTable(QTableView):
         self.operations.show_operations(operations)
         modules = {operation.module for operation in operations}
         self.setColumnHidden(_MODULE, len(modules) < 2)
+        self._fit()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._fit()
+
+    def _fit(self) -> None:
+        """Gives the names what the other columns leave."""
+        others = sum(self.columnWidth(column) for column in range(_MODULE, _CAST)) + _WIDTHS[_CAST]
+        self.setColumnWidth(_NAME, max(_WIDTHS[_NAME], self.viewport().width() - others))
 
 
 def _texts(operation: Operation) -> tuple[str, ...]:

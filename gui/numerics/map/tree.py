@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
@@ -60,6 +60,14 @@ class MapRow:
     @property
     def title(self) -> str:
         return _OUTSIDE[self.name][0] if self.name in _OUTSIDE else self.name or ROOT
+
+
+_FIGURES: Mapping[int, Callable[[MapRow], float]] = {
+    PARAMETERS: lambda row: row.parameters,
+    TIME: lambda row: row.seconds,
+    MOVED: lambda row: row.moved_bytes,
+    CASTS: lambda row: row.casts,
+}
 
 
 def rows_of(whole: PrecisionMap) -> tuple[MapRow, ...]:
@@ -172,13 +180,8 @@ class MapTree(TreeModel[MapRow]):
                 is_kept = self.kept_by(row) is not None
                 return Qt.CheckState.Checked if is_kept else Qt.CheckState.Unchecked
             case _ if role == SORTED_BY:
-                numbers = {
-                    PARAMETERS: row.parameters,
-                    TIME: row.seconds,
-                    MOVED: row.moved_bytes,
-                    CASTS: row.casts,
-                }
-                return numbers.get(column, _text(row, column))
+                figure = _FIGURES.get(column)
+                return _text(row, column) if figure is None else figure(row)
             case _ if role == FILTERED_BY:
                 return row.title
             case _ if role == SHARES and column in (FORWARD, BACKWARD):

@@ -74,7 +74,7 @@ class LossScale(QWidget):
         self._value.setMinimumWidth(86)
         self.sentence = label("", "body")
         self.sentence.setWordWrap(True)
-        self.use = Button("", "strip", "")
+        self.use = Button("Use", "strip", "Put this loss scale into the form")
         self.use.clicked.connect(lambda: self.changes_wanted.emit(self._changes()))
         head = in_row(label("Loss scale", "label"), wide(self.slider), self._value, self.use, spacing=12)
         in_column(head, self.sentence, parent=self, spacing=2)

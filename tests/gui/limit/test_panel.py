@@ -17,6 +17,7 @@ from engine.experiment.problem import Kind, Problem
 from engine.protocol.events import Failed
 from engine.store.searches import ProbeRecord
 from gui.limit.panel import MemoryLimitPanel
+from gui.limit.words import menu_entry
 from gui.session.searches import SearchView
 
 
@@ -127,7 +128,7 @@ def test_a_saved_search_reads_as_it_did(panel: MemoryLimitPanel, searches: Any) 
     panel.show_search(saved)
     assert (panel.result.text(), panel.chart.content()) == (told, content)
 
-    panel.menu.set_source(lambda: (saved,))
+    panel.menu.set_source(lambda: [menu_entry(saved)])
     panel.menu.aboutToShow.emit()
     opened: list[str] = []
     deleted: list[str] = []

@@ -58,7 +58,7 @@ def goes_on(window: MainWindow) -> Iterator[Event]:
 
 
 def test_a_diagnosis_runs_in_the_window_is_opened_again_and_deleted(
-    qtbot: QtBot, window: MainWindow, goes_on: Event, monkeypatch: pytest.MonkeyPatch
+    qtbot: QtBot, window: MainWindow, goes_on: Event, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("gui.numerics.controller.may_delete", lambda *_: True)
     panel, diagnoses = window.others.numerics_panel, window.experiments.diagnoses
@@ -67,6 +67,11 @@ def test_a_diagnosis_runs_in_the_window_is_opened_again_and_deleted(
         window.others.numerics.submit(HALF, ("range",))
     assert panel.stop.isVisible() and not window.setup.run_action.isEnabled()
     assert "at work" in window.top_bar._tabs["numerics"].accessibleName()
+    asked: list[object] = []
+    monkeypatch.setattr(
+        "gui.window.main_window.may_stop_diagnosis", lambda *told: asked.append(told) or False
+    )
+    assert not window._may_close() and asked
     goes_on.set()
     qtbot.waitUntil(lambda: diagnoses.running is None, timeout=WAIT_MS)
     view = panel.view()
@@ -78,6 +83,9 @@ def test_a_diagnosis_runs_in_the_window_is_opened_again_and_deleted(
     panel.menu.actions()[0].trigger()
     shown = panel.view()
     assert shown is not None and shown.diagnosis.range == view.diagnosis.range
+    with qtbot.waitSignal(window.others.numerics.written, timeout=WAIT_MS):
+        panel.export.asked.emit(home / "diagnosis.json")
+    assert (home / "diagnosis.json").stat().st_size
     panel.menu.aboutToShow.emit()
     panel.menu.actions()[-1].trigger()
     assert panel.view() is None and not diagnoses.saved()
