@@ -38,6 +38,7 @@ SMALLEST: dict[str, list[str]] = {
     "model_box": ["--names", "20"],
     "own_files": ["--rounds", "1", "--steps", "1"],
     "planted_faults": ["--only", "log of zero"],
+    "planted_islands": ["--modules", "6", "--seeds", "1", "--steps", "2"],
     "probe": ["--device", "cpu", "--model", "small-cnn", "--precision", "fp32", "--seconds", "0"],
     "range_slider": ["5", "2"],
     "recipes": ["--device", "cpu", "--rounds", "1", "--steps", "1"],

@@ -17,7 +17,7 @@ from engine.experiment.experiment import Experiment
 from engine.experiment.paths import checkpoint_path
 from engine.protocol import jobs
 from engine.protocol.events import Event, Phase, PhaseName
-from engine.protocol.numerics.nonfinite import FirstNonfinite, NonfiniteSearch
+from engine.protocol.numerics.nonfinite import SKIPS_IN_A_ROW, FirstNonfinite, NonfiniteSearch
 from engine.protocol.numerics.precision_map import ELSEWHERE, LOSS, OPTIMIZER
 from engine.training.data.batches import Batch, samples_in
 from engine.training.models.around import own_class
@@ -25,7 +25,7 @@ from engine.training.numerics.bench import Bench, Figures, Trainee, changed
 from engine.training.numerics.causes import Circumstances, Origin, described
 from engine.training.numerics.trail import Trail, span
 from engine.training.runs.checkpoints import Checkpoints, are_finite, capture_state, restore_state
-from engine.training.runs.rewind import SKIPS_IN_A_ROW, copied
+from engine.training.runs.rewind import copied
 
 _KEPT_STEPS = 4
 _REPEATS = 2

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch.utils._pytree import tree_map_only
 
-from engine.protocol.numerics.nonfinite import SKIPS_IN_A_ROW as SKIPS_IN_A_ROW
+from engine.protocol.numerics.nonfinite import SKIPS_IN_A_ROW
 from engine.training.measuring.telemetry import Rows
 from engine.training.runs.checkpoints import are_finite
 
