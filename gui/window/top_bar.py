@@ -161,6 +161,13 @@ _ROOM_FOR_FACTS, _ROOM_FOR_BAR = 1_180, 1_200
 _NARROW_NAME = 136
 
 
+class _SideWide(QWidget):
+    """As wide as the side column below it where there is room; a fixed width would keep the window wide."""
+
+    def sizeHint(self) -> QSize:
+        return QSize(SIDE_WIDTH, super().sizeHint().height())
+
+
 class TopBar(QFrame):
     """`workspace_chosen` carries the key of a workspace; the other signals are the buttons'."""
 
@@ -224,7 +231,7 @@ class TopBar(QFrame):
         width = event.size().width()
         is_wide = width >= _ROOM_FOR_FACTS
         # beside the column's edge where there is room for that
-        self._holder.setFixedWidth(SIDE_WIDTH if is_wide else _NARROW_NAME)
+        self._holder.setMaximumWidth(SIDE_WIDTH if is_wide else _NARROW_NAME)
         self._tab_row.setSpacing(32 if is_wide else 24)
         self.device.set_room(for_facts=is_wide, for_bar=width >= _ROOM_FOR_BAR)
 
@@ -236,7 +243,8 @@ class TopBar(QFrame):
         self._logo.setIconSize(QSize(24, 24))
         self._logo.setCursor(Qt.CursorShape.PointingHandCursor)
         self._logo.clicked.connect(self.welcome_requested)
-        self._holder = QWidget()
+        self._holder = _SideWide()
+        self._holder.setMinimumWidth(_NARROW_NAME)
         in_row(self._logo, Stretch(1), parent=self._holder)
         return self._holder
 

@@ -223,7 +223,7 @@ def test_a_race_is_painted_as_rarely_as_the_curves_beside_a_run_that_is_measured
     assert clock._timer.interval() < 20
 
 
-def test_all_four_workspaces_have_room_in_the_narrowest_window(open_window: Open) -> None:
+def test_all_workspaces_have_room_in_the_narrowest_window(open_window: Open) -> None:
     window = open_window()
     assert window.top_bar.minimumSizeHint().width() <= window.minimumWidth()
     window.resize(1_024, 600)
