@@ -24,7 +24,7 @@ _FIGURES: Mapping[int, Callable[[Operation], float]] = {
     _TIME: lambda operation: operation.seconds,
     _MOVED: lambda operation: operation.moved_bytes,
 }
-_WIDTHS = (140, 100, 76, 118, 48, 70, 76, 80)
+_WIDTHS = (132, 96, 74, 116, 48, 70, 74, 92)
 _RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
 _LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
 _ROW_HEIGHT = 28
