@@ -32,7 +32,7 @@ _TIPS = (
     "The error in per cent of the output",
 )
 _MODULE, _PICTURE, _ERROR = range(3)
-_ROW_HEIGHT, _ERROR_WIDTH, _PADDING = 26, 68, 8
+_ROW_HEIGHT, _ERROR_WIDTH, _PADDING = 26, 84, 8
 _RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
 _LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
 _USUAL = (-6, 0)
@@ -191,8 +191,9 @@ class _Header(QHeaderView):
         for power in range(self._model.reach[0], self._model.reach[1] + 1):
             text = error_text(10.0**power)
             width = metrics.horizontalAdvance(text)
-            left = _place(10.0**power, self._model.reach, area) - width / 2
-            if left >= max(free, rect.left()) and left + width <= rect.right():
+            middle = _place(10.0**power, self._model.reach, area)
+            left = min(max(rect.left(), middle - width / 2), rect.right() - width)
+            if left >= free:
                 painter.drawText(QPointF(left, rect.bottom() - 9), text)
                 free = left + width + 8
         painter.restore()
