@@ -64,8 +64,8 @@ class Judgement:
     """A cause, and what else the values tell.
 
     `largest` is the largest magnitude of the result in a wider format, Inf where that cannot hold it either,
-    and None where it is not known. `node` is the
-    forward operation whose backward pass it was, as autograd calls it, and `weight` the weight's name.
+    and None where it is not known. `node` is the forward operation whose backward pass it was, as autograd
+    calls it, and `weight` the weight's name.
     """
 
     cause: Cause
@@ -207,6 +207,7 @@ def described(origin: Origin, around: Circumstances) -> FirstNonfinite:
         outputs=origin.outputs,
         least=origin.least,
         most=origin.most,
+        result=origin.judgement.largest if origin.judgement.largest != math.inf else None,
         nan=origin.nan,
         infinite=origin.infinite,
         grad_scale=around.grad_scale,
