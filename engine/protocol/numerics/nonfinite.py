@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, Literal
-
-from pydantic import Field
+from typing import Literal
 
 from engine.experiment.text import Line, Text
 from engine.experiment.value import Message, Positive, StepNumber, Whole
@@ -31,7 +29,7 @@ class Cause(StrEnum):
     INPUT = "input"
     """The batch itself is not finite."""
     WEIGHT = "weight"
-    """A weight became infinite or NaN in an update: the learning rate is too large."""
+    """Updates made weights too large, or infinite: the learning rate is too large."""
     MASKED = "masked"
     """A softmax over values that are all -Inf."""
     UNKNOWN = "unknown"
@@ -41,9 +39,8 @@ class FirstNonfinite(Message):
     """The first operation whose output is not finite though its inputs are.
 
     `module` as in a precision map. `least` and `most` are the lowest and highest finite values of its inputs;
-    None where there are none. `result` is the largest magnitude of the output in a wider format; None where
-    that is not finite either, or not known. `nan` and `infinite` count the output's values. `batch` describes
-    the samples. `remedy` is one sentence, and `changes` the settings that would try it.
+    None where there are none. `output` counts its NaN and infinite values. `batch` describes the samples.
+    `remedy` is one sentence, and `changes` the settings that would try it.
     """
 
     module: Line
@@ -56,7 +53,6 @@ class FirstNonfinite(Message):
     outputs: DTypes = ()
     least: float | None = None
     most: float | None = None
-    result: float | None = None
     nan: Whole = 0
     infinite: Whole = 0
     grad_scale: float | None = None
@@ -82,6 +78,6 @@ class NonfiniteSearch(Message):
     skipped: Whole = 0
     least_scale: float | None = None
     last_scale: float | None = None
-    trouble_step: Annotated[Positive | None, Field()] = None
+    trouble_step: Positive | None = None
     """The step at which the run itself went wrong: loss not finite, or skipped again and again."""
     sentence: Text
