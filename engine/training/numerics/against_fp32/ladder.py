@@ -10,6 +10,7 @@ from engine.experiment.catalog import Precision
 from engine.protocol import jobs
 from engine.protocol.events import Event, Phase, PhaseName
 from engine.protocol.numerics.ladder import Ladder, ModuleError, Rung
+from engine.protocol.numerics.precision_map import module_title
 from engine.training.numerics.against_fp32.band import (
     MOST_STEPS,
     REPEATS,
@@ -206,7 +207,7 @@ def _where(rung: Rung) -> str:
             "in the backward pass or the loss, or builds up over the steps."
         )
     first = next(entry for entry in rung.errors if entry.module == rung.first_module)
-    module = rung.first_module or "the model itself"
+    module = module_title(rung.first_module)
     if math.isinf(first.relative_error):
         where = f"In the first step the output of {module}"
         return f"{where} is the first that is infinite or NaN; in FP32 it is finite."
