@@ -19,6 +19,7 @@ from engine.protocol.numerics.formats import FORMATS, dtype_label
 from engine.protocol.numerics.nonfinite import Cause, FirstNonfinite
 from engine.protocol.numerics.precision_map import ELSEWHERE, LOSS, OPTIMIZER, Direction, module_title
 from engine.training.numerics.watch import Call, tensors_in
+from engine.words.names import listed
 
 _LOGARITHMS = frozenset({"log", "log2", "log10", "log1p", "xlogy", "logit"})
 _DIVISIONS = frozenset({"div", "reciprocal", "rsqrt", "pow"})
@@ -300,7 +301,7 @@ def _remedy(cause: Cause, origin: Origin, around: Circumstances) -> tuple[str, C
     settings, helping = around.experiment, around.helping
     where = module_title(origin.module)
     kept = (("step.fp32_modules", ", ".join((*settings.step.fp32_modules, *helping))),) if helping else ()
-    proven = f"keep {_listed(helping)} in FP32: with that the repeated steps stayed finite."
+    proven = f"keep {listed(helping)} in FP32: with that the repeated steps stayed finite."
     match cause:
         case Cause.SCALE:
             calm = f"{around.calm_scale:g}"
@@ -329,10 +330,6 @@ def _remedy(cause: Cause, origin: Origin, around: Circumstances) -> tuple[str, C
         case _:
             advice = "Check what this operation is given"
     return (f"{advice}, or {proven}" if helping else f"{advice}."), kept
-
-
-def _listed(names: Sequence[str]) -> str:
-    return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
 
 
 def _format(origin: Origin) -> str:

@@ -70,8 +70,8 @@ def _sinking_scale(evidence: Evidence) -> Iterator[Advice]:
     first = search.first
     if search.least_scale is not None and search.least_scale < 1:
         known = (
-            f"In {search.steps:,} steps it came down to {search.least_scale:.2g}, and {search.skipped:,} "
-            "were skipped."
+            f"In {search.steps:,} steps the scale came down to {search.least_scale:.2g}, and "
+            f"{search.skipped:,} were skipped."
         )
     elif first is not None and first.direction == "backward" and first.cause is Cause.OVERFLOW:
         known = (
