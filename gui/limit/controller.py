@@ -140,7 +140,7 @@ class LimitController(QObject):
             self.open_newest()
 
     def _set_searching(self, is_searching: bool) -> None:
-        self._setup.set_busy(self._experiments.order_words)
+        self._setup.set_busy(self._experiments.busy_words)
         self.searching_changed.emit(is_searching)
         self._forecaster.set_busy(not self._experiments.is_idle)
 

@@ -12,12 +12,46 @@ from functools import partial
 
 from PySide6.QtCore import QObject, Signal
 
+from engine.experiment.experiment import Experiment
+from engine.experiment.problem import Kind
 from engine.experiment.text import shortened
-from engine.store.record import UnreadableRun
+from engine.experiment.value import MIB_PER_GIB
+from engine.memory_advice import fitting_batch, with_accumulation, with_smaller_batch
+from engine.store.forecasts import Forecasts
+from engine.store.record import RunRecord, UnreadableRun
 from gui.runs.panel import RunsPanel
-from gui.session.experiments import Experiments, Retry
+from gui.session.experiments import Experiments
 from gui.setup.panel import Request
 from gui.widgets.notice import Message, Notice
+
+
+@dataclass(frozen=True)
+class Retry:
+    """A button's text, and the experiment that it runs."""
+
+    words: str
+    experiment: Experiment
+
+
+def retries(run: RunRecord, forecasts: Forecasts, device_mib: float | None) -> tuple[Retry, ...]:
+    """Retries of a run that ran out of memory, in a batch that should fit; empty without a forecast."""
+    if run.problem is None or run.problem.kind is not Kind.OUT_OF_MEMORY:
+        return ()
+    experiment = run.experiment
+    cap = experiment.memory_cap_gib
+    budget_mib = device_mib if cap is None else cap * MIB_PER_GIB
+    forecast = forecasts.find(experiment)
+    if forecast is None or budget_mib is None:
+        return ()
+    size = fitting_batch(forecast.lines, budget_mib, experiment.batch_size)
+    if size is None:
+        return ()
+    offers = [Retry(f"Try batch {size:,}", with_smaller_batch(experiment, size))]
+    accumulated = with_accumulation(experiment, size)
+    if accumulated is not None:
+        times = accumulated.step.gradient_accumulation
+        offers.append(Retry(f"Accumulate {times:,} × {accumulated.batch_size:,}", accumulated))
+    return tuple(offers)
 
 
 @dataclass(frozen=True)
@@ -157,7 +191,11 @@ class RunsController(QObject):
         record = self._runs.record(run_id)
         if record is None or record.problem is None:
             return
-        offers = [(retry.words, partial(self._accept, retry)) for retry in self._experiments.retries(run_id)]
+        catalog = self._experiments.catalog
+        device = catalog.device(record.experiment.device) if catalog else None
+        device_mib = None if device is None else device.memory_mib
+        fitting = retries(record, self._experiments.forecasts(), device_mib)
+        offers = [(retry.words, partial(self._accept, retry)) for retry in fitting]
         if offers:
             (words, do), other = offers[0], offers[1] if len(offers) > 1 else None
             problem = record.problem

@@ -1,4 +1,4 @@
-"""The window's side of the engine: running and waiting experiments, retries, orders and forecasts."""
+"""The window's side of the engine: running and waiting experiments, orders and forecasts."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ from engine.experiment.checks import Catalog
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.experiment.repeats import in_turns
-from engine.experiment.value import MIB_PER_GIB
-from engine.memory_advice import fitting_batch, with_accumulation, with_smaller_batch
 from engine.protocol.events import Event, Failed, Finished, Log, Phase, Started
 from engine.store.checkpoints import obstacle
 from engine.store.forecasts import Forecasts
@@ -29,35 +27,6 @@ from gui.session.trust import CodeTrust
 
 
 @dataclass(frozen=True)
-class Retry:
-    """A button's text, and the experiment that it runs."""
-
-    words: str
-    experiment: Experiment
-
-
-def retries(run: RunRecord, forecasts: Forecasts, device_mib: float | None) -> tuple[Retry, ...]:
-    """Retries of a run that ran out of memory, in a batch that should fit; empty without a forecast."""
-    if run.problem is None or run.problem.kind is not Kind.OUT_OF_MEMORY:
-        return ()
-    experiment = run.experiment
-    cap = experiment.memory_cap_gib
-    budget_mib = device_mib if cap is None else cap * MIB_PER_GIB
-    forecast = forecasts.find(experiment)
-    if forecast is None or budget_mib is None:
-        return ()
-    size = fitting_batch(forecast.lines, budget_mib, experiment.batch_size)
-    if size is None:
-        return ()
-    offers = [Retry(f"Try batch {size:,}", with_smaller_batch(experiment, size))]
-    accumulated = with_accumulation(experiment, size)
-    if accumulated is not None:
-        times = accumulated.step.gradient_accumulation
-        offers.append(Retry(f"Accumulate {times:,} × {accumulated.batch_size:,}", accumulated))
-    return tuple(offers)
-
-
-@dataclass(frozen=True)
 class Request:
     """What the form asks to run: labelled experiments, each trained `repeats` times, in turns.
 
@@ -70,6 +39,13 @@ class Request:
     is_comparison: bool
     name: str | None = None
     repeats: int = 1
+
+
+_BUSY = {
+    "run": "A run is training; add this one to the queue.",
+    "search": "A search is running; add this to the queue.",
+    "diagnosis": "A diagnosis is running; add this to the queue.",
+}
 
 
 class Experiments(QObject):
@@ -154,14 +130,22 @@ class Experiments(QObject):
     @property
     def is_idle(self) -> bool:
         """Whether there is no run, no search and no diagnosis in progress."""
-        return self._running is self.searches.running is self.diagnoses.running is None
+        return self.in_progress is None
 
     @property
-    def order_words(self) -> str | None:
-        """What is in progress other than a run, and what to do meanwhile, in a sentence."""
-        if self.searches.running is not None:
-            return "A search is running; add this to the queue."
-        return None if self.diagnoses.running is None else "A diagnosis is running; add this to the queue."
+    def in_progress(self) -> str | None:
+        """A "run", a "search" or a "diagnosis", whichever is in progress."""
+        running = {
+            "run": self._running,
+            "search": self.searches.running,
+            "diagnosis": self.diagnoses.running,
+        }
+        return next((what for what, key in running.items() if key is not None), None)
+
+    @property
+    def busy_words(self) -> str | None:
+        """What is in progress, and what to do meanwhile, in a sentence; None while idle."""
+        return _BUSY.get(self.in_progress or "")
 
     def progress(self) -> float:
         """How far the run in progress is, 0 to 1."""
@@ -281,14 +265,9 @@ class Experiments(QObject):
         self._thread.take_out(run_id)
         self.runs.withdraw(run_id)
 
-    def retries(self, run_id: str) -> tuple[Retry, ...]:
-        """How a run that ran out of memory can be retried, by its forecast."""
-        run = self.runs.record(run_id)
-        if run is None:
-            return ()
-        device = self.catalog.device(run.experiment.device) if self.catalog else None
-        device_mib = None if device is None else device.memory_mib
-        return retries(run, Forecasts(self._store.path.parent), device_mib)
+    def forecasts(self) -> Forecasts:
+        """The forecasts of memory that are known."""
+        return Forecasts(self._store.path.parent)
 
     def delete(self, run_ids: Iterable[str]) -> tuple[str, ...]:
         """Deletes runs, except the one in progress, until they are restored; the ids of the deleted ones."""

@@ -9,10 +9,17 @@ from threading import Event
 from PySide6.QtCore import QObject, QSize, QTimer, Signal
 from PySide6.QtWidgets import QFileDialog
 
+from engine.experiment.catalog import ARRAYS, TEXT_FOLDER
+from engine.experiment.checks import Catalog
 from engine.experiment.own.array_files import ENDINGS
+from engine.experiment.own.arrays import samples_in
 from engine.experiment.own.folders import Count, TextCount, changed_at, count_pictures, count_text
+from engine.experiment.problem import ProblemError
+from engine.experiment.value import BYTES_PER_MIB
+from engine.words.numbers import memory_text
 from gui.session.background import Background
 from gui.setup.controls import NumberEdit
+from gui.setup.draft import Draft
 from gui.widgets import IconButton
 
 _ARRAYS = f"Arrays ({' '.join(f'*{ending}' for ending in ENDINGS)})"
@@ -52,6 +59,30 @@ FolderCount = Count | TextCount
 _Counted = tuple[tuple[float, ...], FolderCount]
 
 
+def folder_words(count: FolderCount | None, is_counting: bool) -> str:
+    """What the chosen folder holds: "1,200 pictures, 3 classes"; empty while unknown."""
+    if count is None:
+        return "counting…" if is_counting else ""
+    if isinstance(count, TextCount):
+        files = f"{count.files:,} file" + ("s" if count.files != 1 else "")
+        return f"{files}, {memory_text(count.bytes / BYTES_PER_MIB)} of text" if count.files else "no text"
+    total = count.train + count.validation
+    if not total:
+        return "no pictures in class folders"
+    pictures = f"{total:,} picture" + ("s" if total != 1 else "")
+    return f"{pictures}, {count.classes:,} class" + ("es" if count.classes != 1 else "")
+
+
+def array_words(draft: Draft) -> str:
+    """What the chosen file of arrays holds: "60,000 samples"; empty where it cannot be used."""
+    names = (draft.text(key).strip() for key in ("path", "data.inputs", "data.targets"))
+    try:
+        samples = samples_in(*names)
+    except ProblemError:
+        return ""
+    return f"{samples.inputs.shape[0]:,} samples"
+
+
 class FolderCounter(QObject):
     """`changed` when `count` or `is_counting` changes.
 
@@ -80,6 +111,13 @@ class FolderCounter(QObject):
         if not self._background.is_busy or self._cancelled.is_set():
             self._settle()
 
+    def follow(self, draft: Draft, catalog: Catalog | None) -> None:
+        """Counts what the draft's folder holds, if its dataset has one."""
+        dataset = draft.text("dataset")
+        has_path = catalog is not None and draft.applies("path", catalog)
+        path = draft.text("path").strip() or None if has_path and dataset != ARRAYS else None
+        self.want(path, is_text=dataset == TEXT_FOLDER)
+
     def hold(self, is_held: bool) -> None:
         """Suspends counting, or continues: reading a folder takes a core from what is measured."""
         if is_held != self._is_held:
@@ -100,6 +138,12 @@ class FolderCounter(QObject):
 
     def is_counting(self) -> bool:
         return self._settling.isActive() or self._background.is_busy
+
+    def words(self, draft: Draft | None) -> str:
+        """What the draft's folder, or its file of arrays, holds; empty while unknown."""
+        if draft is not None and draft.text("dataset") == ARRAYS:
+            return array_words(draft)
+        return folder_words(self.count(), self.is_counting())
 
     def _cancel(self) -> None:
         self._settling.stop()

@@ -16,16 +16,10 @@ from PySide6.QtWidgets import (
 )
 
 from engine.experiment.checks import Catalog, DatasetEntry
-from engine.experiment.own.arrays import samples_in
 from engine.experiment.own.code import OWN
-from engine.experiment.own.folders import TextCount
-from engine.experiment.problem import ProblemError
-from engine.experiment.value import BYTES_PER_MIB
-from engine.words.numbers import memory_text
 from gui.setup.controls import ChoiceBox, NumberEdit
 from gui.setup.draft import Draft, cleaned
 from gui.setup.fields import GROUPS, OPTIONS, TIPS, Group, Option, Shape
-from gui.setup.folder import FolderCount
 from gui.theme.fonts import font
 from gui.theme.icons import draw_icon
 from gui.theme.theme import theme
@@ -88,30 +82,6 @@ def dataset_words(dataset: DatasetEntry | None, draft: Draft) -> tuple[str, ...]
     if dataset.train_samples is not None:
         pictures = f"{dataset.train_samples:,} of {pictures}"
     return (f"{pictures}, {classes} classes", pictures) if classes else (pictures,)
-
-
-def folder_words(count: FolderCount | None, is_counting: bool) -> str:
-    """What the chosen folder holds: "1,200 pictures, 3 classes"; empty while unknown."""
-    if count is None:
-        return "counting…" if is_counting else ""
-    if isinstance(count, TextCount):
-        files = f"{count.files:,} file" + ("s" if count.files != 1 else "")
-        return f"{files}, {memory_text(count.bytes / BYTES_PER_MIB)} of text" if count.files else "no text"
-    total = count.train + count.validation
-    if not total:
-        return "no pictures in class folders"
-    pictures = f"{total:,} picture" + ("s" if total != 1 else "")
-    return f"{pictures}, {count.classes:,} class" + ("es" if count.classes != 1 else "")
-
-
-def array_words(draft: Draft) -> str:
-    """What the chosen file of arrays holds: "60,000 samples"; empty where it cannot be used."""
-    names = (draft.text(key).strip() for key in ("path", "data.inputs", "data.targets"))
-    try:
-        samples = samples_in(*names)
-    except ProblemError:
-        return ""
-    return f"{samples.inputs.shape[0]:,} samples"
 
 
 SUMMARY_LINES = 3

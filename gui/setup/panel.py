@@ -9,7 +9,6 @@ from PySide6.QtCore import QSize, Signal, SignalInstance
 from PySide6.QtGui import QHideEvent, QShowEvent
 from PySide6.QtWidgets import QFrame, QWidget
 
-from engine.experiment.catalog import ARRAYS, TEXT_FOLDER
 from engine.experiment.checks import Catalog
 from engine.experiment.experiment import Experiment
 from engine.experiment.presets import Preset
@@ -31,7 +30,6 @@ from gui.setup.folder import FolderCounter
 from gui.setup.foot import SetupFoot, attach, button_for, enable, make_action
 from gui.setup.form import FormArea
 from gui.setup.model.picker import ModelPicker
-from gui.setup.options import array_words, folder_words
 from gui.setup.purpose import OF_PRESETS, Purpose, diagnosable, plan, reason, words
 from gui.setup.saving import OwnPresets
 from gui.widgets import label
@@ -41,7 +39,6 @@ __all__ = ["Request", "SetupPanel"]
 
 WIDTH = 320
 _LOOKING = "Looking at this machine…"
-_BUSY = "A run is training; add this one to the queue."
 _NOT_NOW = "The model can be checked once nothing is measured."
 
 
@@ -71,7 +68,6 @@ class SetupPanel(QFrame):
         self._outcome = Outcome((), {})
         self._file_problem: Problem | None = None
         self._refused: dict[Experiment, Problem] = {}
-        self._is_running = False
         self._busy: str | None = None
         self._workspace_purpose: Purpose = "train"
         self._took_batch = False
@@ -120,14 +116,8 @@ class SetupPanel(QFrame):
             self._refresh()
             self.draft_changed.emit()
 
-    def set_running(self, is_running: bool) -> None:
-        """While a run trains, others can only be queued."""
-        if is_running != self._is_running:
-            self._is_running = is_running
-            self._refresh()
-
     def set_busy(self, sentence: str | None) -> None:
-        """During a search or a diagnosis, as `sentence` says, everything else can only be queued."""
+        """During what `sentence` names, everything else can only be queued; None while nothing is done."""
         if sentence != self._busy:
             self._busy = sentence
             self._refresh()
@@ -293,16 +283,14 @@ class SetupPanel(QFrame):
             self.form.show_outcome(self._outcome)
             self.form.set_searching(self.purpose == "limit")
             self.form.kept_code.show_kept(draft, differs=self.picker.differs(draft))
-            self._count_folder(draft)
+            self._follow_folder(draft)
             self.run_action.setText(words(self.purpose, draft, self._outcome))
-        against = self._reason()
-        if against is None and self._catalog is None:
-            against = _LOOKING
+        looking = _LOOKING if self._catalog is None else None
+        against = self._reason() or looking
         enable(self.queue_action, against, "Runs this after everything in the queue")
-        busy = self._busy or (_BUSY if self._is_running else None)
-        unfit = limit_reason(self._outcome) or (_LOOKING if self._catalog is None else busy and _NOT_NOW)
+        unfit = limit_reason(self._outcome) or looking or (self._busy and _NOT_NOW)
         enable(self.check_action, unfit, TIPS["check"])
-        against = against or busy
+        against = against or self._busy
         planned = plan(self.purpose, draft, self._outcome, self._catalog)
         enable(self.run_action, against, planned)
         self.foot.show_line(against or planned, may_wait=self.purpose == "train")
@@ -315,25 +303,19 @@ class SetupPanel(QFrame):
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)
         if self._draft is not None:
-            self._count_folder(self._draft)
+            self._follow_folder(self._draft)
 
     def hideEvent(self, event: QHideEvent) -> None:
         super().hideEvent(event)
         self.folder.stop()
 
-    def _count_folder(self, draft: Draft) -> None:
-        dataset = draft.text("dataset")
-        has_path = self._catalog is not None and draft.applies("path", self._catalog)
-        path = draft.text("path").strip() or None if has_path and dataset != ARRAYS else None
-        self.folder.hold(self._is_running or self._busy is not None)
-        self.folder.want(path, is_text=dataset == TEXT_FOLDER)
+    def _follow_folder(self, draft: Draft) -> None:
+        self.folder.hold(self._busy is not None)
+        self.folder.follow(draft, self._catalog)
         self._show_folder()
 
     def _show_folder(self) -> None:
-        folder = folder_words(self.folder.count(), self.folder.is_counting())
-        if self._draft is not None and self._draft.text("dataset") == ARRAYS:
-            folder = array_words(self._draft)
-        self.form.show_path(folder)
+        self.form.show_path(self.folder.words(self._draft))
 
     def _reason(self) -> str | None:
         if self._draft is None:

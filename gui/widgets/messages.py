@@ -32,22 +32,23 @@ class Queued(NamedTuple):
     diagnoses: int = 0
 
 
-def may_stop(parent: QWidget, queued: Queued) -> bool:
-    """Asks whether to close while a run trains."""
-    text = "A run is training. Closing stops it; what it recorded so far is kept."
-    return ask(parent, text + _words(queued), "Stop and close", "Keep training")
+_STOPPED = {
+    "run": ("A run is training. Closing stops it; what it recorded so far is kept.", "Keep training"),
+    "search": (
+        "A search for the largest batch is running. Closing stops it; the trials made so far are kept.",
+        "Keep searching",
+    ),
+    "diagnosis": (
+        "A diagnosis is running. Closing stops it; the parts that are done are kept.",
+        "Keep diagnosing",
+    ),
+}
 
 
-def may_stop_search(parent: QWidget, queued: Queued) -> bool:
-    """Asks whether to close while a search for the largest batch is running."""
-    text = "A search for the largest batch is running. Closing stops it; the trials made so far are kept."
-    return ask(parent, text + _words(queued), "Stop and close", "Keep searching")
-
-
-def may_stop_diagnosis(parent: QWidget, queued: Queued) -> bool:
-    """Asks whether to close while a diagnosis is running."""
-    text = "A diagnosis is running. Closing stops it; the parts that are done are kept."
-    return ask(parent, text + _words(queued), "Stop and close", "Keep diagnosing")
+def may_stop(parent: QWidget, what: str, queued: Queued) -> bool:
+    """Asks whether to close while a "run", a "search" or a "diagnosis" is in progress."""
+    text, leave = _STOPPED[what]
+    return ask(parent, text + _words(queued), "Stop and close", leave)
 
 
 def may_delete(parent: QWidget, what: str) -> bool:

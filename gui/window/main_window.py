@@ -26,7 +26,7 @@ from gui.theme.theme import theme
 from gui.train.controller import LiveController
 from gui.train.panel import LivePanel
 from gui.widgets import FocusRing
-from gui.widgets.messages import Queued, may_stop, may_stop_diagnosis, may_stop_search
+from gui.widgets.messages import Queued, may_stop
 from gui.widgets.shortcuts import install
 from gui.window.body import Body, stack
 from gui.window.drops import ModelDrops
@@ -251,13 +251,9 @@ class MainWindow(QMainWindow):
     def _may_close(self) -> bool:
         # the runs of "Show me" are taken out of the queue
         waiting = sum(not self.others.shows.tells_of(run_id) for run_id in self.experiments.waiting)
-        searches, diagnoses = self.experiments.searches, self.experiments.diagnoses
-        queued = Queued(waiting, searches.waiting, diagnoses.waiting)
-        if self.experiments.running is not None:
-            return may_stop(self, queued)
-        if searches.running is not None:
-            return may_stop_search(self, queued)
-        return diagnoses.running is None or may_stop_diagnosis(self, queued)
+        queued = Queued(waiting, self.experiments.searches.waiting, self.experiments.diagnoses.waiting)
+        what = self.experiments.in_progress
+        return what is None or may_stop(self, what, queued)
 
     def _take_catalog(self, catalog: Catalog) -> None:
         self.setup.set_catalog(catalog)
@@ -287,13 +283,13 @@ class MainWindow(QMainWindow):
     def _begin(self, run_id: str) -> None:
         self._followed.begin(run_id)
         self.others.shows.set_frame_ms(self._followed.timer.interval())
-        self.setup.set_running(True)
+        self.setup.set_busy(self.experiments.busy_words)
         self.experiments.forecaster.set_busy(True)
 
     def _end(self, run_id: str) -> None:
         self._followed.end()
         self.others.shows.set_frame_ms(None)
-        self.setup.set_running(False)
+        self.setup.set_busy(self.experiments.busy_words)
         self.experiments.forecaster.set_busy(False)
         if not self.others.shows.tells_of(run_id):
             self._runs_controller.retry(run_id)

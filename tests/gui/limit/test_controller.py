@@ -18,7 +18,7 @@ from engine.store.forecasts import Forecasts
 from engine.store.record import RunRecord
 from engine.store.store import Store
 from engine.worker.launcher import Launcher
-from gui.session.experiments import retries
+from gui.runs.controller import retries
 from gui.session.forecaster import Need
 from gui.setup.check import limit_request
 from gui.setup.need import NeedLine
@@ -103,7 +103,7 @@ def test_a_search_runs_in_the_window_is_opened_again_and_deleted(
     def answer(what: str, yes: bool) -> Callable[..., bool]:
         return lambda *_arguments: asked.append(what) or yes
 
-    monkeypatch.setattr("gui.window.main_window.may_stop_search", answer("stop", False))
+    monkeypatch.setattr("gui.window.main_window.may_stop", answer("stop", False))
     monkeypatch.setattr("gui.limit.controller.may_delete", answer("delete", True))
     # so few samples that one trial finds the answer: a process for each takes seconds to import torch
     window.setup.use_settings(LINEAR.model_copy(update={"samples": 8, "batch_size": 4}))

@@ -12,8 +12,7 @@ from pytestqt.qtbot import QtBot
 
 from engine.experiment.own.folders import Count, TextCount
 from gui.setup import folder
-from gui.setup.folder import FolderCount, FolderCounter
-from gui.setup.options import folder_words
+from gui.setup.folder import FolderCount, FolderCounter, folder_words
 
 
 @pytest.fixture

@@ -101,12 +101,12 @@ def test_repeats_beyond_the_largest_seed_are_told_at_the_seed(
 
 
 def test_while_a_run_trains_the_form_only_queues(panel: SetupPanel, qtbot: QtBot) -> None:
-    panel.set_running(True)
+    panel.set_busy("A run is training; add this one to the queue.")
     assert not panel.run_action.isEnabled()
     assert panel.foot.line.text() == "A run is training; add this one to the queue."
     with qtbot.waitSignal(panel.queue_requested):
         panel.foot.queue_button.click()
-    panel.set_running(False)
+    panel.set_busy(None)
     assert panel.run_action.isEnabled()
 
 

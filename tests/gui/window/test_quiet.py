@@ -141,9 +141,9 @@ def test_nothing_is_looked_at_beside_a_run_and_what_waits_goes_on_waiting(
 def test_a_form_that_cannot_run_has_nothing_to_wait_for(quiet: Quiet, panel: SetupPanel) -> None:
     for _ in range(2):
         quiet.take(BUSY)
-    panel.set_running(True)
+    panel.set_busy("A run is training.")
     assert not panel.foot.wait_button.isVisible()
-    panel.set_running(False)
+    panel.set_busy(None)
     assert panel.foot.wait_button.isVisible()
     panel.set_purpose("limit")
     assert panel.foot.busy.isVisible() and not panel.foot.wait_button.isVisible()

@@ -113,7 +113,7 @@ def test_runs_that_show_me_queued_are_not_promised_for_the_next_start(
     window: MainWindow, monkeypatch: pytest.MonkeyPatch, training: Any, endless: Experiment
 ) -> None:
     told: list[int] = []
-    monkeypatch.setattr("gui.window.main_window.may_stop", lambda _window, queued: told.append(queued.runs))
+    monkeypatch.setattr("gui.window.main_window.may_stop", lambda *asked: told.append(asked[-1].runs))
     trains, _own, shown = training.submit(window, endless, endless, endless)
     training.wait_for_steps(window, trains)
     window.others.shows.show_me._pair._submitted.add(shown)
