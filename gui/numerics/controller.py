@@ -15,11 +15,12 @@ from engine.protocol.numerics.diagnosis import Part
 from engine.store.record import RunRecord
 from gui.numerics.map.view import KEY
 from gui.numerics.panel import NumericsPanel
-from gui.numerics.words import menu_entry
+from gui.numerics.words import saved_entry, unfinished_entry
 from gui.session.background import Background
 from gui.session.experiments import Experiments
 from gui.setup.panel import SetupPanel
 from gui.widgets.messages import may_delete
+from gui.widgets.saved_menu import SavedEntry
 
 _NO_PARTS = "Tick what to diagnose."
 _NO_SAMPLES = "This run has no sample of its ranges yet."
@@ -46,16 +47,14 @@ class NumericsController(QObject):
         self._diagnoses = experiments.diagnoses
         self._background = Background(self)
         self._shown: str | None = None
-        panel.menu.set_source(
-            lambda: [menu_entry(key, record) for key, record in self._diagnoses.saved().items()]
-        )
+        panel.menu.set_source(self._menu_entries)
         self._connect()
         self._show_kept()
 
     def open_newest(self) -> None:
-        """Shows the newest saved diagnosis, unless one is shown."""
-        if self._shown is None and (newest := self._diagnoses.newest()) is not None:
-            self._show(newest)
+        """Shows the diagnosis in progress, else the newest saved, unless one is shown."""
+        if self._shown is None and (key := self._diagnoses.running or self._diagnoses.newest()) is not None:
+            self._show(key)
 
     def submit(self, experiment: Experiment, parts: Sequence[Part], run_id: str | None = None) -> None:
         """Queues a diagnosis and shows it."""
@@ -86,12 +85,6 @@ class NumericsController(QObject):
         self._shown = run.id
         self._panel.show_samples(run, count, lambda number: runs.ranges(run.id, number))
         self.workspace_wanted.emit()
-
-    def _choose_parts(self, preset: Preset) -> None:
-        if preset.parts:
-            self._panel.choose(preset.parts, only=True)
-            self._panel.open_tab(preset.parts[0])
-            self.workspace_wanted.emit()
 
     def export(self, path: Path) -> None:
         """Writes the diagnosis that is shown, in the format of the path's ending."""
@@ -125,6 +118,19 @@ class NumericsController(QObject):
         self._diagnoses.changed.connect(self._update)
         self._diagnoses.began.connect(self._begin)
         self._diagnoses.ended.connect(self._end)
+
+    def _menu_entries(self) -> list[SavedEntry]:
+        saved = self._diagnoses.saved().items()
+        return [
+            *map(unfinished_entry, self._diagnoses.unfinished()),
+            *(saved_entry(key, record) for key, record in saved),
+        ]
+
+    def _choose_parts(self, preset: Preset) -> None:
+        if preset.parts:
+            self._panel.choose(preset.parts, only=True)
+            self._panel.open_tab(preset.parts[0])
+            self.workspace_wanted.emit()
 
     def _show_kept(self) -> None:
         patterns = self._setup.text(KEY).split(",")
@@ -163,7 +169,7 @@ class NumericsController(QObject):
             self.open_newest()
 
     def _set_diagnosing(self, is_diagnosing: bool) -> None:
-        self._setup.set_busy(self._experiments.order_words)
+        self._setup.set_busy(self._experiments.busy_words)
         self.diagnosing_changed.emit(is_diagnosing)
         self._experiments.forecaster.set_busy(not self._experiments.is_idle)
 

@@ -24,9 +24,9 @@ from gui.numerics.answers.answer_page import AnswerPage
 from gui.numerics.answers.islands_view import IslandsView
 from gui.numerics.answers.nonfinite_view import NonfiniteView
 from gui.numerics.export import ExportMenu
-from gui.numerics.ladder_view import LadderView
+from gui.numerics.ladder.view import LadderView
 from gui.numerics.map.view import MapView
-from gui.numerics.range_view import RangeView, ReadSample
+from gui.numerics.ranges.view import RangeView, ReadSample
 from gui.numerics.words import AWAITED, facts, progress
 from gui.session.diagnoses import DiagnosisView
 from gui.widgets import Button, ElidedLabel, EmptyState, IconButton, ProgressLine, label, set_text
@@ -36,7 +36,7 @@ from gui.widgets.saved_menu import SavedMenu
 _NOTHING_YET = (
     "Where does this model lose precision, and what makes a NaN?",
     "A diagnosis trains a few steps of what the form describes and watches every operation: which number "
-    "format it computes in, which numbers that cannot hold, and which module makes the first NaN or Inf.",
+    "format it computes in, which numbers do not fit into it, and which module makes the first NaN or Inf.",
     "Diagnose",
     "Diagnoses the form's first half-precision run",
 )
@@ -132,7 +132,7 @@ class NumericsPanel(QFrame):
         """Shows a diagnosis so far; None for the empty state."""
         is_other = view is None or self._view is None or view.key != self._view.key
         self._view = view
-        is_busy = view is not None and (view.is_live or view.is_waiting)
+        is_busy = view is not None and view.is_unfinished
         self.menu.set_shown(None if view is None or is_busy else view.key)
         self._note.set_whole_text("" if view is None else progress(view) if is_busy else facts(view))
         self.stop.setVisible(is_busy)
@@ -253,7 +253,7 @@ class NumericsPanel(QFrame):
         for arrow in self.tabs.tabBar().findChildren(QToolButton):
             arrow.setToolTip(arrow.accessibleName())
         self.tabs.setCornerWidget(self.guide_button)
-        self.tabs.setAccessibleName("Parts of the diagnosis")
+        self.tabs.tabBar().setAccessibleName("Parts of the diagnosis")
         self._tab_pages = []
         for tab in self._tabs:
             page = QStackedWidget()

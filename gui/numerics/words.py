@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from engine.experiment.experiment import Experiment
 from engine.store.diagnoses import DiagnosisRecord
 from engine.words.names import dataset_words
+from gui.numerics.ranges.words import share_text
 from gui.session.diagnoses import DiagnosisView
 from gui.widgets.saved_menu import SavedEntry
 
@@ -29,10 +31,8 @@ _PARTS = {
 
 def facts(view: DiagnosisView) -> str:
     """What was diagnosed, where and when."""
-    experiment = view.experiment
     when = view.created.astimezone().strftime("%d %b, %H:%M")
-    what = f"{experiment.model} on {dataset_words(experiment.dataset)}, {experiment.precision.label}"
-    return ", ".join(part for part in (what, view.device_name, when) if part)
+    return ", ".join(part for part in (_what(view.experiment), view.device_name, when) if part)
 
 
 def progress(view: DiagnosisView) -> str:
@@ -40,13 +40,21 @@ def progress(view: DiagnosisView) -> str:
     if view.is_waiting:
         return "waiting for its turn"
     what = f"{view.experiment.model}, {view.experiment.precision.label}"
-    share = f", {view.fraction:.0%}" if view.fraction is not None else ""
+    share = f", {share_text(view.fraction)}" if view.fraction is not None else ""
     return f"{what}: {view.doing or 'starting a process'}{share}"
 
 
-def menu_entry(key: str, record: DiagnosisRecord) -> SavedEntry:
+def saved_entry(key: str, record: DiagnosisRecord) -> SavedEntry:
     """A saved diagnosis in a menu."""
-    experiment = record.experiment
-    what = f"{experiment.model} on {dataset_words(experiment.dataset)}, {experiment.precision.label}"
     parts = ", ".join(_PARTS[part] for part in record.parts)
-    return SavedEntry(key, f"{what}: {parts}", record.created, f"On {record.device_name}")
+    return SavedEntry(key, f"{_what(record.experiment)}: {parts}", record.created, f"On {record.device_name}")
+
+
+def unfinished_entry(view: DiagnosisView) -> SavedEntry:
+    """A diagnosis in progress or in the queue, in the menu of the saved ones."""
+    state = "waiting" if view.is_waiting else "in progress"
+    return SavedEntry(view.key, f"{_what(view.experiment)}: {state}", view.created, progress(view))
+
+
+def _what(experiment: Experiment) -> str:
+    return f"{experiment.model} on {dataset_words(experiment.dataset)}, {experiment.precision.label}"

@@ -14,7 +14,6 @@ from engine.experiment.problem import Problem, ProblemError
 from engine.numerics.diagnoser import DiagnosisEvent
 from engine.protocol.events import Diagnosed, Failed, Phase
 from engine.protocol.numerics.diagnosis import Diagnosis, DiagnosisStarted, Part
-from engine.protocol.numerics.nonfinite import SKIPS_IN_A_ROW
 from engine.store.diagnoses import DiagnosisRecord
 from engine.store.record import RunRecord
 from engine.store.store import Store
@@ -86,11 +85,19 @@ class DiagnosisView:
         return self
 
     def is_awaited(self, part: str) -> bool:
-        """Whether a part is still to come."""
-        return (self.is_live or self.is_waiting) and part in self.parts and not self.has(part)
+        """Whether a part is still to come; advice comes with the others."""
+        return self.is_unfinished and part in (*self.parts, "advice") and not self.has(part)
+
+    @property
+    def is_unfinished(self) -> bool:
+        return self.is_live or self.is_waiting
 
     def has(self, part: str) -> bool:
         return getattr(self.diagnosis, part) is not None
+
+
+_MANY_SKIPS = 3
+"""A healthy scaler, too, skips a step or two before its scale fits."""
 
 
 def why_nothing_to_find(run: RunRecord) -> str | None:
@@ -100,7 +107,7 @@ def why_nothing_to_find(run: RunRecord) -> str | None:
     summary = run.summary
     if summary is None:
         return "It was not recorded whether it met a NaN."
-    if summary.first_nan_step is None and (summary.skipped_steps or 0) < SKIPS_IN_A_ROW:
+    if summary.first_nan_step is None and (summary.skipped_steps or 0) < _MANY_SKIPS:
         return "It met no NaN, and its loss scaler did not skip step after step."
     return None
 
@@ -171,6 +178,10 @@ class Diagnoses(QObject):
             if record.results
         }
         return {key: record for key, record in records.items() if key != self._running}
+
+    def unfinished(self) -> tuple[DiagnosisView, ...]:
+        """The diagnosis in progress, then those that wait."""
+        return tuple(view for view in self._views.values() if view.is_unfinished)
 
     def record(self, key: str) -> DiagnosisRecord | None:
         """A diagnosis as it is in the store; None for one that is not there."""

@@ -36,7 +36,7 @@ def words(purpose: Purpose, draft: Draft, outcome: Outcome) -> str:
 def plan(purpose: Purpose, draft: Draft | None, outcome: Outcome, catalog: Catalog | None) -> str:
     """What the button will do."""
     if purpose == "diagnose":
-        return "Watches a few steps, operation by operation"
+        return "Diagnoses the parts that are ticked in Numerics"
     return limit_plan(draft) if purpose == "limit" and draft is not None else plan_words(outcome, catalog)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import re
 
 from PySide6.QtCore import QSize, Qt
 from PySide6.QtGui import QFontMetrics, QResizeEvent
@@ -32,6 +33,11 @@ def label(text: str, role: str, parent: QWidget | None = None) -> QLabel:
     result.setTextFormat(Qt.TextFormat.PlainText)
     result.setProperty("role", role)
     return result
+
+
+def breakable(text: str) -> str:
+    """The text with leave to break lines within modules' names: a label is as wide as its longest word."""
+    return re.sub(r"[._](?=[a-zA-Z])", "\\g<0>\N{ZERO WIDTH SPACE}", text)
 
 
 def set_text(target: QLabel, text: str) -> None:

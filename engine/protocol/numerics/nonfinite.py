@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Literal
+from typing import Annotated, Literal
+
+from pydantic import Field
 
 from engine.experiment.text import Line, Text
 from engine.experiment.value import Message, Positive, StepNumber, Whole
@@ -29,7 +31,7 @@ class Cause(StrEnum):
     INPUT = "input"
     """The batch itself is not finite."""
     WEIGHT = "weight"
-    """Updates made weights too large, or infinite: the learning rate is too large."""
+    """A weight became infinite or NaN in an update: the learning rate is too large."""
     MASKED = "masked"
     """A softmax over values that are all -Inf."""
     UNKNOWN = "unknown"
@@ -78,6 +80,6 @@ class NonfiniteSearch(Message):
     skipped: Whole = 0
     least_scale: float | None = None
     last_scale: float | None = None
-    trouble_step: Positive | None = None
+    trouble_step: Annotated[Positive | None, Field()] = None
     """The step at which the run itself went wrong: loss not finite, or skipped again and again."""
     sentence: Text

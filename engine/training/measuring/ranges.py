@@ -34,10 +34,9 @@ def in_fp32(experiment: Experiment) -> Experiment:
 
 @dataclass
 class WatchedPass:
-    """What a forward and backward pass computed; `modules` are the names of the model's, `gradients` still
-    have the loss scale."""
+    """What a forward and backward pass computed; `gradients` still have the loss scale."""
 
-    modules: tuple[str, ...]
+    model: nn.Module
     weights: dict[str, ExponentCount] = field(default_factory=dict)
     weight_dtypes: dict[str, str] = field(default_factory=dict)
     activations: dict[str, ExponentCount] = field(default_factory=dict)
@@ -57,34 +56,34 @@ def watched_pass(model: nn.Module, go_back: Callable[[], Tensor]) -> WatchedPass
 
     Waits for the device.
     """
-    with watched(model) as seen:
-        for name, weight in model.named_parameters():
-            if weight.is_floating_point():
-                seen.weights.setdefault(_module_of(name), ExponentCount()).add(weight)
-                seen.weight_dtypes.setdefault(_module_of(name), _dtype_name(weight))
+    seen = WatchedPass(model)
+    for name, weight in model.named_parameters():
+        if weight.is_floating_point():
+            seen.weights.setdefault(_module_of(name), ExponentCount()).add(weight)
+            seen.weight_dtypes.setdefault(_module_of(name), _dtype_name(weight))
+    with watched(seen):
         loss = go_back()
     seen.is_loss_finite = bool(loss.isfinite())
     return seen
 
 
 @contextmanager
-def watched(model: nn.Module) -> Iterator[WatchedPass]:
-    """What the model computes in this context."""
-    modules = dict(model.named_modules())
-    seen = WatchedPass(tuple(modules))
+def watched(seen: WatchedPass) -> Iterator[None]:
+    """Adds to `seen` what its model computes in this context."""
     watch = _Watch(seen)
     handles = [
-        module.register_forward_hook(partial(watch.returned, name)) for name, module in modules.items()
+        module.register_forward_hook(partial(watch.returned, name))
+        for name, module in seen.model.named_modules()
     ]
     handles += [
         weight.register_post_accumulate_grad_hook(  # type: ignore[no-untyped-call]
             partial(watch.arrived, name)
         )
-        for name, weight in model.named_parameters()
+        for name, weight in seen.model.named_parameters()
         if weight.requires_grad and weight.is_floating_point()
     ]
     try:
-        yield seen
+        yield
     finally:
         for handle in handles:
             handle.remove()
@@ -142,10 +141,11 @@ def ranges_of(
         "gradient": gradients,
         "weight": true.weights,
     }
+    names = [name for name, _ in true.model.named_modules()][:MOST_MODULES]
     places = [
         (name, quantity, counts[name])
         for quantity, counts in by_quantity.items()
-        for name in true.modules[:MOST_MODULES]
+        for name in names
         if name in counts
     ]
     losses = _Losses(true, own)

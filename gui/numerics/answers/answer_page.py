@@ -15,6 +15,7 @@ from engine.words.settings import setting_text
 from gui.widgets import Button, EmptyState, label
 from gui.widgets.boxes import Part, Stretch, in_column, in_row, wide
 from gui.widgets.labels import plain_tip
+from gui.widgets.shortcuts import tab_after
 
 _MARGINS, _GAP = (2, 12, 8, 12), 12
 _TITLE_WIDTH = 140
@@ -63,6 +64,7 @@ class AnswerPage(QStackedWidget):
             old.hide()
             old.deleteLater()
         self._area.setWidget(holder)
+        tab_after(self._empty, holder)
         self._area.setAccessibleDescription(answer)
         self.setCurrentWidget(self._area)
 

@@ -10,6 +10,7 @@ from PySide6.QtWidgets import QHeaderView, QTableWidget, QTableWidgetItem
 from engine.protocol.numerics.islands import Islands, IslandTrial
 from engine.words.numbers import memory_text, number, times
 from gui.numerics.answers.answer_page import AnswerPage, counted, facts, names_words, wrapped
+from gui.numerics.ranges.words import share_text
 from gui.widgets import label
 from gui.widgets.boxes import Part
 from gui.widgets.labels import plain_tip
@@ -50,7 +51,7 @@ class IslandsView(AnswerPage):
 
 
 def _criterion(islands: Islands) -> str:
-    share = f", and if at most {islands.most_skipped_fraction:.0%} of its steps are skipped"
+    share = f", and if at most {share_text(islands.most_skipped_fraction)} of its steps are skipped"
     return f"{_CRITERION}{share if islands.most_skipped_fraction else ''}."
 
 

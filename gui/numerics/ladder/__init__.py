@@ -1,1 +1,1 @@
-"""The ladder's parts: losses by step, rungs, and a rung's errors by module."""
+"""The ladder: losses by step, rungs, and a rung's errors by module."""

@@ -223,7 +223,7 @@ class ErrorTable(QTableView):
         self.setAccessibleName("Errors by module")
         self.setShowGrid(False)
         self.setWordWrap(False)
-        self.setTextElideMode(Qt.TextElideMode.ElideMiddle)
+        self.setTextElideMode(Qt.TextElideMode.ElideLeft)
         self.setTabKeyNavigation(False)
         self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self.setSelectionMode(QTableView.SelectionMode.NoSelection)

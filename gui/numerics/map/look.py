@@ -9,6 +9,7 @@ from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPaintEvent
 from PySide6.QtWidgets import QSizePolicy, QStyle, QStyledItemDelegate, QStyleOptionViewItem, QWidget
 
 from engine.protocol.numerics.formats import BF16, FP16, FP32, dtype_label
+from gui.numerics.ranges.words import share_text
 from gui.setup.model.tree import Index
 from gui.theme.fonts import font
 from gui.theme.theme import theme
@@ -18,6 +19,8 @@ Share = tuple[str, float]
 
 SHARES = 0x0200
 """The role under which a cell has its shares; Qt leaves numbers from 0x0100 on to programs."""
+TIME_TIP = "While watched, which is slower than training: compare modules, not with the time of a step"
+MOVED_TIP = "What the operations read and wrote"
 _PRECISIONS = {FP32.name: "fp32", BF16.name: "bf16", FP16.name: "fp16"}
 _BAR, _HEIGHT, _GAP, _PADDING = 36, 8, 6, 8
 
@@ -37,7 +40,7 @@ def shares_text(shares: Sequence[Share]) -> str:
 
 def shares_tip(shares: Sequence[Share]) -> str:
     """All formats with their shares."""
-    return ", ".join(f"{dtype_label(dtype)} {share:.0%} of the time" for dtype, share in shares)
+    return ", ".join(f"{dtype_label(dtype)} {share_text(share)} of the time" for dtype, share in shares)
 
 
 class SharesDelegate(QStyledItemDelegate):

@@ -12,7 +12,8 @@ from PySide6.QtWidgets import QAbstractButton, QHeaderView, QTableView
 from engine.experiment.value import BYTES_PER_MIB
 from engine.protocol.numerics.formats import dtype_label
 from engine.protocol.numerics.precision_map import Operation, module_title
-from engine.words.numbers import memory_text
+from engine.words.numbers import memory_text, number
+from gui.numerics.map.look import MOVED_TIP, TIME_TIP
 from gui.setup.model.tree import Index
 from gui.widgets.labels import plain_tip
 
@@ -23,6 +24,12 @@ _FIGURES: Mapping[int, Callable[[Operation], float]] = {
     _COUNT: lambda operation: operation.count,
     _TIME: lambda operation: operation.seconds,
     _MOVED: lambda operation: operation.moved_bytes,
+}
+_TIPS = {
+    _FORMATS: "What went in, and what came out",
+    _TIME: TIME_TIP,
+    _MOVED: MOVED_TIP,
+    _CAST: "Whether it only changes the number format, and whether autocast put it in",
 }
 _WIDTHS = (132, 96, 74, 116, 48, 70, 74, 92)
 _RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
@@ -80,6 +87,8 @@ class OperationModel(QAbstractTableModel):
     ) -> Any:
         if orientation is Qt.Orientation.Horizontal and role == Qt.ItemDataRole.DisplayRole:
             return _HEADINGS[section]
+        if orientation is Qt.Orientation.Horizontal and role == Qt.ItemDataRole.ToolTipRole:
+            return _TIPS.get(section)
         if role == Qt.ItemDataRole.TextAlignmentRole:
             return _RIGHT if section in _NUMBERS else _LEFT
         return None
@@ -107,6 +116,7 @@ class OperationTable(QTableView):
         self.setProperty("kind", "tight")
         self.setShowGrid(False)
         self.setWordWrap(False)
+        self.setTextElideMode(Qt.TextElideMode.ElideMiddle)
         self.setTabKeyNavigation(False)
         self.setSelectionBehavior(QTableView.SelectionBehavior.SelectRows)
         self.verticalHeader().hide()
@@ -149,7 +159,7 @@ def _texts(operation: Operation) -> tuple[str, ...]:
         operation.direction.capitalize(),
         formats_text(operation),
         f"{operation.count:,}",
-        f"{operation.seconds * 1_000:,.3f}",
+        number(operation.seconds * 1_000),
         memory_text(operation.moved_bytes / BYTES_PER_MIB),
         cast,
     )

@@ -19,8 +19,8 @@ from engine.protocol.numerics.precision_map import (
     Operation,
     PrecisionMap,
 )
-from engine.words.numbers import memory_text
-from gui.numerics.map.look import SHARES, Share, shares_text, shares_tip
+from engine.words.numbers import memory_text, number
+from gui.numerics.map.look import MOVED_TIP, SHARES, TIME_TIP, Share, shares_text, shares_tip
 from gui.setup.model.tree import FILTERED_BY, SORTED_BY, Index, TreeModel, short_name
 from gui.widgets.labels import plain_tip
 
@@ -125,7 +125,7 @@ def _shares(operations: Sequence[Operation], direction: Direction) -> tuple[Shar
 def kept_by(name: str, patterns: Sequence[str]) -> str | None:
     """What keeps a module in FP32: a pattern that matches it, or a module around it; None if nothing does."""
     for around in _around(name):
-        if around and (matching := [one for one in patterns if fnmatchcase(around, one)]):
+        if around and (matching := [pattern for pattern in patterns if fnmatchcase(around, pattern)]):
             return name if name in patterns else matching[0]
     return None
 
@@ -140,6 +140,13 @@ class MapTree(TreeModel[MapRow]):
 
     headings = ("Module", "Class", "Forward", "Backward", "Parameters", "Time ms", "Moved", "Casts")
     numbers = (PARAMETERS, TIME, MOVED, CASTS)
+    tips: Mapping[int, str] = {
+        FORWARD: "The number formats of the forward pass, by their share of its time",
+        BACKWARD: "The number formats of the backward pass, by their share of its time",
+        TIME: TIME_TIP,
+        MOVED: MOVED_TIP,
+        CASTS: "How often autocast changed a number format",
+    }
 
     def __init__(
         self, rows: Sequence[MapRow], patterns: Sequence[str], parent: QObject | None = None
@@ -197,10 +204,10 @@ class MapTree(TreeModel[MapRow]):
             return f"Autocast changed formats {row.casts:,} times and moved {_memory(row.cast_bytes)} for it."
         if row.name in _OUTSIDE:
             return _OUTSIDE[row.name][1]
-        kept = self.kept_by(row)
+        kept, what = self.kept_by(row), f"{row.title} ({row.class_name})"
         if kept is None:
-            return row.title
-        return f"{row.title} stays in FP32" + (f" because of {kept}." if kept != row.name else ".")
+            return what
+        return f"{what} stays in FP32" + (f" because of {kept}." if kept != row.name else ".")
 
 
 def _text(row: MapRow, column: int) -> str:
@@ -216,7 +223,7 @@ def _text(row: MapRow, column: int) -> str:
         case 4:
             return f"{row.parameters:,}" if row.parameters else ""
         case 5:
-            return f"{row.seconds * 1_000:,.2f}" if row.operations else ""
+            return number(row.seconds * 1_000) if row.operations else ""
         case 6:
             return _memory(row.moved_bytes) if row.operations else ""
     return f"{row.casts:,}" if row.casts else ""

@@ -11,7 +11,8 @@ from PySide6.QtWidgets import QMenu, QSplitter, QStackedLayout, QWidget
 from engine.protocol.numerics.precision_map import PrecisionMap
 from gui.numerics.map.look import FormatLegend, SharesDelegate
 from gui.numerics.map.operations import OperationTable
-from gui.numerics.map.tree import BACKWARD, FORWARD, MODULE, ROOT, MapRow, MapTree, rows_of
+from gui.numerics.map.tree import BACKWARD, CLASS, FORWARD, MODULE, ROOT, MapRow, MapTree, rows_of
+from gui.numerics.ranges.words import share_text
 from gui.setup.model.tree import FILTERED_BY, Index, TreeView
 from gui.widgets import Button, ElidedLabel, EmptyState, label, set_text
 from gui.widgets.boxes import in_column, in_row, wide
@@ -28,7 +29,8 @@ _NOTHING_YET = (
 _FILTER_TIP = "Shows only the modules whose name has this text. Escape empties it."
 _EXACT = Qt.MatchFlag.MatchExactly | Qt.MatchFlag.MatchCaseSensitive
 _KEEP, _LET = "Keep in FP32", "Let AMP choose"
-_MOST_UNFOLDED, _LEAST_NAME = 300, 130
+_MOST_UNFOLDED, _LEAST_NAME, _NARROW = 300, 130, 780
+"""In a narrow tree the classes give their room to the names, whose tooltips have them."""
 
 
 class MapTreeView(TreeView):
@@ -58,6 +60,7 @@ class MapTreeView(TreeView):
         tree = MapTree(rows, patterns, self)
         tree.toggled.connect(self.kept)
         self.show_tree(tree)
+        self._fit()
 
     def go_to(self, name: str) -> None:
         """Selects the row of a module, if there is one."""
@@ -81,12 +84,18 @@ class MapTreeView(TreeView):
     def show_filtered(self, text: str) -> None:
         """Shows the modules whose names have the text, unfolded."""
         self.proxy.setFilterFixedString(text)
-        if text and sum(1 for _ in self._visible(QModelIndex(), _MOST_UNFOLDED)) <= _MOST_UNFOLDED:
+        if text and len(self._visible(QModelIndex(), _MOST_UNFOLDED)) <= _MOST_UNFOLDED:
             self.expandAll()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
-        self.setColumnWidth(MODULE, max(_LEAST_NAME, self.viewport().width() - sum(self.widths[1:])))
+        self._fit()
+
+    def _fit(self) -> None:
+        width = self.viewport().width()
+        self.setColumnHidden(CLASS, width < _NARROW)
+        others = sum(self.widths[CLASS + (width < _NARROW) :])
+        self.setColumnWidth(MODULE, max(_LEAST_NAME, width - others))
 
     def currentChanged(self, current: Index, previous: Index) -> None:
         super().currentChanged(current, previous)
@@ -136,7 +145,6 @@ class MapView(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._map: PrecisionMap | None = None
         self._patterns: tuple[str, ...] = ()
         self.empty = EmptyState(*_NOTHING_YET)
         self.empty.pressed.connect(self.wanted)
@@ -159,7 +167,6 @@ class MapView(QWidget):
 
     def show_map(self, whole: PrecisionMap | None) -> None:
         """Shows a map; None for what it would answer."""
-        self._map = whole
         self._pages.setCurrentWidget(self.empty if whole is None else self._page)
         if whole is None:
             return
@@ -169,7 +176,7 @@ class MapView(QWidget):
             operation.computed_in for operation in whole.operations if operation.computed_in
         )
         self.legend.show_formats(tuple(computed))
-        self.facts.set_whole_text(_facts(whole), f"{whole.attributed_fraction:.1%} attributed")
+        self.facts.set_whole_text(_facts(whole), _attributed(whole))
         set_text(self.notes, " ".join(whole.notes))
         self.notes_button.setVisible(bool(whole.notes))
         self._show_notes()
@@ -220,4 +227,8 @@ class MapView(QWidget):
 def _facts(whole: PrecisionMap) -> str:
     count = sum(operation.count for operation in whole.operations)
     modules = len(whole.modules)
-    return f"{count:,} operations in {modules:,} modules, {whole.attributed_fraction:.1%} attributed"
+    return f"{count:,} operations in {modules:,} modules, {_attributed(whole)}"
+
+
+def _attributed(whole: PrecisionMap) -> str:
+    return f"{share_text(whole.attributed_fraction)} attributed"

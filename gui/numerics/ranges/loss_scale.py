@@ -67,7 +67,7 @@ class LossScale(QWidget):
         self._rows: tuple[ModuleRange, ...] = ()
         self._all, self._form = Exponents(), FP16
         self._best, self._least = 0, 0.0
-        self._uses_scaler = True
+        self._uses_scaler, self._gains = True, False
         self.slider = _Slider()
         self.slider.valueChanged.connect(self._move)
         self._value = label("", "value")
@@ -99,12 +99,15 @@ class LossScale(QWidget):
         """Looks for the best scale for another format."""
         self._form, self._best = form, best_scale_exponent(self._rows, form)
         self._least = lost_fraction(self._rows, form, self._best)
+        marked = self.slider.marked
+        self._gains = marked is not None and lost_fraction(self._rows, form, marked) > self._least
         self._say()
 
     def set_uses_scaler(self, uses_scaler: bool) -> None:
         """Whether the experiment has a loss scaler, whose scale can be set."""
-        self._uses_scaler = uses_scaler
-        self._say()
+        if uses_scaler != self._uses_scaler:
+            self._uses_scaler = uses_scaler
+            self._say()
 
     def _move(self, exponent: int) -> None:
         self._say()
@@ -120,7 +123,7 @@ class LossScale(QWidget):
         self.use.setText(f"Use 2^{self._best}")
         self.use.setAccessibleName(self.use.text())
         self.use.setToolTip(f"Starts with a loss scale of {scale_text(self._best)}: sets it in the form")
-        self.use.setVisible(self._uses_scaler and self._form == FP16 and self._best != self.slider.marked)
+        self.use.setVisible(self._uses_scaler and self._form == FP16 and self._gains)
 
     def _changes(self) -> Changes:
         return (("scaler.init_scale", f"{2.0**self._best:.12g}"),)

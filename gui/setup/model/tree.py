@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -46,11 +46,13 @@ class _Node(Generic[Row]):
 class TreeModel(QAbstractItemModel, Generic[Row]):
     """Rows in the order of a walk through the tree; the view asks only for what is unfolded.
 
-    `cell` gives what a row has in a column in a role; `numbers` are the columns that are aligned right.
+    `cell` gives what a row has in a column in a role; `numbers` are the columns that are aligned right, and
+    `tips` the tooltips of headings.
     """
 
     headings: tuple[str, ...] = ()
     numbers: tuple[int, ...] = ()
+    tips: Mapping[int, str] = {}
 
     def __init__(self, rows: Sequence[Row], parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -92,6 +94,8 @@ class TreeModel(QAbstractItemModel, Generic[Row]):
     ) -> Any:
         if role == Qt.ItemDataRole.DisplayRole and orientation == Qt.Orientation.Horizontal:
             return self.headings[section]
+        if role == Qt.ItemDataRole.ToolTipRole:
+            return self.tips.get(section)
         if role == Qt.ItemDataRole.TextAlignmentRole and section in self.numbers:
             return _RIGHT
         return None

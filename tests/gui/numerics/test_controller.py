@@ -68,10 +68,15 @@ def test_a_diagnosis_runs_in_the_window_is_opened_again_and_deleted(
     assert panel.stop.isVisible() and not window.setup.run_action.isEnabled()
     assert "at work" in window.top_bar._tabs["numerics"].accessibleName()
     asked: list[object] = []
-    monkeypatch.setattr(
-        "gui.window.main_window.may_stop_diagnosis", lambda *told: asked.append(told) or False
-    )
+    monkeypatch.setattr("gui.window.main_window.may_stop", lambda *told: asked.append(told) or False)
     assert not window._may_close() and asked
+    window.others.numerics.submit(HALF, ("map",))
+    panel.menu.aboutToShow.emit()
+    first, second, *_ = (action.text() for action in panel.menu.actions())
+    assert "in progress" in first and "waiting" in second
+    panel.stop.click()
+    view = panel.view()
+    assert view is not None and view.is_live and diagnoses.waiting == 0
     goes_on.set()
     qtbot.waitUntil(lambda: diagnoses.running is None, timeout=WAIT_MS)
     view = panel.view()
@@ -156,6 +161,10 @@ def test_a_run_that_met_a_nan_offers_to_find_it(qtbot: QtBot, window: MainWindow
     found = panel.view()
     assert found is not None and found.diagnosis.nan is not None, found
     assert found.diagnosis.nan.first is not None and panel.nonfinite.isVisible()
+    panel.guide_button.setFocus()
+    qtbot.keyClick(panel.guide_button, Qt.Key.Key_Tab)
+    focused = window.focusWidget()
+    assert focused is not None and panel.nonfinite.isAncestorOf(focused)
 
 
 def test_the_ranges_that_a_run_sampled_are_shown_step_by_step(

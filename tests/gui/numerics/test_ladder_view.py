@@ -8,7 +8,7 @@ from pytestqt.qtbot import QtBot
 from engine.experiment.catalog import Precision
 from engine.protocol.numerics.ladder import Ladder, ModuleError, Rung
 from gui.numerics.ladder.errors import error_text
-from gui.numerics.ladder_view import LadderView
+from gui.numerics.ladder.view import LadderView
 
 
 @pytest.fixture

@@ -50,8 +50,8 @@ def test_parts_appear_as_they_come(panel: NumericsPanel, begun: DiagnosisView, d
     phase = Phase(name=PhaseName.DIAGNOSING, fraction=0.25, detail="step 3 of 12")
     panel.show_diagnosis(begun.after(phase))
     assert panel.stop.isVisible() and panel.progress.fraction() == 0.25
-    assert "step 3 of 12, 25%" in panel._note.whole_text()
-    assert is_awaiting(panel, "map") and not is_awaiting(panel, "ladder")
+    assert "step 3 of 12, 25\N{NO-BREAK SPACE}%" in panel._note.whole_text()
+    assert is_awaiting(panel, "map") and is_awaiting(panel, "advice") and not is_awaiting(panel, "ladder")
     assert diagnosis.map is not None
     panel.show_diagnosis(begun.after(Diagnosed(result=diagnosis.map)))
     assert panel.map.tree.map_tree() is not None and not is_awaiting(panel, "map")

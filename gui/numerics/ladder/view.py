@@ -14,6 +14,7 @@ from gui.numerics.ladder.errors import ErrorTable
 from gui.numerics.ladder.rungs import RungTable
 from gui.widgets import ElidedLabel, EmptyState, label, set_text
 from gui.widgets.boxes import Placed, Stretch, in_column, in_row, wide
+from gui.widgets.labels import breakable
 from gui.widgets.shortcuts import tab_after
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ class LadderView(QWidget):
         if ladder is None:
             return
         set_text(self.sentence, ladder.sentence)
-        set_text(self.notes, "\n".join(ladder.notes))
+        set_text(self.notes, breakable("\n".join(ladder.notes)))
         self.notes.setVisible(bool(ladder.notes))
         self._side.setVisible(bool(ladder.rungs))
         self.plot.show_ladder(ladder)
@@ -113,6 +114,6 @@ class LadderView(QWidget):
 
     def _show_rung(self, rung: Rung) -> None:
         self._errors_of.set_whole_text(f"{rung.label}, first step")
-        set_text(self.rung_sentence, rung.sentence)
+        set_text(self.rung_sentence, breakable(rung.sentence))
         self.errors.show_rung(rung)
         self.plot.show_band(rung)

@@ -14,8 +14,9 @@ from engine.protocol.numerics.precision_map import module_title
 from engine.protocol.numerics.ranges import QUANTITIES, Quantity, Ranges
 from gui.numerics.ranges.histogram import Axis, Histogram
 from gui.numerics.ranges.loss_scale import LossScale
+from gui.numerics.ranges.model import RangeRow
 from gui.numerics.ranges.samples import SampleSlider
-from gui.numerics.ranges.table import RangeRow, RangeTable
+from gui.numerics.ranges.table import RangeTable
 from gui.numerics.ranges.words import (
     bin_sentence,
     content_sentence,
@@ -24,6 +25,7 @@ from gui.numerics.ranges.words import (
 )
 from gui.widgets import ElidedLabel, EmptyState, Segmented, label, set_property, set_text
 from gui.widgets.boxes import Stretch, in_column, in_row, wide
+from gui.widgets.labels import breakable
 
 ReadSample = Callable[[int], Ranges | None]
 
@@ -78,7 +80,7 @@ class RangeDetail(QScrollArea):
 
     def show_notes(self, notes: tuple[str, ...]) -> None:
         """Shows what else has to be known of all ranges."""
-        set_text(self._notes, "\n".join(notes))
+        set_text(self._notes, breakable("\n".join(notes)))
         self._notes.setVisible(bool(notes))
 
 
