@@ -72,13 +72,13 @@ class Diagnoser:
         diagnosis_id = self._store.diagnoses.add(
             resolved, job.parts, device_name=device.title, run_id=None if run is None else run.id
         )
-        yield DiagnosisStarted(diagnosis_id=diagnosis_id, experiment=resolved)
         yield from self._recorded(diagnosis_id, job)
 
     def _recorded(self, diagnosis_id: str, job: jobs.Diagnose) -> Iterator[DiagnosisEvent]:
         diagnoses = self._store.diagnoses
         is_kept, problem = False, None
         try:
+            yield DiagnosisStarted(diagnosis_id=diagnosis_id, experiment=job.experiment)
             for event in self._events(job):
                 if isinstance(event, Diagnosed):
                     diagnoses.record(diagnosis_id, event.result)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 
 from engine.experiment.catalog import OWN, task_of
@@ -49,6 +49,11 @@ def left_out_words(left_out: Mapping[str, str]) -> str:
     return "\n".join(
         f"{_PART_NOUNS.get(part, part)}: {reason.rstrip('.')}" for part, reason in left_out.items()
     )
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names within a sentence: "a, b and c"."""
+    return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
 
 
 GLOSSARY: Mapping[str, str] = MappingProxyType(

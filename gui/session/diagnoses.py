@@ -14,6 +14,7 @@ from engine.experiment.problem import Problem, ProblemError
 from engine.numerics.diagnoser import DiagnosisEvent
 from engine.protocol.events import Diagnosed, Failed, Phase
 from engine.protocol.numerics.diagnosis import Diagnosis, DiagnosisStarted, Part
+from engine.protocol.numerics.nonfinite import SKIPS_IN_A_ROW
 from engine.store.diagnoses import DiagnosisRecord
 from engine.store.record import RunRecord
 from engine.store.store import Store
@@ -96,10 +97,6 @@ class DiagnosisView:
         return getattr(self.diagnosis, part) is not None
 
 
-_MANY_SKIPS = 3
-"""A healthy scaler, too, skips a step or two before its scale fits."""
-
-
 def why_nothing_to_find(run: RunRecord) -> str | None:
     """Why there is no NaN or Inf of a run to look for, in a sentence; None if there is."""
     if not run.status.is_over:
@@ -107,7 +104,7 @@ def why_nothing_to_find(run: RunRecord) -> str | None:
     summary = run.summary
     if summary is None:
         return "It was not recorded whether it met a NaN."
-    if summary.first_nan_step is None and (summary.skipped_steps or 0) < _MANY_SKIPS:
+    if summary.first_nan_step is None and (summary.skipped_steps or 0) < SKIPS_IN_A_ROW:
         return "It met no NaN, and its loss scaler did not skip step after step."
     return None
 

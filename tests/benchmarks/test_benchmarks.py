@@ -19,7 +19,7 @@ from engine.worker.launcher import Launcher
 # some start workers, each of which imports torch
 pytestmark = [pytest.mark.timeout(300), pytest.mark.qt_log_ignore("This plugin does not support")]
 FOLDER = Path(__file__).parent
-IMPORTED_BY_OTHERS = ("by_hand", "planted", "planted_faults", "side_by_side", "within")
+IMPORTED_BY_OTHERS = ("by_hand", "planted", "planted_faults", "planted_models", "side_by_side", "within")
 SMALLEST: dict[str, list[str]] = {
     "accuracy": ["--seeds", "1", "--steps", "2", "--precision", "fp32"],
     "attribution": ["--model", "resnet18", "--quick"],

@@ -24,7 +24,7 @@ def range_charts(ranges: Ranges, width: float) -> dict[Quantity, Drawing]:
     for quantity in QUANTITIES:
         whole = merged(tuple(row.exponents for row in ranges.of(quantity)))
         if quantity == "gradient":
-            whole = whole.shifted(round(math.log2(ranges.scale)))
+            whole = whole.shifted(ranges.scale_exponent)
         if whole.finite:
             charts[quantity] = _histogram(whole, quantity, width)
     return charts

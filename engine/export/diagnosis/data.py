@@ -2,8 +2,9 @@
 
 The JSON is what `ammeter diagnose --json` prints, with the experiment and its device. `x.csv` has a row for
 each known part with its sentences; a part's table goes beside it: `x-map.csv`, `x-range.csv`, `x-ladder.csv`,
-`x-modules.csv` (how far each module is from FP32 on each rung), `x-islands.csv` and `x-advice.csv`. An
-apostrophe precedes text that a spreadsheet would run as a formula.
+`x-modules.csv` (how far each module is from FP32 on each rung), `x-islands.csv` and `x-advice.csv`. What a
+format loses of gradients is at the loss scale, though their exponents are without it. An apostrophe precedes
+text that a spreadsheet would run as a formula.
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ from typing import Any
 
 from engine import __version__
 from engine.export.data import beside, cell, write_rows
-from engine.export.diagnosis.tables import sections
+from engine.export.diagnosis.tables import lost_shares, sections
 from engine.protocol.numerics.diagnosis import Diagnosis
 from engine.protocol.numerics.formats import SMALL_FORMATS
+from engine.protocol.numerics.ranges import ModuleRange, Ranges
 from engine.store.diagnoses import DiagnosisRecord
 
 Row = dict[str, Any]
@@ -76,15 +78,23 @@ def _map(diagnosis: Diagnosis) -> Iterator[Row]:
 
 def _ranges(diagnosis: Diagnosis) -> Iterator[Row]:
     ranges = diagnosis.range
-    for row in () if ranges is None else ranges.rows:
+    if ranges is None:
+        return
+    for row in ranges.rows:
         held = row.exponents
         yield {
             **row.model_dump(exclude={"exponents"}),
             **{name: getattr(held, name) for name in ("total", "zeros", "infinite", "nan")},
             **{name: getattr(held, name) for name in ("smallest", "largest")},
-            **{f"{form.name}_underflow": held.underflow_fraction(form) for form in SMALL_FORMATS},
-            **{f"{form.name}_overflow": held.overflow_fraction(form) for form in SMALL_FORMATS},
+            **dict(_lost(ranges, row)),
         }
+
+
+def _lost(ranges: Ranges, row: ModuleRange) -> Iterator[tuple[str, float]]:
+    for form in SMALL_FORMATS:
+        yield from zip(
+            (f"{form.name}_underflow", f"{form.name}_overflow"), lost_shares(ranges, row, form), strict=True
+        )
 
 
 def _ladder(diagnosis: Diagnosis) -> Iterator[Row]:

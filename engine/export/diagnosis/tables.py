@@ -106,34 +106,33 @@ _RANGE = ("Module", "Quantity", "Least", "Most", *(form.label for form in SMALL_
 
 
 def _ranges(ranges: Ranges, most_rows: int | None) -> Section:
-    ordered = sorted(ranges.rows, key=lambda row: [-share for share in _lost(row, ranges.scale)])
-    rows = [_range_row(row, ranges.scale) for row in ordered]
+    ordered = sorted(ranges.rows, key=lambda row: [-share for share in _lost(ranges, row)])
+    rows = [_range_row(ranges, row) for row in ordered]
     scale = f"; gradients are those at the loss scale {ranges.scale:,.0f}" if ranges.scale != 1 else ""
     sentence = f"What each format would round to 0 or make infinite in step {ranges.step + 1:,}{scale}."
     kept, left_out = _first(rows, most_rows)
     return Section("Ranges", (sentence,), _RANGE, kept, _RANGE[2:], left_out, ranges.notes)
 
 
-def _lost(row: ModuleRange, scale: float) -> list[float]:
+def _lost(ranges: Ranges, row: ModuleRange) -> list[float]:
     """The share of the numbers that each format loses, in the order of `SMALL_FORMATS`."""
-    return [sum(_shares(row, form, scale)) for form in SMALL_FORMATS]
+    return [sum(lost_shares(ranges, row, form)) for form in SMALL_FORMATS]
 
 
-def _shares(row: ModuleRange, form: NumberFormat, scale: float) -> tuple[float, float]:
-    """The shares that underflow and overflow."""
-    shift = round(math.log2(scale)) if row.quantity == "gradient" else 0
-    exponents = row.exponents.shifted(shift)
-    return exponents.underflow_fraction(form), exponents.overflow_fraction(form)
+def lost_shares(ranges: Ranges, row: ModuleRange, form: NumberFormat) -> tuple[float, float]:
+    """The shares of a row that underflow and overflow in a format, gradients at the loss scale."""
+    shift = ranges.scale_exponent if row.quantity == "gradient" else 0
+    return row.exponents.underflow_fraction(form, shift), row.exponents.overflow_fraction(form, shift)
 
 
-def _range_row(row: ModuleRange, scale: float) -> tuple[str, ...]:
+def _range_row(ranges: Ranges, row: ModuleRange) -> tuple[str, ...]:
     held = row.exponents
     ends = (_power(held.smallest), _power(held.largest))
     return (
         module_title(row.module),
         row.quantity,
         *ends,
-        *(_loss(row, form, scale) for form in SMALL_FORMATS),
+        *(_loss(ranges, row, form) for form in SMALL_FORMATS),
     )
 
 
@@ -141,8 +140,8 @@ def _power(value: float | None) -> str:
     return NONE if value is None else f"2^{math.frexp(value)[1] - 1}"
 
 
-def _loss(row: ModuleRange, form: NumberFormat, scale: float) -> str:
-    lost = zip(_shares(row, form, scale), ("→ 0", "→ ∞"), strict=True)
+def _loss(ranges: Ranges, row: ModuleRange, form: NumberFormat) -> str:
+    lost = zip(lost_shares(ranges, row, form), ("→ 0", "→ ∞"), strict=True)
     return ", ".join(f"{percent(share)} {where}" for share, where in lost if share) or NONE
 
 

@@ -28,6 +28,7 @@ from engine.export.script.own import in_place, merged_imports
 from engine.export.script.text import imports_of, literal, sentence_of
 from engine.export.script.training import TrainingFacts, parts_in_force
 from engine.store.record import RunRecord
+from engine.words.names import listed
 
 _WIDTH = 100
 _LIBRARIES = ("torch", "torchvision", "transformers", "timm", "pyarrow", "safetensors", "numpy")
@@ -64,7 +65,7 @@ def _libraries(imports: str) -> str:
     used = [name for name in _LIBRARIES if re.search(rf"^(import|from) {name}\b", imports, re.MULTILINE)]
     if "numpy" in used and {"torchvision", "transformers", "timm"} & set(used):
         used.remove("numpy")  # which they bring with them
-    return " and ".join(filter(None, (", ".join(used[:-1]), used[-1])))
+    return listed(used)
 
 
 def _on_file(training: TrainingFacts) -> Iterator[str]:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, Literal
-
-from pydantic import Field
+from typing import Literal
 
 from engine.experiment.text import Line, Text
 from engine.experiment.value import Message, Positive, StepNumber, Whole
@@ -31,7 +29,7 @@ class Cause(StrEnum):
     INPUT = "input"
     """The batch itself is not finite."""
     WEIGHT = "weight"
-    """A weight became infinite or NaN in an update: the learning rate is too large."""
+    """Updates made weights too large, or infinite: the learning rate is too large."""
     MASKED = "masked"
     """A softmax over values that are all -Inf."""
     UNKNOWN = "unknown"
@@ -80,6 +78,6 @@ class NonfiniteSearch(Message):
     skipped: Whole = 0
     least_scale: float | None = None
     last_scale: float | None = None
-    trouble_step: Annotated[Positive | None, Field()] = None
+    trouble_step: Positive | None = None
     """The step at which the run itself went wrong: loss not finite, or skipped again and again."""
     sentence: Text

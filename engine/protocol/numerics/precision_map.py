@@ -13,7 +13,7 @@ from engine.protocol.numerics.formats import DTypes
 LOSS, OPTIMIZER, ELSEWHERE = "(loss)", "(optimizer)", "(elsewhere)"
 """Stand in a module's place for what is computed outside of the model; ELSEWHERE is not attributed."""
 
-_TITLES = {LOSS: "loss", OPTIMIZER: "optimizer", ELSEWHERE: "elsewhere", "": "the model"}
+_TITLES = {LOSS: "the loss", OPTIMIZER: "the optimizer", ELSEWHERE: "elsewhere", "": "the model"}
 
 Direction = Literal["forward", "backward"]
 

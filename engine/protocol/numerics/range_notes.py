@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 
 from engine.experiment.catalog import Precision
 from engine.protocol.numerics.formats import E4M3, E5M2, FP16, NumberFormat
+from engine.protocol.numerics.precision_map import module_title
 from engine.protocol.numerics.ranges import MOST_MODULES, ModuleRange, Ranges, best_scale_exponent
 
 _WORTH_A_WORD = 0.01
@@ -36,11 +36,11 @@ def _own_losses(ranges: Ranges, precision: Precision, first_scale: float) -> Ite
             f"At a loss scale of {_plain(first_scale)} gradients overflow in the first step, which is "
             f"skipped; at {_plain(ranges.scale)} they no longer do."
         )
-    if overflowed := [row for row in ranges.of("activation") if row.became_nonfinite]:
-        first, others = overflowed[0], len(overflowed) - 1
+    if (first := ranges.first_overflow) is not None:
+        others = sum(row.became_nonfinite > 0 for row in ranges.of("activation")) - 1
         yield (
             f"In {precision.label} {_share(first.became_nonfinite, first)} of the activations of "
-            f"{_called(first)} overflow{f', and some of {others:,} more' if others else ''}."
+            f"{module_title(first.module)} overflow{f', and some of {others:,} more' if others else ''}."
         )
     elif any(row.became_nonfinite for row in gradients):
         down = "" if ranges.scale == 1 else ", whatever the loss scale"
@@ -51,7 +51,7 @@ def _own_losses(ranges: Ranges, precision: Precision, first_scale: float) -> Ite
         scaled = f" at a loss scale of {_plain(ranges.scale)}" if ranges.scale != 1 else ""
         yield (
             f"In {precision.label}{scaled} {_percent(zeros / total)} of all gradients are 0 that are not in "
-            f"FP32, and {_share(worst.became_zero, worst)} of those of {_called(worst)}."
+            f"FP32, and {_share(worst.became_zero, worst)} of those of {module_title(worst.module)}."
         )
 
 
@@ -64,7 +64,7 @@ def _forecasts(ranges: Ranges, precision: Precision) -> list[str]:
         if form is FP16 and precision in (Precision.FP16, Precision.FP16_UNSCALED):
             if not any(row.became_zero for row in gradients):  # which was counted, and is said already
                 at = "" if ranges.scale == 1 else f" at the loss scale of {_plain(ranges.scale)}"
-                found += _forecast(gradients, form, math.floor(math.log2(ranges.scale)), at)
+                found += _forecast(gradients, form, ranges.scale_exponent, at)
         else:
             best = best_scale_exponent(gradients, form)
             found += _forecast(gradients, form, best, f", even at the best loss scale, {_power(best)}")
@@ -78,7 +78,7 @@ def _forecast(
     losses = [(*_loss(row, form, scale_exponent), row) for row in rows if row.exponents.finite]
     share, end, row = max(losses, key=lambda loss: loss[0], default=(0.0, "", None))
     if row is not None and share >= _WORTH_A_WORD:
-        lost = f"{_percent(share)} of the {row.quantity}s of {_called(row)} would {end}"
+        lost = f"{_percent(share)} of the {row.quantity}s of {module_title(row.module)} would {end}"
         yield -form.bits, -share, f"In {form.label} {lost}{at}."
 
 
@@ -87,10 +87,6 @@ def _loss(row: ModuleRange, form: NumberFormat, scale_exponent: int) -> tuple[fl
     exponents = row.exponents.shifted(scale_exponent)
     under, over = exponents.underflow_fraction(form), exponents.overflow_fraction(form)
     return under + over, "become 0" if under >= over else "overflow"
-
-
-def _called(row: ModuleRange) -> str:
-    return row.module or "the model itself"
 
 
 def _share(count: int, row: ModuleRange) -> str:

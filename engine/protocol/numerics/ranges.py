@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -51,6 +52,22 @@ class Ranges(Message):
     def of(self, quantity: Quantity) -> tuple[ModuleRange, ...]:
         """The rows of one quantity, in the model's order."""
         return tuple(row for row in self.rows if row.quantity == quantity)
+
+    @property
+    def scale_exponent(self) -> int:
+        """The loss scale as a power of two, the nearest one."""
+        return round(math.log2(self.scale))
+
+    @property
+    def first_overflow(self) -> ModuleRange | None:
+        """The first activations that overflow in the experiment's precision, None without any; of a module
+        and one within it the inner, whose numbers the outer goes on with."""
+        rows = [row for row in self.of("activation") if row.became_nonfinite]
+        for row in rows:
+            within = f"{row.module}." if row.module else ""
+            if not any(other is not row and other.module.startswith(within) for other in rows):
+                return row
+        return None
 
 
 def lost_fraction(rows: tuple[ModuleRange, ...], form: NumberFormat, scale_exponent: int = 0) -> float:

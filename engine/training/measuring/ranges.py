@@ -34,9 +34,10 @@ def in_fp32(experiment: Experiment) -> Experiment:
 
 @dataclass
 class WatchedPass:
-    """What a forward and backward pass computed; `gradients` still have the loss scale."""
+    """What a forward and backward pass computed; `modules` are the names of the model's, `gradients` still
+    have the loss scale."""
 
-    model: nn.Module
+    modules: tuple[str, ...]
     weights: dict[str, ExponentCount] = field(default_factory=dict)
     weight_dtypes: dict[str, str] = field(default_factory=dict)
     activations: dict[str, ExponentCount] = field(default_factory=dict)
@@ -56,34 +57,34 @@ def watched_pass(model: nn.Module, go_back: Callable[[], Tensor]) -> WatchedPass
 
     Waits for the device.
     """
-    seen = WatchedPass(model)
-    for name, weight in model.named_parameters():
-        if weight.is_floating_point():
-            seen.weights.setdefault(_module_of(name), ExponentCount()).add(weight)
-            seen.weight_dtypes.setdefault(_module_of(name), _dtype_name(weight))
-    with watched(seen):
+    with watched(model) as seen:
+        for name, weight in model.named_parameters():
+            if weight.is_floating_point():
+                seen.weights.setdefault(_module_of(name), ExponentCount()).add(weight)
+                seen.weight_dtypes.setdefault(_module_of(name), _dtype_name(weight))
         loss = go_back()
     seen.is_loss_finite = bool(loss.isfinite())
     return seen
 
 
 @contextmanager
-def watched(seen: WatchedPass) -> Iterator[None]:
-    """Adds to `seen` what its model computes in this context."""
+def watched(model: nn.Module) -> Iterator[WatchedPass]:
+    """What the model computes in this context."""
+    modules = dict(model.named_modules())
+    seen = WatchedPass(tuple(modules))
     watch = _Watch(seen)
     handles = [
-        module.register_forward_hook(partial(watch.returned, name))
-        for name, module in seen.model.named_modules()
+        module.register_forward_hook(partial(watch.returned, name)) for name, module in modules.items()
     ]
     handles += [
         weight.register_post_accumulate_grad_hook(  # type: ignore[no-untyped-call]
             partial(watch.arrived, name)
         )
-        for name, weight in seen.model.named_parameters()
+        for name, weight in model.named_parameters()
         if weight.requires_grad and weight.is_floating_point()
     ]
     try:
-        yield
+        yield seen
     finally:
         for handle in handles:
             handle.remove()
@@ -141,11 +142,10 @@ def ranges_of(
         "gradient": gradients,
         "weight": true.weights,
     }
-    names = [name for name, _ in true.model.named_modules()][:MOST_MODULES]
     places = [
         (name, quantity, counts[name])
         for quantity, counts in by_quantity.items()
-        for name in names
+        for name in true.modules[:MOST_MODULES]
         if name in counts
     ]
     losses = _Losses(true, own)

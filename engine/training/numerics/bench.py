@@ -48,6 +48,10 @@ class Trainee:
         self.model = self.step.model
         self.steps = 0
 
+    def close(self) -> None:
+        """Lets go of the model and of all that was made for it, whoever still knows the trainee."""
+        del self.step, self.model
+
     def go_back(self, group: Sequence[Batch]) -> Tensor:
         """The forward and backward pass of a group, which leave scaled gradients in the parameters; returns
         the loss.
@@ -114,7 +118,9 @@ class Bench:
         """A fresh trainee of the bench's experiment, or of one `changed` from it."""
         settings = experiment or self.experiment
         with float32_mode(settings.precision, settings.step.autocast_tf32):
-            yield Trainee(self.plan, settings, self._weights)
+            trainee = Trainee(self.plan, settings, self._weights)
+            yield trainee
+        trainee.close()
         if self.device.type in ("cuda", "xpu"):
             torch.get_device_module(self.device).empty_cache()
 

@@ -17,8 +17,9 @@ from engine.experiment.experiment import Experiment
 from engine.protocol.numerics.advice import Changes
 from engine.protocol.numerics.formats import FORMATS, dtype_label
 from engine.protocol.numerics.nonfinite import Cause, FirstNonfinite
-from engine.protocol.numerics.precision_map import ELSEWHERE, LOSS, OPTIMIZER, Direction
+from engine.protocol.numerics.precision_map import ELSEWHERE, LOSS, OPTIMIZER, Direction, module_title
 from engine.training.numerics.watch import Call, tensors_in
+from engine.words.names import listed
 
 _LOGARITHMS = frozenset({"log", "log2", "log10", "log1p", "xlogy", "logit"})
 _DIVISIONS = frozenset({"div", "reciprocal", "rsqrt", "pow"})
@@ -64,8 +65,8 @@ class Judgement:
     """A cause, and what else the values tell.
 
     `largest` is the largest magnitude of the result in a wider format, Inf where that cannot hold it either,
-    and None where it is not known. `node` is the
-    forward operation whose backward pass it was, as autograd calls it, and `weight` the weight's name.
+    and None where it is not known. `node` is the forward operation whose backward pass it was, as autograd
+    calls it, and `weight` the weight's name.
     """
 
     cause: Cause
@@ -112,7 +113,9 @@ class Origin:
 def judged(call: Call, inputs: Sequence[Tensor], outputs: Sequence[Tensor], node: str = "") -> Judgement:
     """Why the call gave `outputs` that are not finite: it is made again in a wider format."""
     if call.module == OPTIMIZER:
-        return Judgement(Cause.WEIGHT)
+        # a sum that is too large is infinite; NaN is 0/0, as where epsilon is 0
+        has_nan = any(bool(tensor.isnan().any()) for tensor in outputs)
+        return Judgement(Cause.INVALID if has_nan else Cause.WEIGHT)
     device = outputs[0].device.type
     with torch.no_grad(), torch.autocast(device, enabled=False):
         wider = _in_wider_format(call)
@@ -257,7 +260,7 @@ def _words(origin: Origin) -> str:
 def _place(origin: Origin, around: Circumstances) -> str:
     if origin.module in _OUTSIDE:
         return _OUTSIDE[origin.module]
-    name = origin.module or "the model itself"
+    name = module_title(origin.module)
     return f"in {name} ({around.class_name})" if around.class_name else f"in {name}"
 
 
@@ -296,9 +299,9 @@ def _why(cause: Cause, origin: Origin, around: Circumstances) -> str:
 
 def _remedy(cause: Cause, origin: Origin, around: Circumstances) -> tuple[str, Changes]:
     settings, helping = around.experiment, around.helping
-    where = origin.module or "the model"
+    where = module_title(origin.module)
     kept = (("step.fp32_modules", ", ".join((*settings.step.fp32_modules, *helping))),) if helping else ()
-    so = f"eep {_listed(helping)} in FP32: with that the repeated steps stayed finite."
+    proven = f"keep {listed(helping)} in FP32: with that the repeated steps stayed finite."
     match cause:
         case Cause.SCALE:
             calm = f"{around.calm_scale:g}"
@@ -312,7 +315,7 @@ def _remedy(cause: Cause, origin: Origin, around: Circumstances) -> tuple[str, C
         case Cause.INPUT:
             return "Remove or replace the values of the dataset that are not finite.", ()
         case Cause.OVERFLOW if helping:
-            return f"K{so}", kept
+            return f"K{proven[1:]}", kept
         case Cause.OVERFLOW if around.bf16_helps:
             advice = "Train in BF16, which has the range of FP32: in it the repeated steps stayed finite."
             return advice, (("precision", Precision.BF16.value),)
@@ -326,11 +329,7 @@ def _remedy(cause: Cause, origin: Origin, around: Circumstances) -> tuple[str, C
             advice = "Add a small number to what is divided by, before any root is taken"
         case _:
             advice = "Check what this operation is given"
-    return (f"{advice}, or k{so}" if helping else f"{advice}."), kept
-
-
-def _listed(names: Sequence[str]) -> str:
-    return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
+    return (f"{advice}, or {proven}" if helping else f"{advice}."), kept
 
 
 def _format(origin: Origin) -> str:

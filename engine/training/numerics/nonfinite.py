@@ -148,9 +148,7 @@ class _Search:
 
     def _repeated_by(self, trainee: Trainee, scale: float | None) -> Origin | None:
         kept = self._kept
-        _restore(trainee, kept.state, kept.steps)
-        if scale is not None:
-            _set_scale(trainee, scale)
+        self._rewind(trainee, scale)
         row: Tensor | None = None
         trail = Trail(trainee.model, trainee.device)
         with trail:
@@ -162,18 +160,22 @@ class _Search:
             return trail.origin_of([row[:1]])
         return trail.origin_of(trainee.model.parameters()) or trail.overflow
 
+    def _rewind(self, trainee: Trainee, scale: float | None) -> None:
+        _restore(trainee, self._kept.state, self._kept.steps)
+        if scale is not None:
+            _set_scale(trainee, scale)
+
     def claimed(self, origins: Sequence[Origin | None], note: str) -> NonfiniteSearch:
         """The origin on which all repeats agree, or that there is none."""
         first = origins[0]
         trouble = f"At step {self._last_step:,} {self.trouble}"
         if first is None or any(other is None or other.identity != first.identity for other in origins):
-            again = "came again with no operation to blame" if first else "could not be reproduced"
+            again = "did not begin at the same operation" if all(origins) else "could not be reproduced twice"
             sentence = f"{trouble}; repeated from step {self._kept.steps:,}, this {again}."
             return self.result(None, 0, note + sentence)
         named = described(first, self._circumstances(first))
-        times = "twice" if len(origins) == 2 else f"{len(origins)} times"
         sentence = (
-            f"{trouble}. Repeated {times} from step {self._kept.steps:,}, it began at the same operation."
+            f"{trouble}. Repeated twice from step {self._kept.steps:,}, it began at the same operation."
         )
         return self.result(named, len(origins), note + sentence)
 
@@ -197,6 +199,8 @@ class _Search:
         if self._skipped:
             skipped = f"{self._skipped:,} step{'' if self._skipped == 1 else 's'}"
             text += f" The loss scaler skipped {skipped}, as it does while it looks for its scale."
+        if self._trouble_step is not None and self._trouble_step <= self._last_step:
+            text += f" The run went wrong at step {self._trouble_step:,}; that did not come again."
         return text
 
     @property
@@ -210,13 +214,18 @@ class _Search:
         is_fp16 = "float16" in (*origin.inputs, *origin.outputs)
         helping = self._helping(origin) if is_fp16 else ()
         bf16 = changed(trainee.experiment, Precision.BF16)
+        calm_scale = self._calm_scale()
+        # once the origin has done harm, the weights may be NaN
+        self._rewind(trainee, self._repeat_scale)
+        for group in self._kept.groups[: origin.step - self._kept.steps - 1]:
+            trainee.make_step(group)
         growth = _greatest(module) / initial if module is not None and initial else 1.0
         return Circumstances(
             experiment=trainee.experiment,
             class_name="" if module is None else own_class(module).__name__,
             batch=_batch_words(self._kept.groups[origin.step - self._kept.steps - 1]),
             grad_scale=self._scales[-1] if self._scales else None,
-            calm_scale=self._calm_scale(),
+            calm_scale=calm_scale,
             growth=growth if math.isfinite(growth) else 1.0,
             helping=helping,
             bf16_helps=is_fp16 and not helping and self._origin_under(bf16) is None,

@@ -31,23 +31,33 @@ def measure_ranges(bench: Bench, job: jobs.Diagnose) -> Generator[Event, None, R
     yield _phase(f"Ranges in {experiment.precision.label}", 0.5)
     first_scale = experiment.scaler.init_scale if experiment.uses_scaler else 1.0
     with bench.trainee() as trainee:
-        own, scale = _settled_pass(trainee, group, first_scale)
+        own, scale = _settled_pass(bench, trainee, group, first_scale)
+    if bench.is_stopped:
+        return None
     return ranges_of(true, own, precision=experiment.precision, scale=scale, first_scale=first_scale)
 
 
-def _settled_pass(trainee: Trainee, group: Sequence[Batch], first_scale: float) -> tuple[WatchedPass, float]:
+def _settled_pass(
+    bench: Bench, trainee: Trainee, group: Sequence[Batch], first_scale: float
+) -> tuple[WatchedPass, float]:
     """The pass at the first loss scale that does not overflow; at `first_scale` where there is none."""
     settings, scaler = trainee.experiment.scaler, trainee.step.scaler
+    scale, seen = first_scale, _pass(trainee, group)
+    while seen.overflowed and seen.is_loss_finite and scaler.is_enabled() and not bench.is_stopped:
+        # no scale helps if 1 does not; what is counted is lost at the scale that is reported
+        scale = max(1.0, scale * settings.backoff_factor) if scale > 1 else first_scale
+        scaler.update(scale)
+        seen = _pass(trainee, group)
+        if scale == first_scale:
+            break
+    return seen, scale
+
+
+def _pass(trainee: Trainee, group: Sequence[Batch]) -> WatchedPass:
+    # each time with the random numbers of the run's first step
     devices = [] if trainee.device.type == "cpu" else [trainee.device]
-    scale, seen = first_scale, None
-    while seen is None or (seen.overflowed and seen.is_loss_finite and scaler.is_enabled() and scale > 1):
-        if seen is not None:
-            scale = max(1.0, scale * settings.backoff_factor)
-            scaler.update(scale)
-        # each time with the random numbers of the run's first step
-        with torch.random.fork_rng(devices, device_type=trainee.device.type if devices else "cuda"):
-            seen = watched_pass(trainee.model, partial(trainee.go_back, group))
-    return seen, first_scale if seen.overflowed else scale
+    with torch.random.fork_rng(devices, device_type=trainee.device.type if devices else "cuda"):
+        return watched_pass(trainee.model, partial(trainee.go_back, group))
 
 
 def _phase(detail: str, fraction: float) -> Phase:

@@ -64,6 +64,9 @@ class RangeSampler:
         ranges = ranges_of(seen, precision=experiment.precision, scale=scale, first_scale=scale, step=steps)
         model.zero_grad(set_to_none=True)
         model.cpu()
+        if self._plan.workload.body is not None:
+            # a step of the model file's own also steps its optimizers, whose state stays on the device
+            self._own = None
         return ranges
 
 

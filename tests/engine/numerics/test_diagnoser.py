@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from pathlib import Path
 
 import pytest
@@ -67,6 +67,15 @@ def test_what_is_refused_before_any_part_leaves_nothing_behind(
 ) -> None:
     list(Diagnoser(store, scripted(failed(kind)), catalog).diagnose(TINY))
     assert len(store.diagnoses.newest()) == kept
+
+
+def test_one_that_is_left_at_its_first_event_leaves_nothing_behind(
+    store: Store, catalog: Catalog, scripted: Scripted
+) -> None:
+    events = Diagnoser(store, scripted(FINISHED), catalog).diagnose(TINY)
+    assert isinstance(events, Generator) and isinstance(next(events), DiagnosisStarted)
+    events.close()
+    assert store.diagnoses.newest() == ()
 
 
 def test_a_stop_ends_it_with_the_parts_known(store: Store, catalog: Catalog, scripted: Scripted) -> None:

@@ -48,6 +48,18 @@ def test_the_best_scale_lifts_small_gradients_without_an_overflow() -> None:
     assert lost_fraction(rows, FP16, 40) == 1
 
 
+def test_the_module_that_overflows_first_is_the_inner_one() -> None:
+    def overflowed(module: str, count: int) -> ModuleRange:
+        return ModuleRange(
+            module=module, quantity="activation", exponents=Exponents(), became_nonfinite=count
+        )
+
+    names = {"": 9, "block": 9, "block.linear": 0, "block.norm": 2, "head": 9}
+    ranges = Ranges(rows=tuple(overflowed(name, count) for name, count in names.items()))
+    assert ranges.first_overflow is not None and ranges.first_overflow.module == "block.norm"
+    assert Ranges(rows=(overflowed("head", 0),)).first_overflow is None
+
+
 def test_parts_survive_the_line() -> None:
     event = Diagnosed(result=Ranges(rows=(row(2.0**-30, 3.0),), scale=1024.0, step=3))
     assert from_line(to_line(event)) == event

@@ -63,8 +63,8 @@ def gather(bench: Bench, diagnosis: Diagnosis) -> Generator[Event, None, Evidenc
     yield _phase("Cost of the precision", 0.0)
     group = next(bench.groups(1))
     with bench.trainee() as trainee:
-        named = list(trainee.model.named_parameters())
-        half = tuple(name for name, value in named if value.dtype is torch.float16)
+        weights = trainee.model.named_parameters()
+        half = tuple(name for name, weight in weights if weight.dtype is torch.float16)
         odd = tuple(odd_sizes(trainee.model))
         epsilon = min(
             (options["eps"] for options in trainee.step.optimizer.param_groups if "eps" in options),

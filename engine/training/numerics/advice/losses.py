@@ -10,7 +10,7 @@ from engine.experiment.titles import named
 from engine.protocol.numerics.advice import Advice, AdviceKind, Changes
 from engine.protocol.numerics.formats import FP16, dtype_label
 from engine.protocol.numerics.nonfinite import SKIPS_IN_A_ROW, Cause
-from engine.protocol.numerics.precision_map import ELSEWHERE, LOSS, OPTIMIZER, Operation
+from engine.protocol.numerics.precision_map import ELSEWHERE, LOSS, OPTIMIZER, Operation, module_title
 from engine.protocol.numerics.ranges import best_scale_exponent, lost_fraction
 from engine.training.numerics.advice.evidence import Evidence
 
@@ -70,19 +70,19 @@ def _sinking_scale(evidence: Evidence) -> Iterator[Advice]:
     first = search.first
     if search.least_scale is not None and search.least_scale < 1:
         known = (
-            f"In {search.steps:,} steps it came down to {search.least_scale:.2g}, and {search.skipped:,} "
-            "were skipped."
+            f"In {search.steps:,} steps the scale came down to {search.least_scale:.2g}, and "
+            f"{search.skipped:,} were skipped."
         )
     elif first is not None and first.direction == "backward" and first.cause is Cause.OVERFLOW:
         known = (
-            f"In step {first.step:,} gradients overflow in {first.module or 'the model'}, and no smaller "
-            "loss scale was found at which they do not."
+            f"In step {first.step:,} gradients overflow in {module_title(first.module)}, and no smaller loss "
+            "scale was found at which they do not."
         )
     else:
         return
     yield Advice(
         kind=AdviceKind.SCALE_SINKS,
-        message="The loss scale sinks below 1 without an end to it: gradients overflow whatever the scale.",
+        message="Gradients overflow even at a loss scale of 1: the scale sinks, and steps are skipped.",
         evidence=known,
         modules=() if first is None else (first.module,),
         **_to_bf16(evidence),
@@ -93,8 +93,8 @@ def _overflow(evidence: Evidence) -> Iterator[Advice]:
     ranges = evidence.diagnosis.range
     if ranges is None:
         return
-    row = next((row for row in ranges.of("activation") if row.became_nonfinite and row.module), None)
-    if row is None:
+    row = ranges.first_overflow
+    if row is None or not row.module:
         return
     largest = "" if row.exponents.largest is None else f", where its largest is {row.exponents.largest:,.4g}"
     yield Advice(
@@ -111,7 +111,7 @@ def _underflow(evidence: Evidence) -> Iterator[Advice]:
     """Gradients that FP16 rounds to 0: without a loss scaler, or at a scale that grows too late."""
     experiment, ranges = evidence.experiment, evidence.diagnosis.range
     rows = () if ranges is None else ranges.of("gradient")
-    total = sum(row.exponents.finite for row in rows)
+    total = sum(row.exponents.total for row in rows)
     lost = sum(row.became_zero for row in rows)
     if ranges is None or not total or lost < _TELLING * total:
         return
@@ -126,7 +126,7 @@ def _underflow(evidence: Evidence) -> Iterator[Advice]:
                 action="Use the loss scaler",
             )
         return
-    now, best = math.floor(math.log2(ranges.scale)), best_scale_exponent(rows, FP16)
+    now, best = ranges.scale_exponent, best_scale_exponent(rows, FP16)
     settings = experiment.scaler
     growths = math.ceil((best - now) / math.log2(settings.growth_factor))
     is_reached = evidence.total_steps >= growths * settings.growth_interval
@@ -151,8 +151,8 @@ def _half_sums(evidence: Evidence) -> Iterator[Advice]:
     if in_loss:
         yield Advice(
             kind=AdviceKind.HALF_IN_LOSS,
-            message=f"The loss is computed in {_formats(in_loss)}, with three digits: convert the outputs "
-            "to FP32 before it, as in outputs.float().",
+            message=f"The loss is computed in {_formats(in_loss)}, with two or three digits: convert the "
+            "outputs to FP32 before it, as in outputs.float().",
             evidence=f"The map shows {_operations(in_loss)} in the loss.",
         )
     modules = tuple(dict.fromkeys(row.module for row in found if row.module not in ("", LOSS)))

@@ -29,6 +29,7 @@ from engine.training.numerics.against_fp32.band import (
 from engine.training.numerics.against_fp32.fewest import Kept, Tree, fewest
 from engine.training.numerics.against_fp32.outputs import first_step
 from engine.training.numerics.bench import Bench, changed
+from engine.words.names import listed
 from engine.words.numbers import memory_text, number
 
 _BUDGET_SECONDS = 300.0
@@ -126,10 +127,7 @@ def find_islands(bench: Bench, job: jobs.Diagnose) -> Generator[Event, None, Isl
             kept = searching.send(trial.is_good)
     except StopIteration as end:
         modules = end.value
-    costs = yield from _costs(bench, modules or ())
-    if costs is None:
-        return None
-    speed_ratio, memory_added_mib = costs
+    speed_ratio, memory_added_mib = yield from _costs(bench, modules or ())
     return Islands(
         modules=modules,
         is_minimal=modules is not None,
@@ -169,8 +167,9 @@ def _opened(bench: Bench) -> Generator[Event, None, _Search | None]:
 
 def _costs(
     bench: Bench, modules: tuple[str, ...]
-) -> Generator[Event, None, tuple[float | None, float | None] | None]:
-    """The speed with these in FP32 over that without, and the MiB added to the peak; None if stopped."""
+) -> Generator[Event, None, tuple[float | None, float | None]]:
+    """The speed with these in FP32 over that without, and the MiB added to the peak; both are None if it was
+    stopped."""
     if not modules:
         return None, None
     seconds: dict[bool, list[float]] = {False: [], True: []}
@@ -178,7 +177,7 @@ def _costs(
     for _ in range(_ROUNDS):
         for is_kept in (False, True):
             if bench.is_stopped:
-                return None
+                return None, None
             yield Phase(name=PhaseName.DIAGNOSING, fraction=1.0, detail="what the FP32 modules cost")
             timed, peaks[is_kept] = _timed(bench, modules if is_kept else ())
             seconds[is_kept] += timed
@@ -200,7 +199,7 @@ def _timed(bench: Bench, modules: tuple[str, ...]) -> tuple[list[float], float |
             if index >= _WARM_STEPS:
                 seconds.append(time.perf_counter() - began)
         peak = torch.get_device_module(bench.device).max_memory_allocated(bench.device) if counts else None
-    return seconds or [1.0], None if peak is None else peak / BYTES_PER_MIB
+    return seconds, None if peak is None else peak / BYTES_PER_MIB
 
 
 def _changes(bench: Bench, modules: tuple[str, ...] | None) -> tuple[tuple[str, str], ...]:
@@ -211,14 +210,9 @@ def _changes(bench: Bench, modules: tuple[str, ...] | None) -> tuple[tuple[str, 
 
 
 def _trial_title(modules: tuple[str, ...], number_of_trial: int) -> str:
-    kept = f"{_listed(modules)} in FP32" if modules else "no module in FP32"
+    shown = modules if len(modules) <= 3 else (*modules[:2], f"{len(modules) - 2} more")
+    kept = f"{listed(shown)} in FP32" if modules else "no module in FP32"
     return f"trial {number_of_trial}, {kept}"
-
-
-def _listed(modules: Sequence[str]) -> str:
-    if len(modules) > 3:
-        return f"{modules[0]}, {modules[1]} and {len(modules) - 2} more"
-    return " and ".join([", ".join(modules[:-1]), modules[-1]] if len(modules) > 1 else modules)
 
 
 def _sentence(
@@ -238,7 +232,7 @@ def _sentence(
         )
     if not modules:
         return f"No module must stay in FP32: {as_good}."
-    names = ", ".join(modules[:-1]) + " and " + modules[-1] if len(modules) > 1 else modules[0]
+    names = listed(modules)
     if len(modules) == 1:
         text = f"{names} must stay in FP32: with it {as_good}; without it, {without.reason}."
     else:

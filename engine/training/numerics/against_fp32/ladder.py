@@ -10,6 +10,7 @@ from engine.experiment.catalog import Precision
 from engine.protocol import jobs
 from engine.protocol.events import Event, Phase, PhaseName
 from engine.protocol.numerics.ladder import Ladder, ModuleError, Rung
+from engine.protocol.numerics.precision_map import module_title
 from engine.training.numerics.against_fp32.band import (
     MOST_STEPS,
     REPEATS,
@@ -23,6 +24,7 @@ from engine.training.numerics.against_fp32.band import (
 )
 from engine.training.numerics.against_fp32.outputs import Outputs, errors_between, first_step
 from engine.training.numerics.bench import Bench
+from engine.words.names import listed
 from engine.words.numbers import number, three_figures
 
 RUNGS = (Precision.FP16_UNSCALED, Precision.FP16, Precision.BF16)
@@ -206,7 +208,7 @@ def _where(rung: Rung) -> str:
             "in the backward pass or the loss, or builds up over the steps."
         )
     first = next(entry for entry in rung.errors if entry.module == rung.first_module)
-    module = rung.first_module or "the model itself"
+    module = module_title(rung.first_module)
     if math.isinf(first.relative_error):
         where = f"In the first step the output of {module}"
         return f"{where} is the first that is infinite or NaN; in FP32 it is finite."
@@ -234,7 +236,7 @@ def _whole(rungs: Sequence[Rung], band: Band) -> str:
         return "No precision parts from FP32 by more than rounding explains."
     staying = [rung.label for rung in rungs if rung.parts_at is None]
     text = "; ".join(f"{rung.label} parts from FP32 at step {rung.parts_at}" for rung in parted)
-    text += f"; {_listed(staying)} {'stays' if len(staying) == 1 else 'stay'} with it." if staying else "."
+    text += f"; {listed(staying)} {'stays' if len(staying) == 1 else 'stay'} with it." if staying else "."
     return text + _lesson({rung.precision for rung in parted}, {rung.precision for rung in rungs})
 
 
@@ -246,10 +248,6 @@ def _lesson(parted: set[Precision], known: set[Precision]) -> str:
     if parted == {Precision.BF16}:
         return " BF16 keeps three binary digits fewer than FP16, and they matter here."
     return ""
-
-
-def _listed(labels: Sequence[str]) -> str:
-    return " and ".join([", ".join(labels[:-1]), labels[-1]] if len(labels) > 1 else labels)
 
 
 def _notes(bench: Bench, steps: int) -> tuple[str, ...]:

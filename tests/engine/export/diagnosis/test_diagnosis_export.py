@@ -57,6 +57,8 @@ def test_csv_has_a_file_for_each_table_and_no_formulas(saved: DiagnosisRecord, t
     operations = rows_in(tmp_path / "x-map.csv")
     assert [row["module"] for row in operations] == ["fc", "fc", "'=cmd|'/c calc'!A1", "(loss)"]
     assert operations[0]["is_cast"] == "True" and operations[1]["computed_in"] == "float16"
+    gradients, _ = rows_in(tmp_path / "x-range.csv")
+    assert gradients["float16_underflow"] == "0.25"  # at the loss scale, as in the table
     steps = rows_in(tmp_path / "x-ladder.csv")
     assert [(row["rung"], row["step"], row["loss"]) for row in steps[-2:]] == [
         ("FP16", "1", "2.0"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import Callable
 
 import pytest
@@ -54,3 +56,10 @@ def test_a_part_that_is_not_there_is_named(make_bench: MakeBench) -> None:
         bench.trainee(changed(bench.experiment, None, ("layer9",))),
     ):
         pass
+
+
+def test_a_trainee_that_is_done_with_leaves_no_model_in_memory(make_bench: MakeBench) -> None:
+    with make_bench().trainee() as trainee:
+        model = weakref.ref(trainee.model)
+    gc.collect()
+    assert model() is None and trainee.steps == 0

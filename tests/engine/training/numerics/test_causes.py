@@ -9,7 +9,7 @@ import torch
 
 from engine.experiment.experiment import Experiment, layered
 from engine.protocol.numerics.nonfinite import Cause, FirstNonfinite
-from engine.protocol.numerics.precision_map import LOSS
+from engine.protocol.numerics.precision_map import LOSS, OPTIMIZER
 from engine.training.numerics.causes import Circumstances, Judgement, Origin, described, judged
 from engine.training.numerics.watch import Call, tensors_in
 
@@ -40,6 +40,17 @@ def half(*values: float) -> torch.Tensor:
 )
 def test_the_values_tell_the_cause(operator: Any, arguments: tuple[Any, ...], cause: Cause) -> None:
     call = Call(operator, arguments, {}, "layer", "forward")
+    assert judged(call, call.inputs, tensors_in(call.make())).cause is cause
+
+
+@pytest.mark.parametrize(
+    ("operator", "values", "cause"),
+    [(ATEN.mul.Tensor, (60_000.0, 2.0), Cause.WEIGHT), (ATEN.div.Tensor, (0.0, 0.0), Cause.INVALID)],
+)
+def test_an_update_blames_the_learning_rate_only_where_a_weight_became_too_large(
+    operator: Any, values: tuple[float, float], cause: Cause
+) -> None:
+    call = Call(operator, tuple(map(half, values)), {}, OPTIMIZER, "forward")
     assert judged(call, call.inputs, tensors_in(call.make())).cause is cause
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from engine.experiment.catalog import Precision
 from engine.experiment.experiment import Experiment, layered
 from engine.protocol import jobs
 from engine.protocol.events import Diagnosed
@@ -56,10 +57,22 @@ def test_the_planted_fault_is_named(name: str, tmp_path: Path) -> None:
     assert search.first is not None and search.first.step <= search.steps and search.reproduced == 2
 
 
+def test_weights_that_grew_are_blamed_also_where_they_are_nan_by_then(tmp_path: Path) -> None:
+    (fault,) = [fault for fault in PLANTED if fault.name == "a learning rate that is too large"]
+    experiment = fault.experiment(tmp_path).model_copy(update={"precision": Precision.FP16_UNSCALED})
+    search = searched(experiment)
+    assert search.first is not None and search.first.cause is Cause.WEIGHT, search
+
+
 @pytest.mark.parametrize("precision", ["fp32", "fp16", "fp16-unscaled", "bf16"])
 def test_a_healthy_run_raises_no_alarm(precision: str) -> None:
     search = searched(of_catalog(precision=precision))
     assert search.first is None and search.steps == 4 and search.trouble_step is None
+
+
+def test_where_the_trouble_of_a_run_does_not_come_again_that_is_said() -> None:
+    search = searched(of_catalog(), trouble_step=3)
+    assert search.first is None and search.sentence.endswith("at step 3; that did not come again.")
 
 
 def test_masks_and_unharmful_infinities_raise_no_alarm(planted: Callable[..., Experiment]) -> None:

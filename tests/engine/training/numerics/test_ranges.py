@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Generator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,10 +22,11 @@ from engine.protocol.events import Event, Phase
 from engine.protocol.numerics.formats import Exponents
 from engine.protocol.numerics.ranges import QUANTITIES, Ranges
 from engine.training.measuring.exponents import ExponentCount, read
-from engine.training.measuring.ranges import WatchedPass, watched
+from engine.training.measuring.ranges import watched
 from engine.training.numerics.bench import Bench
 from engine.training.numerics.ranges import measure_ranges
 from engine.training.runs.control import Control
+from tests.benchmarks.planted import Planted
 
 MakeBench = Callable[..., Bench]
 NUMBERS = arrays.arrays(
@@ -138,6 +140,32 @@ def test_a_scale_that_overflows_comes_down_as_in_a_run(make_bench: MakeBench) ->
     assert "At a loss scale of 1,099,511,627,776 gradients overflow" in ranges.notes[0]
 
 
+def test_where_no_scale_helps_the_losses_are_those_at_the_scale_that_is_reported(
+    make_bench: MakeBench, tmp_path: Path
+) -> None:
+    text = """
+    class Steep(torch.autograd.Function):
+        @staticmethod
+        def forward(context, x):
+            return x.clone()
+
+        @staticmethod
+        def backward(context, gradient):
+            return torch.full_like(gradient, math.inf)
+
+    def model():
+        return nn.Sequential(nn.Linear(8, 16), Do(Steep.apply), nn.Linear(16, 4))
+
+    def loss(outputs, targets):
+        return F.cross_entropy(outputs.float(), targets) * 1e-6
+    """
+    experiment = Planted("", text, "", (), ()).experiment(tmp_path)
+    _, ranges = measured(make_bench(**experiment.model_dump()))
+    assert ranges is not None and ranges.scale == 65_536
+    (row,) = [row for row in ranges.of("gradient") if row.module == "2"]
+    assert row.became_zero == 0  # at a scale of 1 all would be
+
+
 def test_a_stop_ends_the_measuring(make_bench: MakeBench) -> None:
     control = Control()
     bench = make_bench(control, precision="bf16")
@@ -161,8 +189,7 @@ class Nested(nn.Module):
 
 def test_outputs_are_counted_once_and_wherever_they_are() -> None:
     model = Nested()
-    seen = WatchedPass(model)
-    with watched(seen):
+    with watched(model) as seen:
         model(torch.ones(5, 3))["out"].sum().backward()
     counts = dict(zip(seen.activations, read(list(seen.activations.values())), strict=True))
     # the wrapper only passes on its child's output; the model's own is only what it multiplied
@@ -177,8 +204,7 @@ def test_outputs_are_counted_once_and_wherever_they_are() -> None:
 
 def test_an_activation_that_is_computed_again_counts_once() -> None:
     model = nn.Sequential(nn.Linear(3, 4), nn.Tanh())
-    seen = WatchedPass(model)
-    with watched(seen):
+    with watched(model) as seen:
         checkpoint(model, torch.ones(5, 3), use_reentrant=False).sum().backward()
     assert [count.total for count in read(list(seen.activations.values()))] == [20, 20]
     assert len(seen.gradients) == 2

@@ -11,7 +11,7 @@ import pytest
 from engine.experiment.own.code import with_code
 from engine.experiment.problem import ProblemError
 from engine.protocol import jobs
-from engine.protocol.events import Event
+from engine.protocol.events import Event, Phase
 from engine.protocol.numerics.islands import Islands
 from engine.training.numerics.against_fp32.islands import find_islands
 from engine.training.numerics.bench import Bench
@@ -132,3 +132,15 @@ def test_a_stopped_search_has_no_result(make_bench: MakeBench, tmp_path: Path) -
         next(search)
     control.stop_requested.set()
     assert end_of(search) is None
+
+
+def test_modules_that_were_found_outlast_a_stop(make_bench: MakeBench, tmp_path: Path) -> None:
+    control = Control()
+    bench = bench_of(make_bench, tmp_path, "Overflows()", control=control)
+    search = find_islands(bench, jobs.Diagnose(experiment=bench.experiment, parts=("islands",)))
+    for event in search:
+        if isinstance(event, Phase) and event.detail == "what the FP32 modules cost":
+            break
+    control.stop_requested.set()
+    islands = end_of(search)
+    assert islands is not None and islands.modules == ("body.0",) and islands.speed_ratio is None
