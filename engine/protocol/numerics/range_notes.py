@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from engine.experiment.catalog import Precision
 from engine.protocol.numerics.formats import E4M3, E5M2, FP16, NumberFormat
 from engine.protocol.numerics.precision_map import module_title
-from engine.protocol.numerics.ranges import MOST_MODULES, ModuleRange, Ranges, best_scale_exponent
+from engine.protocol.numerics.ranges import MOST_MODULES, QUANTITIES, ModuleRange, Ranges, best_scale_exponent
 
 _WORTH_A_WORD = 0.01
 """The least share of a module's numbers that is worth a sentence."""
@@ -23,7 +23,7 @@ def range_notes(ranges: Ranges, precision: Precision, first_scale: float) -> tup
     """What the experiment's precision loses, if the step began at `first_scale`, then what others would."""
     found = (*_own_losses(ranges, precision, first_scale), *_forecasts(ranges, precision))
     notes = found or (_NOTHING_LOST,)
-    if any(len(ranges.of(quantity)) == MOST_MODULES for quantity in ("activation", "gradient", "weight")):
+    if any(len(ranges.of(quantity)) == MOST_MODULES for quantity in QUANTITIES):
         notes += (f"Only the model's first {MOST_MODULES:,} modules are listed.",)
     return notes
 

@@ -17,6 +17,7 @@ from engine.protocol.numerics.diagnosis import Diagnosis
 from engine.training.data.batches import Batch
 from engine.training.measuring.breakdown import Breakdown, activations_of, breakdown_of
 from engine.training.measuring.ranges import in_fp32
+from engine.training.memory_errors import is_out_of_memory
 from engine.training.models.sizes import OddSize, odd_sizes
 from engine.training.numerics.bench import Bench, Trainee
 
@@ -74,8 +75,7 @@ def gather(bench: Bench, diagnosis: Diagnosis) -> Generator[Event, None, Evidenc
             cost = _cost_of(trainee, group, bench)
     if cost is not None and not bench.is_stopped:
         yield _phase("Cost of FP32", 0.5)
-        with bench.trainee(in_fp32(settings)) as trainee:
-            fp32_cost = _cost_of(trainee, group, bench)
+        fp32_cost = _cost_in_fp32(bench, group)
     if bench.is_stopped:
         return None
     return Evidence(
@@ -93,6 +93,17 @@ def gather(bench: Bench, diagnosis: Diagnosis) -> Generator[Event, None, Evidenc
 
 def _phase(detail: str, fraction: float) -> Phase:
     return Phase(name=PhaseName.DIAGNOSING, fraction=fraction, detail=detail)
+
+
+def _cost_in_fp32(bench: Bench, group: Sequence[Batch]) -> Cost | None:
+    """None where memory does not suffice for FP32, which is no reason to go without all other advice."""
+    try:
+        with bench.trainee(in_fp32(bench.experiment)) as trainee:
+            return _cost_of(trainee, group, bench)
+    except (RuntimeError, MemoryError) as error:
+        if not is_out_of_memory(error):
+            raise
+    return None
 
 
 def _cost_of(trainee: Trainee, group: Sequence[Batch], bench: Bench) -> Cost:

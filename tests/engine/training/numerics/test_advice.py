@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from engine.experiment.catalog import DeviceEntry
 from engine.experiment.experiment import Experiment
+from engine.experiment.own.code import with_code
 from engine.protocol.numerics.advice import Advice, AdviceKind
 from engine.protocol.numerics.diagnosis import Diagnosis
 from engine.protocol.numerics.formats import Exponents
@@ -225,6 +227,27 @@ def test_what_does_no_harm_gives_no_cause_for_advice(known: Evidence) -> None:
     assert advice_on(known) == ()
 
 
+ONLY_ROOM_FOR_AMP = """
+import torch
+from torch import nn
+
+
+class Net(nn.Linear):
+    def forward(self, x):
+        if not torch.is_autocast_enabled("cpu"):
+            raise torch.OutOfMemoryError("out of memory")
+        return super().forward(x)
+
+
+def model():
+    return Net(8, 1)
+
+
+def batch(size):
+    return torch.randn(size, 8), torch.randn(size, 1)
+"""
+
+
 def test_costs_are_measured_in_both_precisions_where_a_map_was_asked_for(make_bench: MakeBench) -> None:
     bench = make_bench(precision="bf16", step={"clip_norm": 1.0})
     known = gathered(bench, mapped(operation()))
@@ -236,6 +259,17 @@ def test_costs_are_measured_in_both_precisions_where_a_map_was_asked_for(make_be
     assert mine.activations_mib and full.activations_mib
     assert gathered(bench, Diagnosis()).cost is None
     assert gathered(make_bench(precision="fp32"), mapped(operation())).cost is None
+
+
+def test_without_room_for_fp32_there_is_still_advice(make_bench: MakeBench, tmp_path: Path) -> None:
+    (tmp_path / "net.py").write_text(ONLY_ROOM_FOR_AMP)
+    own = with_code(
+        {"model": str(tmp_path / "net.py"), "dataset": "own", "image_size": None, "num_classes": None},
+        names_model=True,
+        names_dataset=True,
+    )
+    known = gathered(make_bench(**own, precision="bf16"), mapped(operation()))
+    assert known.cost is not None and known.fp32_cost is None
 
 
 def gathered(bench: Bench, diagnosis: Diagnosis) -> Evidence:
