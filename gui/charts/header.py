@@ -222,6 +222,8 @@ class PlotHeader(QWidget):
     def add_toggle(self, toggle: Button) -> None:
         """Puts another toggle before Log."""
         self._row.insertWidget(self._row.indexOf(self.log), toggle)
+        # the order of Tab follows that of the children
+        toggle.stackUnder(self.log)
 
     def set_title(self, title: str, unit: str) -> None:
         set_text(self._title, title)

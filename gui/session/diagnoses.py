@@ -162,8 +162,14 @@ class Diagnoses(QObject):
 
     def view(self, key: str) -> DiagnosisView | None:
         """A diagnosis of this session, or a saved one; None for an unknown key."""
-        if key not in self._views and (record := self.saved().get(key)) is not None:
-            self._views[key] = DiagnosisView.of_record(record, key)
+        if key not in self._views:
+            try:
+                record = self._store.diagnoses.find(key)
+            except ProblemError:
+                # it was taken out of the queue before it was saved
+                return None
+            if record.results:
+                self._views[key] = DiagnosisView.of_record(record, key)
         return self._views.get(key)
 
     def saved(self) -> dict[str, DiagnosisRecord]:

@@ -32,6 +32,7 @@ _TIPS = {
     _CAST: "Whether it only changes the number format, and whether autocast put it in",
 }
 _WIDTHS = (132, 96, 74, 116, 48, 70, 74, 92)
+_WIDEST_NAME = 240
 _RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
 _LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
 _ROW_HEIGHT = 28
@@ -116,7 +117,7 @@ class OperationTable(QTableView):
         self.setProperty("kind", "tight")
         self.setShowGrid(False)
         self.setWordWrap(False)
-        self.setTextElideMode(Qt.TextElideMode.ElideMiddle)
+        self.setTextElideMode(Qt.TextElideMode.ElideLeft)
         self.setTabKeyNavigation(False)
         self.setSelectionBehavior(QTableView.SelectionBehavior.SelectRows)
         self.verticalHeader().hide()
@@ -146,9 +147,15 @@ class OperationTable(QTableView):
         self._fit()
 
     def _fit(self) -> None:
-        """Gives the names what the other columns leave."""
-        others = sum(self.columnWidth(column) for column in range(_MODULE, _CAST)) + _WIDTHS[_CAST]
-        self.setColumnWidth(_NAME, max(_WIDTHS[_NAME], self.viewport().width() - others))
+        """Gives the names of operations and modules what the other columns leave."""
+        others = sum(self.columnWidth(column) for column in range(_DIRECTION, _CAST)) + _WIDTHS[_CAST]
+        rest = self.viewport().width() - others
+        if not self.isColumnHidden(_MODULE):
+            # the names of operations are short
+            module = max(_WIDTHS[_MODULE], rest - _WIDEST_NAME)
+            self.setColumnWidth(_MODULE, module)
+            rest -= module
+        self.setColumnWidth(_NAME, max(_WIDTHS[_NAME], rest))
 
 
 def _texts(operation: Operation) -> tuple[str, ...]:

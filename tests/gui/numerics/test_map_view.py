@@ -7,7 +7,7 @@ from PySide6.QtCore import QModelIndex, QPoint, Qt
 from pytestqt.qtbot import QtBot
 
 from engine.protocol.numerics.precision_map import MappedModule, Operation, PrecisionMap
-from gui.numerics.map.tree import BACKWARD, CASTS, FORWARD, MODULE, TIME, kept_by, rows_of
+from gui.numerics.map.tree import BACKWARD, CASTS, CLASS, FORWARD, MODULE, TIME, kept_by, rows_of
 from gui.numerics.map.view import KEY, MapView
 
 
@@ -123,3 +123,10 @@ def test_without_a_map_it_says_what_it_answers(qtbot: QtBot) -> None:
     assert view.empty.words().startswith("Which module computes in which number format?")
     with qtbot.waitSignal(view.wanted):
         view.empty.button.click()
+
+
+def test_in_a_narrow_tree_the_classes_give_their_room_to_the_names(view: MapView, qtbot: QtBot) -> None:
+    assert not view.tree.isColumnHidden(CLASS)
+    view.resize(700, 560)
+    qtbot.waitUntil(lambda: view.tree.isColumnHidden(CLASS))
+    assert "(Linear)" in found(view, "classifier").data(Qt.ItemDataRole.ToolTipRole)

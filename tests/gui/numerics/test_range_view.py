@@ -133,3 +133,13 @@ def test_shares_and_powers_are_written_as_people_read_them() -> None:
     tiny = Exponents(first=-30, counts=(1, 0, 0, 0, 0, 0, 0, 0, 0, 1), smallest=2.0**-30, largest=2.0**-21)
     assert plain(fate_sentence(tiny, FP16)) == "50 % become 0, 50 % lose digits, none overflows"
     assert plain(fate_sentence(tiny, E4M3)) == "100 % become 0, none loses digits, none overflows"
+
+
+def test_a_long_name_of_a_module_does_not_widen_what_is_said_of_it(
+    qtbot: QtBot, view: RangeView, ranges: Ranges
+) -> None:
+    name = "encoder.transformer_layers_with_a_long_name.attention_block"
+    view.show_ranges(ranges.model_copy(update={"notes": ("It fits.", f"{name} loses most.")}))
+    view.resize(700, 500)
+    detail = view.detail
+    qtbot.waitUntil(lambda: 0 < detail.widget().width() <= detail.viewport().width())
