@@ -52,6 +52,11 @@ class Trainee:
         """Lets go of the model and of all that was made for it, whoever still knows the trainee."""
         del self.step, self.model
 
+    def wait(self) -> None:
+        """Waits until the device has done what it was given."""
+        if self.device.type != "cpu":
+            torch.accelerator.synchronize(self.device)
+
     def go_back(self, group: Sequence[Batch]) -> Tensor:
         """The forward and backward pass of a group, which leave scaled gradients in the parameters; returns
         the loss.
@@ -136,6 +141,11 @@ class Bench:
             while group := list(islice(batches, accumulated)):
                 yield group
             steps_before = 0
+
+
+def diagnosing(detail: str, fraction: float | None) -> Phase:
+    """How far a part is, and what it does."""
+    return Phase(name=PhaseName.DIAGNOSING, fraction=fraction, detail=detail)
 
 
 def changed(

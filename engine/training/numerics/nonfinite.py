@@ -16,12 +16,12 @@ from engine.experiment.catalog import Precision
 from engine.experiment.experiment import Experiment
 from engine.experiment.paths import checkpoint_path
 from engine.protocol import jobs
-from engine.protocol.events import Event, Phase, PhaseName
+from engine.protocol.events import Event, Phase
 from engine.protocol.numerics.nonfinite import SKIPS_IN_A_ROW, FirstNonfinite, NonfiniteSearch
 from engine.protocol.numerics.precision_map import ELSEWHERE, LOSS, OPTIMIZER
 from engine.training.data.batches import Batch, samples_in
 from engine.training.models.around import own_class
-from engine.training.numerics.bench import Bench, Figures, Trainee, changed
+from engine.training.numerics.bench import Bench, Figures, Trainee, changed, diagnosing
 from engine.training.numerics.causes import Circumstances, Origin, described
 from engine.training.numerics.trail import Trail, span
 from engine.training.runs.checkpoints import Checkpoints, are_finite, capture_state, restore_state
@@ -70,7 +70,7 @@ def _steps_to_search(job: jobs.Diagnose, bench: Bench, begun: int) -> int:
 
 
 def _phase(fraction: float | None, detail: str) -> Phase:
-    return Phase(name=PhaseName.DIAGNOSING, fraction=fraction, detail=f"First NaN or Inf: {detail}")
+    return diagnosing(f"First NaN or Inf: {detail}", fraction)
 
 
 @dataclass

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from engine.experiment.value import MOST_ENTRIES
 from engine.protocol import jobs
-from engine.protocol.events import Event, Phase, PhaseName
+from engine.protocol.events import Event
 from engine.protocol.numerics.precision_map import (
     ELSEWHERE,
     Direction,
@@ -24,7 +24,7 @@ from engine.training.measuring.telemetry import Clock, Mark, clock_for
 from engine.training.models.around import own_class
 from engine.training.models.recompute import is_kept_in_float32
 from engine.training.numerics.autocast_lists import device_notes
-from engine.training.numerics.bench import Bench, Trainee
+from engine.training.numerics.bench import Bench, Trainee, diagnosing
 from engine.training.numerics.watch import Call, OperationWatch, tensors_in
 
 
@@ -34,27 +34,18 @@ def map_precision(bench: Bench, job: jobs.Diagnose) -> Generator[Event, None, Pr
     with bench.trainee() as trainee:
         if trainee.device.type != "cpu":
             # what a library prepares once would count as the first operation's time
-            yield _phase("Warming up", 0.0)
+            yield diagnosing("Warming up", 0.0)
             trainee.go_back(group)
-        yield _phase("Watching every operation", 0.5)
+        yield diagnosing("Watching every operation", 0.5)
         if bench.is_stopped:
             return None
         recorder = _Recorder(trainee)
-        _wait(trainee.device)
+        trainee.wait()
         began = time.perf_counter()
         with recorder:
             trainee.go_back(group)
-        _wait(trainee.device)
+        trainee.wait()
         return _map_of(trainee, recorder, time.perf_counter() - began)
-
-
-def _phase(detail: str, fraction: float) -> Phase:
-    return Phase(name=PhaseName.DIAGNOSING, detail=detail, fraction=fraction)
-
-
-def _wait(device: torch.device) -> None:
-    if device.type != "cpu":
-        torch.accelerator.synchronize(device)
 
 
 def _map_of(trainee: Trainee, recorder: _Recorder, seconds: float) -> PrecisionMap:

@@ -8,11 +8,11 @@ from functools import partial
 import torch
 
 from engine.protocol import jobs
-from engine.protocol.events import Event, Phase, PhaseName
+from engine.protocol.events import Event
 from engine.protocol.numerics.ranges import Ranges
 from engine.training.data.batches import Batch
 from engine.training.measuring.ranges import WatchedPass, in_fp32, ranges_of, watched_pass
-from engine.training.numerics.bench import Bench, Trainee
+from engine.training.numerics.bench import Bench, Trainee, diagnosing
 
 
 def measure_ranges(bench: Bench, job: jobs.Diagnose) -> Generator[Event, None, Ranges | None]:
@@ -21,14 +21,14 @@ def measure_ranges(bench: Bench, job: jobs.Diagnose) -> Generator[Event, None, R
     A loss scale that overflows there comes down as the scaler would bring it down in the run's first steps.
     """
     experiment, group = bench.experiment, next(bench.groups(1))
-    yield _phase("Ranges in FP32", 0.0)
+    yield diagnosing("Ranges in FP32", 0.0)
     with bench.trainee(in_fp32(experiment)) as trainee:
         true = watched_pass(trainee.model, partial(trainee.go_back, group))
     if not (experiment.precision.is_autocast or experiment.uses_scaler):
         return ranges_of(true)
     if bench.is_stopped:
         return None
-    yield _phase(f"Ranges in {experiment.precision.label}", 0.5)
+    yield diagnosing(f"Ranges in {experiment.precision.label}", 0.5)
     first_scale = experiment.scaler.init_scale if experiment.uses_scaler else 1.0
     with bench.trainee() as trainee:
         own, scale = _settled_pass(bench, trainee, group, first_scale)
@@ -58,7 +58,3 @@ def _pass(trainee: Trainee, group: Sequence[Batch]) -> WatchedPass:
     devices = [] if trainee.device.type == "cpu" else [trainee.device]
     with torch.random.fork_rng(devices, device_type=trainee.device.type if devices else "cuda"):
         return watched_pass(trainee.model, partial(trainee.go_back, group))
-
-
-def _phase(detail: str, fraction: float) -> Phase:
-    return Phase(name=PhaseName.DIAGNOSING, fraction=fraction, detail=detail)

@@ -12,14 +12,14 @@ import torch
 
 from engine.experiment.checks import DeviceEntry
 from engine.experiment.experiment import Experiment
-from engine.protocol.events import Event, Phase, PhaseName
+from engine.protocol.events import Event
 from engine.protocol.numerics.diagnosis import Diagnosis
 from engine.training.data.batches import Batch
 from engine.training.measuring.breakdown import Breakdown, activations_of, breakdown_of
 from engine.training.measuring.ranges import in_fp32
 from engine.training.memory_errors import is_out_of_memory
 from engine.training.models.sizes import OddSize, odd_sizes
-from engine.training.numerics.bench import Bench, Trainee
+from engine.training.numerics.bench import Bench, Trainee, diagnosing
 
 _PASSES, _MOST_SECONDS = 5, 1.0
 
@@ -61,7 +61,7 @@ def gather(bench: Bench, diagnosis: Diagnosis) -> Generator[Event, None, Evidenc
     """The evidence; costs are measured where a precision map was asked for. None if it was stopped."""
     plan, settings = bench.plan, bench.experiment
     cost = fp32_cost = None
-    yield _phase("Cost of the precision", 0.0)
+    yield diagnosing("Cost of the precision", 0.0)
     group = next(bench.groups(1))
     with bench.trainee() as trainee:
         weights = trainee.model.named_parameters()
@@ -74,7 +74,7 @@ def gather(bench: Bench, diagnosis: Diagnosis) -> Generator[Event, None, Evidenc
         if diagnosis.map is not None and settings.precision.is_autocast:
             cost = _cost_of(trainee, group, bench)
     if cost is not None and not bench.is_stopped:
-        yield _phase("Cost of FP32", 0.5)
+        yield diagnosing("Cost of FP32", 0.5)
         fp32_cost = _cost_in_fp32(bench, group)
     if bench.is_stopped:
         return None
@@ -89,10 +89,6 @@ def gather(bench: Bench, diagnosis: Diagnosis) -> Generator[Event, None, Evidenc
         half_parameters=half,
         epsilon=epsilon,
     )
-
-
-def _phase(detail: str, fraction: float) -> Phase:
-    return Phase(name=PhaseName.DIAGNOSING, fraction=fraction, detail=detail)
 
 
 def _cost_in_fp32(bench: Bench, group: Sequence[Batch]) -> Cost | None:
@@ -134,14 +130,9 @@ def _cost_of(trainee: Trainee, group: Sequence[Batch], bench: Bench) -> Cost:
 
 def _timed_pass(trainee: Trainee, group: Sequence[Batch]) -> tuple[float, float]:
     """The seconds until the host had handed a pass over, and until the device had made it."""
-    _wait(trainee.device)
+    trainee.wait()
     began = time.perf_counter()
     trainee.go_back(group)
     issued = time.perf_counter() - began
-    _wait(trainee.device)
+    trainee.wait()
     return issued, time.perf_counter() - began
-
-
-def _wait(device: torch.device) -> None:
-    if device.type != "cpu":
-        torch.get_device_module(device).synchronize()

@@ -21,9 +21,9 @@ from torch import nn
 
 from engine.experiment.catalog import Precision
 from engine.experiment.experiment import Experiment
-from engine.protocol.events import Event, Phase, PhaseName
+from engine.protocol.events import Event, Phase
 from engine.training.data.batches import Batch
-from engine.training.numerics.bench import Bench, Trainee, changed
+from engine.training.numerics.bench import Bench, Trainee, changed, diagnosing
 
 REPEATS = 4
 """Beside the run itself, for each size of rounding error."""
@@ -217,11 +217,7 @@ class Trials:
         runs = max(self.runs, self.done + 1)
         fraction = min(1.0, (self.done + step / self.steps) / runs)
         which = f"run {self.done + 1}" + (f" of {runs}" if self.is_known else "")
-        return Phase(
-            name=PhaseName.DIAGNOSING,
-            fraction=fraction,
-            detail=f"{title}: step {step} of {self.steps}, {which}",
-        )
+        return diagnosing(f"{title}: step {step} of {self.steps}, {which}", fraction)
 
 
 def in_precision(experiment: Experiment, precision: Precision) -> Experiment:

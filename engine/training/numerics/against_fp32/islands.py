@@ -15,7 +15,7 @@ from engine.experiment.problem import ProblemError
 from engine.experiment.titles import setting_problem
 from engine.experiment.value import BYTES_PER_MIB
 from engine.protocol import jobs
-from engine.protocol.events import Event, Phase, PhaseName
+from engine.protocol.events import Event
 from engine.protocol.numerics.islands import Islands, IslandTrial
 from engine.training.numerics.against_fp32.band import (
     REPEATS,
@@ -28,7 +28,7 @@ from engine.training.numerics.against_fp32.band import (
 )
 from engine.training.numerics.against_fp32.fewest import Kept, Tree, fewest
 from engine.training.numerics.against_fp32.outputs import first_step
-from engine.training.numerics.bench import Bench, changed
+from engine.training.numerics.bench import Bench, changed, diagnosing
 from engine.words.names import listed
 from engine.words.numbers import memory_text, number
 
@@ -145,9 +145,7 @@ def _opened(bench: Bench) -> Generator[Event, None, _Search | None]:
     """The search with FP32's band, or None if it was stopped."""
     experiment = bench.experiment
     precision = experiment.precision
-    yield Phase(
-        name=PhaseName.DIAGNOSING, fraction=0.0, detail=f"the first step in FP32 and {precision.label}"
-    )
+    yield diagnosing(f"the first step in FP32 and {precision.label}", 0.0)
     plain = in_precision(experiment, Precision.FP32)
     seconds = (1 + 2 * REPEATS) * first_step(bench, plain)[1]
     seconds += _USUAL_TRIALS * first_step(bench, changed(experiment, fp32_modules=()))[1]
@@ -178,7 +176,7 @@ def _costs(
         for is_kept in (False, True):
             if bench.is_stopped:
                 return None, None
-            yield Phase(name=PhaseName.DIAGNOSING, fraction=1.0, detail="what the FP32 modules cost")
+            yield diagnosing("what the FP32 modules cost", 1.0)
             timed, peaks[is_kept] = _timed(bench, modules if is_kept else ())
             seconds[is_kept] += timed
     with_modules, without = peaks[True], peaks[False]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from engine.experiment.catalog import Precision
 from engine.protocol import jobs
-from engine.protocol.events import Event, Phase, PhaseName
+from engine.protocol.events import Event
 from engine.protocol.numerics.ladder import Ladder, ModuleError, Rung
 from engine.protocol.numerics.precision_map import module_title
 from engine.training.numerics.against_fp32.band import (
@@ -23,7 +23,7 @@ from engine.training.numerics.against_fp32.band import (
     in_precision,
 )
 from engine.training.numerics.against_fp32.outputs import Outputs, errors_between, first_step
-from engine.training.numerics.bench import Bench
+from engine.training.numerics.bench import Bench, diagnosing
 from engine.words.names import listed
 from engine.words.numbers import number, three_figures
 
@@ -98,7 +98,7 @@ def climb_ladder(bench: Bench, job: jobs.Diagnose) -> Generator[Event, None, Lad
 
 def _look(bench: Bench, offered: Sequence[Precision]) -> Generator[Event, None, _Look | None]:
     """One step from equal weights in every precision; None if it was stopped."""
-    yield Phase(name=PhaseName.DIAGNOSING, fraction=0.0, detail="the first step in every precision")
+    yield diagnosing("the first step in every precision", 0.0)
     settings = in_precision(bench.experiment, Precision.FP32)
     reference, float32_seconds = first_step(bench, settings)
     errors: dict[Precision, Mapping[str, float]] = {}
@@ -113,7 +113,7 @@ def _look(bench: Bench, offered: Sequence[Precision]) -> Generator[Event, None, 
             by_rounding[size] = _explained(bench, reference, size)
             seconds += float32_seconds * REPEATS
         explained[precision] = by_rounding[size]
-        yield Phase(name=PhaseName.DIAGNOSING, fraction=0.0, detail=f"{precision.label}: the first step")
+        yield diagnosing(f"{precision.label}: the first step", 0.0)
         outputs, one_step = first_step(bench, in_precision(bench.experiment, precision))
         errors[precision] = errors_between(outputs, reference)
         seconds += one_step
