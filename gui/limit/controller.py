@@ -39,7 +39,8 @@ class LimitController(QObject):
         self._searches, self._forecaster = experiments.searches, experiments.forecaster
         self._shown: str | None = None
         self._need: Need | None = None
-        panel.menu.set_source(lambda: [menu_entry(view) for view in self._searches.saved()])
+        searches = self._searches
+        panel.menu.set_source(lambda: list(map(menu_entry, (*searches.unfinished(), *searches.saved()))))
         self._connect()
 
     def refresh(self) -> None:
@@ -55,9 +56,9 @@ class LimitController(QObject):
         self._show_need()
 
     def open_newest(self) -> None:
-        """Shows the newest saved search, unless one is shown."""
-        if self._shown is None and (newest := self._searches.newest()) is not None:
-            self._show(newest)
+        """Shows the search in progress, else the newest saved, unless one is shown."""
+        if self._shown is None and (series := self._searches.running or self._searches.newest()) is not None:
+            self._show(series)
 
     def submit(self, request: Request) -> None:
         """Queues a search in each precision of the form, and shows it."""

@@ -89,7 +89,7 @@ class MemoryLimitPanel(QFrame):
     def show_search(self, view: SearchView | None) -> None:
         """Shows a search so far; None for the empty state."""
         self._view = view
-        self.menu.set_shown(None if view is None or view.is_live or view.is_waiting else view.series)
+        self.menu.set_shown(None if view is None or view.is_unfinished else view.series)
         self._note.set_whole_text(progress(view) if view is not None else "")
         self.stop.setVisible(view is not None and (view.is_live or view.is_waiting))
         self._fit(self.width() >= _WIDE)

@@ -91,10 +91,10 @@ def progress(view: SearchView) -> str:
 
 
 def menu_entry(view: SearchView) -> SavedEntry:
-    """A saved search in a menu: model, device, result and, at the right, date."""
+    """A search in the menu of saved ones: model, device, result or progress and, at the right, date."""
     first = view.sides[0].experiment
     on = card(view, on_gpu=first.device != "cpu")
-    text = f"{first.model} on {on}: {sentence(view)}"
+    text = f"{first.model} on {on}: {progress(view) if view.is_unfinished else sentence(view)}"
     tip = f"{view.trial_count} trials, dataset {dataset_words(first.dataset)}"
     return SavedEntry(view.series, text, view.created, tip)
 

@@ -146,18 +146,17 @@ class SearchView:
     def of_records(cls, records: Sequence[ProbeRecord]) -> SearchView:
         """A saved search, from the records of its series in any order."""
         ordered = sorted(records, key=lambda record: record.number)
-        labels = [record.experiment.precision.label for record in ordered]
-        return cls(
-            ordered[0].series,
-            tuple(_side(record, label) for record, label in zip(ordered, labels, strict=True)),
-            ordered[0].created,
-        )
+        return cls(ordered[0].series, tuple(map(_side, ordered)), ordered[0].created)
 
     def after(self, side: int, event: ProbeEvent) -> SearchView:
         """The search after an event of one of its sides."""
         sides = list(self.sides)
         sides[side] = sides[side].after(event)
         return replace(self, sides=tuple(sides), is_waiting=False, is_live=True)
+
+    @property
+    def is_unfinished(self) -> bool:
+        return self.is_live or self.is_waiting
 
     @property
     def trial_count(self) -> int:
@@ -195,9 +194,9 @@ class SearchView:
         return None if best is None else times_the_batch(self.baseline, best)
 
 
-def _side(record: ProbeRecord, label: str) -> SideView:
+def _side(record: ProbeRecord) -> SideView:
     return SideView(
-        label,
+        record.experiment.precision.label,
         record.experiment,
         record.granularity,
         record.trials,
@@ -273,6 +272,10 @@ class Searches(QObject):
             by_series.setdefault(record.series, []).append(record)
         views = (SearchView.of_records(records) for key, records in by_series.items() if key != self._running)
         return tuple(view for view in views if view.trial_count)
+
+    def unfinished(self) -> tuple[SearchView, ...]:
+        """The search in progress, then those that wait."""
+        return tuple(view for view in self._views.values() if view.is_unfinished)
 
     def newest(self) -> str | None:
         """The series of the newest saved search."""

@@ -122,6 +122,13 @@ def test_a_search_runs_in_the_window_is_opened_again_and_deleted(
     assert "at work" in window.top_bar._tabs["memory"].accessibleName()
     assert not window.setup.run_action.isEnabled() and window.setup.queue_action.isEnabled()
     assert not window.close() and asked == ["stop"], "closing asks while a search goes on"
+    window.setup.find_limit()
+    window.others.memory_limit.menu.aboutToShow.emit()
+    _in_progress, waits, *_ = window.others.memory_limit.menu.actions()
+    assert "waiting for its turn" in waits.text()
+    window.others.memory_limit.stop.click()
+    shown = window.others.memory_limit.view()
+    assert shown is not None and shown.is_live, "the search in progress can be stopped again"
     with qtbot.waitSignal(searches.ended, timeout=WAIT_MS):
         search_goes_on.set()
 
