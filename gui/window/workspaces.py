@@ -138,12 +138,19 @@ class OtherWorkspaces(QObject):
         if run is None or run.summary is None or self.shows.tells_of(run_id):
             return
         if (step := run.summary.first_nan_step) is not None:
-            self._notice.tell(
-                f"The loss of “{run.name}” is NaN from step {step:,} on.",
-                "Numerics repeats the steps before it and names the operation that made it.",
-                "Find it",
-                lambda: self.numerics.find_nonfinite(run),
+            trouble = f"The loss of “{run.name}” is NaN from step {step:,} on."
+        elif (scale := run.summary.final_grad_scale or 1.0) < 1.0:
+            trouble = (
+                f"The loss scale of “{run.name}” sank to {scale:g}: its gradients overflow at any scale."
             )
+        else:
+            return
+        self._notice.tell(
+            trouble,
+            "Numerics repeats the steps before it and names the operation that made it.",
+            "Find it",
+            lambda: self.numerics.find_nonfinite(run),
+        )
 
     def _tell_changes(self, changes: Changes, undo: Callable[[], object]) -> None:
         self._notice.tell(f"Put into the form: {changes_words(changes)}.", action="Undo", do=undo, asks=False)

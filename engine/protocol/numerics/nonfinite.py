@@ -39,8 +39,9 @@ class FirstNonfinite(Message):
     """The first operation whose output is not finite though its inputs are.
 
     `module` as in a precision map. `least` and `most` are the lowest and highest finite values of its inputs;
-    None where there are none. `output` counts its NaN and infinite values. `batch` describes the samples.
-    `remedy` is one sentence, and `changes` the settings that would try it.
+    None where there are none. `result` is the largest magnitude of the output in a wider format; None where
+    that is not finite either, or not known. `nan` and `infinite` count the output's values. `batch` describes
+    the samples. `remedy` is one sentence, and `changes` the settings that would try it.
     """
 
     module: Line
@@ -53,6 +54,7 @@ class FirstNonfinite(Message):
     outputs: DTypes = ()
     least: float | None = None
     most: float | None = None
+    result: float | None = None
     nan: Whole = 0
     infinite: Whole = 0
     grad_scale: float | None = None

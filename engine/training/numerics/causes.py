@@ -210,6 +210,7 @@ def described(origin: Origin, around: Circumstances) -> FirstNonfinite:
         outputs=origin.outputs,
         least=origin.least,
         most=origin.most,
+        result=origin.judgement.largest if origin.judgement.largest != math.inf else None,
         nan=origin.nan,
         infinite=origin.infinite,
         grad_scale=around.grad_scale,

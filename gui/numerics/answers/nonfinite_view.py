@@ -64,7 +64,8 @@ class NonfiniteView(AnswerPage):
         parts: list[Part] = [head, self.block(first.remedy, head="What to do", changes=first.changes)]
         form = next((form for form in FORMATS if form.name in first.outputs), None)
         if form is not None and first.least is not None and first.most is not None:
-            parts.append(MagnitudeLine(first.least, first.most, form))
+            inputs = max(abs(first.least), abs(first.most))
+            parts.append(MagnitudeLine(inputs, first.result, form))
         return [*parts, facts((*_place(first), *_values(first), *_course(search)))]
 
 
@@ -115,17 +116,19 @@ _LOWEST, _HEIGHT, _TOP, _BAR = 1e-8, 48, 19, 10
 
 
 class MagnitudeLine(QWidget):
-    """How near the values come to the largest number of their format, on a logarithmic line."""
+    """The magnitudes of an operation's inputs, or of its result where that is known, against the largest
+    number of its format, on a logarithmic line."""
 
-    def __init__(self, least: float, most: float, form: NumberFormat) -> None:
+    def __init__(self, inputs: float, result: float | None, form: NumberFormat) -> None:
         super().__init__()
-        self._most, self._largest = max(abs(least), abs(most)), form.largest
-        self._values = f"values up to {number(self._most)}"
+        self._most, self._largest = inputs if result is None else result, form.largest
+        self._values = f"{'inputs' if result is None else 'results'} up to {number(self._most)}"
         self._limit = f"{form.label} ends at {number(form.largest, 0)}"
         self.setFixedHeight(_HEIGHT)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.setAccessibleName(f"{self._values}; {self._limit}")
-        self.setToolTip("The largest finite input against the largest number of the result's format")
+        what = "input" if result is None else "result, computed in a wider format,"
+        self.setToolTip(f"The largest {what} against the largest number of {form.label}")
         theme().changed.connect(self.update)
 
     def sizeHint(self) -> QSize:

@@ -61,7 +61,7 @@ TEMPLATES: tuple[dict[str, Any], ...] = (
     {"event": "heartbeat", "step": 2},
     {"event": "log", "message": "Well.", "step": 1},
     {"event": "pictures", "jpeg": "AAAA", "side": 8, "count": 1},
-    {"event": "diagnosis", "checks": [{"name": "a", "status": "ok", "detail": "b"}]},
+    {"event": "examined", "checks": [{"name": "a", "status": "ok", "detail": "b"}]},
     {"event": "finished", "summary": SUMMARY},
     {"event": "finished", "summary": {"steps": 0}, "stopped": True},
     {"event": "failed", "problem": PROBLEM, "detail": "Trace", "summary": SUMMARY},
@@ -179,7 +179,7 @@ def test_whatever_a_worker_says_its_run_ends(store: Store, seed: int) -> None:
         {**EPOCH, "seconds": "Infinity"},
         {"event": "skipped", "steps": [10**400]},
         {"event": "finished", "summary": {"steps": 2**70}},
-        {"event": "diagnosis", "checks": []},
+        {"event": "examined", "checks": []},
     ],
     ids=lambda line: line["event"],
 )
@@ -196,7 +196,7 @@ def test_losses_beyond_any_sum_are_summed_up(store: Store) -> None:
 
 
 def test_an_answer_to_another_job_is_none(store: Store) -> None:
-    said = json.dumps({"event": "diagnosis", "checks": []}).encode()
+    said = json.dumps({"event": "examined", "checks": []}).encode()
     with pytest.raises(ProblemError, match="does not answer its job"):
         runner_of(store, [said]).catalog()
 

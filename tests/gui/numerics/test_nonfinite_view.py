@@ -35,7 +35,7 @@ def test_the_operation_its_values_and_the_remedy_are_shown(
     for shown in ("FP16 in, FP16 out", "from −812 to 40,120", "96 infinite", "2 steps, from the state after"):
         assert shown in text
     line = view.findChild(MagnitudeLine)
-    assert line is not None and line.accessibleName() == "values up to 40,120; FP16 ends at 65,504"
+    assert line is not None and line.accessibleName() == "results up to 91,172; FP16 ends at 65,504"
 
 
 def test_its_buttons_give_the_changes_and_the_module(

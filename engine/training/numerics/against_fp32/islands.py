@@ -40,6 +40,8 @@ _MOST_SKIPPED = 0.1
 """Of the steps, once the loss scaler has found its scale: later each skipped step is a lost batch."""
 
 _WARM_STEPS, _TIMED_STEPS, _ROUNDS = 1, 3, 2
+_HARDLY_PERCENT = 5
+"""What so few steps cannot tell from none."""
 
 
 @dataclass
@@ -250,10 +252,10 @@ def _cost_words(speed_ratio: float | None, memory_added_mib: float | None) -> st
     words = []
     if speed_ratio is not None:
         percent = round(100 * (1 - speed_ratio))
-        if percent > 0:
-            words.append(f"costs {percent} % of the speed")
+        if abs(percent) <= _HARDLY_PERCENT:
+            words.append("costs hardly any speed")
         else:
-            words.append("costs no speed" if percent == 0 else f"makes it {-percent} % faster")
+            words.append(f"costs about {percent} % of the speed" if percent > 0 else "makes it faster here")
     if memory_added_mib is not None and memory_added_mib >= 0.05:
         words.append(f"adds {memory_text(memory_added_mib)} of memory")
     return f" This {' and '.join(words)}." if words else ""
