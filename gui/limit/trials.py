@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from PySide6.QtCore import QAbstractTableModel, QModelIndex, QPersistentModelIndex, QRect, Qt
+from PySide6.QtCore import QRect, Qt
 from PySide6.QtGui import QBrush, QColor, QFontMetrics, QIcon, QPainter, QPaintEvent, QPen, QResizeEvent
 from PySide6.QtWidgets import (
-    QAbstractButton,
     QFrame,
     QHeaderView,
     QStyledItemDelegate,
@@ -26,15 +25,16 @@ from gui.theme.theme import theme
 from gui.widgets import Button, label, marker_pixmap, set_text
 from gui.widgets.boxes import Stretch, in_column, in_row, wide
 from gui.widgets.labels import plain_tip
+from gui.widgets.tables import Index, TableModel, set_up
 
 COLUMNS = ("Precision", "Batch", "Result", "Peak GiB", "Time s")
 PRECISION, BATCH, RESULT, PEAK, TIME = range(5)
-_RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
-_LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
 
 
-class TrialModel(QAbstractTableModel):
+class TrialModel(TableModel):
     """A row per trial; each side's largest that fits is highlighted."""
+
+    headings, right = COLUMNS, (BATCH, PEAK, TIME)
 
     def __init__(self) -> None:
         super().__init__()
@@ -47,28 +47,14 @@ class TrialModel(QAbstractTableModel):
         self._rows = [(side, trial) for side in view.sides for trial in side.trials] if view else []
         self.endResetModel()
 
+    def rows(self) -> list[tuple[SideView, Trial]]:
+        return self._rows
+
     def set_short(self, is_short: bool) -> None:
         """Shows results in one word where there is little room; the tooltip has the rest."""
         if is_short != self._is_short:
             self._is_short = is_short
             self.layoutChanged.emit()
-
-    def rowCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008 - as Qt declares it
-        return 0 if parent.isValid() else len(self._rows)
-
-    def columnCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008
-        return 0 if parent.isValid() else len(COLUMNS)
-
-    def headerData(
-        self, section: int, orientation: Qt.Orientation, role: int = Qt.ItemDataRole.DisplayRole
-    ) -> Any:
-        if orientation is not Qt.Orientation.Horizontal:
-            return None
-        if role == Qt.ItemDataRole.DisplayRole:
-            return COLUMNS[section]
-        if role == Qt.ItemDataRole.TextAlignmentRole:
-            return _alignment(section)
-        return None
 
     def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
         side, trial = self._rows[index.row()]
@@ -82,7 +68,7 @@ class TrialModel(QAbstractTableModel):
             case Qt.ItemDataRole.DecorationRole:
                 return _icon(side, trial, column)
             case Qt.ItemDataRole.TextAlignmentRole:
-                return _alignment(column)
+                return self.alignment(column)
             case Qt.ItemDataRole.FontRole:
                 is_strong = column == BATCH or (column == PEAK and trial.fits)
                 return font(12, 600 if is_strong or (is_answer and column == RESULT) else 400)
@@ -128,10 +114,6 @@ def _tip(side: SideView, trial: Trial) -> str:
     return plain_tip(f"{text}. {trial.note}" if trial.note else text)
 
 
-def _alignment(column: int) -> Qt.AlignmentFlag:
-    return _LEFT if column in (PRECISION, RESULT) else _RIGHT
-
-
 def _icon(side: SideView, trial: Trial, column: int) -> QIcon | None:
     if column == PRECISION:
         return QIcon(marker_pixmap(side.precision, 8))
@@ -149,8 +131,6 @@ _LEAST_PRECISION = 70
 _INNER_MARGIN, _SCROLL_BAR = 8, 10
 _EXPORT = "Copy the table, or save it or the chart as a file"
 _NONE = "Each trial appears here as it is made."
-
-Index = QModelIndex | QPersistentModelIndex
 
 
 class TrialTable(QFrame):
@@ -264,23 +244,14 @@ class _Table(QTableView):
 def _make_view(model: TrialModel) -> QTableView:
     view = _Table()
     view.setModel(model)
-    view.setAccessibleName("Trials")
+    set_up(view, "Trials", "All trials", _ROW_HEIGHT)
     view.setToolTip("The trials, in the order in which they were made")
     view.setProperty("kind", "tight")
-    view.setShowGrid(False)
-    for corner in view.findChildren(QAbstractButton):
-        corner.setAccessibleName("All trials")
-        corner.setToolTip("All trials")
     view.setItemDelegate(_CellDelegate(view))
     view.setSelectionMode(QTableView.SelectionMode.NoSelection)
     view.setFocusPolicy(Qt.FocusPolicy.TabFocus)
-    # else Tab would go from cell to cell and never leave the table
-    view.setTabKeyNavigation(False)
     view.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-    view.verticalHeader().hide()
-    view.verticalHeader().setDefaultSectionSize(_ROW_HEIGHT)
     header = view.horizontalHeader()
-    header.setHighlightSections(False)
     header.setMinimumSectionSize(44)
     for column, width in _WIDTHS.items():
         header.setSectionResizeMode(column, QHeaderView.ResizeMode.Fixed)

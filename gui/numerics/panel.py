@@ -228,7 +228,8 @@ class NumericsPanel(QFrame):
         self.nonfinite.module_chosen.connect(self._show_module)
         for tab in self._tabs:
             tab.view.wanted.connect(lambda name=tab.name: self._want(name))
-            tab.view.changes_wanted.connect(self.changes_wanted)
+        for view in (self.map, self.ranges, self.nonfinite, self.islands, self.advice):
+            view.changes_wanted.connect(self.changes_wanted)
 
     def _lay_out(self) -> None:
         strip = in_row(

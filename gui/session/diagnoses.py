@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
-from PySide6.QtCore import QObject, Signal
+from PySide6.QtCore import QObject
 
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Problem, ProblemError
@@ -20,12 +20,13 @@ from engine.store.record import RunRecord
 from engine.store.store import Store
 from gui.session.engine_thread import EngineThread
 from gui.session.log_lines import diagnosis_lines
+from gui.session.ordered import OrderedWork, OrderView
 from gui.session.orders import DiagnosisOrder
 
 
 @dataclass(frozen=True)
-class DiagnosisView:
-    """A diagnosis: `is_waiting` in the queue, then `is_live`.
+class DiagnosisView(OrderView):
+    """A diagnosis.
 
     `doing` is its worker's phase and `fraction` how far that is, None if unknown. `saved_id` is its id in the
     store, once it has begun.
@@ -42,8 +43,6 @@ class DiagnosisView:
     doing: str = ""
     fraction: float | None = None
     problem: Problem | None = None
-    is_live: bool = False
-    is_waiting: bool = False
 
     @classmethod
     def of_order(cls, order: DiagnosisOrder) -> DiagnosisView:
@@ -89,10 +88,6 @@ class DiagnosisView:
         """Whether a part is still to come; advice comes with the others."""
         return self.is_unfinished and part in (*self.parts, "advice") and not self.has(part)
 
-    @property
-    def is_unfinished(self) -> bool:
-        return self.is_live or self.is_waiting
-
     def has(self, part: str) -> bool:
         return getattr(self.diagnosis, part) is not None
 
@@ -112,35 +107,11 @@ def why_nothing_to_find(run: RunRecord) -> str | None:
 _MOST_SAVED, _FIRST_STEPS = 30, 10
 
 
-class Diagnoses(QObject):
-    """`changed`, `began`, `ended` and `deleted` carry a diagnosis's key, `problem` a Problem, `logged`
-    (level, message, subject)."""
-
-    changed = Signal(str)
-    began = Signal(str)
-    ended = Signal(str)
-    deleted = Signal(str)
-    problem = Signal(object)
-    logged = Signal(str, str, object)
+class Diagnoses(OrderedWork[DiagnosisView]):
+    """The diagnoses by their keys."""
 
     def __init__(self, store: Store, thread: EngineThread, parent: QObject | None = None) -> None:
-        super().__init__(parent)
-        self._store, self._thread = store, thread
-        self._views: dict[str, DiagnosisView] = {}
-        self._running: str | None = None
-        thread.order_began.connect(self._begin)
-        thread.order_event.connect(self._take)
-        thread.order_ended.connect(self._end)
-
-    @property
-    def running(self) -> str | None:
-        """The key of the diagnosis in progress."""
-        return self._running
-
-    @property
-    def waiting(self) -> int:
-        """How many diagnoses are waiting."""
-        return self._thread.waiting_orders(DiagnosisOrder)
+        super().__init__(store, thread, DiagnosisOrder, parent)
 
     def submit(self, experiment: Experiment, parts: Sequence[Part], run_id: str | None = None) -> str:
         """Queues a diagnosis; its key. Raises ProblemError if it could not be saved.
@@ -150,15 +121,7 @@ class Diagnoses(QObject):
         self._store.check_writable()
         steps = _FIRST_STEPS if run_id is None else None
         order = DiagnosisOrder(secrets.token_hex(6), experiment, tuple(parts), run_id, steps)
-        self._views[order.key] = DiagnosisView.of_order(order)
-        self._thread.enqueue_order(order)
-        return order.key
-
-    def stop(self, key: str) -> None:
-        """Ends a diagnosis with the parts it has; a waiting one is taken out of the queue."""
-        if self._thread.stop_order(key):
-            del self._views[key]
-            self.ended.emit(key)
+        return self._enqueue(order, DiagnosisView.of_order(order))
 
     def view(self, key: str) -> DiagnosisView | None:
         """A diagnosis of this session, or a saved one; None for an unknown key."""
@@ -181,10 +144,6 @@ class Diagnoses(QObject):
             if record.results
         }
         return {key: record for key, record in records.items() if key != self._running}
-
-    def unfinished(self) -> tuple[DiagnosisView, ...]:
-        """The diagnosis in progress, then those that wait."""
-        return tuple(view for view in self._views.values() if view.is_unfinished)
 
     def record(self, key: str) -> DiagnosisRecord | None:
         """A diagnosis as it is in the store; None for one that is not there."""
@@ -214,35 +173,17 @@ class Diagnoses(QObject):
         del self._views[key]
         self.deleted.emit(key)
 
-    def _begin(self, key: str) -> None:
-        if key in self._views:
-            self._running = key
-            self._update(replace(self._views[key], is_waiting=False, is_live=True))
-            self.began.emit(key)
-
     def _take(self, key: str, event: DiagnosisEvent) -> None:
-        if key == self._running:
-            view = self._views[key]
-            for level, message in diagnosis_lines(event):
-                self.logged.emit(level, message, f"Numerics, {view.experiment.model}")
-            view = view.after(event)
-            self._update(view)
-            if isinstance(event, DiagnosisStarted) and (record := self.record(key)) is not None:
-                self._update(replace(view, device_name=record.device_name))
+        view = self._views[key]
+        for level, message in diagnosis_lines(event):
+            self.logged.emit(level, message, f"Numerics, {view.experiment.model}")
+        view = view.after(event)
+        self._update(key, view)
+        if isinstance(event, DiagnosisStarted) and (record := self.record(key)) is not None:
+            self._update(key, replace(view, device_name=record.device_name))
 
-    def _end(self, key: str, problem: Problem | None) -> None:
-        if key != self._running:
-            return
-        self._running = None
-        view = replace(self._views[key], is_live=False, fraction=None, problem=problem)
-        self._update(view)
+    def _kept(self, view: DiagnosisView, problem: Problem | None) -> DiagnosisView | None:
         if view.diagnosis == Diagnosis() and problem is None:
             # stopped before there was any part
-            del self._views[key]
-        if problem is not None:
-            self.problem.emit(problem)
-        self.ended.emit(key)
-
-    def _update(self, view: DiagnosisView) -> None:
-        self._views[view.key] = view
-        self.changed.emit(view.key)
+            return None
+        return replace(view, fraction=None, problem=problem)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
 
-from PySide6.QtCore import QObject, Signal
+from PySide6.QtCore import QObject
 
 from engine.experiment.experiment import Experiment, Precision
 from engine.experiment.problem import Problem, ProblemError
@@ -23,6 +23,7 @@ from engine.store.searches import ProbeRecord
 from engine.store.store import Store
 from gui.session.engine_thread import EngineThread
 from gui.session.log_lines import search_lines
+from gui.session.ordered import OrderedWork, OrderView
 from gui.session.orders import SearchOrder
 
 
@@ -127,14 +128,12 @@ class SideView:
 
 
 @dataclass(frozen=True)
-class SearchView:
-    """A search in one precision or several: `is_waiting` in the queue, then `is_live`."""
+class SearchView(OrderView):
+    """A search in one precision or several."""
 
     series: str
     sides: tuple[SideView, ...]
     created: datetime
-    is_live: bool = False
-    is_waiting: bool = False
 
     @classmethod
     def of_order(cls, order: SearchOrder) -> SearchView:
@@ -153,10 +152,6 @@ class SearchView:
         sides = list(self.sides)
         sides[side] = sides[side].after(event)
         return replace(self, sides=tuple(sides), is_waiting=False, is_live=True)
-
-    @property
-    def is_unfinished(self) -> bool:
-        return self.is_live or self.is_waiting
 
     @property
     def trial_count(self) -> int:
@@ -210,44 +205,17 @@ _MOST_SAVED = 60
 Sides = Sequence[tuple[str, Experiment]]
 
 
-class Searches(QObject):
-    """`changed`, `began`, `ended` and `deleted` carry a series, `problem` a Problem, `logged` (level,
-    message, subject)."""
-
-    changed = Signal(str)
-    began = Signal(str)
-    ended = Signal(str)
-    problem = Signal(object)
-    logged = Signal(str, str, object)
-    deleted = Signal(str)
+class Searches(OrderedWork[SearchView]):
+    """The searches by their series."""
 
     def __init__(self, store: Store, thread: EngineThread, parent: QObject | None = None) -> None:
-        super().__init__(parent)
-        self._store, self._thread = store, thread
-        self._views: dict[str, SearchView] = {}
-        self._running: str | None = None
-        thread.order_began.connect(self._begin)
-        thread.order_event.connect(self._take)
-        thread.order_ended.connect(self._end)
-
-    @property
-    def running(self) -> str | None:
-        """The series of the search in progress."""
-        return self._running
+        super().__init__(store, thread, SearchOrder, parent)
 
     def submit(self, sides: Sides, *, granularity: int, margin_fraction: float) -> str:
         """Queues a search of these sides; its series. Raises ProblemError if it could not be saved."""
         self._store.check_writable()
         order = SearchOrder(secrets.token_hex(6), _distinct(sides), granularity, margin_fraction)
-        self._views[order.key] = SearchView.of_order(order)
-        self._thread.enqueue_order(order)
-        return order.key
-
-    def stop(self, series: str) -> None:
-        """Ends a search with what it has found; a waiting one is taken out of the queue."""
-        if self._thread.stop_order(series):
-            del self._views[series]
-            self.ended.emit(series)
+        return self._enqueue(order, SearchView.of_order(order))
 
     def view(self, series: str) -> SearchView | None:
         """A search of this session, or a saved one; None for an unknown series."""
@@ -273,18 +241,9 @@ class Searches(QObject):
         views = (SearchView.of_records(records) for key, records in by_series.items() if key != self._running)
         return tuple(view for view in views if view.trial_count)
 
-    def unfinished(self) -> tuple[SearchView, ...]:
-        """The search in progress, then those that wait."""
-        return tuple(view for view in self._views.values() if view.is_unfinished)
-
     def newest(self) -> str | None:
         """The series of the newest saved search."""
         return next((view.series for view in self.saved()), None)
-
-    @property
-    def waiting(self) -> int:
-        """How many searches are waiting."""
-        return self._thread.waiting_orders(SearchOrder)
 
     def delete(self, series: str) -> None:
         """Deletes a saved search, unless it is in progress."""
@@ -299,38 +258,14 @@ class Searches(QObject):
         self._views.pop(series, None)
         self.deleted.emit(series)
 
-    def _begin(self, series: str) -> None:
-        if series not in self._views:
-            # a diagnosis
-            return
-        self._running = series
-        self._update(series, replace(self._views[series], is_waiting=False, is_live=True))
-        self.began.emit(series)
-
     def _take(self, series: str, told: tuple[int, ProbeEvent]) -> None:
-        if series != self._running:
-            return
         view, (side, event) = self._views[series], told
         for level, message in search_lines(event):
             self.logged.emit(level, message, f"Memory limit, {view.sides[side].label}")
         self._update(series, view.after(side, event))
 
-    def _end(self, series: str, problem: Problem | None) -> None:
-        if series != self._running:
-            return
-        self._running = None
-        view = replace(self._views[series], is_waiting=False, is_live=False)
-        if view.trial_count or any(side.problem for side in view.sides):
-            self._update(series, view)
-        else:
-            del self._views[series]
-        if problem is not None:
-            self.problem.emit(problem)
-        self.ended.emit(series)
-
-    def _update(self, series: str, view: SearchView) -> None:
-        self._views[series] = view
-        self.changed.emit(series)
+    def _kept(self, view: SearchView, problem: Problem | None) -> SearchView | None:
+        return view if view.trial_count or any(side.problem for side in view.sides) else None
 
 
 def _distinct(sides: Sides) -> tuple[tuple[str, Experiment], ...]:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from PySide6.QtCore import QAbstractTableModel, QModelIndex, QPersistentModelIndex, QPointF, QRect, QRectF, Qt
+from PySide6.QtCore import QPointF, QRect, QRectF, Qt
 from PySide6.QtGui import QBrush, QColor, QFontMetricsF, QPainter, QPen, QResizeEvent
 from PySide6.QtWidgets import (
-    QAbstractButton,
     QHeaderView,
     QStyledItemDelegate,
     QStyleOptionViewItem,
@@ -23,22 +22,19 @@ from gui.theme.fonts import font
 from gui.theme.theme import theme
 from gui.widgets import draw_marker
 from gui.widgets.labels import plain_tip
+from gui.widgets.tables import Index, TableModel, set_up
 
 _HEADINGS = ("Module", "", "Error")
-_TIPS = (
-    "In the order of the forward pass",
-    "How far the module's output is from FP32's, as a part of it, in one step from equal weights; the thin "
-    "line is what rounding explains",
-    "The error in per cent of the output",
-)
 _MODULE, _PICTURE, _ERROR = range(3)
+_TIPS = {
+    _MODULE: "In the order of the forward pass",
+    _PICTURE: "How far the module's output is from FP32's, as a part of it, in one step from equal weights; "
+    "the thin line is what rounding explains",
+    _ERROR: "The error in per cent of the output",
+}
 _ROW_HEIGHT, _ERROR_WIDTH, _PADDING = 26, 84, 8
-_RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
-_LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
 _USUAL = (-6, 0)
 """Powers of ten in view where no error is known."""
-
-Index = QModelIndex | QPersistentModelIndex
 
 
 def error_text(error: float) -> str:
@@ -51,8 +47,10 @@ def error_text(error: float) -> str:
     return f"{percent:.2g} %" if percent < 100 else f"{percent:,.0f} %"
 
 
-class ErrorModel(QAbstractTableModel):
+class ErrorModel(TableModel):
     """A row for each module of one rung."""
+
+    headings, tips, right = _HEADINGS, _TIPS, (_ERROR,)
 
     def __init__(self) -> None:
         super().__init__()
@@ -78,6 +76,9 @@ class ErrorModel(QAbstractTableModel):
         )
         self.endResetModel()
 
+    def rows(self) -> tuple[ModuleError, ...]:
+        return self._errors
+
     def error(self, number: int) -> ModuleError:
         return self._errors[number]
 
@@ -89,25 +90,6 @@ class ErrorModel(QAbstractTableModel):
         """The row of the first module that parts from FP32."""
         return next((number for number in range(len(self._errors)) if self.is_first(number)), None)
 
-    def rowCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008 - as Qt declares it
-        return 0 if parent.isValid() else len(self._errors)
-
-    def columnCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008
-        return 0 if parent.isValid() else len(_HEADINGS)
-
-    def headerData(
-        self, section: int, orientation: Qt.Orientation, role: int = Qt.ItemDataRole.DisplayRole
-    ) -> Any:
-        if orientation is Qt.Orientation.Horizontal:
-            match role:
-                case Qt.ItemDataRole.DisplayRole:
-                    return _HEADINGS[section]
-                case Qt.ItemDataRole.ToolTipRole:
-                    return _TIPS[section]
-                case Qt.ItemDataRole.TextAlignmentRole:
-                    return _RIGHT if section == _ERROR else _LEFT
-        return None
-
     def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
         row, column = self._errors[index.row()], index.column()
         name = module_title(row.module)
@@ -115,7 +97,7 @@ class ErrorModel(QAbstractTableModel):
             case Qt.ItemDataRole.DisplayRole:
                 return (name, "", error_text(row.relative_error))[column]
             case Qt.ItemDataRole.TextAlignmentRole:
-                return _RIGHT if column == _ERROR else _LEFT
+                return self.alignment(column)
             case Qt.ItemDataRole.FontRole:
                 return font(12, 600 if self.is_first(index.row()) else 400)
             case Qt.ItemDataRole.ForegroundRole:
@@ -220,20 +202,12 @@ class ErrorTable(QTableView):
         super().__init__(parent)
         self.errors = ErrorModel()
         self.setModel(self.errors)
-        self.setAccessibleName("Errors by module")
-        self.setShowGrid(False)
-        self.setWordWrap(False)
+        set_up(self, "Errors by module", "All modules", _ROW_HEIGHT)
         self.setTextElideMode(Qt.TextElideMode.ElideLeft)
-        self.setTabKeyNavigation(False)
         self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self.setSelectionMode(QTableView.SelectionMode.NoSelection)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setMinimumHeight(3 * _ROW_HEIGHT)
-        for corner in self.findChildren(QAbstractButton):
-            corner.setAccessibleName("All modules")
-            corner.setToolTip("All modules")
-        self.verticalHeader().hide()
-        self.verticalHeader().setDefaultSectionSize(_ROW_HEIGHT)
         header = _Header(self.errors, self)
         self.setHorizontalHeader(header)
         self.setItemDelegateForColumn(_PICTURE, _Dots(self.errors, self))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from PySide6.QtCore import QAbstractTableModel, QModelIndex, QPersistentModelIndex, QSize, Qt, Signal
+from PySide6.QtCore import QModelIndex, QSize, Qt, Signal
 from PySide6.QtGui import QBrush, QColor, QIcon
-from PySide6.QtWidgets import QAbstractButton, QHeaderView, QTableView, QWidget
+from PySide6.QtWidgets import QHeaderView, QTableView, QWidget
 
 from engine.protocol.numerics.ladder import Ladder, Rung
 from engine.protocol.numerics.precision_map import module_title
@@ -15,25 +15,25 @@ from gui.theme.fonts import font
 from gui.theme.theme import theme
 from gui.widgets import marker_pixmap
 from gui.widgets.labels import plain_tip
+from gui.widgets.tables import Index, TableModel, set_up
 
 _HEADINGS = ("Rung", "Parts at step", "First module", "Skipped")
 _RUNG, _PARTS, _MODULE, _SKIPPED = range(4)
-_TIPS = (
-    "One precision, from the same weights and on the same batches as FP32",
-    "The first step whose loss, and those after it, lie outside of FP32's band",
-    "The first module of the forward pass whose output parts from FP32's, in one step from equal weights",
-    "Steps that the loss scaler skipped",
-)
+_TIPS = {
+    _RUNG: "One precision, from the same weights and on the same batches as FP32",
+    _PARTS: "The first step whose loss, and those after it, lie outside of FP32's band",
+    _MODULE: "The first module of the forward pass whose output parts from FP32's, in one step from equal "
+    "weights",
+    _SKIPPED: "How often the loss scaler skipped a step, which is then made again at the lower scale",
+}
 _WIDTHS = {_RUNG: 140, _PARTS: 92, _SKIPPED: 66}
 _ROW_HEIGHT = 28
-_RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
-_LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
-
-Index = QModelIndex | QPersistentModelIndex
 
 
-class RungModel(QAbstractTableModel):
+class RungModel(TableModel):
     """A row for each rung."""
+
+    headings, tips, right = _HEADINGS, _TIPS, (_PARTS, _SKIPPED)
 
     def __init__(self) -> None:
         super().__init__()
@@ -45,27 +45,11 @@ class RungModel(QAbstractTableModel):
         self._rungs = rungs
         self.endResetModel()
 
+    def rows(self) -> tuple[Rung, ...]:
+        return self._rungs
+
     def rung(self, number: int) -> Rung:
         return self._rungs[number]
-
-    def rowCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008 - as Qt declares it
-        return 0 if parent.isValid() else len(self._rungs)
-
-    def columnCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008
-        return 0 if parent.isValid() else len(_HEADINGS)
-
-    def headerData(
-        self, section: int, orientation: Qt.Orientation, role: int = Qt.ItemDataRole.DisplayRole
-    ) -> Any:
-        if orientation is Qt.Orientation.Horizontal:
-            match role:
-                case Qt.ItemDataRole.DisplayRole:
-                    return _HEADINGS[section]
-                case Qt.ItemDataRole.ToolTipRole:
-                    return _TIPS[section]
-                case Qt.ItemDataRole.TextAlignmentRole:
-                    return _alignment(section)
-        return None
 
     def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
         rung, column = self._rungs[index.row()], index.column()
@@ -75,7 +59,7 @@ class RungModel(QAbstractTableModel):
             case Qt.ItemDataRole.DecorationRole if column == _RUNG:
                 return QIcon(marker_pixmap(rung.precision, 8))
             case Qt.ItemDataRole.TextAlignmentRole:
-                return _alignment(column)
+                return self.alignment(column)
             case Qt.ItemDataRole.FontRole:
                 return font(12, 600 if column == _PARTS and rung.parts_at is not None else 400)
             case Qt.ItemDataRole.ForegroundRole:
@@ -100,10 +84,6 @@ def _text(rung: Rung, column: int) -> str:
             return f"{rung.skipped:,}"
 
 
-def _alignment(column: int) -> Qt.AlignmentFlag:
-    return _RIGHT if column in (_PARTS, _SKIPPED) else _LEFT
-
-
 class RungTable(QTableView):
     """`chosen` carries a rung when another is chosen."""
 
@@ -113,22 +93,13 @@ class RungTable(QTableView):
         super().__init__(parent)
         self.rungs = RungModel()
         self.setModel(self.rungs)
-        self.setAccessibleName("Rungs")
-        self.setShowGrid(False)
-        self.setWordWrap(False)
+        set_up(self, "Rungs", "All rungs", _ROW_HEIGHT)
         self.setTextElideMode(Qt.TextElideMode.ElideMiddle)
-        self.setTabKeyNavigation(False)
         self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self.setSelectionBehavior(QTableView.SelectionBehavior.SelectRows)
         self.setSelectionMode(QTableView.SelectionMode.SingleSelection)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        for corner in self.findChildren(QAbstractButton):
-            corner.setAccessibleName("All rungs")
-            corner.setToolTip("All rungs")
-        self.verticalHeader().hide()
-        self.verticalHeader().setDefaultSectionSize(_ROW_HEIGHT)
         header = self.horizontalHeader()
-        header.setHighlightSections(False)
         for column, width in _WIDTHS.items():
             header.setSectionResizeMode(column, QHeaderView.ResizeMode.Fixed)
             header.resizeSection(column, width)

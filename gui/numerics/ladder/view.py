@@ -27,10 +27,9 @@ _NARROW_SIDE, _WIDE_SIDE, _NARROW = 264, 372, 860
 
 
 class LadderView(QWidget):
-    """`wanted` asks for the ladder. `changes_wanted` is never emitted: no setting follows from it alone."""
+    """`wanted` asks for the ladder."""
 
     wanted = Signal()
-    changes_wanted = Signal(object)
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)

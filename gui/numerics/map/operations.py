@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from PySide6.QtCore import QAbstractTableModel, QModelIndex, Qt
+from PySide6.QtCore import Qt
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QAbstractButton, QHeaderView, QTableView
+from PySide6.QtWidgets import QHeaderView, QTableView
 
 from engine.experiment.value import BYTES_PER_MIB
 from engine.protocol.numerics.formats import dtype_label
 from engine.protocol.numerics.precision_map import Operation, module_title
 from engine.words.numbers import memory_text, number
 from gui.numerics.map.look import MOVED_TIP, TIME_TIP
-from gui.setup.model.tree import Index
 from gui.widgets.labels import plain_tip
+from gui.widgets.tables import Index, TableModel, set_up
 
 _HEADINGS = ("Operation", "Module", "Direction", "Formats", "Count", "Time ms", "Moved", "Cast")
 _NAME, _MODULE, _DIRECTION, _FORMATS, _COUNT, _TIME, _MOVED, _CAST = range(8)
@@ -33,10 +33,7 @@ _TIPS = {
 }
 _WIDTHS = (132, 96, 74, 116, 48, 70, 74, 92)
 _WIDEST_NAME = 240
-_RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
-_LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
 _ROW_HEIGHT = 28
-_INVALID = QModelIndex()
 
 
 def formats_text(operation: Operation) -> str:
@@ -45,14 +42,19 @@ def formats_text(operation: Operation) -> str:
     return " → ".join(", ".join(side) or "–" for side in sides)
 
 
-class OperationModel(QAbstractTableModel):
+class OperationModel(TableModel):
     """A row for each operation. It sorts by itself: a proxy would ask for each pair of rows."""
+
+    headings, tips, right = _HEADINGS, _TIPS, _NUMBERS
 
     def __init__(self) -> None:
         super().__init__()
         self._given: Sequence[Operation] = ()
         self._rows: Sequence[Operation] = ()
         self._sorted_by, self._order = -1, Qt.SortOrder.AscendingOrder
+
+    def rows(self) -> Sequence[Operation]:
+        return self._rows
 
     def show_operations(self, operations: Sequence[Operation]) -> None:
         """Shows these in the place of others."""
@@ -77,30 +79,13 @@ class OperationModel(QAbstractTableModel):
             return sorted(self._given, key=figure, reverse=descends)
         return sorted(self._given, key=lambda row: _texts(row)[self._sorted_by], reverse=descends)
 
-    def rowCount(self, parent: Index = _INVALID) -> int:
-        return 0 if parent.isValid() else len(self._rows)
-
-    def columnCount(self, parent: Index = _INVALID) -> int:
-        return 0 if parent.isValid() else len(_HEADINGS)
-
-    def headerData(
-        self, section: int, orientation: Qt.Orientation, role: int = Qt.ItemDataRole.DisplayRole
-    ) -> Any:
-        if orientation is Qt.Orientation.Horizontal and role == Qt.ItemDataRole.DisplayRole:
-            return _HEADINGS[section]
-        if orientation is Qt.Orientation.Horizontal and role == Qt.ItemDataRole.ToolTipRole:
-            return _TIPS.get(section)
-        if role == Qt.ItemDataRole.TextAlignmentRole:
-            return _RIGHT if section in _NUMBERS else _LEFT
-        return None
-
     def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
         operation, column = self._rows[index.row()], index.column()
         match role:
             case Qt.ItemDataRole.DisplayRole:
                 return _texts(operation)[column]
             case Qt.ItemDataRole.TextAlignmentRole:
-                return _RIGHT if column in _NUMBERS else _LEFT
+                return self.alignment(column)
             case Qt.ItemDataRole.ToolTipRole:
                 return plain_tip(_texts(operation)[column])
         return None
@@ -113,21 +98,12 @@ class OperationTable(QTableView):
         super().__init__()
         self.operations = OperationModel()
         self.setModel(self.operations)
-        self.setAccessibleName("Operations")
+        set_up(self, "Operations", "All operations", _ROW_HEIGHT)
         self.setProperty("kind", "tight")
-        self.setShowGrid(False)
-        self.setWordWrap(False)
         self.setTextElideMode(Qt.TextElideMode.ElideLeft)
-        self.setTabKeyNavigation(False)
         self.setSelectionBehavior(QTableView.SelectionBehavior.SelectRows)
-        self.verticalHeader().hide()
-        self.verticalHeader().setDefaultSectionSize(_ROW_HEIGHT)
         self.verticalHeader().setSectionResizeMode(QHeaderView.ResizeMode.Fixed)
-        for corner in self.findChildren(QAbstractButton):
-            corner.setAccessibleName("All operations")
-            corner.setToolTip("All operations")
         header = self.horizontalHeader()
-        header.setHighlightSections(False)
         header.setSortIndicatorClearable(True)
         header.setStretchLastSection(True)
         self.setSortingEnabled(True)

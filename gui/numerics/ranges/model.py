@@ -6,18 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from PySide6.QtCore import QAbstractTableModel, QModelIndex, QPersistentModelIndex, Qt
+from PySide6.QtCore import QAbstractTableModel, QModelIndex, Qt
 
 from engine.protocol.numerics.formats import SMALL_FORMATS, Exponents, NumberFormat
 from engine.words.numbers import NONE
 from gui.numerics.ranges.words import fate_sentence, share_text
 from gui.widgets.labels import plain_tip
+from gui.widgets.tables import LEFT, RIGHT, Index
 
 MODULE, PICTURE, FIRST_FORMAT = range(3)
-_RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
-_LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
-
-Index = QModelIndex | QPersistentModelIndex
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,7 +94,7 @@ class RangeModel(QAbstractTableModel):
             case Qt.ItemDataRole.DisplayRole:
                 return ("Module", "", *(form.label for form in SMALL_FORMATS))[section]
             case Qt.ItemDataRole.TextAlignmentRole:
-                return (_LEFT if section < FIRST_FORMAT else _RIGHT) | Qt.AlignmentFlag.AlignBottom
+                return (LEFT if section < FIRST_FORMAT else RIGHT) | Qt.AlignmentFlag.AlignBottom
             case Qt.ItemDataRole.ToolTipRole:
                 return _heading_tip(section)
             case Qt.ItemDataRole.InitialSortOrderRole if section >= FIRST_FORMAT:

@@ -8,7 +8,6 @@ from functools import lru_cache
 from PySide6.QtCore import QEvent, QModelIndex, QPointF, QRect, QRectF, QSizeF, Qt, Signal
 from PySide6.QtGui import QColor, QFont, QFontMetrics, QMouseEvent, QPainter, QResizeEvent, QStaticText
 from PySide6.QtWidgets import (
-    QAbstractButton,
     QHeaderView,
     QStyledItemDelegate,
     QStyleOptionViewItem,
@@ -19,10 +18,11 @@ from PySide6.QtWidgets import (
 from engine.protocol.numerics.formats import SMALL_FORMATS, NumberFormat
 from engine.words.numbers import NONE
 from gui.numerics.ranges.histogram import Axis, paint_bars, paint_bracket, paint_exponent_ticks, paint_lost
-from gui.numerics.ranges.model import FIRST_FORMAT, MODULE, PICTURE, Index, RangeModel, RangeRow
+from gui.numerics.ranges.model import FIRST_FORMAT, MODULE, PICTURE, RangeModel, RangeRow
 from gui.numerics.ranges.words import NOTHING
 from gui.theme.fonts import font
 from gui.theme.theme import theme
+from gui.widgets.tables import Index, set_up
 
 _HEADER_HEIGHT, _ROW_HEIGHT = 44, 28
 _PADDING, _FORMAT_WIDTH = 8, 72
@@ -128,21 +128,13 @@ class RangeTable(QTableView):
         self.axis = Axis()
         self.model_ = RangeModel()
         self.setModel(self.model_)
-        self.setAccessibleName("Ranges by module")
-        self.setShowGrid(False)
+        set_up(self, "Ranges by module", "All modules", _ROW_HEIGHT)
         self.setItemDelegate(_Cells(self))
         self.setSelectionMode(QTableView.SelectionMode.NoSelection)
         self.setEditTriggers(QTableView.EditTrigger.NoEditTriggers)
         self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
-        # else Tab would go from cell to cell and never leave the table
-        self.setTabKeyNavigation(False)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setMouseTracking(True)
-        for corner in self.findChildren(QAbstractButton):
-            corner.setAccessibleName("All modules")
-            corner.setToolTip("All modules")
-        self.verticalHeader().hide()
-        self.verticalHeader().setDefaultSectionSize(_ROW_HEIGHT)
         header = _Header(self)
         self.setHorizontalHeader(header)
         for column in range(self.model_.columnCount()):

@@ -1,0 +1,69 @@
+"""What the window's tables of results have in common: headings, alignment, and a look without a grid."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping, Sequence
+from typing import Any
+
+from PySide6.QtCore import QAbstractTableModel, QModelIndex, QPersistentModelIndex, Qt
+from PySide6.QtWidgets import QAbstractButton, QTableView
+
+RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
+LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
+
+Index = QModelIndex | QPersistentModelIndex
+_INVALID = QModelIndex()
+
+
+class TableModel(QAbstractTableModel):
+    """Rows below `headings`, some of them with `tips`; the columns in `right` are aligned to the right.
+
+    A subclass gives the rows, and their cells in `data`.
+    """
+
+    headings: Sequence[str] = ()
+    tips: Mapping[int, str] = {}
+    right: Container[int] = ()
+
+    def rows(self) -> Sequence[object]:
+        """The rows in their order."""
+        raise NotImplementedError
+
+    def alignment(self, column: int) -> Qt.AlignmentFlag:
+        """How a column and its heading are aligned."""
+        return RIGHT if column in self.right else LEFT
+
+    def rowCount(self, parent: Index = _INVALID) -> int:
+        return 0 if parent.isValid() else len(self.rows())
+
+    def columnCount(self, parent: Index = _INVALID) -> int:
+        return 0 if parent.isValid() else len(self.headings)
+
+    def headerData(
+        self, section: int, orientation: Qt.Orientation, role: int = Qt.ItemDataRole.DisplayRole
+    ) -> Any:
+        if orientation is not Qt.Orientation.Horizontal:
+            return None
+        match role:
+            case Qt.ItemDataRole.DisplayRole:
+                return self.headings[section]
+            case Qt.ItemDataRole.ToolTipRole:
+                return self.tips.get(section)
+            case Qt.ItemDataRole.TextAlignmentRole:
+                return self.alignment(section)
+        return None
+
+
+def set_up(table: QTableView, name: str, rows: str, row_height: int) -> None:
+    """Gives a table its accessible name and its plain look; `rows` names what its corner selects."""
+    table.setAccessibleName(name)
+    table.setShowGrid(False)
+    table.setWordWrap(False)
+    # else Tab would go from cell to cell and never leave the table
+    table.setTabKeyNavigation(False)
+    table.verticalHeader().hide()
+    table.verticalHeader().setDefaultSectionSize(row_height)
+    table.horizontalHeader().setHighlightSections(False)
+    for corner in table.findChildren(QAbstractButton):
+        corner.setAccessibleName(rows)
+        corner.setToolTip(rows)
