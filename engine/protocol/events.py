@@ -33,6 +33,7 @@ from engine.protocol.numerics.diagnosis import Diagnosed as Diagnosed
 from engine.protocol.pictures import MOST_BYTES, MOST_SIDE, MOST_TILES, ContactSheet
 from engine.protocol.summary import Environment as Environment
 from engine.protocol.summary import Summary as Summary
+from engine.protocol.timing.profile import Profiled as Profiled
 from engine.protocol.trials import Tried as Tried
 
 
@@ -143,6 +144,7 @@ class PhaseName(StrEnum):
     DOWNLOADING = "downloading"
     CHECKING = "checking"
     DIAGNOSING = "diagnosing"
+    PROFILING = "profiling"
     BUILDING = "building"
     COMPILING = "compiling"
     WARMING_UP = "warming up"
@@ -292,6 +294,7 @@ Event = (
     | ForecastMade
     | Checked
     | Diagnosed
+    | Profiled
     | Started
     | Pictures
     | Phase

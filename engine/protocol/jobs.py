@@ -10,6 +10,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 from engine.experiment.experiment import Experiment
 from engine.experiment.value import Message, Positive
 from engine.protocol.numerics.diagnosis import USUAL_PARTS, Part
+from engine.protocol.timing.limits import Limits
 
 
 class Train(Message):
@@ -72,6 +73,19 @@ class Diagnose(Message):
     trouble_step: Positive | None = None
 
 
+class Profile(Message):
+    """Record where the time of an experiment's step goes.
+
+    The trace is written to the file `trace`, if given, as gzipped JSON. `limits` are the device's if they
+    are known already; else they are measured.
+    """
+
+    job: Literal["profile"] = "profile"
+    experiment: Experiment
+    trace: str | None = None
+    limits: Limits | None = None
+
+
 class Stop(Message):
     """Asks the running job to end after the step in flight."""
 
@@ -90,7 +104,7 @@ class Continue(Message):
     job: Literal["continue"] = "continue"
 
 
-Job = Train | ReadCatalog | Examine | Forecast | CheckModel | TryBatch | Diagnose
+Job = Train | ReadCatalog | Examine | Forecast | CheckModel | TryBatch | Diagnose | Profile
 Request = Job | Stop | Pause | Continue
 
 
@@ -101,7 +115,7 @@ def _adapter() -> TypeAdapter[Request]:
 
 def is_measured(job: Job) -> bool:
     """Whether the job's figures would suffer from anything running beside it."""
-    return isinstance(job, Train | Diagnose)
+    return isinstance(job, Train | Diagnose | Profile)
 
 
 def ends_worker(job: Job) -> bool:

@@ -1,4 +1,4 @@
-"""Advice on an experiment's numerics, and the evidence that it rests on."""
+"""Advice on an experiment's numerics or the time of its step, and the evidence that it rests on."""
 
 from __future__ import annotations
 
@@ -37,6 +37,23 @@ class AdviceKind(StrEnum):
     """What AMP does not shrink, and why."""
     RANGE = "range"
     """Numbers that a format cannot hold."""
+    COULD_BE_TF32 = "could be TF32"
+    """Matrix products in FP32 that could run on Tensor Cores."""
+    PAGEABLE_COPY = "pageable copy"
+    """Copies from host to device out of unpinned memory."""
+    SYNCHRONISATION = "synchronisation"
+    """The host waits for the device within the loop."""
+    STARVED = "starved"
+    """The loader does not keep up with the device."""
+    TINY_KERNELS = "tiny kernels"
+    """Kernels too short to be launched in time."""
+    UNFUSED_OPTIMIZER = "unfused optimizer"
+    ZEROED_GRADIENTS = "zeroed gradients"
+    """Gradients are filled with zeros where they could be dropped."""
+    LAYOUT = "layout"
+    """Conversions to channels_last and back."""
+    IDLE_THREADS = "idle threads"
+    """Cores of a CPU that do not take part."""
 
 
 class Advice(Message):

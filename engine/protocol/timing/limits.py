@@ -1,0 +1,36 @@
+"""What a device reaches at most, as measured on it, and the formulas that hold a time against it."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from engine.experiment.text import Line
+from engine.experiment.value import Message, Seconds
+
+Rate = Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)]
+
+
+class Peak(Message):
+    """The highest throughput of matrix products in a format ("fp32", "tf32", "fp16", "bf16"), in TFLOP/s."""
+
+    format: Line
+    tflops: Rate
+
+
+class Limits(Message):
+    """Measured within `seconds`: matrix throughput by format, and memory bandwidth in GB/s (10^9 bytes)."""
+
+    peaks: Annotated[tuple[Peak, ...], Field(max_length=20)]
+    gb_per_second: Rate
+    seconds: Seconds = 0.0
+
+    def tflops(self, name: str) -> float | None:
+        """The peak in a format; None where the device has no such products."""
+        return next((peak.tflops for peak in self.peaks if peak.format == name), None)
+
+    def ridge(self, name: str) -> float | None:
+        """The FLOPs per byte from which the peak, and no longer the bandwidth, is the limit."""
+        peak = self.tflops(name)
+        return None if peak is None else 1e3 * peak / self.gb_per_second

@@ -1,0 +1,1 @@
+"""The workspace Timing: where a step's time goes, side by side."""
