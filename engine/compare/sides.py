@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -276,17 +277,38 @@ _Name = tuple[str, str]
 
 def _names(firsts: Sequence[RunRecord]) -> list[_Name]:
     """The label and the note for the first run of each side, as short as possible but unique."""
-    names = [(run.experiment.precision.label, "") for run in firsts]
+    names = _experiment_names([run.experiment for run in firsts])
+    for run_word in (_device, _torch):
+        names = _extended(names, [run_word(run) for run in firsts], everywhere=False)
+    names = _extended(names, [_learning_rate(run.experiment) for run in firsts], everywhere=False)
+    return _numbered(_extended(names, [_name(run) for run in firsts], everywhere=False))
+
+
+def experiment_titles(experiments: Sequence[Experiment]) -> tuple[str, ...]:
+    """Names for experiments on one machine, as short as possible but unique: "FP32", "FP16 AMP, fast"."""
+    rates = [_learning_rate(experiment) for experiment in experiments]
+    names = _numbered(_extended(_experiment_names(experiments), rates, everywhere=False))
+    return tuple(", ".join(filter(None, name)) for name in names)
+
+
+def _experiment_names(experiments: Sequence[Experiment]) -> list[_Name]:
+    names = [(experiment.precision.label, "") for experiment in experiments]
     for word in (_model, _code, _dataset, _recipe, _batch):
-        names = _extended(names, [word(run) for run in firsts], everywhere=True)
-    for word in (_device, _torch, _learning_rate, _name):
-        names = _extended(names, [word(run) for run in firsts], everywhere=False)
-    seen: dict[_Name, int] = {}
-    for place, (label, note) in enumerate(names):
-        count = seen[label, note] = seen.get((label, note), 0) + 1
-        if count > 1:
-            names[place] = (label, f"{note} ({count})") if note else (f"{label} ({count})", note)
+        names = _extended(names, [word(experiment) for experiment in experiments], everywhere=True)
     return names
+
+
+def _numbered(names: Sequence[_Name]) -> list[_Name]:
+    """The names, those that came before with a number: "FP32 (2)"."""
+    seen: Counter[_Name] = Counter()
+    numbered = []
+    for name in names:
+        seen[name] += 1
+        label, note = name
+        if seen[name] > 1:
+            name = (label, f"{note} ({seen[name]})") if note else (f"{label} ({seen[name]})", note)
+        numbered.append(name)
+    return numbered
 
 
 def _extended(names: list[_Name], words: list[str], *, everywhere: bool) -> list[_Name]:
@@ -300,25 +322,29 @@ def _extended(names: list[_Name], words: list[str], *, everywhere: bool) -> list
     return extended
 
 
-def _recipe(run: RunRecord) -> str:
-    return recipe_words(run.experiment.step.recipe or PLAIN)
+def _recipe(experiment: Experiment) -> str:
+    return recipe_words(experiment.step.recipe or PLAIN)
 
 
-def _batch(run: RunRecord) -> str:
-    return f"batch {run.experiment.batch_size:,}"
+def _batch(experiment: Experiment) -> str:
+    return f"batch {experiment.batch_size:,}"
 
 
-def _model(run: RunRecord) -> str:
-    return run.experiment.model
+def _model(experiment: Experiment) -> str:
+    return experiment.model
 
 
-def _code(run: RunRecord) -> str:
-    code = run.experiment.own_code
+def _code(experiment: Experiment) -> str:
+    code = experiment.own_code
     return code.sha256[:8] if code else ""
 
 
-def _dataset(run: RunRecord) -> str:
-    return run.experiment.dataset
+def _dataset(experiment: Experiment) -> str:
+    return experiment.dataset
+
+
+def _learning_rate(experiment: Experiment) -> str:
+    return f"rate {experiment.optimizer.learning_rate:g}"
 
 
 def _device(run: RunRecord) -> str:
@@ -327,10 +353,6 @@ def _device(run: RunRecord) -> str:
 
 def _torch(run: RunRecord) -> str:
     return f"torch {run.environment.torch}" if run.environment else ""
-
-
-def _learning_rate(run: RunRecord) -> str:
-    return f"rate {run.experiment.optimizer.learning_rate:g}"
 
 
 def _name(run: RunRecord) -> str:

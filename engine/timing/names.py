@@ -1,0 +1,55 @@
+"""What the sides of a timing and the parts of a step are called, in window, exports and command line."""
+
+from __future__ import annotations
+
+from engine.compare.sides import experiment_titles
+from engine.protocol.timing.bar import StepPart
+from engine.protocol.timing.profile import StepProfile
+from engine.protocol.timing.timing import Timing
+
+_TITLES = {
+    StepPart.MEMORY: "Memory-bound",
+    StepPart.COPIES: "Copies",
+    StepPart.OPTIMIZER: "Optimizer",
+    StepPart.OTHER: "Other work",
+    StepPart.HOST: "Waiting for the host",
+    StepPart.DATA: "Waiting for data",
+}
+_MEANINGS = {
+    StepPart.MATRIX: "Matrix products and convolutions on ordinary units",
+    StepPart.MEMORY: (
+        "Element-wise operations, normalisations, reductions, casts and changes of layout: "
+        "their time goes into reading and writing memory, not into computing"
+    ),
+    StepPart.COPIES: "Copies between host and device",
+    StepPart.OPTIMIZER: "The optimizer's step, with unscaling and clipping of gradients",
+    StepPart.OTHER: "Work of none of the other kinds",
+    StepPart.HOST: "The device has nothing to do until the host launches its next kernel",
+    StepPart.DATA: "The next batch is not ready",
+}
+
+
+def side_names(timing: Timing) -> tuple[str, ...]:
+    """The sides' names, as short as possible but unique: "FP32", "FP16 AMP, fast"."""
+    return experiment_titles([side.experiment for side in timing.sides])
+
+
+def part_title(part: StepPart, profile: StepProfile) -> str:
+    """A part's name on the profile's device: "Matrix work on Tensor Cores"."""
+    units = profile.matrix_units
+    if part is StepPart.MATRIX_UNITS:
+        return f"Matrix work on {units or 'matrix units'}"
+    if part is StepPart.MATRIX:
+        return f"Matrix work without {units}" if units else "Matrix work"
+    if part is StepPart.HOST and profile.device_type == "cpu":
+        return "Between operations"
+    return _TITLES[part]
+
+
+def part_meaning(part: StepPart, profile: StepProfile) -> str:
+    """What the profile's device does in a part, without a full stop."""
+    if part is StepPart.MATRIX_UNITS:
+        return f"Matrix products and convolutions on {profile.matrix_units or 'matrix units'}"
+    if part is StepPart.HOST and profile.device_type == "cpu":
+        return "Python and PyTorch prepare the next operation"
+    return _MEANINGS[part]
