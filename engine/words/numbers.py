@@ -219,6 +219,23 @@ def ratio(value: float | None, baseline: float | None) -> str:
     return f"{times(value / baseline)}×"
 
 
+_PER_CENT = "\N{NO-BREAK SPACE}%"
+NOTHING = f"0{_PER_CENT}"
+
+
+def share_text(fraction: float) -> str:
+    """A share in per cent: "0 %", "0.02 %", "12 %"; never "0 %" nor "100 %" for what is only near it."""
+    percent = 100 * fraction
+    if not percent:
+        return NOTHING
+    if percent < 0.01:
+        return f"<\N{NO-BREAK SPACE}0.01{_PER_CENT}"
+    if 99.9 < percent < 100:
+        return f">\N{NO-BREAK SPACE}99.9{_PER_CENT}"
+    digits = 2 if percent < 0.1 else 1 if percent < 10 else 0
+    return f"{percent:.{digits if percent % 1 else 0}f}{_PER_CENT}"
+
+
 def duration(seconds: float) -> str:
     """A span of time in one or two units: "3 s", "2 min 5 s", "1 h 4 min"."""
     whole = max(0, math.ceil(seconds))

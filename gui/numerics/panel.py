@@ -19,8 +19,7 @@ from PySide6.QtWidgets import (
 
 from engine.protocol.numerics.diagnosis import USUAL_PARTS, Diagnosis, Part
 from engine.store.record import RunRecord
-from gui.numerics.answers.advice_view import AdviceView
-from gui.numerics.answers.answer_page import AnswerPage
+from gui.numerics.answers.diagnosis_advice import DiagnosisAdvice
 from gui.numerics.answers.islands_view import IslandsView
 from gui.numerics.answers.nonfinite_view import NonfiniteView
 from gui.numerics.export import ExportMenu
@@ -30,6 +29,7 @@ from gui.numerics.ranges.view import RangeView, ReadSample
 from gui.numerics.words import AWAITED, facts, progress
 from gui.session.diagnoses import DiagnosisView
 from gui.widgets import Button, ElidedLabel, EmptyState, IconButton, ProgressLine, label, set_text
+from gui.widgets.answers.answer_page import AnswerPage
 from gui.widgets.boxes import Stretch, in_column, in_row, wide
 from gui.widgets.saved_menu import SavedMenu
 
@@ -113,14 +113,14 @@ class NumericsPanel(QFrame):
         self.empty = EmptyState(*_NOTHING_YET)
         self.map = MapView()
         self.ranges, self.ladder = RangeView(), LadderView()
-        self.nonfinite, self.islands, self.advice = NonfiniteView(), IslandsView(), AdviceView()
+        self.nonfinite, self.islands, self.advice = NonfiniteView(), IslandsView(), DiagnosisAdvice()
         self._tabs = (
             _Tab("map", "Precision map", "precision-map", self.map, self.map.show_map),
             _Tab("range", "Ranges", "ranges", self.ranges, self.ranges.show_ranges),
             _Tab("nan", "First NaN", "first-nan", self.nonfinite, self.nonfinite.show_search),
             _Tab("ladder", "Ladder", "ladder", self.ladder, self.ladder.show_ladder),
             _Tab("islands", "FP32 modules", "fp32-modules", self.islands, self.islands.show_islands),
-            _Tab("advice", "Advice", "advice", self.advice, self.advice.show_advice),
+            _Tab("advice", "Advice", "advice", self.advice, self.advice.show_advices),
         )
         self.tabs = QTabWidget()
         self.guide_button = IconButton("help", "Guide to this view", "What this view shows, and what to do")

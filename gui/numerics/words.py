@@ -5,7 +5,7 @@ from __future__ import annotations
 from engine.experiment.experiment import Experiment
 from engine.store.diagnoses import DiagnosisRecord
 from engine.words.names import dataset_words
-from gui.numerics.ranges.words import share_text
+from engine.words.numbers import share_text
 from gui.session.diagnoses import DiagnosisView
 from gui.widgets.saved_menu import SavedEntry
 

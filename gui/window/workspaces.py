@@ -14,13 +14,13 @@ from gui.compare.controller import CompareController
 from gui.compare.panel import ComparePanel
 from gui.limit.controller import LimitController
 from gui.limit.panel import MemoryLimitPanel
-from gui.numerics.answers.answer_page import changes_words
 from gui.numerics.controller import NumericsController
 from gui.numerics.panel import NumericsPanel
 from gui.session.experiments import Experiments
 from gui.setup.panel import SetupPanel
 from gui.show.controller import ShowController
 from gui.show.panel import ShowPanel
+from gui.widgets.answers.answer_page import changes_words
 from gui.window.body import Body
 from gui.window.remembered import HasState, Key
 from gui.window.top_bar import TopBar

@@ -1,1 +1,1 @@
-"""The views whose answer is words: the first NaN, the fewest FP32 modules, advice."""
+"""The views whose answer is words: the first NaN, and the fewest FP32 modules."""

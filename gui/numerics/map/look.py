@@ -9,7 +9,7 @@ from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPaintEvent
 from PySide6.QtWidgets import QSizePolicy, QStyle, QStyledItemDelegate, QStyleOptionViewItem, QWidget
 
 from engine.protocol.numerics.formats import BF16, FP16, FP32, dtype_label
-from gui.numerics.ranges.words import share_text
+from engine.words.numbers import share_text
 from gui.setup.model.tree import Index
 from gui.theme.fonts import font
 from gui.theme.theme import theme

@@ -9,10 +9,10 @@ from PySide6.QtGui import QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import QMenu, QSplitter, QStackedLayout, QWidget
 
 from engine.protocol.numerics.precision_map import PrecisionMap
+from engine.words.numbers import share_text
 from gui.numerics.map.look import FormatLegend, SharesDelegate
 from gui.numerics.map.operations import OperationTable
 from gui.numerics.map.tree import BACKWARD, CLASS, FORWARD, MODULE, ROOT, MapRow, MapTree, rows_of
-from gui.numerics.ranges.words import share_text
 from gui.setup.model.tree import FILTERED_BY, Index, TreeView
 from gui.widgets import Button, ElidedLabel, EmptyState, label, set_text
 from gui.widgets.boxes import in_column, in_row, wide

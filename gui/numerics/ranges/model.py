@@ -9,8 +9,8 @@ from typing import Any
 from PySide6.QtCore import QAbstractTableModel, QModelIndex, Qt
 
 from engine.protocol.numerics.formats import SMALL_FORMATS, Exponents, NumberFormat
-from engine.words.numbers import NONE
-from gui.numerics.ranges.words import fate_sentence, share_text
+from engine.words.numbers import NONE, share_text
+from gui.numerics.ranges.words import fate_sentence
 from gui.widgets.labels import plain_tip
 from gui.widgets.tables import LEFT, RIGHT, Index
 

@@ -16,10 +16,9 @@ from PySide6.QtWidgets import (
 )
 
 from engine.protocol.numerics.formats import SMALL_FORMATS, NumberFormat
-from engine.words.numbers import NONE
+from engine.words.numbers import NONE, NOTHING
 from gui.numerics.ranges.histogram import Axis, paint_bars, paint_bracket, paint_exponent_ticks, paint_lost
 from gui.numerics.ranges.model import FIRST_FORMAT, MODULE, PICTURE, RangeModel, RangeRow
-from gui.numerics.ranges.words import NOTHING
 from gui.theme.fonts import font
 from gui.theme.theme import theme
 from gui.widgets.tables import Index, set_up

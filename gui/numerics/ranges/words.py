@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from engine.protocol.numerics.formats import Exponents, NumberFormat
+from engine.words.numbers import share_text
 
 _LARGEST_PLAIN, _SMALLEST_PLAIN = 26, -19
 
@@ -32,23 +33,6 @@ def _significant(exponent: int) -> int:
     text = f"{2.0**exponent:.10f}"
     first = next(place for place, figure in enumerate(text) if figure not in "0.")
     return first + 2
-
-
-_PER_CENT = "\N{NO-BREAK SPACE}%"
-NOTHING = f"0{_PER_CENT}"
-
-
-def share_text(fraction: float) -> str:
-    """A share in per cent: "0 %", "0.02 %", "12 %"; never "0 %" nor "100 %" for what is only near it."""
-    percent = 100 * fraction
-    if not percent:
-        return NOTHING
-    if percent < 0.01:
-        return f"<\N{NO-BREAK SPACE}0.01{_PER_CENT}"
-    if 99.9 < percent < 100:
-        return f">\N{NO-BREAK SPACE}99.9{_PER_CENT}"
-    digits = 2 if percent < 0.1 else 1 if percent < 10 else 0
-    return f"{percent:.{digits if percent % 1 else 0}f}{_PER_CENT}"
 
 
 def fate_sentence(exponents: Exponents, form: NumberFormat) -> str:

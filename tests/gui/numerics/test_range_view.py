@@ -8,10 +8,11 @@ from pytestqt.qtbot import QtBot
 
 from engine.protocol.numerics.formats import E4M3, FP16, SMALL_FORMATS, Exponents
 from engine.protocol.numerics.ranges import ModuleRange, Ranges
+from engine.words.numbers import share_text
 from gui.numerics.ranges.model import FIRST_FORMAT, MODULE, PICTURE
 from gui.numerics.ranges.table import picture_area
 from gui.numerics.ranges.view import RangeView
-from gui.numerics.ranges.words import content_sentence, fate_sentence, power_text, share_text
+from gui.numerics.ranges.words import content_sentence, fate_sentence, power_text
 
 
 @pytest.fixture

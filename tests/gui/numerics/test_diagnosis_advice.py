@@ -7,21 +7,21 @@ from PySide6.QtWidgets import QPushButton
 from pytestqt.qtbot import QtBot
 
 from engine.protocol.numerics.advice import Advices
-from gui.numerics.answers.advice_view import AdviceView
+from gui.numerics.answers.diagnosis_advice import DiagnosisAdvice
 
 
 @pytest.fixture
-def view(qtbot: QtBot) -> AdviceView:
-    view = AdviceView()
+def view(qtbot: QtBot) -> DiagnosisAdvice:
+    view = DiagnosisAdvice()
     qtbot.addWidget(view)
     view.show()
     return view
 
 
 def test_advice_comes_with_its_evidence_and_its_button(
-    view: AdviceView, advices: Advices, qtbot: QtBot
+    view: DiagnosisAdvice, advices: Advices, qtbot: QtBot
 ) -> None:
-    view.show_advice(advices)
+    view.show_advices(advices)
     text = view.text()
     for advice in advices.items:
         assert advice.message in text and advice.evidence in text
@@ -34,12 +34,12 @@ def test_advice_comes_with_its_evidence_and_its_button(
     assert changes.args == [(("precision", "bf16"),)]
 
 
-def test_no_advice_is_said(view: AdviceView) -> None:
-    view.show_advice(Advices())
+def test_no_advice_is_said(view: DiagnosisAdvice) -> None:
+    view.show_advices(Advices())
     assert view.text().startswith("There is nothing to advise.")
 
 
-def test_without_a_diagnosis_it_offers_one(view: AdviceView, qtbot: QtBot) -> None:
-    view.show_advice(None)
+def test_without_a_diagnosis_it_offers_one(view: DiagnosisAdvice, qtbot: QtBot) -> None:
+    view.show_advices(None)
     with qtbot.waitSignal(view.wanted):
         next(one for one in view.findChildren(QPushButton) if one.isVisible()).click()

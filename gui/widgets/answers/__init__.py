@@ -1,0 +1,1 @@
+"""Pages whose answer is words: an answer with facts and remedies, and advice."""
