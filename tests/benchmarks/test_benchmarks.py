@@ -37,6 +37,7 @@ SMALLEST: dict[str, list[str]] = {
     "loop_tax": ["--device", "cpu", "--model", "small-cnn", "--rounds", "2", "--steps", "2"],
     "model_box": ["--names", "20"],
     "own_files": ["--rounds", "1", "--steps", "1"],
+    "peaks": ["--device", "cpu", "--rounds", "1", "--size", "64"],
     "planted_faults": ["--only", "log of zero"],
     "planted_islands": ["--modules", "6", "--seeds", "1", "--steps", "2"],
     "probe": ["--device", "cpu", "--model", "small-cnn", "--precision", "fp32", "--seconds", "0"],
