@@ -36,6 +36,11 @@ def checkpoint_path(folder: Path, kind: Literal["best", "last", "rewind"]) -> Pa
     return folder / f"{kind}.pt"
 
 
+def traces_folder(store: Path) -> Path:
+    """The folder of profiles' traces beside the saved runs at `store`."""
+    return store.parent / "traces"
+
+
 def part_path(path: Path) -> Path:
     """A file's path while it is being written; a killed process may leave it behind."""
     return path.with_name(f".{path.name}.part")

@@ -4,39 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from threading import Event as Flag
 
-from engine.experiment.checks import Catalog, resolve
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Kind
+from engine.inspector import Inspector
 from engine.protocol import jobs
 from engine.protocol.events import Diagnosed, Failed, Finished, Log, Phase, Skipped
 from engine.protocol.numerics.diagnosis import USUAL_PARTS, DiagnosisStarted, Part
 from engine.protocol.numerics.nonfinite import SKIPS_IN_A_ROW
-from engine.runner import Runner
 from engine.store.record import RunRecord
 from engine.store.store import Store
-from engine.worker.launcher import Launcher, Session, iterate
 
 DiagnosisEvent = DiagnosisStarted | Diagnosed | Phase | Log | Finished | Failed
 
 
-class Diagnoser:
-    """Diagnoses in the thread that iterates; by default with the catalog of this machine."""
-
-    def __init__(self, store: Store, launcher: Launcher, catalog: Catalog | None = None) -> None:
-        self._store = store
-        self._launcher = launcher
-        self._catalog = catalog
-        self._session: Session | None = None
-        self._stop_asked = Flag()
-
-    def stop(self) -> None:
-        """Ends the diagnosis after the step in flight, with the parts known by then. Any thread may ask."""
-        self._stop_asked.set()
-        session = self._session
-        if session is not None:
-            session.stop()
+class Diagnoser(Inspector):
+    """Diagnoses in the thread that iterates, with the parts known by then where it is stopped."""
 
     def diagnose(
         self,
@@ -54,14 +37,8 @@ class Diagnoser:
         Raises ProblemError before any event if there is no such run, if the experiment cannot be trained on
         this machine, or if its code is not trusted.
         """
-        self._stop_asked.clear()
         run = None if run_id is None else self._store.run(run_id)
-        wanted = experiment if run is None else run.experiment
-        self._store.trusted_code.check(wanted)
-        catalog = self._catalog or Runner(self._store, self._launcher).catalog()
-        resolved = resolve(wanted, catalog)
-        device = catalog.device(resolved.device)
-        assert device is not None  # the experiment is resolved
+        ((resolved, device),) = self._prepared([experiment if run is None else run.experiment])
         job = jobs.Diagnose(
             experiment=resolved,
             parts=tuple(parts),
@@ -86,25 +63,13 @@ class Diagnoser:
                 elif isinstance(event, Failed):
                     problem = event.problem
                     is_kept = is_kept or problem.kind is not Kind.REQUEST
-                yield event
+                if isinstance(event, Diagnosed | Phase | Log | Finished | Failed):
+                    yield event
         finally:
             if is_kept:
                 diagnoses.end(diagnosis_id, problem)
             else:
                 diagnoses.delete(diagnosis_id)
-
-    def _events(self, job: jobs.Diagnose) -> Iterator[DiagnosisEvent]:
-        session = self._session = self._launcher.start(job)
-        try:
-            for event in iterate(session):
-                if isinstance(event, Diagnosed | Phase | Log | Finished | Failed):
-                    yield event
-                if self._stop_asked.is_set() and not session.is_over:
-                    # stop() may have come before there was a session; asking twice does no harm
-                    session.stop()
-        finally:
-            self._session = None
-            session.close()
 
 
 def trouble_step(store: Store, run: RunRecord) -> int | None:

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import json
-import secrets
 import sqlite3
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import cached_property
 
 from engine.experiment.experiment import Experiment
-from engine.experiment.problem import Problem, ProblemError, request_problem
+from engine.experiment.problem import Problem, request_problem
 from engine.protocol.numerics.diagnosis import Diagnosis, Part, PartResult, part_from_json
-from engine.store.connection import Connection
+from engine.store.saved_work import SavedWork, created
 
 
 @dataclass(frozen=True)
@@ -50,33 +49,23 @@ class DiagnosisRecord:
         return diagnosis
 
 
-class Diagnoses:
-    """The saved diagnoses. Every method raises ProblemError of kind STORE when the file fails."""
+class Diagnoses(SavedWork[DiagnosisRecord]):
+    """The saved diagnoses."""
 
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
+    _table = "diagnoses"
 
     def add(
         self, experiment: Experiment, parts: Sequence[Part], *, device_name: str, run_id: str | None = None
     ) -> str:
         """Adds a diagnosis and returns its id."""
-        diagnosis_id = secrets.token_hex(6)
         with self._connection.writing() as connection:
-            number = connection.execute("SELECT coalesce(max(number), 0) + 1 FROM diagnoses").fetchone()[0]
-            connection.execute(
-                "INSERT INTO diagnoses (id, number, created, experiment, device_name, run, parts)"
-                " VALUES (?, ?, ?, ?, ?, ?, ?)",
-                (
-                    diagnosis_id,
-                    number,
-                    time.time(),
-                    experiment.to_json(),
-                    device_name,
-                    run_id,
-                    json.dumps(list(parts)),
-                ),
+            return self._add(
+                connection,
+                experiment=experiment.to_json(),
+                device_name=device_name,
+                run=run_id,
+                parts=json.dumps(list(parts)),
             )
-        return diagnosis_id
 
     def record(self, diagnosis_id: str, result: PartResult) -> None:
         """Adds a part to a diagnosis, in place of an earlier one of its kind."""
@@ -89,56 +78,25 @@ class Diagnoses:
     def end(self, diagnosis_id: str, problem: Problem | None = None) -> None:
         """Marks a diagnosis as over, because of `problem` if that ended it early."""
         text = None if problem is None else problem.model_dump_json()
-        with self._connection.writing() as connection:
-            connection.execute(
-                "UPDATE diagnoses SET ended = ?, problem = ? WHERE id = ?", (time.time(), text, diagnosis_id)
-            )
+        self._set(diagnosis_id, ended=time.time(), problem=text)
 
-    def delete(self, diagnosis_id: str) -> None:
-        """Deletes a diagnosis with its parts."""
-        with self._connection.writing() as connection:
-            connection.execute("DELETE FROM diagnoses WHERE id = ?", (diagnosis_id,))
+    def _missing(self, work_id: str) -> Problem:
+        message = f"There is no diagnosis with the id '{work_id}'."
+        return request_problem(message, "Diagnose again.", key="diagnosis", value=work_id)
 
-    def newest(self, limit: int | None = None) -> tuple[DiagnosisRecord, ...]:
-        """The diagnoses, newest first, all without a limit; those that cannot be read are left out."""
-        with self._connection.reading() as connection:
-            rows = connection.execute(
-                "SELECT * FROM diagnoses ORDER BY number DESC LIMIT ?", (-1 if limit is None else limit,)
-            ).fetchall()
-            records = (_readable(connection, row) for row in rows)
-            return tuple(record for record in records if record is not None)
-
-    def find(self, diagnosis_id: str) -> DiagnosisRecord:
-        """The diagnosis of that id. Raises ProblemError of kind REQUEST where there is none."""
-        with self._connection.reading() as connection:
-            row = connection.execute("SELECT * FROM diagnoses WHERE id = ?", (diagnosis_id,)).fetchone()
-            if row is not None:
-                return _record(connection, row)
-        message = f"There is no diagnosis with the id '{diagnosis_id}'."
-        raise ProblemError(request_problem(message, "Diagnose again.", key="diagnosis", value=diagnosis_id))
-
-
-def _readable(connection: sqlite3.Connection, row: sqlite3.Row) -> DiagnosisRecord | None:
-    try:
-        return _record(connection, row)
-    except (ProblemError, ValueError):
-        # one diagnosis must not hide the others
-        return None
-
-
-def _record(connection: sqlite3.Connection, row: sqlite3.Row) -> DiagnosisRecord:
-    results = connection.execute(
-        "SELECT result FROM diagnosis_parts WHERE diagnosis = ? ORDER BY rowid", (row["id"],)
-    ).fetchall()
-    return DiagnosisRecord(
-        id=row["id"],
-        number=row["number"],
-        created=datetime.fromtimestamp(row["created"], UTC),
-        experiment=Experiment.from_json(row["experiment"]),
-        device_name=row["device_name"],
-        run_id=row["run"],
-        parts=tuple(json.loads(row["parts"])),
-        problem=Problem.model_validate_json(row["problem"]) if row["problem"] else None,
-        is_over=row["ended"] is not None,
-        results=tuple(result["result"] for result in results),
-    )
+    def _record(self, connection: sqlite3.Connection, row: sqlite3.Row) -> DiagnosisRecord:
+        results = connection.execute(
+            "SELECT result FROM diagnosis_parts WHERE diagnosis = ? ORDER BY rowid", (row["id"],)
+        ).fetchall()
+        return DiagnosisRecord(
+            id=row["id"],
+            number=row["number"],
+            created=created(row),
+            experiment=Experiment.from_json(row["experiment"]),
+            device_name=row["device_name"],
+            run_id=row["run"],
+            parts=tuple(json.loads(row["parts"])),
+            problem=Problem.model_validate_json(row["problem"]) if row["problem"] else None,
+            is_over=row["ended"] is not None,
+            results=tuple(result["result"] for result in results),
+        )

@@ -125,7 +125,36 @@ CREATE TABLE diagnosis_parts (
 )
 """
 
-MIGRATIONS = (_FIRST, _PROBES, _MARKS, _PICTURES, _NO_TRIALS_OF_RUNS, _TRUSTED_CODE, _DIAGNOSES)
+_TIMINGS = """
+CREATE TABLE timings (
+    id TEXT PRIMARY KEY,
+    number INTEGER NOT NULL UNIQUE,
+    created REAL NOT NULL,
+    device_name TEXT NOT NULL,
+    ended REAL
+);
+CREATE TABLE timing_sides (
+    timing TEXT NOT NULL REFERENCES timings (id) ON DELETE CASCADE,
+    position INTEGER NOT NULL,
+    experiment TEXT NOT NULL,
+    run TEXT REFERENCES runs (id) ON DELETE SET NULL,
+    profile TEXT,
+    problem TEXT,
+    PRIMARY KEY (timing, position)
+);
+CREATE INDEX timing_sides_by_run ON timing_sides (run) WHERE run IS NOT NULL
+"""
+
+MIGRATIONS = (
+    _FIRST,
+    _PROBES,
+    _MARKS,
+    _PICTURES,
+    _NO_TRIALS_OF_RUNS,
+    _TRUSTED_CODE,
+    _DIAGNOSES,
+    _TIMINGS,
+)
 """The script at index n makes version n + 1 of version n; statements are parted by semicolons."""
 
 VERSION = len(MIGRATIONS)

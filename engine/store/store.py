@@ -22,6 +22,7 @@ from engine.store.readings import Readings
 from engine.store.record import RunRecord, Status
 from engine.store.recording import Twin
 from engine.store.searches import Probes
+from engine.store.timings import Timings
 from engine.store.trust import TrustedCode
 from engine.store.whole_runs import WholeRuns
 
@@ -29,10 +30,11 @@ from engine.store.whole_runs import WholeRuns
 class Store(Readings):
     """A connection to the saved runs: what `Readings` reads, and all that changes them.
 
-    `probes` are the saved searches, `diagnoses` those of experiments' numerics, `whole_runs` the runs as they
-    travel between stores, `pictures` their training pictures, and `trusted_code` the code that may run on
-    this machine. `notes` are sentences on how the file had to be opened. Every method raises ProblemError: of
-    kind STORE when the file cannot be read or written, of kind REQUEST for a missing run.
+    `probes` are the saved searches, `diagnoses` those of experiments' numerics, `timings` the profiles of
+    their steps, `whole_runs` the runs as they travel between stores, `pictures` their training pictures, and
+    `trusted_code` the code that may run on this machine. `notes` are sentences on how the file had to be
+    opened. Every method raises ProblemError: of kind STORE when the file cannot be read or written, of kind
+    REQUEST for a missing run.
     """
 
     def __init__(self, path: Path | None = None) -> None:
@@ -41,6 +43,7 @@ class Store(Readings):
         super().__init__(connection)
         self.probes = Probes(connection)
         self.diagnoses = Diagnoses(connection)
+        self.timings = Timings(connection)
         self.whole_runs = WholeRuns(connection)
         self.pictures = SavedPictures(connection)
         self.trusted_code = TrustedCode(connection)
@@ -260,6 +263,7 @@ class Store(Readings):
             if folder.name not in saved:
                 checkpoints.remove(folder)
         checkpoints.remove_parts(self.path, saved - at_work)
+        self.timings.sweep()
 
     def add_comparison(self, title: str) -> str:
         """Adds a comparison for runs to belong to; returns its id."""

@@ -110,6 +110,7 @@ def _standstill_limits() -> Mapping[PhaseName, float]:
         PhaseName.CHECKING: 3_600.0,
         PhaseName.BUILDING: 3_600.0,
         PhaseName.DIAGNOSING: 3_600.0,
+        PhaseName.PROFILING: 3_600.0,
         PhaseName.COMPILING: 3_600.0,
         PhaseName.WARMING_UP: 900.0,
         PhaseName.CAPTURING: 900.0,

@@ -61,7 +61,7 @@ def test_parts_known_before_a_failure_are_kept_with_its_problem(
     assert saved.diagnosis.nan is not None
 
 
-@pytest.mark.parametrize(("kind", "kept"), [("request", 0), ("out_of_memory", 1)])
+@pytest.mark.parametrize(("kind", "kept"), [("request", 0), ("out-of-memory", 1)])
 def test_what_is_refused_before_any_part_leaves_nothing_behind(
     store: Store, catalog: Catalog, scripted: Scripted, kind: str, kept: int
 ) -> None:

@@ -1,0 +1,143 @@
+"""Saved timings: the profiles of several experiments side by side, and their traces as files."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cached_property
+from pathlib import Path
+
+from pydantic import BaseModel
+
+from engine.experiment.experiment import Experiment
+from engine.experiment.paths import traces_folder
+from engine.experiment.problem import Problem, request_problem
+from engine.protocol.timing.profile import StepProfile
+from engine.protocol.timing.timing import Timing, TimingSide
+from engine.store.saved_work import SavedWork, created
+
+
+@dataclass(frozen=True)
+class TimingRecord:
+    """A timing; `device_name` is the device of its first side.
+
+    `is_over` is False while it goes on, or if its program ended; what was known by then is there all the
+    same.
+    """
+
+    id: str
+    number: int
+    created: datetime
+    device_name: str
+    is_over: bool
+    bare: Timing = field(repr=False)
+    """The sides without their profiles."""
+    profiles: tuple[str | None, ...] = field(repr=False)
+    """The sides' profiles as JSON."""
+
+    @cached_property
+    def timing(self) -> Timing:
+        """The sides with their profiles, read at first use; those that cannot be read are left out."""
+        timing = self.bare
+        for place, text in enumerate(self.profiles):
+            # one profile must not hide the others
+            with suppress(ValueError):
+                if text is not None:
+                    timing = timing.with_side(place, profile=StepProfile.model_validate_json(text))
+        return timing
+
+
+class Timings(SavedWork[TimingRecord]):
+    """The saved timings."""
+
+    _table = "timings"
+
+    def add(self, timing: Timing, *, device_name: str) -> str:
+        """Adds a timing, as yet without profiles, and returns its id."""
+        with self._connection.writing() as connection:
+            timing_id = self._add(connection, device_name=device_name)
+            connection.executemany(
+                "INSERT INTO timing_sides (timing, position, experiment, run) VALUES (?, ?, ?, ?)",
+                [
+                    (timing_id, place, side.experiment.to_json(), side.run_id)
+                    for place, side in enumerate(timing.sides)
+                ],
+            )
+        return timing_id
+
+    def record(self, timing_id: str, place: int, side: TimingSide) -> None:
+        """Writes a side's profile or problem."""
+        with self._connection.writing() as connection:
+            connection.execute(
+                "UPDATE timing_sides SET profile = ?, problem = ? WHERE timing = ? AND position = ?",
+                (_json(side.profile), _json(side.problem), timing_id, place),
+            )
+
+    def end(self, timing_id: str) -> None:
+        """Marks a timing as over."""
+        self._set(timing_id, ended=time.time())
+
+    def delete(self, work_id: str) -> None:
+        """Deletes a timing with its profiles and traces."""
+        super().delete(work_id)
+        _remove(self._folder.glob(f"{work_id}-*"))
+
+    def trace_path(self, timing_id: str, place: int) -> Path:
+        """The file for the trace of a side; its worker makes the folder."""
+        return self._folder / f"{timing_id}-{place + 1}.json.gz"
+
+    def trace_of(self, profile: StepProfile) -> Path | None:
+        """The file of a profile's trace; None if there is none, or none any more."""
+        path = None if profile.trace is None else self._folder / Path(profile.trace).name
+        return path if path is not None and path.is_file() else None
+
+    def sweep(self) -> None:
+        """Deletes traces whose timing is gone."""
+        saved = {row["id"] for row in self._connection.read("SELECT id FROM timings")}
+        _remove(path for path in self._folder.glob("*-*") if path.name.split("-")[0] not in saved)
+
+    @property
+    def _folder(self) -> Path:
+        return traces_folder(self._connection.path)
+
+    def _missing(self, work_id: str) -> Problem:
+        message = f"There is no timing with the id '{work_id}'."
+        return request_problem(message, "Profile again.", key="timing", value=work_id)
+
+    def _record(self, connection: sqlite3.Connection, row: sqlite3.Row) -> TimingRecord:
+        sides = connection.execute(
+            "SELECT * FROM timing_sides WHERE timing = ? ORDER BY position", (row["id"],)
+        ).fetchall()
+        return TimingRecord(
+            id=row["id"],
+            number=row["number"],
+            created=created(row),
+            device_name=row["device_name"],
+            is_over=row["ended"] is not None,
+            bare=Timing(
+                sides=tuple(
+                    TimingSide(
+                        experiment=Experiment.from_json(side["experiment"]),
+                        run_id=side["run"],
+                        problem=Problem.model_validate_json(side["problem"]) if side["problem"] else None,
+                    )
+                    for side in sides
+                )
+            ),
+            profiles=tuple(side["profile"] for side in sides),
+        )
+
+
+def _json(message: BaseModel | None) -> str | None:
+    return None if message is None else message.model_dump_json()
+
+
+def _remove(paths: Iterable[Path]) -> None:
+    for path in list(paths):
+        # the system may refuse it for as long as another program has it open
+        with suppress(OSError):
+            path.unlink()
