@@ -173,7 +173,9 @@ class Samples(Message):
     `step` counts from 1. `seconds` runs from the start of the first step, validation included.
     `samples_per_second` is that step's own; in `data_wait_ms` of it the device had nothing to work on.
     Memory in MiB: allocated, reserved and device-used on an accelerator, `resident_mib` (over the idle
-    worker) on a CPU. The card's figures are of the moment at which the row was sent.
+    worker) on a CPU. The card's figures are of the moment at which the row was sent: how active its SMs,
+    Tensor Cores and memory were in the fifth of a second before, and as `slowdown` the sum of the `Slowdown`s
+    that held its clocks down.
     """
 
     event: Literal["samples"] = "samples"
@@ -190,9 +192,13 @@ class Samples(Message):
     resident_mib: Column | None = None
     data_wait_ms: Column | None = None
     gpu_utilization_percent: Column | None = None
+    sm_activity_percent: Column | None = None
+    tensor_activity_percent: Column | None = None
+    memory_activity_percent: Column | None = None
     power_watts: Column | None = None
     temperature_celsius: Column | None = None
     clock_mhz: Column | None = None
+    slowdown: Column | None = None
     other_programs_mib: Column | None = None
 
     @model_validator(mode="after")

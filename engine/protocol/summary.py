@@ -8,6 +8,7 @@ from pydantic import Field
 
 from engine.experiment.text import Line
 from engine.experiment.value import Message, Mib, Seconds, StepNumber, Whole
+from engine.protocol.timing.energy import Energy
 
 
 class Environment(Message):
@@ -36,9 +37,9 @@ class Summary(Message):
     `recipe` is the one in force at the end, its parts joined by "+", and `left_out` says why a requested part
     is missing; `float32_mode` is how float32 products were computed ("strict", "tf32" or "default").
     `warmup_seconds` include compiling and capturing. The memory breakdown is of one step's tensors, and
-    `other_mib` is the rest of the training peak. Utilisation, power and clock are means over the measured
-    steps; temperature and other programs' memory are maxima. A pause counts in `paused_seconds` only, and the
-    sampling of ranges in `sampling_seconds`.
+    `other_mib` is the rest of the training peak. Utilisation, activity, power and clock are means over the
+    measured steps; temperature and other programs' memory are maxima; `energy` is of the measured steps. A
+    pause counts in `paused_seconds` only, and the sampling of ranges in `sampling_seconds`.
     """
 
     steps: StepNumber = 0
@@ -73,10 +74,14 @@ class Summary(Message):
     activations_mib: float | None = None
     other_mib: float | None = None
     gpu_utilization_percent: float | None = None
+    sm_activity_percent: float | None = None
+    tensor_activity_percent: float | None = None
+    memory_activity_percent: float | None = None
     power_watts: float | None = None
     temperature_celsius: float | None = None
     clock_mhz: float | None = None
     other_programs_mib: float | None = None
+    energy: Energy | None = None
     paused_seconds: float | None = None
     sampling_seconds: float | None = None
     seconds: Seconds = 0.0

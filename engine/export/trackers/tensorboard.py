@@ -31,9 +31,13 @@ CURVE_TAGS = {
     "resident_mib": "memory/resident_mib",
     "other_programs_mib": "memory/other_programs_mib",
     "gpu_utilization_percent": "device/gpu_utilization_percent",
+    "sm_activity_percent": "device/sm_activity_percent",
+    "tensor_activity_percent": "device/tensor_activity_percent",
+    "memory_activity_percent": "device/memory_activity_percent",
     "power_watts": "device/power_watts",
     "temperature_celsius": "device/temperature_celsius",
     "clock_mhz": "device/clock_mhz",
+    "slowdown": "device/slowdown",
 }
 """The tags of the columns of samples, which have one value per step."""
 

@@ -20,6 +20,7 @@ from torch.utils._pytree import tree_leaves
 from engine.busyness import OtherPrograms
 from engine.experiment.value import BYTES_PER_MIB
 from engine.training.measuring.card import CardGauge, contention_note
+from engine.training.measuring.energy import EnergyMeter
 from engine.training.measuring.memory import MemoryMeter
 from engine.training.measuring.speed import Speed
 from engine.training.steps.plain import TrainingStep
@@ -191,23 +192,31 @@ def _mib(tensors: Iterable[torch.Tensor]) -> float:
 
 
 class Instruments:
-    """All that a run reads besides its steps' own figures; make `memory` before the model."""
+    """All that a run reads besides its steps' own figures; make `memory` before the model.
 
-    def __init__(self, device: torch.device, memory: MemoryMeter, card: CardGauge) -> None:
+    `energy` is of the measured steps only.
+    """
+
+    def __init__(
+        self, device: torch.device, memory: MemoryMeter, card: CardGauge, energy: EnergyMeter
+    ) -> None:
         self._device = device
         self._memory = memory
         self._card = card
+        self.energy = energy
         self._others = OtherPrograms() if device.type == "cpu" else None
         self._activations_mib: float | None = None
 
     def close(self) -> None:
-        """Ends the thread that reads the card."""
+        """Ends the threads that read the card and its energy."""
         self._card.close()
+        self.energy.close()
 
     def count(self, is_measured: bool, *, is_capturing: bool = False) -> None:
         """Sets whether what follows belongs to the measurement, or is the capture of a step."""
         self._memory.count(is_measured, captures=is_capturing)
         self._card.count(is_measured)
+        self.energy.count(is_measured)
         if self._others is not None:
             self._others.count(is_measured)
 

@@ -1,4 +1,4 @@
-"""The card's own readings during a run: utilisation, power, temperature, clock, other programs' memory.
+"""The card's own readings during a run: utilisation, activity, power, temperature, clock, other programs.
 
 NVML needs no CUDA context and does not use streams, so no step waits for it and it does not disturb a
 capture. A thread asks it, since some answers take milliseconds. A CPU run, which shares its cores, gets a
@@ -12,7 +12,8 @@ import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
+from functools import partial, reduce
+from operator import or_
 from typing import Any, Protocol
 
 import pynvml
@@ -20,6 +21,8 @@ import torch
 
 from engine.busyness import TOLERATED_SHARE
 from engine.experiment.value import BYTES_PER_MIB
+from engine.protocol.slowdown import Slowdown
+from engine.training.measuring.activity import ActivityReader
 
 
 def contention_note(share: float) -> str | None:
@@ -34,17 +37,22 @@ def contention_note(share: float) -> str | None:
 
 @dataclass(frozen=True)
 class Reading:
-    """The card at one moment: `Samples` columns, and in words what holds its clocks down."""
+    """The card at one moment: `Samples` columns, and what holds its clocks down, None if it does not tell."""
 
     values: Mapping[str, float]
-    slowed_by: frozenset[str] = frozenset()
+    slowdown: Slowdown | None = None
+
+    def columns(self) -> dict[str, float]:
+        """All of it as `Samples` columns."""
+        return dict(self.values) | ({} if self.slowdown is None else {"slowdown": float(self.slowdown)})
 
 
-# Without its own power limit: a busy card normally works at it.
+_NONE = Slowdown(0)
 _SLOWDOWNS = {
-    pynvml.nvmlClocksEventReasonSwThermalSlowdown: "heat",
-    pynvml.nvmlClocksEventReasonHwThermalSlowdown: "heat",
-    pynvml.nvmlClocksEventReasonHwPowerBrakeSlowdown: "the power supply",
+    pynvml.nvmlClocksEventReasonSwThermalSlowdown: Slowdown.HEAT,
+    pynvml.nvmlClocksEventReasonHwThermalSlowdown: Slowdown.HEAT,
+    pynvml.nvmlClocksEventReasonHwPowerBrakeSlowdown: Slowdown.POWER_SUPPLY,
+    pynvml.nvmlClocksEventReasonSwPowerCap: Slowdown.POWER_LIMIT,
 }
 
 
@@ -55,12 +63,17 @@ class NvmlReader:
         self._device = device
         pynvml.nvmlInit()
         try:
-            self._handle = _handle_of(device)
+            self._handle = handle_of(device)
         except pynvml.NVMLError:
             pynvml.nvmlShutdown()
             raise
+        self._activity: ActivityReader | None = None
+        with suppress(pynvml.NVMLError):
+            self._activity = ActivityReader(self._handle)
 
     def close(self) -> None:
+        if self._activity is not None:
+            self._activity.close()
         # a driver that is gone has nothing to shut down
         with suppress(pynvml.NVMLError):
             pynvml.nvmlShutdown()
@@ -78,13 +91,17 @@ class NvmlReader:
         }
         answers = {name: _answer(ask) for name, ask in asked.items()}
         return Reading(
-            values={name: float(value) for name, value in answers.items() if value is not None},
-            slowed_by=self._slowed_by(),
+            values={name: float(value) for name, value in answers.items() if value is not None}
+            | (self._activity.read() if self._activity is not None else {}),
+            slowdown=self._slowdown(),
         )
 
-    def _slowed_by(self) -> frozenset[str]:
-        reasons = _answer(partial(pynvml.nvmlDeviceGetCurrentClocksEventReasons, self._handle)) or 0
-        return frozenset(words for bit, words in _SLOWDOWNS.items() if int(reasons) & bit)
+    def _slowdown(self) -> Slowdown | None:
+        reasons = _answer(partial(pynvml.nvmlDeviceGetCurrentClocksEventReasons, self._handle))
+        if reasons is None:
+            return None
+        present = (slowdown for bit, slowdown in _SLOWDOWNS.items() if int(reasons) & bit)
+        return reduce(or_, present, _NONE)
 
     def _other_programs_mib(self) -> float | None:
         processes = [
@@ -121,7 +138,7 @@ def _answer(ask: Callable[[], float | None]) -> float | None:
     return None
 
 
-def _handle_of(device: torch.device) -> Any:
+def handle_of(device: torch.device) -> Any:
     """By UUID: NVML numbers all cards of the machine, CUDA only those visible to it."""
     uuid = str(torch.cuda.get_device_properties(device).uuid).removeprefix("GPU-")
     try:
@@ -133,7 +150,14 @@ def _handle_of(device: torch.device) -> Any:
 
 PERIOD_SECONDS = 0.2
 
-_MEANS = ("gpu_utilization_percent", "power_watts", "clock_mhz")
+_MEANS = (
+    "gpu_utilization_percent",
+    "sm_activity_percent",
+    "tensor_activity_percent",
+    "memory_activity_percent",
+    "power_watts",
+    "clock_mhz",
+)
 _HIGHEST = ("temperature_celsius", "other_programs_mib")
 
 
@@ -141,11 +165,14 @@ _HIGHEST = ("temperature_celsius", "other_programs_mib")
 class CardFigures:
     """The card's figures over the measured time, None where it does not tell them.
 
-    Utilisation, power and clock are means; temperature and other programs' memory are maxima. `slowed_by`
-    says what held the clocks down meanwhile, such as "heat".
+    Utilisation, activity, power and clock are means; temperature and other programs' memory are maxima.
+    `slowed_by` says what disturbed the clocks meanwhile, such as "heat".
     """
 
     gpu_utilization_percent: float | None = None
+    sm_activity_percent: float | None = None
+    tensor_activity_percent: float | None = None
+    memory_activity_percent: float | None = None
     power_watts: float | None = None
     temperature_celsius: float | None = None
     clock_mhz: float | None = None
@@ -222,7 +249,7 @@ class ThreadedGauge:
         while not self._closing.is_set():
             reading = self._read()
             with self._lock:
-                self._last = reading.values
+                self._last = reading.columns()
                 if self._counts:
                     self._measured.add(reading)
             self._closing.wait(self._period_seconds)
@@ -251,16 +278,16 @@ class _Measured:
     sums: dict[str, float] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
     highest: dict[str, float] = field(default_factory=dict)
-    slowed_by: set[str] = field(default_factory=set)
+    slowdown: Slowdown = _NONE
 
     def add(self, reading: Reading) -> None:
         for name, value in reading.values.items():
             self.sums[name] = self.sums.get(name, 0.0) + value
             self.counts[name] = self.counts.get(name, 0) + 1
             self.highest[name] = max(self.highest.get(name, value), value)
-        self.slowed_by |= reading.slowed_by
+        self.slowdown |= reading.slowdown or _NONE
 
     def figures(self) -> CardFigures:
         means = {name: self.sums[name] / self.counts[name] for name in _MEANS if name in self.sums}
         highest = {name: self.highest[name] for name in _HIGHEST if name in self.highest}
-        return CardFigures(**means, **highest, slowed_by=tuple(sorted(self.slowed_by)))
+        return CardFigures(**means, **highest, slowed_by=self.slowdown.disturbances.words)

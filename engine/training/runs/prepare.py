@@ -33,6 +33,7 @@ from engine.training.data.picture_sources import is_kept
 from engine.training.machine import environment_of
 from engine.training.measuring.breakdown import Instruments
 from engine.training.measuring.card import card_gauge
+from engine.training.measuring.energy import energy_meter
 from engine.training.measuring.memory import MemoryMeter, memory_meter
 from engine.training.measuring.memory_cap import CAPPED_CPU_NOTE
 from engine.training.models.build import count_parameters
@@ -152,17 +153,20 @@ def _put_together(
     state: dict[str, object] | None,
 ) -> Run:
     experiment, device, workload = plan.experiment, plan.device, plan.workload
-    step = build_step(
-        model,
-        workload.loss,
-        experiment,
-        device,
-        is_convolutional=workload.is_convolutional(model),
-        call=workload.call,
-        own_optimizers=workload.optimizers,
-        body=workload.body,
-    )
     with ExitStack() as undo:
+        # before the model is on the device: it measures the idle power
+        energy = energy_meter(device)
+        undo.callback(energy.close)
+        step = build_step(
+            model,
+            workload.loss,
+            experiment,
+            device,
+            is_convolutional=workload.is_convolutional(model),
+            call=workload.call,
+            own_optimizers=workload.optimizers,
+            body=workload.body,
+        )
         source = workload.source(device, step.memory_format)
         undo.callback(source.close)
         card = card_gauge(device)
@@ -175,7 +179,7 @@ def _put_together(
             step=step,
             source=source,
             workload=workload,
-            instruments=Instruments(device, memory, card),
+            instruments=Instruments(device, memory, card, energy),
             checkpoints=checkpoints,
             steps_per_epoch=plan.steps_per_epoch,
             total_steps=plan.total_steps,

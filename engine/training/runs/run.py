@@ -258,6 +258,7 @@ class Run:
         """The figures so far. Waits for the device."""
         warm_steps = self._warm_until - self._first_step
         scaler, speed = self.step.scaler, self._speed(warm_steps)
+        measured, seconds = self.tally.samples[warm_steps:], self.tally.step_seconds[warm_steps:]
         totals = self.tally.summary(
             steps_per_epoch=self.steps_per_epoch, warm_steps=warm_steps, is_scaled=scaler.is_enabled()
         )
@@ -267,6 +268,7 @@ class Run:
             "speed_note": speed.note,
             "step_ms": speed.step_ms,
             **self.instruments.figures(self.step),
+            "energy": self.instruments.energy.over(len(measured), sum(measured), sum(seconds)),
             "final_grad_scale": scaler.get_scale() if scaler.is_enabled() else None,
             "recipe": self.step.recipe,
             "left_out": dict(self.step.left_out),

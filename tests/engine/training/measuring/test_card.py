@@ -12,6 +12,7 @@ import pynvml
 import pytest
 import torch
 
+from engine.protocol.slowdown import Slowdown
 from engine.training.measuring import card as nvml
 from engine.training.measuring.card import (
     CardFigures,
@@ -39,9 +40,9 @@ class Script:
     def close(self) -> None:
         self.closed += 1
 
-    def tell(self, slowed_by: frozenset[str] = frozenset(), **values: float) -> None:
+    def tell(self, slowdown: Slowdown | None = None, **values: float) -> None:
         """Returns once the reading was taken in, which the next question shows."""
-        self._readings.put(Reading(values, slowed_by))
+        self._readings.put(Reading(values, slowdown))
         assert self._asked.acquire(timeout=30)
 
     def await_first(self) -> None:
@@ -78,19 +79,30 @@ def test_only_the_measured_time_counts(gauge: ThreadedGauge, script: Script) -> 
     assert gauge.figures() == CardFigures()
     gauge.count(True)
     script.tell(power_watts=100.0, gpu_utilization_percent=50.0, temperature_celsius=60.0)
-    script.tell(power_watts=200.0, gpu_utilization_percent=100.0, temperature_celsius=55.0)
+    script.tell(
+        power_watts=200.0,
+        gpu_utilization_percent=100.0,
+        tensor_activity_percent=40.0,
+        temperature_celsius=55.0,
+    )
     script.tell(power_watts=300.0, temperature_celsius=58.0, other_programs_mib=12.0)
     gauge.count(False)
-    script.tell(frozenset({"heat"}), power_watts=900.0, temperature_celsius=95.0)
+    script.tell(Slowdown.HEAT, power_watts=900.0, temperature_celsius=95.0)
     assert gauge.figures() == CardFigures(
-        gpu_utilization_percent=75.0, power_watts=200.0, temperature_celsius=60.0, other_programs_mib=12.0
+        gpu_utilization_percent=75.0,
+        tensor_activity_percent=40.0,
+        power_watts=200.0,
+        temperature_celsius=60.0,
+        other_programs_mib=12.0,
     )
 
 
 def test_it_says_what_held_the_clocks_down(gauge: ThreadedGauge, script: Script) -> None:
     gauge.count(True)
-    script.tell(frozenset({"the power supply"}), clock_mhz=1_000.0)
-    script.tell(frozenset({"heat"}), clock_mhz=2_000.0)
+    script.tell(Slowdown.POWER_SUPPLY, clock_mhz=1_000.0)
+    script.tell(Slowdown.HEAT | Slowdown.POWER_LIMIT, clock_mhz=2_000.0)
+    assert gauge.sample() == {"clock_mhz": 2_000.0, "slowdown": 5.0}
+    # a busy card works at its own power limit
     assert gauge.figures() == CardFigures(clock_mhz=1_500.0, slowed_by=("heat", "the power supply"))
 
 
@@ -155,7 +167,7 @@ def test_a_driver_that_does_not_tell_of_processes_knows_of_no_other_programs(
     }
     for name, answer in answers.items():
         monkeypatch.setattr(pynvml, name, answer)
-    monkeypatch.setattr(nvml, "_handle_of", lambda device: None)
+    monkeypatch.setattr(nvml, "handle_of", lambda device: None)
     values = NvmlReader(torch.device("cuda:0")).read().values
     # what was not to be had of this driver is left out, and nothing stands for it
     assert values.get("other_programs_mib") == others_mib and values["power_watts"] == 250.0

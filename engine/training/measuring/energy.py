@@ -1,0 +1,220 @@
+"""Energy over the measured steps, from the device's own counter: NVML's of a graphics card, RAPL's of a CPU.
+
+Counters move some 10 to 1,000 times a second, so a stretch is taken from one of its updates to another, in a
+thread: no step waits for it.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import pynvml
+import torch
+
+from engine.protocol.timing.energy import Energy
+from engine.training.measuring.card import handle_of
+
+POWERCAP = Path("/sys/class/powercap")
+
+_IDLE_SECONDS = 0.5
+_LEAST_SECONDS = 1.0
+"""A shorter stretch says more of the counter's updates than of the work."""
+
+_LONGEST_UPDATE_SECONDS = 0.2
+_LOOK_SECONDS = 0.002
+_REFRESH_SECONDS = 30.0
+"""RAPL's counter starts again after some minutes at full power, so it is read more often than that."""
+
+
+@dataclass(frozen=True)
+class Counter:
+    """A counter of joules since any moment; `read` may raise OSError or NVMLError."""
+
+    source: Literal["nvml", "rapl"]
+    read: Callable[[], float]
+    close: Callable[[], None] = lambda: None
+
+
+def energy_counter(device: torch.device) -> Counter | None:
+    """The device's counter; None where it has none, or may not be read."""
+    with suppress(pynvml.NVMLError, OSError, ValueError):
+        if device.type == "cuda":
+            return _nvml_counter(device)
+        if device.type == "cpu":
+            return rapl_counter()
+    return None
+
+
+def _nvml_counter(device: torch.device) -> Counter:
+    """Of the whole card; NVML has none for a MIG slice, nor before Volta. Raises NVMLError."""
+    pynvml.nvmlInit()
+    try:
+        handle = handle_of(device)
+        pynvml.nvmlDeviceGetTotalEnergyConsumption(handle)
+    except pynvml.NVMLError:
+        pynvml.nvmlShutdown()
+        raise
+
+    def close() -> None:
+        # a driver that is gone has nothing to shut down
+        with suppress(pynvml.NVMLError):
+            pynvml.nvmlShutdown()
+
+    return Counter("nvml", lambda: pynvml.nvmlDeviceGetTotalEnergyConsumption(handle) / 1e3, close)
+
+
+def rapl_counter(folder: Path = POWERCAP) -> Counter:
+    """Of all processor packages together, on Intel and AMD. Raises OSError or ValueError without it."""
+    # a zone intel-rapl-mmio counts a package again, and one of another name a part of it or the whole board
+    zones = folder.glob("intel-rapl:*")
+    packages = [_Package(zone) for zone in zones if (zone / "name").read_text().startswith("package")]
+    if not packages:
+        raise FileNotFoundError(folder)
+    return Counter("rapl", lambda: sum(package.joules() for package in packages))
+
+
+class _Package:
+    """A counter that goes on where RAPL's starts again."""
+
+    def __init__(self, zone: Path) -> None:
+        self._file = zone / "energy_uj"
+        self._range = int((zone / "max_energy_range_uj").read_text())
+        self._last, self._sum = self._read(), 0
+
+    def joules(self) -> float:
+        now = self._read()
+        self._sum += now - self._last if now >= self._last else now + self._range - self._last
+        self._last = now
+        return self._sum / 1e6
+
+    def _read(self) -> int:
+        return int(self._file.read_text())
+
+
+@dataclass(frozen=True)
+class _Point:
+    """A reading of the counter, or the difference of two."""
+
+    joules: float
+    seconds: float
+
+    def __sub__(self, other: _Point) -> _Point:
+        return _Point(self.joules - other.joules, self.seconds - other.seconds)
+
+    def __add__(self, other: _Point) -> _Point:
+        return _Point(self.joules + other.joules, self.seconds + other.seconds)
+
+    @property
+    def watts(self) -> float | None:
+        """None where the counter began anew, as with a new driver."""
+        return self.joules / self.seconds if self.joules >= 0 and self.seconds > 0 else None
+
+
+_Command = Literal["on", "off", "refresh", "close"]
+
+
+class EnergyMeter:
+    """Mean power over what counts, as energy of the measured steps; without a counter it tells nothing.
+
+    Make it before the model is on the device: it takes half a second for the power of the idle device.
+    """
+
+    def __init__(
+        self,
+        counter: Counter | None,
+        idle_seconds: float = _IDLE_SECONDS,
+        least_seconds: float = _LEAST_SECONDS,
+    ) -> None:
+        self._counter = counter
+        self._least_seconds = least_seconds
+        self._total = _Point(0.0, 0.0)
+        self._idle_watts = self._idle(idle_seconds)
+        self._commands: queue.Queue[_Command] = queue.Queue()
+        self._thread = threading.Thread(target=self._follow, name="energy", daemon=True)
+        if counter is not None:
+            self._thread.start()
+
+    def count(self, is_on: bool) -> None:
+        """Sets whether what follows belongs to the measurement."""
+        if self._thread.is_alive():
+            self._commands.put("on" if is_on else "off")
+
+    def over(self, steps: int, samples: int, seconds: float) -> Energy | None:
+        """The energy of the measured steps, which took `seconds`; None if too little was counted.
+
+        It waits for the counter's next update, some milliseconds.
+        """
+        if self._thread.is_alive():
+            self._commands.put("refresh")
+            self._commands.join()
+        watts = self._total.watts
+        if self._counter is None or watts is None or not steps or not samples:
+            return None
+        return Energy(
+            source=self._counter.source,
+            joules=watts * seconds,
+            seconds=seconds,
+            steps=steps,
+            samples=samples,
+            idle_watts=self._idle_watts,
+        )
+
+    def close(self) -> None:
+        """Stops counting; the energy so far stays available."""
+        if self._thread.is_alive():
+            self._commands.put("close")
+            self._thread.join()
+        if self._counter is not None:
+            self._counter.close()
+
+    def _idle(self, seconds: float) -> float | None:
+        begin = self._point()
+        if begin is None:
+            return None
+        time.sleep(seconds)
+        end = self._point()
+        return None if end is None else (end - begin).watts
+
+    def _follow(self) -> None:
+        ended, begin = self._total, None
+        command: _Command = "off"
+        while command != "close":
+            try:
+                command, is_answered = self._commands.get(timeout=_REFRESH_SECONDS), True
+            except queue.Empty:
+                command, is_answered = "refresh", False
+            now = self._point() if begin is not None or command == "on" else None
+            if begin is not None and now is not None and (now - begin).seconds >= self._least_seconds:
+                self._total = ended + (now - begin)
+            if command == "off" or now is None:
+                ended, begin = self._total, None
+            elif begin is None:
+                begin = now
+            if is_answered:
+                self._commands.task_done()
+
+    def _point(self) -> _Point | None:
+        """The counter at its next update; None where it cannot be read."""
+        if self._counter is None:
+            return None
+        try:
+            first = joules = self._counter.read()
+            until = time.perf_counter() + _LONGEST_UPDATE_SECONDS
+            while joules == first and time.perf_counter() < until:
+                time.sleep(_LOOK_SECONDS)
+                joules = self._counter.read()
+        except (pynvml.NVMLError, OSError, ValueError):
+            return None
+        return _Point(joules, time.perf_counter())
+
+
+def energy_meter(device: torch.device) -> EnergyMeter:
+    """The device's meter; make it before the model is on the device."""
+    return EnergyMeter(energy_counter(device))
