@@ -32,7 +32,7 @@ class SideRow:
     @property
     def most_ms(self) -> float:
         """The longest time on any side."""
-        return max(cell.ms for cell in self.known)
+        return max([cell.ms for cell in self.cells if cell is not None])
 
 
 def side_rows(timing: Timing, table: Table) -> tuple[SideRow, ...]:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from PySide6.QtCore import QAbstractTableModel, QModelIndex, QPersistentModelIndex, Qt
+from PySide6.QtGui import QFont, QFontMetrics, QStaticText
 from PySide6.QtWidgets import QAbstractButton, QTableView
+
+from gui.theme.fonts import font
 
 RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
 LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
@@ -67,3 +71,19 @@ def set_up(table: QTableView, name: str, rows: str, row_height: int) -> None:
     for corner in table.findChildren(QAbstractButton):
         corner.setAccessibleName(rows)
         corner.setToolTip(rows)
+
+
+@lru_cache(maxsize=4)
+def cell_font(weight: int) -> QFont:
+    """The font of a table's cells."""
+    return font(12, weight)
+
+
+@lru_cache(maxsize=4_096)
+def cell_text(text: str, weight: int, width: int) -> QStaticText:
+    """The text of a cell `width` pixels wide, laid out once: scrolling paints hundreds at a time."""
+    face = cell_font(weight)
+    words = QStaticText(QFontMetrics(face).elidedText(text, Qt.TextElideMode.ElideMiddle, width))
+    words.setTextFormat(Qt.TextFormat.PlainText)
+    words.prepare(font=face)
+    return words

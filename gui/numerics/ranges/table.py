@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 
 from PySide6.QtCore import QEvent, QModelIndex, QPointF, QRect, QRectF, QSizeF, Qt, Signal
-from PySide6.QtGui import QColor, QFont, QFontMetrics, QMouseEvent, QPainter, QResizeEvent, QStaticText
+from PySide6.QtGui import QColor, QMouseEvent, QPainter, QResizeEvent
 from PySide6.QtWidgets import (
     QHeaderView,
     QStyledItemDelegate,
@@ -19,9 +18,8 @@ from engine.protocol.numerics.formats import SMALL_FORMATS, NumberFormat
 from engine.words.numbers import NONE, NOTHING
 from gui.numerics.ranges.histogram import Axis, paint_bars, paint_bracket, paint_exponent_ticks, paint_lost
 from gui.numerics.ranges.model import FIRST_FORMAT, MODULE, PICTURE, RangeModel, RangeRow
-from gui.theme.fonts import font
 from gui.theme.theme import theme
-from gui.widgets.tables import Index, set_up
+from gui.widgets.tables import Index, cell_font, cell_text, set_up
 
 _HEADER_HEIGHT, _ROW_HEIGHT = 44, 28
 _PADDING, _FORMAT_WIDTH = 8, 72
@@ -80,8 +78,9 @@ class _Cells(QStyledItemDelegate):
             is_strong = model.row(index.row()).is_all
         else:
             is_strong = SMALL_FORMATS[column - FIRST_FORMAT] == model.form
-        words = _words(text, is_strong, room.width())
-        painter.setFont(_face(is_strong))
+        weight = 600 if is_strong else 400
+        words = cell_text(text, weight, room.width())
+        painter.setFont(cell_font(weight))
         painter.setPen(QColor(palette.text3 if text in (NOTHING, NONE) else palette.text))
         free = QSizeF(room.size()) - words.size()
         left = room.left() + (0.0 if column == MODULE else free.width())
@@ -94,21 +93,6 @@ class _Cells(QStyledItemDelegate):
         shares = owner.axis.shares(owner.model_.exponents(number))
         bars = area.adjusted(0, 3, 0, 0)
         paint_bars(painter, bars, owner.axis, shares, max(shares, default=0.0) or 1.0, owner.model_.form)
-
-
-@lru_cache(maxsize=2)
-def _face(is_strong: bool) -> QFont:
-    return font(12, 600 if is_strong else 400)
-
-
-@lru_cache(maxsize=2_048)
-def _words(text: str, is_strong: bool, width: int) -> QStaticText:
-    """Text that is laid out once: a move of the slider paints hundreds."""
-    face = _face(is_strong)
-    words = QStaticText(QFontMetrics(face).elidedText(text, Qt.TextElideMode.ElideMiddle, width))
-    words.setTextFormat(Qt.TextFormat.PlainText)
-    words.prepare(font=face)
-    return words
 
 
 def picture_area(rect: QRect) -> QRectF:

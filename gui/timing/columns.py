@@ -1,0 +1,120 @@
+"""The columns of a timing's tables: the name, every side's figures, and the ratio."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from engine.protocol.timing.bar import StepPart
+from engine.protocol.timing.profile import StepProfile
+from engine.protocol.timing.rows import TimeRow
+from engine.protocol.timing.timing import Timing
+from engine.timing.names import side_names
+from engine.timing.tables import SideRow, Table
+from engine.words.numbers import number, share_text, three_figures, times
+
+NAME = 0
+NOUNS: dict[Table, str] = {"kernels": "Kernel", "operations": "Operation", "modules": "Module"}
+NO_UNITS = "no"
+"""What the column of matrix units says of products elsewhere."""
+
+_ABBREVIATED = {"Tensor Cores": "TC"}
+_LEAST_MS = 0.001
+_MATRIX = (StepPart.MATRIX, StepPart.MATRIX_UNITS)
+_RATE_TIP = "Achieved throughput, in 10¹² floating-point operations per second, where these can be counted"
+_BANDWIDTH_TIP = (
+    "Achieved bandwidth, in 10⁹ bytes of inputs and outputs per second, each tensor counted once. "
+    "A cache may deliver more than the memory could."
+)
+
+
+@dataclass(frozen=True)
+class Column:
+    """A figure of a `side`, or of all where that is None: `value` sorts, and `text` shows it."""
+
+    heading: str
+    tip: str
+    width: int
+    value: Callable[[SideRow], Any]
+    text: Callable[[SideRow], str]
+    side: int | None = None
+    shows_units: bool = False
+
+
+def columns_of(timing: Timing, table: Table, rows: Sequence[SideRow]) -> tuple[Column, ...]:
+    """The columns for these rows; a figure that no row has is left out."""
+    noun = NOUNS[table]
+    tip = f"Sort by name; a third click brings the longest {noun.lower()} to the top"
+    columns = [Column(noun, tip, 0, lambda row: row.name, lambda row: row.name)]
+    for place, side in enumerate(timing.sides):
+        if side.profile is not None:
+            columns += _side_columns(place, side.profile, rows)
+    if len(timing.sides) > 1:
+        first, *_, last = side_names(timing)
+        tip = f"The time in {first} over that in {last}: how many times as fast {last} is"
+        columns.append(Column("Ratio", tip, 58, lambda row: row.ratio, _ratio_text))
+    return tuple(columns)
+
+
+def _side_columns(side: int, profile: StepProfile, rows: Sequence[SideRow]) -> list[Column]:
+    def column(
+        heading: str,
+        tip: str,
+        width: int,
+        figure: Callable[[TimeRow], float | None],
+        text: Callable[[float], str],
+        *,
+        shows_units: bool = False,
+    ) -> Column:
+        def value(row: SideRow) -> float | None:
+            cell = row.cells[side]
+            return None if cell is None else figure(cell)
+
+        def shown(row: SideRow) -> str:
+            known = value(row)
+            return "" if known is None else text(known)
+
+        return Column(heading, tip, width, value, shown, side, shows_units)
+
+    step, units = profile.step_ms or 1.0, profile.matrix_units
+    columns = [
+        column("Share", "The share of the step's time", 64, lambda cell: cell.ms / step, share_text),
+        column(
+            "ms", "Milliseconds per step, a mean of the recorded steps", 56, lambda cell: cell.ms, _ms_text
+        ),
+        column("Calls", "Calls per step", 50, lambda cell: cell.calls, _count),
+    ]
+    if units is not None:
+        heading = _ABBREVIATED.get(units, units)
+        tip = f"Whether it runs on {units}; a percentage where only a part of its time does"
+        columns.append(column(heading, tip, 60, _on_units, _units_text, shows_units=True))
+    if any(cell is not None and cell.flops for row in rows for cell in row.cells):
+        columns.append(column("TFLOP/s", _RATE_TIP, 64, lambda cell: cell.tflops, number))
+    if any(cell is not None and cell.moved_bytes for row in rows for cell in row.cells):
+        columns.append(column("GB/s", _BANDWIDTH_TIP, 58, lambda cell: cell.gb_per_second, number))
+    return columns
+
+
+def _on_units(cell: TimeRow) -> float | None:
+    """None for work that matrix units are not made for."""
+    is_matrix_work = cell.part in _MATRIX or cell.matrix_unit_fraction
+    return cell.matrix_unit_fraction if is_matrix_work else None
+
+
+def _units_text(fraction: float) -> str:
+    return NO_UNITS if not fraction else "yes" if fraction == 1 else share_text(fraction)
+
+
+def _ms_text(ms: float) -> str:
+    if 0 < ms < _LEAST_MS:
+        return f"< {_LEAST_MS}"
+    return number(ms, min(3, three_figures(ms)))
+
+
+def _count(calls: float) -> str:
+    return f"{calls:,.0f}" if calls == round(calls) else number(calls)
+
+
+def _ratio_text(row: SideRow) -> str:
+    return "" if row.ratio is None else f"{times(row.ratio)}×"
