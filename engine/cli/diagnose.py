@@ -13,17 +13,17 @@ from engine.cli.session import (
     DONE,
     FAILED,
     INTERRUPTED,
-    DiagnosisProgress,
     Interrupt,
     TargetOption,
     accept_code,
+    followed,
     has_gpu,
     read_catalog,
 )
 from engine.experiment.checks import Catalog
 from engine.experiment.experiment import Experiment, experiment_from
-from engine.experiment.problem import Kind, Problem, ProblemError, request_problem
-from engine.export.diagnosis.formats import DIAGNOSIS_FORMATS, check_export, export_diagnosis
+from engine.experiment.problem import Kind, Problem, ProblemError
+from engine.export.diagnosis.formats import DIAGNOSIS_FORMATS
 from engine.export.diagnosis.tables import sections
 from engine.numerics.diagnoser import Diagnoser, DiagnosisEvent, trouble_step
 from engine.protocol.events import Diagnosed, Failed
@@ -66,16 +66,8 @@ def diagnose(
             "at its newest checkpoint from before it went wrong.",
         ),
     ] = None,
-    to: Annotated[
-        str | None,
-        typer.Option(
-            "--to",
-            metavar="FILE",
-            help="Write the diagnosis to a file, too; its ending chooses the format: "
-            f"{', '.join(form.suffix for form in DIAGNOSIS_FORMATS)}.",
-        ),
-    ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite what exists.")] = False,
+    to: Annotated[str | None, options.export_option("the diagnosis", DIAGNOSIS_FORMATS)] = None,
+    force: options.Force = False,
     trust_code: options.TrustCode = False,
     as_json: options.AsJson = False,
     target: TargetOption = Target.PROCESS,
@@ -90,10 +82,10 @@ def diagnose(
     if not named and asked.preset is not None:
         named = asked.preset.parts
     if run is not None:
-        _refuse_settings(asked, run)
+        options.refuse_settings(asked, run, "diagnosed")
     experiment_from(asked.settings(True))
     if to is not None:
-        check_export(to, force=force)
+        DIAGNOSIS_FORMATS.check(to, force=force)
     with Store() as store, Launcher(target) as launcher:
         store.recover()
         store.check_writable()
@@ -106,16 +98,13 @@ def diagnose(
         diagnoser = Diagnoser(store, launcher, catalog)
         with Interrupt(diagnoser.stop) as interrupt:
             outcome = _Outcome()
-            outcome.follow(
-                diagnoser.diagnose(
-                    experiment,
-                    named or USUAL_PARTS,
-                    steps=None if goes_on else 1,
-                    run_id=None if saved is None else saved.id,
-                ),
-                diagnoser,
-                interrupt,
+            events = diagnoser.diagnose(
+                experiment,
+                named or USUAL_PARTS,
+                steps=None if goes_on else 1,
+                run_id=None if saved is None else saved.id,
             )
+            outcome.take(followed(events, diagnoser, interrupt))
         if to is not None:
             outcome.export(store, to, force=force)
     return outcome.print(as_json, interrupted=interrupt.asked)
@@ -123,13 +112,6 @@ def diagnose(
 
 def _named(flags: dict[Part, bool]) -> tuple[Part, ...]:
     return tuple(part for part, is_named in flags.items() if is_named)
-
-
-def _refuse_settings(asked: Asked, run: str) -> None:
-    if asked.preset is not None or any(asked.over):
-        message = "A saved run is diagnosed with its own settings; --run takes no others."
-        remedy = "Leave out either --run or the settings."
-        raise ProblemError(request_problem(message, remedy, key="run", value=run))
 
 
 def _experiment(
@@ -150,32 +132,27 @@ class _Outcome:
         self._diagnosis = Diagnosis()
         self._problem: Problem | None = None
 
-    def follow(self, events: Iterator[DiagnosisEvent], diagnoser: Diagnoser, interrupt: Interrupt) -> None:
-        """Takes all events, with a progress line. Raises ProblemError for a request that was refused."""
-        with DiagnosisProgress() as progress:
-            for event in events:
-                progress.show(event)
-                if isinstance(event, DiagnosisStarted):
-                    self._id = event.diagnosis_id
-                elif isinstance(event, Diagnosed):
-                    self._diagnosis = self._diagnosis.with_part(event.result)
-                elif isinstance(event, Failed):
-                    self._problem = event.problem
-                if interrupt.asked:
-                    # Ctrl+C may have come before the diagnosis began
-                    diagnoser.stop()
+    def take(self, events: Iterator[DiagnosisEvent]) -> None:
+        """Takes all events. Raises ProblemError for a request that was refused."""
+        for event in events:
+            if isinstance(event, DiagnosisStarted):
+                self._id = event.diagnosis_id
+            elif isinstance(event, Diagnosed):
+                self._diagnosis = self._diagnosis.with_part(event.result)
+            elif isinstance(event, Failed):
+                self._problem = event.problem
         if self._problem is not None and self._problem.kind is Kind.REQUEST and self._is_empty:
             raise ProblemError(self._problem)
 
     def export(self, store: Store, to: str, *, force: bool) -> None:
         """Writes the saved diagnosis to a file. Raises ProblemError."""
         if not self._is_empty:
-            export_diagnosis(store.diagnoses.find(self._id), to, force=force)
+            DIAGNOSIS_FORMATS.export(store.diagnoses.find(self._id), to, force=force)
 
     def print(self, as_json: bool, *, interrupted: bool) -> int:
         """Prints the parts and returns the exit status."""
         if not as_json:
-            _print(self._diagnosis)
+            output.sections(sections(self._diagnosis, _ROWS_SHOWN))
         is_saved = self._problem is not None or not self._is_empty
         values = {"id": self._id if is_saved else None, **self._diagnosis.as_json()}
         if self._problem is not None:
@@ -191,18 +168,3 @@ class _Outcome:
     @property
     def _is_empty(self) -> bool:
         return self._diagnosis == Diagnosis()
-
-
-def _print(diagnosis: Diagnosis) -> None:
-    for place, section in enumerate(sections(diagnosis, _ROWS_SHOWN)):
-        if place:
-            output.line()
-        output.line(section.title)
-        for sentence in section.sentences:
-            output.line(sentence)
-        if section.rows:
-            output.table(section.headings, section.rows, section.right)
-        if section.left_out:
-            output.line(f"{section.left_out:,} more rows; --json prints all.")
-        for note in section.notes:
-            output.line(note)

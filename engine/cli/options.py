@@ -14,12 +14,20 @@ from typing import Annotated, Any, get_origin
 
 import typer
 
-from engine.experiment.experiment import Precision, from_dotted, layered, read_toml
+from engine.experiment.experiment import (
+    Experiment,
+    Precision,
+    experiment_from,
+    from_dotted,
+    layered,
+    read_toml,
+)
 from engine.experiment.own.code import Code, chosen_code, with_code
 from engine.experiment.presets import Preset, preset
 from engine.experiment.problem import ProblemError, request_problem
 from engine.experiment.text import shortened
 from engine.experiment.titles import setting_help, setting_title
+from engine.export.sections.formats import SavedFormats
 
 _PANEL = "Experiment"
 
@@ -30,6 +38,8 @@ def flag(name: str, text: str, metavar: str) -> Any:
 
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print exactly one JSON object on stdout, at the end.")]
+
+Force = Annotated[bool, typer.Option("--force", help="Overwrite what exists.")]
 
 TrustCode = Annotated[
     bool,
@@ -187,3 +197,38 @@ def _set(text: str) -> dict[str, Any]:
             request_problem(message, "Write it as --set optimizer.momentum=0.9.", key="set", value=text)
         )
     return from_dotted(key.strip(), value.strip())
+
+
+def sides_of(asked: Asked, precisions: list[str] | None, *, on_gpu: bool) -> list[tuple[str, Experiment]]:
+    """The labelled experiments that several --precision stand for, or the variants of the preset.
+
+    Raises ProblemError where a precision is named twice.
+    """
+    base = asked.settings(on_gpu)
+    presets = asked.preset.variants_for(on_gpu) if asked.preset is not None else ()
+    if presets and not precisions:
+        return [(side.label, experiment_from(layered(base, side.overrides))) for side in presets]
+    amp = Precision.FP16 if on_gpu else Precision.BF16
+    names = precisions or [Precision.FP32.value, amp.value]
+    if len(set(names)) < len(names):
+        value = ", ".join(names)
+        message = f"precision is {shortened(value)}, but each is needed only once."
+        raise ProblemError(
+            request_problem(message, "Give --precision once for each.", key="precision", value=value)
+        )
+    experiments = [experiment_from({**base, "precision": name}) for name in names]
+    return [(experiment.precision.label, experiment) for experiment in experiments]
+
+
+def refuse_settings(asked: Asked, run: str, verb: str) -> None:
+    """Raises ProblemError where settings are given beside --run; `verb` is what is done with the run."""
+    if asked.preset is not None or any(asked.over):
+        message = f"A saved run is {verb} with its own settings; --run takes no others."
+        remedy = "Leave out either --run or the settings."
+        raise ProblemError(request_problem(message, remedy, key="run", value=run))
+
+
+def export_option(what: str, formats: SavedFormats[Any]) -> Any:
+    """The option --to of a verb that writes `what` to a file."""
+    text = f"Write {what} to a file, too; its ending chooses the format: {formats.endings}."
+    return typer.Option("--to", metavar="FILE", help=text)

@@ -21,6 +21,7 @@ from engine.compare.sides import Side
 from engine.experiment.experiment import setting_fields
 from engine.experiment.problem import Problem
 from engine.experiment.text import printable, shortened
+from engine.export.sections.section import Section
 from engine.protocol.events import Summary
 from engine.store.record import RunRecord
 from engine.words.names import dataset_words
@@ -192,6 +193,22 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[str]], right: Sequenc
     for row in rows:
         grid.add_row(*map(printable, row))
     _draw(grid)
+
+
+def sections(shown: Iterable[Section]) -> None:
+    """Sentences and tables, with an empty line between sections."""
+    for place, section in enumerate(shown):
+        if place:
+            line()
+        line(section.title)
+        for sentence in section.sentences:
+            line(sentence)
+        if section.rows:
+            table(section.headings, section.rows, section.right)
+        if section.left_out:
+            line(f"{section.left_out:,} more rows; --json prints all.")
+        for note in section.notes:
+            line(note)
 
 
 def progress_console() -> Console:

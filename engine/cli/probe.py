@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from engine.cli import options, output
-from engine.cli.options import Asked
+from engine.cli.options import sides_of
 from engine.cli.session import (
     DONE,
     FAILED,
@@ -21,9 +21,8 @@ from engine.cli.session import (
     has_gpu,
     read_catalog,
 )
-from engine.experiment.experiment import Experiment, Precision, experiment_from, layered
-from engine.experiment.problem import Kind, Problem, ProblemError, request_problem
-from engine.experiment.text import shortened
+from engine.experiment.experiment import Experiment
+from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.limit.prober import DEFAULT_MARGIN, Prober
 from engine.limit.result import outcome, sentence
 from engine.protocol.events import Failed
@@ -63,12 +62,12 @@ def probe(
 ) -> int:
     """Find the largest batch that fits, in each precision."""
     asked = options.asked(ctx.params)
-    _sides(asked, precision, on_gpu=True)
+    sides_of(asked, precision, on_gpu=True)
     with Store() as store, Launcher() as launcher:
         store.check_writable()
         catalog = read_catalog(Runner(store, launcher))
         on_gpu = has_gpu(asked, catalog)
-        sides = _sides(asked, precision, on_gpu=on_gpu)
+        sides = sides_of(asked, precision, on_gpu=on_gpu)
         experiments = [experiment for _, experiment in sides]
         accept_code(store, asked, experiments, on_gpu=on_gpu, accepts_all=trust_code)
         prober = Prober(store, launcher, catalog)
@@ -92,23 +91,6 @@ class _Search:
 class _Outcome:
     searches: tuple[_Search, ...]
     problem: Problem | None
-
-
-def _sides(asked: Asked, precisions: list[str] | None, on_gpu: bool) -> list[Side]:
-    base = asked.settings(on_gpu)
-    presets = asked.preset.variants_for(on_gpu) if asked.preset is not None else ()
-    if presets and not precisions:
-        return [(side.label, experiment_from(layered(base, side.overrides))) for side in presets]
-    amp = Precision.FP16 if on_gpu else Precision.BF16
-    names = precisions or [Precision.FP32.value, amp.value]
-    if len(set(names)) < len(names):
-        value = ", ".join(names)
-        message = f"precision is {shortened(value)}, but each needs to be searched only once."
-        raise ProblemError(
-            request_problem(message, "Give --precision once for each.", key="precision", value=value)
-        )
-    experiments = [experiment_from({**base, "precision": name}) for name in names]
-    return [(experiment.precision.label, experiment) for experiment in experiments]
 
 
 def _search(

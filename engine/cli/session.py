@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType, TracebackType
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Self, TypeVar
 
 import typer
 from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -28,8 +28,8 @@ from engine.experiment.checks import Catalog
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Kind, ProblemError
 from engine.experiment.text import printable
+from engine.inspector import Inspector
 from engine.limit.prober import ProbeEvent
-from engine.numerics.diagnoser import DiagnosisEvent
 from engine.protocol.events import Epoch, Event, Failed, Log, Phase, Samples, Started
 from engine.protocol.trials import ProbeStarted, TrialBegun, TrialEnded
 from engine.runner import Runner
@@ -136,17 +136,17 @@ class ProbeProgress(ProgressLine):
         self._update(description=text)
 
 
-class DiagnosisProgress(ProgressLine):
-    """One line that follows the parts of one diagnosis."""
+class PhaseProgress(ProgressLine):
+    """One line that says what the worker is doing."""
 
     def __init__(self) -> None:
         super().__init__("Getting ready", SpinnerColumn(), text_column("{task.description}"))
 
-    def show(self, event: DiagnosisEvent) -> None:
-        """Takes one event of the diagnosis."""
+    def show(self, event: object, prefix: str = "") -> None:
+        """Takes one event; what it says follows `prefix`."""
         if isinstance(event, Phase):
             how_far = "" if event.fraction is None else f" {100 * event.fraction:.0f} %"
-            self._update(description=f"{event.detail or event.name.value.capitalize()}{how_far}")
+            self._update(description=f"{prefix}{event.detail or event.name.value.capitalize()}{how_far}")
         elif isinstance(event, Log):
             self._say(event.message, always=event.level == "problem")
 
@@ -274,6 +274,25 @@ def has_gpu(asked: Asked, catalog: Catalog) -> bool:
     """Whether the device that the options name is a GPU."""
     device = catalog.device(str(asked.settings(True).get("device", "auto")))
     return device.is_gpu if device is not None else catalog.has_gpu
+
+
+InspectionEvent = TypeVar("InspectionEvent")
+
+
+def followed(
+    events: Iterable[InspectionEvent],
+    inspector: Inspector,
+    interrupt: Interrupt,
+    prefix: Callable[[InspectionEvent], str] = lambda event: "",
+) -> Iterator[InspectionEvent]:
+    """The events of an inspector, with a progress line that begins with `prefix`, until Ctrl+C stops it."""
+    with PhaseProgress() as progress:
+        for event in events:
+            progress.show(event, prefix(event))
+            yield event
+            if interrupt.asked:
+                # Ctrl+C may have come before the work began
+                inspector.stop()
 
 
 def train(session: Session, added: RunRecord, title: str) -> Event:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from engine.cli import options, output
-from engine.cli.options import Asked
+from engine.cli.options import Asked, sides_of
 from engine.cli.saved import RunId
 from engine.cli.session import (
     DONE,
@@ -28,7 +28,7 @@ from engine.compare.comparison import compare as comparison_of
 from engine.compare.evidence import evidence_of
 from engine.compare.split import MOST_OTHERS
 from engine.experiment.checks import problems
-from engine.experiment.experiment import Experiment, Precision, experiment_from, layered
+from engine.experiment.experiment import Experiment, experiment_from
 from engine.experiment.problem import Problem, ProblemError, request_problem
 from engine.experiment.repeats import MOST_REPEATS, Turn, in_turns
 from engine.experiment.text import shortened
@@ -163,17 +163,10 @@ class _Outcome:
 
 
 def _sides(asked: Asked, precisions: list[str] | None, on_gpu: bool) -> Sides:
-    base = asked.settings(on_gpu)
-    presets = asked.preset.variants_for(on_gpu) if asked.preset is not None else ()
-    if presets and not precisions:
-        return [(side.label, experiment_from(layered(base, side.overrides))) for side in presets]
-    amp = Precision.FP16 if on_gpu else Precision.BF16
-    names = precisions or [Precision.FP32.value, amp.value]
-    experiments = [experiment_from({**base, "precision": name}) for name in names]
-    sides = [(experiment.precision.label, experiment) for experiment in experiments]
-    if len(dict(sides)) < max(2, len(sides)):
-        value = ", ".join(names)
-        message = f"precision is {shortened(value)}, but a comparison needs two or more different ones."
+    sides = sides_of(asked, precisions, on_gpu=on_gpu)
+    if len(sides) < 2:
+        value = ", ".join(precisions or ())
+        message = f"precision is {shortened(value)}, but a comparison needs two or more."
         remedy = "Give --precision once for each, the baseline first."
         raise ProblemError(request_problem(message, remedy, key="precision", value=value))
     return sides

@@ -10,7 +10,7 @@ from PySide6.QtCore import QObject, Signal
 from engine.experiment.experiment import Experiment
 from engine.experiment.presets import Preset
 from engine.experiment.problem import ProblemError
-from engine.export.diagnosis.formats import export_diagnosis
+from engine.export.diagnosis.formats import DIAGNOSIS_FORMATS
 from engine.protocol.numerics.diagnosis import Part
 from engine.store.record import RunRecord
 from gui.numerics.map.view import KEY
@@ -92,7 +92,7 @@ class NumericsController(QObject):
         if record is not None:
             # the dialog has asked whether to replace a file of that name
             self._background.do(
-                lambda: export_diagnosis(record, path, force=True),
+                lambda: DIAGNOSIS_FORMATS.export(record, path, force=True),
                 self.written.emit,
                 lambda problem: self.reported.emit(f"{problem.message} {problem.remedy}"),
             )

@@ -8,7 +8,9 @@ from pathlib import Path
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QFileDialog, QMenu, QWidget
 
-from engine.export.diagnosis.formats import DIAGNOSIS_FORMATS, DiagnosisFormat
+from engine.export.diagnosis.formats import DIAGNOSIS_FORMATS
+from engine.export.sections.formats import SavedFormat
+from engine.store.diagnoses import DiagnosisRecord
 
 
 class ExportMenu(QMenu):
@@ -19,10 +21,10 @@ class ExportMenu(QMenu):
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent)
         self.setAccessibleName("Export the diagnosis")
-        for form in DIAGNOSIS_FORMATS:
+        for form in DIAGNOSIS_FORMATS.formats:
             self.addAction(f"{form.title}…").triggered.connect(partial(self._ask, form))
 
-    def _ask(self, form: DiagnosisFormat, _checked: bool = False) -> None:
+    def _ask(self, form: SavedFormat[DiagnosisRecord], _checked: bool = False) -> None:
         dialog = QFileDialog(
             self.parentWidget(), "Export the diagnosis", "", f"{form.title} (*{form.suffix})"
         )

@@ -10,58 +10,36 @@ text that a spreadsheet would run as a formula.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
-from engine import __version__
-from engine.export.data import beside, cell, write_rows
 from engine.export.diagnosis.tables import lost_shares, sections
+from engine.export.sections.data import Row, write_object, write_tables
 from engine.protocol.numerics.diagnosis import Diagnosis
 from engine.protocol.numerics.formats import SMALL_FORMATS
 from engine.protocol.numerics.ranges import ModuleRange, Ranges
 from engine.store.diagnoses import DiagnosisRecord
 
-Row = dict[str, Any]
-
 
 def write_json(record: DiagnosisRecord, path: Path) -> None:
     """Writes one object."""
     problem = record.problem
-    value = {
-        "ammeter": __version__,
-        "id": record.id,
-        "created": record.created.isoformat(),
-        "device": record.device_name,
-        "run": record.run_id,
-        "parts": list(record.parts),
-        "problem": None if problem is None else problem.model_dump(mode="json"),
-        "experiment": json.loads(record.experiment.to_json()),
+    write_object(
+        record,
+        path,
+        run=record.run_id,
+        parts=list(record.parts),
+        problem=None if problem is None else problem.model_dump(mode="json"),
+        experiment=json.loads(record.experiment.to_json()),
         **record.diagnosis.as_json(),
-    }
-    path.write_text(json.dumps(value, allow_nan=False, indent=1), encoding="utf-8")
+    )
 
 
 def write_csv(record: DiagnosisRecord, path: Path) -> None:
     """Writes the sentences to `path`, and the tables of the known parts beside it."""
     diagnosis = record.diagnosis
-    _write(path, _sentences(diagnosis))
-    for name, rows_of in _TABLES.items():
-        rows = list(rows_of(diagnosis))
-        if rows:
-            _write(beside(path, name), rows)
-
-
-def _write(path: Path, rows: Iterable[Row]) -> None:
-    rows = list(rows)
-    names = list(dict.fromkeys(name for row in rows for name in row))
-    write_rows(path, [names, *([cell(row.get(name)) for name in names] for row in rows)])
-
-
-def _sentences(diagnosis: Diagnosis) -> Iterator[Row]:
-    for section in sections(diagnosis):
-        for text in (*section.sentences, *section.notes):
-            yield {"part": section.title, "sentence": text}
+    tables = {name: rows_of(diagnosis) for name, rows_of in _TABLES.items()}
+    write_tables(sections(diagnosis), tables, path)
 
 
 def _map(diagnosis: Diagnosis) -> Iterator[Row]:

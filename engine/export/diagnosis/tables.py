@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from engine.experiment.value import BYTES_PER_MIB
+from engine.export.sections.section import ADVICE, Section, advice_cells, first_rows
 from engine.protocol.numerics.advice import Advices
 from engine.protocol.numerics.diagnosis import Diagnosis
 from engine.protocol.numerics.formats import SMALL_FORMATS, NumberFormat, dtype_label
@@ -22,19 +22,6 @@ from engine.protocol.numerics.precision_map import (
 )
 from engine.protocol.numerics.ranges import ModuleRange, Ranges
 from engine.words.numbers import NONE, memory_text, number, pace_text
-
-
-@dataclass(frozen=True)
-class Section:
-    """A part of a diagnosis; the columns named in `right` hold numbers. `left_out` counts further rows."""
-
-    title: str
-    sentences: tuple[str, ...]
-    headings: tuple[str, ...] = ()
-    rows: tuple[tuple[str, ...], ...] = ()
-    right: tuple[str, ...] = ()
-    left_out: int = 0
-    notes: tuple[str, ...] = ()
 
 
 def sections(diagnosis: Diagnosis, most_rows: int | None = None) -> tuple[Section, ...]:
@@ -72,7 +59,7 @@ def _map(whole: PrecisionMap, most_rows: int | None) -> Section:
         f"{100 * whole.attributed_fraction:.1f} % of the floating-point ones are attributed to a module. "
         f"Casts by autocast: {sum(row.count for row in casts):,}, which moved {memory_text(_mib(casts))}."
     )
-    kept, left_out = _first(rows, most_rows)
+    kept, left_out = first_rows(rows, most_rows)
     return Section("Precision map", (sentence,), _MAP, kept, _MAP[4:], left_out, whole.notes)
 
 
@@ -110,7 +97,7 @@ def _ranges(ranges: Ranges, most_rows: int | None) -> Section:
     rows = [_range_row(ranges, row) for row in ordered]
     scale = f"; gradients are those at the loss scale {ranges.scale:,.0f}" if ranges.scale != 1 else ""
     sentence = f"What each format would round to 0 or make infinite in step {ranges.step + 1:,}{scale}."
-    kept, left_out = _first(rows, most_rows)
+    kept, left_out = first_rows(rows, most_rows)
     return Section("Ranges", (sentence,), _RANGE, kept, _RANGE[2:], left_out, ranges.notes)
 
 
@@ -189,7 +176,7 @@ def _islands(islands: Islands, most_rows: int | None) -> Section:
     if islands.memory_added_mib is not None:
         costs.append(f"They add {memory_text(islands.memory_added_mib)}.")
     sentences = tuple(text for text in (islands.sentence, *costs) if text)
-    kept, left_out = _first(rows, most_rows)
+    kept, left_out = first_rows(rows, most_rows)
     return Section("FP32 modules", sentences, _ISLANDS, kept, ("Loss", "Skipped"), left_out)
 
 
@@ -197,14 +184,4 @@ def _advice(advices: Advices, search: NonfiniteSearch | None) -> Section:
     if not advices.items:
         what = "Nothing" if search is None or search.first is None else "Nothing else"
         return Section("Advice", (f"{what} that was measured calls for a change.",))
-    rows = tuple((item.message, item.evidence, _setting(item.changes)) for item in advices.items)
-    return Section("Advice", (), ("Advice", "Evidence", "Try"), rows)
-
-
-def _setting(changes: Iterable[tuple[str, str]]) -> str:
-    return ", ".join(f"{key}={value}" for key, value in changes) or NONE
-
-
-def _first(rows: Sequence[tuple[str, ...]], most: int | None) -> tuple[tuple[tuple[str, ...], ...], int]:
-    kept = tuple(rows if most is None else rows[:most])
-    return kept, len(rows) - len(kept)
+    return Section("Advice", (), ADVICE, tuple(map(advice_cells, advices.items)))

@@ -10,13 +10,9 @@ from pathlib import Path
 import pytest
 
 from engine.experiment.problem import ProblemError
-from engine.export.diagnosis.formats import (
-    DIAGNOSIS_FORMATS,
-    DiagnosisFormat,
-    check_export,
-    export_diagnosis,
-)
+from engine.export.diagnosis.formats import DIAGNOSIS_FORMATS
 from engine.export.diagnosis.report import page
+from engine.export.sections.formats import SavedFormat
 from engine.store.diagnoses import DiagnosisRecord
 
 
@@ -51,7 +47,7 @@ def test_the_report_shows_every_part_and_runs_nothing(saved: DiagnosisRecord) ->
 
 
 def test_csv_has_a_file_for_each_table_and_no_formulas(saved: DiagnosisRecord, tmp_path: Path) -> None:
-    export_diagnosis(saved, tmp_path / "x.csv")
+    DIAGNOSIS_FORMATS.export(saved, tmp_path / "x.csv")
     names = {path.name for path in tmp_path.iterdir()}
     assert names == {"x.csv", *(f"x-{name}.csv" for name in ("map", "range", "ladder", "islands", "advice"))}
     operations = rows_in(tmp_path / "x-map.csv")
@@ -70,7 +66,7 @@ def test_csv_has_a_file_for_each_table_and_no_formulas(saved: DiagnosisRecord, t
 
 
 def test_json_has_what_the_verb_prints_and_the_experiment(saved: DiagnosisRecord, tmp_path: Path) -> None:
-    value = json.loads(export_diagnosis(saved, tmp_path / "x.json").read_text(encoding="utf-8"))
+    value = json.loads(DIAGNOSIS_FORMATS.export(saved, tmp_path / "x.json").read_text(encoding="utf-8"))
     assert value["first_nonfinite"]["module"] == "fc" and value["first_nonfinite"]["most"] == "Infinity"
     assert value["fp32_modules"] == ["fc"] and len(value["map"]) == 4 and value["advice"]
     assert value["ladder"]["rungs"][0]["losses"] == [2.0, "NaN"]
@@ -78,17 +74,17 @@ def test_json_has_what_the_verb_prints_and_the_experiment(saved: DiagnosisRecord
     assert value["about"]["islands"]["is_minimal"] and value["about"]["map"]["attributed_fraction"] == 0.995
 
 
-@pytest.mark.parametrize("form", DIAGNOSIS_FORMATS, ids=lambda form: form.suffix)
+@pytest.mark.parametrize("form", DIAGNOSIS_FORMATS.formats, ids=lambda form: form.suffix)
 def test_what_is_there_stays_without_force(
-    saved: DiagnosisRecord, tmp_path: Path, form: DiagnosisFormat
+    saved: DiagnosisRecord, tmp_path: Path, form: SavedFormat[DiagnosisRecord]
 ) -> None:
     path = tmp_path / f"x{form.suffix}"
     path.write_text("mine")
-    for refuse in (check_export, lambda to: export_diagnosis(saved, to)):
+    for refuse in (DIAGNOSIS_FORMATS.check, lambda to: DIAGNOSIS_FORMATS.export(saved, to)):
         with pytest.raises(ProblemError, match="already there"):
             refuse(path)
     assert path.read_text() == "mine"
-    export_diagnosis(saved, path, force=True)
+    DIAGNOSIS_FORMATS.export(saved, path, force=True)
     assert path.read_text(encoding="utf-8") != "mine"
 
 
@@ -97,4 +93,4 @@ def test_a_path_that_cannot_be_written_is_refused_before_the_diagnosis(
     tmp_path: Path, name: str, said: str
 ) -> None:
     with pytest.raises(ProblemError, match=said):
-        check_export(tmp_path / name)
+        DIAGNOSIS_FORMATS.check(tmp_path / name)

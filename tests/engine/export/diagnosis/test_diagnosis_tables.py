@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from engine.export.diagnosis.tables import Section, sections
+from engine.export.diagnosis.tables import sections
+from engine.export.sections.section import Section
 from engine.protocol.numerics.advice import Advices
 from engine.protocol.numerics.diagnosis import Diagnosis
 from engine.store.diagnoses import DiagnosisRecord

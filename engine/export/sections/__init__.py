@@ -1,0 +1,1 @@
+"""What exports share whose answer is in sections: a diagnosis, a timing."""
