@@ -22,6 +22,7 @@ from engine.training.doctor import examine, read_catalog
 from engine.training.failures import details_of, problem_of, summary_of
 from engine.training.forecast import forecast
 from engine.training.numerics.diagnose import diagnose
+from engine.training.profiling.profile import profile
 from engine.training.runs.control import Control
 from engine.training.runs.loop import train
 from engine.training.runs.trial import try_batch
@@ -45,6 +46,8 @@ def perform(job: jobs.Job, control: Control) -> Iterator[Event]:
                 yield check(job.experiment)
             case jobs.Diagnose():
                 yield from diagnose(job, control)
+            case jobs.Profile():
+                yield from profile(job, control)
             case jobs.TryBatch():
                 yield from try_batch(job.experiment, control)
     # a worker's last word must be an event, whatever happened; the user's code may call sys.exit

@@ -147,7 +147,7 @@ class ProcessSession:
         self._watch = _Watch(limits)
         self._stop_asked: float | None = None
         self._terminated: float | None = None
-        self._started = False
+        self._writes = False
         self._over = False
         experiment = getattr(job, "experiment", None)
         self._code: Code | None = None if experiment is None else experiment.own_code
@@ -190,7 +190,7 @@ class ProcessSession:
             if ending is None:
                 assert not isinstance(item, Garbage | End)
                 self._watch.note_event(item)
-                self._started |= isinstance(item, Started)
+                self._writes |= _writes_files(item)
                 if is_last(item):
                     self._finish(kill=False)
                 return item
@@ -216,7 +216,7 @@ class ProcessSession:
     def _stopped_hard(self) -> Event | None:
         assert self._stop_asked is not None
         now = time.monotonic()
-        if not self._started:
+        if not self._writes:
             return self._stopped("Stopped before training began.")
         # a checkpoint that is being saved gets the time it needs
         saving = self._watch.phase is PhaseName.SAVING
@@ -338,6 +338,11 @@ class _Watch:
             message=sentence,
             remedy="The device or its driver may hang: check that other programs can use it, then run again.",
         )
+
+
+def _writes_files(event: Event) -> bool:
+    """Whether its job writes files from now on, which a stop gives time to end well."""
+    return isinstance(event, Started) or (isinstance(event, Phase) and event.name is PhaseName.PROFILING)
 
 
 _ENDINGS = (Finished, Failed)

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import closing
 
-import torch
-
 from engine.protocol import jobs
 from engine.protocol.events import Diagnosed, Event, Finished, Summary
 from engine.protocol.numerics.diagnosis import Diagnosis, Part, PartResult
 from engine.training.doctor import read_catalog
-from engine.training.measuring.memory_cap import check_cap, memory_cap
+from engine.training.measuring.memory_cap import memory_cap
 from engine.training.numerics.advice.advise import advise
 from engine.training.numerics.against_fp32.islands import find_islands
 from engine.training.numerics.against_fp32.ladder import climb_ladder
@@ -20,7 +18,7 @@ from engine.training.numerics.nonfinite import find_nonfinite
 from engine.training.numerics.precision_map import map_precision
 from engine.training.numerics.ranges import measure_ranges
 from engine.training.runs.control import Control
-from engine.training.runs.prepare import Plan
+from engine.training.runs.prepare import Plan, take_device
 
 Make = Callable[[Bench, jobs.Diagnose], Generator[Event, None, PartResult | None]]
 """Reports its progress as phases and returns its part; None if it was stopped."""
@@ -41,9 +39,7 @@ def diagnose(job: jobs.Diagnose, control: Control) -> Iterator[Event]:
     and any error of a step; the parts before it are known by then.
     """
     plan = Plan(job.experiment, read_catalog())
-    check_cap(plan.device_entry, plan.experiment.memory_cap_gib)
-    if plan.device.type in ("cuda", "xpu"):
-        torch.get_device_module(plan.device).set_device(plan.device)
+    take_device(plan)
     with memory_cap(plan.device, plan.experiment.memory_cap_gib):
         bench = yield from open_bench(plan, control)
         if bench is not None:

@@ -8,8 +8,6 @@ from contextlib import closing
 from pathlib import Path
 from typing import Literal
 
-import torch
-
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import ProblemError
 from engine.protocol.events import Epoch, Event, Finished, Log, Phase, PhaseName, Skipped, Summary
@@ -17,16 +15,13 @@ from engine.training.data.batches import Batch
 from engine.training.data.thumbnails import picture_events, prepare_pictures
 from engine.training.doctor import read_catalog
 from engine.training.failures import TrainingError, not_a_number
-from engine.training.measuring.memory_cap import check_cap, memory_cap
 from engine.training.measuring.speed import skipped_steps
 from engine.training.measuring.telemetry import Rows
-from engine.training.precision import float32_mode
 from engine.training.runs.checkpoints import CheckpointKind
 from engine.training.runs.control import Control
-from engine.training.runs.prepare import Plan, prepare
+from engine.training.runs.prepare import Plan, conditions, prepare, take_device
 from engine.training.runs.run import Run
 from engine.training.runs.sampling import RangeSampler
-from engine.training.steps.recipe import cudnn_search
 
 _LOOK_SECONDS = 0.05
 
@@ -42,23 +37,16 @@ def train(
     where the experiment cannot run here, and TrainingError where a NaN counts as a failure.
     """
     plan = Plan(experiment, read_catalog())
-    settings, device = plan.experiment, plan.device
-    check_cap(plan.device_entry, settings.memory_cap_gib)
-    if device.type in ("cuda", "xpu"):
-        torch.get_device_module(device).set_device(device)
-    prepare_pictures(settings)
-    with (
-        memory_cap(device, settings.memory_cap_gib),
-        float32_mode(settings.precision, settings.step.autocast_tf32),
-        cudnn_search(settings),
-    ):
+    take_device(plan)
+    prepare_pictures(plan.experiment)
+    with conditions(plan):
         run = yield from prepare(plan, control, checkpoints, resume=resume)
         if run is None:
             yield Finished(summary=Summary(speed_note="Stopped before training began."), stopped=True)
             return
         with closing(run):
             yield from picture_events(run.experiment, run.source)
-            sampler = RangeSampler(plan, run.step) if settings.measure.range_every else None
+            sampler = RangeSampler(plan, run.step) if run.experiment.measure.range_every else None
             yield from _train_epochs(run, sampler)
             yield from _finish(run)
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -35,15 +35,16 @@ from engine.training.measuring.breakdown import Instruments
 from engine.training.measuring.card import card_gauge
 from engine.training.measuring.energy import energy_meter
 from engine.training.measuring.memory import MemoryMeter, memory_meter
-from engine.training.measuring.memory_cap import CAPPED_CPU_NOTE
+from engine.training.measuring.memory_cap import CAPPED_CPU_NOTE, check_cap, memory_cap
 from engine.training.models.build import count_parameters
 from engine.training.models.recompute import checkpoint_activations, keep_in_float32
+from engine.training.precision import float32_mode
 from engine.training.runs.checkpoints import Checkpoints, resumable
 from engine.training.runs.control import Control
 from engine.training.runs.run import Run
 from engine.training.runs.workload import Workload
 from engine.training.steps.plain import PlainStep
-from engine.training.steps.recipe import build_step
+from engine.training.steps.recipe import build_step, cudnn_search
 
 _REPORTED_FRACTION = 0.01
 
@@ -71,6 +72,25 @@ class Plan:
         self.total_steps = resolved.steps or (resolved.epochs or 1) * self.steps_per_epoch
 
 
+def take_device(plan: Plan) -> None:
+    """Makes the plan's device the current one. Raises ProblemError for a cap that it cannot have."""
+    check_cap(plan.device_entry, plan.experiment.memory_cap_gib)
+    if plan.device.type in ("cuda", "xpu"):
+        torch.get_device_module(plan.device).set_device(plan.device)
+
+
+@contextmanager
+def conditions(plan: Plan) -> Iterator[None]:
+    """What holds in the whole process while the plan's run lasts: its cap, FP32 mode and cuDNN's search."""
+    settings = plan.experiment
+    with (
+        memory_cap(plan.device, settings.memory_cap_gib),
+        float32_mode(settings.precision, settings.step.autocast_tf32),
+        cudnn_search(settings),
+    ):
+        yield
+
+
 def prepare(
     plan: Plan, control: Control, checkpoints: Path | None, *, resume: bool
 ) -> Generator[Event, None, Run | None]:
@@ -91,6 +111,23 @@ def prepare(
         return None
     yield Phase(name=PhaseName.BUILDING, detail=experiment.model)
     return _put_together(plan, control, model, memory, store, state)
+
+
+def prepare_unannounced(
+    plan: Plan, control: Control, note: Callable[[Started], None] = lambda started: None
+) -> Generator[Event, None, Run | None]:
+    """As `prepare`, for a job that saves no run: its `Started` goes to `note` in place of the events."""
+    preparing = prepare(plan, control, None, resume=False)
+    while True:
+        try:
+            event = next(preparing)
+        except StopIteration as end:
+            run: Run | None = end.value
+            return run
+        if isinstance(event, Started):
+            note(event)
+        else:
+            yield event
 
 
 def fetch(plan: Plan, control: Control, steps: int | None) -> Generator[Event, None, None]:

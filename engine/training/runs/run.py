@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import nullcontext
 from itertools import islice
 from typing import Any
@@ -199,9 +199,13 @@ class Run:
 
     def validate(self) -> Validation | None:
         """Validates; None if it was asked to stop."""
+        return self.validate_on(self.source.validation(self.experiment.validation.limit))
+
+    def validate_on(self, batches: Iterable[Batch]) -> Validation | None:
+        """Validates on these batches; None if it was asked to stop."""
         return validate(
             self._model,
-            self.source.validation(self.experiment.validation.limit),
+            batches,
             self._workload.loss,
             precision=self.experiment.precision,
             device=self.device,

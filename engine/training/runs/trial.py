@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import islice
@@ -19,14 +19,12 @@ from engine.protocol.trials import Cause, Trial, Tried
 from engine.training.data.batches import Batch, samples_in
 from engine.training.doctor import read_catalog
 from engine.training.failures import problem_of
-from engine.training.measuring.memory_cap import TrialMemory, check_cap, memory_cap, trial_memory
+from engine.training.measuring.memory_cap import TrialMemory, trial_memory
 from engine.training.models.build import count_parameters
-from engine.training.precision import float32_mode
 from engine.training.runs.control import Control
-from engine.training.runs.prepare import Plan, prepare
+from engine.training.runs.prepare import Plan, conditions, prepare_unannounced, take_device
 from engine.training.runs.run import Run
 from engine.training.steps.captured import LEAST_WARMUP
-from engine.training.steps.recipe import cudnn_search
 
 LEAST_STEPS = 3
 """The first whole step makes the optimizer's state; fragmentation shows in those after it."""
@@ -48,19 +46,12 @@ def try_batch(experiment: Experiment, control: Control) -> Iterator[Event]:
     control.step = 0
     plan = Plan(_as_tried(experiment), read_catalog())
     plan.experiment = _validated_in_short(plan)
-    settings, device = plan.experiment, plan.device
-    check_cap(plan.device_entry, settings.memory_cap_gib)
     _check_whole_steps(plan)
-    if device.type in ("cuda", "xpu"):
-        torch.get_device_module(device).set_device(device)
-    memory = trial_memory(device, settings.memory_cap_gib)
+    take_device(plan)
+    memory = trial_memory(plan.device, plan.experiment.memory_cap_gib)
     progress = _TrialProgress()
     try:
-        with (
-            memory_cap(device, settings.memory_cap_gib),
-            float32_mode(settings.precision, settings.step.autocast_tf32),
-            cudnn_search(settings),
-        ):
+        with conditions(plan):
             yield from _train(plan, control, progress)
     except Exception as error:
         if not _ran_out(error, memory):
@@ -71,7 +62,7 @@ def try_batch(experiment: Experiment, control: Control) -> Iterator[Event]:
         yield Finished(summary=Summary(), stopped=True)
         return
     trial = _trial(plan, memory, progress, time.perf_counter() - began)
-    if "compile" in settings.step.parts:
+    if "compile" in plan.experiment.step.parts:
         torch.compiler.reset()
     yield Tried(
         trial=trial,
@@ -90,6 +81,9 @@ class _TrialProgress:
     parameters: int | None = None
     cause: Cause | None = None
     was_stopped: bool = False
+
+    def note(self, started: Started) -> None:
+        self.parameters = started.parameters
 
 
 def _ran_out(error: Exception, memory: TrialMemory) -> bool:
@@ -123,7 +117,7 @@ def _check_whole_steps(plan: Plan) -> None:
 
 
 def _train(plan: Plan, control: Control, progress: _TrialProgress) -> Iterator[Event]:
-    run = yield from _prepared(plan, control, progress)
+    run = yield from prepare_unannounced(plan, control, progress.note)
     if run is None:
         progress.was_stopped = True
         return
@@ -134,21 +128,6 @@ def _train(plan: Plan, control: Control, progress: _TrialProgress) -> Iterator[E
             _validate(run)
             _begin_another_epoch(plan, run)
         progress.was_stopped = control.stop_requested.is_set()
-
-
-def _prepared(plan: Plan, control: Control, progress: _TrialProgress) -> Generator[Event, None, Run | None]:
-    """Prepares the run without its `Started` event: a stopped trial has nothing to save."""
-    preparing = prepare(plan, control, None, resume=False)
-    while True:
-        try:
-            event = next(preparing)
-        except StopIteration as end:
-            run: Run | None = end.value
-            return run
-        if isinstance(event, Started):
-            progress.parameters = event.parameters
-        else:
-            yield event
 
 
 def _train_until_steady(run: Run, progress: _TrialProgress) -> Iterator[Event]:

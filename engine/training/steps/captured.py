@@ -218,6 +218,10 @@ class CapturedStep:
         return self._inner.watched
 
     @property
+    def running(self) -> PlainStep | None:
+        return self._inner if self._capture is None else None
+
+    @property
     def optimizer(self) -> torch.optim.Optimizer:
         return self._inner.optimizer
 

@@ -131,7 +131,7 @@ class OwnStep(PlainStep):
             raise _incomplete("train.backward(loss)" if self._total is None else "train.step(optimizer)")
         loss = self._total if returned is None else scalar_loss(returned, _STEP)
         row = self._row(loss.detach(), self._norm)
-        self._end_cycle()
+        self.end_cycle()
         return row
 
     def gradients(self, batches: Sequence[Batch]) -> Tensor:
@@ -153,14 +153,14 @@ class OwnStep(PlainStep):
     def unscale(self, optimizer: torch.optim.Optimizer) -> None:
         if id(optimizer) in self._stepped:
             # the scaler takes each optimizer once between two updates
-            self._end_cycle()
+            self.end_cycle()
         if self.scaler.is_enabled() and id(optimizer) not in self._unscaled:
             self.scaler.unscale_(optimizer)
             self._unscaled.add(id(optimizer))
 
     def make(self, optimizer: torch.optim.Optimizer) -> None:
         if id(optimizer) in self._stepped:
-            self._end_cycle()
+            self.end_cycle()
         if self._clip_norm is not None:
             self.unscale(optimizer)
             parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
@@ -181,7 +181,7 @@ class OwnStep(PlainStep):
         assert self._worst is not None  # the body has made a step
         return self._worst
 
-    def _end_cycle(self) -> None:
+    def end_cycle(self) -> None:
         if self._stepped:
             self.scaler.update()
         self._stepped.clear()

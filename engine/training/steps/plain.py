@@ -127,6 +127,11 @@ class TrainingStep(Protocol):
         ...
 
     @property
+    def running(self) -> PlainStep | None:
+        """The step whose code runs at each call; None once a captured graph is replayed instead."""
+        ...
+
+    @property
     def optimizer(self) -> torch.optim.Optimizer: ...
 
     @property
@@ -229,6 +234,10 @@ class PlainStep:
     @property
     def watched(self) -> nn.Module:
         return self.model
+
+    @property
+    def running(self) -> PlainStep | None:
+        return self
 
     @property
     def recipe(self) -> str:

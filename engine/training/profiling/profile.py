@@ -1,0 +1,205 @@
+"""The profile of an experiment's step: timed without the profiler, then recorded with it."""
+
+from __future__ import annotations
+
+import gc
+import gzip
+import shutil
+import tempfile
+from collections.abc import Generator, Iterator
+from contextlib import closing, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from engine.experiment.experiment import Precision
+from engine.experiment.paths import part_path
+from engine.experiment.problem import ProblemError
+from engine.experiment.titles import setting_problem
+from engine.protocol import jobs
+from engine.protocol.events import Event, Finished, Phase, PhaseName, Profiled, Summary
+from engine.protocol.timing.bar import Bar, StepPart
+from engine.protocol.timing.profile import StepProfile
+from engine.training.doctor import read_catalog
+from engine.training.profiling.limits import measure_limits
+from engine.training.profiling.onednn import Primitive, primitive_rows, units_of, verbose_primitives
+from engine.training.profiling.recording import hides_modules, record, validate_batch
+from engine.training.profiling.steps import Steps, Timed, time_steps, warm_up
+from engine.training.runs.control import Control
+from engine.training.runs.prepare import Plan, conditions, prepare_unannounced, take_device
+from engine.training.runs.run import Run
+
+_RECORDABLE = ("cpu", "cuda", "xpu")
+_MOST_TRACE_BYTES = 50 * 10**6
+_SHORT_STEP_MS = 500.0
+_RECORDED_STEPS, _RECORDED_LONG_STEPS = 5, 3
+
+
+def profile(job: jobs.Profile, control: Control) -> Iterator[Event]:
+    """Records where the time of the experiment's step goes; the last event is `Finished`.
+
+    A stopped job has no `Profiled` before it. Raises ProblemError of kind `REQUEST` where the experiment
+    cannot run or be recorded here, and any error of a step; no trace is left then.
+    """
+    plan = Plan(job.experiment, read_catalog())
+    _check_recordable(plan)
+    take_device(plan)
+    kept = None if job.trace is None else Path(job.trace)
+    found = None
+    try:
+        with tempfile.TemporaryDirectory(prefix="ammeter-") as folder:
+            found = yield from _profile(plan, job, control, Path(folder) / "trace.json", kept)
+    finally:
+        if found is None and kept is not None:
+            kept.unlink(missing_ok=True)
+    if found is not None:
+        yield Profiled(profile=found)
+    yield Finished(summary=Summary(), stopped=control.stop_requested.is_set())
+
+
+def _check_recordable(plan: Plan) -> None:
+    if plan.device.type not in _RECORDABLE:
+        problem = f"is {plan.device}, whose work PyTorch's profiler cannot record."
+        remedy = "Choose a CUDA device, an XPU or the CPU."
+        raise ProblemError(setting_problem("device", problem, remedy, value=str(plan.device)))
+
+
+def _profile(
+    plan: Plan, job: jobs.Profile, control: Control, path: Path, kept: Path | None
+) -> Generator[Event, None, StepProfile | None]:
+    with conditions(plan):
+        recorded = yield from _recorded(plan, control, path, kept)
+    if recorded is None:
+        return None
+    _free_memory(plan.device)
+    limits = job.limits
+    if limits is None:
+        yield _profiling("measuring the device's limits", 0.8)
+        limits = measure_limits(plan.device, control)
+    timed = recorded.timed
+    rest = max(0.0, timed.step_ms - timed.wait_ms)
+    return StepProfile(
+        device_type=plan.device.type,
+        steps=recorded.steps,
+        samples=recorded.samples,
+        step_ms=timed.step_ms,
+        recorded_ms=timed.step_ms,
+        bar=Bar.of([(StepPart.OTHER, rest), (StepPart.DATA, min(timed.wait_ms, timed.step_ms))]),
+        format=_format(plan),
+        matrix_units=_matrix_units(plan, recorded.primitives),
+        threads=torch.get_num_threads() if plan.device.type == "cpu" else None,
+        kernels=primitive_rows(recorded.primitives),
+        limits=limits,
+        notes=recorded.notes,
+        trace=kept.name if kept is not None and kept.exists() else None,
+    )
+
+
+@dataclass(frozen=True)
+class _Recorded:
+    """What the run itself has shown; its trace is in a file."""
+
+    timed: Timed
+    steps: int
+    samples: int
+    primitives: tuple[Primitive, ...]
+    notes: tuple[str, ...]
+
+
+def _recorded(
+    plan: Plan, control: Control, path: Path, kept: Path | None
+) -> Generator[Event, None, _Recorded | None]:
+    """Makes and records the steps; the trace is at `path`, and at `kept` compressed. None if stopped."""
+    run = yield from prepare_unannounced(plan, control)
+    if run is None:
+        return None
+    with closing(run):
+        steps = Steps(run)
+        validate_batch(run, nullcontext())  # to warm it up
+        yield from warm_up(steps)
+        if steps.must_end:
+            return None
+        timed = yield from time_steps(steps)
+        count = _RECORDED_STEPS if timed.step_ms < _SHORT_STEP_MS else _RECORDED_LONG_STEPS
+        yield _profiling(f"recording {count} steps", 0.3)
+        if not record(steps, count, path):
+            return None
+        notes = list(_notes(run))
+        if kept is not None:
+            yield _profiling("saving the trace", 0.5)
+            notes += _keep_trace(steps, path, kept)
+        primitives: tuple[Primitive, ...] = ()
+        if plan.device.type == "cpu":
+            steps.enter_epoch()
+            primitives = verbose_primitives(steps.make)
+        return _Recorded(timed, count, steps.samples, primitives, tuple(notes))
+
+
+def _notes(run: Run) -> Iterator[str]:
+    if run.step.running is None:
+        yield "The step is replayed as one graph: its kernels belong to no operation and no module."
+    elif hides_modules(run.step):
+        yield "The model is compiled, which hides its modules."
+
+
+def _keep_trace(steps: Steps, path: Path, kept: Path) -> tuple[str, ...]:
+    """Compresses the trace to the file `kept`, recorded again in short where it is too large; returns what
+    there is to say about that."""
+    most = f"{_MOST_TRACE_BYTES // 10**6} MB"
+    try:
+        if _compress(path, kept):
+            return ()
+        again = path.with_name("short.json")
+        for shapes, without in ((True, ""), (False, " and leaves out the shapes")):
+            if record(steps, 1, again, shapes=shapes) and _compress(again, kept):
+                return (f"The trace file holds one step{without}, to stay under {most}.",)
+    except OSError as error:
+        return (f"The trace file {kept} could not be written: {error.strerror or error}.",)
+    return (f"There is no trace file: one step alone takes more than {most}.",)
+
+
+def _compress(path: Path, kept: Path) -> bool:
+    """Whether the file is small enough, and thus written. Raises OSError; nothing is left half-written."""
+    part = part_path(kept)
+    try:
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("rb") as plain, gzip.open(part, "wb", compresslevel=6) as packed:
+            shutil.copyfileobj(plain, packed)
+        is_small = part.stat().st_size < _MOST_TRACE_BYTES
+        if is_small:
+            part.replace(kept)
+        return is_small
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _free_memory(device: torch.device) -> None:
+    gc.collect()
+    if device.type != "cpu":
+        torch.get_device_module(device).empty_cache()
+
+
+def _format(plan: Plan) -> str:
+    """The format of the precision's matrix products; in PyTorch's own mode that of its convolutions."""
+    precision, device = plan.experiment.precision, plan.device
+    match precision:
+        case Precision.FP16 | Precision.FP16_UNSCALED:
+            return "fp16"
+        case Precision.BF16:
+            return "bf16"
+        case Precision.TF32 if device.type == "cuda":
+            return "tf32"
+        case Precision.DEFAULT if device.type == "cuda" and torch.cuda.is_tf32_supported():
+            return "tf32" if plan.model_entry.is_convolutional else "fp32"
+    return "fp32"
+
+
+def _matrix_units(plan: Plan, primitives: tuple[Primitive, ...]) -> str | None:
+    if plan.device.type == "cpu":
+        return units_of(primitives)
+    return "Tensor Cores" if plan.device_entry.tensor_cores else None
+
+
+def _profiling(detail: str, fraction: float) -> Phase:
+    return Phase(name=PhaseName.PROFILING, fraction=fraction, detail=detail)

@@ -1,0 +1,137 @@
+"""A profile: what the job sends, the trace it leaves, and that looking changes no number."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.experiment.experiment import Experiment, layered
+from engine.experiment.problem import ProblemError
+from engine.protocol import jobs
+from engine.protocol.events import Event, Finished, Phase, PhaseName, Profiled, is_last
+from engine.protocol.timing.limits import Limits, Peak
+from engine.protocol.timing.profile import StepProfile
+from engine.training.measuring.telemetry import Rows
+from engine.training.profiling import profile as profile_module
+from engine.training.profiling.profile import profile
+from engine.training.runs.control import Control
+from engine.training.runs.loop import train
+from engine.training.runs.run import Run
+
+TINY: dict[str, Any] = {
+    "model": "small-cnn",
+    "dataset": "fashion",
+    "batch_size": 16,
+    "device": "cpu",
+    "steps": 4,
+    "measure": {"warmup_steps": 2},
+}
+DRAWN: dict[str, Any] = {"dataset": "synthetic", "image_size": 8, "num_classes": 4, "samples": 40}
+LIMITS = Limits(peaks=(Peak(format="fp32", tflops=0.1),), gb_per_second=10)
+
+
+@pytest.fixture(autouse=True)
+def brief(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A few timed steps suffice: what is tested is no time."""
+    monkeypatch.setattr("engine.training.profiling.steps._LEAST_SECONDS", 0.0)
+
+
+def events(trace: Path | None = None, control: Control | None = None, **settings: Any) -> Iterator[Event]:
+    experiment = Experiment.model_validate(layered(TINY, settings))
+    job = jobs.Profile(experiment=experiment, trace=None if trace is None else str(trace), limits=LIMITS)
+    return profile(job, control or Control())
+
+
+def profiled(trace: Path | None = None, **settings: Any) -> StepProfile:
+    (found,) = [event.profile for event in events(trace, **settings) if isinstance(event, Profiled)]
+    return found
+
+
+def marks_in(trace: Path) -> Counter[str]:
+    records = json.loads(gzip.decompress(trace.read_bytes()))["traceEvents"]
+    names = (record["name"] for record in records if record.get("ph") == "X")
+    return Counter(name.removeprefix("ammeter.") for name in names if name.startswith("ammeter."))
+
+
+def test_the_job_tells_its_phases_the_profile_and_its_end(tmp_path: Path) -> None:
+    sent = list(events(tmp_path / "trace.json.gz"))
+    phases = [event.name for event in sent if isinstance(event, Phase)]
+    assert phases[:3] == [PhaseName.BUILDING, PhaseName.WARMING_UP, PhaseName.PROFILING]
+    assert isinstance(sent[-2], Profiled) and isinstance(sent[-1], Finished) and not sent[-1].stopped
+    assert sum(map(is_last, sent)) == 1
+    found = sent[-2].profile
+    assert found.limits == LIMITS and found.trace == "trace.json.gz" and found.format == "fp32"
+    assert found.samples == 16 and found.threads == 1
+    assert found.bar.total_ms == pytest.approx(found.step_ms)
+    assert list(tmp_path.iterdir()) == [tmp_path / "trace.json.gz"]
+
+
+@pytest.mark.parametrize(
+    "settings", [{}, {"precision": "bf16", "step": {"recipe": "fused", "clip_norm": 1.0}}]
+)
+def test_the_trace_marks_steps_data_optimizer_modules_and_validation(
+    tmp_path: Path, settings: dict[str, Any]
+) -> None:
+    trace = tmp_path / "trace.json.gz"
+    found = profiled(trace, **settings)
+    marks = marks_in(trace)
+    assert marks["step"] == marks["data"] == marks["optimizer"] == found.steps
+    assert marks["validation"] == 1
+    # the validation batch goes through the model too
+    assert marks["module:"] == marks["module:features.0"] == found.steps + 1
+
+
+def test_a_profile_changes_no_loss(monkeypatch: pytest.MonkeyPatch) -> None:
+    losses: list[float] = []
+    take = Run.take
+
+    def noted(run: Run, rows: Rows) -> None:
+        losses.extend(rows.figures["loss"].tolist())
+        take(run, rows)
+
+    monkeypatch.setattr(Run, "take", noted)
+    settings = DRAWN | {"steps": 12, "measure": {"warmup_steps": 0}}
+    profiled(**settings)
+    of_profile, losses[:] = list(losses), []
+    list(train(Experiment.model_validate(layered(TINY, settings)), Control()))
+    assert len(losses) == 12 and of_profile[:12] == losses
+
+
+def test_a_stopped_profile_leaves_no_trace_file(tmp_path: Path) -> None:
+    control = Control()
+    sent = []
+    for event in events(tmp_path / "trace.json.gz", control):
+        sent.append(event)
+        if isinstance(event, Phase) and event.detail.startswith("recording"):
+            control.stop_requested.set()
+    assert not any(isinstance(event, Profiled) for event in sent)
+    assert isinstance(sent[-1], Finished) and sent[-1].stopped
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_large_trace_is_recorded_again_in_short(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trace = tmp_path / "trace.json.gz"
+    profiled(trace)
+    monkeypatch.setattr(profile_module, "_MOST_TRACE_BYTES", trace.stat().st_size // 2)
+    trace.unlink()
+    found = profiled(trace)
+    assert found.steps == 5 and marks_in(trace)["step"] == 1
+    assert any("holds one step" in note for note in found.notes)
+    monkeypatch.setattr(profile_module, "_MOST_TRACE_BYTES", 10)
+    trace.unlink()
+    assert profiled(trace).trace is None and not list(tmp_path.iterdir())
+
+
+def test_what_cannot_run_is_refused_in_the_words_of_a_run() -> None:
+    settings = DRAWN | {"batch_size": 41}
+    with pytest.raises(ProblemError) as of_run:
+        list(train(Experiment.model_validate(layered(TINY, settings)), Control()))
+    with pytest.raises(ProblemError) as of_profile:
+        list(events(**settings))
+    assert of_profile.value.problems == of_run.value.problems
