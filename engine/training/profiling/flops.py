@@ -19,6 +19,7 @@ from engine.training.memory_errors import is_out_of_memory
 from engine.training.models.weightless import Weightless, fill_with_fakes
 from engine.training.precision import float32_mode
 from engine.training.runs.prepare import Plan, plain
+from engine.training.steps.plain import PlainStep
 from engine.training.steps.recipe import build_step
 
 _CPU = torch.device("cpu")
@@ -75,6 +76,7 @@ def _counted(
         own_optimizers=workload.optimizers,
         body=workload.body,
     )
+    assert isinstance(step, PlainStep)  # nothing is compiled or captured by the plain recipe
     with _recurrent_in_parts(), _Counter() as counter:
         step.gradients(group)
     return counter.flops or None
