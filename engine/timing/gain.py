@@ -1,0 +1,181 @@
+"""What a side of a timing gains over the first: how many times as fast it is, and which part made it so."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from engine.experiment.experiment import Experiment
+from engine.protocol.timing.bar import Bar, StepPart
+from engine.protocol.timing.profile import StepProfile
+from engine.protocol.timing.timing import Timing
+from engine.timing.names import side_names
+from engine.timing.verdict import Verdict, milliseconds, verdict_of
+from engine.words.numbers import number, share_text, times
+
+
+@dataclass(frozen=True)
+class Gain:
+    """`ratio` is how many times as fast the side is as the first, for as many samples."""
+
+    ratio: float
+    sentence: str
+
+
+def verdicts(timing: Timing) -> tuple[Verdict | None, ...]:
+    """What bounds each side; None without a profile."""
+    return tuple(
+        None if side.profile is None else verdict_of(side.profile, side.experiment) for side in timing.sides
+    )
+
+
+def gains(timing: Timing) -> tuple[Gain | None, ...]:
+    """What each side gains over the first; None for the first itself, and where either has no profile."""
+    names = side_names(timing)
+    sides = [
+        None if side.profile is None else _Side(name, side.profile, side.experiment)
+        for name, side in zip(names, timing.sides, strict=True)
+    ]
+    return tuple(
+        None if place == 0 or side is None or sides[0] is None else _gain(side, sides[0])
+        for place, side in enumerate(sides)
+    )
+
+
+@dataclass(frozen=True)
+class _Side:
+    name: str
+    profile: StepProfile
+    experiment: Experiment
+
+
+@dataclass(frozen=True)
+class _Work:
+    """Parts of one kind of work, before (the first side) and now, in milliseconds for as many samples."""
+
+    name: str
+    parts: tuple[StepPart, ...]
+    before: float
+    now: float
+
+    @property
+    def fell(self) -> float:
+        return self.before - self.now
+
+    @property
+    def change(self) -> str:
+        verb = "fell" if self.fell > 0 else "rose"
+        return f"{self.name} {verb} from {number(self.before)} to {milliseconds(self.now)}"
+
+
+_KINDS = (
+    ("matrix work", (StepPart.MATRIX_UNITS, StepPart.MATRIX)),
+    ("memory-bound work", (StepPart.MEMORY,)),
+    ("copying between host and device", (StepPart.COPIES,)),
+    ("the optimizer", (StepPart.OPTIMIZER,)),
+    ("other work", (StepPart.OTHER,)),
+    ("waiting for the host to launch work", (StepPart.HOST,)),
+    ("waiting for data", (StepPart.DATA,)),
+)
+_NOTED = 0.05
+"""The change, as a share of the first side's step, from which it is worth a word; speeds that differ by less
+are the same."""
+_STAYED = 0.8
+
+
+def _gain(side: _Side, first: _Side) -> Gain:
+    scale = first.profile.samples / side.profile.samples
+    works = _works(side, first, scale)
+    before, now = first.profile.step_ms, side.profile.step_ms * scale
+    ratio = before / now if now else 1.0
+    more = " for as many samples" if scale != 1 else " a step"
+    times_told = f"({number(now)} against {milliseconds(before)}{more})"
+    if ratio >= 1 + _NOTED:
+        lead = f"{side.name} is {times(ratio)} times as fast as {first.name} {times_told}"
+        reason = _why_faster(works, now)
+    elif ratio > 1 - _NOTED:
+        lead = f"{side.name} is not faster than {first.name} {times_told}"
+        reason = _why_not(works, before, now, side, first)
+    else:
+        lead = f"{side.name} takes {times(1 / ratio)} times as long as {first.name} {times_told}"
+        reason = _why_slower(works, before, side, first)
+    return Gain(ratio, f"{lead}: {reason}.")
+
+
+def _works(side: _Side, first: _Side, scale: float) -> list[_Work]:
+    def time(bar: Bar, parts: tuple[StepPart, ...]) -> float:
+        return sum(bar.ms(part) for part in parts)
+
+    is_cpu = side.profile.device_type == "cpu"
+    return [
+        _Work(
+            "time between operations" if is_cpu and StepPart.HOST in parts else name,
+            parts,
+            time(first.profile.bar, parts),
+            time(side.profile.bar, parts) * scale,
+        )
+        for name, parts in _KINDS
+    ]
+
+
+def _why_faster(works: list[_Work], now: float) -> str:
+    fallen = max(works, key=lambda work: work.fell)
+    longest = max(works, key=lambda work: work.now)
+    if longest is fallen:
+        return f"{fallen.change}, and still takes {share_text(fallen.now / now)} of the step"
+    if longest.now > _STAYED * longest.before:
+        held = f"{longest.name} did not shrink ({number(longest.before)} and {milliseconds(longest.now)})"
+        return f"{fallen.change}; {held} and bounds it now"
+    return f"{fallen.change}; {longest.name} takes {share_text(longest.now / now)} of the step now"
+
+
+def _why_not(works: list[_Work], before: float, now: float, side: _Side, first: _Side) -> str:
+    fallen = max(works, key=lambda work: work.fell)
+    risen = min(works, key=lambda work: work.fell)
+    if fallen.fell >= _NOTED * before and -risen.fell >= _NOTED * before:
+        return f"{fallen.change}, but {risen.change}{_reason(risen, side, first)}"
+    longest = max(works, key=lambda work: work.now)
+    return f"{share_text(longest.now / now)} of its step is {longest.name}{_reason(longest, side, first)}"
+
+
+def _why_slower(works: list[_Work], before: float, side: _Side, first: _Side) -> str:
+    risen = min(works, key=lambda work: work.fell)
+    fallen = max(works, key=lambda work: work.fell)
+    rise = f"{risen.change}{_reason(risen, side, first)}"
+    return f"{fallen.change}, but {rise}" if fallen.fell >= _NOTED * before else rise
+
+
+def _reason(work: _Work, side: _Side, first: _Side) -> str:
+    """Why a precision does not shorten this work, as a clause; "" where something else differs."""
+    if side.experiment.precision == first.experiment.precision:
+        return ""
+    match work.parts[0]:
+        case StepPart.DATA | StepPart.COPIES:
+            return ", which no number format shortens"
+        case StepPart.HOST if side.profile.device_type == "cpu":
+            return ", in which Python prepares the next operation, whatever its number format"
+        case StepPart.HOST:
+            return ": its work is too small to keep the device busy, and a shorter format cannot change that"
+        case StepPart.OPTIMIZER:
+            return ", which computes in FP32 all the same"
+        case StepPart.MEMORY:
+            return ", with casts and with what stays in FP32"
+        case StepPart.MATRIX_UNITS:
+            return _matrix_reason(side.profile, first.profile)
+    return ""
+
+
+def _matrix_reason(profile: StepProfile, first: StepProfile) -> str:
+    names = f"{profile.format.upper()}", f"{first.format.upper()}"
+    peaks = [
+        None if profile.limits is None else profile.limits.tflops(name)
+        for name in (profile.format, first.format)
+    ]
+    if peaks[0] and peaks[1] and peaks[0] < 1.1 * peaks[1]:
+        device = "processor" if profile.device_type == "cpu" else "device"
+        return (
+            f", since this {device} multiplies matrices in {names[0]} at {number(peaks[0])} TFLOP/s "
+            f"and in {names[1]} at {number(peaks[1])}"
+        )
+    if profile.matrix_units and profile.bar.ms(StepPart.MATRIX) > profile.bar.ms(StepPart.MATRIX_UNITS):
+        return f", since most of it does not run on {profile.matrix_units}"
+    return ", whose products are too small to be faster"

@@ -1,0 +1,300 @@
+"""What bounds a step, and what would help next, in sentences that name the figure they rest on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from engine.experiment.experiment import Experiment, Precision
+from engine.experiment.settings import FAST, joined
+from engine.protocol.numerics.advice import Changes
+from engine.protocol.timing.bar import Bar, StepPart
+from engine.protocol.timing.profile import StepProfile
+from engine.timing.names import part_title
+from engine.words.numbers import number, share_text, times
+
+
+class Bound(StrEnum):
+    """What a step would have to get more of to be faster."""
+
+    MATRIX_UNITS = "matrix units"
+    """Tensor Cores or their like: the step computes as it should."""
+    MATRIX = "matrix"
+    """Ordinary units, on matrix products; a shorter format may run on faster ones."""
+    MEMORY = "memory"
+    COPIES = "copies"
+    OPTIMIZER = "optimizer"
+    HOST = "host"
+    """Launches; on a CPU Python and the framework between operations."""
+    DATA = "data"
+    BALANCED = "balanced"
+    """Nothing by itself."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """`next_step` says what would help; `changes` are settings that do it, `action` labels their button.
+
+    Both are empty where no setting would.
+    """
+
+    bound: Bound
+    sentence: str
+    next_step: str
+    changes: Changes = ()
+    action: str = ""
+
+
+@dataclass(frozen=True)
+class _Remedy:
+    sentence: str
+    changes: Changes
+    action: str
+
+
+MFU = (
+    "MFU (model FLOPs utilisation) is the model's FLOPs per second over the measured peak of matrix products "
+    "in its format. The model's FLOPs are those of its forward and backward pass, with a multiply-add as two "
+    "and recomputed activations once; the second is of the whole step, with all its waits."
+)
+
+_BOUNDING_SHARE, _BOUNDING_WAIT = 0.4, 0.3
+"""The share of a step from which its longest part bounds it; less for a wait, which is pure loss."""
+_WAITS = (StepPart.HOST, StepPart.DATA)
+_NOTED_SHARE = 0.15
+"""Parts of less are not worth a remedy."""
+_MUCH_FASTER = 1.3
+_FAR_FROM_PEAK = 0.4
+_WORKERS, _MOST_WORKERS = 4, 32
+
+
+def verdict_of(profile: StepProfile, experiment: Experiment) -> Verdict:
+    """What bounds the step of an experiment's profile."""
+    bar = profile.bar
+    parts = sorted(bar.parts, key=lambda entry: entry.ms, reverse=True)
+    if not parts:
+        return Verdict(Bound.BALANCED, "The profile has no times.", "Profile the experiment again.")
+    longest = parts[0].part
+    enough = _BOUNDING_WAIT if longest in _WAITS else _BOUNDING_SHARE
+    bound = Bound.BALANCED
+    if longest is not StepPart.OTHER and bar.fraction(longest) >= enough:
+        bound = Bound(longest.value)
+    sentence = _balanced(profile) if bound is Bound.BALANCED else _bounding(longest, profile)
+    for part in (entry.part for entry in parts if bar.fraction(entry.part) >= _NOTED_SHARE):
+        remedy = _REMEDIES[part](profile, experiment) if part in _REMEDIES else None
+        if remedy is not None:
+            return Verdict(bound, sentence, remedy.sentence, remedy.changes, remedy.action)
+    return Verdict(bound, sentence, _nothing(longest, profile))
+
+
+def mfu_sentence(profile: StepProfile) -> str | None:
+    """The profile's MFU with the figures that it is made of; None where it is unknown."""
+    mfu, limits, flops = profile.mfu, profile.limits, profile.flops
+    peak = None if limits is None else limits.tflops(profile.format)
+    if mfu is None or peak is None or flops is None:
+        return None
+    return (
+        f"MFU {share_text(mfu)}: the model's {number(flops / 1e9)} GFLOPs a step are "
+        f"{number(flops / profile.step_ms / 1e9)} TFLOP/s, and products in {profile.format.upper()} reach "
+        f"{number(peak)} TFLOP/s on this device."
+    )
+
+
+def milliseconds(value: float) -> str:
+    """A time with three significant figures: "14.2 ms"."""
+    return f"{number(value)} ms"
+
+
+def in_sentence(title: str) -> str:
+    """A title within a sentence."""
+    return title[:1].lower() + title[1:]
+
+
+def matrix_share_of_peak(profile: StepProfile) -> float | None:
+    """The model's FLOPs over those that its matrix work could have done at the measured peak."""
+    peak = None if profile.limits is None else profile.limits.tflops(profile.format)
+    matrix_ms = profile.bar.ms(StepPart.MATRIX_UNITS) + profile.bar.ms(StepPart.MATRIX)
+    if not (peak and matrix_ms and profile.flops):
+        return None
+    return min(1.0, profile.flops / matrix_ms / 1e9 / peak)
+
+
+def _of_step(part: StepPart, bar: Bar) -> str:
+    times_told = f"{number(bar.ms(part))} of {milliseconds(bar.total_ms)}"
+    return f"{share_text(bar.fraction(part))} of the step ({times_told})"
+
+
+def _bounding(part: StepPart, profile: StepProfile) -> str:
+    of_step, is_cpu = _of_step(part, profile.bar), profile.device_type == "cpu"
+    match part:
+        case StepPart.DATA:
+            return f"The loader bounds it: training waits for data {of_step}."
+        case StepPart.HOST if is_cpu:
+            return f"Python bounds it: {of_step} passes between operations."
+        case StepPart.HOST:
+            return f"The host bounds it: the device waits for the next launch {of_step}."
+        case StepPart.COPIES:
+            return f"Copies between host and device bound it: they take {of_step}."
+        case StepPart.OPTIMIZER:
+            return f"The optimizer bounds it: its update takes {of_step}."
+        case StepPart.MEMORY:
+            at_bandwidth = _share_of_bandwidth(profile)
+            return f"Memory bounds it: operations that mostly read and write it take {of_step}{at_bandwidth}."
+    reached = matrix_share_of_peak(profile)
+    at_peak = "" if reached is None else f", at {share_text(reached)} of their measured peak"
+    return f"{part_title(part, profile)} bounds it: products and convolutions take {of_step}{at_peak}."
+
+
+def _share_of_bandwidth(profile: StepProfile) -> str:
+    rows = [row for row in profile.kernels if row.part is StepPart.MEMORY and row.moved_bytes]
+    spent = sum(row.ms for row in rows)
+    if profile.limits is None or not spent:
+        return ""
+    reached = sum(row.moved_bytes or 0.0 for row in rows) / spent / 1e6 / profile.limits.gb_per_second
+    return f", at {share_text(min(1.0, reached))} of the measured bandwidth"
+
+
+def _balanced(profile: StepProfile) -> str:
+    longest = sorted(profile.bar.parts, key=lambda entry: entry.ms, reverse=True)[:2]
+    named = [
+        f"{in_sentence(part_title(entry.part, profile))} takes {share_text(profile.bar.fraction(entry.part))}"
+        for entry in longest
+    ]
+    return f"Nothing bounds it alone: {', '.join(named)} of the step of {milliseconds(profile.bar.total_ms)}."
+
+
+def _nothing(longest: StepPart, profile: StepProfile) -> str:
+    reached = matrix_share_of_peak(profile)
+    if longest in (StepPart.MATRIX_UNITS, StepPart.MATRIX) and reached is not None:
+        return (
+            "No setting would help much: it computes what it must, and the products run at "
+            f"{share_text(reached)} of their measured peak."
+        )
+    return f"No setting shortens what takes longest, which is {in_sentence(part_title(longest, profile))}."
+
+
+def _for_data(profile: StepProfile, experiment: Experiment) -> _Remedy | None:
+    asked = experiment.data.workers
+    workers = 2 * asked if asked else _WORKERS
+    if workers > _MOST_WORKERS:
+        return _kept_on_device(profile, experiment)
+    action = f"Load with {workers} workers"
+    return _Remedy(
+        f"{action}: {_without(StepPart.DATA, profile)}.", (("data.workers", str(workers)),), action
+    )
+
+
+def _for_copies(profile: StepProfile, experiment: Experiment) -> _Remedy | None:
+    if experiment.data.pin_memory:
+        return _kept_on_device(profile, experiment)
+    return _Remedy(
+        f"Pin the batches' memory, so that they are copied while the device computes: "
+        f"{_without(StepPart.COPIES, profile)}.",
+        (("data.pin_memory", "true"),),
+        "Pin memory",
+    )
+
+
+def _kept_on_device(profile: StepProfile, experiment: Experiment) -> _Remedy | None:
+    if experiment.data.on_device:
+        return None
+    return _Remedy(
+        "Keep the dataset on the device, if it fits: then nothing is loaded or copied in a step.",
+        (("data.on_device", "true"),),
+        "Keep it on the device",
+    )
+
+
+def _for_host(profile: StepProfile, experiment: Experiment) -> _Remedy:
+    if profile.device_type == "cuda" and "capture" not in experiment.step.parts:
+        return _Remedy(
+            f"Use the recipe fast, which launches a whole step at once: {_without(StepPart.HOST, profile)}.",
+            (("step.recipe", FAST),),
+            "Use the fast recipe",
+        )
+    return _larger_batch(experiment, "the same launches then do twice the work")
+
+
+def _for_optimizer(profile: StepProfile, experiment: Experiment) -> _Remedy:
+    parts = experiment.step.parts
+    if not (experiment.optimizer.fused or "fused" in parts):
+        return _Remedy(
+            f"Use a fused optimizer, which updates all weights at once: its update takes "
+            f"{_of_step(StepPart.OPTIMIZER, profile.bar)}.",
+            (("step.recipe", joined({*parts, "fused"})),),
+            "Fuse the optimizer",
+        )
+    return _larger_batch(experiment, "an update then serves twice as many samples")
+
+
+def _larger_batch(experiment: Experiment, why: str) -> _Remedy:
+    batch = 2 * experiment.batch_size
+    action = f"Use a batch of {batch:,}"
+    return _Remedy(f"{action}, if it fits: {why}.", (("batch_size", str(batch)),), action)
+
+
+def _for_memory(profile: StepProfile, experiment: Experiment) -> _Remedy | None:
+    if "compile" in experiment.step.parts:
+        return _faster_format(profile)
+    return _Remedy(
+        "Use the recipe fast: its compiler fuses operations, so that less is read and written; they take "
+        f"{_of_step(StepPart.MEMORY, profile.bar)}.",
+        (("step.recipe", FAST),),
+        "Use the fast recipe",
+    )
+
+
+def _for_matrix(profile: StepProfile, experiment: Experiment) -> _Remedy | None:
+    faster = _faster_format(profile)
+    if faster is not None:
+        return faster
+    reached = matrix_share_of_peak(profile)
+    if profile.device_type == "cpu" or reached is None or reached >= _FAR_FROM_PEAK:
+        return None
+    figure = f"the products run at {share_text(reached)} of their measured peak"
+    if "channels_last" not in experiment.step.parts:
+        return _Remedy(
+            f"Use the recipe fast, whose layout of pictures (channels_last) suits convolutions: {figure}.",
+            (("step.recipe", FAST),),
+            "Use the fast recipe",
+        )
+    return _larger_batch(experiment, f"larger products fill the device better; {figure}")
+
+
+def _faster_format(profile: StepProfile) -> _Remedy | None:
+    """The precision whose products are much faster than the profile's, by the measured peaks."""
+    limits = profile.limits
+    own = None if limits is None else limits.tflops(profile.format)
+    if limits is None or own is None or profile.format not in ("fp32", "tf32"):
+        return None
+    peaks = {name: limits.tflops(name) or 0.0 for name in ("fp16", "bf16", "tf32")}
+    best = max(peaks, key=lambda name: peaks[name])
+    if peaks[best] < _MUCH_FASTER * own:
+        return None
+    label = Precision(best).label
+    return _Remedy(
+        f"Train in {label}: its products reach {number(peaks[best])} TFLOP/s on this device, "
+        f"{times(peaks[best] / own)} times as many as now.",
+        (("precision", best),),
+        f"Train in {label}",
+    )
+
+
+def _without(part: StepPart, profile: StepProfile) -> str:
+    whole = profile.bar.total_ms
+    rest = whole - profile.bar.ms(part)
+    if rest <= 0.02 * whole:
+        return "nearly all of the step is that wait"
+    return f"without it a step would take {milliseconds(rest)}, {times(whole / rest)} times as fast"
+
+
+_REMEDIES: Mapping[StepPart, Callable[[StepProfile, Experiment], _Remedy | None]] = {
+    StepPart.DATA: _for_data,
+    StepPart.COPIES: _for_copies,
+    StepPart.HOST: _for_host,
+    StepPart.OPTIMIZER: _for_optimizer,
+    StepPart.MEMORY: _for_memory,
+    StepPart.MATRIX: _for_matrix,
+    StepPart.MATRIX_UNITS: _for_matrix,
+}

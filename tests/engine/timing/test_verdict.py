@@ -1,0 +1,206 @@
+"""Verdicts on constructed profiles: every bound, on a GPU and on a CPU, and what a side gains."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from engine.experiment.experiment import Experiment, experiment_from
+from engine.protocol.timing.bar import Bar, StepPart
+from engine.protocol.timing.limits import Limits, Peak
+from engine.protocol.timing.profile import StepProfile
+from engine.protocol.timing.rows import TimeRow
+from engine.protocol.timing.timing import Timing, TimingSide
+from engine.timing.gain import gains, verdicts
+from engine.timing.verdict import Bound, mfu_sentence, verdict_of
+
+GPU_PEAKS = {"fp32": 50.0, "tf32": 350.0, "fp16": 700.0, "bf16": 690.0}
+CPU_PEAKS = {"fp32": 0.12, "fp16": 0.01, "bf16": 0.03}
+REST = {"matrix": 1.0, "memory": 1.0, "optimizer": 0.5, "host": 0.5}
+
+
+def profile(device: str = "cuda", **parts: float) -> StepProfile:
+    bar = Bar.of((StepPart(name.replace("_", " ")), ms) for name, ms in parts.items())
+    peaks = GPU_PEAKS if device == "cuda" else CPU_PEAKS
+    return StepProfile(
+        device_type=device,
+        steps=5,
+        samples=64,
+        step_ms=bar.total_ms,
+        recorded_ms=bar.total_ms,
+        bar=bar,
+        format="fp16" if "matrix_units" in parts else "fp32",
+        matrix_units="Tensor Cores" if device == "cuda" else None,
+        limits=Limits(
+            peaks=tuple(Peak(format=name, tflops=tflops) for name, tflops in peaks.items()),
+            gb_per_second=3_000.0 if device == "cuda" else 20.0,
+        ),
+    )
+
+
+def experiment(**settings: Any) -> Experiment:
+    return experiment_from({"model": "small-cnn", "batch_size": 64, **settings})
+
+
+@pytest.mark.parametrize("device", ["cuda", "cpu"])
+@pytest.mark.parametrize(
+    ("part", "bound", "changes"),
+    [
+        ("data", Bound.DATA, (("data.workers", "4"),)),
+        ("optimizer", Bound.OPTIMIZER, (("step.recipe", "fused"),)),
+        ("memory", Bound.MEMORY, (("step.recipe", "fast"),)),
+    ],
+)
+def test_the_longest_part_bounds_a_step_on_either_device(
+    device: str, part: str, bound: Bound, changes: tuple[tuple[str, str], ...]
+) -> None:
+    verdict = verdict_of(profile(device, **{**REST, part: 6.0}), experiment())
+    assert (verdict.bound, verdict.changes) == (bound, changes)
+    assert "of the step (6.00 of " in verdict.sentence
+    assert verdict.action
+
+
+def test_copies_bound_a_gpu() -> None:
+    pageable = experiment(data={"pin_memory": False})
+    found = profile(**REST, copies=6.0)
+    assert verdict_of(found, pageable).bound is Bound.COPIES
+    assert verdict_of(found, pageable).changes == (("data.pin_memory", "true"),)
+    assert verdict_of(found, experiment()).changes == (("data.on_device", "true"),)
+
+
+def test_launches_bound_a_gpu_until_they_are_captured() -> None:
+    verdict = verdict_of(profile(**{**REST, "host": 7.5}), experiment())
+    assert verdict.bound is Bound.HOST
+    assert verdict.sentence == (
+        "The host bounds it: the device waits for the next launch 75\N{NO-BREAK SPACE}% of the step "
+        "(7.50 of 10.0 ms)."
+    )
+    assert verdict.changes == (("step.recipe", "fast"),)
+    assert "without it a step would take 2.50 ms, 4.00 times as fast" in verdict.next_step
+    captured = verdict_of(profile(**{**REST, "host": 7.5}), experiment(step={"recipe": "fast"}))
+    assert captured.changes == (("batch_size", "128"),)
+
+
+def test_on_a_cpu_python_bounds_small_operations() -> None:
+    verdict = verdict_of(profile("cpu", **{**REST, "host": 7.5}), experiment())
+    assert verdict.bound is Bound.HOST
+    assert verdict.sentence.startswith("Python bounds it")
+    assert verdict.changes == (("batch_size", "128"),)
+
+
+def test_products_on_ordinary_units_could_be_in_a_faster_format() -> None:
+    verdict = verdict_of(profile(**{**REST, "matrix": 8.0}), experiment())
+    assert verdict.bound is Bound.MATRIX
+    assert verdict.sentence.startswith("Matrix work without Tensor Cores bounds it")
+    assert verdict.changes == (("precision", "fp16"),)
+    assert "14.00 times as many" in verdict.next_step
+
+
+def test_where_no_format_is_faster_none_is_proposed() -> None:
+    verdict = verdict_of(profile("cpu", **{**REST, "matrix": 20.0}), experiment())
+    assert verdict.bound is Bound.MATRIX
+    assert verdict.changes == ()
+    assert "Tensor Cores" not in verdict.sentence + verdict.next_step
+    assert verdict.next_step.startswith("No setting")
+
+
+def test_matrix_units_at_their_peak_leave_nothing_to_do() -> None:
+    found = profile(matrix_units=9.0, memory=1.0)
+    busy = found.model_copy(update={"flops": 0.8 * 9.0 * 700.0 * 1e9})
+    verdict = verdict_of(busy, experiment(precision="fp16"))
+    assert verdict.bound is Bound.MATRIX_UNITS
+    assert "at 80\N{NO-BREAK SPACE}% of their measured peak" in verdict.sentence
+    assert verdict.changes == ()
+    idle = found.model_copy(update={"flops": 0.1 * 9.0 * 700.0 * 1e9})
+    assert verdict_of(idle, experiment(precision="fp16")).changes == (("step.recipe", "fast"),)
+    fast = experiment(precision="fp16", step={"recipe": "fast"})
+    assert verdict_of(idle, fast).changes == (("batch_size", "128"),)
+
+
+def test_memory_is_held_against_the_measured_bandwidth() -> None:
+    row = TimeRow(name="add", part=StepPart.MEMORY, ms=2.0, calls=4, moved_bytes=0.9 * 3e12 * 2e-3)
+    found = profile(**{**REST, "memory": 8.0}).model_copy(update={"kernels": (row,)})
+    verdict = verdict_of(found, experiment())
+    assert "at 90\N{NO-BREAK SPACE}% of the measured bandwidth" in verdict.sentence
+
+
+def test_several_parts_of_equal_length_balance_a_step() -> None:
+    verdict = verdict_of(profile(matrix_units=3.0, memory=3.0, other=4.0), experiment())
+    assert verdict.bound is Bound.BALANCED
+    assert verdict.sentence.startswith("Nothing bounds it alone: other work takes 40")
+    assert verdict_of(profile(), experiment()).bound is Bound.BALANCED
+
+
+def test_mfu_is_told_with_its_figures() -> None:
+    found = profile(matrix_units=9.0, memory=1.0).model_copy(update={"flops": 3.5e12})
+    assert mfu_sentence(found) == (
+        "MFU 50\N{NO-BREAK SPACE}%: the model's 3,500 GFLOPs a step are 350 TFLOP/s, and products in FP16 "
+        "reach 700 TFLOP/s on this device."
+    )
+    assert mfu_sentence(profile(memory=1.0)) is None
+
+
+def timing(first: StepProfile, second: StepProfile, precision: str = "fp16", **settings: Any) -> Timing:
+    return Timing(
+        sides=(
+            TimingSide(experiment=experiment(precision="fp32"), profile=first),
+            TimingSide(experiment=experiment(precision=precision, **settings), profile=second),
+        )
+    )
+
+
+def gained(first: StepProfile, second: StepProfile, **settings: Any) -> str:
+    made = gains(timing(first, second, **settings))
+    assert made[0] is None and made[1] is not None
+    return made[1].sentence
+
+
+def test_a_gain_names_the_part_that_shrank_and_the_one_that_did_not() -> None:
+    sentence = gained(profile(matrix=58.0, memory=21.0), profile(matrix_units=12.0, memory=19.0))
+    assert sentence == (
+        "FP16 AMP is 2.55 times as fast as FP32 (31.0 against 79.0 ms a step): matrix work fell from 58.0 to "
+        "12.0 ms; memory-bound work did not shrink (21.0 and 19.0 ms) and bounds it now."
+    )
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "reason"),
+    [
+        (
+            profile(matrix=3.0, data=7.0),
+            profile(matrix_units=2.8, data=7.1),
+            "72\N{NO-BREAK SPACE}% of its step is waiting for data, which no number format shortens.",
+        ),
+        (
+            profile(matrix=5.0, host=4.0),
+            profile(matrix_units=1.0, host=8.0),
+            "matrix work fell from 5.00 to 1.00 ms, but waiting for the host to launch work rose from 4.00 "
+            "to 8.00 ms: its work is too small to keep the device busy, and a shorter format cannot change "
+            "that.",
+        ),
+        (
+            profile("cpu", matrix=5.0),
+            profile("cpu", matrix=20.0).model_copy(update={"format": "bf16"}),
+            "matrix work rose from 5.00 to 20.0 ms, since this processor multiplies matrices in BF16 at "
+            "0.0300 TFLOP/s and in FP32 at 0.120.",
+        ),
+    ],
+)
+def test_why_amp_is_not_faster_is_told_in_a_sentence(
+    first: StepProfile, second: StepProfile, reason: str
+) -> None:
+    assert gained(first, second).endswith(reason)
+
+
+def test_sides_of_other_batches_are_compared_for_as_many_samples() -> None:
+    twice = profile(matrix=10.0).model_copy(update={"samples": 128})
+    made = gains(timing(profile(matrix=10.0), twice, precision="fp32", batch_size=128))[1]
+    assert made is not None and made.ratio == pytest.approx(2.0)
+    assert "for as many samples" in made.sentence
+
+
+def test_a_side_without_a_profile_has_no_verdict() -> None:
+    known = timing(profile(matrix=1.0), profile(matrix=1.0)).with_side(1, profile=None)
+    assert [verdict is None for verdict in verdicts(known)] == [False, True]
+    assert gains(known) == (None, None)
