@@ -232,7 +232,7 @@ def share_text(fraction: float) -> str:
         return f"<\N{NO-BREAK SPACE}0.01{_PER_CENT}"
     if 99.9 < percent < 100:
         return f">\N{NO-BREAK SPACE}99.9{_PER_CENT}"
-    digits = 2 if percent < 0.1 else 1 if percent < 10 else 0
+    digits = 2 if percent < 0.1 else 1 if percent < 10 or 99.5 <= percent < 100 else 0
     return f"{percent:.{digits if percent % 1 else 0}f}{_PER_CENT}"
 
 

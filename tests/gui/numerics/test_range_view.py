@@ -114,12 +114,13 @@ def test_a_module_without_a_single_number_has_a_row(view: RangeView) -> None:
 
 
 def test_shares_and_powers_are_written_as_people_read_them() -> None:
-    assert [plain(share_text(share)) for share in (0, 1e-6, 0.0004, 0.012, 0.5, 0.99999, 1)] == [
+    assert [plain(share_text(share)) for share in (0, 1e-6, 0.0004, 0.012, 0.5, 0.998, 0.99999, 1)] == [
         "0 %",
         "< 0.01 %",
         "0.04 %",
         "1.2 %",
         "50 %",
+        "99.8 %",
         "> 99.9 %",
         "100 %",
     ]

@@ -1,0 +1,60 @@
+"""The bars tell what their parts are, and a click on a part filters the tables."""
+
+from __future__ import annotations
+
+import pytest
+from PySide6.QtCore import QPoint, Qt
+from PySide6.QtWidgets import QPushButton
+from pytestqt.qtbot import QtBot
+
+from engine.protocol.timing.bar import StepPart
+from engine.protocol.timing.timing import Timing
+from engine.timing.bar_picture import PartPlace
+from gui.timing.bars_view import BarsView
+
+
+@pytest.fixture
+def view(qtbot: QtBot, timing: Timing) -> BarsView:
+    view = BarsView()
+    qtbot.addWidget(view)
+    view.resize(900, 500)
+    view.show_timing(timing)
+    with qtbot.waitExposed(view):
+        view.show()
+    return view
+
+
+def place_of(view: BarsView, part: StepPart) -> PartPlace:
+    return next(place for place in view.bars.places() if place.part is part)
+
+
+def test_a_click_on_a_part_of_a_bar_chooses_it(view: BarsView, qtbot: QtBot) -> None:
+    place = place_of(view, StepPart.MEMORY)
+    with qtbot.waitSignal(view.part_chosen) as chosen:
+        qtbot.mouseClick(
+            view.bars, Qt.MouseButton.LeftButton, pos=QPoint(round(place.x) + 5, round(place.y) + 5)
+        )
+    assert chosen.args == [StepPart.MEMORY]
+
+
+def test_keys_walk_through_the_parts(view: BarsView, qtbot: QtBot) -> None:
+    assert "a step" in view.bars.accessibleDescription()
+    qtbot.keyClick(view.bars, Qt.Key.Key_Right)
+    assert view.bars.accessibleDescription().startswith("FP32: Matrix work without Tensor Cores, 58.0 ms")
+    qtbot.keyClick(view.bars, Qt.Key.Key_Right)
+    with qtbot.waitSignal(view.part_chosen) as chosen:
+        qtbot.keyClick(view.bars, Qt.Key.Key_Return)
+    assert chosen.args == [StepPart.MEMORY]
+
+
+def test_a_part_tells_its_meaning_and_its_largest_kernels(view: BarsView) -> None:
+    tip = view.bars.tip(place_of(view, StepPart.MEMORY))
+    assert "Memory-bound, 21.0 ms, 25\u00a0% of the step" in tip
+    assert "Element-wise operations" in tip
+    assert "10.5 ms  void cudnn::bn_fw_tr_1C11_kernel_NCHW" in tip
+
+
+def test_without_a_profile_it_offers_one(view: BarsView, qtbot: QtBot) -> None:
+    view.show_timing(None)
+    with qtbot.waitSignal(view.wanted):
+        next(button for button in view.findChildren(QPushButton) if button.isVisible()).click()
