@@ -15,8 +15,9 @@ from rich.console import Console
 from rich.table import Table
 
 from engine.compare.comparison import Comparison, SideReport
+from engine.compare.energy import step_energy_text
 from engine.compare.evidence import about_machine, is_spoiled
-from engine.compare.figures import SPEED, Cell, Figure, FigureRow, figures, training_peak
+from engine.compare.figures import ENERGY, SPEED, Cell, Figure, FigureRow, energy_of, figures, training_peak
 from engine.compare.sides import Side
 from engine.experiment.experiment import setting_fields
 from engine.experiment.problem import Problem
@@ -98,6 +99,14 @@ def _memory(summary: Summary) -> Iterator[Pair]:
 def _card(summary: Summary) -> Iterator[Pair]:
     if summary.gpu_utilization_percent is not None:
         yield "Utilisation", f"{summary.gpu_utilization_percent:.0f} %"
+    activities = (
+        ("SMs active", summary.sm_activity_percent),
+        ("Tensor Cores active", summary.tensor_activity_percent),
+        ("Memory active", summary.memory_activity_percent),
+    )
+    for name, percent in activities:
+        if percent is not None:
+            yield name, f"{percent:.0f} %"
     if summary.power_watts is not None:
         yield "Power", f"{summary.power_watts:,.0f} W"
     if summary.temperature_celsius is not None:
@@ -122,6 +131,9 @@ def _remark(figure_name: str, run: RunRecord) -> str:
     peak, summary = training_peak(run), run.summary
     if figure_name == "peak_memory" and peak is not None:
         return f" {peak[0]}"
+    energy = energy_of(run)
+    if figure_name == ENERGY.name and energy is not None:
+        return f" ({step_energy_text(energy)})"
     best = None if summary is None else summary.best_validation_accuracy
     if figure_name == "accuracy" and summary is not None and best != summary.final_validation_accuracy:
         after = "" if summary.best_epoch is None else f" after epoch {summary.best_epoch:,}"

@@ -16,6 +16,7 @@ from engine.compare.sides import Side, is_in_turns
 from engine.experiment.catalog import task_of
 from engine.experiment.value import MIB_PER_GIB
 from engine.protocol.events import Summary
+from engine.protocol.timing.energy import Energy
 from engine.statistics import Interval, steadiness
 from engine.store.record import RunRecord
 from engine.words.names import speed_unit
@@ -50,8 +51,8 @@ class Figure:
 
     @property
     def is_of_time(self) -> bool:
-        """Whether it is a speed or a time, which other programs and a drift of the machine change."""
-        return self.name in ("samples_per_second", "step_ms", "seconds")
+        """Whether other programs and a drift of the machine change it: a speed, a time or an energy."""
+        return self.name in ("samples_per_second", "step_ms", "seconds", "energy", "net_energy")
 
     def text(self, value: float | None) -> str:
         """The value as shown, without its unit; diverged values are NaN, ∞ or a power of ten."""
@@ -66,12 +67,15 @@ def figures(runs: Sequence[RunRecord]) -> tuple[Figure, ...]:
     """The lines of the comparison, in the order shown, in units that suit these runs.
 
     Samples are called images if all runs train on images; memory is in MiB if all of it is below 1 GiB.
+    Energy is left out where no run has any.
     """
     peaks = [peak[1] for run in runs if (peak := training_peak(run)) is not None]
     fitting = {SPEED: replace(SPEED, unit=speed_unit(run.experiment.dataset for run in runs))}
     if peaks and max(peaks) < MIB_PER_GIB:
         fitting[PEAK_MEMORY] = replace(PEAK_MEMORY, unit="MiB", value=_peak_mib)
-    return tuple(fitting.get(figure, figure) for figure in FIGURES)
+    has_energy = any(energy_of(run) is not None for run in runs)
+    shown = (figure for figure in FIGURES if has_energy or figure not in _ENERGIES)
+    return tuple(fitting.get(figure, figure) for figure in shown)
 
 
 def training_peak(run: RunRecord) -> tuple[MemoryQuantity, float] | None:
@@ -106,8 +110,28 @@ def _peak_gib(run: RunRecord) -> float | None:
     return None if peak is None else peak / MIB_PER_GIB
 
 
+def energy_of(run: RunRecord) -> Energy | None:
+    """The energy of the run's measured steps; None where it was not measured."""
+    return run.summary.energy if run.summary is not None else None
+
+
+def _energy(run: RunRecord) -> float | None:
+    energy = energy_of(run)
+    return None if energy is None else energy.per_thousand_samples()
+
+
+def _net_energy(run: RunRecord) -> float | None:
+    energy = energy_of(run)
+    net = None if energy is None else energy.net_joules
+    return None if energy is None or net is None else 1e3 * net / energy.samples
+
+
 SPEED = Figure("samples_per_second", "Throughput", "samples/s", None, True, _of("samples_per_second"))
 PEAK_MEMORY = Figure("peak_memory", "Peak memory", "GiB", None, True, _peak_gib)
+_JOULES = "J/1,000 samples"
+ENERGY = Figure("energy", "Energy", _JOULES, None, True, _energy)
+NET_ENERGY = Figure("net_energy", "Energy above idle", _JOULES, None, True, _net_energy)
+_ENERGIES = (ENERGY, NET_ENERGY)
 ACCURACY = Figure(
     "accuracy", "Accuracy", "%", 1, False, _of("final_validation_accuracy", 100.0), is_mean=True
 )
@@ -120,6 +144,7 @@ FIGURES = (
     Figure("step_ms", "Step time", "ms", None, True, _of("step_ms")),
     Figure("seconds", "Training time", "s", None, True, _of("seconds")),
     PEAK_MEMORY,
+    *_ENERGIES,
     ACCURACY,
     LOSS,
     Figure("skipped_steps", "Skipped steps", "", 0, False, _of("skipped_steps")),
@@ -130,7 +155,7 @@ def is_comparable(figure: Figure, side: Side, baseline: Side) -> bool:
     """Whether the figures of the two sides count the same thing.
 
     Allocated and resident memory do not, nor do samples or memory of images and of texts, the times of a
-    short and a long training, or accuracies on two datasets.
+    short and a long training, the energy of two devices, or accuracies on two datasets.
     """
     count = _COUNTS.get(figure.name)
     if count is None:
@@ -159,6 +184,12 @@ def _peak(run: RunRecord) -> object:
     return None if peak is None else (peak[0], task_of(run.experiment.dataset))
 
 
+def _energy_kind(run: RunRecord) -> object:
+    energy, environment = energy_of(run), run.environment
+    device = None if environment is None else environment.device_name
+    return _sample(run), None if energy is None else energy.source, device
+
+
 def _dataset(run: RunRecord) -> object:
     return run.experiment.dataset, run.experiment.path
 
@@ -172,6 +203,8 @@ _COUNTS: dict[str, Callable[[RunRecord], object]] = {
     "step_ms": _step,
     "seconds": _training,
     PEAK_MEMORY.name: _peak,
+    ENERGY.name: _energy_kind,
+    NET_ENERGY.name: _energy_kind,
     ACCURACY.name: _dataset,
     "final_train_loss": _loss,
 }

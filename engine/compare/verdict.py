@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from engine.compare.energy import claimed_energy, energy_words
 from engine.compare.evidence import LITTLE_GAIN, Doubt, Evidence, first_begun, likely_reason
 from engine.compare.figures import ACCURACY, LOSS, PEAK_MEMORY, SPEED, Cell
 from engine.compare.sides import Side, differing_axes, differing_work
@@ -41,9 +42,10 @@ class Verdict:
     `unlike` trainings, no difference if the interval leaves it `open`. `lines` are the answer, `notes`
     sentences in small print, and `cited` the doubts that either mentions.
 
-    `speedup` is the measured ratio of speeds, with its 95 % interval from repeats. `accuracy` is the clause
-    on the accuracy, or else on the loss ("" with neither). `reason` is why AMP is likely slower or hardly
-    faster.
+    `speedup` is the measured ratio of speeds, with its 95 % interval from repeats; `energy_ratio` is that of
+    the energy for as many samples, only where it may be claimed (see `claimed_energy`). `accuracy` is the
+    clause on the accuracy, or else on the loss ("" with neither). `reason` is why AMP is likely slower or
+    hardly faster.
     """
 
     outcome: Outcome
@@ -53,6 +55,7 @@ class Verdict:
     speedup: float | None
     speedup_ci: tuple[float, float] | None
     memory_ratio: float | None
+    energy_ratio: float | None
     accuracy: str
     reason: str | None
 
@@ -87,11 +90,13 @@ def verdict_of(
     speed, memory = cells[SPEED.name], cells[PEAK_MEMORY.name]
     if side is baseline:
         outcome, lines, notes, cited = _of_baseline(side, cells, doubts, is_alone)
-        return Verdict(outcome, lines, notes, cited, speed.ratio, None, memory.ratio, "", None)
+        return Verdict(outcome, lines, notes, cited, speed.ratio, None, memory.ratio, None, "", None)
     outcome = _outcome(speed, doubts)
     quality = _quality(cells, base_cells)
     in_memory = _memory(memory)
-    rest = (*in_memory, *([Piece(", ")] if in_memory and quality else []), *quality)
+    energy_ratio = claimed_energy(side, baseline, cells, doubts)
+    with_energy = () if energy_ratio is None else _energy(energy_ratio)
+    rest = _listed(in_memory, with_energy, quality)
     if any(doubt.kind == "workload" for doubt in doubts):
         rest = ()
     own = _own_ratio(side, baseline, speed.ratio, split) if outcome in ("ratio", "open") else None
@@ -105,7 +110,16 @@ def verdict_of(
         effect = "was slower" if is_slower else "gained little"
         notes += (f"{subject} {effect} here, likely because {reason}.",)
     return Verdict(
-        outcome, lines, notes, cited, speed.ratio, speed.ratio_interval, memory.ratio, joined(quality), reason
+        outcome,
+        lines,
+        notes,
+        cited,
+        speed.ratio,
+        speed.ratio_interval,
+        memory.ratio,
+        energy_ratio,
+        joined(quality),
+        reason,
     )
 
 
@@ -154,7 +168,7 @@ def _of_baseline(
 
 @dataclass(frozen=True)
 class _Wording:
-    """`rest` are the side's memory and accuracy, which nothing disturbs."""
+    """`rest` are the side's memory, energy if it may be claimed, and accuracy, which nothing disturbs."""
 
     side: Side
     baseline: Side
@@ -239,6 +253,16 @@ def _memory(cell: Cell) -> Pieces:
     if cell.ratio is None:
         return ()
     return Piece("in "), Piece(f"{100 * cell.ratio:.0f} % of the memory", "strong")
+
+
+def _energy(ratio: float) -> Pieces:
+    return Piece("using "), Piece(energy_words(ratio), "strong")
+
+
+def _listed(*parts: Pieces) -> Pieces:
+    """The parts that say something, with commas between them."""
+    running = [piece for part in parts if part for piece in (Piece(", "), *part)]
+    return tuple(running[1:])
 
 
 def _quality(cells: Cells, base_cells: Cells) -> Pieces:

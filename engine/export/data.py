@@ -104,7 +104,8 @@ def _side(report: SideReport) -> dict[str, Any]:
 
 
 def _verdict(verdict: Verdict) -> dict[str, Any]:
-    names = ("outcome", "sentence", "speedup", "speedup_ci", "memory_ratio", "accuracy", "reason")
+    ratios = ("speedup", "speedup_ci", "memory_ratio", "energy_ratio")
+    names = ("outcome", "sentence", *ratios, "accuracy", "reason")
     return {name: json_value(getattr(verdict, name)) for name in names}
 
 
@@ -256,5 +257,8 @@ def _run(run: RunRecord, side: Side) -> dict[str, Any]:
 
 
 def _fields(prefix: str, part: BaseModel | None) -> dict[str, Any]:
-    values = {} if part is None else part.model_dump()
-    return {f"{prefix}.{key}": value for key, value in values.items()}
+    fields: dict[str, Any] = {}
+    for key, value in () if part is None else part:
+        name = f"{prefix}.{key}"
+        fields |= _fields(name, value) if isinstance(value, BaseModel) else {name: value}
+    return fields

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
+from engine.compare.energy import energy_words
 from engine.compare.evidence import LITTLE_GAIN, DoubtKind
 from engine.compare.figures import SPEED, is_comparable
 from engine.compare.sides import differing_axes, unlike_settings
@@ -230,24 +231,24 @@ def _gain(race: Race) -> str:
 
 
 def _little(race: Race) -> str:
-    return f"Mixed precision is only a little faster here{_because(race)}.{_in_less_memory(race)}"
+    return f"Mixed precision is only a little faster here{_because(race)}.{_needs_less(race)}"
 
 
 def _even(race: Race) -> str:
     low, high = race.ratio_interval or (1.0, 1.0)
     if low < _MUCH_APART or high > 1 / _MUCH_APART or not race.matches_ratio:
         return "Here the measurements vary too much to say which of the two is faster."
-    return f"Here mixed precision is about as fast as full precision{_because(race)}.{_in_less_memory(race)}"
+    return f"Here mixed precision is about as fast as full precision{_because(race)}.{_needs_less(race)}"
 
 
 def _loss(race: Race) -> str:
     causes = _causes(race)
     if causes:
         together = f"Together with {causes} mixed precision took longer than full precision here"
-        return f"{together}{_because(race)}.{_in_less_memory(race)}"
+        return f"{together}{_because(race)}.{_needs_less(race)}"
     choice = f"For this training full precision is the better choice on this {place(race)}"
     comfort = "" if race.reason else f" {_IT_HAPPENS}"
-    return f"{choice}: mixed precision took longer{_because(race)}.{comfort}{_in_less_memory(race)}"
+    return f"{choice}: mixed precision took longer{_because(race)}.{comfort}{_needs_less(race)}"
 
 
 _IT_HAPPENS = "That happens, above all with small models: making the numbers shorter takes time too."
@@ -257,9 +258,13 @@ def _because(race: Race) -> str:
     return f", likely because {race.reason}" if race.reason else ""
 
 
-def _in_less_memory(race: Race) -> str:
-    is_less = race.memory_ratio is not None and race.memory_ratio < _HARDLY
-    return " It does need less memory." if is_less else ""
+def _needs_less(race: Race) -> str:
+    energy = race.report.verdict.energy_ratio
+    less = [
+        *(["less memory"] if race.memory_ratio is not None and race.memory_ratio < _HARDLY else []),
+        *([energy_words(energy)] if energy is not None and energy < 1 else []),
+    ]
+    return f" It does need {' and '.join(less)}." if less else ""
 
 
 def _beside_precision(race: Race) -> str:

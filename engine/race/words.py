@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from engine.compare.energy import energy_words
 from engine.compare.evidence import Doubt
 from engine.compare.figures import PEAK_MEMORY, is_comparable
 from engine.race.headline import (
@@ -32,9 +33,11 @@ _PARTS = (
 
 
 def memory_words(race: Race) -> tuple[str, str]:
-    """The mixed lane's share of the full lane's memory, and the accuracy: a strong part and the rest."""
-    ratio = race.memory_ratio
+    """The mixed lane's memory, energy and accuracy against the full lane's: a strong part and the rest."""
+    ratio, energy = race.memory_ratio, race.report.verdict.energy_ratio
     strong, rest = _no_ratio(race) if ratio is None else _amount(ratio)
+    if energy is not None:
+        rest += f"{',' if ratio is None else ' and'} {energy_words(energy)}"
     return strong, f"{rest}, {race.accuracy}" if race.accuracy else rest
 
 

@@ -8,9 +8,12 @@ import numpy as np
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QFrame, QGridLayout, QSizePolicy, QWidget
 
+from engine.compare.energy import step_energy_text
+from engine.compare.figures import ENERGY
 from engine.compare.sides import Side
 from engine.experiment.experiment import Experiment
 from engine.protocol.events import Summary
+from engine.protocol.timing.energy import Energy
 from engine.words.names import left_out_words, recipe_title
 from engine.words.numbers import memory_text, memory_unit, number
 from gui.session.live_run import LiveRun, Values
@@ -136,6 +139,7 @@ def detail_lines(experiment: Experiment | None, summary: Summary | None) -> dict
         "Warm-up, not counted": _warmup(summary),
         "Waiting for data": _percent(summary.data_wait_fraction),
         "Card": _card(summary),
+        "Energy": _energy(summary.energy) if summary.energy is not None else "",
         "First NaN": f"at step {summary.first_nan_step:,}" if summary.first_nan_step is not None else "",
         "Best epoch": f"{summary.best_epoch:,}" if summary.best_epoch is not None else "",
         "Paused": _seconds(summary.paused_seconds) if summary.paused_seconds else "",
@@ -167,14 +171,20 @@ def _warmup(summary: Summary) -> str:
 def _card(summary: Summary) -> str:
     busy, power = summary.gpu_utilization_percent, summary.power_watts
     celsius, clock, others = summary.temperature_celsius, summary.clock_mhz, summary.other_programs_mib
+    tensor = summary.tensor_activity_percent
     parts = (
         f"{busy:.0f} % busy" if busy is not None else "",
+        f"Tensor Cores {tensor:.0f} % active" if tensor is not None else "",
         f"{number(power, 0)} W" if power is not None else "",
         f"{number(clock, 0)} MHz" if clock is not None else "",
         f"up to {celsius:.0f} °C" if celsius is not None else "",
         f"other programs up to {memory_text(others)}" if others else "",
     )
     return ", ".join(part for part in parts if part)
+
+
+def _energy(energy: Energy) -> str:
+    return f"{number(energy.per_thousand_samples())} {ENERGY.unit}, {step_energy_text(energy)}"
 
 
 def _percent(fraction: float | None) -> str:

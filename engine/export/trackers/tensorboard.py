@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from engine.compare.figures import energy_of
 from engine.export.content import Content
 from engine.protocol.events import Epoch, Summary
 from engine.store.journal import Columns
@@ -56,8 +57,9 @@ def epoch_values(epoch: Epoch) -> dict[str, float]:
 
 def summary_values(run: RunRecord) -> dict[str, float]:
     """The figures of the run by tag; those that do not apply are left out."""
-    summary = run.summary or ()
-    return {f"summary/{name}": float(value) for name, value in summary if isinstance(value, int | float)}
+    summary, energy = run.summary or (), energy_of(run) or ()
+    values = (*summary, *((f"energy_{name}", value) for name, value in energy))
+    return {f"summary/{name}": float(value) for name, value in values if isinstance(value, int | float)}
 
 
 def write_tensorboard(content: Content, path: Path) -> None:
