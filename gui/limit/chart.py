@@ -11,7 +11,7 @@ from gui.charts.frame import dashed
 from gui.charts.text_places import TextPlaces
 from gui.limit.chart_content import MemoryContent, failed_place, forecast_points, memory_range
 from gui.limit.chart_labels import MemoryLabels
-from gui.session.searches import SideView
+from gui.session.orders.searches import SideView
 from gui.theme.fonts import font
 from gui.theme.icons import draw_icon
 from gui.theme.stylesheet import Palette

@@ -9,7 +9,7 @@ from engine.experiment.value import MIB_PER_GIB
 from engine.protocol.memory_lines import MemoryLine, needed_mib
 from engine.words.numbers import times
 from gui.limit.words import capacity
-from gui.session.searches import SearchView, SideView
+from gui.session.orders.searches import SearchView, SideView
 
 _HEADROOM = 1.28
 """How far the axis reaches beyond the limit, for what does not fit."""

@@ -10,7 +10,7 @@ from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPainterPath, QPen
 from gui.charts.frame import dashed
 from gui.charts.text_places import TextPlaces
 from gui.limit.chart_content import MemoryContent
-from gui.session.searches import SideView
+from gui.session.orders.searches import SideView
 from gui.theme.fonts import font
 from gui.theme.stylesheet import Palette
 

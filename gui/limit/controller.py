@@ -11,19 +11,17 @@ from gui.limit.panel import MemoryLimitPanel
 from gui.limit.words import menu_entry
 from gui.session.experiments import Experiments
 from gui.session.forecaster import Need
+from gui.session.orders.shown import ShownWork
 from gui.setup.check import usual_gib
 from gui.setup.panel import Request, SetupPanel
-from gui.widgets.messages import may_delete
 
 
 class LimitController(QObject):
-    """`workspace_wanted` asks for the workspace; `refused` carries why nothing was started, `reported` what
-    was done, `searching_changed` whether a search is running, `written` the path of a file."""
+    """`workspace_wanted` asks for the workspace; `reported` carries what was done, or why nothing was;
+    `written` the path of a file."""
 
     workspace_wanted = Signal()
-    refused = Signal(str)
     reported = Signal(str)
-    searching_changed = Signal(bool)
     written = Signal(object)  # Path
 
     def __init__(
@@ -37,9 +35,9 @@ class LimitController(QObject):
         self._setup, self._panel = setup, panel
         self._experiments = experiments
         self._searches, self._forecaster = experiments.searches, experiments.forecaster
-        self._shown: str | None = None
         self._need: Need | None = None
         searches = self._searches
+        self._shown = ShownWork(searches, panel.show_search, stop=panel.stop, menu=panel.menu)
         panel.menu.set_source(lambda: list(map(menu_entry, (*searches.unfinished(), *searches.saved()))))
         self._connect()
 
@@ -57,8 +55,7 @@ class LimitController(QObject):
 
     def open_newest(self) -> None:
         """Shows the search in progress, else the newest saved, unless one is shown."""
-        if self._shown is None and (series := self._searches.running or self._searches.newest()) is not None:
-            self._show(series)
+        self._shown.open_newest()
 
     def submit(self, request: Request) -> None:
         """Queues a search in each precision of the form, and shows it."""
@@ -70,13 +67,13 @@ class LimitController(QObject):
                 margin_fraction=self._panel.result.margin_fraction(),
             )
         except ProblemError as error:
-            self.refused.emit(error.problem.message)
+            self.reported.emit(error.problem.message)
             return
         view = self._searches.view(series)
         if view is not None:
             for place, side in enumerate(view.sides):
                 self._searches.set_forecast(series, place, self._forecaster.lines(side.experiment))
-        self._show(series)
+        self._shown.show(series)
         self.workspace_wanted.emit()
 
     def _connect(self) -> None:
@@ -85,17 +82,10 @@ class LimitController(QObject):
         self._setup.draft_changed.connect(self.refresh)
         self._panel.card_chosen.connect(self._choose_card)
         self._panel.use_requested.connect(self._setup.use_batch)
-        self._panel.stop_requested.connect(self._stop)
         self._panel.find_wanted.connect(self._setup.find_limit)
-        self._panel.saved_opened.connect(self._show)
-        self._panel.delete_requested.connect(self._delete)
-        self._panel.export_failed.connect(self.refused)
+        self._panel.export_failed.connect(self.reported)
         self._panel.copied.connect(self.reported)
         self._panel.exported.connect(self.written)
-        self._searches.deleted.connect(self._drop)
-        self._searches.changed.connect(self._update)
-        self._searches.began.connect(self._begin)
-        self._searches.ended.connect(self._end)
         self._forecaster.need_changed.connect(self._take_need)
         self._forecaster.refused.connect(self._setup.refuse)
 
@@ -108,50 +98,9 @@ class LimitController(QObject):
         self._panel.cpu_limit_gib = float(size)
         self.refresh()
 
-    def _show(self, series: str) -> None:
-        self._shown = series
-        self._panel.show_search(self._searches.view(series))
-
-    def _update(self, series: str) -> None:
-        if series == self._shown:
-            self._panel.show_search(self._searches.view(series))
-
-    def _begin(self, series: str) -> None:
-        was_pressed = self._setup.foot.run_button.hasFocus()
-        self._set_searching(True)
-        self._show(series)
-        if was_pressed:
-            # Qt would move the focus to "Add to queue", where a press of Space would queue the same again
-            self._panel.stop.setFocus()
-
-    def _end(self, series: str) -> None:
-        self._set_searching(self._searches.running is not None)
-        if self._searches.view(series) is None:
-            # it was taken out of the queue, or made no trial
-            self._drop(series)
-
-    def _delete(self, series: str) -> None:
-        if may_delete(self._panel, "this search with its trials"):
-            self._searches.delete(series)
-
-    def _drop(self, series: str) -> None:
-        if series == self._shown:
-            self._shown = None
-            self._panel.show_search(None)
-            self.open_newest()
-
-    def _set_searching(self, is_searching: bool) -> None:
-        self._setup.set_busy(self._experiments.busy_words)
-        self.searching_changed.emit(is_searching)
-        self._forecaster.set_busy(not self._experiments.is_idle)
-
-    def _stop(self) -> None:
-        if self._shown is not None:
-            self._searches.stop(self._shown)
-
     def _refuse(self, reason: str) -> None:
         self.workspace_wanted.emit()
-        self.refused.emit(reason)
+        self.reported.emit(reason)
 
     def _take_need(self, need: Need | None) -> None:
         self._need = need

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from PySide6.QtCore import QBuffer, QObject, QPoint, QRect, QSize, Qt, Signal
 from PySide6.QtGui import QColor, QFontMetrics, QGuiApplication, QPainter, QPixmap
-from PySide6.QtWidgets import QFileDialog, QMenu, QWidget
+from PySide6.QtWidgets import QMenu, QWidget
 
 from engine.experiment.problem import ProblemError
 from engine.experiment.text import cell_text
@@ -18,6 +18,7 @@ from gui.limit.chart import MemoryChart
 from gui.limit.trials import TrialModel
 from gui.theme.fonts import font
 from gui.theme.theme import theme
+from gui.widgets.saved_menu import ask_where
 
 _HEADINGS = (
     "precision",
@@ -54,10 +55,10 @@ class LimitExport(QObject):
         self.menu.setAccessibleName("Export the search")
         self.menu.addAction("Copy table").triggered.connect(lambda: self.copy())
         self.menu.addAction("Save as CSV…").triggered.connect(
-            lambda: self._ask("Save the trials", "trials.csv", "CSV (*.csv)", self.save_csv)
+            lambda: self._ask("Save the trials", "trials.csv", "CSV", self.save_csv)
         )
         self.menu.addAction("Save chart as PNG…").triggered.connect(
-            lambda: self._ask("Save the chart", "memory-limit.png", "PNG (*.png)", self.save_png)
+            lambda: self._ask("Save the chart", "memory-limit.png", "PNG", self.save_png)
         )
 
     def set_heading(self, title: str, facts: str) -> None:
@@ -121,10 +122,5 @@ class LimitExport(QObject):
             self.written.emit(path)
 
     def _ask(self, title: str, name: str, kind: str, save: Callable[[Path], None]) -> None:
-        dialog = QFileDialog(self._window, title, "", kind)
-        dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
-        dialog.setDefaultSuffix(Path(name).suffix)
-        dialog.selectFile(name)
-        if dialog.exec():
-            save(Path(dialog.selectedFiles()[0]))
-        dialog.deleteLater()
+        if (path := ask_where(self._window, title, name, kind)) is not None:
+            save(path)

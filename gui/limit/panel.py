@@ -18,7 +18,7 @@ from gui.limit.export import LimitExport
 from gui.limit.result import ResultPanel
 from gui.limit.trials import TrialTable
 from gui.limit.words import picture_heading, progress, sentence
-from gui.session.searches import SearchView
+from gui.session.orders.searches import SearchView
 from gui.setup.model.matching import Group, Row
 from gui.setup.model.search import SearchBox
 from gui.widgets import Button, ElidedLabel, EmptyState, label
@@ -42,17 +42,13 @@ _NOTHING_YET = (
 class MemoryLimitPanel(QFrame):
     """Shows a search. `cpu_limit_gib` was chosen for searches on a CPU, None for the usual limit.
 
-    `card_chosen` carries a size in GiB as text, `use_requested` a batch size for the form; `saved_opened` and
-    `delete_requested` the series of a saved search; `copied` a sentence, `exported` the path of a written
-    file, `export_failed` why it could not be written.
+    `card_chosen` carries a size in GiB as text, `use_requested` a batch size for the form; `copied` a
+    sentence, `exported` the path of a written file, `export_failed` why it could not be written.
     """
 
     card_chosen = Signal(str)
     use_requested = Signal(int)
-    stop_requested = Signal()
     find_wanted = Signal()
-    saved_opened = Signal(str)
-    delete_requested = Signal(str)
     copied = Signal(str)
     exported = Signal(object)  # Path
     export_failed = Signal(str)
@@ -78,7 +74,7 @@ class MemoryLimitPanel(QFrame):
         self.stop = Button("Stop", "strip", "Stop the search; the trials made so far are kept", "stop")
         self.export = LimitExport(self.trials.model, self.chart, self)
         self.saved = Button("Saved", "strip", "Open or delete a saved search")
-        self.menu = SavedMenu(self.saved, "search", "searches")
+        self.menu = SavedMenu(self.saved, "search", "searches", "trials")
         self.saved.setMenu(self.menu)
         self.forecast = Button("Forecast", "toggle", "Show the expected memory as a dotted line")
         self.forecast.setChecked(True)
@@ -180,11 +176,8 @@ class MemoryLimitPanel(QFrame):
             lambda _text: self.result.set_multiple(self.granularity())
         )
         self.result.use_requested.connect(self.use_requested)
-        self.stop.clicked.connect(self.stop_requested)
         self.empty.pressed.connect(self.find_wanted)
         self.forecast.toggled.connect(lambda _on: self._show_chart())
-        self.menu.opened.connect(self.saved_opened)
-        self.menu.delete_asked.connect(self.delete_requested)
         self.export.copied.connect(self.copied)
         self.export.written.connect(self.exported)
         self.export.failed.connect(self.export_failed)

@@ -11,7 +11,7 @@ from engine.limit.prober import DEFAULT_MARGIN
 from engine.limit.result import at_least
 from engine.words.numbers import NONE, times
 from gui.limit.words import card, proof, recommendation, sentence, short_proof
-from gui.session.searches import SearchView, SideView
+from gui.session.orders.searches import SearchView, SideView
 from gui.theme.theme import theme
 from gui.widgets import Button, ComboBox, ElidedLabel, Marker, label, set_precision, set_text
 from gui.widgets.boxes import Stretch, in_column, in_row, wide

@@ -18,7 +18,7 @@ from PySide6.QtWidgets import (
 from engine.protocol.trials import Trial
 from engine.words.numbers import NONE, gib
 from gui.limit.words import outcome, short_outcome
-from gui.session.searches import SearchView, SideView
+from gui.session.orders.searches import SearchView, SideView
 from gui.theme.fonts import font
 from gui.theme.icons import icon
 from gui.theme.theme import theme

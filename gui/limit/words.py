@@ -7,7 +7,7 @@ from engine.limit import result as probe_result
 from engine.protocol.trials import Trial
 from engine.words.names import dataset_words
 from engine.words.numbers import duration, memory_text
-from gui.session.searches import SearchView, SideView
+from gui.session.orders.searches import SearchView, SideView
 from gui.widgets.saved_menu import SavedEntry
 
 _SHORT = {"memory": "OOM", "spill": "Spilled", "death": "Died", "hang": "Hung"}

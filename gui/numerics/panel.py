@@ -17,21 +17,21 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from engine.export.diagnosis.formats import DIAGNOSIS_FORMATS
 from engine.protocol.numerics.diagnosis import USUAL_PARTS, Diagnosis, Part
 from engine.store.record import RunRecord
 from gui.numerics.answers.diagnosis_advice import DiagnosisAdvice
 from gui.numerics.answers.islands_view import IslandsView
 from gui.numerics.answers.nonfinite_view import NonfiniteView
-from gui.numerics.export import ExportMenu
 from gui.numerics.ladder.view import LadderView
 from gui.numerics.map.view import MapView
 from gui.numerics.ranges.view import RangeView, ReadSample
 from gui.numerics.words import AWAITED, facts, progress
-from gui.session.diagnoses import DiagnosisView
+from gui.session.orders.diagnoses import DiagnosisView
 from gui.widgets import Button, ElidedLabel, EmptyState, IconButton, ProgressLine, label, set_text
 from gui.widgets.answers.answer_page import AnswerPage
 from gui.widgets.boxes import Stretch, in_column, in_row, wide
-from gui.widgets.saved_menu import SavedMenu
+from gui.widgets.saved_menu import ExportMenu, SavedMenu
 
 _NOTHING_YET = (
     "Where does this model lose precision, and what makes a NaN?",
@@ -80,15 +80,11 @@ class _Tab(NamedTuple):
 class NumericsPanel(QFrame):
     """Shows a diagnosis.
 
-    `diagnose_wanted` asks for one of what the form describes, `stop_requested` to end the one in progress.
-    `saved_opened` and `delete_requested` carry the key of a saved one, `changes_wanted` Changes for the form,
+    `diagnose_wanted` asks for one of what the form describes; `changes_wanted` carries Changes for the form,
     `guide_wanted` the page on the view in front.
     """
 
     diagnose_wanted = Signal()
-    stop_requested = Signal()
-    saved_opened = Signal(str)
-    delete_requested = Signal(str)
     changes_wanted = Signal(object)
     guide_wanted = Signal(str)
 
@@ -103,10 +99,10 @@ class NumericsPanel(QFrame):
         self.progress = ProgressLine("Diagnosis")
         self.stop = Button("Stop", "strip", "Stop the diagnosis; the parts that are done are kept", "stop")
         self.saved = Button("Saved", "strip", "Open or delete a saved diagnosis")
-        self.menu = SavedMenu(self.saved, "diagnosis", "diagnoses")
+        self.menu = SavedMenu(self.saved, "diagnosis", "diagnoses", "parts")
         self.saved.setMenu(self.menu)
         self.export_button = Button("Export…", "strip", "Save the diagnosis as a file")
-        self.export = ExportMenu(self.export_button)
+        self.export = ExportMenu(self.export_button, "diagnosis", DIAGNOSIS_FORMATS)
         self.export_button.setMenu(self.export)
         self.boxes = [_check_box(choice) for choice in _CHOICES]
         self.boxes[0].setChecked(True)
@@ -218,10 +214,7 @@ class NumericsPanel(QFrame):
         self.open_tab("map")
 
     def _connect(self) -> None:
-        self.stop.clicked.connect(self.stop_requested)
         self.empty.pressed.connect(self.diagnose_wanted)
-        self.menu.opened.connect(self.saved_opened)
-        self.menu.delete_asked.connect(self.delete_requested)
         self.guide_button.clicked.connect(
             lambda: self.guide_wanted.emit(self._tabs[self.tabs.currentIndex()].page)
         )

@@ -6,7 +6,7 @@ from engine.experiment.experiment import Experiment
 from engine.store.diagnoses import DiagnosisRecord
 from engine.words.names import dataset_words
 from engine.words.numbers import share_text
-from gui.session.diagnoses import DiagnosisView
+from gui.session.orders.diagnoses import DiagnosisView
 from gui.widgets.saved_menu import SavedEntry
 
 AWAITED = {

@@ -16,7 +16,7 @@ from gui.runs.line import Column
 from gui.runs.marks import MarksDialog, shared_tags, toggled
 from gui.runs.model import RunsModel
 from gui.runs.table import RunsTable
-from gui.session.diagnoses import why_nothing_to_find
+from gui.session.orders.diagnoses import why_nothing_to_find
 
 _MOST_TAGS_OFFERED = 12
 

@@ -17,7 +17,7 @@ from engine.runner import Runner
 from engine.store.store import Store
 from engine.store.trust import is_untrusted
 from engine.worker.launcher import Launcher
-from gui.session.orders import CanStop, Order
+from gui.session.orders.order import CanStop, Order
 
 _ASK_AGAIN_MS = 500
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from PySide6.QtCore import QCoreApplication, QObject, Signal
 
@@ -17,12 +18,13 @@ from engine.store.forecasts import Forecasts
 from engine.store.record import RunRecord, Status
 from engine.store.store import Store
 from engine.worker.launcher import Launcher
-from gui.session.diagnoses import Diagnoses
 from gui.session.engine_thread import EngineThread
 from gui.session.forecaster import Forecaster
 from gui.session.log_lines import run_lines
+from gui.session.orders.diagnoses import Diagnoses
+from gui.session.orders.searches import Searches
+from gui.session.orders.work import OrderedWork
 from gui.session.saved_runs import SavedRuns
-from gui.session.searches import Searches
 from gui.session.trust import CodeTrust
 
 
@@ -54,7 +56,7 @@ class Experiments(QObject):
     Signals: `catalog_known` (Catalog); `began` and `ended` (run id); `logged` (level, message, run name or
     None); `problem` (Problem), for the user; `event_taken` (run id, engine event), after the run's curves
     have it; `pause_asked` (True to pause, False to continue, None for neither); `checked` (Experiment, and
-    Checked or Problem); `idle`, when nothing runs.
+    Checked or Problem); `busy_changed`, when `busy_words` are others; `idle`, when nothing runs.
     """
 
     catalog_known = Signal(object)
@@ -65,6 +67,7 @@ class Experiments(QObject):
     event_taken = Signal(str, object)
     pause_asked = Signal(object)
     checked = Signal(object, object)
+    busy_changed = Signal()
     idle = Signal()
 
     def __init__(self, store: Store, launcher: Launcher, parent: QObject | None = None) -> None:
@@ -87,11 +90,15 @@ class Experiments(QObject):
         self._thread.idle.connect(self.idle)
         self._thread.check_ended.connect(self.checked)
         self.searches = Searches(store, self._thread, self)
-        self.searches.problem.connect(self._tell)
-        self.searches.logged.connect(self.logged)
         self.diagnoses = Diagnoses(store, self._thread, self)
-        self.diagnoses.problem.connect(self._tell)
-        self.diagnoses.logged.connect(self.logged)
+        self.orders: Mapping[str, OrderedWork[Any]] = {
+            "search": self.searches,
+            "diagnosis": self.diagnoses,
+        }
+        for work in self.orders.values():
+            work.problem.connect(self._tell)
+            work.logged.connect(self.logged)
+            work.busy_changed.connect(self.busy_changed)
         self.forecaster = Forecaster(self._thread, self)
         self.trust = CodeTrust(store, self)
         self.trust.problem.connect(self._tell)
@@ -119,7 +126,7 @@ class Experiments(QObject):
         self._thread.shut_down()
         self.runs.purge()
         # the thread's last events are in the store; nothing here shows them any more
-        for listener in (self, self.searches, self.diagnoses, self.forecaster):
+        for listener in (self, *self.orders.values(), self.forecaster):
             QCoreApplication.removePostedEvents(listener)
 
     @property
@@ -129,18 +136,15 @@ class Experiments(QObject):
 
     @property
     def is_idle(self) -> bool:
-        """Whether there is no run, no search and no diagnosis in progress."""
+        """Whether neither a run nor an order is in progress."""
         return self.in_progress is None
 
     @property
     def in_progress(self) -> str | None:
-        """A "run", a "search" or a "diagnosis", whichever is in progress."""
-        running = {
-            "run": self._running,
-            "search": self.searches.running,
-            "diagnosis": self.diagnoses.running,
-        }
-        return next((what for what, key in running.items() if key is not None), None)
+        """A "run" or one of `orders`, whichever is in progress."""
+        if self._running is not None:
+            return "run"
+        return next((what for what, work in self.orders.items() if work.running is not None), None)
 
     @property
     def busy_words(self) -> str | None:
@@ -292,6 +296,7 @@ class Experiments(QObject):
         self.runs.watch(False)
         self.runs.live(run_id)
         self.runs.refresh(run_id)
+        self.busy_changed.emit()
         self.began.emit(run_id)
 
     def _take(self, run_id: str, event: Event) -> None:
@@ -322,6 +327,7 @@ class Experiments(QObject):
             self.runs.refresh(run_id)
         except ProblemError as error:
             self._tell(error.problem)
+        self.busy_changed.emit()
         self.ended.emit(run_id)
 
     def _set_pause_asked(self, asked: bool | None) -> None:

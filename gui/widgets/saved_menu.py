@@ -1,13 +1,15 @@
-"""A menu of what is saved: opens an entry, or deletes the one that is shown."""
+"""The menus of what is saved: one opens an entry, or deletes the one that is shown; the other exports it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import NamedTuple
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple, Protocol
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QMenu, QWidget
+from PySide6.QtWidgets import QFileDialog, QMenu, QWidget
 
 
 class SavedEntry(NamedTuple):
@@ -25,12 +27,13 @@ class SavedMenu(QMenu):
     opened = Signal(str)
     delete_asked = Signal(str)
 
-    def __init__(self, parent: QWidget, noun: str, plural: str) -> None:
-        """`noun` and `plural` are what the entries are called: "search", "searches"."""
+    def __init__(self, parent: QWidget, noun: str, plural: str, contents: str) -> None:
+        """`noun` and `plural` are what the entries are called: "search", "searches"; "trials" are in them."""
         super().__init__(parent)
         self.setAccessibleName(f"Saved {plural}")
         self.setToolTipsVisible(True)
         self._noun = noun
+        self.whole = f"this {noun} with its {contents}"
         self._source: Callable[[], Sequence[SavedEntry]] = tuple
         self._shown: str | None = None
         self.aboutToShow.connect(self._fill)
@@ -64,3 +67,44 @@ class SavedMenu(QMenu):
         action.setChecked(entry.key == self._shown)
         action.setToolTip(entry.tip)
         action.triggered.connect(lambda: self.opened.emit(entry.key))
+
+
+class Format(Protocol):
+    """A format of exports: the ending of its files, and its name."""
+
+    @property
+    def suffix(self) -> str: ...
+    @property
+    def title(self) -> str: ...
+
+
+class ExportMenu(QMenu):
+    """Asks where to export what is shown; `asked` carries the path, in the format of its ending."""
+
+    asked = Signal(object)  # Path
+
+    def __init__(self, parent: QWidget, noun: str, formats: Sequence[Format]) -> None:
+        super().__init__(parent)
+        self._noun = noun
+        self.setAccessibleName(f"Export the {noun}")
+        for form in formats:
+            self.addAction(f"{form.title}…").triggered.connect(partial(self._ask, form))
+
+    def _ask(self, form: Format, _checked: bool = False) -> None:
+        title, name = f"Export the {self._noun}", f"{self._noun}{form.suffix}"
+        path = ask_where(self.parentWidget(), title, name, form.title)
+        if path is not None:
+            self.asked.emit(path)
+
+
+def ask_where(parent: QWidget | None, title: str, name: str, kind: str) -> Path | None:
+    """Asks for the path of a file to write, `name` by default; None if the user changed their mind."""
+    # "trace.json.gz" ends in both
+    suffix = "".join(Path(name).suffixes)
+    dialog = QFileDialog(parent, title, "", f"{kind} (*{suffix})")
+    dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
+    dialog.setDefaultSuffix(suffix.removeprefix("."))
+    dialog.selectFile(name)
+    path = Path(dialog.selectedFiles()[0]) if dialog.exec() else None
+    dialog.deleteLater()
+    return path

@@ -162,6 +162,7 @@ class MainWindow(QMainWindow):
         self.experiments.catalog_known.connect(self._take_catalog)
         self.experiments.runs.list_changed.connect(self._show_list)
         self.experiments.runs.run_changed.connect(self._show_run)
+        self.experiments.busy_changed.connect(self._show_busy)
         self.experiments.began.connect(self._begin)
         self.experiments.ended.connect(self._end)
         self.experiments.pause_asked.connect(self.live.set_pause_asked)
@@ -251,7 +252,7 @@ class MainWindow(QMainWindow):
     def _may_close(self) -> bool:
         # the runs of "Show me" are taken out of the queue
         waiting = sum(not self.others.shows.tells_of(run_id) for run_id in self.experiments.waiting)
-        queued = Queued(waiting, self.experiments.searches.waiting, self.experiments.diagnoses.waiting)
+        queued = Queued(waiting, *(work.waiting for work in self.experiments.orders.values()))
         what = self.experiments.in_progress
         return what is None or may_stop(self, what, queued)
 
@@ -280,17 +281,21 @@ class MainWindow(QMainWindow):
             self._followed.show_group(run_ids[0])
         self.show_workspace("train")
 
+    def _show_busy(self) -> None:
+        was_pressed = self.setup.foot.run_button.hasFocus()
+        self.setup.set_busy(self.experiments.busy_words)
+        self.experiments.forecaster.set_busy(not self.experiments.is_idle)
+        if was_pressed and self._has_others:
+            # Qt would move the focus to "Add to queue", where a press of Space would queue the same again
+            self.others.focus_stop(self.experiments.in_progress)
+
     def _begin(self, run_id: str) -> None:
         self._followed.begin(run_id)
         self.others.shows.set_frame_ms(self._followed.timer.interval())
-        self.setup.set_busy(self.experiments.busy_words)
-        self.experiments.forecaster.set_busy(True)
 
     def _end(self, run_id: str) -> None:
         self._followed.end()
         self.others.shows.set_frame_ms(None)
-        self.setup.set_busy(self.experiments.busy_words)
-        self.experiments.forecaster.set_busy(False)
         if not self.others.shows.tells_of(run_id):
             self._runs_controller.retry(run_id)
 

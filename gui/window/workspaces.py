@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from PySide6.QtCore import QObject, Signal
@@ -24,6 +25,9 @@ from gui.widgets.answers.answer_page import changes_words
 from gui.window.body import Body
 from gui.window.remembered import HasState, Key
 from gui.window.top_bar import TopBar
+
+_WORKSPACES = {"search": "memory", "diagnosis": "numerics"}
+"""The workspace of each kind of orders."""
 
 
 class OtherWorkspaces(QObject):
@@ -76,6 +80,7 @@ class OtherWorkspaces(QObject):
             window,
             (top_bar, self._notice),
         )
+        self._stops = {"search": self.memory_limit.stop, "diagnosis": self.numerics_panel.stop}
         self._connect()
 
     def parts(self) -> dict[Key, HasState]:
@@ -107,13 +112,17 @@ class OtherWorkspaces(QObject):
         self.numerics.stop()
         self.shows.stop()
 
+    def focus_stop(self, what: str | None) -> None:
+        """Puts the focus on the button that stops an order of this kind."""
+        if what in self._stops:
+            self._stops[what].setFocus()
+
     def _connect(self) -> None:
-        self.limits.searching_changed.connect(lambda is_on: self._top_bar.set_busy("memory", is_on))
+        for what, workspace in _WORKSPACES.items():
+            self._experiments.orders[what].busy_changed.connect(partial(self._top_bar.set_busy, workspace))
         self.limits.workspace_wanted.connect(lambda: self.workspace_wanted.emit("memory"))
-        self.limits.refused.connect(self._notice.tell)
         self.limits.reported.connect(self._notice.tell)
         self.limits.written.connect(lambda path: self._notice.tell_written(f"Wrote {path.name}.", path))
-        self.numerics.diagnosing_changed.connect(lambda is_on: self._top_bar.set_busy("numerics", is_on))
         self.numerics.workspace_wanted.connect(lambda: self.workspace_wanted.emit("numerics"))
         self.numerics_panel.guide_wanted.connect(self._show_guide)
         self.numerics.reported.connect(self._notice.tell)

@@ -21,8 +21,8 @@ from engine.protocol.trials import (
     TrialEnded,
 )
 from gui.limit.panel import MemoryLimitPanel
-from gui.session.orders import SearchOrder
-from gui.session.searches import SearchView
+from gui.session.orders.order import SearchOrder
+from gui.session.orders.searches import SearchView
 
 
 class Searches:

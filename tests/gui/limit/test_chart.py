@@ -16,7 +16,7 @@ from engine.protocol.trials import Trial
 from gui.charts.text_places import TextPlaces
 from gui.limit.chart import MemoryPainter
 from gui.limit.chart_content import MemoryContent, failed_place, forecast_points, memory_range
-from gui.session.searches import SideView
+from gui.session.orders.searches import SideView
 from gui.theme.theme import theme
 
 

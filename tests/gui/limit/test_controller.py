@@ -104,7 +104,7 @@ def test_a_search_runs_in_the_window_is_opened_again_and_deleted(
         return lambda *_arguments: asked.append(what) or yes
 
     monkeypatch.setattr("gui.window.main_window.may_stop", answer("stop", False))
-    monkeypatch.setattr("gui.limit.controller.may_delete", answer("delete", True))
+    monkeypatch.setattr("gui.session.orders.shown.may_delete", answer("delete", True))
     # so few samples that one trial finds the answer: a process for each takes seconds to import torch
     window.setup.use_settings(LINEAR.model_copy(update={"samples": 8, "batch_size": 4}))
     qtbot.mouseClick(window.setup.form.find_max, Qt.MouseButton.LeftButton)
@@ -144,7 +144,7 @@ def test_a_search_runs_in_the_window_is_opened_again_and_deleted(
     assert window.setup.text("batch_size") == "8"
 
     assert "Memory limit, FP32: Searching for the largest batch" in window.dock.log.text()
-    window.others.memory_limit.delete_requested.emit(view.series)
+    window.others.memory_limit.menu.delete_asked.emit(view.series)
     assert (
         asked == ["stop", "delete"] and searches.saved() == () and window.others.memory_limit.view() is None
     )

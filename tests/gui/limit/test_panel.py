@@ -18,7 +18,7 @@ from engine.protocol.events import Failed
 from engine.store.searches import ProbeRecord
 from gui.limit.panel import MemoryLimitPanel
 from gui.limit.words import menu_entry
-from gui.session.searches import SearchView
+from gui.session.orders.searches import SearchView
 
 
 def test_the_answer_is_a_sentence_a_ratio_and_a_proof(panel: MemoryLimitPanel, searches: Any) -> None:
@@ -132,8 +132,8 @@ def test_a_saved_search_reads_as_it_did(panel: MemoryLimitPanel, searches: Any) 
     panel.menu.aboutToShow.emit()
     opened: list[str] = []
     deleted: list[str] = []
-    panel.saved_opened.connect(opened.append)
-    panel.delete_requested.connect(deleted.append)
+    panel.menu.opened.connect(opened.append)
+    panel.menu.delete_asked.connect(deleted.append)
     action, _, delete = panel.menu.actions()
     assert action.text().startswith("small-cnn on a 24 GiB card: FP32 fits 289") and action.isChecked()
     action.trigger()

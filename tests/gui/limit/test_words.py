@@ -12,7 +12,7 @@ from engine.protocol.memory_lines import MemoryLine
 from engine.protocol.trials import Bound, ProbeEnded, ProbeResult, Trial, TrialBegun, TrialEnded
 from gui.limit.words import progress, proof, sentence
 from gui.session.log_lines import search_lines
-from gui.session.searches import SideView
+from gui.session.orders.searches import SideView
 
 
 def test_what_is_tried_now_is_told_with_what_its_worker_does(searches: Any) -> None:

@@ -14,7 +14,7 @@ from engine.protocol.events import Diagnosed, Failed, Phase, PhaseName
 from engine.protocol.numerics.diagnosis import USUAL_PARTS, Diagnosis
 from gui.help.pages import guide_pages
 from gui.numerics.panel import NumericsPanel
-from gui.session.diagnoses import DiagnosisView
+from gui.session.orders.diagnoses import DiagnosisView
 
 EXPERIMENT = Experiment(model="small-cnn")
 

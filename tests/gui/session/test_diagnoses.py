@@ -11,8 +11,8 @@ from engine.experiment.experiment import Experiment
 from engine.protocol.numerics.nonfinite import NonfiniteSearch
 from engine.store.store import Store
 from engine.worker.launcher import Launcher
-from gui.session.diagnoses import Diagnoses
 from gui.session.engine_thread import EngineThread
+from gui.session.orders.diagnoses import Diagnoses
 
 SMALL_CNN = Experiment(model="small-cnn")
 NOTHING = NonfiniteSearch(steps=1, sentence="Every number was finite.")

@@ -18,7 +18,7 @@ from engine.protocol.events import CatalogRead, Event, Failed, Finished, Summary
 from engine.worker.launcher import Launcher, Session
 from engine.worker.process import WorkerProcess
 from gui.session.engine_thread import EngineThread
-from gui.session.orders import SearchOrder
+from gui.session.orders.order import SearchOrder
 
 WAIT_MS = 20_000
 LINEAR = experiment_from(

@@ -10,9 +10,9 @@ from datetime import UTC, datetime
 from PySide6.QtCore import QObject
 
 from engine.experiment.experiment import Experiment
-from engine.experiment.problem import Problem, ProblemError
+from engine.experiment.problem import Problem
 from engine.numerics.diagnoser import DiagnosisEvent
-from engine.protocol.events import Diagnosed, Failed, Phase
+from engine.protocol.events import Diagnosed
 from engine.protocol.numerics.diagnosis import Diagnosis, DiagnosisStarted, Part
 from engine.protocol.numerics.nonfinite import SKIPS_IN_A_ROW
 from engine.store.diagnoses import DiagnosisRecord
@@ -20,38 +20,27 @@ from engine.store.record import RunRecord
 from engine.store.store import Store
 from gui.session.engine_thread import EngineThread
 from gui.session.log_lines import diagnosis_lines
-from gui.session.ordered import OrderedWork, OrderView
-from gui.session.orders import DiagnosisOrder
+from gui.session.orders.order import DiagnosisOrder
+from gui.session.orders.work import SavedView, SavedWork
 
 
-@dataclass(frozen=True)
-class DiagnosisView(OrderView):
-    """A diagnosis.
+@dataclass(frozen=True, kw_only=True)
+class DiagnosisView(SavedView):
+    """A diagnosis."""
 
-    `doing` is its worker's phase and `fraction` how far that is, None if unknown. `saved_id` is its id in the
-    store, once it has begun.
-    """
-
-    key: str
     experiment: Experiment
     parts: tuple[Part, ...]
-    created: datetime
     diagnosis: Diagnosis = field(default_factory=Diagnosis)
-    saved_id: str | None = None
-    device_name: str = ""
     run_id: str | None = None
-    doing: str = ""
-    fraction: float | None = None
-    problem: Problem | None = None
 
     @classmethod
     def of_order(cls, order: DiagnosisOrder) -> DiagnosisView:
         """A diagnosis that was just queued."""
         return cls(
-            order.key,
-            order.experiment,
-            order.parts,
-            datetime.now(UTC),
+            key=order.key,
+            experiment=order.experiment,
+            parts=order.parts,
+            created=datetime.now(UTC),
             run_id=order.run_id,
             is_waiting=True,
         )
@@ -60,14 +49,14 @@ class DiagnosisView(OrderView):
     def of_record(cls, record: DiagnosisRecord, key: str) -> DiagnosisView:
         """A saved diagnosis."""
         return cls(
-            key,
-            record.experiment,
-            record.parts,
-            record.created,
-            record.diagnosis,
-            record.id,
-            record.device_name,
-            record.run_id,
+            key=key,
+            experiment=record.experiment,
+            parts=record.parts,
+            created=record.created,
+            diagnosis=record.diagnosis,
+            saved_id=record.id,
+            device_name=record.device_name,
+            run_id=record.run_id,
             problem=record.problem,
         )
 
@@ -76,13 +65,9 @@ class DiagnosisView(OrderView):
         match event:
             case DiagnosisStarted(diagnosis_id=saved_id, experiment=experiment):
                 return replace(self, saved_id=saved_id, experiment=experiment)
-            case Phase(name=name, detail=detail, fraction=fraction):
-                return replace(self, doing=detail or name.value, fraction=fraction)
             case Diagnosed(result=result):
                 return replace(self, diagnosis=self.diagnosis.with_part(result))
-            case Failed(problem=problem):
-                return replace(self, problem=problem)
-        return self
+        return self._during(event)
 
     def is_awaited(self, part: str) -> bool:
         """Whether a part is still to come; advice comes with the others."""
@@ -104,14 +89,14 @@ def why_nothing_to_find(run: RunRecord) -> str | None:
     return None
 
 
-_MOST_SAVED, _FIRST_STEPS = 30, 10
+_FIRST_STEPS = 10
 
 
-class Diagnoses(OrderedWork[DiagnosisView]):
+class Diagnoses(SavedWork[DiagnosisView, DiagnosisRecord]):
     """The diagnoses by their keys."""
 
     def __init__(self, store: Store, thread: EngineThread, parent: QObject | None = None) -> None:
-        super().__init__(store, thread, DiagnosisOrder, parent)
+        super().__init__(store, thread, DiagnosisOrder, store.diagnoses, parent)
 
     def submit(self, experiment: Experiment, parts: Sequence[Part], run_id: str | None = None) -> str:
         """Queues a diagnosis; its key. Raises ProblemError if it could not be saved.
@@ -123,55 +108,11 @@ class Diagnoses(OrderedWork[DiagnosisView]):
         order = DiagnosisOrder(secrets.token_hex(6), experiment, tuple(parts), run_id, steps)
         return self._enqueue(order, DiagnosisView.of_order(order))
 
-    def view(self, key: str) -> DiagnosisView | None:
-        """A diagnosis of this session, or a saved one; None for an unknown key."""
-        if key not in self._views:
-            try:
-                record = self._store.diagnoses.find(key)
-            except ProblemError:
-                # it was taken out of the queue before it was saved
-                return None
-            if record.results:
-                self._views[key] = DiagnosisView.of_record(record, key)
-        return self._views.get(key)
+    def _shown(self, record: DiagnosisRecord, key: str) -> DiagnosisView:
+        return DiagnosisView.of_record(record, key)
 
-    def saved(self) -> dict[str, DiagnosisRecord]:
-        """The saved diagnoses that have a part by key, newest first, without the one in progress."""
-        keys = {view.saved_id: view.key for view in self._views.values()}
-        records = {
-            keys.get(record.id, record.id): record
-            for record in self._store.diagnoses.newest(_MOST_SAVED)
-            if record.results
-        }
-        return {key: record for key, record in records.items() if key != self._running}
-
-    def record(self, key: str) -> DiagnosisRecord | None:
-        """A diagnosis as it is in the store; None for one that is not there."""
-        view = self._views.get(key)
-        try:
-            return (
-                None if view is None or view.saved_id is None else self._store.diagnoses.find(view.saved_id)
-            )
-        except ProblemError as error:
-            self.problem.emit(error.problem)
-            return None
-
-    def newest(self) -> str | None:
-        """The key of the newest saved diagnosis."""
-        return next(iter(self.saved()), None)
-
-    def delete(self, key: str) -> None:
-        """Deletes a saved diagnosis, unless it is in progress."""
-        view = self.view(key)
-        if key == self._running or view is None or view.saved_id is None:
-            return
-        try:
-            self._store.diagnoses.delete(view.saved_id)
-        except ProblemError as error:
-            self.problem.emit(error.problem)
-            return
-        del self._views[key]
-        self.deleted.emit(key)
+    def _is_known(self, record: DiagnosisRecord) -> bool:
+        return bool(record.results)
 
     def _take(self, key: str, event: DiagnosisEvent) -> None:
         view = self._views[key]

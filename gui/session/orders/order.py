@@ -1,10 +1,11 @@
-"""Work of the engine's thread other than runs: searches and diagnoses as they wait, and how they are done."""
+"""Work of the engine's thread other than runs, as it waits, and how it is done."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Generic, Protocol, TypeVar
 
 from engine.experiment.checks import Catalog
@@ -19,6 +20,7 @@ from engine.store.store import Store
 from engine.worker.launcher import Launcher
 
 Tell = Callable[[object], None]
+IsStopped = Callable[[], bool]
 
 
 class CanStop(Protocol):
@@ -41,8 +43,25 @@ class Order(ABC, Generic[Tool]):
         """What will carry it out."""
 
     @abstractmethod
-    def carry_out(self, tool: Tool, tell: Tell, is_stopped: Callable[[], bool]) -> Problem | None:
+    def carry_out(self, tool: Tool, tell: Tell, is_stopped: IsStopped) -> Problem | None:
         """Does the work and passes its events to `tell`; the first problem, if any."""
+
+
+def _tell_all(events: Iterator[object], tool: CanStop, tell: Tell, is_stopped: IsStopped) -> Problem | None:
+    """Passes a tool's events on to the last; what ended it early, if anything."""
+    problem: Problem | None = None
+    try:
+        for event in events:
+            tell(event)
+            if is_stopped() and not isinstance(event, ProbeEnded | Finished | Failed):
+                # asked again: the request may have come before the work had begun
+                tool.stop()
+            if isinstance(event, Failed):
+                problem = event.problem
+    except ProblemError as error:
+        tell(Failed(problem=error.problem))
+        problem = error.problem
+    return problem
 
 
 @dataclass(frozen=True)
@@ -59,23 +78,19 @@ class SearchOrder(Order[Prober]):
     def tool(self, store: Store, launcher: Launcher, catalog: Catalog | None) -> Prober:
         return Prober(store, launcher, catalog)
 
-    def carry_out(self, tool: Prober, tell: Tell, is_stopped: Callable[[], bool]) -> Problem | None:
+    def carry_out(self, tool: Prober, tell: Tell, is_stopped: IsStopped) -> Problem | None:
         first: Problem | None = None
         for place, (_, experiment) in enumerate(self.sides):
             if is_stopped():
                 break
-            try:
-                for event in tool.probe(experiment, self.granularity, self.margin_fraction, series=self.key):
-                    tell((place, event))
-                    if is_stopped() and not isinstance(event, ProbeEnded):
-                        # asked again: the request may have come before the search had begun
-                        tool.stop()
-                    if isinstance(event, Failed):
-                        first = first or event.problem
-            except ProblemError as error:
-                tell((place, Failed(problem=error.problem)))
-                first = first or error.problem
+            events = tool.probe(experiment, self.granularity, self.margin_fraction, series=self.key)
+            problem = _tell_all(events, tool, partial(_tell_of_side, tell, place), is_stopped)
+            first = first or problem
         return first
+
+
+def _tell_of_side(tell: Tell, place: int, event: object) -> None:
+    tell((place, event))
 
 
 @dataclass(frozen=True)
@@ -93,17 +108,6 @@ class DiagnosisOrder(Order[Diagnoser]):
     def tool(self, store: Store, launcher: Launcher, catalog: Catalog | None) -> Diagnoser:
         return Diagnoser(store, launcher, catalog)
 
-    def carry_out(self, tool: Diagnoser, tell: Tell, is_stopped: Callable[[], bool]) -> Problem | None:
-        problem: Problem | None = None
-        try:
-            for event in tool.diagnose(self.experiment, self.parts, steps=self.steps, run_id=self.run_id):
-                tell(event)
-                if is_stopped() and not isinstance(event, Finished | Failed):
-                    # asked again, as for a search
-                    tool.stop()
-                if isinstance(event, Failed):
-                    problem = event.problem
-        except ProblemError as error:
-            tell(Failed(problem=error.problem))
-            problem = error.problem
-        return problem
+    def carry_out(self, tool: Diagnoser, tell: Tell, is_stopped: IsStopped) -> Problem | None:
+        events = tool.diagnose(self.experiment, self.parts, steps=self.steps, run_id=self.run_id)
+        return _tell_all(events, tool, tell, is_stopped)

@@ -23,8 +23,8 @@ from engine.store.searches import ProbeRecord
 from engine.store.store import Store
 from gui.session.engine_thread import EngineThread
 from gui.session.log_lines import search_lines
-from gui.session.ordered import OrderedWork, OrderView
-from gui.session.orders import SearchOrder
+from gui.session.orders.order import SearchOrder
+from gui.session.orders.work import OrderedWork, OrderView
 
 
 @dataclass(frozen=True)

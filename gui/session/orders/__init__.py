@@ -1,0 +1,1 @@
+"""Work of the engine other than runs: searches, diagnoses and timings."""
