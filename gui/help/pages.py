@@ -85,6 +85,11 @@ _ORDER = (
 )
 
 
+def has_page(name: str) -> bool:
+    """Whether the guide has a page of that name."""
+    return any(name in names for _, names in _ORDER)
+
+
 @cache
 def guide_pages() -> tuple[GuidePage, ...]:
     """The guide's pages, in the order of the list."""

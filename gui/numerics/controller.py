@@ -45,8 +45,10 @@ class NumericsController(QObject):
         self._setup, self._panel, self._experiments = setup, panel, experiments
         self._diagnoses = experiments.diagnoses
         self._background = Background(self)
-        self._shown = ShownWork(self._diagnoses, panel.show_diagnosis, stop=panel.stop, menu=panel.menu)
-        panel.menu.set_source(self._menu_entries)
+        self._shown = ShownWork(
+            self._diagnoses, panel.show_diagnosis, stop=panel.head.stop, menu=panel.head.menu
+        )
+        panel.head.menu.set_source(self._menu_entries)
         self._connect()
         self._show_kept()
 
@@ -108,7 +110,7 @@ class NumericsController(QObject):
         self._setup.draft_changed.connect(self._show_kept)
         self._panel.diagnose_wanted.connect(self._setup.diagnose)
         self._panel.changes_wanted.connect(self._setup.use_changes)
-        self._panel.export.asked.connect(self.export)
+        self._panel.head.export.asked.connect(self.export)
 
     def _menu_entries(self) -> list[SavedEntry]:
         saved = self._diagnoses.saved().items()

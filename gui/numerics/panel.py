@@ -28,10 +28,10 @@ from gui.numerics.map.view import MapView
 from gui.numerics.ranges.view import RangeView, ReadSample
 from gui.numerics.words import AWAITED, facts, progress
 from gui.session.orders.diagnoses import DiagnosisView
-from gui.widgets import Button, ElidedLabel, EmptyState, IconButton, ProgressLine, label, set_text
+from gui.session.orders.head import WorkHead
+from gui.widgets import EmptyState, IconButton, label
 from gui.widgets.answers.answer_page import AnswerPage
 from gui.widgets.boxes import Stretch, in_column, in_row, wide
-from gui.widgets.saved_menu import ExportMenu, SavedMenu
 
 _NOTHING_YET = (
     "Where does this model lose precision, and what makes a NaN?",
@@ -93,17 +93,7 @@ class NumericsPanel(QFrame):
         self.setProperty("surface", "page")
         self._view: DiagnosisView | None = None
         self._shown: dict[str, object] = {}
-        self._note = ElidedLabel("", "legend")
-        self._problem = label("", "problem")
-        self._problem.setWordWrap(True)
-        self.progress = ProgressLine("Diagnosis")
-        self.stop = Button("Stop", "strip", "Stop the diagnosis; the parts that are done are kept", "stop")
-        self.saved = Button("Saved", "strip", "Open or delete a saved diagnosis")
-        self.menu = SavedMenu(self.saved, "diagnosis", "diagnoses", "parts")
-        self.saved.setMenu(self.menu)
-        self.export_button = Button("Export…", "strip", "Save the diagnosis as a file")
-        self.export = ExportMenu(self.export_button, "diagnosis", DIAGNOSIS_FORMATS)
-        self.export_button.setMenu(self.export)
+        self.head = WorkHead("Numerics", "diagnosis", "diagnoses", "parts", DIAGNOSIS_FORMATS.formats)
         self.boxes = [_check_box(choice) for choice in _CHOICES]
         self.boxes[0].setChecked(True)
         self.empty = EmptyState(*_NOTHING_YET)
@@ -128,25 +118,22 @@ class NumericsPanel(QFrame):
         """Shows a diagnosis so far; None for the empty state."""
         is_other = view is None or self._view is None or view.key != self._view.key
         self._view = view
-        is_busy = view is not None and view.is_unfinished
-        self.menu.set_shown(None if view is None or is_busy else view.key)
-        self._note.set_whole_text("" if view is None else progress(view) if is_busy else facts(view))
-        self.stop.setVisible(is_busy)
-        self.progress.setVisible(is_busy)
-        if view is not None:
-            self.progress.set_progress(view.fraction or 0.0, view.experiment.precision)
+        if view is None:
+            self.head.show_view(None, "", 0.0, None, is_known=False)
+        else:
+            note = progress(view) if view.is_unfinished else facts(view)
+            is_known = view.diagnosis != Diagnosis()
+            self.head.show_view(
+                view, note, view.fraction or 0.0, view.experiment.precision, is_known=is_known
+            )
             self.ranges.set_uses_scaler(view.experiment.uses_scaler)
-        problem = None if view is None else view.problem
-        set_text(self._problem, f"{problem.message} {problem.remedy}" if problem is not None else "")
-        self._problem.setVisible(problem is not None)
-        self.export_button.setEnabled(view is not None and view.diagnosis != Diagnosis())
         self._pages.setCurrentWidget(self.empty if view is None else self.tabs)
         self._show_parts(is_other)
 
     def show_samples(self, run: RunRecord, count: int, read: ReadSample) -> None:
         """Shows the `count` ranges that were sampled while a run trained, which `read` gives by number."""
         self.show_diagnosis(None)
-        self._note.set_whole_text(f"Ranges sampled during “{run.name}”")
+        self.head.note.set_whole_text(f"Ranges sampled during “{run.name}”")
         self.ranges.set_uses_scaler(run.experiment.uses_scaler)
         self.ranges.show_samples(count, read)
         self._pages.setCurrentWidget(self.tabs)
@@ -225,20 +212,13 @@ class NumericsPanel(QFrame):
             view.changes_wanted.connect(self.changes_wanted)
 
     def _lay_out(self) -> None:
-        strip = in_row(
-            label("Numerics", "title"),
-            4,
-            wide(self._note),
-            self.stop,
-            self.saved,
-            self.export_button,
-            spacing=8,
-        )
         choices = in_row(label("Parts", "legend"), *self.boxes, Stretch(1), spacing=16)
         panel = QFrame()
         panel.setProperty("surface", "panel")
         self._pages = QStackedLayout()
-        in_column(choices, self._problem, wide(self._pages), parent=panel, margins=(12, 10, 12, 8), spacing=8)
+        in_column(
+            choices, self.head.problem, wide(self._pages), parent=panel, margins=(12, 10, 12, 8), spacing=8
+        )
         # its first page is shown at once, and would be a window of its own before it has its place
         self._pages.addWidget(self.empty)
         self._pages.addWidget(self.tabs)
@@ -255,7 +235,7 @@ class NumericsPanel(QFrame):
             page.addWidget(_awaited(tab.name))
             self._tab_pages.append(page)
             self.tabs.addTab(page, tab.title)
-        in_column(strip, self.progress, wide(panel), parent=self, margins=16, spacing=8)
+        in_column(self.head, wide(panel), parent=self, margins=16, spacing=8)
 
 
 def _check_box(choice: _Choice) -> QCheckBox:

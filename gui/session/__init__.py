@@ -1,1 +1,1 @@
-"""The window's state and work without widgets: the engine's thread, runs and searches."""
+"""The window's state and work: the engine's thread, runs, and orders such as searches."""

@@ -23,6 +23,7 @@ from gui.session.forecaster import Forecaster
 from gui.session.log_lines import run_lines
 from gui.session.orders.diagnoses import Diagnoses
 from gui.session.orders.searches import Searches
+from gui.session.orders.timings import Timings
 from gui.session.orders.work import OrderedWork
 from gui.session.saved_runs import SavedRuns
 from gui.session.trust import CodeTrust
@@ -47,6 +48,7 @@ _BUSY = {
     "run": "A run is training; add this one to the queue.",
     "search": "A search is running; add this to the queue.",
     "diagnosis": "A diagnosis is running; add this to the queue.",
+    "timing": "Steps are being profiled; add this to the queue.",
 }
 
 
@@ -91,9 +93,11 @@ class Experiments(QObject):
         self._thread.check_ended.connect(self.checked)
         self.searches = Searches(store, self._thread, self)
         self.diagnoses = Diagnoses(store, self._thread, self)
+        self.timings = Timings(store, self._thread, self)
         self.orders: Mapping[str, OrderedWork[Any]] = {
             "search": self.searches,
             "diagnosis": self.diagnoses,
+            "timing": self.timings,
         }
         for work in self.orders.values():
             work.problem.connect(self._tell)

@@ -5,9 +5,22 @@ from __future__ import annotations
 from engine.limit.prober import ProbeEvent
 from engine.limit.result import outcome
 from engine.numerics.diagnoser import DiagnosisEvent
-from engine.protocol.events import Diagnosed, Event, Failed, Finished, Log, Phase, PhaseName, Started
+from engine.protocol.events import (
+    Diagnosed,
+    Event,
+    Failed,
+    Finished,
+    Log,
+    Phase,
+    PhaseName,
+    Profiled,
+    Started,
+)
 from engine.protocol.numerics.diagnosis import DiagnosisStarted
+from engine.protocol.timing.timing import SideFailed, SideStarted
 from engine.protocol.trials import ProbeEnded, ProbeStarted, TrialEnded
+from engine.timing.profiler import TimingEvent
+from engine.words.numbers import number
 
 Line = tuple[str, str]
 """A level and a message."""
@@ -16,25 +29,17 @@ Line = tuple[str, str]
 def run_lines(event: Event) -> tuple[Line, ...]:
     """The log lines of a run's event; a failure is logged when the run ends."""
     match event:
-        case Log(level=level, message=message):
-            return ((level, message),)
         case Started(notes=notes, environment=machine):
             started = f"Started on {machine.device_name}, torch {machine.torch}."
             return (("info", started), *(("info", note) for note in notes))
-        case Phase(name=PhaseName.DOWNLOADING, detail=detail, fraction=None):
-            return (("info", detail),)
-        case Finished(stopped=stopped):
-            return (("info", "Stopped." if stopped else "Finished."),)
-    return ()
+        case Failed():
+            return ()
+    return _common_lines(event)
 
 
 def search_lines(event: ProbeEvent) -> tuple[Line, ...]:
     """The log lines of an event of a search for the largest batch."""
     match event:
-        case Log(level=level, message=message):
-            return ((level, message),)
-        case Phase(name=PhaseName.DOWNLOADING, detail=detail, fraction=None):
-            return (("info", detail),)
         case ProbeStarted(experiment=experiment):
             return (("info", f"Searching for the largest batch of {experiment.model}."),)
         case TrialEnded(trial=trial, replaced_worker=why):
@@ -44,10 +49,7 @@ def search_lines(event: ProbeEvent) -> tuple[Line, ...]:
         case ProbeEnded(result=result):
             proof = "proven" if result.verified else "not proven"
             return (("info", f"The largest batch that passed is {result.largest_batch:,}, {proof}."),)
-        case Failed(problem=problem, detail=detail):
-            text = f"{problem.message} {problem.remedy}"
-            return (("problem", f"{text}\n{detail}" if detail else text),)
-    return ()
+    return _common_lines(event)
 
 
 _PART_NAMES = {
@@ -63,14 +65,33 @@ _PART_NAMES = {
 def diagnosis_lines(event: DiagnosisEvent) -> tuple[Line, ...]:
     """The log lines of an event of a diagnosis."""
     match event:
-        case Log(level=level, message=message):
-            return ((level, message),)
-        case Phase(name=PhaseName.DOWNLOADING, detail=detail, fraction=None):
-            return (("info", detail),)
         case DiagnosisStarted(experiment=experiment):
             return (("info", f"Diagnosing {experiment.model} in {experiment.precision.label}."),)
         case Diagnosed(result=result):
             return (("info", f"Done: {_PART_NAMES[result.part]}."),)
+    return _common_lines(event)
+
+
+def timing_lines(event: TimingEvent, side: str) -> tuple[Line, ...]:
+    """The log lines of an event of a timing; `side` is the name of the side in progress."""
+    match event:
+        case SideStarted():
+            return (("info", f"Profiling {side}."),)
+        case Profiled(profile=profile):
+            step = f"A step of {side} takes {number(profile.step_ms)} ms."
+            return (("info", step), *(("info", note) for note in profile.notes))
+        case SideFailed(problem=problem):
+            return (("problem", f"{side}: {problem.message} {problem.remedy}"),)
+    return _common_lines(event)
+
+
+def _common_lines(event: object) -> tuple[Line, ...]:
+    """The log lines of an event that all work has."""
+    match event:
+        case Log(level=level, message=message):
+            return ((level, message),)
+        case Phase(name=PhaseName.DOWNLOADING, detail=detail, fraction=None):
+            return (("info", detail),)
         case Finished(stopped=stopped):
             return (("info", "Stopped." if stopped else "Finished."),)
         case Failed(problem=problem, detail=detail):

@@ -30,7 +30,7 @@ from gui.setup.folder import FolderCounter
 from gui.setup.foot import SetupFoot, attach, button_for, enable, make_action
 from gui.setup.form import FormArea
 from gui.setup.model.picker import ModelPicker
-from gui.setup.purpose import OF_PRESETS, Purpose, diagnosable, plan, reason, words
+from gui.setup.purpose import OF_PRESETS, Purpose, diagnosable, explainable, plan, reason, words
 from gui.setup.saving import OwnPresets
 from gui.widgets import label
 from gui.widgets.boxes import Stretch, in_column, in_row, wide
@@ -54,6 +54,8 @@ class SetupPanel(QFrame):
     limit_refused = Signal(str)
     diagnosis_requested = Signal(object)  # Experiment
     diagnosis_refused = Signal(str)
+    timing_requested = Signal(object)  # tuple[Experiment, ...]
+    timing_refused = Signal(str)
     changes_used = Signal(object, object)  # Changes, and a function that undoes them
     check_requested = Signal(object)  # Experiment
     draft_changed = Signal()
@@ -172,11 +174,18 @@ class SetupPanel(QFrame):
     def diagnose(self) -> None:
         """Requests a diagnosis of the form's first experiment in half precision, else of its first."""
         self.reread()
-        experiment = diagnosable(self._outcome)
-        if experiment is not None and self._catalog is not None and not self._outcome.problems:
-            self.diagnosis_requested.emit(experiment)
+        if (against := self._against("diagnose")) is None:
+            self.diagnosis_requested.emit(diagnosable(self._outcome))
         else:
-            self.diagnosis_refused.emit(self._outcome.reason or _LOOKING)
+            self.diagnosis_refused.emit(against)
+
+    def explain(self) -> None:
+        """Requests profiles of the form's experiments side by side."""
+        self.reread()
+        if (against := self._against("explain")) is None:
+            self.timing_requested.emit(explainable(self._outcome))
+        else:
+            self.timing_refused.emit(against)
 
     def use_settings(self, experiment: Experiment) -> None:
         """Puts a run's settings into the form, as changes to the chosen preset."""
@@ -266,6 +275,8 @@ class SetupPanel(QFrame):
             self.find_limit()
         elif self.purpose == "diagnose":
             self.diagnose()
+        elif self.purpose == "explain":
+            self.explain()
         elif (wanted := self.request()) is not None:
             requested.emit(wanted)
 
@@ -286,7 +297,7 @@ class SetupPanel(QFrame):
             self._follow_folder(draft)
             self.run_action.setText(words(self.purpose, draft, self._outcome))
         looking = _LOOKING if self._catalog is None else None
-        against = self._reason() or looking
+        against = self._against(self.purpose)
         enable(self.queue_action, against, "Runs this after everything in the queue")
         unfit = limit_reason(self._outcome) or looking or (self._busy and _NOT_NOW)
         enable(self.check_action, unfit, TIPS["check"])
@@ -317,10 +328,11 @@ class SetupPanel(QFrame):
     def _show_folder(self) -> None:
         self.form.show_path(self.folder.words(self._draft))
 
-    def _reason(self) -> str | None:
+    def _against(self, purpose: Purpose) -> str | None:
+        """Why the form cannot be used for something, in a sentence; None if it can."""
         if self._draft is None:
             return "There is no preset to begin with."
-        return reason(self.purpose, self._outcome)
+        return reason(purpose, self._outcome) or (_LOOKING if self._catalog is None else None)
 
     def _connect(self) -> None:
         self.folder.changed.connect(self._show_folder)

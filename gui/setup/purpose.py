@@ -1,4 +1,4 @@
-"""What the form's button does: it trains, searches for the largest batch, or diagnoses. No Qt."""
+"""What the form's button does: it trains, searches for the largest batch, diagnoses, or profiles. No Qt."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from typing import Literal
 
 from engine.experiment.checks import Catalog
-from engine.experiment.experiment import Experiment
+from engine.experiment.experiment import Experiment, Precision
+from engine.protocol.timing.timing import MOST_SIDES
 from gui.setup.check import Outcome, button_words, limit_plan, limit_reason, limit_words, plan_words
 from gui.setup.draft import Draft
 
-Purpose = Literal["train", "limit", "diagnose"]
+Purpose = Literal["train", "limit", "diagnose", "explain"]
 OF_PRESETS: Mapping[str, Purpose] = {"probe": "limit", "diagnose": "diagnose"}
 """Of the kinds of presets that do not train."""
 
@@ -23,12 +24,20 @@ def diagnosable(outcome: Outcome) -> Experiment | None:
     return next(halves, next(iter(experiments), None))
 
 
+def explainable(outcome: Outcome) -> tuple[Experiment, ...]:
+    """The experiments to profile side by side, those in strict FP32 first, as in a comparison."""
+    experiments = (experiment for _, experiment in outcome.experiments)
+    return tuple(sorted(experiments, key=lambda experiment: experiment.precision is not Precision.FP32))
+
+
 def words(purpose: Purpose, draft: Draft, outcome: Outcome) -> str:
     """The button's text."""
     if purpose == "limit":
         return limit_words(draft)
     if purpose == "train":
         return button_words(draft, outcome)
+    if purpose == "explain":
+        return "Explain the time"
     experiment = diagnosable(outcome)
     return "Diagnose" if experiment is None else f"Diagnose {experiment.precision.label}"
 
@@ -37,9 +46,14 @@ def plan(purpose: Purpose, draft: Draft | None, outcome: Outcome, catalog: Catal
     """What the button will do."""
     if purpose == "diagnose":
         return "Diagnoses the parts that are ticked in Numerics"
+    if purpose == "explain":
+        count = len(outcome.experiments)
+        return f"Profiles a few steps{' in each of ' + format(count, ',') + ' runs' if count > 1 else ''}"
     return limit_plan(draft) if purpose == "limit" and draft is not None else plan_words(outcome, catalog)
 
 
 def reason(purpose: Purpose, outcome: Outcome) -> str | None:
     """Why the button can do nothing, in a sentence; None if it can."""
+    if purpose == "explain" and len(outcome.experiments) > MOST_SIDES:
+        return f"At most {MOST_SIDES} runs are profiled side by side."
     return limit_reason(outcome) if purpose == "limit" else outcome.reason

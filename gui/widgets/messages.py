@@ -30,6 +30,7 @@ class Queued(NamedTuple):
     runs: int = 0
     searches: int = 0
     diagnoses: int = 0
+    timings: int = 0
 
 
 _STOPPED = {
@@ -42,11 +43,15 @@ _STOPPED = {
         "A diagnosis is running. Closing stops it; the parts that are done are kept.",
         "Keep diagnosing",
     ),
+    "timing": (
+        "Steps are being profiled. Closing stops it; the profiles that are done are kept.",
+        "Keep profiling",
+    ),
 }
 
 
 def may_stop(parent: QWidget, what: str, queued: Queued) -> bool:
-    """Asks whether to close while a "run", a "search" or a "diagnosis" is in progress."""
+    """Asks whether to close while a "run", "search", "diagnosis" or "timing" is in progress."""
     text, leave = _STOPPED[what]
     return ask(parent, text + _words(queued), "Stop and close", leave)
 
@@ -64,6 +69,7 @@ def _words(queued: Queued) -> str:
     for count, one, many in (
         (queued.searches, "search", "searches"),
         (queued.diagnoses, "diagnosis", "diagnoses"),
+        (queued.timings, "timing", "timings"),
     ):
         if count:
             dropped = f"1 waiting {one} is" if count == 1 else f"{count} waiting {many} are"

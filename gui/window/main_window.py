@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 FIRST_PRESET = "fashion"
 FULL_SIZE = QSize(1440, 900)
-PURPOSES: Mapping[str, Purpose] = {"memory": "limit", "numerics": "diagnose"}
+PURPOSES: Mapping[str, Purpose] = {"memory": "limit", "numerics": "diagnose", "timing": "explain"}
 """What the form's button does in a workspace; it trains in the others."""
 WINDOW_FRAME = QSize(8, 40)
 """Roughly what a window manager adds around a window: the exact size is known only once it is shown."""

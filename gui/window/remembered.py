@@ -44,6 +44,7 @@ class Key(StrEnum):
     WORKSPACE = "workspace"
     MEMORY_LIMIT = "memory_limit"
     NUMERICS = "numerics"
+    TIMING = "timing"
     EXPORT = "export"
     SHOW = "show"
     REDUCED_MOTION = "reduced_motion"

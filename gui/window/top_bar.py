@@ -155,6 +155,7 @@ WORKSPACES = (
         "Numerics",
         "See which module computes in which precision, and where numbers are lost (Ctrl+5)",
     ),
+    ("timing", "Timing", "See where a step's time goes, and what limits it (Ctrl+6)"),
 )
 SIDE_WIDTH = 320
 _ROOM_FOR_FACTS, _ROOM_FOR_BAR = 1_180, 1_200

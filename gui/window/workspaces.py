@@ -1,4 +1,4 @@
-"""Memory limit, Compare, Show and Numerics, the workspaces that are made after the window's first paint."""
+"""The workspaces other than Train, which are made after the window's first paint."""
 
 from __future__ import annotations
 
@@ -21,12 +21,14 @@ from gui.session.experiments import Experiments
 from gui.setup.panel import SetupPanel
 from gui.show.controller import ShowController
 from gui.show.panel import ShowPanel
+from gui.timing.controller import TimingController
+from gui.timing.panel import TimingPanel
 from gui.widgets.answers.answer_page import changes_words
 from gui.window.body import Body
 from gui.window.remembered import HasState, Key
 from gui.window.top_bar import TopBar
 
-_WORKSPACES = {"search": "memory", "diagnosis": "numerics"}
+_WORKSPACES = {"search": "memory", "diagnosis": "numerics", "timing": "timing"}
 """The workspace of each kind of orders."""
 
 
@@ -62,12 +64,15 @@ class OtherWorkspaces(QObject):
         self.column = ComparisonColumn(side)
         self.show_panel = ShowPanel(pages)
         self.numerics_panel = NumericsPanel(pages)
+        self.timing_panel = TimingPanel(pages)
         body.add("memory", self.memory_limit, setup)
         body.add("compare", self.compare, self.column)
         body.add("show", self.show_panel, None)
         body.add("numerics", self.numerics_panel, setup)
+        body.add("timing", self.timing_panel, setup)
         self.limits = LimitController(setup, self.memory_limit, experiments, self)
         self.numerics = NumericsController(setup, self.numerics_panel, experiments, self)
+        self.timings = TimingController(setup, self.timing_panel, experiments, self)
         self.comparisons = CompareController(
             store_path, experiments, self._runs, self.column, self.compare, self._notice, window
         )
@@ -80,7 +85,11 @@ class OtherWorkspaces(QObject):
             window,
             (top_bar, self._notice),
         )
-        self._stops = {"search": self.memory_limit.stop, "diagnosis": self.numerics_panel.stop}
+        self._stops = {
+            "search": self.memory_limit.stop,
+            "diagnosis": self.numerics_panel.head.stop,
+            "timing": self.timing_panel.head.stop,
+        }
         self._connect()
 
     def parts(self) -> dict[Key, HasState]:
@@ -88,6 +97,7 @@ class OtherWorkspaces(QObject):
         return {
             Key.MEMORY_LIMIT: self.memory_limit,
             Key.NUMERICS: self.numerics_panel,
+            Key.TIMING: self.timing_panel,
             Key.EXPORT: self.comparisons,
             Key.SHOW: self.shows,
         }
@@ -101,6 +111,8 @@ class OtherWorkspaces(QObject):
             self.limits.open_newest()
         if key == "numerics":
             self.numerics.open_newest()
+        if key == "timing":
+            self.timings.open_newest()
 
     def find_limit(self) -> None:
         """Searches for the largest batch of what the form describes."""
@@ -110,6 +122,7 @@ class OtherWorkspaces(QObject):
         """Waits for what is being read or written, before the window closes."""
         self.comparisons.stop()
         self.numerics.stop()
+        self.timings.stop()
         self.shows.stop()
 
     def focus_stop(self, what: str | None) -> None:
@@ -121,12 +134,13 @@ class OtherWorkspaces(QObject):
         for what, workspace in _WORKSPACES.items():
             self._experiments.orders[what].busy_changed.connect(partial(self._top_bar.set_busy, workspace))
         self.limits.workspace_wanted.connect(lambda: self.workspace_wanted.emit("memory"))
-        self.limits.reported.connect(self._notice.tell)
-        self.limits.written.connect(lambda path: self._notice.tell_written(f"Wrote {path.name}.", path))
         self.numerics.workspace_wanted.connect(lambda: self.workspace_wanted.emit("numerics"))
-        self.numerics_panel.guide_wanted.connect(self._show_guide)
-        self.numerics.reported.connect(self._notice.tell)
-        self.numerics.written.connect(lambda path: self._notice.tell_written(f"Wrote {path.name}.", path))
+        self.timings.workspace_wanted.connect(lambda: self.workspace_wanted.emit("timing"))
+        for panel in (self.numerics_panel, self.timing_panel):
+            panel.guide_wanted.connect(self._show_guide)
+        for controller in (self.limits, self.numerics, self.timings):
+            controller.reported.connect(self._notice.tell)
+            controller.written.connect(lambda path: self._notice.tell_written(f"Wrote {path.name}.", path))
         self._setup.changes_used.connect(self._tell_changes)
         self._experiments.ended.connect(self._offer_to_find)
         self.comparisons.workspace_wanted.connect(lambda: self.workspace_wanted.emit("compare"))

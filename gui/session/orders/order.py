@@ -17,6 +17,7 @@ from engine.protocol.events import Failed, Finished
 from engine.protocol.numerics.diagnosis import USUAL_PARTS, Part
 from engine.protocol.trials import ProbeEnded
 from engine.store.store import Store
+from engine.timing.profiler import Profiler
 from engine.worker.launcher import Launcher
 
 Tell = Callable[[object], None]
@@ -111,3 +112,17 @@ class DiagnosisOrder(Order[Diagnoser]):
     def carry_out(self, tool: Diagnoser, tell: Tell, is_stopped: IsStopped) -> Problem | None:
         events = tool.diagnose(self.experiment, self.parts, steps=self.steps, run_id=self.run_id)
         return _tell_all(events, tool, tell, is_stopped)
+
+
+@dataclass(frozen=True)
+class TimingOrder(Order[Profiler]):
+    """Profiles of experiments side by side, of the runs `run_ids` where these are named."""
+
+    experiments: tuple[Experiment, ...]
+    run_ids: tuple[str | None, ...] = ()
+
+    def tool(self, store: Store, launcher: Launcher, catalog: Catalog | None) -> Profiler:
+        return Profiler(store, launcher, catalog)
+
+    def carry_out(self, tool: Profiler, tell: Tell, is_stopped: IsStopped) -> Problem | None:
+        return _tell_all(tool.profile(self.experiments, self.run_ids), tool, tell, is_stopped)

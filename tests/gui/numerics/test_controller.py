@@ -65,34 +65,34 @@ def test_a_diagnosis_runs_in_the_window_is_opened_again_and_deleted(
     assert window.setup.run_action.text() == "Diagnose BF16 AMP"
     with qtbot.waitSignal(diagnoses.began, timeout=WAIT_MS):
         window.others.numerics.submit(HALF, ("range",))
-    assert panel.stop.isVisible() and not window.setup.run_action.isEnabled()
+    assert panel.head.stop.isVisible() and not window.setup.run_action.isEnabled()
     assert "at work" in window.top_bar._tabs["numerics"].accessibleName()
     asked: list[object] = []
     monkeypatch.setattr("gui.window.main_window.may_stop", lambda *told: asked.append(told) or False)
     assert not window._may_close() and asked
     window.others.numerics.submit(HALF, ("map",))
-    panel.menu.aboutToShow.emit()
-    first, second, *_ = (action.text() for action in panel.menu.actions())
+    panel.head.menu.aboutToShow.emit()
+    first, second, *_ = (action.text() for action in panel.head.menu.actions())
     assert "in progress" in first and "waiting" in second
-    panel.stop.click()
+    panel.head.stop.click()
     view = panel.view()
     assert view is not None and view.is_live and diagnoses.waiting == 0
     goes_on.set()
     qtbot.waitUntil(lambda: diagnoses.running is None, timeout=WAIT_MS)
     view = panel.view()
     assert view is not None and view.problem is None, view
-    assert view.diagnosis.range is not None and not panel.stop.isVisible()
-    panel.menu.aboutToShow.emit()
-    assert panel.menu.actions()[0].text().startswith("linear on")
+    assert view.diagnosis.range is not None and not panel.head.stop.isVisible()
+    panel.head.menu.aboutToShow.emit()
+    assert panel.head.menu.actions()[0].text().startswith("linear on")
     panel.show_diagnosis(None)
-    panel.menu.actions()[0].trigger()
+    panel.head.menu.actions()[0].trigger()
     shown = panel.view()
     assert shown is not None and shown.diagnosis.range == view.diagnosis.range
     with qtbot.waitSignal(window.others.numerics.written, timeout=WAIT_MS):
-        panel.export.asked.emit(home / "diagnosis.json")
+        panel.head.export.asked.emit(home / "diagnosis.json")
     assert (home / "diagnosis.json").stat().st_size
-    panel.menu.aboutToShow.emit()
-    panel.menu.actions()[-1].trigger()
+    panel.head.menu.aboutToShow.emit()
+    panel.head.menu.actions()[-1].trigger()
     assert panel.view() is None and not diagnoses.saved()
 
 
@@ -137,7 +137,7 @@ def test_a_waiting_diagnosis_is_taken_out_and_one_in_progress_stops(
     window.setup.queue_action.trigger()
     view = panel.view()
     assert view is not None and view.is_waiting and diagnoses.waiting == 1
-    qtbot.mouseClick(panel.stop, Qt.MouseButton.LeftButton)
+    qtbot.mouseClick(panel.head.stop, Qt.MouseButton.LeftButton)
     assert panel.view() is None and diagnoses.waiting == 0
     window.experiments.stop()
     qtbot.waitUntil(lambda: window.experiments.running is None, timeout=WAIT_MS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import partial
 
 import pytest
 from PySide6.QtWidgets import QStackedWidget
@@ -17,6 +18,9 @@ from gui.numerics.panel import NumericsPanel
 from gui.session.orders.diagnoses import DiagnosisView
 
 EXPERIMENT = Experiment(model="small-cnn")
+view_of = partial(
+    DiagnosisView, key="abc", experiment=EXPERIMENT, parts=USUAL_PARTS, created=datetime.now(UTC)
+)
 
 
 @pytest.fixture
@@ -31,7 +35,9 @@ def panel(qtbot: QtBot) -> NumericsPanel:
 
 @pytest.fixture
 def begun() -> DiagnosisView:
-    return DiagnosisView("abc", EXPERIMENT, USUAL_PARTS, datetime.now(UTC), is_live=True)
+    return DiagnosisView(
+        key="abc", experiment=EXPERIMENT, parts=USUAL_PARTS, created=datetime.now(UTC), is_live=True
+    )
 
 
 def is_awaiting(panel: NumericsPanel, name: str) -> bool:
@@ -41,7 +47,11 @@ def is_awaiting(panel: NumericsPanel, name: str) -> bool:
 
 
 def test_without_a_diagnosis_it_says_what_it_answers(panel: NumericsPanel, qtbot: QtBot) -> None:
-    assert panel.empty.isVisible() and not panel.stop.isVisible() and not panel.export_button.isEnabled()
+    assert (
+        panel.empty.isVisible()
+        and not panel.head.stop.isVisible()
+        and not panel.head.export_button.isEnabled()
+    )
     with qtbot.waitSignal(panel.diagnose_wanted):
         panel.empty.button.click()
 
@@ -49,8 +59,8 @@ def test_without_a_diagnosis_it_says_what_it_answers(panel: NumericsPanel, qtbot
 def test_parts_appear_as_they_come(panel: NumericsPanel, begun: DiagnosisView, diagnosis: Diagnosis) -> None:
     phase = Phase(name=PhaseName.DIAGNOSING, fraction=0.25, detail="step 3 of 12")
     panel.show_diagnosis(begun.after(phase))
-    assert panel.stop.isVisible() and panel.progress.fraction() == 0.25
-    assert "step 3 of 12, 25\N{NO-BREAK SPACE}%" in panel._note.whole_text()
+    assert panel.head.stop.isVisible() and panel.head.progress.fraction() == 0.25
+    assert "step 3 of 12, 25\N{NO-BREAK SPACE}%" in panel.head.note.whole_text()
     assert is_awaiting(panel, "map") and is_awaiting(panel, "advice") and not is_awaiting(panel, "ladder")
     assert diagnosis.map is not None
     panel.show_diagnosis(begun.after(Diagnosed(result=diagnosis.map)))
@@ -76,7 +86,9 @@ def test_a_problem_stands_above_the_parts_that_are_known(
     assert diagnosis.map is not None
     failed = begun.after(Diagnosed(result=diagnosis.map)).after(Failed(problem=problem))
     panel.show_diagnosis(failed)
-    assert panel._problem.isVisible() and panel._problem.text() == "Out of memory. Use a smaller batch."
+    assert (
+        panel.head.problem.isVisible() and panel.head.problem.text() == "Out of memory. Use a smaller batch."
+    )
     assert panel.map.isVisible()
 
 
@@ -85,7 +97,9 @@ def test_a_view_without_its_part_asks_for_it(
 ) -> None:
     assert panel.parts() == USUAL_PARTS
     known = Diagnosis(map=diagnosis.map)
-    view = DiagnosisView("abc", EXPERIMENT, USUAL_PARTS, datetime.now(UTC), known)
+    view = DiagnosisView(
+        key="abc", experiment=EXPERIMENT, parts=USUAL_PARTS, created=datetime.now(UTC), diagnosis=known
+    )
     panel.show_diagnosis(view)
     with qtbot.waitSignal(panel.diagnose_wanted):
         panel.islands.wanted.emit()
@@ -93,7 +107,15 @@ def test_a_view_without_its_part_asks_for_it(
 
 
 def test_the_module_that_made_the_nan_is_shown_in_the_map(panel: NumericsPanel, diagnosis: Diagnosis) -> None:
-    panel.show_diagnosis(DiagnosisView("abc", EXPERIMENT, USUAL_PARTS, datetime.now(UTC), diagnosis))
+    panel.show_diagnosis(
+        DiagnosisView(
+            key="abc",
+            experiment=EXPERIMENT,
+            parts=USUAL_PARTS,
+            created=datetime.now(UTC),
+            diagnosis=diagnosis,
+        )
+    )
     panel.nonfinite.module_chosen.emit("features.3")
     assert panel.tab() == "map" and panel.map.title.whole_text() == "Operations of features.3"
 

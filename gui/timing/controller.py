@@ -1,0 +1,133 @@
+"""Connects the form, the runs, the workspace Timing and the engine's timings."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from PySide6.QtCore import QObject, Signal
+
+from engine.experiment.experiment import Experiment
+from engine.experiment.problem import ProblemError
+from engine.export.files import place
+from engine.store.record import RunRecord
+from gui.session.background import Background
+from gui.session.experiments import Experiments
+from gui.session.orders.shown import ShownWork
+from gui.session.orders.timings import why_not_profiled
+from gui.setup.panel import SetupPanel
+from gui.timing.panel import TimingPanel
+from gui.timing.words import saved_entry, unfinished_entry
+from gui.widgets.saved_menu import SavedEntry
+
+_NO_TRACE = "The trace is not there any more. Profile again to record another."
+
+
+class TimingController(QObject):
+    """`workspace_wanted` asks for the workspace; `reported` carries what was done, or why nothing was;
+    `written` the path of a file."""
+
+    workspace_wanted = Signal()
+    reported = Signal(str)
+    written = Signal(object)  # Path
+
+    def __init__(
+        self,
+        setup: SetupPanel,
+        panel: TimingPanel,
+        experiments: Experiments,
+        parent: QObject | None = None,
+    ) -> None:
+        super().__init__(parent)
+        self._panel, self._experiments = panel, experiments
+        self._timings = experiments.timings
+        self._background = Background(self)
+        head = panel.head
+        self._shown = ShownWork(self._timings, panel.show_view, stop=head.stop, menu=head.menu)
+        head.menu.set_source(self._menu_entries)
+        setup.timing_requested.connect(self.submit)
+        setup.timing_refused.connect(self._refuse)
+        panel.explain_wanted.connect(setup.explain)
+        panel.again.clicked.connect(self._profile_again)
+        panel.changes_wanted.connect(setup.use_changes)
+        panel.traces.asked.connect(self.save_trace)
+
+    def open_newest(self) -> None:
+        """Shows the timing in progress, else the newest saved, unless one is shown."""
+        self._shown.open_newest()
+
+    def submit(self, experiments: Sequence[Experiment], run_ids: Sequence[str | None] = ()) -> None:
+        """Queues profiles of experiments, or of runs, and shows them."""
+        try:
+            self._experiments.trust.check(experiments)
+            key = self._timings.submit(experiments, run_ids)
+        except ProblemError as error:
+            self._refuse(error.problem.message)
+            return
+        self._shown.show(key)
+        self.workspace_wanted.emit()
+
+    def explain(self, runs: Sequence[RunRecord]) -> None:
+        """Shows the newest timing of these runs side by side, or makes one."""
+        against = why_not_profiled(runs, self._experiments.catalog)
+        known = self._timings.of_runs([run.id for run in runs])
+        if known is not None:
+            self._shown.show(known)
+            self.workspace_wanted.emit()
+        elif against is not None:
+            self._refuse(against)
+        else:
+            self.submit([run.experiment for run in runs], [run.id for run in runs])
+
+    def why_not_explained(self, runs: Sequence[RunRecord]) -> str | None:
+        """Why there can be no timing of these runs, in a sentence; None if there is one or can be."""
+        against = why_not_profiled(runs, self._experiments.catalog)
+        if against is None or self._timings.of_runs([run.id for run in runs]) is not None:
+            return None
+        return against
+
+    def save_trace(self, side: int, path: Path) -> None:
+        """Copies the trace of a side of the timing that is shown."""
+        record = self._timings.record(self._shown.key or "")
+        source = None if record is None else self._timings.trace_of(record, side)
+        if source is None:
+            self.reported.emit(_NO_TRACE)
+        else:
+            self._write(lambda: _copy(source, path))
+
+    def stop(self) -> None:
+        """Waits for a file that is being written, before the window closes."""
+        self._background.stop()
+
+    def _write(self, write: Callable[[], Path]) -> None:
+        self._background.do(
+            write,
+            self.written.emit,
+            lambda problem: self.reported.emit(f"{problem.message} {problem.remedy}"),
+        )
+
+    def _profile_again(self) -> None:
+        view = self._timings.view(self._shown.key or "")
+        if view is not None:
+            runs = self._experiments.runs
+            # a deleted run is profiled as what it was
+            run_ids = [run_id if run_id and runs.record(run_id) else None for run_id in view.run_ids]
+            self.submit([side.experiment for side in view.timing.sides], run_ids)
+
+    def _menu_entries(self) -> list[SavedEntry]:
+        return [
+            *map(unfinished_entry, self._timings.unfinished()),
+            *(saved_entry(key, record) for key, record in self._timings.saved().items()),
+        ]
+
+    def _refuse(self, reason: str) -> None:
+        self.workspace_wanted.emit()
+        self.reported.emit(reason)
+
+
+def _copy(source: Path, path: Path) -> Path:
+    # the dialog has asked whether to replace a file of that name
+    with place(path, force=True) as file:
+        shutil.copyfile(source, file)
+    return path

@@ -1,0 +1,176 @@
+"""The workspace Timing: where a step's time goes, side by side, and what would make it shorter."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import QFrame, QStackedLayout, QTabWidget, QToolButton, QWidget
+
+from engine.protocol.timing.timing import Timing
+from engine.timing.names import side_names
+from engine.words.numbers import number
+from gui.help.pages import has_page
+from gui.session.orders.head import WorkHead
+from gui.session.orders.timings import TimingView
+from gui.timing.advice_view import TimingAdvice
+from gui.timing.export import TraceActions
+from gui.timing.words import energy_tip, energy_words, facts, failures, progress
+from gui.widgets import Button, ElidedLabel, EmptyState, IconButton, label, set_text
+from gui.widgets.answers.answer_page import wrapped
+from gui.widgets.boxes import in_column, in_row, wide
+from gui.widgets.labels import plain_tip
+
+_NOTHING_YET = (
+    "Where does a step's time go, and what would make it shorter?",
+    "A profile records some steps of what the form describes, after warm-up: matrix work, memory, copies, "
+    "the optimizer, and what the device waits for, in each precision side by side.",
+    "Explain the time",
+    "Profiles the form's experiments, FP32 first",
+)
+_AWAITED = "The first profile is being made: it is shown as soon as it is there."
+
+
+class _Tab(NamedTuple):
+    """A view and its page of the guide."""
+
+    name: str
+    title: str
+    page: str
+    view: TimingAdvice
+
+
+class TimingPanel(QFrame):
+    """Shows a timing.
+
+    `explain_wanted` asks for one of what the form describes, `again` for the same once more; `changes_wanted`
+    carries Changes for the form, `guide_wanted` a page of the guide.
+    """
+
+    explain_wanted = Signal()
+    changes_wanted = Signal(object)
+    guide_wanted = Signal(str)
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setProperty("surface", "page")
+        self._view: TimingView | None = None
+        self._shown: Timing | None = None
+        self.again = Button("Profile again", "strip", "Profile the same once more; this timing is kept")
+        self.head = WorkHead("Timing", "timing", "timings", "profiles", (), self.again)
+        self.traces = TraceActions(self.head.export)
+        self.empty = EmptyState(*_NOTHING_YET)
+        self.failures = wrapped("", "problem")
+        self.answer = wrapped("", "stat")
+        self.energy = ElidedLabel("", "body")
+        self.advice = TimingAdvice()
+        self._tabs = (_Tab("advice", "Advice", "advice", self.advice),)
+        self.tabs = QTabWidget()
+        self.guide_button = IconButton("help", "Guide to this view", "What this view shows, and what to do")
+        self._connect()
+        self._lay_out()
+        self.show_view(None)
+
+    def show_view(self, view: TimingView | None) -> None:
+        """Shows a timing so far; None for the empty state."""
+        self._view = view
+        timing = None if view is None else view.timing
+        if view is None:
+            self.head.show_view(None, "", 0.0, None, is_known=False)
+        else:
+            note = progress(view) if view.is_unfinished else facts(view)
+            precision = view.timing.sides[view.side].experiment.precision
+            is_known = bool(view.timing.profiles())
+            self.head.show_view(view, note, view.progress(), precision, is_known=is_known)
+        self.again.setVisible(view is not None and not view.is_unfinished)
+        page: QWidget = self.empty
+        if view is not None:
+            page = self._content if view.is_known or not view.is_unfinished else self._awaited
+        self._pages.setCurrentWidget(page)
+        if timing != self._shown:
+            # the worker's phase changes often: nothing is filled again for it
+            self._shown = timing
+            self._show_timing(timing)
+
+    def view(self) -> TimingView | None:
+        return self._view
+
+    def open_tab(self, name: str) -> None:
+        """Shows a view."""
+        for place, tab in enumerate(self._tabs):
+            if tab.name == name:
+                self.tabs.setCurrentIndex(place)
+
+    def tab(self) -> str:
+        """The view in front."""
+        return self._tabs[self.tabs.currentIndex()].name
+
+    def state(self) -> dict[str, Any]:
+        """What is remembered across a restart, as plain JSON values."""
+        return {"tab": self.tab()}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Restores a `state`. Raises KeyError for a broken one."""
+        if state:
+            self.open_tab(state["tab"])
+
+    def _show_timing(self, timing: Timing | None) -> None:
+        self.traces.show_timing(timing)
+        set_text(self.failures, "" if timing is None else failures(timing))
+        self.failures.setVisible(bool(self.failures.text()))
+        set_text(self.answer, "" if timing is None else _answer(timing))
+        self.answer.setVisible(bool(self.answer.text()))
+        self.energy.set_whole_text("" if timing is None else energy_words(timing))
+        self.energy.setToolTip(plain_tip("" if timing is None else energy_tip(timing)))
+        self.energy.setVisible(bool(self.energy.whole_text()))
+        for tab in self._tabs:
+            tab.view.show_timing(timing)
+
+    def _connect(self) -> None:
+        self.empty.pressed.connect(self.explain_wanted)
+        self.advice.wanted.connect(self.explain_wanted)
+        self.advice.changes_wanted.connect(self.changes_wanted)
+        self.guide_button.clicked.connect(
+            lambda: self.guide_wanted.emit(self._tabs[self.tabs.currentIndex()].page)
+        )
+        self.tabs.currentChanged.connect(self._fit_guide)
+
+    def _fit_guide(self) -> None:
+        self.guide_button.setVisible(has_page(self._tabs[self.tabs.currentIndex()].page))
+
+    def _lay_out(self) -> None:
+        panel = QFrame()
+        panel.setProperty("surface", "panel")
+        self._pages = QStackedLayout()
+        in_column(self.head.problem, wide(self._pages), parent=panel, margins=(12, 10, 12, 8), spacing=8)
+        self.tabs.setDocumentMode(True)
+        self.tabs.tabBar().setDrawBase(False)
+        for arrow in self.tabs.tabBar().findChildren(QToolButton):
+            arrow.setToolTip(arrow.accessibleName())
+        self.tabs.setCornerWidget(self.guide_button)
+        self.tabs.tabBar().setAccessibleName("Views of the timing")
+        for tab in self._tabs:
+            self.tabs.addTab(tab.view, tab.title)
+        self._content = QWidget()
+        in_column(
+            self.failures,
+            self.answer,
+            in_row(wide(self.energy)),
+            wide(self.tabs),
+            parent=self._content,
+            spacing=8,
+        )
+        self._awaited = label(_AWAITED, "empty")
+        self._awaited.setAlignment(Qt.AlignmentFlag.AlignCenter)
+        # its first page is shown at once, and would be a window of its own before it has its place
+        for page in (self.empty, self._awaited, self._content):
+            self._pages.addWidget(page)
+        in_column(self.head, wide(panel), parent=self, margins=16, spacing=8)
+
+
+def _answer(timing: Timing) -> str:
+    """How long a step takes on each side."""
+    sides = zip(side_names(timing), timing.sides, strict=True)
+    times = [f"{name} {number(side.profile.step_ms)} ms" for name, side in sides if side.profile is not None]
+    return f"A step takes: {', '.join(times)}." if times else ""
