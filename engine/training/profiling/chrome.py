@@ -226,7 +226,7 @@ class _Places:
 
 def _number(stretches: tuple[Stretch, ...], time: float) -> int | None:
     number = bisect_right(stretches, time, key=attrgetter("begin_us")) - 1
-    return number if number >= 0 and time <= stretches[number].end_us else None
+    return number if number >= 0 and time < stretches[number].end_us else None
 
 
 def _operation(call: _Call, places: _Places) -> HostOperation:
