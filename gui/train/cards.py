@@ -1,6 +1,7 @@
 """The six stat cards: throughput, step time, peak memory, accuracy or loss, grad scale, skipped steps.
 
-If no run has a loss scaler, the last three are loss, accuracy, and waiting for data.
+If no run has a loss scaler, the last three are loss, accuracy, and waiting for data. A seventh tells how busy
+the Tensor Cores are where the card knows it.
 """
 
 from __future__ import annotations
@@ -17,17 +18,22 @@ from engine.compare.sides import differing_work
 from engine.words.numbers import NONE, memory_unit, number, ratio
 from gui.session.live_run import LiveRun
 from gui.train import figures as figures
-from gui.train.details import data_wait_percent
+from gui.train.gauges import TENSOR_CORES, activities, clock_words, data_wait_percent, gauge
 from gui.widgets import Button, StatCard, StatRow
 
-# what six cards need for their titles, units and ratios: a window some 1,350 px wide
-_NARROW = 1024
+# what a card needs for its title, unit and ratio: six of them ask for a window some 1,350 px wide
+_LEAST_WIDTH = 170
+_MOST_COLUMNS = 7
 _NOT_USED = "not used"
+_ABOUT_TENSOR_CORES = (
+    "The share of the time in which the Tensor Cores compute; beside it that in which the SMs have work, and "
+    "how much of its bandwidth memory delivers, all as the card tells them"
+)
 _ABOUT_ACCURACY = "On the validation samples, after the last epoch"
 
 
 class LiveCards(QWidget):
-    """Six cards in one row, or in two rows of three where the panel is narrow."""
+    """The cards in a row, or in two where the panel is narrow."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -43,9 +49,11 @@ class LiveCards(QWidget):
         self.waiting = StatCard(
             "Waiting for data", "%", "The share of the measured time that the device waited for a batch"
         )
+        self.tensor_cores = StatCard("Tensor Cores", "%", _ABOUT_TENSOR_CORES)
+        self.tensor_cores.hide()
         self._shared = (self.throughput, self.step_time, self.memory, self.quality)
         self._of_scaler, self._of_others = (self.scale, self.skipped), (self.accuracy, self.waiting)
-        self._has_scaler = True
+        self._has_scaler, self._has_activity = True, False
         self.loss_switch = Button("Loss", "link", "Show the training loss instead of the accuracy", "swap")
         self.loss_switch.setAccessibleName("Show the loss instead of the accuracy")
         self.loss_switch.clicked.connect(self._switch_quality)
@@ -56,31 +64,35 @@ class LiveCards(QWidget):
         self._grid = QGridLayout(self)
         self._grid.setContentsMargins(0, 0, 0, 0)
         self._grid.setSpacing(8)
-        self._arrange(6)
+        self._place(6)
 
     @property
     def cards(self) -> tuple[StatCard, ...]:
-        """The six shown, in order."""
-        return (*self._shared, *(self._of_scaler if self._has_scaler else self._of_others))
+        """Those shown, in order."""
+        others = self._of_scaler if self._has_scaler else self._of_others
+        return (*self._shared, *others, *([self.tensor_cores] if self._has_activity else []))
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
-        self._arrange(3 if event.size().width() < _NARROW else 6)
+        if self._fitting() != self._columns:
+            self._place(self._fitting())
 
     def minimumSizeHint(self) -> QSize:
-        # that of two rows: the layout's own hint would keep the panel as wide as a row of six
-        margin = 2 * self._grid.spacing()
-        return QSize(3 * self.throughput.minimumWidth() + margin, super().minimumSizeHint().height())
+        # that of two rows: the layout's own hint would keep the panel as wide as a single row
+        columns = -(-len(self.cards) // 2)
+        width = columns * self.throughput.minimumWidth() + (columns - 1) * self._grid.spacing()
+        return QSize(width, super().minimumSizeHint().height())
 
     def set_compact(self, compact: bool) -> None:
         """Tightens the cards for a low window."""
-        for card in (*self._shared, *self._of_scaler, *self._of_others):
+        for card in (*self._shared, *self._of_scaler, *self._of_others, self.tensor_cores):
             card.set_compact(compact)
 
     def show_runs(self, runs: Sequence[LiveRun]) -> None:
         """Fills the cards; ratios are against the first run."""
         self._runs = runs
-        self._set_scaler(not runs or any(map(figures.uses_scaler, runs)))
+        has_scaler = not runs or any(map(figures.uses_scaler, runs))
+        self._choose(has_scaler, any(gauge(run, TENSOR_CORES) is not None for run in runs))
         self._show_speed(runs)
         self._show_memory(runs)
         self._show_quality(runs)
@@ -90,29 +102,32 @@ class LiveCards(QWidget):
             self._show_accuracy(self.accuracy, runs)
             self._show_waiting(runs)
 
-    def _set_scaler(self, has_scaler: bool) -> None:
-        """Shows the cards of the loss scaler, or those that take their place."""
-        if has_scaler != self._has_scaler:
-            self._has_scaler = has_scaler
+        if self._has_activity:
+            self._show_activity(runs)
+
+    def _choose(self, has_scaler: bool, has_activity: bool) -> None:
+        """Shows the cards of the loss scaler or of others, and that of the Tensor Cores."""
+        if (has_scaler, has_activity) != (self._has_scaler, self._has_activity):
+            self._has_scaler, self._has_activity = has_scaler, has_activity
             self.loss_switch.setVisible(has_scaler)
-            self._place()
+            self._place(self._fitting())
 
-    def _arrange(self, columns: int) -> None:
-        if columns != self._columns:
-            self._columns = columns
-            self._place()
+    def _fitting(self) -> int:
+        """How many cards there are in a row."""
+        count = len(self.cards)
+        return count if self.width() >= count * _LEAST_WIDTH else -(-count // 2)
 
-    def _place(self) -> None:
-        columns = self._columns
-        gone = self._of_others if self._has_scaler else self._of_scaler
-        for card in gone:
-            self._grid.removeWidget(card)
-            card.setParent(self)
-            card.hide()
+    def _place(self, columns: int) -> None:
+        self._columns = columns
+        for card in (*self._of_scaler, *self._of_others, self.tensor_cores):
+            if card not in self.cards:
+                self._grid.removeWidget(card)
+                card.setParent(self)
+                card.hide()
         for number_, card in enumerate(self.cards):
             self._grid.addWidget(card, number_ // columns, number_ % columns)
             card.show()
-        for column in range(6):
+        for column in range(_MOST_COLUMNS):
             self._grid.setColumnStretch(column, 1 if column < columns else 0)
 
     def _show_speed(self, runs: Sequence[LiveRun]) -> None:
@@ -121,7 +136,7 @@ class LiveCards(QWidget):
         # the longer unit has no room beside a ratio; the plot below shows it in full
         self.throughput.set_title("Throughput", "/s" if unit == "samples/s" else unit)
         notes = [_notes(run) for run in runs]
-        _fill(self.throughput, runs, rates, notes)
+        _fill(self.throughput, runs, rates, notes, facts=[_clock(run) for run in runs])
         _fill(self.step_time, runs, [figures.step_ms(run) for run in runs], notes)
 
     def _show_memory(self, runs: Sequence[LiveRun]) -> None:
@@ -171,6 +186,15 @@ class LiveCards(QWidget):
             rows.append(_row(run, text, absent, "" if absent else f"of {steps:,}"))
         self.skipped.set_rows(rows)
 
+    def _show_activity(self, runs: Sequence[LiveRun]) -> None:
+        rows = []
+        for run in runs:
+            share, others = gauge(run, TENSOR_CORES), activities(run)[1:]
+            after = ", ".join(f"{name} {other:.0f}" for name, other in others)
+            detail = ", ".join(f"{name} {other:.0f} %" for name, other in activities(run))
+            rows.append(_row(run, number(share, 0), share is None, "" if share is None else after, detail))
+        self.tensor_cores.set_rows(rows)
+
     def _switch_quality(self) -> None:
         self._shows_loss = not self._shows_loss
         other, shown = ("Accuracy", "loss") if self._shows_loss else ("Loss", "accuracy")
@@ -186,10 +210,14 @@ def _fill(
     values: Sequence[float | None],
     notes: Sequence[str] = (),
     *,
+    facts: Sequence[str] = (),
     digits: int | None = None,
     has_ratio: bool = True,
 ) -> None:
-    """Fills a card; the ratios of figures with `notes` are marked if the measurement was disturbed."""
+    """Fills a card; the ratios of figures with `notes` are marked if the measurement was disturbed.
+
+    The tooltips of the figures have notes and `facts`.
+    """
     ratios = [
         ratio(value, values[0]) if has_ratio and _is_alike(run, runs[0]) else ""
         for run, value in zip(runs, values, strict=True)
@@ -198,7 +226,8 @@ def _fill(
     rows = []
     for place, (run, value) in enumerate(zip(runs, values, strict=True)):
         against = f"{ratios[place]} {runs[0].label}" if place and ratios[place] else ""
-        detail = ". ".join(part for part in (against, notes[place] if notes else "") if part)
+        words = (against, notes[place] if notes else "", facts[place] if facts else "")
+        detail = ". ".join(part for part in words if part)
         rows.append(_row(run, number(value, digits), value is None, detail=detail))
     card.set_rows(rows)
     text = ratios[1] if len(runs) == 2 else ""
@@ -219,6 +248,11 @@ def _notes(run: LiveRun) -> str:
         return ""
     sentences = [sentence for _, sentence in about_machine(run.summary)]
     return "; ".join(sentences) or run.summary.speed_note or ""
+
+
+def _clock(run: LiveRun) -> str:
+    words = clock_words(run)
+    return f"SM clock: {words}" if words else ""
 
 
 def _row(run: LiveRun, text: str, absent: bool, after: str = "", detail: str = "") -> StatRow:

@@ -6,7 +6,8 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QScrollArea, QWidget
 
 from gui.train.cards import LiveCards
-from gui.train.details import LiveDetails, LiveGauges
+from gui.train.details import LiveDetails
+from gui.train.gauges import LiveGauges
 from gui.train.plots import LivePlots
 from gui.train.strip import LiveStrip
 from gui.widgets.boxes import Stretch, in_column, wide

@@ -19,7 +19,8 @@ from gui.widgets.shortcuts import tab_after
 if TYPE_CHECKING:
     from engine.drawing.looks import By
     from gui.train.cards import LiveCards
-    from gui.train.details import LiveDetails, LiveGauges
+    from gui.train.details import LiveDetails
+    from gui.train.gauges import LiveGauges
     from gui.train.page import RunsPage
     from gui.train.plots import LivePlots
 

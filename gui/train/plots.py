@@ -19,7 +19,7 @@ from gui.charts.curves import Curve
 from gui.charts.live_plot import MOST_HEIGHT, LivePlot, PlotSpec
 from gui.session.live_run import LiveRun, Values
 from gui.train import figures as figures
-from gui.train.details import waiting_percent
+from gui.train.gauges import waiting_percent
 
 _LOSS = PlotSpec("Training loss", "", "The loss of each step on its own batch", smooths=True)
 _SCALE = PlotSpec(

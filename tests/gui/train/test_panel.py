@@ -93,6 +93,23 @@ def test_the_cards_own_figures_stand_in_a_line_and_a_cpu_has_none(panel: LivePan
     assert not panel.gauges.isVisible()
 
 
+def test_a_card_that_tells_its_activity_has_a_card_for_its_tensor_cores(panel: LivePanel, live: Any) -> None:
+    panel.set_runs([live.run("fp16", live.started(), live.samples(1, 50))])
+    assert panel.cards.tensor_cores not in panel.cards.cards and not panel.cards.tensor_cores.isVisible()
+    columns: dict[str, tuple[float, ...]] = {
+        "tensor_activity_percent": (41.6,) * 50,
+        "sm_activity_percent": (88.0,) * 50,
+        "clock_mhz": (1_410.0,) * 50,
+        "slowdown": (5.0,) * 50,
+    }
+    panel.set_runs([live.run("fp16", live.started(), live.samples(1, 50, **columns))])
+    assert panel.cards.tensor_cores.isVisible() and len(panel.cards.cards) == 7
+    assert panel.cards.tensor_cores.texts() == ("FP16 AMP 42SMs 88",)
+    assert panel.gauges.words.whole_text() == (
+        "FP16 AMP   Tensor Cores 42 %  ·  SMs 88 %  ·  1,410 MHz (held down by heat and the power limit)"
+    )
+
+
 def test_a_low_panel_keeps_its_height_for_the_plots(qtbot: QtBot, panel: LivePanel, live: Any) -> None:
     panel.set_runs([live.run("fp32", live.started(), live.samples(1, 50, power_watts=(600.0,) * 50))])
     assert panel.gauges.isVisible()
