@@ -27,6 +27,7 @@ from engine.compare.comparison import Comparison
 from engine.compare.comparison import compare as comparison_of
 from engine.compare.evidence import evidence_of
 from engine.compare.split import MOST_OTHERS
+from engine.compare.tariff import Tariff, tariff_from
 from engine.experiment.checks import problems
 from engine.experiment.experiment import Experiment, experiment_from
 from engine.experiment.problem import Problem, ProblemError, request_problem
@@ -125,6 +126,8 @@ def compare(
         ),
     ] = 1,
     name: str | None = None,
+    price_per_kwh: options.PricePerKwh = "",
+    co2_per_kwh: options.Co2PerKwh = "",
     trust_code: options.TrustCode = False,
     as_json: options.AsJson = False,
     target: TargetOption = Target.PROCESS,
@@ -132,6 +135,7 @@ def compare(
     """Train the same experiment in several precisions, and say what each gains."""
     asked = options.asked(ctx.params)
     _refuse_search(asked)
+    tariff = tariff_from(price_per_kwh, co2_per_kwh)
     _sides(asked, precision, on_gpu=True)
     with open_session(target) as session:
         catalog = session.runner.catalog()
@@ -145,7 +149,7 @@ def compare(
         experiments = [experiment for _, experiment in sides]
         accept_code(session.store, asked, experiments, on_gpu=on_gpu, accepts_all=trust_code)
         warn_if_busy(session, sides[0][1])
-        outcome = _train_turns(session, sides, turns, name)
+        outcome = _train_turns(session, sides, turns, name, tariff)
     return _print_comparison(outcome, as_json, session.interrupt.asked)
 
 
@@ -172,7 +176,9 @@ def _sides(asked: Asked, precisions: list[str] | None, on_gpu: bool) -> Sides:
     return sides
 
 
-def _train_turns(session: Session, sides: Sides, turns: Sequence[Turn], name: str | None) -> _Outcome:
+def _train_turns(
+    session: Session, sides: Sides, turns: Sequence[Turn], name: str | None, tariff: Tariff
+) -> _Outcome:
     title = name or " against ".join(reversed([label for label, _ in sides]))
     comparison = session.store.add_comparison(title)
     ids: list[str] = []
@@ -189,14 +195,15 @@ def _train_turns(session: Session, sides: Sides, turns: Sequence[Turn], name: st
         ids.append(added.id)
     runs = tuple(session.store.run(run_id) for run_id in ids)
     baseline = sides[0][0]
-    return _Outcome(baseline, runs, _compared(session.store, runs, baseline), problem)
+    return _Outcome(baseline, runs, _compared(session.store, runs, baseline, tariff), problem)
 
 
-def _compared(store: Store, runs: tuple[RunRecord, ...], baseline: str) -> Comparison | None:
+def _compared(store: Store, runs: tuple[RunRecord, ...], baseline: str, tariff: Tariff) -> Comparison | None:
     first = next((run for run in runs if run.label == baseline), None)
     if first is None:
         return None
-    return comparison_of(evidence_of(store, runs), first.id, others=store.runs(MOST_OTHERS))
+    others = store.runs(MOST_OTHERS)
+    return comparison_of(evidence_of(store, runs), first.id, others=others, tariff=tariff)
 
 
 def _print_comparison(outcome: _Outcome, as_json: bool, interrupted: bool) -> int:

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 MemoryQuantity = Literal["allocated", "resident"]
 
+PRICE_NAME, CO2_NAME = "price", "co2"
+_OF_ENERGY = ("energy", "net_energy", PRICE_NAME, CO2_NAME)
+
 
 @dataclass(frozen=True)
 class Figure:
@@ -52,7 +55,7 @@ class Figure:
     @property
     def is_of_time(self) -> bool:
         """Whether other programs and a drift of the machine change it: a speed, a time or an energy."""
-        return self.name in ("samples_per_second", "step_ms", "seconds", "energy", "net_energy")
+        return self.name in ("samples_per_second", "step_ms", "seconds", *_OF_ENERGY)
 
     def text(self, value: float | None) -> str:
         """The value as shown, without its unit; diverged values are NaN, ∞ or a power of ten."""
@@ -203,8 +206,7 @@ _COUNTS: dict[str, Callable[[RunRecord], object]] = {
     "step_ms": _step,
     "seconds": _training,
     PEAK_MEMORY.name: _peak,
-    ENERGY.name: _energy_kind,
-    NET_ENERGY.name: _energy_kind,
+    **dict.fromkeys(_OF_ENERGY, _energy_kind),
     ACCURACY.name: _dataset,
     "final_train_loss": _loss,
 }

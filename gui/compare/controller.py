@@ -89,8 +89,12 @@ class CompareReader(QObject):
             self._panel.clear()
             self.shown.emit()
             return
+        table = self._panel.table
         wanted = Wanted(
-            tuple(run.id for run in runs), self._column.own_baseline(runs), self._panel.target_accuracy
+            tuple(run.id for run in runs),
+            self._column.own_baseline(runs),
+            table.target.accuracy(),
+            table.tariff.tariff(),
         )
         self._panel.say_reading(len(runs))
         self._is_reading = True
@@ -191,10 +195,11 @@ class CompareController(QObject):
         self._writing.stop()
 
     def state(self) -> dict[str, Any]:
-        return self.exporting.state()
+        return {**self.exporting.state(), "tariff": self._panel.table.tariff.state()}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         self.exporting.restore(state)
+        self._panel.table.tariff.restore(state.get("tariff", ("", "")))
 
     def _connect(self, panel: ComparePanel) -> None:
         self.reader.problem.connect(self.problem)
@@ -225,7 +230,8 @@ class CompareController(QObject):
             chosen = headline or baseline
             return Order((chosen,) if chosen in run_ids and chosen is not None else run_ids[:1])
         against, leading = (run_id if run_id in run_ids else None for run_id in (baseline, headline))
-        return Order(run_ids, against, leading, self._titles.get(frozenset(run_ids), ""))
+        title, tariff = self._titles.get(frozenset(run_ids), ""), self._panel.table.tariff.tariff()
+        return Order(run_ids, against, leading, title, tariff)
 
     def _ask_title(self) -> None:
         runs = frozenset(self.reader.run_ids())

@@ -131,9 +131,10 @@ _EMPTY = (
 class ComparePanel(QScrollArea):
     """Shows a comparison; runs and baseline are chosen in the column beside it.
 
-    `target_chosen` when another accuracy to reach was typed. `missing_wanted` carries a tuple of experiments
-    that would show where a gain comes from, `again_wanted` a tuple of sides to measure again, `runs_dropped`
-    run ids. `newest_wanted` and `experiment_wanted` are offered while nothing is compared.
+    `target_chosen` when another accuracy to reach or another tariff was typed. `missing_wanted` carries a
+    tuple of experiments that would show where a gain comes from, `again_wanted` a tuple of sides to measure
+    again, `runs_dropped` run ids. `newest_wanted` and `experiment_wanted` are offered while nothing is
+    compared.
     """
 
     target_chosen = Signal()
@@ -172,11 +173,6 @@ class ComparePanel(QScrollArea):
         tab_after(self.table, curves)
         curves.show()
         return curves
-
-    @property
-    def target_accuracy(self) -> float | None:
-        """The accuracy to reach, as a fraction; None for none."""
-        return self.table.target.accuracy()
 
     def clear(self) -> None:
         """Shows what to do: no run is ticked."""

@@ -11,6 +11,7 @@ import numpy as np
 
 from engine.compare.comparison import Comparison, compare
 from engine.compare.evidence import Evidence, evidence_from
+from engine.compare.tariff import Tariff
 from engine.drawing.smoothing import Values
 from engine.experiment.problem import ProblemError
 from engine.protocol.events import Epoch, Started
@@ -34,11 +35,12 @@ class ReadRun:
 
 @dataclass(frozen=True)
 class Wanted:
-    """The runs to compare, the baseline's id (None for any), and the accuracy to reach."""
+    """The runs to compare, the baseline's id (None for any), the accuracy to reach, and what energy costs."""
 
     run_ids: tuple[str, ...]
     baseline: str | None
     target_accuracy: float | None
+    tariff: Tariff
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,6 +73,7 @@ def read_and_compare(
         wanted.baseline,
         target_accuracy=wanted.target_accuracy,
         others=akin(others, runs),
+        tariff=wanted.tariff,
     )
     return ComparedRuns(wanted, comparison, read)
 

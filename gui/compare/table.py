@@ -1,6 +1,6 @@
 """The table of figures in Compare: a row per figure, a column per side with its ratios, and a foot.
 
-The foot takes an accuracy, for which the table shows the time to reach it.
+The foot takes an accuracy, for which the table shows the time to reach it, and a tariff of electricity.
 """
 
 from __future__ import annotations
@@ -17,11 +17,12 @@ from PySide6.QtWidgets import (
 )
 
 from engine.compare.comparison import Comparison, SideReport
-from engine.compare.figures import Cell, Figure, FigureRow
+from engine.compare.figures import ENERGY, Cell, Figure, FigureRow
 from engine.drawing.looks import side_fills
 from engine.export.report.tables import FigureText, figure_text
 from engine.words.numbers import times
 from gui.compare.headline import Sign
+from gui.compare.tariff import TariffRow
 from gui.widgets import ElidedLabel, Marker, label, set_property
 from gui.widgets.boxes import Stretch, in_column, in_row
 from gui.widgets.labels import plain_tip
@@ -205,7 +206,7 @@ _EDGES = 4
 class FigureTable(QFrame):
     """Shows a `Comparison`, with the column of the headline's side shaded.
 
-    `target_chosen` when another accuracy to reach was typed.
+    `target_chosen` when another accuracy to reach or another tariff was typed.
     """
 
     target_chosen = Signal()
@@ -219,8 +220,10 @@ class FigureTable(QFrame):
         self._scroll.setAccessibleName("Figures of the compared runs")
         self._scroll.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.target = TargetRow()
-        self.target.changed.connect(self.target_chosen)
-        in_column(self._scroll, self.target, parent=self, margins=1, spacing=0)
+        self.tariff = TariffRow()
+        for foot in (self.target, self.tariff):
+            foot.changed.connect(self.target_chosen)
+        in_column(self._scroll, self.target, self.tariff, parent=self, margins=1, spacing=0)
         self._texts: list[list[str]] = []
         self._cells: dict[str, list[QWidget]] = {}
         self._headline: str | None = None
@@ -244,8 +247,9 @@ class FigureTable(QFrame):
             grid.setColumnStretch(1 + 2 * number, 3)
             grid.setColumnStretch(2 + 2 * number, 2)
         self.target.show_for(_has_accuracy(comparison), _spread_note(comparison))
+        self.tariff.setVisible(any(row.figure == ENERGY for row in comparison.figures))
         for number in range(len(comparison.figures)):
-            is_last = number == len(comparison.figures) - 1 and self.target.isHidden()
+            is_last = number == len(comparison.figures) - 1 and not self._feet_height()
             self._add_row(grid, comparison, number, is_last)
         height = HEADING_HEIGHT + ROW_HEIGHT * len(comparison.figures)
         # rows made while hidden would ask for a pixel more for their border
@@ -292,9 +296,11 @@ class FigureTable(QFrame):
         # focusable only when the arrow keys have something to scroll
         self._scroll.setFocusPolicy(Qt.FocusPolicy.TabFocus if is_scrolled else Qt.FocusPolicy.NoFocus)
         bar = self._scroll.horizontalScrollBar().sizeHint().height() if is_scrolled else 0
-        below = self.target.height() if not self.target.isHidden() else 0
         self._scroll.setFixedHeight(height + bar + 2)
-        self.setFixedHeight(height + _EDGES + bar + below)
+        self.setFixedHeight(height + _EDGES + bar + self._feet_height())
+
+    def _feet_height(self) -> int:
+        return sum(foot.height() for foot in (self.target, self.tariff) if not foot.isHidden())
 
 
 def _has_accuracy(comparison: Comparison) -> bool:

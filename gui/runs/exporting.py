@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -12,6 +12,7 @@ from PySide6.QtCore import QMimeData, QObject, Qt, QTemporaryDir, QUrl
 from PySide6.QtGui import QDrag, QGuiApplication
 from PySide6.QtWidgets import QApplication, QWidget
 
+from engine.compare.tariff import Tariff
 from engine.drawing.looks import ThemeName
 from engine.experiment.problem import Problem
 from engine.export import formats
@@ -33,13 +34,14 @@ class Order:
     """The runs to export; `baseline` is the id of a run of the baseline.
 
     `side` is the id of a run of the side that leads the report and races the baseline; None: the default.
-    `title` is the title of the report; "" for what it compares.
+    `title` is the title of the report; "" for what it compares. A `tariff` adds what the energy costs.
     """
 
     run_ids: tuple[str, ...]
     baseline: str | None = None
     side: str | None = None
     title: str = ""
+    tariff: Tariff = field(default_factory=Tariff)
 
     @property
     def words(self) -> str:
@@ -93,7 +95,7 @@ def _writer(path: Path, form: str | None, theme: ThemeName) -> formats.Write:
 
 
 def _content(store: Store, order: Order) -> Content:
-    return content_of(store, order.run_ids, order.baseline, order.side, order.title)
+    return content_of(store, order.run_ids, order.baseline, order.side, order.title, order.tariff)
 
 
 def table(store_path: Path, order: Order, form: Literal["markdown", "latex"]) -> str:
