@@ -21,9 +21,11 @@ from engine.protocol import jobs
 from engine.protocol.events import Event, Finished, Phase, PhaseName, Profiled, Summary
 from engine.protocol.timing.bar import Bar, StepPart
 from engine.protocol.timing.profile import StepProfile
+from engine.training.data.batches import Batch
 from engine.training.doctor import read_catalog
+from engine.training.profiling.flops import count_flops
 from engine.training.profiling.limits import measure_limits
-from engine.training.profiling.onednn import Primitive, primitive_rows, units_of, verbose_primitives
+from engine.training.profiling.onednn import Primitive, matrix_units, primitive_rows, verbose_primitives
 from engine.training.profiling.recording import hides_modules, record, validate_batch
 from engine.training.profiling.steps import Steps, Timed, time_steps, warm_up
 from engine.training.runs.control import Control
@@ -77,6 +79,8 @@ def _profile(
     if limits is None:
         yield _profiling("measuring the device's limits", 0.8)
         limits = measure_limits(plan.device, control)
+    yield _profiling("counting FLOPs", 0.95)
+    flops = count_flops(plan, recorded.group)
     timed = recorded.timed
     rest = max(0.0, timed.step_ms - timed.wait_ms)
     return StepProfile(
@@ -87,10 +91,12 @@ def _profile(
         recorded_ms=timed.step_ms,
         bar=Bar.of([(StepPart.OTHER, rest), (StepPart.DATA, min(timed.wait_ms, timed.step_ms))]),
         format=_format(plan),
-        matrix_units=_matrix_units(plan, recorded.primitives),
+        matrix_units=_matrix_units(plan),
         threads=torch.get_num_threads() if plan.device.type == "cpu" else None,
         kernels=primitive_rows(recorded.primitives),
+        flops=flops,
         limits=limits,
+        energy=timed.energy,
         notes=recorded.notes,
         trace=kept.name if kept is not None and kept.exists() else None,
     )
@@ -98,8 +104,9 @@ def _profile(
 
 @dataclass(frozen=True)
 class _Recorded:
-    """What the run itself has shown; its trace is in a file."""
+    """What the run itself has shown, and the batches of a step; the trace is in a file."""
 
+    group: list[Batch]
     timed: Timed
     steps: int
     samples: int
@@ -131,9 +138,9 @@ def _recorded(
             notes += _keep_trace(steps, path, kept)
         primitives: tuple[Primitive, ...] = ()
         if plan.device.type == "cpu":
-            steps.enter_epoch()
             primitives = verbose_primitives(steps.make)
-        return _Recorded(timed, count, steps.samples, primitives, tuple(notes))
+        steps.enter_epoch()
+        return _Recorded(steps.next_group(), timed, count, steps.samples, primitives, tuple(notes))
 
 
 def _notes(run: Run) -> Iterator[str]:
@@ -195,9 +202,10 @@ def _format(plan: Plan) -> str:
     return "fp32"
 
 
-def _matrix_units(plan: Plan, primitives: tuple[Primitive, ...]) -> str | None:
+def _matrix_units(plan: Plan) -> str | None:
     if plan.device.type == "cpu":
-        return units_of(primitives)
+        units = matrix_units()
+        return units.get(_format(plan)) or next(iter(units.values()), None)
     return "Tensor Cores" if plan.device_entry.tensor_cores else None
 
 

@@ -10,13 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.protocol.events import Event, Phase, PhaseName
+from engine.protocol.timing.energy import Energy
 from engine.training.data.batches import Batch
 from engine.training.measuring.telemetry import Rows
 from engine.training.runs.run import Run
 
 _LEAST_WARMUP = 3
 """The first whole step makes the optimizer's state, and libraries choose their kernels in it."""
-_LEAST_STEPS, _LEAST_SECONDS, _MOST_SECONDS = 10, 1.0, 10.0
+_LEAST_STEPS, _LEAST_SECONDS, _MOST_SECONDS = 10, 1.5, 10.0
 _LEAST_BLOCK, _MOST_BLOCKS = 8, 10
 
 
@@ -80,10 +81,14 @@ class Steps:
 
 @dataclass(frozen=True)
 class Timed:
-    """Means of steps without the profiler; in `wait_ms` of a step the device had no data to work on."""
+    """Means of steps without the profiler; in `wait_ms` of a step the device had no data to work on.
+
+    `energy` is that of all timed steps, None where it is not counted.
+    """
 
     step_ms: float
     wait_ms: float
+    energy: Energy | None
 
 
 def warm_up(steps: Steps) -> Generator[Event, None, None]:
@@ -119,14 +124,16 @@ def time_steps(steps: Steps) -> Generator[Event, None, Timed]:
 
 
 def _timed(steps: Steps, first: int) -> Timed:
-    tally = steps.run.tally
-    is_whole = np.asarray(tally.samples[first:]) == steps.samples
-    if not is_whole.any():  # stopped at once
-        is_whole[:] = True
-    step_seconds, wait_seconds = (
-        np.asarray(column[first:])[is_whole] for column in (tally.step_seconds, tally.wait_seconds)
+    tally, energy = steps.run.tally, steps.run.instruments.energy
+    samples, seconds, waits = (
+        np.asarray(column[first:]) for column in (tally.samples, tally.step_seconds, tally.wait_seconds)
     )
-    return Timed(step_ms=1e3 * _typical(step_seconds), wait_ms=1e3 * _typical(wait_seconds))
+    is_whole = samples == samples.max()
+    return Timed(
+        step_ms=1e3 * _typical(seconds[is_whole]),
+        wait_ms=1e3 * _typical(waits[is_whole]),
+        energy=energy.over(len(samples), int(samples.sum()), float(seconds.sum())),
+    )
 
 
 def _typical(seconds: NDArray[np.float64]) -> float:
