@@ -15,17 +15,24 @@ import torch
 
 from engine.experiment.experiment import Precision
 from engine.experiment.paths import part_path
-from engine.experiment.problem import ProblemError
+from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.experiment.titles import setting_problem
 from engine.protocol import jobs
 from engine.protocol.events import Event, Finished, Phase, PhaseName, Profiled, Summary
-from engine.protocol.timing.bar import Bar, StepPart
 from engine.protocol.timing.profile import StepProfile
 from engine.training.data.batches import Batch
 from engine.training.doctor import read_catalog
+from engine.training.profiling.bar import step_bar
+from engine.training.profiling.chrome import read_trace
 from engine.training.profiling.flops import count_flops
 from engine.training.profiling.limits import measure_limits
-from engine.training.profiling.onednn import Primitive, matrix_units, primitive_rows, verbose_primitives
+from engine.training.profiling.onednn import (
+    Primitive,
+    formats_on_units,
+    matrix_units,
+    primitive_rows,
+    verbose_primitives,
+)
 from engine.training.profiling.recording import hides_modules, record, validate_batch
 from engine.training.profiling.steps import Steps, Timed, time_steps, warm_up
 from engine.training.runs.control import Control
@@ -75,21 +82,25 @@ def _profile(
     if recorded is None:
         return None
     _free_memory(plan.device)
+    yield _profiling("reading the trace", 0.6)
+    timed, trace = recorded.timed, read_trace(path)
+    if plan.device.type != "cpu" and not trace.is_of_device:
+        raise ProblemError(_no_records(plan))
+    bar = step_bar(trace, timed.step_ms, timed.wait_ms, formats_on_units(recorded.primitives))
     limits = job.limits
     if limits is None:
         yield _profiling("measuring the device's limits", 0.8)
         limits = measure_limits(plan.device, control)
     yield _profiling("counting FLOPs", 0.95)
     flops = count_flops(plan, recorded.group)
-    timed = recorded.timed
-    rest = max(0.0, timed.step_ms - timed.wait_ms)
     return StepProfile(
         device_type=plan.device.type,
         steps=recorded.steps,
         samples=recorded.samples,
         step_ms=timed.step_ms,
-        recorded_ms=timed.step_ms,
-        bar=Bar.of([(StepPart.OTHER, rest), (StepPart.DATA, min(timed.wait_ms, timed.step_ms))]),
+        recorded_ms=bar.recorded_ms,
+        bar=bar.bar,
+        validation=bar.validation,
         format=_format(plan),
         matrix_units=_matrix_units(plan),
         threads=torch.get_num_threads() if plan.device.type == "cpu" else None,
@@ -97,7 +108,7 @@ def _profile(
         flops=flops,
         limits=limits,
         energy=timed.energy,
-        notes=recorded.notes,
+        notes=(*recorded.notes, *bar.notes),
         trace=kept.name if kept is not None and kept.exists() else None,
     )
 
@@ -185,6 +196,14 @@ def _free_memory(device: torch.device) -> None:
     gc.collect()
     if device.type != "cpu":
         torch.get_device_module(device).empty_cache()
+
+
+def _no_records(plan: Plan) -> Problem:
+    return Problem(
+        kind=Kind.INTERNAL,
+        message=f"PyTorch's profiler recorded no work of {plan.device_entry.title}.",
+        remedy="End other programs that profile it, such as Nsight, and run again.",
+    )
 
 
 def _format(plan: Plan) -> str:

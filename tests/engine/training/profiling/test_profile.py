@@ -11,10 +11,12 @@ from typing import Any
 
 import pytest
 
-from engine.experiment.experiment import Experiment, layered
+from engine.experiment.experiment import Experiment, experiment_from, layered
+from engine.experiment.own.code import with_code
 from engine.experiment.problem import ProblemError
 from engine.protocol import jobs
 from engine.protocol.events import Event, Finished, Phase, PhaseName, Profiled, is_last
+from engine.protocol.timing.bar import StepPart
 from engine.protocol.timing.limits import Limits, Peak
 from engine.protocol.timing.profile import StepProfile
 from engine.training.measuring.telemetry import Rows
@@ -33,6 +35,7 @@ TINY: dict[str, Any] = {
     "measure": {"warmup_steps": 2},
 }
 DRAWN: dict[str, Any] = {"dataset": "synthetic", "image_size": 8, "num_classes": 4, "samples": 40}
+LINEAR: dict[str, Any] = {"model": "linear", "dataset": "synthetic-regression", "samples": 64}
 LIMITS = Limits(peaks=(Peak(format="fp32", tflops=0.1),), gb_per_second=10)
 
 
@@ -68,7 +71,10 @@ def test_the_job_tells_its_phases_the_profile_and_its_end(tmp_path: Path) -> Non
     found = sent[-2].profile
     assert found.limits == LIMITS and found.trace == "trace.json.gz" and found.format == "fp32"
     assert found.samples == 16 and found.threads == 1
-    assert found.bar.total_ms == pytest.approx(found.step_ms)
+    assert found.bar.total_ms == pytest.approx(found.step_ms, rel=0.01)
+    assert found.bar.ms(StepPart.MATRIX) > 0 and found.bar.ms(StepPart.OPTIMIZER) > 0
+    assert found.validation is not None and found.validation.ms(StepPart.MATRIX) > 0
+    assert found.flops is not None and found.flops > 0
     assert list(tmp_path.iterdir()) == [tmp_path / "trace.json.gz"]
 
 
@@ -85,6 +91,45 @@ def test_the_trace_marks_steps_data_optimizer_modules_and_validation(
     assert marks["validation"] == 1
     # the validation batch goes through the model too
     assert marks["module:"] == marks["module:features.0"] == found.steps + 1
+
+
+OWN_STEP = """
+import torch
+from torch import nn
+
+def model():
+    return nn.ModuleDict({"g": nn.Linear(8, 8), "d": nn.Linear(8, 1)})
+
+def batch(size):
+    return torch.randn(size, 8), None
+
+def optimizer(model):
+    return [torch.optim.SGD(part.parameters(), lr=0.1) for part in model.values()]
+
+def step(train, batch):
+    g, d = train.model.values()
+    for_g, for_d = train.optimizers
+    fake = g(torch.randn_like(batch[0]))
+    train.backward((d(fake.detach()) - d(batch[0])).mean())
+    train.step(for_d)
+    train.backward(-d(fake).mean())
+    train.step(for_g)
+"""
+
+
+def test_a_step_of_the_users_own_is_recorded(tmp_path: Path) -> None:
+    path, trace = tmp_path / "net.py", tmp_path / "kept" / "trace.json.gz"
+    path.write_text(OWN_STEP)
+    asked = {"model": str(path), "batch_size": 4, "samples": 32, "steps": 3, "device": "cpu"}
+    experiment = experiment_from(with_code(asked, names_model=True, names_dataset=False))
+    job = jobs.Profile(experiment=experiment, trace=str(trace), limits=LIMITS)
+    (found,) = [event.profile for event in profile(job, Control()) if isinstance(event, Profiled)]
+    marks = marks_in(trace)
+    assert found.samples == 4 and marks["step"] == found.steps
+    # both optimizers, and the end of the step
+    assert marks["optimizer"] == 3 * found.steps
+    assert marks["module:g"] == found.steps and marks["module:d"] == 3 * found.steps
+    assert found.bar.ms(StepPart.OPTIMIZER) > 0
 
 
 def test_a_profile_changes_no_loss(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -106,7 +151,7 @@ def test_a_profile_changes_no_loss(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_stopped_profile_leaves_no_trace_file(tmp_path: Path) -> None:
     control = Control()
     sent = []
-    for event in events(tmp_path / "trace.json.gz", control):
+    for event in events(tmp_path / "trace.json.gz", control, **LINEAR):
         sent.append(event)
         if isinstance(event, Phase) and event.detail.startswith("recording"):
             control.stop_requested.set()
@@ -117,15 +162,15 @@ def test_a_stopped_profile_leaves_no_trace_file(tmp_path: Path) -> None:
 
 def test_a_large_trace_is_recorded_again_in_short(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     trace = tmp_path / "trace.json.gz"
-    profiled(trace)
+    profiled(trace, **LINEAR)
     monkeypatch.setattr(profile_module, "_MOST_TRACE_BYTES", trace.stat().st_size // 2)
     trace.unlink()
-    found = profiled(trace)
+    found = profiled(trace, **LINEAR)
     assert found.steps == 5 and marks_in(trace)["step"] == 1
     assert any("holds one step" in note for note in found.notes)
     monkeypatch.setattr(profile_module, "_MOST_TRACE_BYTES", 10)
     trace.unlink()
-    assert profiled(trace).trace is None and not list(tmp_path.iterdir())
+    assert profiled(trace, **LINEAR).trace is None and not list(tmp_path.iterdir())
 
 
 def test_what_cannot_run_is_refused_in_the_words_of_a_run() -> None:
