@@ -56,9 +56,15 @@ def side_looks(sides: Sequence[Side]) -> dict[str, SideLook]:
 
 def side_fills(sides: Sequence[Side]) -> dict[str, MarkFill]:
     """The fill of each side's mark by its id; among sides of one precision the fills take turns."""
+    fills = mark_fills([side.precision for side in sides])
+    return {side.id: fill for side, fill in zip(sides, fills, strict=True)}
+
+
+def mark_fills(precisions: Sequence[Precision]) -> tuple[MarkFill, ...]:
+    """The fills of sides in these precisions, in turns among equal precisions."""
     seen: Counter[Precision] = Counter()
-    fills = {}
-    for side in sides:
-        fills[side.id] = MARK_FILLS[seen[side.precision] % len(MARK_FILLS)]
-        seen[side.precision] += 1
-    return fills
+    fills = []
+    for precision in precisions:
+        fills.append(MARK_FILLS[seen[precision] % len(MARK_FILLS)])
+        seen[precision] += 1
+    return tuple(fills)

@@ -8,8 +8,9 @@ white of a picture become in the precision's shades.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Literal
 
 from engine.drawing.fonts import parts
@@ -166,6 +167,33 @@ def rounded(
         for angle in (math.radians(start + turn) for turn in turns)
     )
     return Fill(points, ink, edge)
+
+
+def hatching(
+    outline: Sequence[Point], begin: Point, ink: str, pitch: float, width: float = 1.0, *, rises: bool = True
+) -> list[Stroke]:
+    """Lines that rise or fall at 45 degrees through a convex outline, one of them in line with `begin`.
+
+    They stay where they are as the outline grows.
+    """
+    if not rises:
+        mirrored = hatching([(-x, y) for x, y in outline], (-begin[0], begin[1]), ink, pitch, width)
+        return [replace(line, points=tuple((-x, y) for x, y in line.points)) for line in mirrored]
+    sums = [x + y for x, y in outline] or [0.0]
+    first = math.ceil((min(sums) - sum(begin)) / pitch)
+    totals = [
+        sum(begin) + number * pitch
+        for number in range(first, first + 1 + int((max(sums) - min(sums)) / pitch))
+    ]
+    ends: dict[float, list[Point]] = {total: [] for total in totals}
+    for (x, y), (next_x, next_y) in pairwise([*outline, *outline[:1]]):
+        run = next_x + next_y - x - y
+        for total in totals:
+            part = (total - x - y) / run if run else -1.0
+            if 0 <= part <= 1:
+                ends[total].append((x + part * (next_x - x), y + part * (next_y - y)))
+    lines = ((min(points), max(points)) for points in ends.values() if len(points) > 1)
+    return [Stroke(line, ink, width) for line in lines]
 
 
 CAPITAL = 0.73

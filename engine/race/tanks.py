@@ -17,6 +17,7 @@ from engine.drawing.shapes import (
     Shape,
     Stroke,
     Words,
+    hatching,
     rounded,
     shortened,
     text_width,
@@ -195,24 +196,8 @@ class TankPair:
             shapes += self._hatch(filled, body.points[0], f"{look.ink}-dim")
         return [*shapes, Stroke((*body.points, body.points[0]), "line2")]
 
-    def _hatch(self, outline: Sequence[Point], begin: Point, ink: str) -> list[Shape]:
-        """Lines that rise at 45 degrees through a convex outline; they stay where they are as it grows."""
-        pitch, width = _PITCH * max(self.scale, 0.75), max(self.scale, 1.0)
-        sums = [x + y for x, y in outline] or [0.0]
-        first = math.ceil((min(sums) - sum(begin)) / pitch)
-        totals = [
-            sum(begin) + number * pitch
-            for number in range(first, first + 1 + int((max(sums) - min(sums)) / pitch))
-        ]
-        ends: dict[float, list[Point]] = {total: [] for total in totals}
-        for (x, y), (next_x, next_y) in pairwise([*outline, *outline[:1]]):
-            run = next_x + next_y - x - y
-            for total in totals:
-                part = (total - x - y) / run if run else -1.0
-                if 0 <= part <= 1:
-                    ends[total].append((x + part * (next_x - x), y + part * (next_y - y)))
-        lines = ((min(points), max(points)) for points in ends.values() if len(points) > 1)
-        return [Stroke(line, ink, width) for line in lines]
+    def _hatch(self, outline: Sequence[Point], begin: Point, ink: str) -> list[Stroke]:
+        return hatching(outline, begin, ink, _PITCH * max(self.scale, 0.75), max(self.scale, 1.0))
 
     def _surface(self) -> list[Shape]:
         """The higher surface, carried over to the tank that needs less."""

@@ -5,16 +5,15 @@ The colour is the precision's; a part is told by its fill, which the table repea
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from engine.drawing.looks import SideLook, precision_look
-from engine.drawing.shapes import Box, Drawing, Shape, Stroke, Words, shortened, text_width
+from engine.drawing.looks import SideLook, mark_fills, precision_look
+from engine.drawing.shapes import Box, Drawing, Shape, Stroke, Words, hatching, shortened, text_width
 from engine.protocol.timing.bar import StepPart
 from engine.protocol.timing.timing import Timing, TimingSide
 from engine.timing.names import part_title, side_names
 from engine.words.numbers import number, share_text, three_figures
-from resources.looks import MARK_FILLS
 
 _BAR, _PITCH, _TOP = 26.0, 62.0, 22.0
 _HEAD, _ROW = 30.0, 22.0
@@ -65,7 +64,7 @@ class _Picture:
         self._sides = timing.sides
         self._width = width
         self._names = side_names(timing)
-        self._looks = _looks(timing.sides)
+        self._looks = timing_looks(timing)
         profiles = timing.profiles()
         known = {entry.part for profile in profiles for entry in profile.bar.parts}
         self._parts = [part for part in StepPart if part in known]
@@ -195,35 +194,20 @@ _NO_PROFILE = "no profile yet"
 _VALIDATION = "A validation batch, apart"
 
 
-def _looks(sides: Sequence[TimingSide]) -> list[SideLook]:
-    """The sides' looks; sides of one precision differ in their marks' fill."""
-    looks: list[SideLook] = []
-    for side in sides:
-        count = sum(look.ink == side.experiment.precision.value for look in looks)
-        looks.append(precision_look(side.experiment.precision, MARK_FILLS[count % len(MARK_FILLS)]))
-    return looks
+def timing_looks(timing: Timing) -> tuple[SideLook, ...]:
+    """The looks of the sides; those of one precision differ in their marks' fill."""
+    precisions = [side.experiment.precision for side in timing.sides]
+    return tuple(map(precision_look, precisions, mark_fills(precisions)))
 
 
 def _fill(part: StepPart, ink: str, x: float, y: float, width: float, height: float) -> Iterator[Shape]:
     """A rectangle filled as the part is: work solidly, waiting hatched within an outline."""
+    corners = ((x, y), (x + width, y), (x + width, y + height), (x, y + height))
     solid = _SOLID.get(part)
     if solid is not None:
         yield Box(x, y, width, height, solid.format(ink))
     if part in _HATCHING:
-        yield from _hatched(_HATCHING[part].format(ink), x, y, width, height, rises=part is not StepPart.DATA)
+        lines = _HATCHING[part].format(ink)
+        yield from hatching(corners, corners[0], lines, _HATCH_PITCH, rises=part is not StepPart.DATA)
     if solid is None:
-        corners = ((x, y), (x + width, y), (x + width, y + height), (x, y + height), (x, y))
-        yield Stroke(corners, "text3")
-
-
-def _hatched(ink: str, x: float, y: float, width: float, height: float, *, rises: bool) -> Iterator[Shape]:
-    """Lines at 45 degrees, cut at the rectangle's edges."""
-    count = int((width + height) / _HATCH_PITCH)
-    for place in range(1, count + 1):
-        way = place * _HATCH_PITCH
-        left, right = max(0.0, way - height), min(way, width)
-        low, high = min(way, height), max(0.0, way - width)
-        if not rises:
-            low, high = height - low, height - high
-        if left < right:
-            yield Stroke(((x + left, y + low), (x + right, y + high)), ink)
+        yield Stroke((*corners, corners[0]), "text3")
