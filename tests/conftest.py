@@ -25,6 +25,8 @@ os.environ["OMP_NUM_THREADS"] = "1"
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
+pytest_plugins = ["tests.profiles"]
+
 _MIB_SIDE_BY_SIDE = 3_000
 """What tests take that run beside others, with the processes that they start."""
 

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from engine import __version__
-from engine.cli import check, diagnose, machine, output, probe, saved, train
+from engine.cli import check, diagnose, machine, output, probe, profile, saved, train
 from engine.cli.session import InterruptError
 from engine.experiment.problem import Kind, Problem, ProblemError, request_problem
 from engine.experiment.text import printable, shortened
@@ -28,6 +28,7 @@ _COMMANDS: dict[str, Callable[..., int]] = {
     "probe": probe.probe,
     "check": check.check,
     "diagnose": diagnose.diagnose,
+    "profile": profile.profile,
     "runs": saved.runs,
     "show": saved.show,
     "export": saved.export,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, get_origin
@@ -238,9 +238,9 @@ def sides_of(asked: Asked, precisions: list[str] | None, *, on_gpu: bool) -> lis
     return [(experiment.precision.label, experiment) for experiment in experiments]
 
 
-def refuse_settings(asked: Asked, run: str, verb: str) -> None:
+def refuse_settings(asked: Asked, run: str, verb: str, *, precisions: Sequence[str] = ()) -> None:
     """Raises ProblemError where settings are given beside --run; `verb` is what is done with the run."""
-    if asked.preset is not None or any(asked.over):
+    if asked.preset is not None or any(asked.over) or precisions:
         message = f"A saved run is {verb} with its own settings; --run takes no others."
         remedy = "Leave out either --run or the settings."
         raise ProblemError(request_problem(message, remedy, key="run", value=run))

@@ -245,14 +245,14 @@ def accept_code(
         store.trusted_code.check(experiment)
 
 
-def warn_if_busy(session: Session, experiment: Experiment) -> None:
+def warn_if_busy(watch: Watch, experiment: Experiment) -> None:
     """Says on a terminal what keeps the machine busy on which something is about to be measured."""
     if not sys.stderr.isatty():
         # nobody would read it in time, and a run that was disturbed says so itself
         return
     # the worker imports torch meanwhile, for longer than this
-    time.sleep(max(0.0, _LEAST_SECONDS - session.watch.seconds))
-    if busy := session.watch.look(experiment.device).sentence:
+    time.sleep(max(0.0, _LEAST_SECONDS - watch.seconds))
+    if busy := watch.look(experiment.device).sentence:
         output.warning(f"{busy} A measurement made now may not be clean.")
 
 

@@ -57,7 +57,7 @@ def run(
         session.raise_if_interrupted()
         experiment = experiment_from(asked.settings(on_gpu))
         accept_code(session.store, asked, [experiment], on_gpu=on_gpu, accepts_all=trust_code)
-        warn_if_busy(session, experiment)
+        warn_if_busy(session.watch, experiment)
         outcome = _train(session, session.store.add(experiment, name=name))
     return _print_outcome(*outcome, as_json)
 
@@ -82,7 +82,7 @@ def resume(
         if trust_code and saved.experiment.own_code is not None:
             session.store.trusted_code.add(saved.experiment.own_code)
         queued = session.store.requeue(saved.id)
-        warn_if_busy(session, queued.experiment)
+        warn_if_busy(session.watch, queued.experiment)
         outcome = _train(session, queued)
     return _print_outcome(*outcome, as_json)
 
@@ -148,7 +148,7 @@ def compare(
                 raise ProblemError(*wrong)
         experiments = [experiment for _, experiment in sides]
         accept_code(session.store, asked, experiments, on_gpu=on_gpu, accepts_all=trust_code)
-        warn_if_busy(session, sides[0][1])
+        warn_if_busy(session.watch, sides[0][1])
         outcome = _train_turns(session, sides, turns, name, tariff)
     return _print_comparison(outcome, as_json, session.interrupt.asked)
 

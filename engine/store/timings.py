@@ -38,6 +38,8 @@ class TimingRecord:
     """The sides without their profiles."""
     profiles: tuple[str | None, ...] = field(repr=False)
     """The sides' profiles as JSON."""
+    folder: Path = field(repr=False)
+    """Where the traces are."""
 
     @cached_property
     def timing(self) -> Timing:
@@ -49,6 +51,11 @@ class TimingRecord:
                 if text is not None:
                     timing = timing.with_side(place, profile=StepProfile.model_validate_json(text))
         return timing
+
+    def traces(self) -> tuple[Path, ...]:
+        """The files of the profiles' traces, as far as they are there."""
+        traces = (_trace(self.folder, profile) for profile in self.timing.profiles())
+        return tuple(path for path in traces if path is not None)
 
 
 class Timings(SavedWork[TimingRecord]):
@@ -92,8 +99,7 @@ class Timings(SavedWork[TimingRecord]):
 
     def trace_of(self, profile: StepProfile) -> Path | None:
         """The file of a profile's trace; None if there is none, or none any more."""
-        path = None if profile.trace is None else self._folder / Path(profile.trace).name
-        return path if path is not None and path.is_file() else None
+        return _trace(self._folder, profile)
 
     def sweep(self) -> None:
         """Deletes traces whose timing is gone."""
@@ -129,7 +135,13 @@ class Timings(SavedWork[TimingRecord]):
                 )
             ),
             profiles=tuple(side["profile"] for side in sides),
+            folder=self._folder,
         )
+
+
+def _trace(folder: Path, profile: StepProfile) -> Path | None:
+    path = None if profile.trace is None else folder / Path(profile.trace).name
+    return path if path is not None and path.is_file() else None
 
 
 def _json(message: BaseModel | None) -> str | None:

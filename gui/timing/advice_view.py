@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from engine.protocol.numerics.advice import Advice
 from engine.protocol.timing.timing import Timing
-from engine.timing.names import side_names
+from engine.timing.advice import advice_by_side
 from gui.widgets.answers.advice_view import AdviceView, AdviceWords
 
 _WORDS = AdviceWords(
@@ -24,13 +23,4 @@ class TimingAdvice(AdviceView):
 
     def show_timing(self, timing: Timing | None) -> None:
         """Shows the advice for all sides; None for the empty state."""
-        self.show_advice(None if timing is None or not timing.profiles() else _by_side(timing))
-
-
-def _by_side(timing: Timing) -> list[tuple[str, Advice]]:
-    """Pieces of advice with the sides that they are for; no name where there is one side."""
-    sides: dict[Advice, list[str]] = {}
-    for name, side in zip(side_names(timing), timing.sides, strict=True):
-        for advice in side.profile.advice if side.profile is not None else ():
-            sides.setdefault(advice, []).append(name if len(timing.sides) > 1 else "")
-    return [(", ".join(names), advice) for advice, names in sides.items()]
+        self.show_advice(None if timing is None or not timing.profiles() else advice_by_side(timing))

@@ -9,10 +9,10 @@ from PySide6.QtCore import Qt
 
 from engine.protocol.timing.bar import StepPart
 from engine.protocol.timing.timing import Timing
+from engine.timing.columns import NAME, Column, columns_of
 from engine.timing.names import part_title, side_names
 from engine.timing.tables import SideRow, Table, side_rows
 from engine.words.numbers import number
-from gui.timing.columns import NAME, Column, columns_of
 from gui.widgets.labels import plain_tip
 from gui.widgets.tables import Index, TableModel
 

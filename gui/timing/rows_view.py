@@ -19,11 +19,11 @@ from PySide6.QtWidgets import (
 
 from engine.protocol.timing.bar import StepPart
 from engine.protocol.timing.timing import Timing
+from engine.timing.columns import NAME, NO_UNITS, NOUNS
 from engine.timing.names import part_title, side_names
 from engine.timing.tables import TABLES, Table
 from gui.theme.icons import pixmap
 from gui.theme.theme import theme
-from gui.timing.columns import NAME, NO_UNITS, NOUNS
 from gui.timing.rows_model import RowsModel
 from gui.widgets import Button, EmptyState, Segmented, draw_marker, label, set_text
 from gui.widgets.boxes import Stretch, in_column, in_row, wide

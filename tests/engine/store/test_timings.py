@@ -78,9 +78,15 @@ def test_traces_are_deleted_with_their_timing_and_swept_without_it(store: Store)
     assert not deleted.exists()
     store.recover()
     assert kept.exists() and not orphan.exists()
-    assert store.timings.trace_of(PROFILE.model_copy(update={"trace": kept.name})) == kept
-    assert store.timings.trace_of(PROFILE.model_copy(update={"trace": f"../{orphan.name}"})) is None
-    assert store.timings.trace_of(PROFILE) is None
+
+
+def test_only_traces_of_its_own_that_are_there_belong_to_a_timing(store: Store) -> None:
+    timing_id = add(store)
+    for name, there in ((f"{timing_id}-1.json.gz", 1), (f"../{store.path.name}", 0), ("gone", 0), (None, 0)):
+        trace(store, timing_id)
+        profile = PROFILE.model_copy(update={"trace": name})
+        store.timings.record(timing_id, 0, SIDES.with_side(0, profile=profile).sides[0])
+        assert len(store.timings.find(timing_id).traces()) == there
 
 
 def test_a_store_from_before_there_were_timings_gets_a_place_for_them(path: Path) -> None:

@@ -66,7 +66,7 @@ def test_each_side_is_saved_as_it_comes_and_the_limits_are_measured_once(
     first, second = saved.timing.profiles()
     assert saved.is_over and (first.format, second.format) == ("fp32", "bf16")
     assert first.limits == second.limits and (first.notes, len(second.notes)) == ((), 1)
-    assert store.timings.trace_of(second) == store.timings.trace_path(saved.id, 1)
+    assert saved.traces() == tuple(store.timings.trace_path(saved.id, place) for place in range(2))
 
 
 def test_a_side_that_fails_leaves_the_others(store: Store, catalog: Catalog, scripted: Scripted) -> None:

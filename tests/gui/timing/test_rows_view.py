@@ -11,7 +11,7 @@ from pytestqt.qtbot import QtBot
 from engine.protocol.timing.bar import StepPart
 from engine.protocol.timing.rows import TimeRow
 from engine.protocol.timing.timing import Timing
-from gui.timing.columns import NAME
+from engine.timing.columns import NAME
 from gui.timing.rows_view import RowsView
 
 

@@ -1,0 +1,1 @@
+"""A saved timing as tables, data, a report and traces."""

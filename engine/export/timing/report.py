@@ -1,0 +1,36 @@
+"""The report of a timing as a self-contained web page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from engine.export.sections.page import PAGE_WIDTH, page_figure, sections_page
+from engine.export.timing.tables import BAR, failures, sections
+from engine.store.timings import TimingRecord
+from engine.timing.bar_picture import bars_drawing
+from engine.timing.names import side_names
+
+_MOST_ROWS = 100
+
+
+def write_html(record: TimingRecord, path: Path) -> None:
+    """Writes the page."""
+    path.write_text(page(record), encoding="utf-8")
+
+
+def page(record: TimingRecord) -> str:
+    """The page as text."""
+    timing = record.timing
+    experiments = [side.experiment for side in timing.sides]
+    figures = {}
+    if timing.profiles():
+        figures[BAR] = [page_figure(bars_drawing(timing, PAGE_WIDTH))]
+    return sections_page(
+        record,
+        f"Where the time of {experiments[0].model} goes: {', '.join(side_names(timing))}",
+        experiments,
+        sections(timing, _MOST_ROWS),
+        figures,
+        noun="timing",
+        warnings=failures(timing),
+    )

@@ -1,0 +1,173 @@
+"""A timing as people read it: what bounds each side, the parts of the step, the limits, and the tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from engine.experiment.text import shortened
+from engine.export.sections.section import ADVICE, Cells, Section, advice_cells, first_rows
+from engine.protocol.numerics.precision_map import module_title
+from engine.protocol.timing.bar import StepPart
+from engine.protocol.timing.profile import StepProfile
+from engine.protocol.timing.timing import Timing
+from engine.timing.advice import advice_by_side
+from engine.timing.columns import NOUNS, Column, columns_of
+from engine.timing.gain import gains, verdicts
+from engine.timing.names import part_title, side_names
+from engine.timing.tables import TABLES, SideRow, Table, side_rows
+from engine.timing.verdict import MFU, mfu_sentence
+from engine.words.numbers import NONE, number, share_text
+
+BAR, LIMITS = "Where the time goes", "How close to the limit"
+_LONGEST_NAME = 48
+_SHOWN_BRIEFLY = ("ms", "Share", "TFLOP/s")
+_ENERGY_OF = {
+    "nvml": "Counted by the graphics card, for itself alone.",
+    "rapl": "Counted by the processor, without memory, fans and power supply.",
+}
+
+Profiles = list[tuple[str, StepProfile]]
+
+
+def sections(timing: Timing, most_rows: int | None = None, *, brief: bool = False) -> tuple[Section, ...]:
+    """What is known; the tables have at most `most_rows` rows, the longest first.
+
+    `brief` is for a terminal: long names are cut, and the tables have fewer columns.
+    """
+    profiles = _profiles(timing)
+    if not profiles:
+        return ()
+    parts = [_bar(timing, profiles), _limits(profiles), _energy(profiles)]
+    parts += [_rows(timing, table, most_rows, brief=brief) for table in TABLES]
+    parts.append(_advice(timing))
+    return tuple(part for part in parts if part is not None)
+
+
+def failures(timing: Timing) -> list[str]:
+    """Why sides have no profile."""
+    return [
+        f"{name}: {side.problem.message} {side.problem.remedy}"
+        for name, side in zip(side_names(timing), timing.sides, strict=True)
+        if side.problem is not None
+    ]
+
+
+def _profiles(timing: Timing) -> Profiles:
+    return [
+        (name, side.profile)
+        for name, side in zip(side_names(timing), timing.sides, strict=True)
+        if side.profile is not None
+    ]
+
+
+def _named(name: str, text: str, profiles: Profiles) -> str:
+    return f"{name}: {text}" if len(profiles) > 1 else text
+
+
+def _bar(timing: Timing, profiles: Profiles) -> Section:
+    sentences = [gain.sentence for gain in gains(timing) if gain is not None]
+    known = [verdict for verdict in verdicts(timing) if verdict is not None]
+    for (name, _), verdict in zip(profiles, known, strict=True):
+        sentences.append(_named(name, f"{verdict.sentence} {verdict.next_step}", profiles))
+    notes = [_named(name, note, profiles) for name, profile in profiles for note in profile.notes]
+    headings = ("Part", *(f"{name}{unit}" for name, _ in profiles for unit in (", ms", ", share")))
+    return Section(
+        BAR, tuple(sentences), headings, tuple(_parts(profiles)), headings[1:], 0, tuple(dict.fromkeys(notes))
+    )
+
+
+def _parts(profiles: Profiles) -> Iterator[Cells]:
+    bars = [profile.bar for _, profile in profiles]
+    for part in StepPart:
+        if any(bar.ms(part) for bar in bars):
+            figures = ((number(bar.ms(part)), share_text(bar.fraction(part))) for bar in bars)
+            yield part_title(part, profiles[0][1]), *(text for pair in figures for text in pair)
+    yield "A step", *(text for bar in bars for text in (number(bar.total_ms), ""))
+    if any(profile.validation is not None for _, profile in profiles):
+        batches = (profile.validation for _, profile in profiles)
+        whole = (None if bar is None else bar.total_ms for bar in batches)
+        yield "A validation batch, apart", *(text for ms in whole for text in (number(ms), ""))
+
+
+_LIMITS = ("", "GFLOPs a step", "TFLOP/s", "Format", "Peak, TFLOP/s", "MFU", "Bandwidth, GB/s")
+
+
+def _limit_cells(name: str, profile: StepProfile) -> Cells:
+    limits, flops = profile.limits, profile.flops
+    return (
+        name,
+        number(None if flops is None else flops / 1e9),
+        number(None if flops is None else flops / profile.step_ms / 1e9),
+        profile.format.upper(),
+        number(None if limits is None else limits.tflops(profile.format)),
+        NONE if profile.mfu is None else share_text(profile.mfu),
+        number(None if limits is None else limits.gb_per_second),
+    )
+
+
+def _limits(profiles: Profiles) -> Section | None:
+    if all(profile.limits is None for _, profile in profiles):
+        return None
+    known = [(name, mfu_sentence(profile)) for name, profile in profiles]
+    sentences = [_named(name, text, profiles) for name, text in known if text is not None]
+    rows = tuple(_limit_cells(name, profile) for name, profile in profiles)
+    right = tuple(heading for heading in _LIMITS[1:] if heading != "Format")
+    return Section(LIMITS, tuple(sentences), _LIMITS, rows, right, notes=(MFU,) if sentences else ())
+
+
+_ENERGY = ("", "J a step", "J for 1,000 samples", "Mean, W", "Idle, W", "J a step, idle subtracted")
+
+
+def _energy(profiles: Profiles) -> Section | None:
+    rows, sources = [], []
+    for name, profile in profiles:
+        energy = profile.energy
+        if energy is not None:
+            net = energy.net_joules
+            figures = (
+                energy.per_step(),
+                energy.per_thousand_samples(),
+                energy.mean_watts,
+                energy.idle_watts,
+                None if net is None else net / energy.steps,
+            )
+            rows.append((name, *map(number, figures)))
+            sources.append(_ENERGY_OF[energy.source])
+    return Section("Energy", tuple(dict.fromkeys(sources)), _ENERGY, tuple(rows), _ENERGY) if rows else None
+
+
+def _rows(timing: Timing, table: Table, most_rows: int | None, *, brief: bool) -> Section | None:
+    rows = side_rows(timing, table)
+    if not rows:
+        return None
+    names = side_names(timing)
+    name, *columns = columns_of(timing, table, rows)
+    if brief:
+        columns = [
+            column
+            for column in columns
+            if column.side is None or column.shows_units or column.heading in _SHOWN_BRIEFLY
+        ]
+    headings = (name.heading, *(_heading(column, names) for column in columns))
+    cells = [(_title(row, table, brief=brief), *(column.text(row) for column in columns)) for row in rows]
+    kept, left_out = first_rows(cells, most_rows)
+    return Section(f"{NOUNS[table]}s", (), headings, kept, headings[1:], left_out)
+
+
+def _heading(column: Column, names: Sequence[str]) -> str:
+    if column.side is None or len(names) == 1:
+        return column.heading
+    return f"{names[column.side]} {column.heading}"
+
+
+def _title(row: SideRow, table: Table, *, brief: bool) -> str:
+    title = module_title(row.name) if table == "modules" else row.name
+    return shortened(title, _LONGEST_NAME) if brief else title
+
+
+def _advice(timing: Timing) -> Section | None:
+    given = advice_by_side(timing)
+    rows = tuple((names, *advice_cells(item)) for names, item in given)
+    if not any(names for names, _ in given):
+        return Section("Advice", (), ADVICE, tuple(row[1:] for row in rows)) if rows else None
+    return Section("Advice", (), ("For", *ADVICE), rows)

@@ -1,0 +1,16 @@
+"""The advice on a timing, with the sides that it is for."""
+
+from __future__ import annotations
+
+from engine.protocol.numerics.advice import Advice
+from engine.protocol.timing.timing import Timing
+from engine.timing.names import side_names
+
+
+def advice_by_side(timing: Timing) -> tuple[tuple[str, Advice], ...]:
+    """Pieces of advice after the names of their sides; no name where there is one side."""
+    sides: dict[Advice, list[str]] = {}
+    for name, side in zip(side_names(timing), timing.sides, strict=True):
+        for advice in side.profile.advice if side.profile is not None else ():
+            sides.setdefault(advice, []).append(name if len(timing.sides) > 1 else "")
+    return tuple((", ".join(names), advice) for advice, names in sides.items())
