@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QIcon, QResizeEvent
@@ -38,6 +38,7 @@ from gui.widgets import (
     set_text,
 )
 from gui.widgets.boxes import Stretch, in_column, in_row, wide
+from gui.widgets.buttons import ExplainButton
 from gui.widgets.labels import plain_tip
 from resources.looks import MarkFill
 
@@ -141,15 +142,19 @@ _SHORTEST_NAME = 6
 
 class ComparisonColumn(QFrame):
     """`baseline_chosen` and `headline_chosen` when the user chooses another side; `show_wanted` to play the
-    headline's side against the baseline."""
+    headline's side against the baseline; `explain_wanted` carries a run of each side, the baseline's first.
+    """
 
     baseline_chosen = Signal()
     headline_chosen = Signal()
     show_wanted = Signal()
+    explain_wanted = Signal(object)  # tuple[str, ...]
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setProperty("surface", "side")
+        self.why_not_explained: Callable[[Sequence[str]], str | None] = lambda _run_ids: None
+        """Says why the time of runs cannot be explained; the window sets it."""
         self._comparison: Comparison | None = None
         self._own_baseline: str | None = None
         self._baseline = ComboBox()
@@ -164,6 +169,8 @@ class ComparisonColumn(QFrame):
         self.show_button = Button(" Show", "narrow", "Play both side by side, as a race (Ctrl+4)", "play")
         self.show_button.setAccessibleName("Show")
         self.show_button.clicked.connect(self.show_wanted)
+        self.explain = ExplainButton("narrow")
+        self.explain.clicked.connect(lambda: self.explain_wanted.emit(self.explainable()))
         self.others = OtherSides()
         self.others.chosen.connect(self._take_headline)
         self.settings = CompareSettings()
@@ -182,6 +189,7 @@ class ComparisonColumn(QFrame):
         for button in (self._swap, self.show_button):
             button.setEnabled(len(comparison.sides) > 1)
         self.export.set_runs(sum(len(side.runs) for side in comparison.sides))
+        self.explain.set_obstacle(self.why_not_explained(self.explainable()))
         self._show_settings()
 
     def clear(self) -> None:
@@ -194,7 +202,15 @@ class ComparisonColumn(QFrame):
         self.others.say_alone(False)
         self.others.show_sides([], {}, None)
         self.settings.clear()
+        self.explain.set_obstacle(_NONE)
         self.export.set_runs(0)
+
+    def explainable(self) -> tuple[str, ...]:
+        """The ids of a run of each side, the baseline's first."""
+        if self._comparison is None:
+            return ()
+        baseline = self._comparison.baseline
+        return (baseline.id, *(side.id for side in self._comparison.sides if side is not baseline))
 
     def own_baseline(self, runs: Sequence[RunRecord]) -> str | None:
         """The id of the user's baseline, forgotten once it is not among `runs`; None if there is none."""
@@ -230,6 +246,8 @@ class ComparisonColumn(QFrame):
             8,
             Field("Baseline", self._baseline),
             self.others,
+            8,
+            self.explain,
             16,
             divider(),
             8,

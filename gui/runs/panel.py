@@ -17,6 +17,7 @@ from gui.runs.marks import MarksDialog, shared_tags, toggled
 from gui.runs.model import RunsModel
 from gui.runs.table import RunsTable
 from gui.session.orders.diagnoses import why_nothing_to_find
+from gui.session.orders.timings import baseline_first
 
 _MOST_TAGS_OFFERED = 12
 
@@ -68,6 +69,7 @@ def _why_no_ranges(run: RunRecord) -> str | None:
 
 _NOT_RESUMED = "Runs cannot be resumed here."
 _NOT_BEGUN = "Runs cannot be begun here."
+_NOT_EXPLAINED = "Runs cannot be profiled here."
 
 
 class RunsPanel(QWidget):
@@ -81,6 +83,7 @@ class RunsPanel(QWidget):
     use_settings_requested = Signal(object)  # RunRecord
     find_nan_requested = Signal(object)  # RunRecord
     ranges_requested = Signal(object)  # RunRecord
+    explain_requested = Signal(object)  # tuple[str, ...]
     rename_requested = Signal(object, str)  # RunRecord, the new name
     tags_requested = Signal(object)  # Mapping[str, tuple[str, ...]]: the tags of each run by its id
     note_requested = Signal(str, str)  # run id, the note
@@ -106,6 +109,7 @@ class RunsPanel(QWidget):
         self._can_undo = False
         self._resume_obstacle: Callable[[RunRecord], str | None] = lambda _run: _NOT_RESUMED
         self._begin_obstacle: Callable[[RunRecord], str | None] = lambda _run: _NOT_BEGUN
+        self._explain_obstacle: Callable[[Sequence[str]], str | None] = lambda _run_ids: _NOT_EXPLAINED
         self._empty = NoRuns()
         self.pages = QStackedWidget()
         self.pages.addWidget(self.table)
@@ -169,6 +173,10 @@ class RunsPanel(QWidget):
         """Sets what says why this window cannot begin a queued run; None if it can."""
         self._begin_obstacle = obstacle
 
+    def set_explain_obstacle(self, obstacle: Callable[[Sequence[str]], str | None]) -> None:
+        """Sets what says why runs cannot be profiled side by side; None if they can."""
+        self._explain_obstacle = obstacle
+
     def state(self) -> dict[str, Any]:
         """What survives a restart: how the table is sorted."""
         header = self.table.horizontalHeader()
@@ -228,6 +236,7 @@ class RunsPanel(QWidget):
             Entry("Compare the ticked runs", self._compare, alone),
             self._race_entry(run, unborn),
             Entry("Export…", lambda: self.export_asked.emit(ids), unborn),
+            self._explain_entry(marked),
             Entry("Find the first NaN", lambda: self.find_nan_requested.emit(run), why_nothing_to_find(run)),
             Entry("Show sampled ranges", lambda: self.ranges_requested.emit(run), _why_no_ranges(run)),
             Entry("Rename", lambda: self.table.rename(run.id)),
@@ -240,6 +249,11 @@ class RunsPanel(QWidget):
         is_alone = len(run_ids) == 1 and run.comparison is None
         alone = "Tick two or more runs to show them side by side." if is_alone else None
         return Entry("Show side by side", lambda: self.race_requested.emit(run_ids), unborn or alone)
+
+    def _explain_entry(self, marked: Sequence[RunRecord]) -> Entry:
+        run_ids = tuple(run.id for run in baseline_first(marked))
+        against = self._explain_obstacle(run_ids)
+        return Entry("Explain the time", lambda: self.explain_requested.emit(run_ids), against)
 
     def _last_entries(self, run: RunRecord) -> list[Entry]:
         if run.status is Status.RUNNING:

@@ -11,11 +11,9 @@ from PySide6.QtCore import QObject, Signal
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import ProblemError
 from engine.export.files import place
-from engine.store.record import RunRecord
 from gui.session.background import Background
 from gui.session.experiments import Experiments
 from gui.session.orders.shown import ShownWork
-from gui.session.orders.timings import why_not_profiled
 from gui.setup.panel import SetupPanel
 from gui.timing.panel import TimingPanel
 from gui.timing.words import saved_entry, unfinished_entry
@@ -68,24 +66,17 @@ class TimingController(QObject):
         self._shown.show(key)
         self.workspace_wanted.emit()
 
-    def explain(self, runs: Sequence[RunRecord]) -> None:
+    def explain(self, run_ids: Sequence[str]) -> None:
         """Shows the newest timing of these runs side by side, or makes one."""
-        against = why_not_profiled(runs, self._experiments.catalog)
-        known = self._timings.of_runs([run.id for run in runs])
+        known = self._timings.of_runs(run_ids)
         if known is not None:
             self._shown.show(known)
             self.workspace_wanted.emit()
-        elif against is not None:
+        elif (against := self._experiments.why_not_explained(run_ids)) is not None:
             self._refuse(against)
         else:
-            self.submit([run.experiment for run in runs], [run.id for run in runs])
-
-    def why_not_explained(self, runs: Sequence[RunRecord]) -> str | None:
-        """Why there can be no timing of these runs, in a sentence; None if there is one or can be."""
-        against = why_not_profiled(runs, self._experiments.catalog)
-        if against is None or self._timings.of_runs([run.id for run in runs]) is not None:
-            return None
-        return against
+            runs = [run for run_id in run_ids if (run := self._experiments.runs.record(run_id)) is not None]
+            self.submit([run.experiment for run in runs], run_ids)
 
     def save_trace(self, side: int, path: Path) -> None:
         """Copies the trace of a side of the timing that is shown."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from PySide6.QtCore import Qt
+from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QFrame, QGridLayout, QSizePolicy, QWidget
 
 from engine.compare.energy import step_energy_text
@@ -18,6 +18,7 @@ from engine.words.numbers import memory_text, memory_unit, number
 from gui.session.live_run import LiveRun
 from gui.widgets import Marker, Share, ShareBar, label
 from gui.widgets.boxes import Stretch, in_row
+from gui.widgets.buttons import ExplainButton
 
 _FLOAT32 = {
     "strict": "strict, TF32 off",
@@ -111,7 +112,12 @@ _NOTHING = "Nothing more was recorded about this run."
 
 
 class LiveDetails(QFrame):
-    """A table with a column per run, built again only if its content changed: its layout is slow."""
+    """A table with a column per run, built again only if its content changed: its layout is slow.
+
+    `explain_wanted` carries the ids of the runs whose time is to be explained.
+    """
+
+    explain_wanted = Signal(object)  # tuple[str, ...]
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -123,9 +129,15 @@ class LiveDetails(QFrame):
         self._grid.setHorizontalSpacing(20)
         self._grid.setVerticalSpacing(4)
         self._cells: list[QWidget] = []
+        self._run_ids: tuple[str, ...] = ()
+        self.explain = ExplainButton("inline")
+        self.explain.clicked.connect(lambda: self.explain_wanted.emit(self._run_ids))
+        self._grid.addWidget(self.explain, 0, 0, Qt.AlignmentFlag.AlignLeft)
 
-    def show_runs(self, runs: Sequence[LiveRun]) -> None:
-        """Shows the details of these runs."""
+    def show_runs(self, runs: Sequence[LiveRun], not_explained: str | None = None) -> None:
+        """Shows the details of these runs, and why their time cannot be explained, if it cannot."""
+        self._run_ids = tuple(run.run_id for run in runs)
+        self.explain.set_obstacle(not_explained)
         lines = [{**_trouble(run), **detail_lines(run.experiment, run.summary)} for run in runs]
         memory = [memory_parts(run.summary) for run in runs]
         heads = [(run.precision, run.label, run.is_over) for run in runs]

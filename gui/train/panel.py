@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -48,6 +48,7 @@ class LivePanel(QFrame):
 
     stop_requested = Signal()
     pause_toggled = Signal()
+    explain_requested = Signal(object)  # tuple[str, ...]
     newest_wanted = Signal()
     experiment_wanted = Signal()
 
@@ -61,6 +62,8 @@ class LivePanel(QFrame):
         self._seen: object = None
         self._beneath: tuple[tuple[LiveRun, str], ...] = ()
         self._has_saved = False
+        self.why_not_explained: Callable[[Sequence[str]], str | None] = lambda _run_ids: None
+        """Says why the time of runs cannot be explained; the window sets it."""
         self.empty = EmptyState(*NOTHING_YET)
         self.empty.pressed.connect(self._offer)
         self._stack = QStackedLayout(self)
@@ -76,6 +79,7 @@ class LivePanel(QFrame):
         page.strip.pause_toggled.connect(self.pause_toggled)
         page.strip.details_toggled.connect(self._show_details)
         page.strip.by_chosen.connect(self.set_by)
+        page.details.explain_wanted.connect(self.explain_requested)
         page.fit(self.height())
         self._stack.addWidget(page)
         tab_after(self.empty, page)
@@ -168,7 +172,7 @@ class LivePanel(QFrame):
             self.cards.show_runs(self._runs)
             self.gauges.show_runs(self._runs)
             if self.strip.details.isChecked():
-                self.details.show_runs(self._runs)
+                self._fill_details()
             self.plots.set_beneath(self._beneath)
             self.plots.show_runs(self._runs)
         if self._runs:
@@ -185,5 +189,8 @@ class LivePanel(QFrame):
 
     def _show_details(self, shown: bool) -> None:
         if shown:
-            self.details.show_runs(self._runs)
+            self._fill_details()
         self.details.setVisible(shown)
+
+    def _fill_details(self) -> None:
+        self.details.show_runs(self._runs, self.why_not_explained([run.run_id for run in self._runs]))

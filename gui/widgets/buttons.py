@@ -154,3 +154,18 @@ class Segmented(QFrame):
 
     def button(self, key: str) -> QPushButton:
         return self._buttons[key]
+
+
+_EXPLAIN = "Profile a few steps: where does their time go, and what would make them shorter?"
+
+
+class ExplainButton(Button):
+    """The button that asks where the time of some runs goes."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__("Explain the time", kind, _EXPLAIN)
+
+    def set_obstacle(self, against: str | None) -> None:
+        """Enables it unless something is against it, which its tooltip then says."""
+        self.setEnabled(against is None)
+        self.setToolTip(against or _EXPLAIN)

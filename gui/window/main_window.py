@@ -156,6 +156,9 @@ class MainWindow(QMainWindow):
         self.runs.details_requested.connect(self._open_details)
         self.runs.use_settings_requested.connect(self._use_settings)
         self.runs.find_nan_requested.connect(lambda run: self.others.numerics.find_nonfinite(run))
+        self.live.why_not_explained = self.experiments.why_not_explained
+        for panel in (self.runs, self.live):
+            panel.explain_requested.connect(lambda run_ids: self.others.timings.explain(run_ids))
         self.runs.ranges_requested.connect(lambda run: self.others.numerics.show_samples(run))
 
     def _connect_experiments(self) -> None:

@@ -11,8 +11,9 @@ from pathlib import Path
 from PySide6.QtCore import QObject
 
 from engine.experiment.checks import Catalog, problems
-from engine.experiment.experiment import Experiment
+from engine.experiment.experiment import Experiment, Precision
 from engine.experiment.problem import Problem
+from engine.experiment.settings import PLAIN
 from engine.protocol.events import Profiled
 from engine.protocol.timing.timing import (
     MOST_SIDES,
@@ -75,6 +76,16 @@ class TimingView(SavedView):
     def progress(self) -> float:
         """How far the timing is, 0 to 1."""
         return (self.side + (self.fraction or 0.0)) / len(self.timing.sides)
+
+
+def baseline_first(runs: Sequence[RunRecord]) -> tuple[RunRecord, ...]:
+    """The runs as they are set side by side: plain ones in strict FP32 first, then the oldest."""
+
+    def place(run: RunRecord) -> tuple[bool, bool, int]:
+        experiment = run.experiment
+        return experiment.precision is not Precision.FP32, experiment.step.recipe != PLAIN, run.number
+
+    return tuple(sorted(runs, key=place))
 
 
 def why_not_profiled(runs: Sequence[RunRecord], catalog: Catalog | None) -> str | None:
