@@ -1,0 +1,135 @@
+"""The form, the runs, the workspace Timing and the engine together: real profiles, kept and deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from threading import Event
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QAction
+from pytestqt.qtbot import QtBot
+
+from engine.experiment.experiment import Experiment
+from engine.store.record import RunRecord
+from engine.store.store import Store
+from engine.worker.launcher import Launcher
+from gui.window.main_window import MainWindow
+from gui.window.remembered import Settings
+
+WAIT_MS = 60_000
+
+
+@pytest.fixture
+def window(
+    qtbot: QtBot,
+    launcher: Launcher,
+    store: Store,
+    home: Path,
+    seen_before: Callable[[Path], Settings],
+    tiny: Experiment,
+) -> Iterator[MainWindow]:
+    window = MainWindow(store, launcher, seen_before(home))
+    window.show()
+    qtbot.waitUntil(lambda: window.setup.run_action.isEnabled(), timeout=WAIT_MS)
+    window.setup.use_settings(tiny)
+    yield window
+    window.close_without_asking()
+    window.deleteLater()
+
+
+@pytest.fixture
+def goes_on(window: MainWindow) -> Iterator[Event]:
+    """A timing has begun, and does nothing until this is set: however fast it is, it can be looked at."""
+    goes_on = Event()
+    window.experiments._thread.order_began.connect(
+        lambda _key: goes_on.wait(), Qt.ConnectionType.DirectConnection
+    )
+    yield goes_on
+    goes_on.set()
+
+
+def test_the_forms_precisions_are_profiled_side_by_side_opened_again_and_deleted(
+    qtbot: QtBot, window: MainWindow, goes_on: Event, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gui.session.orders.shown.may_delete", lambda *_: True)
+    panel, timings = window.others.timing_panel, window.experiments.timings
+    window.setup.form.ticked.emit(("bf16", "fp32"))
+    window.show_workspace("timing")
+    assert window.setup.run_action.text() == "Explain the time"
+    window.setup.foot.run_button.setFocus()
+    with qtbot.waitSignal(timings.began, timeout=WAIT_MS):
+        window.setup.run_action.trigger()
+    assert panel.head.stop.hasFocus() and not window.setup.run_action.isEnabled()
+    assert "at work" in window.top_bar._tabs["timing"].accessibleName()
+    asked: list[object] = []
+    monkeypatch.setattr("gui.window.main_window.may_stop", lambda *told: asked.append(told[1]) or False)
+    assert not window._may_close() and asked == ["timing"]
+    goes_on.set()
+    qtbot.waitUntil(lambda: timings.running is None, timeout=WAIT_MS)
+    view = panel.view()
+    assert view is not None and view.problem is None, view
+    first, second = (side.profile for side in view.timing.sides)
+    assert first is not None and second is not None
+    assert (first.format, second.format) == ("fp32", "bf16")
+    assert panel.answer.isVisible() and "Profiling FP32." in window.dock.log.text()
+    with qtbot.waitSignal(window.others.timings.written, timeout=WAIT_MS):
+        panel.traces.asked.emit(1, home / "bf16.json.gz")
+    assert (home / "bf16.json.gz").read_bytes()[:2] == b"\x1f\x8b"
+    panel.head.menu.aboutToShow.emit()
+    entry, *_, delete = panel.head.menu.actions()
+    assert "FP32 and BF16 AMP" in entry.text()
+    delete.trigger()
+    assert panel.view() is None and not timings.saved()
+
+
+def test_a_runs_timing_is_made_once_and_then_opened(
+    qtbot: QtBot, window: MainWindow, goes_on: Event, tiny: Experiment
+) -> None:
+    goes_on.set()
+    with qtbot.waitSignal(window.experiments.ended, timeout=WAIT_MS):
+        window.experiments.submit("", [("run", tiny)])
+    (run,) = window.experiments.runs.records()
+    timings, panel = window.experiments.timings, window.others.timing_panel
+    explain_entry(window, run).trigger()
+    assert window.workspace == "timing"
+    explain_entry(window, run).trigger()
+    assert len(timings.unfinished()) == 1, "what goes on already is opened"
+    qtbot.waitUntil(lambda: not timings.unfinished(), timeout=WAIT_MS)
+    made = panel.view()
+    assert made is not None and made.run_ids == (run.id,) and made.is_known
+    window.show_workspace("train")
+    panel.show_view(None)
+    window.others.timings.explain((run.id,))
+    assert panel.view() == made and not timings.unfinished()
+    panel.again.click()
+    assert len(timings.unfinished()) == 1
+    panel.head.stop.click()
+    qtbot.waitUntil(lambda: not timings.unfinished(), timeout=WAIT_MS)
+
+
+def test_a_run_that_goes_on_or_trained_elsewhere_says_why_its_time_is_not_explained(
+    qtbot: QtBot, window: MainWindow, store: Store, endless: Experiment
+) -> None:
+    with qtbot.waitSignal(window.experiments.began, timeout=WAIT_MS):
+        window.experiments.submit("", [("run", endless)])
+    (run,) = window.experiments.runs.records()
+    entry = explain_entry(window, run)
+    assert not entry.isEnabled() and entry.toolTip() == "“Run 1” has not ended yet."
+    window.runs.details_requested.emit(run.id)
+    assert not window.live.details.explain.isEnabled()
+    window.experiments.stop()
+    qtbot.waitUntil(lambda: window.experiments.running is None, timeout=WAIT_MS)
+    (run,) = window.experiments.runs.records()
+    assert explain_entry(window, run).isEnabled() and window.live.details.explain.isEnabled()
+    window.runs.set_checked([run.id])
+    with qtbot.waitSignal(window.others.comparisons.reader.shown):
+        window.show_workspace("compare")
+    column = window.others.column
+    assert column.explain.isEnabled() and column.explainable() == (run.id,)
+
+
+def explain_entry(window: MainWindow, run: RunRecord) -> QAction:
+    entries = {action.text(): action for action in window.runs.menu_for(run).actions()}
+    return entries["Explain the time"]
