@@ -6,11 +6,14 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from engine.protocol.timing.bar import Bar, StepPart
 from engine.training.profiling.kernels import KernelClass, kernel_class
 from engine.training.profiling.operations import operation_class
 from engine.training.profiling.trace import DeviceWork, HostOperation, Stretch, Trace
+
+MATRIX_PARTS = (StepPart.MATRIX_UNITS, StepPart.MATRIX)
 
 _MOST_CALL_US = 4.0
 """What the profiler costs at most per operation that it records; 1 to 2 us were measured."""
@@ -18,14 +21,7 @@ _MOST_CALL_US = 4.0
 _NODE = re.compile(r"(autograd::engine|torch::autograd)::|\w+Backward\d+$")
 """A node of autograd, whose own time is the framework's."""
 
-_FIRST = (
-    StepPart.MATRIX_UNITS,
-    StepPart.MATRIX,
-    StepPart.OPTIMIZER,
-    StepPart.MEMORY,
-    StepPart.OTHER,
-    StepPart.COPIES,
-)
+_FIRST = (*MATRIX_PARTS, StepPart.OPTIMIZER, StepPart.MEMORY, StepPart.OTHER, StepPart.COPIES)
 """To whom a moment belongs in which the device does several things at once."""
 
 
@@ -63,9 +59,9 @@ def step_bar(trace: Trace, step_ms: float, data_wait_ms: float, units: Collectio
     exceed `step_ms`, they are scaled down to it, and a note says so.
 
     On a CPU, an operation's own time is that of its part; Python and the framework around operations are the
-    host's, and so are operations that only make views. The profiler adds a nearly constant time to each
-    operation, seen almost wholly by its caller. That time is taken from how much longer recorded steps are,
-    up to a plausible limit, and off the callers' own times; what then differs is scaled.
+    host's, and so are operations that only make views or call others. The profiler adds a nearly constant
+    time to each operation, seen almost wholly by its caller. That time is taken from how much longer recorded
+    steps are, up to a plausible limit, and off the callers' own times; what then differs is scaled.
     """
     if not trace.steps or step_ms <= 0:
         return StepBar(Bar(), None, 0.0, 0.0)
@@ -76,17 +72,6 @@ def class_of_work(work: DeviceWork) -> KernelClass:
     """The class of device work: what the optimizer asked for is the optimizer's, whatever it does."""
     known = kernel_class(work.name)
     return KernelClass(StepPart.OPTIMIZER, known.format) if work.place.in_optimizer else known
-
-
-def class_of_operation(operation: HostOperation, units: Collection[str]) -> KernelClass:
-    """The class of an operation's own time on a CPU."""
-    if _NODE.match(operation.name):
-        return KernelClass(StepPart.HOST)
-    types = operation.signature.types if operation.signature else ()
-    known = operation_class(operation.name, types, units)
-    if operation.place.in_optimizer and known.part is not StepPart.HOST:
-        return KernelClass(StepPart.OPTIMIZER, known.format)
-    return known
 
 
 def _on_device(trace: Trace, step_ms: float, data_wait_ms: float, _: Collection[str]) -> StepBar:
@@ -187,13 +172,7 @@ def _joined(work: Sequence[DeviceWork]) -> Iterator[tuple[float, float]]:
 
 def _on_cpu(trace: Trace, step_ms: float, data_wait_ms: float, units: Collection[str]) -> StepBar:
     steps = len(trace.steps)
-    own = [
-        operation
-        for operation in trace.operations
-        if operation.place.step is not None
-        and not operation.place.in_data
-        and operation.thread == _main(trace)
-    ]
+    own = main_operations(trace)
     recorded_ms = sum(step.us for step in trace.steps) / 1e3 / steps
     data_ms = min(data_wait_ms, step_ms)
     recorded_work_ms = recorded_ms - sum(wait.us for wait in trace.data) / 1e3 / steps
@@ -211,8 +190,15 @@ def _on_cpu(trace: Trace, step_ms: float, data_wait_ms: float, units: Collection
     )
 
 
-def _main(trace: Trace) -> int:
-    return trace.threads[0]
+def main_operations(trace: Trace) -> list[HostOperation]:
+    """The training thread's operations in the steps, without those that make a batch."""
+    return [
+        operation
+        for operation in trace.operations
+        if operation.place.step is not None
+        and not operation.place.in_data
+        and operation.thread == trace.threads[0]
+    ]
 
 
 def _cpu_parts(
@@ -223,16 +209,57 @@ def _cpu_parts(
     outermost = [operation for operation in operations if operation.parent is None]
     around = whole_us - sum(operation.us for operation in outermost) - call_us * len(outermost)
     sums[StepPart.HOST] = max(0.0, around)
-    for operation, us in own_times(operations, call_us):
-        sums[class_of_operation(operation, units).part] += us
+    for own in own_work(operations, call_us, units):
+        sums[own.known.part] += own.us
     return sums
 
 
-def own_times(operations: Sequence[HostOperation], call_us: float) -> Iterator[tuple[HostOperation, float]]:
-    """Operations with their own times in microseconds, less `call_us` for each operation that they call."""
+class OwnWork(NamedTuple):
+    """What an operation does itself on a CPU.
+
+    `us` is its time without the operations that it calls, and without the profiler's for each of them;
+    `only_calls` says that it calls others of its kind, which do the work.
+    """
+
+    operation: HostOperation
+    us: float
+    known: KernelClass
+    only_calls: bool
+
+
+def own_work(
+    operations: Sequence[HostOperation], call_us: float, units: Collection[str]
+) -> Iterator[OwnWork]:
+    """What operations do themselves, where recording an operation costs its caller `call_us`.
+
+    What is left to a matrix product that calls another is the host's.
+    """
     called = Counter(operation.parent for operation in operations)
+    known = {operation: _class_of_operation(operation, units) for operation in operations}
+    callers = {
+        operation.parent
+        for operation in operations
+        if operation.parent in known and _is_alike(known[operation.parent].part, known[operation].part)
+    }
     for operation in operations:
-        yield operation, max(0.0, operation.self_us - call_us * called[operation])
+        us = max(0.0, operation.self_us - call_us * called[operation])
+        only_calls = operation in callers
+        is_host = only_calls and known[operation].part in MATRIX_PARTS
+        yield OwnWork(operation, us, KernelClass(StepPart.HOST) if is_host else known[operation], only_calls)
+
+
+def _is_alike(part: StepPart, other: StepPart) -> bool:
+    return part is other or (part in MATRIX_PARTS and other in MATRIX_PARTS)
+
+
+def _class_of_operation(operation: HostOperation, units: Collection[str]) -> KernelClass:
+    if _NODE.match(operation.name):
+        return KernelClass(StepPart.HOST)
+    types = operation.signature.types if operation.signature else ()
+    known = operation_class(operation.name, types, units)
+    if operation.place.in_optimizer and known.part is not StepPart.HOST:
+        return KernelClass(StepPart.OPTIMIZER, known.format)
+    return known
 
 
 def _validation_on_cpu(trace: Trace, call_us: float, units: Collection[str]) -> Bar | None:
@@ -242,7 +269,7 @@ def _validation_on_cpu(trace: Trace, call_us: float, units: Collection[str]) -> 
     operations = [
         operation
         for operation in trace.operations
-        if operation.place.validation is not None and operation.thread == _main(trace)
+        if operation.place.validation is not None and operation.thread == trace.threads[0]
     ]
     whole_us = sum(stretch.us for stretch in trace.validation)
     parts = _cpu_parts(operations, whole_us, call_us, units)

@@ -147,6 +147,7 @@ def _trace(events: _Events) -> Trace:
         data=places.data,
         optimizer=places.optimizer,
         validation=places.validation,
+        module_calls=places.module_calls(),
         threads=tuple({places.thread: None} | backward),
     )
 
@@ -190,12 +191,12 @@ class _Places:
     """The marked stretches, and the modules of forward operations by the autograd nodes that these made."""
 
     def __init__(self, calls: Sequence[_Call]) -> None:
-        found = sorted((call for call in calls if call.kind == "mark"), key=attrgetter("begin"))
+        self._marks = sorted((call for call in calls if call.kind == "mark"), key=attrgetter("begin"))
         self.steps, self.data, self.optimizer, self.validation = (
-            tuple(Stretch(call.begin, call.end) for call in found if call.name == name)
+            tuple(Stretch(call.begin, call.end) for call in self._marks if call.name == name)
             for name in (marks.STEP, marks.DATA, marks.OPTIMIZER, marks.VALIDATION)
         )
-        self.thread = next((call.thread for call in (*found, *calls)), 0)
+        self.thread = next((call.thread for call in (*self._marks, *calls)), 0)
         nodes = Counter(call.node[0] for call in calls if call.node is not None)
         self._number_of_thread = nodes.most_common(1)[0][0] if nodes else None
         self._modules = {
@@ -203,6 +204,15 @@ class _Places:
             for call in calls
             if call.node is None and "Sequence number" in call.args and not call.args.get("Fwd thread id")
         }
+
+    def module_calls(self) -> tuple[tuple[str, int], ...]:
+        """How often the modules ran forward in all the steps."""
+        calls = Counter(
+            call.name.removeprefix(marks.MODULE)
+            for call in self._marks
+            if call.name.startswith(marks.MODULE) and _number(self.steps, call.begin) is not None
+        )
+        return tuple(calls.items())
 
     def of(self, call: _Call) -> Place:
         """The place of a call."""

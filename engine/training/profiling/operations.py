@@ -27,6 +27,11 @@ _BOOKKEEPING = re.compile(
 )
 
 
+def format_of(types: Sequence[str]) -> str | None:
+    """The format of an operation's first input of real numbers, by the names that a trace gives types."""
+    return next((_FORMATS[type_] for type_ in types if type_ in _FORMATS), None)
+
+
 def operation_class(name: str, types: Sequence[str] = (), units: Collection[str] = ()) -> KernelClass:
     """What the operation does in its own time.
 
@@ -38,7 +43,7 @@ def operation_class(name: str, types: Sequence[str] = (), units: Collection[str]
     if _OPTIMIZER.search(name):
         return KernelClass(StepPart.OPTIMIZER)
     if _PRODUCTS.search(name):
-        known = next((_FORMATS[type_] for type_ in types if type_ in _FORMATS), None)
+        known = format_of(types)
         return KernelClass(StepPart.MATRIX_UNITS if known in units else StepPart.MATRIX, known)
     if _BOOKKEEPING.search(name):
         return KernelClass(StepPart.HOST)

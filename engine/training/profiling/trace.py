@@ -123,6 +123,8 @@ class Trace:
     data: tuple[Stretch, ...] = ()
     optimizer: tuple[Stretch, ...] = ()
     validation: tuple[Stretch, ...] = ()
+    module_calls: tuple[tuple[str, int], ...] = ()
+    """How often the modules ran forward in all the steps."""
     threads: tuple[int, ...] = ()
     """Of the training thread, and of autograd's where backward runs on a thread of its own."""
 

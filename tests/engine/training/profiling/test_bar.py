@@ -121,10 +121,10 @@ def test_on_a_cpu_operations_have_their_own_times_and_the_host_the_rest(tmp_path
     assert (found.scale, found.call_us) == (pytest.approx(1), pytest.approx(0))
     assert {entry.part: entry.ms for entry in found.bar.parts} == pytest.approx(
         {
-            StepPart.MATRIX_UNITS: 0.3,
+            StepPart.MATRIX_UNITS: 0.28,  # of addmm, and not of linear, which calls it
             StepPart.MEMORY: 0.1,
             StepPart.OPTIMIZER: 0.2,
-            StepPart.HOST: 0.3,
+            StepPart.HOST: 0.32,
             StepPart.DATA: 0.05,
         }
     )
@@ -136,8 +136,8 @@ def test_on_a_cpu_the_profilers_cost_is_taken_off_those_who_call(tmp_path: Path)
     # 8 us less work for 4 operations
     found = step_bar(recorded.read(tmp_path), step_ms=0.992, data_wait_ms=0.1)
     assert found.call_us == pytest.approx(2) and found.scale == pytest.approx(1)
-    assert found.bar.ms(StepPart.MATRIX) == pytest.approx(0.3 - 0.002)
-    assert found.bar.ms(StepPart.HOST) == pytest.approx(0.3 - 3 * 0.002)
+    assert found.bar.ms(StepPart.MATRIX) == pytest.approx(0.28)
+    assert found.bar.ms(StepPart.HOST) == pytest.approx(0.32 - 4 * 0.002)
     slow = step_bar(recorded.read(tmp_path), step_ms=0.55, data_wait_ms=0.1)
     assert slow.call_us == 4 and slow.scale < 0.55
     assert slow.bar.total_ms == pytest.approx(0.55)
