@@ -236,6 +236,11 @@ def share_text(fraction: float) -> str:
     return f"{percent:.{digits if percent % 1 else 0}f}{_PER_CENT}"
 
 
+def counted(count: int, noun: str) -> str:
+    """A number of things: "1 step", "2,000 steps"."""
+    return f"{count:,} {noun}" + ("" if count == 1 else "s")
+
+
 def duration(seconds: float) -> str:
     """A span of time in one or two units: "3 s", "2 min 5 s", "1 h 4 min"."""
     whole = max(0, math.ceil(seconds))

@@ -33,6 +33,7 @@ from engine.training.profiling.onednn import (
     primitive_rows,
     verbose_primitives,
 )
+from engine.training.profiling.patterns.advise import advise
 from engine.training.profiling.recording import hides_modules, record, validate_batch
 from engine.training.profiling.steps import Steps, Timed, time_steps, warm_up
 from engine.training.runs.control import Control
@@ -93,7 +94,7 @@ def _profile(
         limits = measure_limits(plan.device, control)
     yield _profiling("counting FLOPs", 0.95)
     flops = count_flops(plan, recorded.group)
-    return StepProfile(
+    found = StepProfile(
         device_type=plan.device.type,
         steps=recorded.steps,
         samples=recorded.samples,
@@ -111,6 +112,7 @@ def _profile(
         notes=(*recorded.notes, *bar.notes),
         trace=kept.name if kept is not None and kept.exists() else None,
     )
+    return found.model_copy(update={"advice": advise(trace, found, plan.experiment)})
 
 
 @dataclass(frozen=True)

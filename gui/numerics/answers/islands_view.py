@@ -8,9 +8,9 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QHeaderView, QTableWidget, QTableWidgetItem
 
 from engine.protocol.numerics.islands import Islands, IslandTrial
-from engine.words.numbers import memory_text, number, share_text, times
+from engine.words.numbers import counted, memory_text, number, share_text, times
 from gui.widgets import label
-from gui.widgets.answers.answer_page import AnswerPage, counted, facts, names_words, wrapped
+from gui.widgets.answers.answer_page import AnswerPage, facts, names_words, wrapped
 from gui.widgets.boxes import Part
 from gui.widgets.labels import plain_tip
 

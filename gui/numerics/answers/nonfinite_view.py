@@ -11,11 +11,11 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 from engine.protocol.numerics.formats import FORMATS, NumberFormat, dtype_label
 from engine.protocol.numerics.nonfinite import FirstNonfinite, NonfiniteSearch
 from engine.protocol.numerics.precision_map import ELSEWHERE, LOSS, OPTIMIZER, module_title
-from engine.words.numbers import number
+from engine.words.numbers import counted, number
 from gui.theme.fonts import font
 from gui.theme.theme import theme
 from gui.widgets import Button
-from gui.widgets.answers.answer_page import AnswerPage, counted, facts, wrapped
+from gui.widgets.answers.answer_page import AnswerPage, facts, wrapped
 from gui.widgets.boxes import Part, in_row, wide
 
 _NOTHING_YET = (

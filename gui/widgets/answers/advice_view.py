@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from engine.protocol.numerics.advice import Advice
-from gui.widgets.answers.answer_page import AnswerPage, counted, names_words, wrapped
+from engine.words.numbers import counted
+from gui.widgets.answers.answer_page import AnswerPage, names_words, wrapped
 
 _NO_ADVICE = "There is nothing to advise."
 

@@ -107,11 +107,6 @@ def names_words(names: Sequence[str]) -> str:
     return f"{shown} and {more:,} more" if more > 0 else shown or "none"
 
 
-def counted(count: int, noun: str) -> str:
-    """A number of things: "1 step", "2,000 steps"."""
-    return f"{count:,} {noun}" + ("" if count == 1 else "s")
-
-
 def facts(rows: Sequence[tuple[str, str]]) -> QGridLayout:
     """Titles with their values, those without a value left out."""
     grid = QGridLayout()

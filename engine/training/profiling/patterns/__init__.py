@@ -1,0 +1,1 @@
+"""Advice on the time of a step: patterns in its recording, each with what it costs."""

@@ -1,0 +1,160 @@
+"""Patterns in what a step waits for: data, copies, the host's launches, the device, and idle cores."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from engine.experiment.settings import FAST
+from engine.protocol.numerics.advice import Advice, AdviceKind
+from engine.protocol.timing.bar import StepPart
+from engine.training.profiling.patterns.case import Case, Found, caller, modules_of, named, with_fused
+from engine.training.profiling.trace import Wait
+from engine.words.numbers import number, share_text
+
+_LAUNCH_US = 5.0
+"""What PyTorch takes at least to launch a kernel from Python; shorter kernels cannot keep the device busy."""
+
+_MOST_TINY = 0.5
+_LEAST_BYTES = 4_096
+"""Copies of less are of single numbers."""
+
+_WORKERS, _MOST_WORKERS = 4, 32
+
+
+def starved(case: Case) -> Iterator[Found]:
+    """A loader that does not keep up."""
+    data, ms = case.experiment.data, case.profile.bar.ms(StepPart.DATA)
+    workers = min(_MOST_WORKERS, 2 * data.workers or _WORKERS)
+    can_have_more = workers > data.workers
+    yield Found(
+        ms,
+        Advice(
+            kind=AdviceKind.STARVED,
+            message="The loader does not keep up: "
+            + ("let more processes load samples." if can_have_more else "keep the dataset on the device."),
+            evidence=f"Training waits for data {case.of_step(ms)}, with {data.workers:,} loader workers.",
+            changes=(("data.workers", str(workers)) if can_have_more else ("data.on_device", "true"),),
+            action=f"Load with {workers:,} workers" if can_have_more else "Keep it on the device",
+        ),
+    )
+
+
+def pageable_copy(case: Case) -> Iterator[Found]:
+    """Copies to the device out of memory that it cannot read by itself."""
+    copies = [
+        work
+        for work in case.work
+        if work.copy_kind == "HtoD" and work.is_pageable and (work.bytes or _LEAST_BYTES) >= _LEAST_BYTES
+    ]
+    ms = case.ms(copies)
+    moved = sum(work.bytes or 0.0 for work in copies) / case.steps
+    rate = f", at {number(moved / ms / 1e6)} GB/s" if moved and ms else ""
+    has_pinned = case.experiment.data.pin_memory
+    yield Found(
+        ms,
+        Advice(
+            kind=AdviceKind.PAGEABLE_COPY,
+            message="Copies to the device come from pageable memory, and the program waits for each of them: "
+            + ("pin what is copied." if has_pinned else "pin the batches, to copy them while it computes."),
+            evidence=f"They take {case.of_step(ms)}, in {case.count(copies, 'transfer')}{rate}"
+            f"{_called(copy.operation and caller(copy.operation) for copy in copies)}.",
+            modules=modules_of(copies),
+            changes=() if has_pinned else (("data.pin_memory", "true"),),
+            action="" if has_pinned else "Pin memory",
+        ),
+    )
+
+
+def synchronisation(case: Case) -> Iterator[Found]:
+    """The host waits for the device within a step, so that it launches too late."""
+    copied = {id(work.operation) for work in case.work if work.is_pageable and work.copy_kind == "HtoD"}
+    waits = [
+        wait
+        for wait in case.trace.waits
+        if wait.place.step is not None
+        and not wait.place.in_data
+        and (wait.operation is None or id(wait.operation) not in copied)
+    ]
+    of_scaler = [wait for wait in waits if wait.place.in_optimizer and case.experiment.uses_scaler]
+    others = [wait for wait in waits if wait not in of_scaler]
+    yield from _of_scaler(case, of_scaler)
+    ms = case.ms(others)
+    modules = modules_of(others)
+    yield Found(
+        min(ms, case.profile.bar.ms(StepPart.HOST)),
+        Advice(
+            kind=AdviceKind.SYNCHRONISATION,
+            message="The program waits for the device within a step and launches nothing meanwhile"
+            f"{f', in {named(modules)}' if modules else ''}: read numbers only now and then, and let shapes "
+            "not depend on them.",
+            evidence=f"It waits {case.of_step(ms)}, in {case.count(others, 'wait')}"
+            f"{_called(caller(wait.operation) or wait for wait in others)}.",
+            modules=modules,
+        ),
+    )
+
+
+def _of_scaler(case: Case, waits: Sequence[Wait]) -> Iterator[Found]:
+    ms = case.ms(waits)
+    yield Found(
+        min(ms, case.profile.bar.ms(StepPart.HOST)),
+        Advice(
+            kind=AdviceKind.SYNCHRONISATION,
+            message="GradScaler.step waits for the device, to know whether gradients overflowed; a fused "
+            "optimizer finds that out on the device.",
+            evidence=f"It waits {case.of_step(ms)}.",
+            **with_fused(case.experiment),
+        ),
+    )
+
+
+def tiny_kernels(case: Case) -> Iterator[Found]:
+    """Kernels shorter than their launch, for which the device waits."""
+    kernels = [work for work in case.work if work.kind == "kernel"]
+    launched = [work for work in kernels if not work.is_in_graph]
+    tiny = [work for work in launched if work.us < _LAUNCH_US]
+    if not tiny or len(tiny) < _MOST_TINY * len(kernels):
+        return
+    experiment, ms = case.experiment, case.profile.bar.ms(StepPart.HOST)
+    can_capture = case.profile.device_type == "cuda" and "capture" not in experiment.step.parts
+    batch = 2 * experiment.batch_size
+    yield Found(
+        ms * len(tiny) / len(launched),
+        Advice(
+            kind=AdviceKind.TINY_KERNELS,
+            message="Most kernels are shorter than their launch, so that the device waits for the next: "
+            + ("launch the whole step at once." if can_capture else "give each of them more work."),
+            evidence=f"{share_text(len(tiny) / len(kernels))} of a step's "
+            f"{case.count(kernels, 'kernel')} take less than {_LAUNCH_US:g} µs"
+            f"{_called(caller(work.operation) for work in tiny)}; the device waits {case.of_step(ms)}.",
+            changes=(("step.recipe", FAST),) if can_capture else (("batch_size", str(batch)),),
+            action="Use the fast recipe" if can_capture else f"Use a batch of {batch:,}",
+        ),
+    )
+
+
+def idle_threads(case: Case) -> Iterator[Found]:
+    """Cores of the processor that do not compute."""
+    threads, cores = case.profile.threads, case.cores
+    if threads is None or threads >= cores:
+        return
+    bar = case.profile.bar
+    computing = (StepPart.MATRIX_UNITS, StepPart.MATRIX, StepPart.MEMORY, StepPart.OPTIMIZER)
+    ms = sum(bar.ms(part) for part in computing)
+    yield Found(
+        ms * (1 - threads / cores),
+        Advice(
+            kind=AdviceKind.IDLE_THREADS,
+            message=f"PyTorch computes on {threads:,} of {cores:,} cores: see what limits it, such as "
+            "OMP_NUM_THREADS.",
+            evidence=f"Its operations take {case.of_step(ms)}, and {share_text(1 - threads / cores)} of the "
+            "cores have no part in them.",
+        ),
+    )
+
+
+def _called(callers: Iterator[object]) -> str:
+    """The operations that are to blame, by how often: ", called by aten::item and aten::nonzero"."""
+    counts = Counter(str(getattr(by, "name", by)) for by in callers if by is not None)
+    return f", by {named(name for name, _ in counts.most_common())}" if counts else ""

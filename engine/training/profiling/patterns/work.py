@@ -1,0 +1,202 @@
+"""Patterns in what the device computes: products off its Tensor Cores, changes of layout, the optimizer."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from engine.experiment.experiment import Precision
+from engine.experiment.settings import joined
+from engine.protocol.numerics.advice import Advice, AdviceKind
+from engine.protocol.timing.bar import StepPart
+from engine.training.profiling.kernels import KernelClass, kernel_class
+from engine.training.profiling.patterns.case import Case, Found, caller, modules_of, named, with_fused
+from engine.training.profiling.trace import HostOperation, Signature
+from engine.words.numbers import number
+
+_MULTIPLE = 8
+"""NVIDIA, Deep Learning Performance Guide, "Tensor Core requirements": for 16-bit formats."""
+
+# Products by a vector and depthwise convolutions wait for memory, whatever the units.
+_NO_PRODUCT = re.compile(r"gemv|gemmk1|dot_kernel|reduce_1Block|depthwise|c1_k1")
+_MISALIGNED = re.compile(r"_align[124]\b")
+_LAYOUT = re.compile(r"n(chw|hwc)ToN(chw|hwc)|genericTranspose")
+_HALVED = 0.5
+"""What products off the Tensor Cores, or an update in many kernels, need not take, at a cautious guess."""
+
+
+def could_be_tf32(case: Case) -> Iterator[Found]:
+    """Products in FP32 on a device that is faster in TF32."""
+    limits, experiment = case.profile.limits, case.experiment
+    own = None if limits is None else limits.tflops("fp32")
+    faster = None if limits is None else limits.tflops("tf32")
+    if own is None or faster is None or faster <= own or experiment.precision is Precision.TF32:
+        return
+    if experiment.precision.is_autocast and experiment.step.autocast_tf32:
+        return
+    in_fp32 = KernelClass(StepPart.MATRIX, "fp32")
+    products = [
+        work for work in case.work if kernel_class(work.name) == in_fp32 and not _NO_PRODUCT.search(work.name)
+    ]
+    ms = case.ms(products)
+    key, value, action = ("precision", Precision.TF32.value, "Use TF32")
+    if experiment.precision.is_autocast:
+        key, value, action = ("step.autocast_tf32", "true", "Use TF32 within AMP")
+    yield Found(
+        ms * (1 - own / faster),
+        Advice(
+            kind=AdviceKind.COULD_BE_TF32,
+            message="Matrix products in FP32 run on ordinary units; TF32 runs on Tensor Cores.",
+            evidence=f"They take {case.of_step(ms)}. This device reaches {number(faster)} TFLOP/s in TF32, "
+            f"{number(own)} in FP32.",
+            modules=modules_of(products),
+            changes=((key, value),),
+            action=action,
+        ),
+    )
+
+
+def odd_size(case: Case) -> Iterator[Found]:
+    """Products in 16 bits whose sizes keep them from the Tensor Cores, or on slow variants there."""
+    sizes: dict[int, None] = {}
+    missed = []
+    for work in case.work:
+        known = kernel_class(work.name)
+        if known.format not in ("fp16", "bf16") or work.operation is None:
+            continue
+        odd = [size for size in _sizes(work.operation) if size % _MULTIPLE]
+        if odd and (not known.uses_matrix_units or _MISALIGNED.search(work.name)):
+            sizes |= dict.fromkeys(odd)
+            missed.append(work)
+    if not missed or case.profile.matrix_units is None:
+        return
+    ms, modules = case.ms(missed), modules_of(missed)
+    even = named(f"{size + -size % _MULTIPLE:,}" for size in sizes)
+    yield Found(
+        ms * _HALVED,
+        Advice(
+            kind=AdviceKind.ODD_SIZE,
+            message=f"Products{f' in {named(modules)}' if modules else ''} miss the Tensor Cores, or slow "
+            f"them down, by sizes that are no multiple of {_MULTIPLE}: instead of "
+            f"{named(f'{size:,}' for size in sizes)} take {even} where you can choose.",
+            evidence=f"Such products take {case.of_step(ms)}, on ordinary units or misaligned.",
+            modules=modules,
+        ),
+    )
+
+
+def _sizes(operation: HostOperation) -> Iterator[int]:
+    """The sizes of a product's matrices; of a convolution its channels."""
+    above = caller(operation)
+    while above is not None and above.signature is None:
+        above = above.parent
+    signature = above.signature if above else None
+    if above is None or signature is None:
+        return
+    if "conv" not in above.name:
+        yield from (
+            size for shape in _tensors(signature) if len(shape) > 1 for size in shape[-2:] if size > 1
+        )
+        return
+    weight = 2 if "backward" in above.name else 1
+    shapes = _tensors(signature)
+    yield from shapes[weight][:2] if len(shapes) > weight else ()
+
+
+def _tensors(signature: Signature) -> list[tuple[Any, ...]]:
+    return [shape for shape in signature.shapes if shape and all(isinstance(size, int) for size in shape)]
+
+
+def layout(case: Case) -> Iterator[Found]:
+    """Conversions between channels_last and the usual layout, around convolutions."""
+    changed = [work for work in case.work if _LAYOUT.search(work.name)]
+    ms = case.ms(changed)
+    rows = case.profile.kernels
+    if not case.trace.is_of_device and any(row.name.startswith("convolution") for row in rows):
+        ms = sum(row.ms for row in rows if row.name.startswith("reorder"))
+    parts = case.experiment.step.parts
+    if "channels_last" not in parts:
+        yield Found(
+            ms,
+            Advice(
+                kind=AdviceKind.LAYOUT,
+                message="Convolutions convert pictures to channels_last and back; keep them in it.",
+                evidence=f"The conversions take {case.of_step(ms)}.",
+                modules=modules_of(changed),
+                changes=(("step.recipe", joined({*parts, "channels_last"})),),
+                action="Use channels_last",
+            ),
+        )
+    elif changed:
+        modules = modules_of(changed)
+        yield Found(
+            ms,
+            Advice(
+                kind=AdviceKind.LAYOUT,
+                message=f"{named(modules) or 'The model'} leaves channels_last and returns to it: look for "
+                "permute, view or contiguous there.",
+                evidence=f"The conversions take {case.of_step(ms)}.",
+                modules=modules,
+            ),
+        )
+
+
+def unfused_optimizer(case: Case) -> Iterator[Found]:
+    """An update in many kernels, or operations, where a single one would do."""
+    experiment, ms = case.experiment, case.profile.bar.ms(StepPart.OPTIMIZER)
+    if experiment.optimizer.fused or "fused" in experiment.step.parts:
+        return
+    if case.trace.is_of_device:
+        kind, names = "kernel", [work.name for work in case.work if work.place.in_optimizer]
+    else:
+        kind = "operation"
+        names = [
+            call.name
+            for call in case.trace.operations
+            if call.place.in_optimizer and call.place.step is not None and call.parent is None
+        ]
+    if not names or any("fused" in name.lower() for name in names):
+        return
+    yield Found(
+        ms * _HALVED,
+        Advice(
+            kind=AdviceKind.UNFUSED_OPTIMIZER,
+            message=f"The optimizer updates the weights in many {kind}s; a fused one reads and writes each "
+            "number once, and a loss scaler need not wait for the device.",
+            evidence=f"That takes {case.of_step(ms)}, in {case.count(names, kind)}.",
+            **with_fused(experiment),
+        ),
+    )
+
+
+def zeroed_gradients(case: Case) -> Iterator[Found]:
+    """Gradients filled with zeros between two steps."""
+    fills = [
+        call
+        for call in case.trace.operations
+        if call.name in ("aten::zero_", "aten::_foreach_zero_")
+        and call.parent is None
+        and call.place.step is not None
+        and call.place.module is None
+        and call.place.direction == "forward"
+    ]
+    if len(fills) < 2 * case.steps and not any("foreach" in fill.name for fill in fills):
+        return
+    known = set(fills)
+    ms = case.ms([work for work in case.work if _root(work.operation) in known] or fills)
+    yield Found(
+        ms,
+        Advice(
+            kind=AdviceKind.ZEROED_GRADIENTS,
+            message="The step fills gradients with zeros and then adds to them: drop them instead, with "
+            "zero_grad(set_to_none=True), which is the default.",
+            evidence=f"That takes {case.of_step(ms)}, in {case.count(fills, 'fill')}.",
+        ),
+    )
+
+
+def _root(operation: HostOperation | None) -> HostOperation | None:
+    while operation is not None and operation.parent is not None:
+        operation = operation.parent
+    return operation
