@@ -8,8 +8,8 @@ from typing import Any
 
 from engine.compare.evidence import Doubt, Evidence, doubts_of
 from engine.compare.figures import (
-    ENERGY,
     FIGURES,
+    NET_ENERGY,
     SPEED,
     Cell,
     Figure,
@@ -229,8 +229,9 @@ def compare(
     baseline = baseline_of(sides, baseline_id)
     blocks = {known.run.id: known.block_speeds for known in evidence}
     lines = list(figures(all_runs(sides)))
-    if ENERGY in lines:
-        lines += tariff.figures()
+    if NET_ENERGY in lines:
+        below = lines.index(NET_ENERGY) + 1
+        lines[below:below] = tariff.figures()
     if target_accuracy is not None:
         lines += reaching_figures(target_accuracy, {known.run.id: known.epochs for known in evidence})
     rows = tuple(row_of(figure, sides, baseline, blocks) for figure in lines)

@@ -28,6 +28,7 @@ SMALLEST: dict[str, list[str]] = {
     "compare": ["2", "200", "2"],
     "diagnosis_off": ["--device", "cpu", "--rounds", "1", "--steps", "12"],
     "diagnosis_time": ["--model", "small-cnn", "--batch-size", "4", "--repeats", "1"],
+    "energy": ["--device", "cpu", "--seconds", "0.2", "--size", "16"],
     "export": ["--steps", "100", "--form", "markdown"],
     "false_alarms": ["--runs", "1", "--steps", "2"],
     "first_step": ["--repeats", "1", "--arm", "ready"],
