@@ -83,6 +83,7 @@ def main() -> None:
     parser.add_argument("--size", type=int)
     options = parser.parse_args()
     device = torch.device(options.device)
+    print(f"energy of {device} over {options.seconds:g} s")
     counter = energy_counter(device)
     if counter is None:
         print(
@@ -105,7 +106,7 @@ def main() -> None:
     ratio = energy.joules / integral
     verdict = "within" if abs(ratio - 1) <= AIM else "not within"
     idle = "unknown" if energy.idle_watts is None else f"{energy.idle_watts:.1f} W"
-    print(f"source {energy.source}, {len(sampler.points)} samples in {options.seconds:g} s, idle {idle}")
+    print(f"source {energy.source}, {len(sampler.points)} samples, idle {idle}")
     print(f"counter {energy.joules:,.1f} J, integral of power {integral:,.1f} J")
     print(f"ratio {ratio:.4f}: {verdict} {AIM:.0%} of 1")
 
