@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from engine.drawing.blocks import Blocks, grid_for
 from engine.drawing.shapes import Drawing, Shape, Words, shortened, text_width, wrapped, wrapped_evenly
 from engine.race import words as race_words
-from engine.race.memory import bars, tanks
+from engine.race.memory import ROOM_FOR_ACTIVITY, activity_bars, bars, tanks
 from engine.race.parts import CARD, Part, Sizes, lane_heading, ratio, still
 from engine.race.race import LANES, Moment, Race, Which
 
@@ -78,9 +78,11 @@ def page_card(race: Race, tiles: NDArray[np.uint8], sizes: Sizes) -> Card:
     mixed, mixed_blocks = _lane(race, "mixed", tiles, sizes, number.bottom + gap)
     if sizes.panel:
         memory = tanks(race, sizes, sizes.lanes + sizes.gap, 0, mixed.bottom)
+        is_told = mixed.bottom >= ROOM_FOR_ACTIVITY
     else:
-        memory = bars(race, sizes, 0, mixed.bottom + 0.6 * gap)
-    parts = (full, number, mixed, memory, _playback_rate(race, sizes, memory.bottom))
+        memory, is_told = bars(race, sizes, 0, mixed.bottom + 0.6 * gap), False
+    activity = still((), memory.bottom) if is_told else activity_bars(race, sizes, 0, memory.bottom)
+    parts = (full, number, mixed, memory, activity, _playback_rate(race, sizes, activity.bottom))
     return Card(race, sizes, "bg1", parts[-1].bottom, parts, (full_blocks, mixed_blocks))
 
 

@@ -72,7 +72,8 @@ class Race:
     of `block_samples`. `seconds` is when the race ends, on the runs' own clock, and `playback_rate` how many
     of these pass per second on screen. Ratios and interval are the comparison's, or None; `peaks_mib` are the
     full and the mixed lane's, both None unless they count the same memory. `accuracy` says how the accuracies
-    relate ("same accuracy"), or is "". `pictured` are the runs to ask for pictures, in this order, by id.
+    relate ("same accuracy"), or is "". `tensor_percent` says how busy the Tensor Cores were on average, None
+    unless both lanes know it. `pictured` are the runs to ask for pictures, in this order, by id.
     """
 
     full: Lane
@@ -95,6 +96,7 @@ class Race:
     is_cpu: bool
     device: str
     pictured: tuple[str, ...]
+    tensor_percent: tuple[float, float] | None = None
 
     def lane(self, which: Which) -> Lane:
         return self.full if which == "full" else self.mixed

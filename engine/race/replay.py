@@ -69,6 +69,7 @@ def race_of(comparison: Comparison, curves: Mapping[str, Columns], side_id: str 
         pictured=tuple(
             dict.fromkeys(run.id for run in (full.run, mixed.run, *full.side.runs, *mixed.side.runs))
         ),
+        tensor_percent=_tensor_percent(full.side, mixed.side),
     )
 
 
@@ -132,6 +133,19 @@ def _peaks_mib(comparison: Comparison, full: Side, mixed: Side) -> tuple[float |
     values = [row.cells[comparison.sides.index(side)].value for side in (full, mixed)]
     peaks = [None if (sound := _sound(value)) is None else sound * scale for value in values]
     return peaks[0], peaks[1]
+
+
+def _tensor_percent(full: Side, mixed: Side) -> tuple[float, float] | None:
+    """The means over the repeats."""
+    means = []
+    for side in (full, mixed):
+        summaries = (run.summary for run in side.runs)
+        known = [summary.tensor_activity_percent for summary in summaries if summary is not None]
+        shares = [share for share in known if share is not None and 0 <= share <= 100]
+        if not shares:
+            return None
+        means.append(sum(shares) / len(shares))
+    return means[0], means[1]
 
 
 _CLOSE_POINTS = 1.0

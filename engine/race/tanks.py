@@ -1,4 +1,4 @@
-"""The two memory tanks of a race as shapes, at any size and moment: window and exports paint the same."""
+"""The pairs of tanks of a race as shapes, at any size and moment: window and exports paint the same."""
 
 from __future__ import annotations
 
@@ -60,24 +60,28 @@ class Rect(NamedTuple):
 
 @dataclass(frozen=True)
 class Tank:
-    """A run's name in pieces, its look, and its peak memory; None where that was not measured."""
+    """A run's name in pieces, its look, and what it holds; None where that was not measured.
+
+    That is the peak memory in MiB, or how busy the Tensor Cores were in per cent.
+    """
 
     name: tuple[str, ...]
     look: SideLook
-    peak_mib: float | None
+    amount: float | None
 
     @property
-    def known_mib(self) -> float | None:
-        """The peak where it can be drawn; None for what a damaged file may hold."""
-        return self.peak_mib if self.peak_mib is not None and 0 <= self.peak_mib < math.inf else None
+    def known(self) -> float | None:
+        """The amount where it can be drawn; None for what a damaged file may hold."""
+        return self.amount if self.amount is not None and 0 <= self.amount < math.inf else None
 
 
 @dataclass(frozen=True)
 class TankPair:
     """Two tanks on one scale within `room`, and the names below them; what one leaves free is hatched.
 
-    `scale` is that of lengths and type, and `fill` the reached part of the peaks, 0 to 1. Peaks that are not
-    final may still grow: how far they are apart is not written. `absent` stands in place of a peak;
+    `scale` is that of lengths and type, and `fill` the reached part of the amounts, 0 to 1. Amounts that are
+    not final may still grow: how far they are apart is not written. `absent` stands in place of an amount.
+    `whole` is what fills a tank where amounts are shares of it, and not compared; `text` writes them.
     `width_of` measures text, size and weight; `snap` moves an edge onto a pixel.
     """
 
@@ -87,6 +91,8 @@ class TankPair:
     fill: float = 1.0
     is_final: bool = True
     absent: str = NOT_MEASURED
+    whole: float | None = None
+    text: Callable[[float], str] = memory_text
     width_of: Callable[[str, float, int], float] = text_width
     snap: Callable[[float], float] = round
 
@@ -112,24 +118,26 @@ class TankPair:
     @cached_property
     def lower(self) -> int | None:
         """Which of the two needs less, 0 or 1; None where that is unknown, or they need the same."""
-        full, mixed = (tank.known_mib for tank in self.pair)
-        if full is None or mixed is None or abs(self.level(0) - self.level(1)) < 1:
+        full, mixed = (tank.known for tank in self.pair)
+        if full is None or mixed is None or self.whole or abs(self.level(0) - self.level(1)) < 1:
             return None
         return 0 if full < mixed else 1
 
     def level(self, which: int) -> float:
         """The y of the surface."""
-        rect, reached = self.rects[which], (self.pair[which].known_mib or 0.0) * self.fill
-        most = max(tank.known_mib or 0.0 for tank in self.pair)
+        rect, reached = self.rects[which], (self.pair[which].known or 0.0) * self.fill
         if not reached:
             return rect.bottom
+        if self.whole:
+            return self.snap(rect.bottom - rect.height * min(reached / self.whole, 1.0))
+        most = max(tank.known or 0.0 for tank in self.pair)
         headroom = max((1 - _HIGHEST) * rect.height, self._label_height + 2 * self.length(6))
         return self.snap(rect.bottom - max(rect.height - headroom, 0.0) * reached / most)
 
     def label_rect(self, which: int) -> Rect:
-        """Where the amount stands, above the surface."""
+        """Where the amount stands, above the surface, or at the top of a tank that is nearly full."""
         rect, aside = self.rects[which], self.length(6)
-        bottom = self.level(which) - aside
+        bottom = max(self.level(which) - aside, rect.top + aside + self._label_height)
         return Rect(rect.left + aside, bottom - self._label_height, rect.right - aside, bottom)
 
     @property
@@ -146,7 +154,7 @@ class TankPair:
     @property
     def spared_text(self) -> str:
         """How far the peaks are apart; "" where that is nothing, or unknown."""
-        full, mixed = (tank.known_mib for tank in self.pair)
+        full, mixed = (tank.known for tank in self.pair)
         return "" if full is None or mixed is None else memory_apart_text(full, mixed)
 
     def note_rect(self) -> Rect | None:
@@ -211,10 +219,11 @@ class TankPair:
     def _label(self, which: int) -> list[Shape]:
         # the whole peak from the start: what is reached by now only says how far the replay is
         tank = self.pair[which]
-        if tank.known_mib is None:
+        if tank.known is None:
             return self._absent(which)
-        rect, text = self.label_rect(which), memory_text(tank.known_mib)
-        plate = [self._plate(rect)] if self.lower == which else []
+        rect, text = self.label_rect(which), self.text(tank.known)
+        stands_in_it = self.whole is not None and rect.bottom > self.level(which)
+        plate = [self._plate(rect)] if self.lower == which or stands_in_it else []
         size = self._fitted(text, self.text_px(18), 600, rect.width)
         return [*plate, _centred(*rect.middle, text, tank.look.ink, size, 600)]
 

@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QFrame, QGridLayout, QLabel, QWidget
 
 from engine.protocol.pictures import patterns
 from engine.race import words as race_words
-from engine.race.memory import tanks_of
+from engine.race.memory import activity_tanks, tanks_of
 from engine.race.race import LANES, Race
 from gui.show.race.clock import RaceClock
 from gui.show.scale import Scale, ShowButton, explained
@@ -246,6 +246,9 @@ class RacePage(QWidget):
         memory = self.stage.memory
         memory.setVisible(race.peaks_mib != (None, None))
         memory.show_tanks(*tanks_of(race))
+        memory.show_activity(
+            None if race.tensor_percent is None else activity_tanks(race, race.tensor_percent)
+        )
         memory.show_words(race_words.memory_words(race))
 
     def _show_moment(self, seconds: float) -> None:

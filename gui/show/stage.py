@@ -8,9 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QFrame, QSizePolicy, QSpacerItem, QWidget
 
 from engine.experiment.experiment import Precision
+from engine.race.memory import OF_THE_TIME, TENSOR_CORES_BUSY, percent_text
 from engine.race.race import Which
 from engine.race.tanks import Tank
 from engine.words.numbers import memory_unit_text
@@ -154,6 +156,8 @@ class ShowLane(QWidget):
 
 
 _WIDTH, _LEAST_WIDTH = 272, 192
+_BUSY_DESIGN = (216.0, 170.0)
+_ROOM_FOR_ACTIVITY = 560
 
 
 def memory_width(scale: Scale) -> int:
@@ -168,26 +172,55 @@ class ShowMemory(QFrame):
         self._title, self._below = TextRow(), TextBlock(14)
         self._title.set_spans([Span("Memory used", 20, 600)])
         self._title.set_spoken("Memory used at its highest point")
-        self.tanks = TanksView()
+        self.tanks = TanksView("Memory used at its highest point")
+        self._busy_title, self._busy_below = TextRow(), TextBlock(14)
+        self._busy_title.set_spans([Span(TENSOR_CORES_BUSY, 17, 600)])
+        self._busy_title.set_spoken(f"{TENSOR_CORES_BUSY}, {OF_THE_TIME}")
+        self._busy_below.set_words(OF_THE_TIME)
+        self.busy = TanksView(TENSOR_CORES_BUSY, 100.0, percent_text, _BUSY_DESIGN)
         self._show_unit(None, None)
         self._line = divider()
         self._strong, self._rest = TextBlock(20, 600, "text"), TextBlock(14)
         self._head, self._foot = in_column(self._title, self._below), in_column(self._strong, self._rest)
-        self._column = in_column(self._head, wide(self.tanks), self._line, self._foot, parent=self)
+        self._activity = QWidget()
+        self._busy_column = in_column(
+            divider(), 8, self._busy_title, self._busy_below, wide(self.busy), parent=self._activity
+        )
+        self._has_activity = False
+        self._column = in_column(
+            self._head, Placed(self.tanks, 5), self._line, self._foot, Placed(self._activity, 3), parent=self
+        )
+        self._activity.hide()
 
     def set_scale(self, scale: Scale) -> None:
         self.setFixedWidth(memory_width(scale))
-        for text in (self._title, self._below, self._strong, self._rest):
+        texts = (self._title, self._below, self._strong, self._rest, self._busy_title, self._busy_below)
+        for text in texts:
             text.set_scale(scale)
         side, end = scale.px(28), scale.px(26)
         self._column.setContentsMargins(side, end, side, end)
-        for place in (self._head, self._foot):
+        for place in (self._head, self._foot, self._busy_column):
             place.setSpacing(scale.px(5))
         self._column.setSpacing(scale.px(16))
 
     def show_tanks(self, full: Tank, mixed: Tank) -> None:
         self.tanks.set_tanks(full, mixed)
-        self._show_unit(full.peak_mib, mixed.peak_mib)
+        self._show_unit(full.amount, mixed.amount)
+
+    def show_activity(self, tanks: tuple[Tank, Tank] | None) -> None:
+        """Shows how busy the Tensor Cores were; None where that is not known."""
+        self._has_activity = tanks is not None
+        if tanks is not None:
+            self.busy.set_tanks(*tanks)
+        self._make_room()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._make_room()
+
+    def _make_room(self) -> None:
+        """In a low panel the memory keeps all the room."""
+        self._activity.setVisible(self._has_activity and self.height() >= _ROOM_FOR_ACTIVITY)
 
     def _show_unit(self, *peaks_mib: float | None) -> None:
         # the second line keeps its place before there is an amount
@@ -202,8 +235,9 @@ class ShowMemory(QFrame):
         self._line.setVisible(any(words))
 
     def set_fill(self, fraction: float) -> None:
-        """Fills the tanks to this fraction of their peaks, 0 to 1."""
+        """Fills the tanks to this fraction of what they hold, 0 to 1."""
         self.tanks.set_fill(fraction)
+        self.busy.set_fill(fraction)
 
     def words(self) -> tuple[str, str]:
         return self._strong.words(), self._rest.words()

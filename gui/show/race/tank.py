@@ -1,6 +1,8 @@
-"""The two memory tanks of the race, side by side, filled as far as the race has come."""
+"""A pair of the race's tanks, side by side, filled as far as the race has come."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from PySide6.QtCore import QSize
 from PySide6.QtGui import QPainter, QPaintEvent
@@ -16,12 +18,20 @@ from gui.theme.theme import theme
 class TanksView(QWidget):
     """Full precision at the left, mixed at the right, as the engine lays them out."""
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(
+        self,
+        name: str,
+        whole: float | None = None,
+        text: Callable[[float], str] = memory_text,
+        design: tuple[float, float] = DESIGN,
+    ) -> None:
+        """`whole` and `text` are those of a `TankPair`; `design` is the size at scale 1."""
+        super().__init__()
+        self._whole, self._text, self._design = whole, text, design
         self._tanks: tuple[Tank, Tank] | None = None
         self._absent, self._is_final, self._fill = NOT_MEASURED, True, 1.0
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
-        self.setAccessibleName("Memory used at its highest point")
+        self.setAccessibleName(name)
         theme().changed.connect(self.update)
 
     @property
@@ -49,10 +59,10 @@ class TanksView(QWidget):
             self.update()
 
     def sizeHint(self) -> QSize:
-        return QSize(*map(round, DESIGN))
+        return QSize(*map(round, self._design))
 
     def minimumSizeHint(self) -> QSize:
-        return QSize(110, 140)
+        return QSize(110, round(0.28 * self._design[1]))
 
     def paintEvent(self, event: QPaintEvent) -> None:
         if self._tanks is None:
@@ -61,10 +71,12 @@ class TanksView(QWidget):
         pair = TankPair(
             self._tanks,
             Rect(0.0, 0.0, width, height),
-            min(width / DESIGN[0], height / DESIGN[1]),
+            min(width / self._design[0], height / self._design[1]),
             self._fill,
             self._is_final,
             self._absent,
+            self._whole,
+            self._text,
             width_of=words_width,
             snap=lambda place: round(place * ratio) / ratio,
         )
@@ -73,6 +85,6 @@ class TanksView(QWidget):
         painter.end()
 
     def _describe(self) -> None:
-        tanks = [(", ".join(tank.name), tank.known_mib) for tank in self._tanks or ()]
-        held = (f"{name}: {self._absent if mib is None else memory_text(mib)}" for name, mib in tanks)
-        self.setAccessibleDescription("; ".join(held))
+        tanks = [(", ".join(tank.name), tank.known) for tank in self._tanks or ()]
+        words = (f"{name}: {self._absent if held is None else self._text(held)}" for name, held in tanks)
+        self.setAccessibleDescription("; ".join(words))

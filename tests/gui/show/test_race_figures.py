@@ -136,7 +136,7 @@ def fill_in(
 @pytest.fixture
 def tanks(qtbot: QtBot) -> TanksView:
     theme().set_mode("dark")
-    shown = TanksView()
+    shown = TanksView("Memory used at its highest point")
     qtbot.addWidget(shown)
     shown.resize(216, 500)
     shown.show()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -52,6 +53,20 @@ class TestRace:
         assert mixed.lit == usual.blocks == 5 * full.lit
         assert room.words.count("images in 2.3 s") == 2
         assert room.race.stage.memory.tanks.fill == 1.0
+
+    def test_tanks_of_tensor_cores_stand_below_the_memory_where_both_runs_know_them(
+        self, room: Any, usual: Race
+    ) -> None:
+        room.panel.show_race(usual, None)
+        memory = room.race.stage.memory
+        assert not memory.busy.isVisible()
+        room.panel.show_race(replace(usual, tensor_percent=(12.0, 41.6)), None)
+        assert memory.busy.isVisible()
+        assert memory.busy.accessibleDescription().endswith("42\u00a0%")
+        room.clock.seek(usual.seconds)
+        assert memory.busy.fill == 1.0
+        room.resize(1024, 548)
+        assert not memory.busy.isVisible(), "the memory needs the room"
 
     def test_another_race_begins_anew(self, room: Any, usual: Race, failed: Race) -> None:
         room.panel.show_race(usual, None)
