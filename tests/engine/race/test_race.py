@@ -230,7 +230,7 @@ def test_doubts_and_the_device_are_the_comparisons(racers: Any) -> None:
     assert race.doubts == racers.compared().report(race.mixed.side.id).doubts != ()
 
 
-def test_how_busy_tensor_cores_were_is_told_where_both_lanes_know_it(racers: Racers) -> None:
+def test_how_busy_tensor_cores_were_is_told_where_both_lanes_know_it(racers: Any) -> None:
     busy = {"tensor_activity_percent": (10.0, 40.0, 14.0, 44.0), "peak_allocated_mib": (9.0,) * 4}
     assert racers.repeated([(100.0, 200.0), (100.0, 200.0)], **busy).tensor_percent == (12.0, 42.0)
     card = race_card(racers.race(), patterns(racers.race().blocks), ())
@@ -238,6 +238,6 @@ def test_how_busy_tensor_cores_were_is_told_where_both_lanes_know_it(racers: Rac
     assert "Tensor Cores busy" in words and "12\u00a0%" in words and "42\u00a0%" in words
 
 
-def test_a_lane_without_that_figure_leaves_the_picture_as_it_was(racers: Racers) -> None:
+def test_a_lane_without_that_figure_leaves_the_picture_as_it_was(racers: Any) -> None:
     race = racers.of_two(100.0, 200.0, mine={"figures": {"tensor_activity_percent": 40.0}})
     assert race.tensor_percent is None
