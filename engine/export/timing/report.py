@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from engine.export.sections.page import PAGE_WIDTH, page_figure, sections_page
-from engine.export.timing.tables import BAR, failures, sections
+from engine.export.timing.tables import BAR, LIMITS, failures, sections
 from engine.store.timings import TimingRecord
 from engine.timing.bar_picture import bars_drawing
 from engine.timing.names import side_names
+from engine.timing.roofline import roofline_drawing
 
 _MOST_ROWS = 100
+_ROOFLINE_HEIGHT = 420.0
 
 
 def write_html(record: TimingRecord, path: Path) -> None:
@@ -24,12 +27,20 @@ def page(record: TimingRecord) -> str:
     experiments = [side.experiment for side in timing.sides]
     figures = {}
     if timing.profiles():
-        figures[BAR] = [page_figure(bars_drawing(timing, PAGE_WIDTH))]
+        figures = {
+            BAR: [page_figure(bars_drawing(timing, PAGE_WIDTH))],
+            LIMITS: [page_figure(roofline_drawing(timing, PAGE_WIDTH, _ROOFLINE_HEIGHT))],
+        }
+    # the picture of the bars has their figures
+    shown = [
+        replace(section, rows=()) if section.title == BAR else section
+        for section in sections(timing, _MOST_ROWS)
+    ]
     return sections_page(
         record,
         f"Where the time of {experiments[0].model} goes: {', '.join(side_names(timing))}",
         experiments,
-        sections(timing, _MOST_ROWS),
+        shown,
         figures,
         noun="timing",
         warnings=failures(timing),

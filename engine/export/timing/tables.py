@@ -19,8 +19,8 @@ from engine.timing.verdict import MFU, mfu_sentence
 from engine.words.numbers import NONE, number, share_text
 
 BAR, LIMITS = "Where the time goes", "How close to the limit"
-_LONGEST_NAME = 48
-_SHOWN_BRIEFLY = ("ms", "Share", "TFLOP/s")
+_LONGEST_NAME = 40
+_SHOWN_BRIEFLY = ("ms", "TFLOP/s")
 _ENERGY_OF = {
     "nvml": "Counted by the graphics card, for itself alone.",
     "rapl": "Counted by the processor, without memory, fans and power supply.",
@@ -69,11 +69,19 @@ def _bar(timing: Timing, profiles: Profiles) -> Section:
     known = [verdict for verdict in verdicts(timing) if verdict is not None]
     for (name, _), verdict in zip(profiles, known, strict=True):
         sentences.append(_named(name, f"{verdict.sentence} {verdict.next_step}", profiles))
-    notes = [_named(name, note, profiles) for name, profile in profiles for note in profile.notes]
     headings = ("Part", *(f"{name}{unit}" for name, _ in profiles for unit in (", ms", ", share")))
     return Section(
-        BAR, tuple(sentences), headings, tuple(_parts(profiles)), headings[1:], 0, tuple(dict.fromkeys(notes))
+        BAR, tuple(sentences), headings, tuple(_parts(profiles)), headings[1:], notes=tuple(_notes(profiles))
     )
+
+
+def _notes(profiles: Profiles) -> Iterator[str]:
+    names: dict[str, list[str]] = {}
+    for name, profile in profiles:
+        for note in dict.fromkeys(profile.notes):
+            names.setdefault(note, []).append(name)
+    for note, of in names.items():
+        yield note if len(of) == len(profiles) else f"{', '.join(of)}: {note}"
 
 
 def _parts(profiles: Profiles) -> Iterator[Cells]:
@@ -97,7 +105,7 @@ def _limit_cells(name: str, profile: StepProfile) -> Cells:
     return (
         name,
         number(None if flops is None else flops / 1e9),
-        number(None if flops is None else flops / profile.step_ms / 1e9),
+        number(flops / profile.step_ms / 1e9 if flops and profile.step_ms else None),
         profile.format.upper(),
         number(None if limits is None else limits.tflops(profile.format)),
         NONE if profile.mfu is None else share_text(profile.mfu),
@@ -133,7 +141,9 @@ def _energy(profiles: Profiles) -> Section | None:
             )
             rows.append((name, *map(number, figures)))
             sources.append(_ENERGY_OF[energy.source])
-    return Section("Energy", tuple(dict.fromkeys(sources)), _ENERGY, tuple(rows), _ENERGY) if rows else None
+    if not rows:
+        return None
+    return Section("Energy", tuple(dict.fromkeys(sources)), _ENERGY, tuple(rows), _ENERGY[1:])
 
 
 def _rows(timing: Timing, table: Table, most_rows: int | None, *, brief: bool) -> Section | None:
@@ -148,10 +158,22 @@ def _rows(timing: Timing, table: Table, most_rows: int | None, *, brief: bool) -
             for column in columns
             if column.side is None or column.shows_units or column.heading in _SHOWN_BRIEFLY
         ]
-    headings = (name.heading, *(_heading(column, names) for column in columns))
-    cells = [(_title(row, table, brief=brief), *(column.text(row) for column in columns)) for row in rows]
+    beside = ("Launched by",) if table == "kernels" else ()
+    numbers = tuple(_heading(column, names) for column in columns)
+    cells = [
+        (
+            _title(row, table, brief=brief),
+            *(_launcher(row) for _ in beside),
+            *(column.text(row) for column in columns),
+        )
+        for row in rows
+    ]
     kept, left_out = first_rows(cells, most_rows)
-    return Section(f"{NOUNS[table]}s", (), headings, kept, headings[1:], left_out)
+    return Section(f"{NOUNS[table]}s", (), (name.heading, *beside, *numbers), kept, numbers, left_out)
+
+
+def _launcher(row: SideRow) -> str:
+    return next((cell.operation for cell in row.known if cell.operation is not None), NONE)
 
 
 def _heading(column: Column, names: Sequence[str]) -> str:
