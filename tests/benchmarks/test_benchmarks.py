@@ -51,6 +51,7 @@ SMALLEST: dict[str, list[str]] = {
     "start": ["--repeats", "1"],
     "telemetry_tax": ["--device", "cpu", "--pairs", "2", "--steps", "2", "--recipe", "plain"],
     "timm_models": ["--name", "test_resnet", "--steps", "2", "--device", "cpu"],
+    "verdicts": ["--device", "cpu", "--only", "copies"],
     "window_tax": ["--pairs", "1", "--steps", "6"],
 }
 
