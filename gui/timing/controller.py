@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from PySide6.QtCore import QObject, Signal
 
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import ProblemError
-from engine.export.files import place
+from engine.export.timing.formats import TIMING_FORMATS, TRACE, TRACE_FORMATS
 from gui.session.background import Background
 from gui.session.experiments import Experiments
 from gui.session.orders.shown import ShownWork
@@ -18,8 +17,6 @@ from gui.setup.panel import SetupPanel
 from gui.timing.panel import TimingPanel
 from gui.timing.words import saved_entry, unfinished_entry
 from gui.widgets.saved_menu import SavedEntry
-
-_NO_TRACE = "The trace is not there any more. Profile again to record another."
 
 
 class TimingController(QObject):
@@ -49,7 +46,7 @@ class TimingController(QObject):
         panel.explain_wanted.connect(setup.explain)
         panel.again.clicked.connect(self._profile_again)
         panel.changes_wanted.connect(setup.use_changes)
-        panel.traces.asked.connect(self.save_trace)
+        head.export.asked.connect(self.export)
 
     def open_newest(self) -> None:
         """Shows the timing in progress, else the newest saved, unless one is shown."""
@@ -78,25 +75,22 @@ class TimingController(QObject):
             runs = [run for run_id in run_ids if (run := self._experiments.runs.record(run_id)) is not None]
             self.submit([run.experiment for run in runs], run_ids)
 
-    def save_trace(self, side: int, path: Path) -> None:
-        """Copies the trace of a side of the timing that is shown."""
+    def export(self, path: Path) -> None:
+        """Writes the timing that is shown, in the format of the path's ending."""
         record = self._timings.record(self._shown.key or "")
-        source = None if record is None else self._timings.trace_of(record, side)
-        if source is None:
-            self.reported.emit(_NO_TRACE)
-        else:
-            self._write(lambda: _copy(source, path))
+        if record is None:
+            return
+        formats = TRACE_FORMATS if path.name.endswith(TRACE) else TIMING_FORMATS
+        # the dialog has asked whether to replace a file of that name
+        self._background.do(
+            lambda: formats.export(record, path, force=True),
+            self.written.emit,
+            lambda problem: self.reported.emit(f"{problem.message} {problem.remedy}"),
+        )
 
     def stop(self) -> None:
         """Waits for a file that is being written, before the window closes."""
         self._background.stop()
-
-    def _write(self, write: Callable[[], Path]) -> None:
-        self._background.do(
-            write,
-            self.written.emit,
-            lambda problem: self.reported.emit(f"{problem.message} {problem.remedy}"),
-        )
 
     def _profile_again(self) -> None:
         view = self._timings.view(self._shown.key or "")
@@ -115,10 +109,3 @@ class TimingController(QObject):
     def _refuse(self, reason: str) -> None:
         self.workspace_wanted.emit()
         self.reported.emit(reason)
-
-
-def _copy(source: Path, path: Path) -> Path:
-    # the dialog has asked whether to replace a file of that name
-    with place(path, force=True) as file:
-        shutil.copyfile(source, file)
-    return path

@@ -6,21 +6,24 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QFrame, QStackedLayout, QTabWidget, QToolButton, QWidget
+from PySide6.QtWidgets import QFrame, QScrollArea, QStackedLayout, QTabWidget, QToolButton, QWidget
 
+from engine.export.timing.formats import TIMING_FORMATS, TRACE_FORMATS
+from engine.protocol.timing.bar import StepPart
 from engine.protocol.timing.timing import Timing
-from engine.timing.names import side_names
-from engine.words.numbers import number
+from engine.timing.tables import TABLES
 from gui.help.pages import has_page
 from gui.session.orders.head import WorkHead
 from gui.session.orders.timings import TimingView
 from gui.timing.advice_view import TimingAdvice
-from gui.timing.export import TraceActions
-from gui.timing.words import energy_tip, energy_words, facts, failures, progress
-from gui.widgets import Button, ElidedLabel, EmptyState, IconButton, label, set_text
+from gui.timing.answer import ENERGY_PAGE, TimingAnswer
+from gui.timing.bars_view import BarsView
+from gui.timing.export import offer_viewer
+from gui.timing.rows_view import RowsView
+from gui.timing.words import facts, failures, progress
+from gui.widgets import Button, EmptyState, IconButton, label, set_text
 from gui.widgets.answers.answer_page import wrapped
-from gui.widgets.boxes import in_column, in_row, wide
-from gui.widgets.labels import plain_tip
+from gui.widgets.boxes import in_column, wide
 
 _NOTHING_YET = (
     "Where does a step's time go, and what would make it shorter?",
@@ -29,6 +32,8 @@ _NOTHING_YET = (
     "Explain the time",
     "Profiles the form's experiments, FP32 first",
 )
+_FORMATS = (*TIMING_FORMATS.formats, *TRACE_FORMATS.formats)
+_LEAST_TABS = 260
 _AWAITED = "The first profile is being made: it is shown as soon as it is there."
 
 
@@ -38,7 +43,7 @@ class _Tab(NamedTuple):
     name: str
     title: str
     page: str
-    view: TimingAdvice
+    view: BarsView | RowsView | TimingAdvice
 
 
 class TimingPanel(QFrame):
@@ -58,14 +63,17 @@ class TimingPanel(QFrame):
         self._view: TimingView | None = None
         self._shown: Timing | None = None
         self.again = Button("Profile again", "strip", "Profile the same once more; this timing is kept")
-        self.head = WorkHead("Timing", "timing", "timings", "profiles", (), self.again)
-        self.traces = TraceActions(self.head.export)
+        self.head = WorkHead("Timing", "timing", "timings", "profiles", _FORMATS, self.again)
+        self._traces = offer_viewer(self.head.export)
         self.empty = EmptyState(*_NOTHING_YET)
         self.failures = wrapped("", "problem")
-        self.answer = wrapped("", "stat")
-        self.energy = ElidedLabel("", "body")
-        self.advice = TimingAdvice()
-        self._tabs = (_Tab("advice", "Advice", "advice", self.advice),)
+        self.answer = TimingAnswer()
+        self.bars, self.rows, self.advice = BarsView(), RowsView(), TimingAdvice()
+        self._tabs = (
+            _Tab("bars", "Step", "step-time", self.bars),
+            _Tab("rows", "Kernels, operations, modules", "kernels", self.rows),
+            _Tab("advice", "Advice", "advice", self.advice),
+        )
         self.tabs = QTabWidget()
         self.guide_button = IconButton("help", "Guide to this view", "What this view shows, and what to do")
         self._connect()
@@ -108,33 +116,40 @@ class TimingPanel(QFrame):
 
     def state(self) -> dict[str, Any]:
         """What is remembered across a restart, as plain JSON values."""
-        return {"tab": self.tab()}
+        return {"tab": self.tab(), "table": self.rows.shown_table()}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Restores a `state`. Raises KeyError for a broken one."""
         if state:
             self.open_tab(state["tab"])
+            self.rows.open_table({table: table for table in TABLES}[state["table"]])
 
     def _show_timing(self, timing: Timing | None) -> None:
-        self.traces.show_timing(timing)
+        profiles = () if timing is None else timing.profiles()
+        self._traces.setEnabled(any(profile.trace is not None for profile in profiles))
         set_text(self.failures, "" if timing is None else failures(timing))
         self.failures.setVisible(bool(self.failures.text()))
-        set_text(self.answer, "" if timing is None else _answer(timing))
-        self.answer.setVisible(bool(self.answer.text()))
-        self.energy.set_whole_text("" if timing is None else energy_words(timing))
-        self.energy.setToolTip(plain_tip("" if timing is None else energy_tip(timing)))
-        self.energy.setVisible(bool(self.energy.whole_text()))
+        self.answer.show_timing(timing)
         for tab in self._tabs:
             tab.view.show_timing(timing)
 
     def _connect(self) -> None:
         self.empty.pressed.connect(self.explain_wanted)
-        self.advice.wanted.connect(self.explain_wanted)
-        self.advice.changes_wanted.connect(self.changes_wanted)
+        self.bars.part_chosen.connect(self._show_kernels)
+        for tab in self._tabs:
+            tab.view.wanted.connect(self.explain_wanted)
+        self.answer.guide.clicked.connect(lambda: self.guide_wanted.emit(ENERGY_PAGE))
+        for view in (self.answer, self.advice):
+            view.changes_wanted.connect(self.changes_wanted)
         self.guide_button.clicked.connect(
             lambda: self.guide_wanted.emit(self._tabs[self.tabs.currentIndex()].page)
         )
         self.tabs.currentChanged.connect(self._fit_guide)
+
+    def _show_kernels(self, part: StepPart) -> None:
+        self.rows.open_table("kernels")
+        self.rows.show_part(part)
+        self.open_tab("rows")
 
     def _fit_guide(self) -> None:
         self.guide_button.setVisible(has_page(self._tabs[self.tabs.currentIndex()].page))
@@ -152,25 +167,19 @@ class TimingPanel(QFrame):
         self.tabs.tabBar().setAccessibleName("Views of the timing")
         for tab in self._tabs:
             self.tabs.addTab(tab.view, tab.title)
-        self._content = QWidget()
-        in_column(
-            self.failures,
-            self.answer,
-            in_row(wide(self.energy)),
-            wide(self.tabs),
-            parent=self._content,
-            spacing=8,
-        )
+        self.tabs.setMinimumHeight(_LEAST_TABS)
+        content = QWidget()
+        in_column(self.failures, self.answer, wide(self.tabs), parent=content, spacing=8)
+        # many sides have more to say than there is room for
+        self._content = QScrollArea()
+        self._content.setWidgetResizable(True)
+        self._content.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self._content.setAccessibleName("Timing")
+        self._content.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self._content.setWidget(content)
         self._awaited = label(_AWAITED, "empty")
         self._awaited.setAlignment(Qt.AlignmentFlag.AlignCenter)
         # its first page is shown at once, and would be a window of its own before it has its place
         for page in (self.empty, self._awaited, self._content):
             self._pages.addWidget(page)
         in_column(self.head, wide(panel), parent=self, margins=16, spacing=8)
-
-
-def _answer(timing: Timing) -> str:
-    """How long a step takes on each side."""
-    sides = zip(side_names(timing), timing.sides, strict=True)
-    times = [f"{name} {number(side.profile.step_ms)} ms" for name, side in sides if side.profile is not None]
-    return f"A step takes: {', '.join(times)}." if times else ""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from engine.protocol.timing.energy import Energy
+from engine.compare.energy import step_energy_text
+from engine.protocol.timing.profile import StepProfile
 from engine.protocol.timing.timing import Timing
 from engine.store.timings import TimingRecord
 from engine.timing.names import side_names
+from engine.timing.verdict import MFU, mfu_sentence
 from engine.words.names import dataset_words, listed
 from engine.words.numbers import number, share_text
 from gui.session.orders.timings import TimingView
@@ -49,41 +51,28 @@ def failures(timing: Timing) -> str:
     )
 
 
-def energy_words(timing: Timing) -> str:
-    """The energy of each side; empty where none was measured."""
-    sides = [
-        (name, side.profile.energy)
-        for name, side in zip(side_names(timing), timing.sides, strict=True)
-        if side.profile is not None and side.profile.energy is not None
-    ]
-    if not sides:
-        return ""
-    several = len(timing.sides) > 1
-    words = "; ".join(f"{name + ' ' if several else ''}{_energy(energy)}" for name, energy in sides)
-    return f"Energy: {words}."
+_COUNTED = {
+    "nvml": "Energy is counted by the graphics card, without processor, fans and power supply.",
+    "rapl": "Energy is counted by the processor, without memory, fans and power supply.",
+}
 
 
-def energy_tip(timing: Timing) -> str:
-    """What the energy counts."""
-    counted = {
-        "nvml": "The graphics card's own counter: without processor, fans and power supply.",
-        "rapl": "The processor's own counter: without memory, fans and power supply.",
-    }
-    energies = [profile.energy for profile in timing.profiles() if profile.energy is not None]
-    idle = next((energy.idle_watts for energy in energies if energy.idle_watts is not None), None)
-    rest = "" if idle is None else f" The idle device takes {number(idle, 0)} W of it."
-    return "".join(f"{counted[source]}{rest}" for source in {energy.source for energy in energies})
+def figures(profile: StepProfile) -> str:
+    """A profile's utilisation and energy, as far as they are known."""
+    parts = [] if profile.mfu is None else [f"MFU {share_text(profile.mfu)}"]
+    if (energy := profile.energy) is not None:
+        parts += [step_energy_text(energy), f"{number(energy.per_thousand_samples())} J per 1,000 samples"]
+    return "  ·  ".join(parts)
 
 
-def _energy(energy: Energy) -> str:
-    parts = [
-        f"{number(energy.per_step())} J a step",
-        f"{number(energy.per_thousand_samples())} J per 1,000 samples",
-    ]
-    if (watts := energy.mean_watts) is not None:
-        idle = "" if energy.idle_watts is None else f", {number(energy.idle_watts, 0)} W of it idle"
-        parts.append(f"{number(watts, 0)} W on average{idle}")
-    return ", ".join(parts)
+def figures_tip(profile: StepProfile) -> str:
+    """What the figures mean, and what they count."""
+    parts = [mfu_sentence(profile), MFU if profile.mfu is not None else None]
+    if (energy := profile.energy) is not None:
+        parts.append(_COUNTED[energy.source])
+        if (net := energy.net_joules) is not None:
+            parts.append(f"Without the idle device's share a step takes {number(net / energy.steps)} J.")
+    return "\n".join(filter(None, parts))
 
 
 def _what(timing: Timing) -> str:

@@ -22,6 +22,7 @@ from gui.setup.panel import SetupPanel
 from gui.show.controller import ShowController
 from gui.show.panel import ShowPanel
 from gui.timing.controller import TimingController
+from gui.timing.export import TRACE_WRITTEN
 from gui.timing.panel import TimingPanel
 from gui.widgets.answers.answer_page import changes_words
 from gui.window.body import Body
@@ -140,7 +141,7 @@ class OtherWorkspaces(QObject):
             panel.guide_wanted.connect(self._show_guide)
         for controller in (self.limits, self.numerics, self.timings):
             controller.reported.connect(self._notice.tell)
-            controller.written.connect(lambda path: self._notice.tell_written(f"Wrote {path.name}.", path))
+            controller.written.connect(self._tell_written)
         self._setup.changes_used.connect(self._tell_changes)
         self._experiments.ended.connect(self._offer_to_find)
         self.comparisons.workspace_wanted.connect(lambda: self.workspace_wanted.emit("compare"))
@@ -152,6 +153,9 @@ class OtherWorkspaces(QObject):
         self.shows.show_me.at_work.connect(lambda is_on: self._top_bar.set_busy("show", is_on))
         self.shows.workspace_wanted.connect(self.workspace_wanted)
         self.shows.experiment_wanted.connect(self.experiment_wanted)
+
+    def _tell_written(self, path: Path) -> None:
+        self._notice.tell_written(f"Wrote {path.name}.", path, TRACE_WRITTEN if path.suffix == ".gz" else "")
 
     def _show_guide(self, page: str) -> None:
         from gui.help.dialog import show_help

@@ -6,7 +6,6 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from pathlib import Path
 
 from PySide6.QtCore import QObject
 
@@ -133,11 +132,6 @@ class Timings(SavedWork[TimingView, TimingRecord]):
             if any(record.profiles) and tuple(side.run_id for side in record.bare.sides) == wanted:
                 return keys.get(record.id, record.id)
         return None
-
-    def trace_of(self, record: TimingRecord, side: int) -> Path | None:
-        """The file of a side's trace; None if there is none, or none any more."""
-        profile = record.timing.sides[side].profile
-        return None if profile is None else self._store.timings.trace_of(profile)
 
     def _take(self, key: str, event: TimingEvent) -> None:
         view = self._views[key].after(event)

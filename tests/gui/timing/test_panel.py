@@ -6,15 +6,19 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
+from PySide6.QtGui import QAction
+from PySide6.QtWidgets import QLabel
 from pytestqt.qtbot import QtBot
 
 from engine.experiment.problem import Kind, Problem
 from engine.protocol.events import Phase, PhaseName, Profiled
+from engine.protocol.timing.bar import StepPart
 from engine.protocol.timing.profile import StepProfile
 from engine.protocol.timing.timing import SideFailed, SideStarted, Timing, TimingStarted
 from gui.session.orders.order import TimingOrder
 from gui.session.orders.timings import TimingView
 from gui.timing.panel import TimingPanel
+from gui.widgets import Button
 
 
 @pytest.fixture
@@ -50,8 +54,9 @@ def test_sides_appear_as_their_profiles_come(
     assert not panel.answer.isVisible()
     first = begun.after(Profiled(profile=fp32_profile))
     panel.show_view(first)
-    assert panel.answer.isVisible() and panel.energy.isVisible()
-    assert "70 W of it idle" in panel.energy.whole_text()
+    assert panel.answer.isVisible()
+    below = [text.text() for text in panel.answer.findChildren(QLabel)]
+    assert any("70 W of it idle" in text and "J per 1,000 samples" in text for text in below)
     problem = Problem(kind=Kind.OUT_OF_MEMORY, message="Out of memory.", remedy="Use a smaller batch.")
     panel.show_view(first.after(SideStarted(side=1)).after(SideFailed(side=1, problem=problem)))
     assert panel.failures.text() == "FP16 AMP: Out of memory. Use a smaller batch."
@@ -59,19 +64,38 @@ def test_sides_appear_as_their_profiles_come(
 
 
 def test_a_trace_is_offered_where_there_is_one(panel: TimingPanel, timing: Timing) -> None:
+    def trace_action(shown: Timing) -> QAction:
+        panel.show_view(TimingView(key="abc", created=datetime.now(UTC), timing=shown))
+        return next(action for action in panel.head.export.actions() if "Traces" in action.text())
+
     profile = timing.profiles()[1]
     traced = timing.with_side(1, profile=profile.model_copy(update={"trace": "abc-2.json.gz"}))
-    panel.show_view(TimingView(key="abc", created=datetime.now(UTC), timing=traced))
-    texts = [action.text() for action in panel.head.export.actions()]
-    assert "Trace of FP16 AMP as .json.gz…" in texts and not any("FP32" in text for text in texts)
-    panel.show_view(TimingView(key="def", created=datetime.now(UTC), timing=timing))
-    assert not any("Trace" in action.text() for action in panel.head.export.actions())
+    assert trace_action(traced).isEnabled() and not trace_action(timing).isEnabled()
     assert panel.again.isVisible() and not panel.head.stop.isVisible()
+
+
+def test_the_answer_says_what_is_gained_and_what_would_help(
+    panel: TimingPanel, timing: Timing, qtbot: QtBot
+) -> None:
+    panel.show_view(TimingView(key="abc", created=datetime.now(UTC), timing=timing))
+    assert "FP16 AMP is 2.91 times as fast as FP32" in panel.answer.large.text()
+    assert "Memory bounds it" in panel.answer.text()
+    assert "Train in FP16 AMP" not in panel.answer.text(), "the other side is in FP16 already"
+    button = next(found for found in panel.answer.findChildren(Button) if found.accessibleDescription())
+    with qtbot.waitSignal(panel.changes_wanted) as used:
+        button.click()
+    assert used.args == [(("step.recipe", "fast"),)]
+    panel.bars.part_chosen.emit(StepPart.MEMORY)
+    assert panel.tab() == "rows" and panel.rows.shown_part() is StepPart.MEMORY
 
 
 def test_the_tab_is_remembered(panel: TimingPanel) -> None:
     panel.open_tab("advice")
-    panel.restore(panel.state())
-    assert panel.tab() == "advice"
+    panel.rows.open_table("modules")
+    state = panel.state()
+    panel.open_tab("bars")
+    panel.rows.open_table("kernels")
+    panel.restore(state)
+    assert panel.tab() == "advice" and panel.rows.shown_table() == "modules"
     with pytest.raises(KeyError):
         panel.restore({"other": 1})

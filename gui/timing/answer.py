@@ -1,0 +1,113 @@
+"""The answer of a timing in words: what a precision gains, what bounds each side, and what would help."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import QGridLayout, QVBoxLayout, QWidget
+
+from engine.experiment.text import in_sentence
+from engine.protocol.timing.profile import StepProfile
+from engine.protocol.timing.timing import Timing, TimingSide
+from engine.timing.gain import gains, verdicts
+from engine.timing.names import side_names
+from engine.timing.verdict import Verdict
+from gui.help.pages import has_page
+from gui.timing.words import figures, figures_tip
+from gui.widgets import Button, Marker, label
+from gui.widgets.answers.answer_page import changes_words, wrapped
+from gui.widgets.boxes import Placed, in_column, in_row
+from gui.widgets.labels import plain_tip
+
+ENERGY_PAGE = "energy"
+
+
+class TimingAnswer(QWidget):
+    """The gain in large type, and below it each side. `changes_wanted` carries Changes for the form."""
+
+    changes_wanted = Signal(object)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.large = wrapped("", "stat")
+        self.guide = Button("About energy", "link", "What the joules count, and how to compare them")
+        self._sides = QWidget()
+        self._texts: list[str] = []
+        below = Placed(self.guide, alignment=Qt.AlignmentFlag.AlignLeft)
+        self._column = in_column(self.large, self._sides, below, parent=self, spacing=8)
+
+    def show_timing(self, timing: Timing | None) -> None:
+        """Shows the answer of a timing as far as it is known."""
+        profiles = () if timing is None else timing.profiles()
+        self.setVisible(bool(profiles))
+        if timing is None or not profiles:
+            return
+        known = verdicts(timing)
+        gained = [gain.sentence for gain in gains(timing) if gain is not None]
+        first = next(verdict.sentence for verdict in known if verdict is not None)
+        self.large.setText("\n".join(gained or [first]))
+        self._show_sides(timing, known)
+        has_energy = any(profile.energy is not None for profile in profiles)
+        self.guide.setVisible(has_energy and has_page(ENERGY_PAGE))
+
+    def text(self) -> str:
+        """All that it says."""
+        return "\n".join([self.large.text(), *self._texts])
+
+    def _show_sides(self, timing: Timing, verdicts: Sequence[Verdict | None]) -> None:
+        sides, self._texts = QWidget(), []
+        grid = QGridLayout(sides)
+        grid.setContentsMargins(0, 0, 0, 0)
+        grid.setHorizontalSpacing(16)
+        grid.setVerticalSpacing(6)
+        grid.setColumnStretch(1, 1)
+        top = Qt.AlignmentFlag.AlignTop
+        rows = zip(side_names(timing), timing.sides, verdicts, strict=True)
+        for row, (name, side, verdict) in enumerate(rows):
+            if verdict is None or side.profile is None:
+                continue
+            helps = not _is_beside(verdict, timing)
+            # the only side's sentence stands above
+            sentences = [verdict.sentence] if len(timing.sides) > 1 else []
+            words = " ".join([*sentences, *([verdict.next_step] if helps else [])])
+            self._texts.append(f"{name}: {words}")
+            grid.addWidget(_name(name, side), row, 0, top)
+            grid.addLayout(_about(words, side.profile), row, 1)
+            if helps and verdict.changes:
+                grid.addWidget(self._button(verdict), row, 2, top)
+        self._column.replaceWidget(self._sides, sides)
+        # they may hold the button whose press led here
+        self._sides.hide()
+        self._sides.deleteLater()
+        self._sides = sides
+
+    def _button(self, verdict: Verdict) -> Button:
+        words = changes_words(verdict.changes)
+        button = Button(verdict.action, "inline", plain_tip(f"Put into the form: {in_sentence(words)}"))
+        button.setAccessibleDescription(words)
+        button.clicked.connect(lambda: self.changes_wanted.emit(verdict.changes))
+        return button
+
+
+def _is_beside(verdict: Verdict, timing: Timing) -> bool:
+    """Whether what would help is a precision that another side has already."""
+    precisions = {side.experiment.precision.value for side in timing.sides}
+    return bool(verdict.changes) and all(
+        key == "precision" and text in precisions for key, text in verdict.changes
+    )
+
+
+def _name(name: str, side: TimingSide) -> QWidget:
+    holder = QWidget()
+    in_row(Marker(side.experiment.precision), label(name, "strong"), parent=holder, spacing=6)
+    return holder
+
+
+def _about(words: str, profile: StepProfile) -> QVBoxLayout:
+    column = in_column(wrapped(words, "body"), spacing=2)
+    if shown := figures(profile):
+        below = wrapped(shown, "hint")
+        below.setToolTip(plain_tip(figures_tip(profile)))
+        column.addWidget(below)
+    return column
