@@ -20,6 +20,9 @@ _PRODUCTS = re.compile(
 )
 _OPTIMIZER = re.compile(r"^Optimizer\.|^aten::_(fused_(adam|sgd|adagrad)|foreach_|amp_)")
 _LOADING = re.compile(r"DataLoader\w*\.__next__")
+# of torch.compile on a CPU: what its graphs compute themselves, fused; and Python around them
+_COMPILED = re.compile(r"CompiledFxGraph|_cpp_fused_")
+_AROUND_COMPILED = re.compile(r"^(Torch-Compiled Region|CompiledFunction|TorchDynamo|Pregraph|AOTDispatcher)")
 _BOOKKEEPING = re.compile(
     r"^aten::(_?(empty|view|reshape|unsafe_view|as_strided|expand|local_scalar)\w*|detach_?|alias|t|transpose|permute|"
     r"(un)?squeeze_?|select|slice|narrow|split\w*|chunk|unbind|unfold|flatten|item|is_nonzero|resize_?|set_|"
@@ -45,7 +48,9 @@ def operation_class(name: str, types: Sequence[str] = (), units: Collection[str]
     if _PRODUCTS.search(name):
         known = format_of(types)
         return KernelClass(StepPart.MATRIX_UNITS if known in units else StepPart.MATRIX, known)
-    if _BOOKKEEPING.search(name):
+    if _COMPILED.search(name):
+        return KernelClass(StepPart.MEMORY)
+    if _BOOKKEEPING.search(name) or _AROUND_COMPILED.search(name):
         return KernelClass(StepPart.HOST)
     return KernelClass(StepPart.MEMORY if "::" in name else StepPart.OTHER)
 

@@ -24,7 +24,8 @@ _LEAST_BLOCK, _MOST_BLOCKS = 8, 10
 class Steps:
     """A run's optimizer steps, over the ends of its epochs and beyond its own end.
 
-    Beyond that end, and with `only_whole`, the smaller group that may end an epoch is left out.
+    Beyond that end, and with `only_whole`, the smaller group that may end an epoch is left out. `wait_seconds`
+    is how long the host waited for the batches of each step.
     """
 
     def __init__(self, run: Run) -> None:
@@ -34,6 +35,7 @@ class Steps:
         self._ends_smaller = run.steps_per_epoch > 1 and run.source.train_samples % self.samples != 0
         self._groups: Iterator[list[Batch]] = iter(())
         self._left = 0
+        self.wait_seconds: list[float] = []
 
     @property
     def must_end(self) -> bool:
@@ -55,7 +57,10 @@ class Steps:
     def next_group(self) -> list[Batch]:
         """The batches of the next step, once its epoch is entered."""
         self._left -= 1
-        return next(self._groups)
+        began = time.perf_counter()
+        group = next(self._groups)
+        self.wait_seconds.append(time.perf_counter() - began)
+        return group
 
     def make(self) -> None:
         """Makes a step as the run does."""
@@ -81,7 +86,7 @@ class Steps:
 
 @dataclass(frozen=True)
 class Timed:
-    """Means of steps without the profiler; in `wait_ms` of a step the device had no data to work on.
+    """Means of steps without the profiler; in `wait_ms` of a step the host waits for its batches.
 
     `energy` is that of all timed steps, None where it is not counted.
     """
@@ -126,7 +131,7 @@ def time_steps(steps: Steps) -> Generator[Event, None, Timed]:
 def _timed(steps: Steps, first: int) -> Timed:
     tally, energy = steps.run.tally, steps.run.instruments.energy
     samples, seconds, waits = (
-        np.asarray(column[first:]) for column in (tally.samples, tally.step_seconds, tally.wait_seconds)
+        np.asarray(column[first:]) for column in (tally.samples, tally.step_seconds, steps.wait_seconds)
     )
     is_whole = samples == samples.max()
     return Timed(
