@@ -35,6 +35,7 @@ from engine.training.profiling.onednn import (
 )
 from engine.training.profiling.patterns.advise import advise
 from engine.training.profiling.recording import hides_modules, record, validate_batch
+from engine.training.profiling.rows import tables
 from engine.training.profiling.steps import Steps, Timed, time_steps, warm_up
 from engine.training.runs.control import Control
 from engine.training.runs.prepare import Plan, conditions, prepare_unannounced, take_device
@@ -87,7 +88,9 @@ def _profile(
     timed, trace = recorded.timed, read_trace(path)
     if plan.device.type != "cpu" and not trace.is_of_device:
         raise ProblemError(_no_records(plan))
-    bar = step_bar(trace, timed.step_ms, timed.wait_ms, formats_on_units(recorded.primitives))
+    units = formats_on_units(recorded.primitives)
+    bar = step_bar(trace, timed.step_ms, timed.wait_ms, units)
+    rows = tables(trace, bar, units)
     limits = job.limits
     if limits is None:
         yield _profiling("measuring the device's limits", 0.8)
@@ -105,7 +108,9 @@ def _profile(
         format=_format(plan),
         matrix_units=_matrix_units(plan),
         threads=torch.get_num_threads() if plan.device.type == "cpu" else None,
-        kernels=primitive_rows(recorded.primitives),
+        kernels=rows.kernels or primitive_rows(recorded.primitives),
+        operations=rows.operations,
+        modules=rows.modules,
         flops=flops,
         limits=limits,
         energy=timed.energy,

@@ -24,8 +24,8 @@ _LEAST_BLOCK, _MOST_BLOCKS = 8, 10
 class Steps:
     """A run's optimizer steps, over the ends of its epochs and beyond its own end.
 
-    Beyond that end, and with `only_whole`, the smaller group that may end an epoch is left out. `wait_seconds`
-    is how long the host waited for the batches of each step.
+    Beyond that end, and with `only_whole`, the smaller group that may end an epoch is left out.
+    `wait_seconds` is how long the host waited for the batches of each step.
     """
 
     def __init__(self, run: Run) -> None:

@@ -71,6 +71,8 @@ def test_an_unknown_kernel_is_of_the_other_part() -> None:
         ("aten::empty_strided", (), KernelClass(StepPart.HOST)),
         ("aten::item", (), KernelClass(StepPart.HOST)),
         ("enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__", (), KernelClass(StepPart.DATA)),
+        ("## Call CompiledFxGraph fbzcxrrmpzw4 ##", (), KernelClass(StepPart.MEMORY)),
+        ("Torch-Compiled Region: 0/0", (), KernelClass(StepPart.HOST)),
         ("AddmmBackward0", (), KernelClass(StepPart.OTHER)),
     ],
 )

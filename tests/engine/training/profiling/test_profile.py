@@ -74,6 +74,7 @@ def test_the_job_tells_its_phases_the_profile_and_its_end(tmp_path: Path) -> Non
     assert found.bar.total_ms == pytest.approx(found.step_ms, rel=0.01)
     assert found.bar.ms(StepPart.MATRIX) > 0 and found.bar.ms(StepPart.OPTIMIZER) > 0
     assert found.validation is not None and found.validation.ms(StepPart.MATRIX) > 0
+    assert found.operations and found.modules
     assert found.flops is not None and found.flops > 0
     assert list(tmp_path.iterdir()) == [tmp_path / "trace.json.gz"]
 
