@@ -222,7 +222,8 @@ def shortened(text: str, room: float, size: float, weight: int = 400) -> str:
 def wrapped(text: str, room: float, size: float, weight: int = 400, most: int = 2) -> tuple[str, ...]:
     """The text in at most `most` lines no wider than `room` pixels; an ellipsis marks what was cut."""
     lines = [""]
-    words = text.split()
+    # a sign of per cent stays with its number
+    words = " ".join(text.split()).replace(" %", "\N{NO-BREAK SPACE}%").split(" ")
     for place, word in enumerate(words):
         longer = f"{lines[-1]} {word}".strip()
         if not lines[-1] or text_width(longer, size, weight) <= room:

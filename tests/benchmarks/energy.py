@@ -86,9 +86,7 @@ def main() -> None:
     print(f"energy of {device} over {options.seconds:g} s")
     counter = energy_counter(device)
     if counter is None:
-        print(
-            f"{device} has neither NVML's counter of energy nor RAPL's that may be read: nothing to measure."
-        )
+        print("It has neither NVML's counter of energy nor RAPL's that may be read: nothing to measure.")
         return
     meter, sampler = EnergyMeter(counter), Sampler(sensor(device))
     size = options.size or (8192 if device.type == "cuda" else 1024)

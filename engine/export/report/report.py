@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from engine.compare.comparison import Comparison, SideReport
 from engine.compare.evidence import Doubt
+from engine.compare.figures import energy_of
 from engine.compare.sides import Side, all_runs
 from engine.compare.verdict import Pieces, joined
 from engine.experiment.experiment import Experiment
@@ -189,6 +190,12 @@ def _method(content: Content) -> tuple[str, ...]:
         " warm-up, and more while compiling or capturing: they train, but are not counted.",
         "Memory is the peak of training, warm-up excluded; ratios compare only peaks of the same kind.",
     ]
+    if any(energy_of(run) is not None for run in content.runs):
+        sentences.append(
+            "Energy is that of the measured steps, by the device's own counter: NVML's of the graphics card,"
+            " or RAPL's of the processor packages. It includes what the idle device takes, which was measured"
+            " before the run; the energy above idle is without it."
+        )
     if all(len(side.runs) == 1 for side in content.comparison.sides):
         sentences.append(
             "Each side was trained once. An interval says how steady that run was; how much runs differ from"

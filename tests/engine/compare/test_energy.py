@@ -12,10 +12,12 @@ from engine.compare.comparison import Comparison, compare
 from engine.compare.energy import energy_words, step_energy_text
 from engine.compare.evidence import Evidence
 from engine.compare.tariff import Tariff, tariff_from
+from engine.drawing.shapes import Words
 from engine.experiment.experiment import Experiment, Precision
 from engine.experiment.problem import ProblemError
 from engine.protocol.events import Environment, Summary
 from engine.protocol.timing.energy import Energy
+from engine.race.card import race_card
 from engine.race.words import memory_words, sentence
 from engine.store.record import RunRecord
 
@@ -144,7 +146,12 @@ def test_a_race_tells_of_the_energy_saved(racers: Any) -> None:
     peak = {"peak_allocated_mib": 1_000.0}
     racers.add(Precision.FP32, 1_000, figures={**peak, "energy": energy(6_400.0)})
     racers.add(Precision.FP16, 2_000, figures={"peak_allocated_mib": 450.0, "energy": energy(3_776.0)})
-    assert memory_words(racers.race()) == ("Less than half", "of the memory and 41 % less energy")
+    race = racers.race()
+    assert memory_words(race) == ("Less than half", "of the memory and 41 % less energy")
+    shapes = race_card(race, np.zeros((0, 8, 8, 3), np.uint8), []).still().shapes
+    lines = [shape.text for shape in shapes if isinstance(shape, Words)]
+    assert not any(line.startswith("%") for line in lines)
+    assert "41\N{NO-BREAK SPACE}% less energy" in " ".join(lines)
 
 
 def test_a_slower_mixed_precision_may_still_need_less_energy(racers: Any) -> None:

@@ -11,6 +11,7 @@ from pytestqt.qtbot import QtBot
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Kind, Problem
 from engine.protocol.events import Failed, Finished, Summary
+from engine.protocol.timing.energy import Energy
 from gui.charts.live_plot import LEAST_HEIGHT
 from gui.train.panel import NONE_OPEN, NOTHING_YET, LivePanel, LiveRun
 
@@ -131,6 +132,7 @@ def test_the_details_say_what_was_in_force_and_what_was_not(
         activations_mib=1_900.0,
         first_nan_step=1_204,
         paused_seconds=12.5,
+        energy=Energy(source="nvml", joules=6_400, seconds=20, steps=100, samples=64_000, idle_watts=60),
     )
     plain = live.run("fp32", live.started(), live.samples(1, 20), Finished(summary=Summary(recipe="plain")))
     panel.set_runs([plain, live.run("fp16", live.started("fp16"), Finished(summary=summary))])
@@ -150,6 +152,7 @@ def test_the_details_say_what_was_in_force_and_what_was_not(
         "48.1 s, including compiling 41.0 s",
         "at step 1,204",
         "12.5 s",
+        "100 J/1,000 samples, 64.0 J a step, 320 W on average, 60 W of it idle",
         "parameters 0.10 GiB, gradients 0.10 GiB, activations 1.86 GiB",
     ):
         assert words in texts
