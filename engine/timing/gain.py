@@ -8,9 +8,9 @@ from engine.experiment.experiment import Experiment
 from engine.protocol.timing.bar import Bar, StepPart
 from engine.protocol.timing.profile import StepProfile
 from engine.protocol.timing.timing import Timing
-from engine.timing.names import side_names
+from engine.timing.names import part_phrase, side_names
 from engine.timing.verdict import Verdict, milliseconds, verdict_of
-from engine.words.numbers import number, share_text, times
+from engine.words.numbers import number, share_text, throughput_text, times
 
 
 @dataclass(frozen=True)
@@ -67,15 +67,9 @@ class _Work:
         return f"{self.name} {verb} from {number(self.before)} to {milliseconds(self.now)}"
 
 
-_KINDS = (
-    ("matrix work", (StepPart.MATRIX_UNITS, StepPart.MATRIX)),
-    ("memory-bound work", (StepPart.MEMORY,)),
-    ("copying between host and device", (StepPart.COPIES,)),
-    ("the optimizer", (StepPart.OPTIMIZER,)),
-    ("other work", (StepPart.OTHER,)),
-    ("waiting for the host to launch work", (StepPart.HOST,)),
-    ("waiting for data", (StepPart.DATA,)),
-)
+_MATRIX = (StepPart.MATRIX_UNITS, StepPart.MATRIX)
+"""One kind of work: from one precision to the other, products move between these parts."""
+_KINDS = (_MATRIX, *((part,) for part in StepPart if part not in _MATRIX))
 _NOTED = 0.05
 """The change, as a share of the first side's step, from which it is worth a word; speeds that differ by less
 are the same."""
@@ -105,15 +99,14 @@ def _works(side: _Side, first: _Side, scale: float) -> list[_Work]:
     def time(bar: Bar, parts: tuple[StepPart, ...]) -> float:
         return sum(bar.ms(part) for part in parts)
 
-    is_cpu = side.profile.device_type == "cpu"
     return [
         _Work(
-            "time between operations" if is_cpu and StepPart.HOST in parts else name,
+            "matrix work" if parts is _MATRIX else part_phrase(parts[0], side.profile),
             parts,
             time(first.profile.bar, parts),
             time(side.profile.bar, parts) * scale,
         )
-        for name, parts in _KINDS
+        for parts in _KINDS
     ]
 
 
@@ -173,8 +166,8 @@ def _matrix_reason(profile: StepProfile, first: StepProfile) -> str:
     if peaks[0] and peaks[1] and peaks[0] < 1.1 * peaks[1]:
         device = "processor" if profile.device_type == "cpu" else "device"
         return (
-            f", since this {device} multiplies matrices in {names[0]} at {number(peaks[0])} TFLOP/s "
-            f"and in {names[1]} at {number(peaks[1])}"
+            f", since this {device} multiplies matrices in {names[0]} at {throughput_text(peaks[0])} "
+            f"and in {names[1]} at {throughput_text(peaks[1])}"
         )
     if profile.matrix_units and profile.bar.ms(StepPart.MATRIX) > profile.bar.ms(StepPart.MATRIX_UNITS):
         return f", since most of it does not run on {profile.matrix_units}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from engine.compare.sides import experiment_titles
+from engine.experiment.text import in_sentence
 from engine.protocol.timing.bar import StepPart
 from engine.protocol.timing.profile import StepProfile
 from engine.protocol.timing.timing import Timing
@@ -14,6 +15,12 @@ _TITLES = {
     StepPart.OTHER: "Other work",
     StepPart.HOST: "Waiting for the host",
     StepPart.DATA: "Waiting for data",
+}
+_PHRASES = {
+    StepPart.MEMORY: "memory-bound work",
+    StepPart.COPIES: "copying between host and device",
+    StepPart.OPTIMIZER: "the optimizer",
+    StepPart.HOST: "waiting for the host to launch work",
 }
 _MEANINGS = {
     StepPart.MATRIX: "Matrix products and convolutions on ordinary units",
@@ -44,6 +51,13 @@ def part_title(part: StepPart, profile: StepProfile) -> str:
     if part is StepPart.HOST and profile.device_type == "cpu":
         return "Between operations"
     return _TITLES[part]
+
+
+def part_phrase(part: StepPart, profile: StepProfile) -> str:
+    """A part within a sentence, in the singular: "matrix work on Tensor Cores", "waiting for data"."""
+    if part is StepPart.HOST and profile.device_type == "cpu":
+        return "time between operations"
+    return _PHRASES.get(part) or in_sentence(part_title(part, profile))
 
 
 def part_meaning(part: StepPart, profile: StepProfile) -> str:

@@ -15,7 +15,7 @@ from engine.protocol.timing.rows import TimeRow
 from engine.protocol.timing.timing import Timing
 from engine.timing.bar_picture import timing_looks
 from engine.timing.names import side_names
-from engine.words.numbers import number
+from engine.words.numbers import number, throughput_text
 
 _HEAD, _BOTTOM, _RIGHT = 26.0, 40.0, 10.0
 _MOST_MARKS = 60
@@ -110,8 +110,11 @@ class _Picture:
         self._x_low, self._x_high = _range(across or [1.0])
         self._x_high += 0.4  # for the roofs' names
         self._y_low, self._y_high = _range(up or [1.0])
-        ticks = (_power(power) for power in range(math.ceil(self._y_low), math.floor(self._y_high) + 1))
-        self._left = 14 + max(text_width(text, 11) for text in ticks)
+        # what a CPU reaches is read more easily in GFLOP/s
+        self._unit, shift = ("TFLOP/s", 0) if max(up, default=1.0) >= 1 else ("GFLOP/s", 3)
+        powers = range(math.ceil(self._y_low), math.floor(self._y_high) + 1)
+        self._upright = {10.0**power: _power(power + shift) for power in powers}
+        self._left = 14 + max(text_width(text, 11) for text in self._upright.values())
         self._right, self._top, self._bottom = self._width - _RIGHT, _HEAD + 10, self._height - _BOTTOM
 
     def _x(self, intensity: float) -> float:
@@ -141,7 +144,7 @@ class _Picture:
 
     def _head(self) -> Iterator[Shape]:
         """The unit of the upright axis, and the sides."""
-        yield Words(0, 15, "TFLOP/s", "text3", 11)
+        yield Words(0, 15, self._unit, "text3", 11)
         x = self._left + 60
         for look, name in zip(self._looks, self._names, strict=True):
             shown = shortened(name, max(40.0, self._width - x - 30), 12, 500)
@@ -153,10 +156,10 @@ class _Picture:
             x += step
 
     def _axes(self) -> Iterator[Shape]:
-        for power in range(math.ceil(self._y_low), math.floor(self._y_high) + 1):
-            y = round(self._y(10.0**power)) + 0.5
+        for tflops, text in self._upright.items():
+            y = round(self._y(tflops)) + 0.5
             yield Stroke(((self._left, y), (self._right, y)), "grid")
-            yield Words(self._left - 8, y + 4, _power(power), "text3", 11, anchor="end")
+            yield Words(self._left - 8, y + 4, text, "text3", 11, anchor="end")
         for power in range(math.ceil(self._x_low), math.floor(self._x_high) + 1):
             x = round(self._x(10.0**power)) + 0.5
             yield Stroke(((x, self._top), (x, self._bottom)), "grid")
@@ -177,7 +180,7 @@ class _Picture:
             look = _format_look(peak.format)
             y, ridge = self._y(peak.tflops), limits.ridge(peak.format) or 1.0
             yield Stroke(((self._x(ridge), y), (self._right, y)), look.ink, 1.5, look.dash)
-            text = f"{peak.format.upper()} {number(peak.tflops)} TFLOP/s"
+            text = f"{peak.format.upper()} {throughput_text(peak.tflops)}"
             width = text_width(text, 11)
             right = self._right
             box = _Rect(right - width - 12, y - _LINE - 2, right, y - 2)
@@ -231,12 +234,12 @@ class _Picture:
             "No limits were measured."
             if limits is None
             else f"Memory gives {number(limits.gb_per_second)} GB/s; "
-            + ", ".join(f"{peak.format.upper()} {number(peak.tflops)} TFLOP/s" for peak in limits.peaks)
+            + ", ".join(f"{peak.format.upper()} {throughput_text(peak.tflops)}" for peak in limits.peaks)
             + "."
         )
         reached = [
-            f"{self._names[mark.place]}: {short_name(mark.row.name)} reaches {number(mark.row.tflops)} "
-            f"TFLOP/s at {number(_intensity(mark.row))} FLOPs per byte."
+            f"{self._names[mark.place]}: {short_name(mark.row.name)} reaches "
+            f"{throughput_text(mark.row.tflops or 0.0)} at {number(_intensity(mark.row))} FLOPs per byte."
             for mark in self.marks[:_NAMED]
         ]
         return " ".join([roofs, *reached])

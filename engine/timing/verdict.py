@@ -11,8 +11,8 @@ from engine.experiment.settings import FAST, joined
 from engine.protocol.numerics.advice import Changes
 from engine.protocol.timing.bar import Bar, StepPart
 from engine.protocol.timing.profile import StepProfile
-from engine.timing.names import part_title
-from engine.words.numbers import number, share_text, times
+from engine.timing.names import part_phrase, part_title
+from engine.words.numbers import number, share_text, throughput_text, times
 
 
 class Bound(StrEnum):
@@ -96,19 +96,14 @@ def mfu_sentence(profile: StepProfile) -> str | None:
         return None
     return (
         f"MFU {share_text(mfu)}: the model's {number(flops / 1e9)} GFLOPs a step are "
-        f"{number(flops / profile.step_ms / 1e9)} TFLOP/s, and products in {profile.format.upper()} reach "
-        f"{number(peak)} TFLOP/s on this device."
+        f"{throughput_text(flops / profile.step_ms / 1e9)}, and products in {profile.format.upper()} reach "
+        f"{throughput_text(peak)} on this device."
     )
 
 
 def milliseconds(value: float) -> str:
     """A time with three significant figures: "14.2 ms"."""
     return f"{number(value)} ms"
-
-
-def in_sentence(title: str) -> str:
-    """A title within a sentence."""
-    return title[:1].lower() + title[1:]
 
 
 def matrix_share_of_peak(profile: StepProfile) -> float | None:
@@ -158,7 +153,7 @@ def _share_of_bandwidth(profile: StepProfile) -> str:
 def _balanced(profile: StepProfile) -> str:
     longest = sorted(profile.bar.parts, key=lambda entry: entry.ms, reverse=True)[:2]
     named = [
-        f"{in_sentence(part_title(entry.part, profile))} takes {share_text(profile.bar.fraction(entry.part))}"
+        f"{part_phrase(entry.part, profile)} takes {share_text(profile.bar.fraction(entry.part))}"
         for entry in longest
     ]
     return f"Nothing bounds it alone: {', '.join(named)} of the step of {milliseconds(profile.bar.total_ms)}."
@@ -168,10 +163,10 @@ def _nothing(longest: StepPart, profile: StepProfile) -> str:
     reached = matrix_share_of_peak(profile)
     if longest in (StepPart.MATRIX_UNITS, StepPart.MATRIX) and reached is not None:
         return (
-            "No setting would help much: it computes what it must, and the products run at "
+            "No setting is known to help: most of it is products that the model needs, and they run at "
             f"{share_text(reached)} of their measured peak."
         )
-    return f"No setting shortens what takes longest, which is {in_sentence(part_title(longest, profile))}."
+    return f"No setting shortens what takes longest, which is {part_phrase(longest, profile)}."
 
 
 def _for_data(profile: StepProfile, experiment: Experiment) -> _Remedy | None:
@@ -235,7 +230,9 @@ def _larger_batch(experiment: Experiment, why: str) -> _Remedy:
 
 
 def _for_memory(profile: StepProfile, experiment: Experiment) -> _Remedy | None:
-    if "compile" in experiment.step.parts:
+    # a CPU gains nothing by compiling convolutions, and the recipe fast leaves that out
+    is_left_out = profile.device_type == "cpu" and _has_convolutions(profile)
+    if "compile" in experiment.step.parts or is_left_out:
         return _faster_format(profile)
     return _Remedy(
         "Use the recipe fast: its compiler fuses operations, so that less is read and written; they take "
@@ -253,7 +250,7 @@ def _for_matrix(profile: StepProfile, experiment: Experiment) -> _Remedy | None:
     if profile.device_type == "cpu" or reached is None or reached >= _FAR_FROM_PEAK:
         return None
     figure = f"the products run at {share_text(reached)} of their measured peak"
-    if "channels_last" not in experiment.step.parts:
+    if "channels_last" not in experiment.step.parts and _has_convolutions(profile):
         return _Remedy(
             f"Use the recipe fast, whose layout of pictures (channels_last) suits convolutions: {figure}.",
             (("step.recipe", FAST),),
@@ -274,11 +271,16 @@ def _faster_format(profile: StepProfile) -> _Remedy | None:
         return None
     label = Precision(best).label
     return _Remedy(
-        f"Train in {label}: its products reach {number(peaks[best])} TFLOP/s on this device, "
+        f"Train in {label}: its products reach {throughput_text(peaks[best])} on this device, "
         f"{times(peaks[best] / own)} times as many as now.",
         (("precision", best),),
         f"Train in {label}",
     )
+
+
+def _has_convolutions(profile: StepProfile) -> bool:
+    rows = (*profile.kernels, *profile.operations)
+    return any("conv" in f"{row.name} {row.operation}".lower() for row in rows)
 
 
 def _without(part: StepPart, profile: StepProfile) -> str:

@@ -241,6 +241,11 @@ def counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}" + ("" if count == 1 else "s")
 
 
+def throughput_text(tflops: float) -> str:
+    """A throughput of products: "350 TFLOP/s"; below 1 TFLOP/s "28.1 GFLOP/s"."""
+    return f"{number(tflops)} TFLOP/s" if tflops >= 1 else f"{number(1e3 * tflops)} GFLOP/s"
+
+
 def duration(seconds: float) -> str:
     """A span of time in one or two units: "3 s", "2 min 5 s", "1 h 4 min"."""
     whole = max(0, math.ceil(seconds))

@@ -106,7 +106,8 @@ def test_where_no_format_is_faster_none_is_proposed() -> None:
 
 
 def test_matrix_units_at_their_peak_leave_nothing_to_do() -> None:
-    found = profile(matrix_units=9.0, memory=1.0)
+    convolution = TimeRow(name="implicit_convolve_sgemm", part=StepPart.MATRIX, ms=9.0, calls=1)
+    found = profile(matrix_units=9.0, memory=1.0).model_copy(update={"kernels": (convolution,)})
     busy = found.model_copy(update={"flops": 0.8 * 9.0 * 700.0 * 1e9})
     verdict = verdict_of(busy, experiment(precision="fp16"))
     assert verdict.bound is Bound.MATRIX_UNITS
@@ -183,7 +184,7 @@ def test_a_gain_names_the_part_that_shrank_and_the_one_that_did_not() -> None:
             profile("cpu", matrix=5.0),
             profile("cpu", matrix=20.0).model_copy(update={"format": "bf16"}),
             "matrix work rose from 5.00 to 20.0 ms, since this processor multiplies matrices in BF16 at "
-            "0.0300 TFLOP/s and in FP32 at 0.120.",
+            "30.0 GFLOP/s and in FP32 at 120 GFLOP/s.",
         ),
     ],
 )
@@ -204,3 +205,11 @@ def test_a_side_without_a_profile_has_no_verdict() -> None:
     known = timing(profile(matrix=1.0), profile(matrix=1.0)).with_side(1, profile=None)
     assert [verdict is None for verdict in verdicts(known)] == [False, True]
     assert gains(known) == (None, None)
+
+
+def test_the_compiler_is_not_proposed_for_convolutions_on_a_cpu() -> None:
+    convolution = TimeRow(name="aten::mkldnn_convolution", part=StepPart.MATRIX, ms=1.0, calls=1)
+    found = profile("cpu", **{**REST, "memory": 6.0}).model_copy(update={"operations": (convolution,)})
+    verdict = verdict_of(found, experiment())
+    assert verdict.changes == ()
+    assert verdict.next_step == "No setting shortens what takes longest, which is memory-bound work."
