@@ -1,5 +1,5 @@
-"""Makes the README's screenshots from the real window, which trains the preset "fashion", finds a limit and
-diagnoses.
+"""Makes the README's screenshots from the real window, which trains the preset "fashion", finds a limit,
+diagnoses and profiles.
 
     uv run python packaging/screenshots.py [FOLDER] [--steps N] [--size 1440x900] [--seconds 600]
 
@@ -74,6 +74,7 @@ def take(
     show_race(application, window, folder)
     find_limit(application, window, folder, seconds)
     diagnose(application, window, folder, seconds)
+    explain(application, window, folder, seconds)
 
 
 def show_race(application: QApplication, window: MainWindow, folder: Path) -> None:
@@ -113,14 +114,22 @@ def diagnose(application: QApplication, window: MainWindow, folder: Path, second
     grab(application, window, folder, "numerics")
 
 
+def explain(application: QApplication, window: MainWindow, folder: Path, seconds: float) -> None:
+    """Profiles of the form's precisions side by side."""
+    window.show_workspace("timing")
+    timings = window.experiments.timings
+    window.setup.run_action.trigger()
+    run_until(lambda: timings.running is not None, within_seconds=START_SECONDS)
+    run_until(lambda: timings.running is None, within_seconds=seconds)
+    grab(application, window, folder, "timing")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", nargs="?", type=Path, default=ROOT / "resources" / "screenshots")
     parser.add_argument("--steps", type=int)
     parser.add_argument("--size", default="1440x900")
-    parser.add_argument(
-        "--seconds", type=float, default=600.0, help="for the runs, for the search and for the diagnosis"
-    )
+    parser.add_argument("--seconds", type=float, default=600.0, help="for the runs, and for each of the rest")
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
     width, height = (int(side) for side in options.size.split("x"))

@@ -23,7 +23,7 @@ from gui.session.forecaster import Forecaster
 from gui.session.log_lines import run_lines
 from gui.session.orders.diagnoses import Diagnoses
 from gui.session.orders.searches import Searches
-from gui.session.orders.timings import Timings, why_not_profiled
+from gui.session.orders.timings import Timings
 from gui.session.orders.work import OrderedWork
 from gui.session.saved_runs import SavedRuns
 from gui.session.trust import CodeTrust
@@ -271,8 +271,7 @@ class Experiments(QObject):
     def why_not_explained(self, run_ids: Sequence[str]) -> str | None:
         """Why there can be no timing of these runs, in a sentence; None if there is or can be."""
         runs = [run for run_id in run_ids if (run := self.runs.record(run_id)) is not None]
-        against = why_not_profiled(runs, self.catalog)
-        return None if against is None or self.timings.of_runs(run_ids) is not None else against
+        return self.timings.why_not_explained(runs, self.catalog)
 
     def take_out(self, run_id: str) -> None:
         """Takes a run out of the queue: a new one is deleted, a resumed one is as it was before."""

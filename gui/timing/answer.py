@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QGridLayout, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QGridLayout, QWidget
 
 from engine.experiment.text import in_sentence
-from engine.protocol.timing.profile import StepProfile
 from engine.protocol.timing.timing import Timing, TimingSide
 from engine.timing.gain import gains, verdicts
 from engine.timing.names import side_names
@@ -21,6 +20,7 @@ from gui.widgets.boxes import Placed, in_column, in_row
 from gui.widgets.labels import plain_tip
 
 ENERGY_PAGE = "energy"
+_GAP = 4
 
 
 class TimingAnswer(QWidget):
@@ -60,11 +60,11 @@ class TimingAnswer(QWidget):
         grid = QGridLayout(sides)
         grid.setContentsMargins(0, 0, 0, 0)
         grid.setHorizontalSpacing(16)
-        grid.setVerticalSpacing(6)
+        grid.setVerticalSpacing(2)
         grid.setColumnStretch(1, 1)
         top = Qt.AlignmentFlag.AlignTop
         rows = zip(side_names(timing), timing.sides, verdicts, strict=True)
-        for row, (name, side, verdict) in enumerate(rows):
+        for place, (name, side, verdict) in enumerate(rows):
             if verdict is None or side.profile is None:
                 continue
             helps = not _is_beside(verdict, timing)
@@ -72,10 +72,16 @@ class TimingAnswer(QWidget):
             sentences = [verdict.sentence] if len(timing.sides) > 1 else []
             words = " ".join([*sentences, *([verdict.next_step] if helps else [])])
             self._texts.append(f"{name}: {words}")
+            row = 3 * place
             grid.addWidget(_name(name, side), row, 0, top)
-            grid.addLayout(_about(words, side.profile), row, 1)
+            grid.addWidget(wrapped(words, "body"), row, 1)
             if helps and verdict.changes:
                 grid.addWidget(self._button(verdict), row, 2, top)
+            if shown := figures(side.profile):
+                below = wrapped(shown, "hint")
+                below.setToolTip(plain_tip(figures_tip(side.profile)))
+                grid.addWidget(below, row + 1, 1, 1, 2)
+            grid.setRowMinimumHeight(row + 2, _GAP)
         self._column.replaceWidget(self._sides, sides)
         # they may hold the button whose press led here
         self._sides.hide()
@@ -102,12 +108,3 @@ def _name(name: str, side: TimingSide) -> QWidget:
     holder = QWidget()
     in_row(Marker(side.experiment.precision), label(name, "strong"), parent=holder, spacing=6)
     return holder
-
-
-def _about(words: str, profile: StepProfile) -> QVBoxLayout:
-    column = in_column(wrapped(words, "body"), spacing=2)
-    if shown := figures(profile):
-        below = wrapped(shown, "hint")
-        below.setToolTip(plain_tip(figures_tip(profile)))
-        column.addWidget(below)
-    return column

@@ -21,7 +21,7 @@ from gui.timing.bars_view import BarsView
 from gui.timing.export import offer_viewer
 from gui.timing.rows_view import RowsView
 from gui.timing.words import facts, failures, progress
-from gui.widgets import Button, EmptyState, IconButton, label, set_text
+from gui.widgets import Button, ElidedLabel, EmptyState, IconButton, label, set_text
 from gui.widgets.answers.answer_page import wrapped
 from gui.widgets.boxes import in_column, wide
 
@@ -68,6 +68,7 @@ class TimingPanel(QFrame):
         self.empty = EmptyState(*_NOTHING_YET)
         self.failures = wrapped("", "problem")
         self.answer = TimingAnswer()
+        self.notes = ElidedLabel("", "hint")
         self.bars, self.rows, self.advice = BarsView(), RowsView(), TimingAdvice()
         self._tabs = (
             _Tab("bars", "Step", "step-time", self.bars),
@@ -130,6 +131,9 @@ class TimingPanel(QFrame):
         set_text(self.failures, "" if timing is None else failures(timing))
         self.failures.setVisible(bool(self.failures.text()))
         self.answer.show_timing(timing)
+        notes = dict.fromkeys(note for profile in profiles for note in profile.notes)
+        self.notes.set_whole_text(" ".join(notes))
+        self.notes.setVisible(bool(notes))
         for tab in self._tabs:
             tab.view.show_timing(timing)
 
@@ -169,7 +173,7 @@ class TimingPanel(QFrame):
             self.tabs.addTab(tab.view, tab.title)
         self.tabs.setMinimumHeight(_LEAST_TABS)
         content = QWidget()
-        in_column(self.failures, self.answer, wide(self.tabs), parent=content, spacing=8)
+        in_column(self.failures, self.answer, wide(self.tabs), self.notes, parent=content, spacing=8)
         # many sides have more to say than there is room for
         self._content = QScrollArea()
         self._content.setWidgetResizable(True)

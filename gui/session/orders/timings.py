@@ -87,8 +87,7 @@ def baseline_first(runs: Sequence[RunRecord]) -> tuple[RunRecord, ...]:
     return tuple(sorted(runs, key=place))
 
 
-def why_not_profiled(runs: Sequence[RunRecord], catalog: Catalog | None) -> str | None:
-    """Why these runs cannot be profiled side by side on this machine, in a sentence; None if they can."""
+def _why_not_profiled(runs: Sequence[RunRecord], catalog: Catalog | None) -> str | None:
     if catalog is None:
         return "Ammeter is still looking at this machine."
     if not 1 <= len(runs) <= MOST_SIDES:
@@ -97,8 +96,6 @@ def why_not_profiled(runs: Sequence[RunRecord], catalog: Catalog | None) -> str 
 
 
 def _obstacle(run: RunRecord, catalog: Catalog) -> str | None:
-    if not run.status.is_over:
-        return f"“{run.name}” has not ended yet."
     device, machine = catalog.device(run.experiment.device), run.environment
     if device is not None and machine is not None and device.title != machine.device_name:
         return f"“{run.name}” trained on {machine.device_name}, which is not in this machine."
@@ -132,6 +129,14 @@ class Timings(SavedWork[TimingView, TimingRecord]):
             if any(record.profiles) and tuple(side.run_id for side in record.bare.sides) == wanted:
                 return keys.get(record.id, record.id)
         return None
+
+    def why_not_explained(self, runs: Sequence[RunRecord], catalog: Catalog | None) -> str | None:
+        """Why there can be no timing of these runs; None if there is or can be."""
+        unfinished = next((run.name for run in runs if not run.status.is_over), None)
+        if unfinished is not None:
+            return f"“{unfinished}” has not ended yet."
+        against = _why_not_profiled(runs, catalog)
+        return None if against is None or self.of_runs([run.id for run in runs]) is not None else against
 
     def _take(self, key: str, event: TimingEvent) -> None:
         view = self._views[key].after(event)
