@@ -10,7 +10,7 @@ from pytestqt.qtbot import QtBot
 from engine.protocol.timing.bar import StepPart
 from engine.protocol.timing.timing import Timing
 from engine.timing.bar_picture import PartPlace
-from gui.timing.bars_view import BarsView
+from gui.timing.bars_view import Bars, BarsView
 
 
 @pytest.fixture
@@ -24,31 +24,35 @@ def view(qtbot: QtBot, timing: Timing) -> BarsView:
     return view
 
 
-def place_of(view: BarsView, part: StepPart) -> PartPlace:
-    return next(place for place in view.bars.places() if place.part is part)
+@pytest.fixture
+def bars(view: BarsView) -> Bars:
+    assert view.bars is not None
+    return view.bars
 
 
-def test_a_click_on_a_part_of_a_bar_chooses_it(view: BarsView, qtbot: QtBot) -> None:
-    place = place_of(view, StepPart.MEMORY)
+def place_of(bars: Bars, part: StepPart) -> PartPlace:
+    return next(place for place in bars.spots() if place.part is part)
+
+
+def test_a_click_on_a_part_of_a_bar_chooses_it(view: BarsView, bars: Bars, qtbot: QtBot) -> None:
+    place = place_of(bars, StepPart.MEMORY)
     with qtbot.waitSignal(view.part_chosen) as chosen:
-        qtbot.mouseClick(
-            view.bars, Qt.MouseButton.LeftButton, pos=QPoint(round(place.x) + 5, round(place.y) + 5)
-        )
+        qtbot.mouseClick(bars, Qt.MouseButton.LeftButton, pos=QPoint(round(place.x) + 5, round(place.y) + 5))
     assert chosen.args == [StepPart.MEMORY]
 
 
-def test_keys_walk_through_the_parts(view: BarsView, qtbot: QtBot) -> None:
-    assert "a step" in view.bars.accessibleDescription()
-    qtbot.keyClick(view.bars, Qt.Key.Key_Right)
-    assert view.bars.accessibleDescription().startswith("FP32: Matrix work without Tensor Cores, 58.0 ms")
-    qtbot.keyClick(view.bars, Qt.Key.Key_Right)
+def test_keys_walk_through_the_parts(view: BarsView, bars: Bars, qtbot: QtBot) -> None:
+    assert "a step" in bars.accessibleDescription()
+    qtbot.keyClick(bars, Qt.Key.Key_Right)
+    assert bars.accessibleDescription().startswith("FP32: Matrix work without Tensor Cores, 58.0 ms")
+    qtbot.keyClick(bars, Qt.Key.Key_Right)
     with qtbot.waitSignal(view.part_chosen) as chosen:
-        qtbot.keyClick(view.bars, Qt.Key.Key_Return)
+        qtbot.keyClick(bars, Qt.Key.Key_Return)
     assert chosen.args == [StepPart.MEMORY]
 
 
-def test_a_part_tells_its_meaning_and_its_largest_kernels(view: BarsView) -> None:
-    tip = view.bars.tip(place_of(view, StepPart.MEMORY))
+def test_a_part_tells_its_meaning_and_its_largest_kernels(bars: Bars) -> None:
+    tip = bars.tip(place_of(bars, StepPart.MEMORY))
     assert "Memory-bound, 21.0 ms, 25\u00a0% of the step" in tip
     assert "Element-wise operations" in tip
     assert "10.5 ms  void cudnn::bn_fw_tr_1C11_kernel_NCHW" in tip
