@@ -19,6 +19,7 @@ from gui.timing.advice_view import TimingAdvice
 from gui.timing.answer import ENERGY_PAGE, TimingAnswer
 from gui.timing.bars_view import BarsView
 from gui.timing.export import offer_viewer
+from gui.timing.roofline_view import RooflineView
 from gui.timing.rows_view import RowsView
 from gui.timing.words import facts, failures, progress
 from gui.widgets import Button, ElidedLabel, EmptyState, IconButton, label, set_text
@@ -43,7 +44,7 @@ class _Tab(NamedTuple):
     name: str
     title: str
     page: str
-    view: BarsView | RowsView | TimingAdvice
+    view: BarsView | RowsView | RooflineView | TimingAdvice
 
 
 class TimingPanel(QFrame):
@@ -69,10 +70,12 @@ class TimingPanel(QFrame):
         self.failures = wrapped("", "problem")
         self.answer = TimingAnswer()
         self.notes = ElidedLabel("", "hint")
-        self.bars, self.rows, self.advice = BarsView(), RowsView(), TimingAdvice()
+        self.bars, self.rows = BarsView(), RowsView()
+        self.roofline, self.advice = RooflineView(), TimingAdvice()
         self._tabs = (
             _Tab("bars", "Step", "step-time", self.bars),
             _Tab("rows", "Kernels, operations, modules", "kernels", self.rows),
+            _Tab("roofline", "Roofline", "roofline", self.roofline),
             _Tab("advice", "Advice", "advice", self.advice),
         )
         self.tabs = QTabWidget()

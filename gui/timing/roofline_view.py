@@ -26,10 +26,11 @@ _NOTHING_YET = (
 )
 _HOW_TO_READ = (
     "Each mark is a kernel, or an operation where kernels cannot be counted: the larger it is, the more of "
-    "the step it takes. The further right, the more it computes for every byte that it moves; the higher, the "
-    "more it computes in a second. The lines are the limits measured on this device: the slope is what memory "
-    "delivers, and the level lines are what matrix products reach. A mark close below a line cannot become "
-    "much faster; one far below all of them waits for something else, or is too small to fill the device."
+    "the step it takes. The further right, the more it computes for every byte that it moves; the higher, "
+    "the more it computes in a second. The lines are the limits measured on this device: the slope is what "
+    "memory delivers, and the level lines are what matrix products reach. A mark close below a line cannot "
+    "become much faster; one far below all of them waits for something else, or is too small to fill the "
+    "device."
 )
 _NO_LIMITS = "No limits were measured, so there are no lines to compare the marks with."
 _NO_FLOPS = "The model's FLOPs cannot be counted{names}, so there is no MFU."

@@ -42,6 +42,7 @@ _NOTHING_YET = (
 )
 _FILTER_TIP = "Shows only the rows whose name, or the operation that launched them, has this text."
 _TABLE_TIP = "Kernels are what the device runs, operations launch them, and modules are made of operations"
+_WAITING = "While the device waits it runs nothing."
 _STRONG = ("ms", "Ratio")
 
 
@@ -275,7 +276,8 @@ class RowsView(QWidget):
             notes = " ".join(dict.fromkeys(note for side in self._timing.profiles() for note in side.notes))
             set_text(self._none, f"The profile has no {noun}s. {notes}".strip())
         elif not shown:
-            set_text(self._none, f"No {noun} passes the filter.")
+            waits = self._part in (StepPart.HOST, StepPart.DATA)
+            set_text(self._none, _WAITING if waits else f"No {noun} passes the filter.")
 
     def _lay_out(self) -> None:
         self._page = QWidget()
