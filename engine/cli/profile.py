@@ -164,7 +164,7 @@ class _Outcome:
         """Prints what is known and returns the exit status."""
         if not as_json:
             output.sections(sections(self.timing, _ROWS_SHOWN, brief=True))
-            for text in failures(self.timing):
+            for text in failures(self.timing) if self.timing.profiles() else ():
                 output.warning(text)
         is_saved = self._problem is not None or bool(self.timing.profiles())
         values = {"id": self.id if is_saved else None, **values_of(self.timing)}

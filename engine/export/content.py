@@ -9,11 +9,13 @@ from datetime import UTC, datetime
 from engine import __version__
 from engine.compare.comparison import Comparison, compare
 from engine.compare.evidence import evidence_of
+from engine.compare.sides import Side
 from engine.compare.split import MOST_OTHERS
 from engine.compare.tariff import Tariff
 from engine.experiment.problem import ProblemError, request_problem
 from engine.protocol.events import Epoch, Event, Started
 from engine.protocol.pictures import ContactSheet
+from engine.protocol.timing.timing import Timing
 from engine.store.journal import Columns
 from engine.store.record import ComparisonRecord, RunRecord
 from engine.store.store import Store
@@ -47,8 +49,8 @@ class Content:
     """Runs side by side. `curves` and `events` are by run id; `groups` are the comparisons they belong to.
 
     `leading` is the id of any run of the side that leads (None: the report chooses); `title` is "" unless the
-    user chose one. `pictures` gives those of the first of these runs that has any. Valid while the store that
-    it was read from is open.
+    user chose one. `pictures` gives those of the first of these runs that has any, and `timing` the profiles
+    of these runs, if there are any. Valid while the store that it was read from is open.
     """
 
     comparison: Comparison
@@ -60,6 +62,7 @@ class Content:
     pictures: Callable[[Sequence[str]], ContactSheet | None] = _no_pictures
     leading: str | None = None
     title: str = ""
+    timing: Timing | None = None
 
     @property
     def runs(self) -> tuple[RunRecord, ...]:
@@ -109,7 +112,23 @@ def content_of(
         pictures=store.pictures.of_any,
         leading=None if leading_id is None else _among(named, store.run(leading_id).id),
         title=title.strip(),
+        timing=_timing(store, comparison),
     )
+
+
+def _timing(store: Store, comparison: Comparison) -> Timing | None:
+    """The newest timing of runs of the comparison and no others, the baseline's first."""
+    baseline, *others = [{run.id for run in side.runs} for side in _baseline_first(comparison)]
+    for record in store.timings.newest():
+        first, *rest = [side.run_id for side in record.bare.sides] or [None]
+        is_theirs = first in baseline and all(any(run in side for side in others) for run in rest)
+        if is_theirs and bool(rest) == bool(others) and all(record.profiles):
+            return record.timing
+    return None
+
+
+def _baseline_first(comparison: Comparison) -> list[Side]:
+    return sorted(comparison.sides, key=lambda side: side.id != comparison.baseline.id)
 
 
 def _among(runs: Mapping[str, RunRecord], run_id: str) -> str:

@@ -21,9 +21,12 @@ from engine.export.pictures.charts import Charts
 from engine.export.pictures.race import card_svg, race_source_if_any
 from engine.export.report.page import hidden, picture, rendered, variable
 from engine.export.report.report import Report, omitted_words, report_of
+from engine.export.timing.tables import BAR, answers
+from engine.protocol.timing.timing import Timing
 from engine.race import words
 from engine.race.card import page_card
 from engine.race.parts import MEDIUM, NARROW, WIDE
+from engine.timing.bar_picture import bars_drawing
 
 _SIZES = {"wide": 926.0, "medium": 600.0, "narrow": 372.0}
 _RACE_SIZES = {"wide": WIDE, "medium": MEDIUM, "narrow": NARROW}
@@ -47,6 +50,7 @@ def page(content: Content) -> str:
         lead=report.answers[0].side.id if len(report.sides) > 1 else None,
         data=_json(_read_out(charts)),
         race=_race(content, report),
+        timing=None if content.timing is None else _timing(content.timing),
         bars=_bars(charts),
         curves=_curves(charts),
         sentence=_sentence,
@@ -93,6 +97,15 @@ def _race(content: Content, report: Report) -> dict[str, Any] | None:
         "pictures": [
             (size, Markup(card_svg(card, variable, f"race-{size}"))) for size, card in cards.items()
         ],
+    }
+
+
+def _timing(timing: Timing) -> dict[str, Any]:
+    drawn = ((size, bars_drawing(timing, width)) for size, width in _SIZES.items())
+    return {
+        "title": BAR,
+        "sentences": answers(timing),
+        "pictures": [(size, picture(drawing)) for size, drawing in drawn],
     }
 
 

@@ -26,9 +26,12 @@ from engine.export.pictures.sheet import panel
 from engine.export.report.pdf_page import Pages, TableCell
 from engine.export.report.report import Answer, Report, omitted_words, report_of
 from engine.export.report.tables import FigureLine
+from engine.export.timing.tables import BAR, answers
+from engine.protocol.timing.timing import Timing
 from engine.race import words
 from engine.race.card import Card, page_card
 from engine.race.parts import WIDE
+from engine.timing.bar_picture import bars_drawing
 from resources.looks import LIGHT
 
 _FINER = 2.5
@@ -79,6 +82,8 @@ def write_pdf(content: Content, path: Path) -> None:
         pages.set_creation_date(content.created)
         _answers(pages, report)
         _race(pages, content, report)
+        if content.timing is not None:
+            _timing(pages, content.timing)
         _figures(pages, report)
         _charts(pages, charts)
         _settings(pages, report)
@@ -124,6 +129,15 @@ def _race(pages: Pages, content: Content, report: Report) -> None:
     pages.paragraph(words.sentence(source.race))
     pages.gap(10)
     draw_race(pages, card)
+    pages.gap(18)
+
+
+def _timing(pages: Pages, timing: Timing) -> None:
+    pages.heading(BAR)
+    for text in answers(timing):
+        pages.paragraph(text)
+    pages.gap(8)
+    pages.drawings([bars_drawing(timing, pages.epw / SCALE)], _GAP)
     pages.gap(18)
 
 

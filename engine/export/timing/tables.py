@@ -64,15 +64,21 @@ def _named(name: str, text: str, profiles: Profiles) -> str:
     return f"{name}: {text}" if len(profiles) > 1 else text
 
 
-def _bar(timing: Timing, profiles: Profiles) -> Section:
-    sentences = [gain.sentence for gain in gains(timing) if gain is not None]
+def answers(timing: Timing) -> tuple[str, ...]:
+    """What each side gains over the first, what bounds it, and what would help next."""
+    profiles = _profiles(timing)
     known = [verdict for verdict in verdicts(timing) if verdict is not None]
-    for (name, _), verdict in zip(profiles, known, strict=True):
-        sentences.append(_named(name, f"{verdict.sentence} {verdict.next_step}", profiles))
+    bounds = [
+        _named(name, f"{verdict.sentence} {verdict.next_step}", profiles)
+        for (name, _), verdict in zip(profiles, known, strict=True)
+    ]
+    return *(gain.sentence for gain in gains(timing) if gain is not None), *bounds
+
+
+def _bar(timing: Timing, profiles: Profiles) -> Section:
     headings = ("Part", *(f"{name}{unit}" for name, _ in profiles for unit in (", ms", ", share")))
-    return Section(
-        BAR, tuple(sentences), headings, tuple(_parts(profiles)), headings[1:], notes=tuple(_notes(profiles))
-    )
+    rows, notes = tuple(_parts(profiles)), tuple(_notes(profiles))
+    return Section(BAR, answers(timing), headings, rows, headings[1:], notes=notes)
 
 
 def _notes(profiles: Profiles) -> Iterator[str]:
