@@ -7,10 +7,18 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from engine.experiment.experiment import Experiment, Precision
-from engine.experiment.settings import FAST, joined
 from engine.protocol.numerics.advice import Changes
 from engine.protocol.timing.bar import Bar, StepPart
 from engine.protocol.timing.profile import StepProfile
+from engine.protocol.timing.remedies import (
+    Remedy,
+    fast_recipe,
+    fused_optimizer,
+    kept_on_device,
+    larger_batch,
+    more_workers,
+    pinned_memory,
+)
 from engine.timing.names import part_phrase, part_title
 from engine.words.numbers import number, share_text, throughput_text, times
 
@@ -47,10 +55,9 @@ class Verdict:
 
 
 @dataclass(frozen=True)
-class _Remedy:
+class _NextStep:
     sentence: str
-    changes: Changes
-    action: str
+    remedy: Remedy
 
 
 MFU = (
@@ -66,7 +73,6 @@ _NOTED_SHARE = 0.15
 """Parts of less are not worth a remedy."""
 _MUCH_FASTER = 1.3
 _FAR_FROM_PEAK = 0.4
-_WORKERS, _MOST_WORKERS = 4, 32
 
 
 def verdict_of(profile: StepProfile, experiment: Experiment) -> Verdict:
@@ -82,9 +88,9 @@ def verdict_of(profile: StepProfile, experiment: Experiment) -> Verdict:
         bound = Bound(longest.value)
     sentence = _balanced(profile) if bound is Bound.BALANCED else _bounding(longest, profile)
     for part in (entry.part for entry in parts if bar.fraction(entry.part) >= _NOTED_SHARE):
-        remedy = _REMEDIES[part](profile, experiment) if part in _REMEDIES else None
-        if remedy is not None:
-            return Verdict(bound, sentence, remedy.sentence, remedy.changes, remedy.action)
+        step = _NEXT_STEPS[part](profile, experiment) if part in _NEXT_STEPS else None
+        if step is not None:
+            return Verdict(bound, sentence, step.sentence, step.remedy.changes, step.remedy.action)
     return Verdict(bound, sentence, _nothing(longest, profile))
 
 
@@ -169,80 +175,61 @@ def _nothing(longest: StepPart, profile: StepProfile) -> str:
     return f"No setting shortens what takes longest, which is {part_phrase(longest, profile)}."
 
 
-def _for_data(profile: StepProfile, experiment: Experiment) -> _Remedy | None:
-    asked = experiment.data.workers
-    workers = 2 * asked if asked else _WORKERS
-    if workers > _MOST_WORKERS:
-        return _kept_on_device(profile, experiment)
-    action = f"Load with {workers} workers"
-    return _Remedy(
-        f"{action}: {_without(StepPart.DATA, profile)}.", (("data.workers", str(workers)),), action
-    )
+def _for_data(profile: StepProfile, experiment: Experiment) -> _NextStep | None:
+    remedy = more_workers(experiment)
+    if remedy is None:
+        return _on_device(profile, experiment)
+    return _NextStep(f"{remedy.action}: {_without(StepPart.DATA, profile)}.", remedy)
 
 
-def _for_copies(profile: StepProfile, experiment: Experiment) -> _Remedy | None:
-    if experiment.data.pin_memory:
-        return _kept_on_device(profile, experiment)
-    return _Remedy(
-        f"Pin the batches' memory, so that they are copied while the device computes: "
-        f"{_without(StepPart.COPIES, profile)}.",
-        (("data.pin_memory", "true"),),
-        "Pin memory",
-    )
+def _for_copies(profile: StepProfile, experiment: Experiment) -> _NextStep | None:
+    remedy = pinned_memory(experiment)
+    if remedy is None:
+        return _on_device(profile, experiment)
+    sentence = "Pin the batches' memory, so that they are copied while the device computes"
+    return _NextStep(f"{sentence}: {_without(StepPart.COPIES, profile)}.", remedy)
 
 
-def _kept_on_device(profile: StepProfile, experiment: Experiment) -> _Remedy | None:
-    if experiment.data.on_device:
+def _on_device(profile: StepProfile, experiment: Experiment) -> _NextStep | None:
+    remedy = kept_on_device(experiment)
+    if remedy is None:
         return None
-    return _Remedy(
-        "Keep the dataset on the device, if it fits: then nothing is loaded or copied in a step.",
-        (("data.on_device", "true"),),
-        "Keep it on the device",
-    )
+    sentence = "Keep the dataset on the device, if it fits: then nothing is loaded or copied in a step."
+    return _NextStep(sentence, remedy)
 
 
-def _for_host(profile: StepProfile, experiment: Experiment) -> _Remedy:
-    if profile.device_type == "cuda" and "capture" not in experiment.step.parts:
-        return _Remedy(
-            f"Use the recipe fast, which launches a whole step at once: {_without(StepPart.HOST, profile)}.",
-            (("step.recipe", FAST),),
-            "Use the fast recipe",
-        )
-    return _larger_batch(experiment, "the same launches then do twice the work")
+def _for_host(profile: StepProfile, experiment: Experiment) -> _NextStep:
+    remedy = fast_recipe(experiment, "capture") if profile.device_type == "cuda" else None
+    if remedy is None:
+        return _with_larger_batch(experiment, "the same launches then do twice the work")
+    sentence = "Use the recipe fast, which launches a whole step at once"
+    return _NextStep(f"{sentence}: {_without(StepPart.HOST, profile)}.", remedy)
 
 
-def _for_optimizer(profile: StepProfile, experiment: Experiment) -> _Remedy:
-    parts = experiment.step.parts
-    if not (experiment.optimizer.fused or "fused" in parts):
-        return _Remedy(
-            f"Use a fused optimizer, which updates all weights at once: its update takes "
-            f"{_of_step(StepPart.OPTIMIZER, profile.bar)}.",
-            (("step.recipe", joined({*parts, "fused"})),),
-            "Fuse the optimizer",
-        )
-    return _larger_batch(experiment, "an update then serves twice as many samples")
+def _for_optimizer(profile: StepProfile, experiment: Experiment) -> _NextStep:
+    remedy = fused_optimizer(experiment)
+    if remedy is None:
+        return _with_larger_batch(experiment, "an update then serves twice as many samples")
+    sentence = "Use a fused optimizer, which updates all weights at once"
+    return _NextStep(f"{sentence}: its update takes {_of_step(StepPart.OPTIMIZER, profile.bar)}.", remedy)
 
 
-def _larger_batch(experiment: Experiment, why: str) -> _Remedy:
-    batch = 2 * experiment.batch_size
-    action = f"Use a batch of {batch:,}"
-    return _Remedy(f"{action}, if it fits: {why}.", (("batch_size", str(batch)),), action)
+def _with_larger_batch(experiment: Experiment, why: str) -> _NextStep:
+    remedy = larger_batch(experiment)
+    return _NextStep(f"{remedy.action}, if it fits: {why}.", remedy)
 
 
-def _for_memory(profile: StepProfile, experiment: Experiment) -> _Remedy | None:
+def _for_memory(profile: StepProfile, experiment: Experiment) -> _NextStep | None:
     # a CPU gains nothing by compiling convolutions, and the recipe fast leaves that out
     is_left_out = profile.device_type == "cpu" and _has_convolutions(profile)
-    if "compile" in experiment.step.parts or is_left_out:
+    remedy = None if is_left_out else fast_recipe(experiment, "compile")
+    if remedy is None:
         return _faster_format(profile)
-    return _Remedy(
-        "Use the recipe fast: its compiler fuses operations, so that less is read and written; they take "
-        f"{_of_step(StepPart.MEMORY, profile.bar)}.",
-        (("step.recipe", FAST),),
-        "Use the fast recipe",
-    )
+    sentence = "Use the recipe fast: its compiler fuses operations, so that less is read and written"
+    return _NextStep(f"{sentence}; they take {_of_step(StepPart.MEMORY, profile.bar)}.", remedy)
 
 
-def _for_matrix(profile: StepProfile, experiment: Experiment) -> _Remedy | None:
+def _for_matrix(profile: StepProfile, experiment: Experiment) -> _NextStep | None:
     faster = _faster_format(profile)
     if faster is not None:
         return faster
@@ -250,16 +237,14 @@ def _for_matrix(profile: StepProfile, experiment: Experiment) -> _Remedy | None:
     if profile.device_type == "cpu" or reached is None or reached >= _FAR_FROM_PEAK:
         return None
     figure = f"the products run at {share_text(reached)} of their measured peak"
-    if "channels_last" not in experiment.step.parts and _has_convolutions(profile):
-        return _Remedy(
-            f"Use the recipe fast, whose layout of pictures (channels_last) suits convolutions: {figure}.",
-            (("step.recipe", FAST),),
-            "Use the fast recipe",
-        )
-    return _larger_batch(experiment, f"larger products fill the device better; {figure}")
+    remedy = fast_recipe(experiment, "channels_last")
+    if remedy is not None and _has_convolutions(profile):
+        sentence = "Use the recipe fast, whose layout of pictures (channels_last) suits convolutions"
+        return _NextStep(f"{sentence}: {figure}.", remedy)
+    return _with_larger_batch(experiment, f"larger products fill the device better; {figure}")
 
 
-def _faster_format(profile: StepProfile) -> _Remedy | None:
+def _faster_format(profile: StepProfile) -> _NextStep | None:
     """The precision whose products are much faster than the profile's, by the measured peaks."""
     limits = profile.limits
     own = None if limits is None else limits.tflops(profile.format)
@@ -270,11 +255,10 @@ def _faster_format(profile: StepProfile) -> _Remedy | None:
     if peaks[best] < _MUCH_FASTER * own:
         return None
     label = Precision(best).label
-    return _Remedy(
+    return _NextStep(
         f"Train in {label}: its products reach {throughput_text(peaks[best])} on this device, "
         f"{times(peaks[best] / own)} times as many as now.",
-        (("precision", best),),
-        f"Train in {label}",
+        Remedy((("precision", best),), f"Train in {label}"),
     )
 
 
@@ -291,7 +275,7 @@ def _without(part: StepPart, profile: StepProfile) -> str:
     return f"without it a step would take {milliseconds(rest)}, {times(whole / rest)} times as fast"
 
 
-_REMEDIES: Mapping[StepPart, Callable[[StepProfile, Experiment], _Remedy | None]] = {
+_NEXT_STEPS: Mapping[StepPart, Callable[[StepProfile, Experiment], _NextStep | None]] = {
     StepPart.DATA: _for_data,
     StepPart.COPIES: _for_copies,
     StepPart.HOST: _for_host,

@@ -48,7 +48,7 @@ def experiment(**settings: Any) -> Experiment:
     ("part", "bound", "changes"),
     [
         ("data", Bound.DATA, (("data.workers", "4"),)),
-        ("optimizer", Bound.OPTIMIZER, (("step.recipe", "fused"),)),
+        ("optimizer", Bound.OPTIMIZER, (("optimizer.fused", "true"),)),
         ("memory", Bound.MEMORY, (("step.recipe", "fast"),)),
     ],
 )

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from engine.experiment.catalog import Precision
 from engine.protocol.numerics.advice import Advice, AdviceKind, Changes
 from engine.protocol.numerics.precision_map import Operation
+from engine.protocol.timing.remedies import fast_recipe, larger_batch
 from engine.training.numerics.advice.evidence import Evidence
 from engine.words.numbers import memory_text, number
 
@@ -65,16 +66,16 @@ def _little_work(evidence: Evidence) -> Iterator[Advice]:
     cost, experiment = evidence.cost, evidence.experiment
     if cost is None or cost.issue_seconds is None or cost.issue_seconds < _WAITING * cost.pass_seconds:
         return
-    batch = 2 * experiment.batch_size
-    can_capture = experiment.device.startswith("cuda") and "capture" not in experiment.step.parts
+    at_once = fast_recipe(experiment, "capture") if experiment.device.startswith("cuda") else None
+    remedy = at_once or larger_batch(experiment)
     yield Advice(
         kind=AdviceKind.LITTLE_WORK,
         message=f"{evidence.device.title} waits for the program: the operations are too small to fill it, "
         "so a shorter format cannot speed them up.",
         evidence=f"The program takes {_ms(cost.issue_seconds)} to hand over a forward and backward pass, and "
         f"the pass is done after {_ms(cost.pass_seconds)}.",
-        changes=(("step.recipe", "fast"),) if can_capture else (("batch_size", str(batch)),),
-        action="Use the fast recipe" if can_capture else f"Use a batch of {batch:,}",
+        changes=remedy.changes,
+        action=remedy.action,
     )
 
 

@@ -11,6 +11,7 @@ from typing import Protocol
 from engine.experiment.experiment import Experiment
 from engine.protocol.numerics.advice import Advice, Changes
 from engine.protocol.timing.profile import StepProfile
+from engine.protocol.timing.remedies import Remedy
 from engine.training.profiling.trace import DeviceWork, HostOperation, Place, Trace
 from engine.words.names import listed
 from engine.words.numbers import counted, number, share_text
@@ -92,8 +93,6 @@ def named(names: Iterable[str]) -> str:
     return listed([*known[:_MOST_NAMED], f"{more:,} more"] if more > 0 else known)
 
 
-def with_fused(experiment: Experiment) -> dict[str, Changes | str]:
-    """What fuses the optimizer; empty where the model file makes its own."""
-    if experiment.own_code is not None and "optimizer" in experiment.own_code.defines:
-        return {}
-    return {"changes": (("optimizer.fused", "true"),), "action": "Fuse the optimizer"}
+def trying(remedy: Remedy | None) -> dict[str, Changes | str]:
+    """The fields of advice that offer a remedy; none without any."""
+    return {} if remedy is None else {"changes": remedy.changes, "action": remedy.action}

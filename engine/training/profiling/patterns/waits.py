@@ -5,12 +5,19 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from engine.experiment.settings import FAST
 from engine.protocol.numerics.advice import Advice, AdviceKind
 from engine.protocol.timing.bar import StepPart
-from engine.training.profiling.patterns.case import Case, Found, caller, modules_of, named, with_fused
+from engine.protocol.timing.remedies import (
+    fast_recipe,
+    fused_optimizer,
+    kept_on_device,
+    larger_batch,
+    more_workers,
+    pinned_memory,
+)
+from engine.training.profiling.patterns.case import Case, Found, caller, modules_of, named, trying
 from engine.training.profiling.trace import Wait
-from engine.words.numbers import number, share_text
+from engine.words.numbers import counted, number, share_text
 
 _LAUNCH_US = 5.0
 """What PyTorch takes at least to launch a kernel from Python; shorter kernels cannot keep the device busy."""
@@ -19,23 +26,20 @@ _MOST_TINY = 0.5
 _LEAST_BYTES = 4_096
 """Copies of less are of single numbers."""
 
-_WORKERS, _MOST_WORKERS = 4, 32
-
 
 def starved(case: Case) -> Iterator[Found]:
     """A loader that does not keep up."""
-    data, ms = case.experiment.data, case.profile.bar.ms(StepPart.DATA)
-    workers = min(_MOST_WORKERS, 2 * data.workers or _WORKERS)
-    can_have_more = workers > data.workers
+    workers, ms = more_workers(case.experiment), case.profile.bar.ms(StepPart.DATA)
+    remedy = workers or kept_on_device(case.experiment)
     yield Found(
         ms,
         Advice(
             kind=AdviceKind.STARVED,
             message="The loader does not keep up: "
-            + ("let more processes load samples." if can_have_more else "keep the dataset on the device."),
-            evidence=f"Training waits for data {case.of_step(ms)}, with {data.workers:,} loader workers.",
-            changes=(("data.workers", str(workers)) if can_have_more else ("data.on_device", "true"),),
-            action=f"Load with {workers:,} workers" if can_have_more else "Keep it on the device",
+            + ("let more processes load samples." if workers else "keep the dataset on the device."),
+            evidence=f"Training waits for data {case.of_step(ms)}, with "
+            f"{counted(case.experiment.data.workers, 'loader worker')}.",
+            **trying(remedy),
         ),
     )
 
@@ -50,18 +54,17 @@ def pageable_copy(case: Case) -> Iterator[Found]:
     ms = case.ms(copies)
     moved = sum(work.bytes or 0.0 for work in copies) / case.steps
     rate = f", at {number(moved / ms / 1e6)} GB/s" if moved and ms else ""
-    has_pinned = case.experiment.data.pin_memory
+    remedy = pinned_memory(case.experiment)
     yield Found(
         ms,
         Advice(
             kind=AdviceKind.PAGEABLE_COPY,
             message="Copies to the device come from pageable memory, and the program waits for each of them: "
-            + ("pin what is copied." if has_pinned else "pin the batches, to copy them while it computes."),
+            + ("pin the batches, to copy them while it computes." if remedy else "pin what is copied."),
             evidence=f"They take {case.of_step(ms)}, in {case.count(copies, 'transfer')}{rate}"
             f"{_called(copy.operation and caller(copy.operation) for copy in copies)}.",
             modules=modules_of(copies),
-            changes=() if has_pinned else (("data.pin_memory", "true"),),
-            action="" if has_pinned else "Pin memory",
+            **trying(remedy),
         ),
     )
 
@@ -104,7 +107,7 @@ def _of_scaler(case: Case, waits: Sequence[Wait]) -> Iterator[Found]:
             message="GradScaler.step waits for the device, to know whether gradients overflowed; a fused "
             "optimizer finds that out on the device.",
             evidence=f"It waits {case.of_step(ms)}.",
-            **with_fused(case.experiment),
+            **trying(fused_optimizer(case.experiment)),
         ),
     )
 
@@ -117,19 +120,17 @@ def tiny_kernels(case: Case) -> Iterator[Found]:
     if not tiny or len(tiny) < _MOST_TINY * len(kernels):
         return
     experiment, ms = case.experiment, case.profile.bar.ms(StepPart.HOST)
-    can_capture = case.profile.device_type == "cuda" and "capture" not in experiment.step.parts
-    batch = 2 * experiment.batch_size
+    at_once = fast_recipe(experiment, "capture") if case.profile.device_type == "cuda" else None
     yield Found(
         ms * len(tiny) / len(launched),
         Advice(
             kind=AdviceKind.TINY_KERNELS,
             message="Most kernels are shorter than their launch, so that the device waits for the next: "
-            + ("launch the whole step at once." if can_capture else "give each of them more work."),
+            + ("launch the whole step at once." if at_once else "give each of them more work."),
             evidence=f"{share_text(len(tiny) / len(kernels))} of a step's "
             f"{case.count(kernels, 'kernel')} take less than {_LAUNCH_US:g} µs"
             f"{_called(caller(work.operation) for work in tiny)}; the device waits {case.of_step(ms)}.",
-            changes=(("step.recipe", FAST),) if can_capture else (("batch_size", str(batch)),),
-            action="Use the fast recipe" if can_capture else f"Use a batch of {batch:,}",
+            **trying(at_once or larger_batch(experiment)),
         ),
     )
 

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from typing import Any
 
 from engine.experiment.experiment import Precision
-from engine.experiment.settings import joined
 from engine.protocol.numerics.advice import Advice, AdviceKind
 from engine.protocol.timing.bar import StepPart
+from engine.protocol.timing.remedies import channels_last, fused_optimizer
 from engine.training.profiling.kernels import KernelClass, kernel_class
-from engine.training.profiling.patterns.case import Case, Found, caller, modules_of, named, with_fused
+from engine.training.profiling.patterns.case import Case, Found, caller, modules_of, named, trying
 from engine.training.profiling.trace import HostOperation, Signature
-from engine.words.numbers import number
+from engine.words.numbers import throughput_text
 
 _MULTIPLE = 8
 """NVIDIA, Deep Learning Performance Guide, "Tensor Core requirements": for 16-bit formats."""
@@ -48,8 +48,8 @@ def could_be_tf32(case: Case) -> Iterator[Found]:
         Advice(
             kind=AdviceKind.COULD_BE_TF32,
             message="Matrix products in FP32 run on ordinary units; TF32 runs on Tensor Cores.",
-            evidence=f"They take {case.of_step(ms)}. This device reaches {number(faster)} TFLOP/s in TF32, "
-            f"{number(own)} in FP32.",
+            evidence=f"They take {case.of_step(ms)}. This device reaches {throughput_text(faster)} in TF32, "
+            f"{throughput_text(own)} in FP32.",
             modules=modules_of(products),
             changes=((key, value),),
             action=action,
@@ -115,37 +115,29 @@ def layout(case: Case) -> Iterator[Found]:
     rows = case.profile.kernels
     if not case.trace.is_of_device and any(row.name.startswith("convolution") for row in rows):
         ms = sum(row.ms for row in rows if row.name.startswith("reorder"))
-    parts = case.experiment.step.parts
-    if "channels_last" not in parts:
-        yield Found(
-            ms,
-            Advice(
-                kind=AdviceKind.LAYOUT,
-                message="Convolutions convert pictures to channels_last and back; keep them in it.",
-                evidence=f"The conversions take {case.of_step(ms)}.",
-                modules=modules_of(changed),
-                changes=(("step.recipe", joined({*parts, "channels_last"})),),
-                action="Use channels_last",
-            ),
-        )
-    elif changed:
-        modules = modules_of(changed)
-        yield Found(
-            ms,
-            Advice(
-                kind=AdviceKind.LAYOUT,
-                message=f"{named(modules) or 'The model'} leaves channels_last and returns to it: look for "
-                "permute, view or contiguous there.",
-                evidence=f"The conversions take {case.of_step(ms)}.",
-                modules=modules,
-            ),
-        )
+    modules, remedy = modules_of(changed), channels_last(case.experiment)
+    if remedy is None and not changed:
+        return
+    yield Found(
+        ms,
+        Advice(
+            kind=AdviceKind.LAYOUT,
+            message="Convolutions convert pictures to channels_last and back; keep them in it."
+            if remedy
+            else f"{named(modules) or 'The model'} leaves channels_last and returns to it: look for permute, "
+            "view or contiguous there.",
+            evidence=f"The conversions take {case.of_step(ms)}.",
+            modules=modules,
+            **trying(remedy),
+        ),
+    )
 
 
 def unfused_optimizer(case: Case) -> Iterator[Found]:
     """An update in many kernels, or operations, where a single one would do."""
     experiment, ms = case.experiment, case.profile.bar.ms(StepPart.OPTIMIZER)
-    if experiment.optimizer.fused or "fused" in experiment.step.parts:
+    remedy = fused_optimizer(experiment)
+    if remedy is None and experiment.own_code is None:
         return
     if case.trace.is_of_device:
         kind, names = "kernel", [work.name for work in case.work if work.place.in_optimizer]
@@ -163,9 +155,9 @@ def unfused_optimizer(case: Case) -> Iterator[Found]:
         Advice(
             kind=AdviceKind.UNFUSED_OPTIMIZER,
             message=f"The optimizer updates the weights in many {kind}s; a fused one reads and writes each "
-            "number once, and a loss scaler need not wait for the device.",
+            "number once.",
             evidence=f"That takes {case.of_step(ms)}, in {case.count(names, kind)}.",
-            **with_fused(experiment),
+            **trying(remedy),
         ),
     )
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from engine.experiment.experiment import Experiment
+from engine.experiment.own.code import with_code
 from engine.protocol.numerics.advice import Advice, AdviceKind
 from engine.protocol.timing.bar import Bar, StepPart
 from engine.protocol.timing.limits import Limits, Peak
@@ -215,7 +216,13 @@ def optimizer_step(name: str) -> Recorded:
     return recorded
 
 
-def test_an_unfused_optimizer_is_told_by_its_kernels(told: Any) -> None:
+def model_file(folder: Path) -> Path:
+    path = folder / "net.py"
+    path.write_text("def model(): ...\ndef optimizer(model): ...\n")
+    return path
+
+
+def test_an_unfused_optimizer_is_told_by_its_kernels(told: Any, tmp_path: Path) -> None:
     recorded = optimizer_step("aten::_foreach_addcdiv_")
     advice = told(AdviceKind.UNFUSED_OPTIMIZER, recorded, profile(optimizer=2))
     assert "in 10 kernels." in advice.evidence
@@ -223,6 +230,9 @@ def test_an_unfused_optimizer_is_told_by_its_kernels(told: Any) -> None:
     assert (
         told(AdviceKind.UNFUSED_OPTIMIZER, recorded, profile(optimizer=2), step={"recipe": "fused"}) is None
     )
+    own = with_code({"model": str(model_file(tmp_path))}, names_model=True, names_dataset=True)
+    (entry,) = advise(recorded.read(tmp_path), profile(optimizer=2), Experiment.model_validate(own), cores=2)
+    assert entry.changes == (), "no setting fuses the model file's own"
     fused = optimizer_step("aten::_fused_adamw_")
     assert told(AdviceKind.UNFUSED_OPTIMIZER, fused, profile(optimizer=2)) is None
 
