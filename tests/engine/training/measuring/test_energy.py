@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from engine.training.measuring.energy import Counter, EnergyMeter, rapl_counter
+from engine.training.runs import prepare
 
 WATTS = 250.0
 
@@ -56,86 +58,75 @@ def test_without_a_package_that_may_be_read_there_is_no_counter(tmp_path: Path) 
         rapl_counter(tmp_path)
 
 
-def constant(watts: float = WATTS) -> Counter:
-    return Counter("rapl", lambda: watts * time.perf_counter())
+class Machine:
+    """A counter and a clock, which goes on with every reading; without power the counter is gone."""
+
+    def __init__(self) -> None:
+        self.watts = WATTS
+        self.seconds = 0.0
+        self._joules = 0.0
+
+    def read(self) -> float:
+        if not self.watts:
+            raise OSError("no such device")
+        self.seconds += 0.125
+        self._joules += 0.125 * self.watts
+        return self._joules
+
+    def meter(self, least_seconds: float = 0.0) -> EnergyMeter:
+        counter = Counter("rapl", self.read)
+        return EnergyMeter(counter, 0.0, least_seconds, clock=lambda: self.seconds)
 
 
 @pytest.fixture
-def meter() -> Iterator[EnergyMeter]:
-    made = EnergyMeter(constant(), idle_seconds=0.01, least_seconds=0.0)
-    yield made
-    made.close()
+def machine() -> Machine:
+    return Machine()
 
 
-def test_energy_is_the_mean_power_over_the_measured_seconds(meter: EnergyMeter) -> None:
+def test_energy_is_the_mean_power_over_the_measured_seconds(machine: Machine) -> None:
+    machine.watts = 60.0
+    meter = machine.meter()
+    machine.watts = WATTS
     assert meter.over(steps=10, samples=320, seconds=2.0) is None  # nothing counts yet
     meter.count(True)
     energy = meter.over(steps=10, samples=320, seconds=2.0)
-    assert energy is not None and energy.source == "rapl"
-    assert energy.joules == pytest.approx(2 * WATTS, rel=0.02)
-    assert energy.per_step() == pytest.approx(energy.joules / 10)
-    assert energy.idle_watts == pytest.approx(WATTS, rel=0.05)
+    meter.close()
+    assert energy is not None and energy.source == "rapl" and energy.idle_watts == 60.0
+    assert (energy.joules, energy.per_step()) == (2 * WATTS, WATTS / 5)
+    # the energy so far stays available
+    assert meter.over(steps=10, samples=320, seconds=2.0) == energy
 
 
-class Script:
-    """Power that changes at once."""
-
-    def __init__(self) -> None:
-        self._joules, self._at, self._watts = 0.0, time.perf_counter(), 0.0
-
-    @property
-    def watts(self) -> float:
-        return self._watts
-
-    @watts.setter
-    def watts(self, watts: float) -> None:
-        self.read()
-        self._watts = watts
-
-    def read(self) -> float:
-        now = time.perf_counter()
-        self._joules += self._watts * (now - self._at)
-        self._at = now
-        return self._joules
-
-
-def test_what_is_not_measured_does_not_count() -> None:
-    readings = Script()
-    meter = EnergyMeter(Counter("nvml", readings.read), idle_seconds=0.0, least_seconds=0.0)
-    readings.watts = 100.0
+def test_what_is_not_measured_does_not_count(machine: Machine) -> None:
+    meter = machine.meter()
     meter.count(True)
     assert meter.over(1, 1, 1.0) is not None
     meter.count(False)
     before = meter.over(1, 1, 1.0)
-    readings.watts = 10_000.0  # a validation
+    machine.watts = 10_000.0  # a validation
+    for _ in range(100):
+        machine.read()
     assert meter.over(1, 1, 1.0) == before
-    readings.watts = 100.0
+    machine.watts = WATTS
     meter.count(True)
     after = meter.over(1, 1, 1.0)
     meter.close()
-    assert after is not None and after.joules == pytest.approx(100.0, rel=0.05)
-    # the energy so far stays available
-    assert meter.over(1, 1, 1.0) is not None
+    assert before is not None and before == after and before.joules == WATTS
 
 
-def test_a_stretch_too_short_for_the_counter_tells_nothing() -> None:
-    meter = EnergyMeter(constant(), idle_seconds=0.0)
+def test_a_stretch_too_short_for_the_counter_tells_nothing(machine: Machine) -> None:
+    meter = machine.meter(least_seconds=100.0)
     meter.count(True)
     assert meter.over(1, 1, 0.01) is None
     meter.close()
 
 
-def test_a_counter_that_is_gone_ends_the_stretch() -> None:
-    readings = Script()
-
-    def read() -> float:
-        if readings.watts == 0:
-            raise OSError("no such device")
-        return readings.read()
-
-    meter = EnergyMeter(Counter("rapl", read), idle_seconds=0.0, least_seconds=0.0)
+def test_a_counter_that_is_gone_ends_the_stretch(machine: Machine) -> None:
+    meter = machine.meter()
     meter.count(True)
-    assert meter.over(1, 1, 1.0) is None
+    before = meter.over(1, 1, 1.0)
+    machine.watts = 0.0
+    assert before is not None and meter.over(1, 1, 1.0) == before
     meter.close()
 
 
@@ -144,3 +135,14 @@ def test_without_a_counter_a_meter_tells_nothing() -> None:
     meter.count(True)
     assert meter.over(1, 1, 1.0) is None
     meter.close()
+
+
+def test_a_run_has_the_energy_of_its_measured_steps(
+    machine: Machine, pictures: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(prepare, "energy_meter", lambda device: machine.meter())
+    # 2 steps warm up, and every second step ends an epoch, which is validated
+    energy = pictures(steps=10).summary.energy
+    assert energy is not None and (energy.steps, energy.samples) == (8, 128)
+    assert energy.mean_watts == pytest.approx(WATTS)
+    assert not any(thread.name == "energy" for thread in threading.enumerate())
