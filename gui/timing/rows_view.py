@@ -215,7 +215,7 @@ class RowsView(QWidget):
         self.empty.pressed.connect(self.wanted)
         self.choice = Segmented([(table, table.capitalize()) for table in TABLES], "Table", _TABLE_TIP)
         self.filter = FilterEdit("Filter rows", _FILTER_TIP)
-        self.part = Button("", "toggle", "Show the rows of all parts again", "cross")
+        self.part = Button("One part", "toggle", "Show the rows of all parts again", "cross")
         self._count = label("", "legend")
         self.table = RowsTable()
         self._none = label("", "empty")
