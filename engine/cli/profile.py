@@ -26,7 +26,7 @@ from engine.experiment.checks import Catalog
 from engine.experiment.experiment import Experiment
 from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.export.timing.formats import TIMING_FORMATS, TRACE_FORMATS
-from engine.export.timing.tables import failures, sections
+from engine.export.timing.tables import sections
 from engine.export.timing.values import as_json as values_of
 from engine.protocol.events import Failed
 from engine.protocol.timing.profile import Profiled
@@ -34,7 +34,7 @@ from engine.protocol.timing.timing import SideFailed, SideStarted, Timing, Timin
 from engine.runner import Runner
 from engine.store.record import RunRecord
 from engine.store.store import Store
-from engine.timing.names import side_names
+from engine.timing.names import failures, side_names
 from engine.timing.profiler import Profiler, TimingEvent
 from engine.worker.launcher import Launcher, Target
 

@@ -67,3 +67,19 @@ def part_meaning(part: StepPart, profile: StepProfile) -> str:
     if part is StepPart.HOST and profile.device_type == "cpu":
         return "Python and PyTorch prepare the next operation"
     return _MEANINGS[part]
+
+
+ENERGY_COUNTERS = {
+    "nvml": "Energy is counted by the graphics card, without processor, fans and power supply.",
+    "rapl": "Energy is counted by the processor, without memory, fans and power supply.",
+}
+"""What the source of an energy counts."""
+
+
+def failures(timing: Timing) -> tuple[str, ...]:
+    """Why sides have no profile, a sentence each; empty where all have one, or are still to come."""
+    return tuple(
+        f"{name}: {side.problem.message} {side.problem.remedy}".rstrip()
+        for name, side in zip(side_names(timing), timing.sides, strict=True)
+        if side.problem is not None
+    )

@@ -11,6 +11,7 @@ from PySide6.QtWidgets import QFrame, QScrollArea, QStackedLayout, QTabWidget, Q
 from engine.export.timing.formats import TIMING_FORMATS, TRACE_FORMATS
 from engine.protocol.timing.bar import StepPart
 from engine.protocol.timing.timing import Timing
+from engine.timing.names import failures
 from engine.timing.tables import TABLES
 from gui.help.pages import has_page
 from gui.session.orders.head import WorkHead
@@ -21,7 +22,7 @@ from gui.timing.bars_view import BarsView
 from gui.timing.export import offer_viewer
 from gui.timing.roofline_view import RooflineView
 from gui.timing.rows_view import RowsView
-from gui.timing.words import facts, failures, progress
+from gui.timing.words import facts, progress
 from gui.widgets import Button, ElidedLabel, EmptyState, IconButton, label, set_text
 from gui.widgets.answers.answer_page import wrapped
 from gui.widgets.boxes import in_column, wide
@@ -131,7 +132,7 @@ class TimingPanel(QFrame):
     def _show_timing(self, timing: Timing | None) -> None:
         profiles = () if timing is None else timing.profiles()
         self._traces.setEnabled(any(profile.trace is not None for profile in profiles))
-        set_text(self.failures, "" if timing is None else failures(timing))
+        set_text(self.failures, "" if timing is None else "\n".join(failures(timing)))
         self.failures.setVisible(bool(self.failures.text()))
         self.answer.show_timing(timing)
         notes = dict.fromkeys(note for profile in profiles for note in profile.notes)

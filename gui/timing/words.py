@@ -6,7 +6,7 @@ from engine.compare.energy import step_energy_text
 from engine.protocol.timing.profile import StepProfile
 from engine.protocol.timing.timing import Timing
 from engine.store.timings import TimingRecord
-from engine.timing.names import side_names
+from engine.timing.names import ENERGY_COUNTERS, side_names
 from engine.timing.verdict import MFU, mfu_sentence
 from engine.words.names import dataset_words, listed
 from engine.words.numbers import number, share_text
@@ -42,21 +42,6 @@ def unfinished_entry(view: TimingView) -> SavedEntry:
     return SavedEntry(view.key, f"{_what(view.timing)}: {state}", view.created, progress(view))
 
 
-def failures(timing: Timing) -> str:
-    """Why sides have no profile, a line each; empty where all have one, or are still to come."""
-    return "\n".join(
-        f"{name}: {side.problem.message} {side.problem.remedy}".rstrip()
-        for name, side in zip(side_names(timing), timing.sides, strict=True)
-        if side.problem is not None
-    )
-
-
-_COUNTED = {
-    "nvml": "Energy is counted by the graphics card, without processor, fans and power supply.",
-    "rapl": "Energy is counted by the processor, without memory, fans and power supply.",
-}
-
-
 def figures(profile: StepProfile) -> str:
     """A profile's utilisation and energy, as far as they are known."""
     parts = [] if profile.mfu is None else [f"MFU {share_text(profile.mfu)}"]
@@ -69,7 +54,7 @@ def figures_tip(profile: StepProfile) -> str:
     """What the figures mean, and what they count."""
     parts = [mfu_sentence(profile), MFU if profile.mfu is not None else None]
     if (energy := profile.energy) is not None:
-        parts.append(_COUNTED[energy.source])
+        parts.append(ENERGY_COUNTERS[energy.source])
         if (net := energy.net_joules) is not None:
             parts.append(f"Without the idle device's share a step takes {number(net / energy.steps)} J.")
     return "\n".join(filter(None, parts))

@@ -82,9 +82,9 @@ def write_pdf(content: Content, path: Path) -> None:
         pages.set_creation_date(content.created)
         _answers(pages, report)
         _race(pages, content, report)
+        _figures(pages, report)
         if content.timing is not None:
             _timing(pages, content.timing)
-        _figures(pages, report)
         _charts(pages, charts)
         _settings(pages, report)
         _method(pages, report)
@@ -133,11 +133,13 @@ def _race(pages: Pages, content: Content, report: Report) -> None:
 
 
 def _timing(pages: Pages, timing: Timing) -> None:
+    drawing = bars_drawing(timing, pages.epw / SCALE)
+    pages.room(120 + drawing.height * SCALE)
     pages.heading(BAR)
     for text in answers(timing):
         pages.paragraph(text)
     pages.gap(8)
-    pages.drawings([bars_drawing(timing, pages.epw / SCALE)], _GAP)
+    pages.drawings([drawing], _GAP)
     pages.gap(18)
 
 

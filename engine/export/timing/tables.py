@@ -13,18 +13,14 @@ from engine.protocol.timing.timing import Timing
 from engine.timing.advice import advice_by_side
 from engine.timing.columns import NOUNS, Column, columns_of
 from engine.timing.gain import gains, verdicts
-from engine.timing.names import part_title, side_names
+from engine.timing.names import ENERGY_COUNTERS, part_title, side_names
 from engine.timing.tables import TABLES, SideRow, Table, side_rows
 from engine.timing.verdict import MFU, mfu_sentence
-from engine.words.numbers import NONE, number, share_text
+from engine.words.numbers import NONE, number, share_text, throughput_text
 
 BAR, LIMITS = "Where the time goes", "How close to the limit"
 _LONGEST_NAME = 40
 _SHOWN_BRIEFLY = ("ms", "TFLOP/s")
-_ENERGY_OF = {
-    "nvml": "Counted by the graphics card, for itself alone.",
-    "rapl": "Counted by the processor, without memory, fans and power supply.",
-}
 
 Profiles = list[tuple[str, StepProfile]]
 
@@ -41,15 +37,6 @@ def sections(timing: Timing, most_rows: int | None = None, *, brief: bool = Fals
     parts += [_rows(timing, table, most_rows, brief=brief) for table in TABLES]
     parts.append(_advice(timing))
     return tuple(part for part in parts if part is not None)
-
-
-def failures(timing: Timing) -> list[str]:
-    """Why sides have no profile."""
-    return [
-        f"{name}: {side.problem.message} {side.problem.remedy}"
-        for name, side in zip(side_names(timing), timing.sides, strict=True)
-        if side.problem is not None
-    ]
 
 
 def _profiles(timing: Timing) -> Profiles:
@@ -103,17 +90,19 @@ def _parts(profiles: Profiles) -> Iterator[Cells]:
         yield "A validation batch, apart", *(text for ms in whole for text in (number(ms), ""))
 
 
-_LIMITS = ("", "GFLOPs a step", "TFLOP/s", "Format", "Peak, TFLOP/s", "MFU", "Bandwidth, GB/s")
+_LIMITS = ("", "GFLOPs a step", "Reached", "Format", "Peak", "MFU", "Bandwidth, GB/s")
 
 
 def _limit_cells(name: str, profile: StepProfile) -> Cells:
     limits, flops = profile.limits, profile.flops
+    peak = None if limits is None else limits.tflops(profile.format)
+    reached = flops / profile.step_ms / 1e9 if flops and profile.step_ms else None
     return (
         name,
         number(None if flops is None else flops / 1e9),
-        number(flops / profile.step_ms / 1e9 if flops and profile.step_ms else None),
+        NONE if reached is None else throughput_text(reached),
         profile.format.upper(),
-        number(None if limits is None else limits.tflops(profile.format)),
+        NONE if peak is None else throughput_text(peak),
         NONE if profile.mfu is None else share_text(profile.mfu),
         number(None if limits is None else limits.gb_per_second),
     )
@@ -146,7 +135,7 @@ def _energy(profiles: Profiles) -> Section | None:
                 None if net is None else net / energy.steps,
             )
             rows.append((name, *map(number, figures)))
-            sources.append(_ENERGY_OF[energy.source])
+            sources.append(ENERGY_COUNTERS[energy.source])
     if not rows:
         return None
     return Section("Energy", tuple(dict.fromkeys(sources)), _ENERGY, tuple(rows), _ENERGY[1:])

@@ -14,10 +14,11 @@ from engine.experiment.problem import Kind, Problem, ProblemError
 from engine.export.sections.section import Section
 from engine.export.timing.formats import TIMING_FORMATS, TRACE_FORMATS
 from engine.export.timing.report import page
-from engine.export.timing.tables import BAR, LIMITS, failures, sections
+from engine.export.timing.tables import BAR, LIMITS, sections
 from engine.protocol.timing.profile import StepProfile
 from engine.protocol.timing.timing import Timing, TimingSide
 from engine.store.timings import TimingRecord
+from engine.timing.names import failures
 
 MARKUP = "<script>alert(1)</script>"
 PROBLEM = Problem(kind=Kind.OUT_OF_MEMORY, message=f"No room {MARKUP}.", remedy="Use a smaller batch.")
