@@ -7,7 +7,7 @@ import gzip
 import shutil
 import tempfile
 from collections.abc import Generator, Iterator
-from contextlib import closing, nullcontext
+from contextlib import ExitStack, closing, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -59,8 +59,8 @@ def profile(job: jobs.Profile, control: Control) -> Iterator[Event]:
     kept = None if job.trace is None else Path(job.trace)
     found = None
     try:
-        with tempfile.TemporaryDirectory(prefix="ammeter-") as folder:
-            found = yield from _profile(plan, job, control, Path(folder) / "trace.json", kept)
+        with ExitStack() as stack:
+            found = yield from _profile(plan, job, control, kept, stack)
     finally:
         if found is None and kept is not None:
             kept.unlink(missing_ok=True)
@@ -77,15 +77,16 @@ def _check_recordable(plan: Plan) -> None:
 
 
 def _profile(
-    plan: Plan, job: jobs.Profile, control: Control, path: Path, kept: Path | None
+    plan: Plan, job: jobs.Profile, control: Control, kept: Path | None, files: ExitStack
 ) -> Generator[Event, None, StepProfile | None]:
     with conditions(plan):
-        recorded = yield from _recorded(plan, control, path, kept)
-    if recorded is None:
+        recorded = yield from _recorded(plan, control, kept, files)
+    if recorded is None or control.stop_requested.is_set():
         return None
     _free_memory(plan.device)
     yield _profiling("reading the trace", 0.6)
-    timed, trace = recorded.timed, read_trace(path)
+    timed, trace = recorded.timed, read_trace(recorded.path)
+    files.close()
     if plan.device.type != "cpu" and not trace.is_of_device:
         raise ProblemError(_no_records(plan))
     units = formats_on_units(recorded.primitives)
@@ -122,8 +123,9 @@ def _profile(
 
 @dataclass(frozen=True)
 class _Recorded:
-    """What the run itself has shown, and the batches of a step; the trace is in a file."""
+    """What the run itself has shown, the batches of a step, and the file of the trace."""
 
+    path: Path
     group: list[Batch]
     timed: Timed
     steps: int
@@ -133,9 +135,9 @@ class _Recorded:
 
 
 def _recorded(
-    plan: Plan, control: Control, path: Path, kept: Path | None
+    plan: Plan, control: Control, kept: Path | None, files: ExitStack
 ) -> Generator[Event, None, _Recorded | None]:
-    """Makes and records the steps; the trace is at `path`, and at `kept` compressed. None if stopped."""
+    """Makes and records the steps; None if stopped. The trace is compressed to the file `kept`, too."""
     run = yield from prepare_unannounced(plan, control)
     if run is None:
         return None
@@ -148,6 +150,9 @@ def _recorded(
         timed = yield from time_steps(steps)
         count = _RECORDED_STEPS if timed.step_ms < _SHORT_STEP_MS else _RECORDED_LONG_STEPS
         yield _profiling(f"recording {count} steps", 0.3)
+        # made no sooner: a worker that must be killed leaves it behind
+        folder = files.enter_context(tempfile.TemporaryDirectory(prefix="ammeter-"))
+        path = Path(folder) / "trace.json"
         if not record(steps, count, path):
             return None
         notes = list(_notes(run))
@@ -158,7 +163,7 @@ def _recorded(
         if plan.device.type == "cpu":
             primitives = verbose_primitives(steps.make)
         steps.enter_epoch()
-        return _Recorded(steps.next_group(), timed, count, steps.samples, primitives, tuple(notes))
+        return _Recorded(path, steps.next_group(), timed, count, steps.samples, primitives, tuple(notes))
 
 
 def _notes(run: Run) -> Iterator[str]:
