@@ -48,6 +48,7 @@ SMALLEST: dict[str, list[str]] = {
     "runs_table": ["--runs", "20"],
     "search_memory": ["--failures", "1"],
     "show": ["2", "--not-saved"],
+    "step_bar": ["--device", "cpu", "--model", "small-cnn", "--precision", "fp32", "--repeats", "1"],
     "start": ["--repeats", "1"],
     "telemetry_tax": ["--device", "cpu", "--pairs", "2", "--steps", "2", "--recipe", "plain"],
     "timm_models": ["--name", "test_resnet", "--steps", "2", "--device", "cpu"],

@@ -12,6 +12,7 @@ from engine.protocol.timing.bar import Bar, StepPart
 from engine.training.profiling.kernels import KernelClass, kernel_class
 from engine.training.profiling.operations import operation_class
 from engine.training.profiling.trace import DeviceWork, HostOperation, Stretch, Trace
+from engine.words.numbers import share_text
 
 MATRIX_PARTS = (StepPart.MATRIX_UNITS, StepPart.MATRIX)
 
@@ -20,6 +21,8 @@ _MOST_CALL_US = 4.0
 
 _NODE = re.compile(r"(autograd::engine|torch::autograd)::|\w+Backward\d+$")
 """A node of autograd, whose own time is the framework's."""
+
+_NOTABLE = 0.03
 
 _FIRST = (*MATRIX_PARTS, StepPart.OPTIMIZER, StepPart.MEMORY, StepPart.OTHER, StepPart.COPIES)
 """To whom a moment belongs in which the device does several things at once."""
@@ -56,12 +59,13 @@ def step_bar(trace: Trace, step_ms: float, data_wait_ms: float, units: Collectio
     between them do not hold, as the profiler delays each launch: they are what is left of `step_ms`. Of
     these, as much is waiting for data as the host waits without the profiler, counted only in so far as the
     device had nothing to do in the recorded waits; the rest is waiting for the host. Where kernels alone
-    exceed `step_ms`, they are scaled down to it, and a note says so.
+    exceed `step_ms`, they are scaled down to it.
 
     On a CPU, an operation's own time is that of its part; Python and the framework around operations are the
     host's, and so are operations that only make views or call others. The profiler adds a nearly constant
     time to each operation, seen almost wholly by its caller. That time is taken from how much longer recorded
     steps are, up to a plausible limit, and off the callers' own times; what then differs is scaled.
+    A note tells of what is scaled by 3 % or more.
     """
     if not trace.steps or step_ms <= 0:
         return StepBar(Bar(), None, 0.0, 0.0)
@@ -95,18 +99,15 @@ def _on_device(trace: Trace, step_ms: float, data_wait_ms: float, _: Collection[
         recorded_ms,
         raw_ms=recorded_ms,
         scale=scale,
-        notes=_scaled_note(busy_ms, step_ms) if scale < 1 else (),
+        notes=_scale_note(scale),
     )
 
 
-def _scaled_note(busy_ms: float, step_ms: float) -> tuple[str, ...]:
-    longer = busy_ms / step_ms - 1
-    if longer < 0.01:
+def _scale_note(scale: float) -> tuple[str, ...]:
+    if abs(1 / scale - 1) < _NOTABLE:
         return ()
-    return (
-        f"The recorded work takes {longer:.0%} longer than a whole step without the profiler, and is scaled "
-        "down to it.",
-    )
+    sums = share_text(1 / scale)
+    return (f"What was recorded adds up to {sums} of a step without the profiler, and is scaled to it.",)
 
 
 def _validation_on_device(trace: Trace, shrinkage: float) -> Bar | None:
@@ -186,7 +187,13 @@ def _on_cpu(trace: Trace, step_ms: float, data_wait_ms: float, units: Collection
         [*((part, us / 1e3 / steps * scale) for part, us in parts.items()), (StepPart.DATA, data_ms)]
     )
     return StepBar(
-        bar, _validation_on_cpu(trace, call_us, units), recorded_ms, raw_ms + data_ms, scale, call_us
+        bar,
+        _validation_on_cpu(trace, call_us, units),
+        recorded_ms,
+        raw_ms + data_ms,
+        scale,
+        call_us,
+        notes=_scale_note(scale),
     )
 
 
