@@ -31,7 +31,10 @@ _BANDWIDTH_TIP = (
 
 @dataclass(frozen=True)
 class Column:
-    """A figure of a `side`, or of all where that is None: `value` sorts, and `text` shows it."""
+    """A figure of a `side`, or of all where that is None: `value` sorts, and `text` shows it.
+
+    The window leaves it out where there is no room, and a row's tooltip has it: `is_in_tip`.
+    """
 
     heading: str
     tip: str
@@ -40,6 +43,7 @@ class Column:
     text: Callable[[SideRow], str]
     side: int | None = None
     shows_units: bool = False
+    is_in_tip: bool = False
 
 
 def columns_of(timing: Timing, table: Table, rows: Sequence[SideRow]) -> tuple[Column, ...]:
@@ -66,6 +70,7 @@ def _side_columns(side: int, profile: StepProfile, rows: Sequence[SideRow]) -> l
         text: Callable[[float], str],
         *,
         shows_units: bool = False,
+        is_in_tip: bool = False,
     ) -> Column:
         def value(row: SideRow) -> float | None:
             cell = row.cells[side]
@@ -75,15 +80,14 @@ def _side_columns(side: int, profile: StepProfile, rows: Sequence[SideRow]) -> l
             known = value(row)
             return "" if known is None else text(known)
 
-        return Column(heading, tip, width, value, shown, side, shows_units)
+        return Column(heading, tip, width, value, shown, side, shows_units, is_in_tip)
 
     step, units = profile.step_ms or 1.0, profile.matrix_units
+    ms_tip, share_tip = "Milliseconds per step, a mean of the recorded steps", "The share of the step's time"
     columns = [
-        column("Share", "The share of the step's time", 64, lambda cell: cell.ms / step, share_text),
-        column(
-            "ms", "Milliseconds per step, a mean of the recorded steps", 56, lambda cell: cell.ms, _ms_text
-        ),
-        column("Calls", "Calls per step", 50, lambda cell: cell.calls, _count),
+        column("Share", share_tip, 64, lambda cell: cell.ms / step, share_text, is_in_tip=True),
+        column("ms", ms_tip, 56, lambda cell: cell.ms, ms_text),
+        column("Calls", "Calls per step", 50, lambda cell: cell.calls, count_text, is_in_tip=True),
     ]
     if units is not None:
         heading = _ABBREVIATED.get(units, units)
@@ -106,13 +110,15 @@ def _units_text(fraction: float) -> str:
     return NO_UNITS if not fraction else "yes" if fraction == 1 else share_text(fraction)
 
 
-def _ms_text(ms: float) -> str:
+def ms_text(ms: float) -> str:
+    """A time in milliseconds, without the unit."""
     if 0 < ms < _LEAST_MS:
         return f"< {_LEAST_MS}"
     return number(ms, min(3, three_figures(ms)))
 
 
-def _count(calls: float) -> str:
+def count_text(calls: float) -> str:
+    """How many calls there are in a step, on average."""
     return f"{calls:,.0f}" if calls == round(calls) else number(calls)
 
 

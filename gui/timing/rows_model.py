@@ -9,10 +9,10 @@ from PySide6.QtCore import Qt
 
 from engine.protocol.timing.bar import StepPart
 from engine.protocol.timing.timing import Timing
-from engine.timing.columns import NAME, Column, columns_of
-from engine.timing.names import part_title, side_names
+from engine.timing.columns import NAME, Column, columns_of, count_text, ms_text
+from engine.timing.names import part_phrase, side_names
 from engine.timing.tables import SideRow, Table, side_rows
-from engine.words.numbers import number
+from engine.words.numbers import share_text
 from gui.widgets.labels import plain_tip
 from gui.widgets.tables import Index, TableModel
 
@@ -136,15 +136,18 @@ class RowsModel(TableModel):
         for name, side, cell in zip(names, self.timing.sides, row.cells, strict=True):
             if cell is None or side.profile is None:
                 continue
-            facts = [part_title(cell.part, side.profile)]
+            calls = f"{count_text(cell.calls)} call{'' if cell.calls == 1 else 's'}"
+            share = share_text(cell.ms / (side.profile.step_ms or 1.0))
+            facts = [f"{ms_text(cell.ms)} ms", f"{share} of the step", calls]
+            facts.append(part_phrase(cell.part, side.profile))
             if cell.format is not None:
                 facts.append(f"in {cell.format.upper()}")
             if cell.operation is not None:
                 facts.append(f"launched by {cell.operation}")
             if cell.backward_ms is not None:
-                facts.append(f"backward {number(cell.backward_ms)} ms of {number(cell.ms)} ms")
+                facts.append(f"{ms_text(cell.backward_ms)} ms of it backward")
             words = ", ".join(facts)
-            lines.append(f"{name}: {words[0].lower() + words[1:]}" if len(names) > 1 else words)
+            lines.append(f"{name}: {words}" if len(names) > 1 else words)
         return "\n".join(lines)
 
 

@@ -78,12 +78,9 @@ class _Header(QHeaderView):
         painter.setFont(cell_font(600))
         painter.setPen(QColor(palette.text))
         painter.drawStaticText(QPointF(left + _MARKER + _GAP, middle - words.size().height() / 2), words)
-        if section != places[0]:
-            left = rect.left() - 1
+        below = rect.top() + 24.5
         painter.setPen(QColor(palette.line))
-        painter.drawLine(
-            QPointF(left, rect.top() + 24.5), QPointF(rect.right() - _PADDING, rect.top() + 24.5)
-        )
+        painter.drawLine(QPointF(left, below), QPointF(left + room, below))
         painter.restore()
 
 
@@ -182,13 +179,16 @@ class RowsTable(QTableView):
         return sorted(index.row() for index in self.selectionModel().selectedRows())
 
     def _fit(self) -> None:
-        """Gives the names what the figures leave."""
-        rest = self.viewport().width()
-        for place, column in enumerate(self.rows.columns):
-            if place != NAME:
+        """Gives the names what the figures leave; a narrow table leaves out what its tooltips have."""
+        columns, rest = self.rows.columns, self.viewport().width()
+        is_narrow = rest < _LEAST_NAME + sum(column.width for column in columns)
+        for place, column in enumerate(columns):
+            is_left_out = is_narrow and column.is_in_tip
+            self.setColumnHidden(place, is_left_out)
+            if place != NAME and not is_left_out:
                 self.setColumnWidth(place, column.width)
                 rest -= column.width
-        if self.rows.columns:
+        if columns:
             self.setColumnWidth(NAME, max(_LEAST_NAME, rest))
 
     def _open_menu(self, place: QPoint) -> None:

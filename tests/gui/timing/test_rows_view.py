@@ -57,7 +57,9 @@ def test_the_other_tables_are_a_click_away_and_modules_tell_their_backward_time(
 ) -> None:
     qtbot.mouseClick(view.choice.button("modules"), Qt.MouseButton.LeftButton)
     assert view.table.rows.rows()[0].name == "layer1.0.conv2"
-    assert "backward 4.06 ms of 5.80 ms" in view.table.rows.index(0, NAME).data(Qt.ItemDataRole.ToolTipRole)
+    tip = view.table.rows.index(0, NAME).data(Qt.ItemDataRole.ToolTipRole)
+    assert "FP32: 5.80 ms, 7.0\u00a0% of the step, 53 calls, matrix work" in tip
+    assert "4.06 ms of it backward" in tip
 
 
 def test_headings_sort_and_what_is_unknown_comes_last(view: RowsView, qtbot: QtBot) -> None:
@@ -98,6 +100,18 @@ def test_figures_that_nobody_has_are_left_out(view: RowsView, timing: Timing) ->
     assert view.table.rows.line(0) == ("aten::mm", "<\u00a00.01\u00a0%", "< 0.001", "2.50")
     view.open_table("modules")
     assert not view.table.isVisible()
+
+
+def test_a_narrow_table_leaves_out_what_its_tooltips_have(view: RowsView) -> None:
+    hidden, titles = view.table.isColumnHidden, view.table.rows.titles()
+    assert not any(hidden(place) for place in range(len(titles)))
+    view.resize(740, 500)
+    assert [title for place, title in enumerate(titles) if hidden(place)] == [
+        "FP32 Share",
+        "FP32 Calls",
+        "FP16 AMP Share",
+        "FP16 AMP Calls",
+    ]
 
 
 def test_without_a_profile_it_offers_one(view: RowsView, timing: Timing, qtbot: QtBot) -> None:
