@@ -7,22 +7,20 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
-from torch import Tensor
-from torch._subclasses import FakeTensorMode
+from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map_only
 from torch.utils.flop_counter import flop_registry
 
-from engine.experiment.experiment import Experiment, Precision
+from engine.experiment.experiment import Precision
 from engine.training.data.batches import Batch
-from engine.training.memory_errors import is_out_of_memory
-from engine.training.models.weightless import Weightless, fill_with_fakes
+from engine.training.models.weightless import Weightless
 from engine.training.precision import float32_mode
 from engine.training.runs.prepare import Plan, plain
 from engine.training.steps.plain import PlainStep
 from engine.training.steps.recipe import build_step
 
-_CPU = torch.device("cpu")
+_META = torch.device("meta")
 
 
 def count_flops(plan: Plan, group: Sequence[Batch]) -> float | None:
@@ -30,46 +28,46 @@ def count_flops(plan: Plan, group: Sequence[Batch]) -> float | None:
 
     Those of matrix products, convolutions and attention, which are nearly all; recomputed activations count
     once. A step of the model file's own is counted as a whole. Tensors without content suffice for most
-    models; one that reads its numbers is run once, beside the run's own. None where nothing can be counted.
+    models; one that reads its numbers is run once, beside the run's own. None where neither can be done, as
+    where memory does not suffice for a second model, and for a model without such operations.
     """
     with torch.random.fork_rng(devices=[plan.device] if plan.device.type == "cuda" else []):
-        try:
-            return _counted_without_content(plan, group)
-        except Exception:  # noqa: BLE001 - a model that reads its own numbers fails in any way
-            return _counted_on_device(plan, group)
+        for count in (_counted_without_content, _counted_on_device):
+            try:
+                return count(plan, group)
+            except Exception:  # noqa: BLE001 - a model that reads its own numbers fails in any way
+                continue
+    return None
 
 
 def _counted_without_content(plan: Plan, group: Sequence[Batch]) -> float | None:
     with Weightless():
         model = plan.workload.build()
-    with FakeTensorMode():
-        fill_with_fakes(model)
-        fakes = tree_map_only(Tensor, lambda tensor: torch.empty(tensor.shape, dtype=tensor.dtype), group)
-        return _counted(plan, model, fakes, _CPU)
+    bare = tree_map_only(Tensor, lambda tensor: torch.empty_like(tensor, device=_META), group)
+    with _META:
+        return _counted(plan, model, bare, Precision.FP32, _META)
 
 
 def _counted_on_device(plan: Plan, group: Sequence[Batch]) -> float | None:
-    """Raises what the step raises, unless memory does not suffice for a second model."""
+    precision = plan.experiment.precision
     try:
-        with float32_mode(plan.experiment.precision):
-            return _counted(plan, plan.workload.build(), group, plan.device)
-    except (RuntimeError, MemoryError) as error:
-        if not is_out_of_memory(error):
-            raise
+        with float32_mode(precision):
+            return _counted(plan, plan.workload.build(), group, precision, plan.device)
     finally:
         if plan.device.type in ("cuda", "xpu"):
             torch.get_device_module(plan.device).empty_cache()
-    return None
 
 
 def _counted(
-    plan: Plan, model: torch.nn.Module, group: Sequence[Batch], device: torch.device
+    plan: Plan, model: nn.Module, group: Sequence[Batch], precision: Precision, device: torch.device
 ) -> float | None:
-    workload = plan.workload
+    """The FLOPs by the plain recipe and without a loss scaler, which change none."""
+    workload, settings = plan.workload, plan.experiment
+    scaler = settings.scaler.model_copy(update={"mode": "off"})
     step = build_step(
         model,
         workload.loss,
-        _simplest(plan.experiment),
+        plain(settings).model_copy(update={"precision": precision, "scaler": scaler}),
         device,
         is_convolutional=False,
         call=workload.call,
@@ -80,12 +78,6 @@ def _counted(
     with _recurrent_in_parts(), _Counter() as counter:
         step.gradients(group)
     return counter.flops or None
-
-
-def _simplest(experiment: Experiment) -> Experiment:
-    """Without what changes no FLOPs: the precision, its scaler and the recipe."""
-    scaler = experiment.scaler.model_copy(update={"mode": "off"})
-    return plain(experiment).model_copy(update={"precision": Precision.FP32, "scaler": scaler})
 
 
 @contextmanager

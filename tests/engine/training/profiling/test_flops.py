@@ -131,13 +131,27 @@ def test_recomputed_activations_and_the_precision_change_nothing() -> None:
     plain = counted(plan_of(**settings))
     recomputed = counted(plan_of(**settings, precision="fp16", step={"activation_checkpointing": True}))
     assert plain == recomputed
-    # torchvision's figure: 1.81 billion multiply-adds forward per picture of 224 pixels
-    assert plain == pytest.approx(3 * BATCH * 2 * 1.81e9 * (32 / 224) ** 2, rel=0.05)
+
+
+def test_nothing_is_computed_to_count(tmp_path: Path) -> None:
+    plan = plan_of_file(tmp_path, "def model():\n    return square()\n")
+    samples = 10**12
+    group = [(torch.empty(samples, WIDE, device="meta"), torch.empty(samples, WIDE, device="meta"))]
+    assert count_flops(plan, group) == 2 * 2 * samples * WIDE * WIDE
+
+
+@pytest.mark.parametrize(("model", "forward"), [("resnet18", 1.81e9), ("vit_b_16", 17.56e9)])
+def test_models_of_the_catalog_are_counted_without_content(model: str, forward: float) -> None:
+    plan = plan_of(model=model, dataset="synthetic")
+    pictures, labels = (
+        torch.empty(shape, dtype=dtype, device="meta")
+        for shape, dtype in (((BATCH, 3, 224, 224), torch.float32), ((BATCH,), torch.int64))
+    )
+    # torchvision's figures are of multiply-adds
+    assert count_flops(plan, [(pictures, labels)]) == pytest.approx(3 * BATCH * 2 * forward, rel=0.05)
 
 
 def test_a_language_model_is_counted_with_its_attention() -> None:
-    settings = {"model": "causal-lm-tiny", "dataset": "synthetic-tokens", "num_classes": 100}
-    short = counted(plan_of(**settings, sequence_length=32))
-    long = counted(plan_of(**settings, sequence_length=64))
-    assert short is not None and long is not None
-    assert long > 2 * short
+    plan = plan_of(model="causal-lm-tiny", dataset="synthetic-tokens", num_classes=100, sequence_length=32)
+    short, long = (torch.empty(BATCH, length, dtype=torch.int64, device="meta") for length in (32, 64))
+    assert (count_flops(plan, [(long, long)]) or 0) > 2 * (count_flops(plan, [(short, short)]) or 1e30)
