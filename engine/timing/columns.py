@@ -22,7 +22,7 @@ NO_UNITS = "no"
 _ABBREVIATED = {"Tensor Cores": "TC"}
 _LEAST_MS = 0.001
 _MATRIX = (StepPart.MATRIX, StepPart.MATRIX_UNITS)
-_RATE_TIP = "Achieved throughput, in 10¹² floating-point operations per second, where these can be counted"
+_RATE_TIP = "Achieved throughput, in {} floating-point operations per second, where these can be counted"
 _BANDWIDTH_TIP = (
     "Achieved bandwidth, in 10⁹ bytes of inputs and outputs per second, each tensor counted once. "
     "A cache may deliver more than the memory could."
@@ -93,8 +93,11 @@ def _side_columns(side: int, profile: StepProfile, rows: Sequence[SideRow]) -> l
         heading = _ABBREVIATED.get(units, units)
         tip = f"Whether it runs on {units}; a percentage where only a part of its time does"
         columns.append(column(heading, tip, 60, _on_units, _units_text, shows_units=True))
-    if any(cell is not None and cell.flops for row in rows for cell in row.cells):
-        columns.append(column("TFLOP/s", _RATE_TIP, 64, lambda cell: cell.tflops, number))
+    if rates := [cell.tflops for row in rows for cell in row.cells if cell is not None and cell.tflops]:
+        # what a CPU reaches is read more easily in GFLOP/s
+        unit, power, scale = ("TFLOP/s", "10¹²", 1.0) if max(rates) >= 1 else ("GFLOP/s", "10⁹", 1e3)
+        tip = _RATE_TIP.format(power)
+        columns.append(column(unit, tip, 64, lambda cell: cell.tflops, lambda rate: number(scale * rate)))
     if any(cell is not None and cell.moved_bytes for row in rows for cell in row.cells):
         columns.append(column("GB/s", _BANDWIDTH_TIP, 58, lambda cell: cell.gb_per_second, number))
     return columns

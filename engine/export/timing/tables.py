@@ -20,7 +20,7 @@ from engine.words.numbers import NONE, number, share_text, throughput_text
 
 BAR, LIMITS = "Where the time goes", "How close to the limit"
 _LONGEST_NAME = 40
-_SHOWN_BRIEFLY = ("ms", "TFLOP/s")
+_SHOWN_BRIEFLY = ("ms", "TFLOP/s", "GFLOP/s")
 
 Profiles = list[tuple[str, StepProfile]]
 
@@ -153,7 +153,7 @@ def _rows(timing: Timing, table: Table, most_rows: int | None, *, brief: bool) -
             for column in columns
             if column.side is None or column.shows_units or column.heading in _SHOWN_BRIEFLY
         ]
-    beside = ("Launched by",) if table == "kernels" else ()
+    beside = ("Launched by",) if any(cell.operation for row in rows for cell in row.known) else ()
     numbers = tuple(_heading(column, names) for column in columns)
     cells = [
         (

@@ -91,6 +91,18 @@ def test_a_terminal_gets_fewer_rows_and_columns_and_shorter_names(timing: Timing
     assert max(len(row[0]) for row in brief.rows) <= 40 < max(len(row[0]) for row in whole.rows)
 
 
+def test_what_a_cpu_reaches_is_in_gflops_and_nothing_launches_its_kernels(
+    fp32_profile: StepProfile, timing: Timing
+) -> None:
+    slow = tuple(
+        row.model_copy(update={"ms": 1e3 * row.ms, "operation": None}) for row in fp32_profile.kernels
+    )
+    side = timing.sides[0].model_copy(update={"profile": fp32_profile.model_copy(update={"kernels": slow})})
+    kernels = by_title(Timing(sides=(side,)), brief=True)["Kernels"]
+    assert kernels.headings == ("Kernel", "ms", "TC", "GFLOP/s")
+    assert kernels.rows[0][1:] == ("34,800", "no", "27.6")
+
+
 def test_a_single_side_is_not_named_and_one_without_a_profile_says_why(
     fp32_profile: StepProfile, timing: Timing
 ) -> None:
