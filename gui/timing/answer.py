@@ -24,7 +24,10 @@ _GAP = 4
 
 
 class TimingAnswer(QWidget):
-    """The gain in large type, and below it each side. `changes_wanted` carries Changes for the form."""
+    """What bounds each side, and what would help; `large`, which the workspace places, is what is gained.
+
+    `changes_wanted` carries Changes for the form.
+    """
 
     changes_wanted = Signal(object)
 
@@ -35,19 +38,20 @@ class TimingAnswer(QWidget):
         self._sides = QWidget()
         self._texts: list[str] = []
         below = Placed(self.guide, alignment=Qt.AlignmentFlag.AlignLeft)
-        self._column = in_column(self.large, self._sides, below, parent=self, spacing=8)
+        self._column = in_column(self._sides, below, parent=self, margins=(2, 8, 2, 0), spacing=8)
 
     def show_timing(self, timing: Timing | None) -> None:
         """Shows the answer of a timing as far as it is known."""
         profiles = () if timing is None else timing.profiles()
-        self.setVisible(bool(profiles))
+        for part in (self, self.large):
+            part.setVisible(bool(profiles))
         if timing is None or not profiles:
             return
         known = verdicts(timing)
-        gained = [gain.sentence for gain in gains(timing) if gain is not None]
         first = next(verdict.sentence for verdict in known if verdict is not None)
-        self.large.setText("\n".join(gained or [first]))
-        self._show_sides(timing, known)
+        told = [gain.sentence for gain in gains(timing) if gain is not None] or [first]
+        self.large.setText("\n".join(told))
+        self._show_sides(timing, known, told)
         has_energy = any(profile.energy is not None for profile in profiles)
         self.guide.setVisible(has_energy and has_page(ENERGY_PAGE))
 
@@ -55,7 +59,8 @@ class TimingAnswer(QWidget):
         """All that it says."""
         return "\n".join([self.large.text(), *self._texts])
 
-    def _show_sides(self, timing: Timing, verdicts: Sequence[Verdict | None]) -> None:
+    def _show_sides(self, timing: Timing, verdicts: Sequence[Verdict | None], told: Sequence[str]) -> None:
+        """Shows what bounds each side, unless it is `told` above, and what would help."""
         sides, self._texts = QWidget(), []
         grid = QGridLayout(sides)
         grid.setContentsMargins(0, 0, 0, 0)
@@ -68,9 +73,8 @@ class TimingAnswer(QWidget):
             if verdict is None or side.profile is None:
                 continue
             helps = not _is_beside(verdict, timing)
-            # the only side's sentence stands above
-            sentences = [verdict.sentence] if len(timing.sides) > 1 else []
-            words = " ".join([*sentences, *([verdict.next_step] if helps else [])])
+            sentences = (verdict.sentence, verdict.next_step if helps else "")
+            words = " ".join(sentence for sentence in sentences if sentence and sentence not in told)
             self._texts.append(f"{name}: {words}")
             row = 3 * place
             grid.addWidget(_name(name, side), row, 0, top)

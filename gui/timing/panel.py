@@ -6,7 +6,15 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QFrame, QScrollArea, QStackedLayout, QTabWidget, QToolButton, QWidget
+from PySide6.QtWidgets import (
+    QFrame,
+    QScrollArea,
+    QSizePolicy,
+    QStackedLayout,
+    QTabWidget,
+    QToolButton,
+    QWidget,
+)
 
 from engine.export.timing.formats import TIMING_FORMATS, TRACE_FORMATS
 from engine.protocol.timing.bar import StepPart
@@ -35,7 +43,7 @@ _NOTHING_YET = (
     "Profiles the form's experiments, FP32 first",
 )
 _FORMATS = (*TIMING_FORMATS.formats, *TRACE_FORMATS.formats)
-_LEAST_TABS = 260
+_LEAST_BARS = 200
 _AWAITED = "The first profile is being made: it is shown as soon as it is there."
 
 
@@ -174,20 +182,27 @@ class TimingPanel(QFrame):
         self.tabs.setCornerWidget(self.guide_button)
         self.tabs.tabBar().setAccessibleName("Views of the timing")
         for tab in self._tabs:
-            self.tabs.addTab(tab.view, tab.title)
-        self.tabs.setMinimumHeight(_LEAST_TABS)
-        content = QWidget()
-        in_column(self.failures, self.answer, wide(self.tabs), self.notes, parent=content, spacing=8)
-        # many sides have more to say than there is room for
-        self._content = QScrollArea()
-        self._content.setWidgetResizable(True)
-        self._content.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self._content.setAccessibleName("Timing")
-        self._content.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        self._content.setWidget(content)
+            self.tabs.addTab(self._step() if tab.view is self.bars else tab.view, tab.title)
+        parts = (self.failures, self.answer.large, wide(self.tabs), self.notes)
+        self._content = QWidget()
+        in_column(*parts, parent=self._content, spacing=8)
         self._awaited = label(_AWAITED, "empty")
         self._awaited.setAlignment(Qt.AlignmentFlag.AlignCenter)
         # its first page is shown at once, and would be a window of its own before it has its place
         for page in (self.empty, self._awaited, self._content):
             self._pages.addWidget(page)
         in_column(self.head, wide(panel), parent=self, margins=16, spacing=8)
+
+    def _step(self) -> QScrollArea:
+        """The sides' answers above their bars; many sides have more to say than there is room for."""
+        page, area = QWidget(), QScrollArea()
+        # the bars take what the answers leave, whatever they would like
+        self.bars.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Ignored)
+        self.bars.setMinimumHeight(_LEAST_BARS)
+        in_column(self.answer, wide(self.bars), parent=page, spacing=4)
+        area.setWidgetResizable(True)
+        area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        area.setAccessibleName("Step")
+        area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        area.setWidget(page)
+        return area
