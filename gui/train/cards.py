@@ -18,7 +18,7 @@ from engine.compare.sides import differing_work
 from engine.words.numbers import NONE, memory_unit, number, ratio
 from gui.session.live_run import LiveRun
 from gui.train import figures as figures
-from gui.train.gauges import TENSOR_CORES, activities, clock_words, data_wait_percent, gauge
+from gui.train.gauges import SMS, TENSOR_CORES, activities, clock_words, data_wait_percent, gauge
 from gui.widgets import Button, StatCard, StatRow
 
 # what a card needs for its title, unit and ratio: six of them ask for a window some 1,350 px wide
@@ -26,8 +26,8 @@ _LEAST_WIDTH = 170
 _MOST_COLUMNS = 7
 _NOT_USED = "not used"
 _ABOUT_TENSOR_CORES = (
-    "The share of the time in which the Tensor Cores compute; beside it that in which the SMs have work, and "
-    "how much of its bandwidth memory delivers, all as the card tells them"
+    "The share of the time in which the Tensor Cores compute, and beside it that in which the SMs have work, "
+    "as the card tells them. The figures' tooltips also have how much of its bandwidth memory delivers."
 )
 _ABOUT_ACCURACY = "On the validation samples, after the last epoch"
 
@@ -189,10 +189,10 @@ class LiveCards(QWidget):
     def _show_activity(self, runs: Sequence[LiveRun]) -> None:
         rows = []
         for run in runs:
-            share, others = gauge(run, TENSOR_CORES), activities(run)[1:]
-            after = ", ".join(f"{name} {other:.0f}" for name, other in others)
-            detail = ", ".join(f"{name} {other:.0f} %" for name, other in activities(run))
-            rows.append(_row(run, number(share, 0), share is None, "" if share is None else after, detail))
+            share, sms = gauge(run, TENSOR_CORES), gauge(run, SMS)
+            after = "" if share is None or sms is None else f"SMs {sms:.0f}"
+            detail = ", ".join(f"{name} {percent:.0f} %" for name, percent in activities(run))
+            rows.append(_row(run, number(share, 0), share is None, after, detail))
         self.tensor_cores.set_rows(rows)
 
     def _switch_quality(self) -> None:

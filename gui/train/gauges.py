@@ -68,11 +68,11 @@ def gauge_words(run: LiveRun) -> str:
     return "  ·  ".join(part for part in parts if part)
 
 
-TENSOR_CORES = "tensor_activity_percent"
-"""The column of the Tensor Cores' activity."""
+TENSOR_CORES, SMS = "tensor_activity_percent", "sm_activity_percent"
+"""The columns of the activity of Tensor Cores and SMs."""
 ACTIVITIES = (
     ("Tensor Cores", TENSOR_CORES),
-    ("SMs", "sm_activity_percent"),
+    ("SMs", SMS),
     ("memory", "memory_activity_percent"),
 )
 """The parts of a card whose activity it tells, with their columns."""
