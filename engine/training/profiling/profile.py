@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
+from torch import nn
 
 from engine.experiment.experiment import Precision
 from engine.experiment.paths import part_path
@@ -106,8 +107,8 @@ def _profile(
         recorded_ms=bar.recorded_ms,
         bar=bar.bar,
         validation=bar.validation,
-        format=_format(plan),
-        matrix_units=_matrix_units(plan),
+        format=recorded.format,
+        matrix_units=_matrix_units(plan, recorded.format),
         threads=torch.get_num_threads() if plan.device.type == "cpu" else None,
         kernels=rows.kernels or primitive_rows(recorded.primitives),
         operations=rows.operations,
@@ -127,6 +128,7 @@ class _Recorded:
 
     path: Path
     group: list[Batch]
+    format: str
     timed: Timed
     steps: int
     samples: int
@@ -163,10 +165,20 @@ def _recorded(
         if plan.device.type == "cpu":
             primitives = verbose_primitives(steps.make)
         steps.enter_epoch()
-        return _Recorded(path, steps.next_group(), timed, count, steps.samples, primitives, tuple(notes))
+        return _Recorded(
+            path=path,
+            group=steps.next_group(),
+            format=_format(plan, run.step.model),
+            timed=timed,
+            steps=count,
+            samples=steps.samples,
+            primitives=primitives,
+            notes=tuple(notes),
+        )
 
 
 def _notes(run: Run) -> Iterator[str]:
+    yield from run.step.take_notes()
     if run.step.running is None:
         yield "The step is replayed as one graph: its kernels belong to no operation and no module."
     elif hides_modules(run.step):
@@ -218,8 +230,8 @@ def _no_records(plan: Plan) -> Problem:
     )
 
 
-def _format(plan: Plan) -> str:
-    """The format of the precision's matrix products; in PyTorch's own mode that of its convolutions."""
+def _format(plan: Plan, model: nn.Module) -> str:
+    """The format of the precision's matrix products; by PyTorch's own flags only convolutions are in TF32."""
     precision, device = plan.experiment.precision, plan.device
     match precision:
         case Precision.FP16 | Precision.FP16_UNSCALED:
@@ -229,14 +241,15 @@ def _format(plan: Plan) -> str:
         case Precision.TF32 if device.type == "cuda":
             return "tf32"
         case Precision.DEFAULT if device.type == "cuda" and torch.cuda.is_tf32_supported():
-            return "tf32" if plan.model_entry.is_convolutional else "fp32"
+            return "tf32" if plan.workload.is_convolutional(model) else "fp32"
     return "fp32"
 
 
-def _matrix_units(plan: Plan) -> str | None:
+def _matrix_units(plan: Plan, name: str) -> str | None:
+    """The device's matrix units for the format; of a processor without those, its units for another."""
     if plan.device.type == "cpu":
         units = matrix_units()
-        return units.get(_format(plan)) or next(iter(units.values()), None)
+        return units.get(name) or next(iter(units.values()), None)
     return "Tensor Cores" if plan.device_entry.tensor_cores else None
 
 

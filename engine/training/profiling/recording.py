@@ -29,8 +29,8 @@ def record(steps: Steps, recorded: int, path: Path, *, shapes: bool = True) -> b
     The steps before them are made with the profiler switched on but not recorded: its start is slow, and a
     loader fills its queue meanwhile. With `shapes` the operations' inputs are described.
     """
-    _prepare_kineto()
     run = steps.run
+    _prepare_kineto(is_captured=run.step.running is None)
     data = run.experiment.data
     warmup = _LEAST_WARMUP + data.workers * data.prefetch
     steps.only_whole = True
@@ -62,12 +62,13 @@ def record(steps: Steps, recorded: int, path: Path, *, shapes: bool = True) -> b
     return True
 
 
-def _prepare_kineto() -> None:
+def _prepare_kineto(*, is_captured: bool) -> None:
     # what torch.profiler's library says is for its authors, not for a run's log
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")
-    # a captured graph does not survive that CUPTI goes and comes back
-    os.environ.setdefault("TEARDOWN_CUPTI", "0")
-    os.environ.setdefault("DISABLE_CUPTI_LAZY_REINIT", "1")
+    if is_captured:
+        # as torch.profiler does for the compiler's graphs: CUPTI must not go and come back under a graph
+        os.environ.setdefault("TEARDOWN_CUPTI", "0")
+        os.environ.setdefault("DISABLE_CUPTI_LAZY_REINIT", "1")
 
 
 def validate_batch(run: Run, mark: AbstractContextManager[Any]) -> None:
