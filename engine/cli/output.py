@@ -14,11 +14,9 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from engine.compare.comparison import Comparison, SideReport
 from engine.compare.energy import step_energy_text
 from engine.compare.evidence import about_machine, is_spoiled
-from engine.compare.figures import ENERGY, SPEED, Cell, Figure, FigureRow, energy_of, figures, training_peak
-from engine.compare.sides import Side
+from engine.compare.figures import ENERGY, SPEED, Figure, energy_of, figures, training_peak
 from engine.experiment.experiment import setting_fields
 from engine.experiment.problem import Problem
 from engine.experiment.text import printable, shortened
@@ -26,7 +24,7 @@ from engine.export.sections.section import Section
 from engine.protocol.events import Summary
 from engine.store.record import RunRecord
 from engine.words.names import dataset_words
-from engine.words.numbers import NONE, memory_text, times
+from engine.words.numbers import memory_text
 
 Pair = tuple[str, str]
 
@@ -238,80 +236,6 @@ def _draw(grid: Table) -> None:
 def _console(stream: Any) -> Console:
     width = None if stream.isatty() else _WIDTH_WITHOUT_TERMINAL
     return Console(file=stream, markup=False, highlight=False, emoji=False, width=width)
-
-
-_BY_RATIO_INTERVAL = ("samples_per_second", "seconds_to_accuracy")
-
-
-def show(comparison: Comparison) -> None:
-    """The verdicts and their doubts, then the figures of each side with their ratios."""
-    reports = _ordered(comparison)
-    for report in reports:
-        line(report.verdict.sentence)
-    for report in reports:
-        if report.split is not None:
-            line(f"{report.side.title}, where its gain comes from: {report.split.sentence}.")
-    cited = {doubt.sentence for report in reports for doubt in report.verdict.cited}
-    for sentence in dict.fromkeys(doubt.sentence for report in reports for doubt in report.uncited):
-        if sentence not in cited:
-            line(f"With caution: {sentence}")
-    line()
-    headings = ["", *(report.side.title for report in reports)]
-    rows = [[_title(row.figure), *_texts(row, reports, comparison)] for row in comparison.figures]
-    table(headings, [row for row in rows if any(cell != NONE for cell in row[1:])], headings[1:])
-    for report in reports:
-        line(f"{report.side.title} saved as {', '.join(run.id for run in report.side.runs)}.")
-
-
-def variants(comparison: Comparison) -> list[dict[str, Any]]:
-    """Every side as plain JSON values, the baseline first."""
-    return [_variant(report, comparison.cells(report.side.id)) for report in _ordered(comparison)]
-
-
-def _ordered(comparison: Comparison) -> list[SideReport]:
-    return sorted(comparison.reports, key=lambda report: not report.is_baseline)
-
-
-def _variant(report: SideReport, cells: dict[str, Cell]) -> dict[str, Any]:
-    verdict, difference = report.verdict, cells["accuracy"].difference
-    return {
-        "label": _label(report.side),
-        "ids": [run.id for run in report.side.runs],
-        "speedup": verdict.speedup,
-        "speedup_ci": None if verdict.speedup_ci is None else list(verdict.speedup_ci),
-        "memory_ratio": verdict.memory_ratio,
-        "accuracy_delta": None if difference is None else difference / 100,
-        "clean": not report.doubts,
-        "spoiled": bool(report.spoilers),
-        "verdict": report.text,
-    }
-
-
-def _label(side: Side) -> str:
-    # a preset may have named the sides
-    labels = {run.label for run in side.runs}
-    return (labels.pop() if len(labels) == 1 else None) or side.title
-
-
-def _title(figure: Figure) -> str:
-    return f"{figure.title}, {figure.unit}" if figure.unit else figure.title
-
-
-def _texts(row: FigureRow, reports: Sequence[SideReport], comparison: Comparison) -> list[str]:
-    cells = dict(zip((side.id for side in comparison.sides), row.cells, strict=True))
-    return [_text(row.figure, cells[report.side.id], report) for report in reports]
-
-
-def _text(figure: Figure, cell: Cell, report: SideReport) -> str:
-    value, caution = figure.text(cell.value), report.caution(figure)
-    if report.is_baseline or cell.ratio is None:
-        return value
-    if caution:
-        return f"{value} ({times(cell.ratio)}×, {caution})"
-    if cell.ratio_interval is None or figure.name not in _BY_RATIO_INTERVAL:
-        return f"{value} ({times(cell.ratio)}×)"
-    low, high = cell.ratio_interval
-    return f"{value} ({times(cell.ratio)}×, {times(low)} to {times(high)})"
 
 
 def run_summary(run: RunRecord) -> None:

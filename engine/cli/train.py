@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from engine.cli import options, output
+from engine.cli.comparison import show, variants
 from engine.cli.options import Asked, sides_of
 from engine.cli.saved import RunId
 from engine.cli.session import (
@@ -211,10 +212,10 @@ def _print_comparison(outcome: _Outcome, as_json: bool, interrupted: bool) -> in
     value: dict[str, Any] = {
         "baseline": outcome.baseline,
         "runs": [run.to_dict() for run in outcome.runs],
-        "variants": [] if comparison is None else output.variants(comparison),
+        "variants": [] if comparison is None else variants(comparison),
     }
     if not as_json and comparison is not None:
-        output.show(comparison)
+        show(comparison)
     if outcome.problem is not None:
         output.error(outcome.problem, as_json, **value)
     elif as_json:

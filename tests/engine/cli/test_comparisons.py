@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine.cli import output
+from engine.cli.comparison import show, variants
 from engine.compare.comparison import Comparison, compare
 from engine.compare.evidence import Evidence
 from engine.experiment.experiment import Experiment, Precision, Step
@@ -58,7 +58,7 @@ def two_sides(repeats: int) -> list[RunRecord]:
 
 
 def test_a_person_reads_values_ratios_intervals_and_verdicts(capsys: pytest.CaptureFixture[str]) -> None:
-    output.show(compared(two_sides(3)))
+    show(compared(two_sides(3)))
     shown = capsys.readouterr().out.splitlines()
     start = shown.index("")
     assert shown[start + 1].split() == ["FP32", "BF16", "AMP"]
@@ -85,7 +85,7 @@ def test_the_baseline_comes_first_in_the_table_whichever_ran_first(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     base, other = two_sides(1)
-    output.show(compared([other, base]))
+    show(compared([other, base]))
     shown = capsys.readouterr().out.splitlines()
     assert shown[0].startswith("FP32 is the baseline")
     assert shown[shown.index("") + 1].split() == ["FP32", "BF16", "AMP"]
@@ -93,7 +93,7 @@ def test_the_baseline_comes_first_in_the_table_whichever_ran_first(
 
 def test_what_speaks_against_a_figure_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:
     runs = [*two_sides(1), finished(3, "FP16", None, precision=Precision.FP16)]
-    output.show(compared([*runs, finished(4, "TF32", 1.0, precision=Precision.TF32, on_nan="stop")]))
+    show(compared([*runs, finished(4, "TF32", 1.0, precision=Precision.TF32, on_nan="stop")]))
     shown = capsys.readouterr().out
     assert shown.count("“Run 3” (FP16 AMP) has no speed.") == 1
 
@@ -106,16 +106,16 @@ def test_a_disturbed_measurement_is_told_before_its_figures_and_marked_in_them(
     note = "other programs took 69 % of the processor meanwhile"
     disturbed = replace(slow, summary=slow.summary.model_copy(update={"speed_note": note}))
     comparison = compared([base, disturbed])
-    output.show(comparison)
+    show(comparison)
     shown = capsys.readouterr().out
     lead = f"Not a clean measurement. “Run 1” (BF16 AMP) was disturbed: {note}."
     assert shown.splitlines()[1].startswith(lead)
     assert shown.count(note) == 1 and shown.count("(1.67×, not clean)") == 1
-    assert [one["spoiled"] for one in output.variants(comparison)] == [False, True]
+    assert [one["spoiled"] for one in variants(comparison)] == [False, True]
 
 
 def test_a_program_reads_the_documented_keys() -> None:
-    base, other = output.variants(compared(two_sides(2)))
+    base, other = variants(compared(two_sides(2)))
     assert list(other) == [
         "label", "ids", "speedup", "speedup_ci", "memory_ratio", "accuracy_delta", "clean", "spoiled",
         "verdict",
@@ -129,13 +129,13 @@ def test_a_program_reads_the_documented_keys() -> None:
 
 
 def test_with_one_repeat_a_program_reads_no_interval() -> None:
-    assert output.variants(compared(two_sides(1)))[1]["speedup_ci"] is None
+    assert variants(compared(two_sides(1)))[1]["speedup_ci"] is None
 
 
 def test_the_verdict_for_a_program_tells_the_split_and_what_is_not_clean() -> None:
     base, _ = two_sides(1)
     fast = finished(7, "fast", 5_000.0, precision=BF16, step=Step(recipe="fast", clip_norm=1.0))
-    verdict = output.variants(compared([base, fast]))[1]
+    verdict = variants(compared([base, fast]))[1]
     assert verdict["clean"] is False
     assert verdict["verdict"].endswith(
         "With caution: Unlike the baseline in clip gradient norm: 1 against none."
