@@ -141,6 +141,15 @@ def test_on_a_cpu_the_profilers_cost_is_taken_off_those_who_call(tmp_path: Path)
     assert found.bar.ms(StepPart.MATRIX) == pytest.approx(0.28)
     assert found.bar.ms(StepPart.HOST) == pytest.approx(0.32 - 4 * 0.002)
     slow = step_bar(recorded.read(tmp_path), step_ms=0.55, data_wait_ms=0.1)
-    assert slow.call_us == 4 and slow.scale < 0.55
+    assert slow.call_us == 6 and slow.scale < 0.55
     assert slow.bar.total_ms == pytest.approx(0.55)
     assert len(slow.notes) == 1 and found.notes == ()
+
+
+def test_on_a_cpu_a_modules_mark_costs_the_host_as_much_as_ten_operations(tmp_path: Path) -> None:
+    recorded = Recorded()
+    _step_on_a_cpu(recorded, 0)
+    recorded.mark(marks.MODULE + "fc", 100, 400)
+    found = step_bar(recorded.read(tmp_path), step_ms=0.986, data_wait_ms=0.1)
+    assert found.call_us == pytest.approx(1) and found.scale == pytest.approx(1)
+    assert found.bar.ms(StepPart.HOST) == pytest.approx(0.32 - 14 * 0.001)
